@@ -18,17 +18,15 @@ from evals.schema.reports import Report
 from evals.stats.calibration import interval_note
 from evals.stats.intervals import DRAWS, Floats, is_point, percentile_interval
 from evals.stats.paired import ALPHA, Swaps, bootstrap_p, holm, mcnemar_p, permutation_p
-from evals.task import Better, GradedAnswer, Measure
+from evals.task import Better, Measure
 
 
 class Difference(Metric):
     """metric(second) - metric(first) with its 95 % interval and its p-values.
 
-    `n` is the smaller number of rows that either side's metric is over. `p_permutation` is exact if
-    `is_exact`. `p_holm` is `p_permutation` corrected for every difference that was asked for at once.
-    `p_mcnemar` takes rows for independent and stands beside accuracy only. None where undefined. The
-    ECE has no p: its difference and interval are for reading. `is_tested`, whether a p can tell if the difference is
-    more than chance, and `better` are those of the metric (`evals.task.Measure`).
+    `n` is the smaller number of rows that either side's metric is over. `p_permutation` is exact if `is_exact`; `p_holm`
+    is corrected for every difference that was asked for at once; `p_mcnemar` takes rows for independent and stands
+    beside accuracy only. None where undefined. `is_tested` and `better` are those of the metric (`evals.task.Measure`).
     """
 
     metric: str
@@ -222,11 +220,14 @@ def check_instrument(reports: Sequence[Report[Any]]) -> None:
                 f"the report of {first.chain_name} is on {first.task}, that of {other.chain_name} on {other.task}; name"
                 " reports of one task"
             )
-        if other.instrument != first.instrument:
+        one, two = first.instrument, other.instrument
+        if one != two:
+            unlike = ", ".join(
+                f"{k} {one.get(k, 'none')} and {two.get(k, 'none')}" for k in one | two if one.get(k) != two.get(k)
+            )
             raise IncomparableReports(
                 f"the reports of {first.chain_name} on {first.data_name} and of {other.chain_name} on"
-                f" {other.data_name} were measured with different instruments:"
-                f" {_differing(first.instrument, other.instrument)}; {first.made_alike}"
+                f" {other.data_name} were measured with different instruments: {unlike}; {first.made_alike}"
             )
     judges = {str(each.settings["judge"]): None for each in reports if "judge" in each.settings}
     if len(judges) > 1:
@@ -257,24 +258,31 @@ def _compared(first: Answers, second: Answers, pairing: Pairing) -> PairedCompar
         found = rows_of(report, stage, pairing.group)
         sides.append((Side(chain=report.chain_name, stage=stage, read_by=read_counts(found)), found))
     check_same_rows(sides)
-    rows = [of_side for _, of_side in sides]
+    (one, rows), (other, against) = sides
+    notes, mine, theirs = [], first[0].settings, second[0].settings
+    if first[0] is not second[0]:
+        names = sorted(mine.keys() | theirs.keys())
+        notes = [f"{k}: {mine.get(k)} and {theirs.get(k)}" for k in names if mine.get(k) != theirs.get(k)]
+        if one.read_by.keys() - {"none"} != other.read_by.keys() - {"none"}:
+            notes.append(f"answers read by: {reading(one.read_by)} and {reading(other.read_by)}")
     every = task_of(first[0]).metrics
-    differences, tables = paired_differences(rows, {name: every[name] for name in pairing.metrics}, pairing)
+    metrics = {name: every[name] for name in pairing.metrics}
+    differences, n_clusters = paired_differences((rows, against), metrics, pairing)
     return PairedComparison(
-        first=sides[0][0],
-        second=sides[1][0],
+        first=one,
+        second=other,
         group=pairing.group,
-        n=len(rows[0]),
-        n_clusters=len(tables[0].clusters),
+        n=len(rows),
+        n_clusters=n_clusters,
         differences=tuple(differences),
-        notes=() if first[0] is second[0] else (*_other_settings(first[0], second[0]), *_other_reading(sides)),
+        notes=tuple(notes),
     )
 
 
 def paired_differences(
     sides: Sequence[Sequence[Any]], metrics: Mapping[str, Measure], pairing: Pairing
-) -> tuple[list[Difference], list[Tally]]:
-    """Return every metric's difference between two sides, p not yet corrected, and both tallies.
+) -> tuple[list[Difference], int]:
+    """Return every metric's difference between two sides, p not yet corrected, and the number of clusters.
 
     A row that a metric does not apply to on one side, for want of a verdict, is left out on both.
     """
@@ -294,52 +302,20 @@ def paired_differences(
         if found.value is not None and found.is_tested:
             found = with_permutation(found, tables[0], tables[1], arranged)
         if found.value is not None and name == "accuracy":
-            found = found.model_copy(update={"p_mcnemar": _mcnemar(*sides)})
+            right = [{row.id: row.grade.verdict == "correct" for row in of_side} for of_side in sides]
+            both = [(right[0][each], right[1][each]) for each in right[0]]
+            p = mcnemar_p(both.count((True, False)), both.count((False, True)))
+            found = found.model_copy(update={"p_mcnemar": p})
         differences.append(found)
-    return differences, tables
+    return differences, len(tables[0].clusters)
 
 
 def _corrected(compared: Sequence[PairedComparison]) -> list[PairedComparison]:
     """Return the comparisons with Holm's correction over all tests in them."""
     tests = [d.p_permutation for each in compared for d in each.differences if d.p_permutation is not None]
     adjusted = iter(holm(tests))
-    return [
-        each.model_copy(
-            update={
-                "differences": tuple(
-                    d if d.p_permutation is None else d.model_copy(update={"p_holm": next(adjusted)})
-                    for d in each.differences
-                )
-            }
-        )
-        for each in compared
-    ]
 
+    def corrected(d: Difference) -> Difference:
+        return d if d.p_permutation is None else d.model_copy(update={"p_holm": next(adjusted)})
 
-def _mcnemar(first: Sequence[GradedAnswer], second: Sequence[GradedAnswer]) -> float:
-    right = [{row.id: row.grade.verdict == "correct" for row in rows} for rows in (first, second)]
-    pairs = [(right[0][id_], right[1][id_]) for id_ in right[0]]
-    return mcnemar_p(pairs.count((True, False)), pairs.count((False, True)))
-
-
-def _other_settings(first: Report[Any], second: Report[Any]) -> tuple[str, ...]:
-    names = sorted(first.settings.keys() | second.settings.keys())
-    return tuple(
-        f"{name}: {first.settings.get(name)} and {second.settings.get(name)}"
-        for name in names
-        if first.settings.get(name) != second.settings.get(name)
-    )
-
-
-def _other_reading(sides: Sequence[tuple[Side, Sequence[Any]]]) -> tuple[str, ...]:
-    """Return a note where answers of two reports were read in different ways."""
-    one, other = (side.read_by for side, _ in sides)
-    if one.keys() - {"none"} == other.keys() - {"none"}:
-        return ()
-    return (f"answers read by: {reading(one)} and {reading(other)}",)
-
-
-def _differing(first: dict[str, str], other: dict[str, str]) -> str:
-    """Return "verifiers verifiers-2 and verifiers-3, ..." for the versions that are not the same."""
-    names = [name for name in {**first, **other} if first.get(name) != other.get(name)]
-    return ", ".join(f"{name} {first.get(name, 'none')} and {other.get(name, 'none')}" for name in names)
+    return [each.model_copy(update={"differences": tuple(map(corrected, each.differences))}) for each in compared]

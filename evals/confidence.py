@@ -43,9 +43,11 @@ BEFORE = re.compile(
     rf"(?<![\w.,%-])(?<!and )(?<!to )(?P<value>{FIGURE}|{WORD.pattern}|(?:{'|'.join(ADVERBS)})\b) (?:degree of )?"
     r"(?:confiden(?:ce|t)|certain(?:ty)?|sure)\b"
 )
+MARKED = re.compile(r"[%p./]")
+"""In a number: a percent sign, a point or a scale shows that it is a share."""
 BESIDE = re.compile(r" ?\(|, ")
 THINGS = re.compile(r" [a-z]|e[-+\d]")
-"""After a number without a percent sign: it counts things, and is no certainty."""
+"""After a bare number: it counts things, and is no certainty."""
 CHOICE = re.compile(r"[ ,(]{1,3}(?:or|maybe|perhaps|but|->|- ?(?=\d+%)|to ?(?=\d+%))[a-z ]{0,15}\d")
 NOT_OWN = re.compile(
     r"(?:\b(?:not|cannot|never|nobody|if|unless|suppose|would|their|his|her|your|authors|they|says?|said|asks?|form|format"
@@ -96,7 +98,7 @@ def statements(page: str) -> list[Statement]:
         value = said["value"]
         is_word = value in WORDS or value in ADVERBS
         share = {**WORDS, **ADVERBS}[value] if is_word else _share(value)
-        if is_word or "%" in value or "." in value or "p" in value:
+        if is_word or MARKED.search(value):
             found.append(_with_other(page, Statement(share, is_word, *said.span())))
     own: list[Statement] = []
     for each in sorted((each for each in found if each), key=lambda each: each.start):
@@ -126,7 +128,7 @@ def _with_other(page: str, said: Statement) -> Statement:
     if beside is None or not (other := WORD.match(page, beside.end()) or NUMBER.match(page, beside.end())):
         return said
     is_word = other[0] in WORDS
-    if not is_word and "%" not in other[0] and "." not in other[0]:
+    if not is_word and not MARKED.search(other[0]):
         return said
     again = Statement(WORDS[other[0]] if is_word else _share(other[0]), is_word, said.start, other.end())
     return again._replace(value=_agreed([said, again]), is_word=said.is_word and is_word)

@@ -25,10 +25,9 @@ NAMED = 20
 def read_rows(path: Path, record: type[Row], key: Callable[[Row], str] | None = None, otherwise: str = "") -> list[Row]:
     """Return the rows of a JSONL file as records; blank lines are skipped.
 
-    `key` gives what must differ between rows, such as their id. BadRow names the first bad line and
-    its field, a key that an object holds twice among them, and line and field of others; LabError
-    for a file that is missing, is not UTF-8 or holds no row. `otherwise` tells, where there is no
-    row, how else to come by one: "write some with `assay data kmp --out DIR`".
+    `key` gives what must differ between rows, such as their id. BadRow names the first bad line and its field, and line
+    and field of others; LabError for a file that is missing, is not UTF-8 or holds no row. `otherwise` tells, where
+    there is no row, how else to come by one: "write some with `assay data kmp --out DIR`".
     """
     rows: list[Row] = []
     seen: dict[str, int] = {}
@@ -38,8 +37,8 @@ def read_rows(path: Path, record: type[Row], key: Callable[[Row], str] | None = 
             continue
         try:
             row = _row(path, number, line, record)
-            if key is not None:
-                _check_unique(path, number, key(row), seen)
+            if key is not None and (used := seen.setdefault(key(row), number)) != number:
+                raise BadRow(path, number, "id", f"{key(row)!r} was used in line {used}; ids are unique")
         except BadRow as error:
             bad.append(error)
         else:
@@ -57,13 +56,17 @@ def _row(path: Path, number: int, line: str, record: type[Row]) -> Row:
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"]) or "(whole line)"
-        shown = repr(first["input"])
-        shown = shown if len(shown) <= SHOWN else shown[: SHOWN - 3] + "..."
         problem = first["msg"].removeprefix("Value error, ")  # pydantic's word for our own sentences
-        raise BadRow(path, number, field, f"{problem}, seen {shown}") from None
+        raise BadRow(path, number, field, f"{problem}, seen {short_repr(first['input'])}") from None
     for key in repeated_keys(line):
         raise BadRow(path, number, key, "the key stands more than once in one object")
     return row
+
+
+def short_repr(value: object) -> str:
+    """Return a value as messages show it."""
+    shown = repr(value)
+    return shown if len(shown) <= SHOWN else shown[: SHOWN - 3] + "..."
 
 
 def repeated_keys(line: str) -> list[str]:
@@ -75,12 +78,6 @@ def repeated_keys(line: str) -> list[str]:
 
     json.loads(line, object_pairs_hook=note)
     return found
-
-
-def _check_unique(path: Path, number: int, key: str, seen: dict[str, int]) -> None:
-    if key in seen:
-        raise BadRow(path, number, "id", f"{key!r} was used in line {seen[key]}; ids are unique")
-    seen[key] = number
 
 
 def read_text(path: Path, otherwise: str = "") -> str:
@@ -117,13 +114,8 @@ def data_sha256(examples: Iterable[BaseModel], *, exclude_defaults: bool = False
 
 
 def read_examples(path: Path) -> tuple[Example, ...]:
-    """Return the examples of a JSONL file; blank lines are skipped.
-
-    BadRow names the first bad line and its field and says how many more are bad; an id stands
-    once. LabError when the file is missing, is not UTF-8 or holds no row at all.
-    """
-    otherwise = "write some with `assay data kmp --out DIR`"
-    return tuple(read_rows(path, Example, key=lambda row: row.id, otherwise=otherwise))
+    """Return the examples of a JSONL file, whose ids differ; errors as `read_rows`."""
+    return tuple(read_rows(path, Example, lambda row: row.id, "write some with `assay data kmp --out DIR`"))
 
 
 def write_examples(path: Path, examples: Iterable[Example]) -> None:

@@ -13,8 +13,7 @@ numbers, and an entry may stand below another of its own rank, or of a worse one
 
 import math
 from collections import Counter
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -43,8 +42,6 @@ READING = (
     "“=” marks a rank that several share. A rank counts who is shown to be better, not who stands above, so"
     " numbers can be left out: =1, =1, 3."
 )
-
-
 RULE = (
     "Rank = 1 + the number of entries that are shown to be better: the 95 % interval of the paired"
     " difference excludes zero, and p, corrected by Holm for all pairs of ranked entries, is below 0.05. Of the"
@@ -98,12 +95,8 @@ class Standings(Record):
     rows: tuple[LeaderboardRow, ...]
 
 
-@dataclass(frozen=True)
-class _Entry:
-    """A row of the table before ranking, with the answers that it stands on."""
-
-    row: LeaderboardRow
-    answers: Sequence[GradedAnswer]
+Entry = tuple[LeaderboardRow, Sequence[GradedAnswer]]
+"""A row of the table before ranking, with the answers that it stands on."""
 
 
 def standings(reports: Sequence[Report[Any]], group: str = "", order: str = "") -> tuple[Standings, ...]:
@@ -153,19 +146,24 @@ def leaderboard(
     known = [name for name, each in task.metrics.items() if each.better]
     if order not in known:
         raise BadConfig(f"a leaderboard cannot be ordered by {order!r}; it can be by {', '.join(known)}")
-    missing = [entry.row.stage for entry in entries if order not in entry.row.metrics]
+    missing = [row.stage for row, _ in entries if order not in row.metrics]
     if missing:
         raise BadConfig(
             f"the report has no {order!r} for {missing[0]!r}, it is older than that metric; bring it"
             " up to date with `assay eval rescore REPORT.json`"
         )
     measure = task.metrics[order]
-    entries = sorted(entries, key=lambda entry: _place(entry.row.metrics[order], measure))
-    return _ranked(entries, order, measure, draws, seed)
+    sign = 1 if measure.better == "lower" else -1
+    valued = sorted(
+        (entry for entry in entries if entry[0].metrics[order].value is not None),
+        key=lambda entry: sign * (entry[0].metrics[order].value or 0.0),
+    )
+    others = (row for row, _ in entries if row.metrics[order].value is None)
+    return *_ranked(valued, order, measure, draws, seed), *others
 
 
-def _entries(reports: Sequence[Report[Any]], group: str) -> list[_Entry]:
-    found: dict[tuple[str | None, str, frozenset[str]], _Entry] = {}
+def _entries(reports: Sequence[Report[Any]], group: str) -> list[Entry]:
+    found: dict[tuple[str | None, str, frozenset[str]], Entry] = {}
     for report in reports:
         stages: dict[str, list[GradedAnswer]] = {}
         for row in report.rows:
@@ -173,7 +171,14 @@ def _entries(reports: Sequence[Report[Any]], group: str) -> list[_Entry]:
         for summary in report.summaries:
             if summary.group != group:
                 continue
-            row = _row(report, summary)
+            row = LeaderboardRow(
+                chain=None if summary.is_baseline else report.chain_name,
+                stage=summary.stage,
+                is_baseline=summary.is_baseline,
+                group=summary.group,
+                metrics=summary.metrics,
+                read_by=summary.read_by,
+            )
             key = row.chain, row.stage, frozenset(row.read_by.keys() - {"none"})
             if key in found and not row.is_baseline:
                 raise BadConfig(
@@ -182,7 +187,7 @@ def _entries(reports: Sequence[Report[Any]], group: str) -> list[_Entry]:
                 )
             answers = task_of(report).groups(stages.get(row.stage, [])).get(group, [])
             _check_summary(report, summary, answers)
-            found.setdefault(key, _Entry(row=row, answers=answers))
+            found.setdefault(key, (row, answers))
     return list(found.values())
 
 
@@ -203,25 +208,17 @@ def _check_summary(report: Report[Any], summary: StageSummary, answers: Sequence
             )
 
 
-def _ranked(
-    entries: Sequence[_Entry], order: str, measure: Measure, draws: int, seed: int
-) -> tuple[LeaderboardRow, ...]:
-    """Return the rows with their ranks; `entries` must stand in order, the best first."""
-    valued = [entry for entry in entries if entry.row.metrics[order].value is not None]
-    sides = [(Side(chain=each.row.chain or "baseline", stage=each.row.stage), each.answers) for each in valued]
-    if sides:
-        check_same_rows(sides)
-    baselines = [place for place, each in enumerate(valued) if each.row.is_baseline]
-    compared = set(range(len(valued))) - set(baselines[1:])
-    differences = pairwise_differences([each.answers for each in valued], order, measure, draws, seed, compared)
-    beaten = ranks_from(differences, len(valued))
-    rows = [
-        entry.row.model_copy(
-            update={"rank": beaten[index] if index in compared else None, "from_best": differences.get((0, index))}
-        )
-        for index, entry in enumerate(valued)
-    ]
-    return *rows, *(entry.row for entry in entries if entry.row.metrics[order].value is None)
+def _ranked(entries: Sequence[Entry], order: str, measure: Measure, draws: int, seed: int) -> Iterator[LeaderboardRow]:
+    """Yield the rows with their ranks; `entries` must stand in order, the best first."""
+    if entries:
+        check_same_rows([(Side(chain=row.chain or "baseline", stage=row.stage), answers) for row, answers in entries])
+    baselines = [place for place, (row, _) in enumerate(entries) if row.is_baseline]
+    compared = set(range(len(entries))) - set(baselines[1:])
+    differences = pairwise_differences([answers for _, answers in entries], order, measure, draws, seed, compared)
+    beaten = ranks_from(differences, len(entries))
+    for place, (row, _) in enumerate(entries):
+        rank = beaten[place] if place in compared else None
+        yield row.model_copy(update={"rank": rank, "from_best": differences.get((0, place))})
 
 
 Differences = dict[tuple[int, int], Difference]
@@ -270,28 +267,5 @@ def pairwise_differences(
 
 def ranks_from(differences: Differences, n: int) -> list[int]:
     """Return the ranks of `n` sides in their order: one more than the number of those shown to be better."""
-
-    def is_beaten(apart: Difference) -> bool:
-        return apart.is_shown and bool(apart.value) and not apart.is_better
-
-    return [
-        1 + sum((other, index) in differences and is_beaten(differences[other, index]) for other in range(index))
-        for index in range(n)
-    ]
-
-
-def _row(report: Report[Any], summary: StageSummary) -> LeaderboardRow:
-    return LeaderboardRow(
-        chain=None if summary.is_baseline else report.chain_name,
-        stage=summary.stage,
-        is_baseline=summary.is_baseline,
-        group=summary.group,
-        metrics=summary.metrics,
-        read_by=summary.read_by,
-    )
-
-
-def _place(metric: Metric, measure: Measure) -> tuple[bool, float]:
-    if metric.value is None:
-        return True, 0.0
-    return False, metric.value if measure.better == "lower" else -metric.value
+    lost = [pair for pair, apart in differences.items() if apart.is_shown and apart.value and not apart.is_better]
+    return [1 + sum(worse == index for _, worse in lost) for index in range(n)]

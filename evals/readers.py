@@ -8,7 +8,7 @@ question are not independent.
 import json
 from collections import Counter
 from collections.abc import Sequence
-from functools import cache, partial, reduce
+from functools import cache, reduce
 from operator import getitem
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
@@ -19,7 +19,7 @@ from pydantic import Field
 from evals.errors import BadConfig, LabError
 from evals.schema import GroundTruth, Metric, Record, Verdict
 from evals.stats.agreement import Rating, agreement
-from evals.stats.intervals import DRAWS, bootstrap, wilson
+from evals.stats.intervals import DRAWS, Units, percentile_interval, resample, wilson
 from evals.stats.scores import mean
 from evals.verifiers import READINGS, instrument, judge
 from evals.verifiers.judged import AnswerReader, GivenAnswer, judge_answers
@@ -232,6 +232,7 @@ def _share(hits: Sequence[bool], clusters: Sequence[str], draws: int, seed: int)
         n = len(set(clusters))
         span, note = (wilson(value * n, n), f"the same in every row: Wilson interval over {n} questions")
     else:
-        span = bootstrap({"share": partial(mean, of)}, clusters, draws, seed).get("share")
+        drawn = resample(lambda w: {"share": mean(of, w)}, Units.of(clusters), draws, seed)
+        span = percentile_interval(drawn["share"])
     low, high = span if span else (None, None)
     return Metric(value=value, n=len(of), low=low, high=high, note=note)

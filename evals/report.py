@@ -7,8 +7,7 @@ answers were read: from the answer line, from text, by a judge.
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -18,13 +17,13 @@ from pydantic import Discriminator, Tag, TypeAdapter, ValidationError
 
 from evals import confidence, verifiers
 from evals.errors import BadConfig, LabError
-from evals.io import write_whole
+from evals.io import short_repr, write_whole
 from evals.questions.task import DIRECTIONS, HEADLINE, MEANINGS, Questions
 from evals.schema import EvalReport, Metric, StageSummary
 from evals.schema.reports import GradedRow, RefinerReport, Report, ReviewReport, ReviewScore
 from evals.stats import calibration
 from evals.stats.calibration import interval_note
-from evals.stats.intervals import CELLS, DRAWS, Floats, cluster_draws, is_point, percentile_interval, wilson
+from evals.stats.intervals import CELLS, DRAWS, Floats, Units, is_point, percentile_interval, wilson
 from evals.task import GradedAnswer, Measure, Task, task_class
 
 __all__ = ["DIRECTIONS", "HEADLINE", "MEANINGS", "MEASURES"]
@@ -126,11 +125,8 @@ def tally(
                 line[0], line[1:] = 1.0, each
         places[name] = slice(sum(each.shape[1] for each in columns), sum(each.shape[1] for each in columns) + 1 + width)
         columns.append(table)
-    column = {found: index for index, found in enumerate(known)}
-    claims = np.zeros((len(rows), len(known)))
-    for at, row in enumerate(rows):
-        if known and (found := cell(row)) is not None:
-            claims[at, column[found]] = 1.0
+    claims = np.array([[found == one for found in known] for one in map(cell, rows)], dtype=float)
+    claims = claims.reshape(len(rows), len(known))
     by_row = np.concatenate([*columns, claims], axis=1)
     sums = np.zeros((len(clusters), by_row.shape[1]))
     np.add.at(sums, member, by_row)
@@ -155,7 +151,7 @@ def _weights(clusters: tuple[str, ...], draws: int, seed: int) -> Iterator[Float
     generator = np.random.default_rng(seed)
     step = max(1, CELLS // len(clusters))
     for start in range(0, draws, step):
-        yield cluster_draws(clusters, min(step, draws - start), generator)
+        yield Units.of(clusters).draw(min(step, draws - start), generator)
 
 
 @lru_cache(maxsize=4)
@@ -164,39 +160,17 @@ def _kept_weights(clusters: tuple[str, ...], draws: int, seed: int) -> tuple[Flo
     return tuple(_weights(clusters, draws, seed))
 
 
-@dataclass(frozen=True)
-class Origin:
-    """What a report is about, apart from its rows; `own` are the fields that only the task's reports have."""
-
-    data_name: str
-    chain_name: str
-    stage_checksums: Mapping[str, str]
-    settings: Mapping[str, str | int | float | None]
-    created_at: datetime
-    command: str
-    libraries: Mapping[str, str] = field(default_factory=dict)
-    versions: Mapping[str, str] | None = None
-    own: Mapping[str, Any] = field(default_factory=dict)
-
-
 def build_report(
-    examples: Sequence[Any], rows: Sequence[GradedAnswer], origin: Origin, task: type[Task[Any]] = Questions
+    examples: Sequence[Any], rows: Sequence[GradedAnswer], task: type[Task[Any]] = Questions, **about: Any
 ) -> Any:
-    """Return the report of rows answered to `examples`, with today's instrument and summaries."""
+    """Return the report of rows answered to `examples`, with today's instrument and summaries; `about` are its other fields."""
     return task.report(
         task=task.name,
-        data_name=origin.data_name,
         data_sha256=task.sha256(examples),
-        chain_name=origin.chain_name,
-        stage_checksums=dict(origin.stage_checksums),
-        settings=dict(origin.settings),
-        versions=instrument() if origin.versions is None else dict(origin.versions),
-        created_at=origin.created_at,
-        command=origin.command,
-        libraries=dict(origin.libraries),
         rows=tuple(rows),
         summaries=summarise(rows, task=task),
-        **origin.own,
+        versions=about.pop("versions", None) or instrument(),
+        **about,
     )
 
 
@@ -212,12 +186,11 @@ def summarise(
     baselines: Collection[str] | None = None,
     task: type[Task[Any]] = Questions,
 ) -> tuple[StageSummary, ...]:
-    """Return every metric of every stage in every group, with n and 95 % interval.
+    """Return every metric of every stage in every group, with n and 95 % interval (percentile bootstrap over clusters).
 
-    Stages come in the order of the rows, groups as the task gives them. Intervals are percentile bootstrap over
-    clusters; a share that is the same in every row gets Wilson's instead, with clusters for n, because resampling
-    equal rows shows no spread; any other metric without spread gets none, and the note "constant". `baselines` are
-    the stages that are none of the chain's.
+    A share that is the same in every row gets Wilson's interval, with clusters for n, because resampling equal rows
+    shows no spread; any other metric without spread gets none, and the note "constant". `baselines` are the stages
+    that are none of the chain's.
     """
     trivial = task.policies if baselines is None else baselines
     stages: dict[str, list[GradedAnswer]] = {}
@@ -227,18 +200,10 @@ def summarise(
     for stage, of_stage in stages.items():
         known: dict[tuple[int, ...], dict[str, Metric]] = {}
         for group, members in task.groups(of_stage).items():
-            same = tuple(map(id, members))
-            if same not in known:
+            if (same := tuple(map(id, members))) not in known:
                 known[same] = measured(members, task, draws, seed)
-            summaries.append(
-                StageSummary(
-                    stage=stage,
-                    is_baseline=stage in trivial,
-                    group=group,
-                    metrics=known[same],
-                    read_by=read_counts(members),
-                )
-            )
+            about = {"stage": stage, "is_baseline": stage in trivial, "group": group}
+            summaries.append(StageSummary(**about, metrics=known[same], read_by=read_counts(members)))
     return tuple(summaries)
 
 
@@ -306,10 +271,7 @@ def stages_of(report: Report[Any]) -> tuple[str, ...]:
 def calibration_of(
     report: EvalReport, stage: str, group: str = HEADLINE, settings: calibration.CalibrationSettings | None = None
 ) -> calibration.Calibration:
-    """Return the calibration of one stage in one group, over the rows that make a claim.
-
-    BadConfig for a stage or group that the report does not have.
-    """
+    """Return the calibration of one stage in one group, over the rows that make a claim; BadConfig as `rows_of`."""
     claimed = [row for row in rows_of(report, stage, group) if row.verdict.verdict != "no_claim"]
     return calibration.calibrate(
         [row.verdict.confidence.value for row in claimed],
@@ -364,7 +326,10 @@ def load_report(path: Path, kind: type[Kind] = EvalReport) -> Kind:  # ty: ignor
     except UnicodeDecodeError as error:
         raise _no_report(path, kind, f"not UTF-8 at byte {error.start}") from None
     except ValidationError as error:
-        raise _no_report(path, kind, _complaint(error)) from None
+        first, more = error.errors()[0], error.error_count() - 1
+        field = ".".join(str(part) for part in first["loc"][1:]) or "(whole file)"
+        problem = f"field {field!r}: {first['msg']}, seen {short_repr(first['input'])}"
+        raise _no_report(path, kind, problem + (f"; {more} more" if more else "")) from None
     report = ReviewReport.of(stored) if isinstance(stored, ReviewScore) else stored
     if not isinstance(report, kind):
         raise _no_report(path, kind, f"it is one of the task {report.task}")
@@ -373,16 +338,6 @@ def load_report(path: Path, kind: type[Kind] = EvalReport) -> Kind:  # ty: ignor
         example, stage = repeated[0]
         raise _no_report(path, kind, f"field 'rows': {stage!r} answers {example!r} more than once")
     return report
-
-
-def _complaint(error: ValidationError) -> str:
-    """Return field, problem and the value seen of the first thing that is wrong, and how many more."""
-    first, more = error.errors()[0], error.error_count() - 1
-    field = ".".join(str(part) for part in first["loc"][1:]) or "(whole file)"
-    seen = repr(first["input"])
-    seen = seen if len(seen) <= 80 else seen[:77] + "..."
-    others = f"; {more} more" if more else ""
-    return f"field {field!r}: {first['msg']}, seen {seen}{others}"
 
 
 def _no_report(path: Path, kind: type[Report[Any]], problem: str) -> LabError:

@@ -118,7 +118,7 @@ def load_reports(chain: str) -> Evaluations:
 def find_judge(server: Server | None) -> "Judge":
     """Return who grades answers that cite evidence: a server's model, or word overlap, which says so."""
     from training.judge.judge import judge_of
-    from training.judge.questions import HttpSettings
+    from training.judge.prompts import HttpSettings
 
     if server is None:
         return judge_of(HttpSettings("heuristic"))

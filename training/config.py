@@ -413,7 +413,7 @@ class RefinerSettings(SampledSettings):
 
     about = "Reward answers that cite evidence by rubric and citations (GRPO)."
     example = "--config training/configs/embedded/refiner-grpo.yaml --judge heuristic --dry-run"
-    rows = "training.data.refiner:refiner_rows"
+    rows = "training.data.refine:refiner_rows"
     looks = "held_out_steps"
     starts_from = (
         "of the SFT stage that learned the grammar, such as runs/refiner/sft: answers that no one could read have no"

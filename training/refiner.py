@@ -17,7 +17,7 @@ from transformers.trainer_callback import ExportableState
 
 from evals.refine.judge import Judge
 from training.config import RefinerSettings, Request
-from training.data.refiner import RefinerData, refiner_data
+from training.data.refine import RefinerData, refiner_data
 from training.data.tokens import fitting
 from training.grpo import PolicyTrainer, policy_trainer
 from training.judge.judge import StopRule
@@ -71,7 +71,7 @@ class JudgeCallback(TrainerCallback, ExportableState):
 
     def state(self) -> dict[str, Any]:
         """Return what a checkpoint stores."""
-        return {"args": {}, "attributes": self._reward.book.state()}
+        return {"args": {}, "attributes": {"alike": self._reward.book.alike}}
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
@@ -79,7 +79,7 @@ class JudgeCallback(TrainerCallback, ExportableState):
         """Load the state of the checkpoint that training resumes from."""
         stored = state.stateful_callbacks
         if isinstance(stored, dict) and type(self).__name__ in stored:
-            self._reward.book.load(stored[type(self).__name__]["attributes"])
+            self._reward.book.load(stored[type(self).__name__]["attributes"]["alike"])
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any) -> None:
         """Count what all processes saw, so that the answers of a group have the same items everywhere."""

@@ -1,6 +1,6 @@
 """The refiner's reward in the shape that TRL's GRPO trainer calls: one async function, None = no reward.
 
-Each row needs a column `record`, a whole record as JSON (`training.data.refiner.grpo_row`), or the
+Each row needs a column `record`, a whole record as JSON (`training.data.refine.grpo_row`), or the
 record's own columns: id, prompt, tool_output, positive_rubrics, negative_rubrics, answerable.
 
 One reward, not one per part: TRL counts a missing cell of one function as 0 beside another's score, so
@@ -13,21 +13,20 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
-import numpy as np
 from pydantic import ValidationError
 
 from evals.errors import BadConfig
 from evals.refine.grammar import WORD
 from evals.refine.judge import Judge, Verdicts, support_by_words
 from evals.refine.records import CheckedRecord
-from evals.refine.rubric import Item, items_of, share, value
+from evals.refine.rubric import Item, items_of
 from evals.refine.score import PreparedAnswer, Settled, copied, prepare, settle
 from evals.schema.refiner import RefinerRecord, RewardConfig
 from training.config import RefinerSettings
 from training.judge.judge import HttpJudge, StopRule, by_deadline, fit_judge, judge_of, late
-from training.judge.questions import VERSION, HttpSettings
+from training.judge.prompts import VERSION, HttpSettings
 from training.rewards import Answer, means, text_of
 
 LogMetric = Callable[[str, float], None]
@@ -41,6 +40,11 @@ def figures_of(prepared: PreparedAnswer, verdicts: Verdicts | None, settled: Set
     ids = [name for claim in reading.claims for name in claim.ids]
     texts = [part.text for part in (*reading.claims, *reading.uncited)]
     canary = None if verdicts is None else verdicts.canary
+    gaps = [  # how much more support the judge sees for a claim than a comparison of words, -1..1
+        got - support_by_words(claim.text, [prepared.evidence[name] for name in ids])
+        for claim, ids, got in zip(reading.claims, prepared.cited, verdicts.support if verdicts else (), strict=False)
+        if ids and got is not None
+    ]
     return {
         "answer/words": float(sum(len(WORD.findall(text)) for text in texts)),
         "answer/claims": float(len(reading.claims)),
@@ -50,42 +54,12 @@ def figures_of(prepared: PreparedAnswer, verdicts: Verdicts | None, settled: Set
         "score/format": prepared.bonus,
         "score/rubric": settled.rubric,
         "score/citation_f1": settled.citation.f1,
-        "score/from_negatives": _from_negatives(prepared, verdicts),
-        "judge/over_words": _over_words(prepared, verdicts),
+        "judge/over_words": fmean(gaps) if gaps else None,
         "judge/canary": None if canary is None else float(canary > 0),
     }
 
 
-def _from_negatives(prepared: PreparedAnswer, verdicts: Verdicts | None) -> float | None:
-    """Return the share of the rubric score that is earned by what an answer does not do."""
-    if verdicts is None or any(raw is None for raw in verdicts.raws):
-        return None
-    earned = {"positive": 0.0, "negative": 0.0}
-    for item, raw in zip(prepared.items, verdicts.raws, strict=True):
-        earned[item.polarity] += item.weight * (value(item, share(raw, prepared.config.score_scale)) or 0.0)
-    total = sum(earned.values())
-    return earned["negative"] / total if total else None
-
-
-def _over_words(prepared: PreparedAnswer, verdicts: Verdicts | None) -> float | None:
-    """Return how much more support the judge sees for the claims than a comparison of words, -1..1."""
-    if verdicts is None:
-        return None
-    gaps = [
-        got - support_by_words(claim.text, [prepared.evidence[name] for name in ids])
-        for claim, ids, got in zip(prepared.reading.claims, prepared.cited, verdicts.support, strict=True)
-        if ids and got is not None
-    ]
-    return fmean(gaps) if gaps else None
-
-
-def group_spread(rows: Mapping[str, Mapping[str, Sequence[float]]]) -> float | None:
-    """Return the mean standard deviation (with n) of an item's scores inside a group; None without a group."""
-    spreads = [float(np.std(scores)) for items in rows.values() for scores in items.values() if len(scores) > 1]
-    return fmean(spreads) if spreads else None
-
-
-Seen = dict[str, dict[str, list[float]]]
+Seen = dict[tuple[str, str], list[float]]
 """Scores by record id and item key, one for each judged answer."""
 
 
@@ -109,10 +83,9 @@ class ItemBook:
 
     def note(self, record_id: str, items: Sequence[Item], scores: Sequence[float | None]) -> None:
         """Remember what a judge saw in one answer."""
-        rows = self.seen.setdefault(record_id, {})
         for item, score in zip(items, scores, strict=True):
             if score is not None:
-                rows.setdefault(item.key, []).append(score)
+                self.seen.setdefault((record_id, item.key), []).append(score)
 
     def take(self) -> Seen:
         """Return what was noted since the last time."""
@@ -121,10 +94,9 @@ class ItemBook:
 
     def settle(self, parts: Sequence[Seen]) -> None:
         """Count one visit of every record in what all processes noted."""
-        together: dict[tuple[str, str], list[float]] = {}
-        for record_id, rows in (pair for part in parts for pair in part.items()):
-            for key, scores in rows.items():
-                together.setdefault((record_id, key), []).extend(scores)
+        together: Seen = {}
+        for place, scores in (pair for part in parts for pair in part.items()):
+            together.setdefault(place, []).extend(scores)
         for (record_id, key), scores in together.items():
             runs = self.alike.setdefault(record_id, {})
             if len(scores) > 1:
@@ -135,20 +107,15 @@ class ItemBook:
         """How many items are not asked any more, over all records."""
         return sum(self._is_retired(run) for runs in self.alike.values() for run in runs.values())
 
-    def state(self) -> dict[str, Any]:
-        """Return what a checkpoint stores."""
-        return {"alike": self.alike}
-
-    def load(self, stored: Mapping[str, Any]) -> None:
+    def load(self, alike: Mapping[str, Mapping[str, int]]) -> None:
         """Continue from the state of a checkpoint."""
-        self.alike = {record_id: dict(runs) for record_id, runs in stored["alike"].items()}
+        self.alike = {record_id: dict(runs) for record_id, runs in alike.items()}
 
     def _is_retired(self, run: int) -> bool:
-        return bool(self.retire_after) and run >= self.retire_after
+        return 0 < self.retire_after <= run
 
 
-@dataclass(frozen=True)
-class _Row:
+class _Row(NamedTuple):
     """One answer with all that was made of it; `verdicts` None where nobody was asked."""
 
     prepared: PreparedAnswer
@@ -232,9 +199,6 @@ class RefinerReward:
         found["judge/asked"] = asked / len(rows)
         found["judge/none_rate"] = missing / asked if asked else 0.0
         found["items/retired"] = float(self.book.retired)
-        spread = group_spread(self.book.seen)
-        if spread is not None:
-            found["items/group_spread"] = spread / self.config.score_scale
         if isinstance(self.judge, HttpJudge):
             counts = self.judge.client.take_counts()
             found["judge/retries"] = float(counts.retries)
@@ -252,7 +216,7 @@ def records_of(columns: Mapping[str, Any], prompts: Sequence[Answer] | None, n: 
     if "tool_output" not in columns or "id" not in columns or prompts is None:
         raise BadConfig(
             "the training rows have no column `record`, and no `id` and `tool_output` beside `prompt`, so"
-            " there is nothing to grade answers by; write rows as training.data.refiner.grpo_row does"
+            " there is nothing to grade answers by; write rows as training.data.refine.grpo_row does"
             f" (columns found: {', '.join(sorted(columns)) or 'none'})."
         )
     known = [name for name in COLUMNS if columns.get(name) is not None]

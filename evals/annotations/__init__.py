@@ -112,19 +112,17 @@ def progress(
     project: AnnotationProject, items: Sequence[AnnotationItem], annotations: Sequence[Annotation]
 ) -> Progress:
     """Count the items of a project; complete = submitted by as many raters as were asked for."""
-    submitted, touched = Counter[str](), Counter[str]()
-    for each in annotations:
-        if not each.is_adjudication:
-            submitted[each.item] += each.state == "submitted"
-            touched[each.item] += each.state in ("draft", "submitted")
-    discarded = {each.item for each in annotations if each.state == "discarded"}
+    own = [each for each in annotations if not each.is_adjudication]
+    submitted = Counter(each.item for each in own if each.state == "submitted")
+    touched = {each.item for each in own if each.state in ("draft", "submitted")}
+    discarded = {each.item for each in annotations if each.state == "discarded"} - touched
     asked = {item.id: max(len(item.assigned), project.raters_per_item) for item in items}
     complete = sum(submitted[item] >= n for item, n in asked.items())
     return Progress(
         items=len(items),
         complete=complete,
-        begun=sum(bool(touched[item]) for item in asked) - complete,
-        discarded=sum(item in discarded and not touched[item] for item in asked),
+        begun=len(touched & asked.keys()) - complete,
+        discarded=len(discarded & asked.keys()),
         submitted=sum(submitted[item] for item in asked),
         wanted=sum(asked.values()),
     )
@@ -150,11 +148,8 @@ class Settled(NamedTuple):
 
     def quality(self, dimensions: Sequence[Dimension]) -> float | None:
         """Return the mean rating on a scale of 0 to 1, None where nothing was rated."""
-        shares = [
-            (self.ratings[each.name] - each.low) / (each.high - each.low)
-            for each in dimensions
-            if each.name in self.ratings
-        ]
+        rated = (each for each in dimensions if each.name in self.ratings)
+        shares = [(self.ratings[each.name] - each.low) / (each.high - each.low) for each in rated]
         return fmean(shares) if shares else None
 
     def is_good(self, dimensions: Sequence[Dimension], good: float = 0.75, bad: float = 0.25) -> bool | None:

@@ -9,7 +9,7 @@ import tomllib
 from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
-from typing import Literal
+from typing import Any, Literal
 
 from evals.schema import Direction, Record
 
@@ -64,13 +64,11 @@ class KmpFacts(Record):
 
     def count(self, tissue: str, contrast: str) -> DegCount:
         """Return the count of one cell; KeyError when there is no such cell."""
-        cells: dict[tuple[str, str], DegCount] = {(cell.tissue, cell.contrast): cell for cell in self.counts}
-        return cells[tissue, contrast]
+        return {f"{cell.tissue}/{cell.contrast}": cell for cell in self.counts}[f"{tissue}/{contrast}"]
 
     def tissue(self, name: str) -> TissueClass:
         """Return the class row of one tissue; KeyError when the study has no such tissue."""
-        rows: dict[str, TissueClass] = {row.tissue: row for row in self.tissues}
-        return rows[name]
+        return {f"{row.tissue}": row for row in self.tissues}[name]
 
 
 class EnrichmentRow(Record):
@@ -167,19 +165,12 @@ def load_enrichment() -> tuple[EnrichmentRow, ...]:
 @cache
 def load_conservation() -> dict[str, Conservation]:
     """Return, by tissue, how well missions agree."""
-    rows: dict[str, list[dict[str, str | None]]] = {}
+    found: dict[str, dict[str, Any]] = {}
     for row in _rows("conservation.csv"):
-        rows.setdefault(str(row["tissue"]), []).append(row)
-    return {
-        tissue: Conservation.model_validate(
-            {
-                "tissue": tissue,
-                "mean_r": found[0]["tissue_mean_r"],
-                "pairs": [{"first": x["first_mission"], "second": x["second_mission"], "r": x["r"]} for x in found],
-            }
-        )
-        for tissue, found in rows.items()
-    }
+        about = {"tissue": row["tissue"], "mean_r": row["tissue_mean_r"], "pairs": []}
+        pair = {"first": row["first_mission"], "second": row["second_mission"], "r": row["r"]}
+        found.setdefault(str(row["tissue"]), about)["pairs"].append(pair)
+    return {tissue: Conservation.model_validate(about) for tissue, about in found.items()}
 
 
 @cache

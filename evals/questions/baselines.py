@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import TypeVar
 
 from evals.facts import load_enrichment, load_hallmark
@@ -91,28 +91,27 @@ def _copy_option(example: Example, _: Known) -> str | None:
     return _line(", ".join(named) if asked.kind == "set" else named[0])
 
 
-def _restate(example: Example, _: Known) -> str | None:
-    """Return the finding that a question holds; None where it names no direction, or both, names of sets aside."""
-    row, question = load_hallmark().get(getattr(example.ground_truth, "pathway", "")), _without_set_name(example)
-    named = [way for way, word in NAMED.items() if word.search(question)]
-    return _line(f"{row.name} is {named[0]}", 80) if row and len(named) == 1 else None
+def _restate(example: Example, _: Known, *, explained: bool = False) -> str | None:
+    """Return the finding that a question holds; None where it names no direction, or both, names of sets aside.
 
-
-def _restate_and_explain(example: Example, known: Known) -> str | None:
-    """Return the same with what the gene set stands for, which only the answer line may say."""
-    restated = _restate(example, known)
+    `explained`: with what the gene set stands for, which only the answer line may say.
+    """
     row = load_hallmark().get(getattr(example.ground_truth, "pathway", ""))
-    return f"The {row.name} gene set stands for {row.about}.\n{restated}" if row and restated else None
-
-
-def _tissue_majority(example: Example, known: Known) -> str | None:
-    majority = tissue_majorities().get(example.tissue or "")
-    return _line(majority, 80) if majority in known.options else None
+    named = [way for way, word in NAMED.items() if word.search(_without_set_name(example))]
+    if row is None or len(named) != 1:
+        return None
+    about = f"The {row.name} gene set stands for {row.about}." if explained else ""
+    return with_answer(about, f"{row.name} is {named[0]}", 80)
 
 
 def _without_set_name(example: Example) -> str:
     row = load_hallmark().get(getattr(example.ground_truth, "pathway", ""))
     return example.prompt.replace(row.name, "") if row else example.prompt
+
+
+def _tissue_majority(example: Example, known: Known) -> str | None:
+    majority = tissue_majorities().get(example.tissue or "")
+    return _line(majority, 80) if majority in known.options else None
 
 
 BASELINES: Mapping[str, Policy] = {
@@ -128,7 +127,7 @@ BASELINES: Mapping[str, Policy] = {
     "echo as a statement, 62%": _echo_as_statement,
     "copy an option of the question, 60%": _copy_option,
     "restate the finding, 80%": _restate,
-    "restate and explain, 80%": _restate_and_explain,
+    "restate and explain, 80%": partial(_restate, explained=True),
     "only a confidence, 50%": lambda example, _: with_confidence("", 50).lstrip(),
     "empty answer": lambda example, _: "",
     "tissue majority, 80%": _tissue_majority,

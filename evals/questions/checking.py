@@ -74,15 +74,11 @@ def report_on(found: QuestionSet, name: str) -> SetReport:
             f"{len(row.ground_truth.options)} options" for row in rows if isinstance(row.ground_truth, ChoiceTruth)
         ),
         groups=len({row.cluster for row in rows}),
-        explained=sum(_is_explained(row) for row in rows),
+        explained=sum(bool(row.answer) and not row.answer.startswith("Answer:") for row in rows),
         licences=counted(row.licence or "not given" for row in rows),
         scored_on="test" if test else "all",
         scores=trick_scores(test or rows, train or rows),
     )
-
-
-def _is_explained(row: Example) -> bool:
-    return bool(row.answer) and not row.answer.startswith("Answer:")
 
 
 def trick_scores(asked: Sequence[Example], train: Sequence[Example]) -> tuple[Score, ...]:
@@ -94,14 +90,12 @@ def trick_scores(asked: Sequence[Example], train: Sequence[Example]) -> tuple[Sc
     most = min(known, key=lambda answer: (-known[answer], answer)) if known else ""
     answers = {f"{CONSTANT} ({most})": [f"Answer: {most}"] * len(scored)}
     answers |= baseline_answers(scored, train)
-    correct = {
-        policy: sum(
-            verify(row, text, read="answer").verdict == "correct" for row, text in zip(scored, texts, strict=True)
-        )
-        for policy, texts in answers.items()
-    }
-    n = len(scored)
-    return tuple(Score(policy=name, correct=right, n=n, accuracy=right / n) for name, right in correct.items())
+    scores = []
+    for policy, texts in answers.items():
+        verdicts = [verify(row, text, read="answer").verdict for row, text in zip(scored, texts, strict=True)]
+        right, n = verdicts.count("correct"), len(scored)
+        scores.append(Score(policy=policy, correct=right, n=n, accuracy=right / n))
+    return tuple(scores)
 
 
 def warnings_on(rows: Sequence[Example]) -> Iterable[Warned]:
@@ -109,7 +103,7 @@ def warnings_on(rows: Sequence[Example]) -> Iterable[Warned]:
     yield from _leaks(rows)
     yield from _given_away(rows)
     train = [row for row in rows if row.split == "train"]
-    bare = [row.id for row in train if row.answer and not _is_explained(row)]
+    bare = [row.id for row in train if row.answer.startswith("Answer:")]
     if bare:
         problem = f"{len(bare)} of {len(train)} training rows have no explanation"
         remedy = "write one or two sentences: SFT without them teaches the answer line alone; GRPO needs none"
@@ -122,8 +116,7 @@ def warnings_on(rows: Sequence[Example]) -> Iterable[Warned]:
     if against:
         problem = f"{len(against)} explanations are read as saying something else than their answer line"
         yield _warned("contradiction", problem, "say the right answer, and no other, in plain words", against)
-    splits = {row.split for row in rows}
-    if "test" not in splits and splits:
+    if rows and all(row.split != "test" for row in rows):
         remedy = "mark some groups with split: test, or every figure is of rows that may be trained on"
         yield _warned("splits", "no row is for testing", remedy, [])
 

@@ -15,7 +15,7 @@ import shlex
 import tempfile
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from hashlib import sha256
 from importlib.metadata import distribution
 from pathlib import Path
@@ -83,17 +83,31 @@ def export_questions(examples: Sequence[Example], set_name: str, tool: str, out:
         )
     by_split = {split: found for split in SPLITS if (found := [row for row in usable if row.split == split])}
     rows = {split: _lines(found) for split, found in by_split.items()}
-    exported = Exported(
-        name=module_name(set_name),
-        tool=tool,
-        questions={split: dict(Counter[str](row.ground_truth.kind for row in by_split[split])) for split in rows},
-        left_out={f"kind {kind}: only a judge can grade it": n for kind, n in left_out.items()},
-        data_sha256=sha256("".join(rows.values()).encode()).hexdigest(),
-        versions={"assay": distribution("assay").version, "verifiers": VERSION},
-        run=(),
-        files=(),
-    )
-    words = _words(exported, usable) | {
+    questions = {split: dict(Counter[str](row.ground_truth.kind for row in found)) for split, found in by_split.items()}
+    metrics = (*METRICS, *sorted({f"accuracy_{row.ground_truth.kind}" for row in usable}))
+    counts = [(split, kind, n) for split, kinds in questions.items() for kind, n in kinds.items()]
+    sources, licences = Counter(row.source for row in usable), Counter(row.licence or "not given" for row in usable)
+    why = {f"kind {kind}: only a judge can grade it": n for kind, n in left_out.items()}
+    sha256_of_rows, version = sha256("".join(rows.values()).encode()).hexdigest(), distribution("assay").version
+    name = module_name(set_name)
+    words = {
+        "name": name,
+        "dashed": name.replace("_", "-"),
+        "split": next(iter(questions)),
+        "version": version,
+        "verifiers": VERSION,
+        "metrics": repr(metrics),
+        "metric_list": "\n".join(
+            f"  - metric: {metric}\n    aggregation: mean\n    higher_is_better: {str(metric != 'brier').lower()}"
+            for metric in metrics
+        ),
+        "few_shot": "training_split: train\nfewshot_split: train\n" if "train" in questions else "",
+        "count": f"{len(usable)} questions",
+        "table": "\n".join(f"| {split} | {kind} | {n} |" for split, kind, n in counts),
+        "left_out": "; ".join(f"{n} of {reason}" for reason, n in why.items()) or "nothing",
+        "source": ", ".join(f"{each} ({n})" for each, n in sources.most_common()),
+        "licence": ", ".join(f"{each} ({n})" for each, n in licences.most_common()),
+        "data_sha256": sha256_of_rows,
         "set": re.sub(r"[^\w .,:/@\[\]-]", "_", set_name),  # stands in source code
         "folder": shlex.quote(f"./{out.resolve().name}"),
         "title": TOOLS[tool]["title"],
@@ -102,12 +116,11 @@ def export_questions(examples: Sequence[Example], set_name: str, tool: str, out:
     run = tuple(Template(line).substitute(words) for line in TOOLS[tool]["run"])
     words |= {"run": "\n".join(run), "notes": Template(TOOLS[tool]["notes"]).substitute(words).strip()}
     templates = {"README.md": "readme", "$name/grade.py": "grade", **TOOLS[tool]["files"]}
-    texts = {path: (TEMPLATES / f"{name}.txt").read_text(encoding="utf-8") for path, name in templates.items()}
+    texts = {path: (TEMPLATES / f"{file}.txt").read_text(encoding="utf-8") for path, file in templates.items()}
     written = {Template(path).substitute(words): Template(text).substitute(words) for path, text in texts.items()}
-    written.setdefault(f"{exported.name}/__init__.py", "")
-    written |= {f"{exported.name}/{split}.jsonl": text for split, text in rows.items()}
-    grader = grader_files(f"{exported.name}.grader")
-    written |= {f"{exported.name}/grader/{path}": text for path, text in grader.items()}
+    written.setdefault(f"{name}/__init__.py", "")
+    written |= {f"{name}/{split}.jsonl": text for split, text in rows.items()}
+    written |= {f"{name}/grader/{path}": text for path, text in grader_files(f"{name}.grader").items()}
     written |= {path: _notice(path) for path in ("LICENSE", "THIRD-PARTY.md")}
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -120,7 +133,16 @@ def export_questions(examples: Sequence[Example], set_name: str, tool: str, out:
             whole.replace(out)
     except OSError as error:
         raise LabError(f"cannot write {out}: {error.strerror}; name a folder that you may write to") from error
-    return exported.model_copy(update={"run": run, "files": tuple(sorted(written))})
+    return Exported(
+        name=name,
+        tool=tool,
+        questions=questions,
+        left_out=why,
+        data_sha256=sha256_of_rows,
+        versions={"assay": version, "verifiers": VERSION},
+        run=run,
+        files=tuple(sorted(written)),
+    )
 
 
 def module_name(set_name: str) -> str:
@@ -137,31 +159,6 @@ def grader_files(package: str) -> dict[str, str]:
     found = {path.relative_to(EVALS).as_posix(): path for path in paths if path.suffix != ".pyc"}
     texts = {name: path.read_text(encoding="utf-8") for name, path in found.items() if name not in NOT_GRADING}
     return {name: OURS.sub(package, text) if name.endswith(".py") else text for name, text in texts.items()}
-
-
-def _words(exported: Exported, usable: Sequence[Example]) -> dict[str, str]:
-    metrics = (*METRICS, *sorted({f"accuracy_{row.ground_truth.kind}" for row in usable}))
-    counts = [(split, kind, n) for split, kinds in exported.questions.items() for kind, n in kinds.items()]
-    few_shot = "training_split: train\nfewshot_split: train\n"
-    return {
-        "name": exported.name,
-        "dashed": exported.name.replace("_", "-"),
-        "split": next(iter(exported.questions)),
-        "version": exported.versions["assay"],
-        "verifiers": exported.versions["verifiers"],
-        "metrics": repr(metrics),
-        "metric_list": "\n".join(
-            f"  - metric: {metric}\n    aggregation: mean\n    higher_is_better: {str(metric != 'brier').lower()}"
-            for metric in metrics
-        ),
-        "few_shot": few_shot if "train" in exported.questions else "",
-        "count": f"{len(usable)} questions",
-        "table": "\n".join(f"| {split} | {kind} | {n} |" for split, kind, n in counts),
-        "left_out": "; ".join(f"{n} of {why}" for why, n in exported.left_out.items()) or "nothing",
-        "source": _counted(row.source for row in usable),
-        "licence": _counted(row.licence or "not given" for row in usable),
-        "data_sha256": exported.data_sha256,
-    }
 
 
 def _lines(examples: Sequence[Example]) -> str:
@@ -183,11 +180,6 @@ def _lines(examples: Sequence[Example]) -> str:
         for example in examples
     )
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-
-
-def _counted(names: Iterable[str]) -> str:
-    """Return names with how many rows have them: "kmp (20), genelab (3)"."""
-    return ", ".join(f"{name} ({n})" for name, n in Counter(names).most_common())
 
 
 def _notice(name: str) -> str:

@@ -24,7 +24,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -240,24 +240,15 @@ def _judged(sample: Sample) -> Judged:
 
 def _pair_row(better: Judged, worse: Judged, rule: Rule, margin: float) -> PairRow:
     example = better.sample.example
-    return PairRow(
-        prompt=better.sample.prompt,
-        chosen=(Message(role="assistant", content=better.sample.text),),
-        rejected=(Message(role="assistant", content=worse.sample.text),),
-        pair_id=_pair_id(better, worse),
-        example_id=example.id,
-        kind=example.ground_truth.kind,
-        rule=rule,
-        margin=round(margin, 6),
-        verdict_chosen=better.verdict.verdict,
-        verdict_rejected=worse.verdict.verdict,
-        reward_chosen=better.verdict.reward or 0.0,
-        reward_rejected=worse.verdict.reward or 0.0,
-        confidence_chosen=better.verdict.confidence.value,
-        confidence_rejected=worse.verdict.confidence.value,
-        origin_chosen=better.sample.origin,
-        origin_rejected=worse.sample.origin,
-    )
+    made: dict[str, Any] = {"prompt": better.sample.prompt, "pair_id": _pair_id(better, worse)}
+    made |= {"example_id": example.id, "kind": example.ground_truth.kind, "rule": rule, "margin": round(margin, 6)}
+    for side, (sample, verdict) in (("chosen", better), ("rejected", worse)):
+        made[side] = (Message(role="assistant", content=sample.text),)
+        made[f"verdict_{side}"] = verdict.verdict
+        made[f"reward_{side}"] = verdict.reward or 0.0
+        made[f"confidence_{side}"] = verdict.confidence.value
+        made[f"origin_{side}"] = sample.origin
+    return PairRow.model_validate(made)
 
 
 def _pair_id(better: Judged, worse: Judged) -> str:

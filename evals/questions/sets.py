@@ -25,7 +25,7 @@ import yaml
 from pydantic import BaseModel, Field, ValidationError
 
 from evals.errors import BadConfig, BadRow, LabError
-from evals.io import SHOWN, first_of, read_text, repeated_keys
+from evals.io import first_of, read_text, repeated_keys, short_repr
 from evals.questions.bank import DATASETS, normalised
 from evals.questions.prompt import SURE, answer_form, with_answer, with_confidence
 from evals.schema import CANNOT_BE_TOLD, ChoiceTruth, Example, GroundTruth, MechanismTruth, Record
@@ -81,13 +81,12 @@ class RowFault(Record):
 
 
 class QuestionSet(NamedTuple):
-    """What a file holds: good rows as examples, each with its line, and everything that is wrong.
+    """What a file holds: good rows as examples, and everything that is wrong.
 
     `is_own` is False for a file of whole `Example`s, as `assay data kmp` writes them.
     """
 
     examples: tuple[Example, ...]
-    lines: tuple[int, ...]
     faults: tuple[RowFault, ...]
     is_own: bool
 
@@ -144,7 +143,6 @@ def examine(path: Path) -> QuestionSet:
 def examples_of(rows: Iterable[Raw], name: str, faults: Iterable[RowFault] = ()) -> QuestionSet:
     """Return rows as examples; `name` is their source where a row names none."""
     examples: list[Example] = []
-    lines: list[int] = []
     bad = list(faults)
     ids: dict[str, int] = {}
     asked: dict[tuple[str, str], tuple[int, Example]] = {}
@@ -173,8 +171,7 @@ def examples_of(rows: Iterable[Raw], name: str, faults: Iterable[RowFault] = ())
         else:
             ids[example.id] = line
             examples.append(example)
-            lines.append(line)
-    return QuestionSet(tuple(examples), tuple(lines), tuple(sorted(bad, key=lambda each: each.line)), is_own)
+    return QuestionSet(tuple(examples), tuple(sorted(bad, key=lambda each: each.line)), is_own)
 
 
 def question_row(data: Mapping[str, Any]) -> QuestionRow:
@@ -351,14 +348,14 @@ def _one_shape(data: Mapping[str, Any]) -> dict[str, Any]:
         try:
             truth = json.loads(truth)
         except ValueError as error:
-            raise _Wrong(("truth", f"is no JSON ({error}), seen {_short(truth)}", REMEDIES["truth"])) from None
+            raise _Wrong(("truth", f"is no JSON ({error}), seen {short_repr(truth)}", REMEDIES["truth"])) from None
     if not isinstance(truth, Mapping):
-        raise _Wrong(("truth", f"is no object, seen {_short(truth)}", REMEDIES["truth"]))
+        raise _Wrong(("truth", f"is no object, seen {short_repr(truth)}", REMEDIES["truth"]))
     beside = {name: row.pop(name) for name in BESIDE & row.keys()}
     beside = {name: value for name, value in beside.items() if value not in ([], ())}
     for name in beside.keys() & truth.keys():
         if _listed(name, beside[name]) != _listed(name, truth[name]):
-            problem = f"{_short(beside[name])} beside the truth, {_short(truth[name])} in it"
+            problem = f"{short_repr(beside[name])} beside the truth, {short_repr(truth[name])} in it"
             raise _Wrong((name, problem, "write it once, in the truth"))
     if beside or truth:
         row["truth"] = _truth({**beside, **truth})
@@ -405,11 +402,8 @@ def _valid(record: type[Valid], data: Mapping[str, Any]) -> Valid:
     try:
         return record.model_validate(data)
     except ValidationError as error:
-        found: dict[str, tuple[str, str, str]] = {}
-        for each in error.errors():
-            told = _complaint(each)
-            found.setdefault(told[0], told)
-        raise _Wrong(*found.values()) from None
+        found = {told[0]: told for told in map(_complaint, reversed(error.errors()))}
+        raise _Wrong(*reversed(found.values())) from None
 
 
 def _complaint(error: Any) -> tuple[str, str, str]:
@@ -420,13 +414,8 @@ def _complaint(error: Any) -> tuple[str, str, str]:
     if steps == ["truth"] and (kind.startswith("union_tag") or problem.split()[0] in ("value", "aliases")):
         steps.append("kind" if kind.startswith("union_tag") else problem.split()[0])
     field = ".".join(steps) or "(whole line)"
-    if kind == "missing":
-        problem = "is missing"
-    else:
-        problem = {"extra_forbidden": "is no field of a row or of this kind of truth", "string_type": "is no text"}.get(
-            kind, problem
-        )
-        problem += f", seen {_short(error['input'])}"
+    said = {"extra_forbidden": "is no field of a row or of this kind of truth", "string_type": "is no text"}
+    problem = f"{said.get(kind, problem)}, seen {short_repr(error['input'])}" if kind != "missing" else "is missing"
     if kind == "string_type":
         return field, problem, "put it in quotes: YAML reads yes, no, on, off and bare numbers as something else"
     if kind == "extra_forbidden":
@@ -451,8 +440,3 @@ def _check_readable(example: Example) -> None:
             " is a competing one too, and an explanation has no answer line of its own"
         )
         raise _Wrong(("truth", problem, remedy))
-
-
-def _short(value: object) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= SHOWN else shown[: SHOWN - 3] + "..."

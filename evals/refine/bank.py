@@ -115,13 +115,8 @@ def _count_records(source: random.Random) -> Iterator[RefinerRecord]:
         beside = _beside(source, [figure], tested)
         others = "|".join(degs(each.genes).split()[0] for each in beside if each.genes != figure.genes)
         said, contrast = degs(figure.genes), contrast_name(figure.contrast)[1]
-        words = {
-            "tissue": figure.tissue,
-            "contrast": contrast,
-            "said": said,
-            "number": said.split()[0],
-            "others": others,
-        }
+        words = {"tissue": figure.tissue, "contrast": contrast, "said": said, "number": said.split()[0]}
+        words["others"] = others
         made = _filled("count", words) | {"id": example.id, "question": example.prompt}
         yield _record(source, made, "kmp", _count_passages(figure, *beside), [figure.id])
     limits = [row for row in trained if row.ground_truth.kind == "abstain" and not is_held_out(row.prompt)]
@@ -144,10 +139,8 @@ def _beside(source: random.Random, given: Sequence[DegCount], tested: Sequence[f
 
 def _count_passages(*figures: DegCount) -> Passages:
     text = "Kaempferol study, mouse {}, {}: {} at adjusted p below 0.05."
-    return {
-        each.id: ("kmp-tables", text.format(each.tissue, contrast_name(each.contrast)[1], degs(each.genes)))
-        for each in figures
-    }
+    said = {each.id: text.format(each.tissue, contrast_name(each.contrast)[1], degs(each.genes)) for each in figures}
+    return {name: ("kmp-tables", told) for name, told in said.items()}
 
 
 def _study_records(source: random.Random, split: Split) -> Iterator[RefinerRecord]:

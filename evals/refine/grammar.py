@@ -69,7 +69,11 @@ class ParsedAnswer:
 
 def parse(completion: str, reasoning_tags: Sequence[str] = ()) -> ParsedAnswer:
     """Return an answer as the grammar reads it; a leading block in one of `reasoning_tags` is skipped."""
-    start = _after_reasoning(completion, reasoning_tags)
+    start = len(completion) - len(completion.lstrip())
+    for name in reasoning_tags:
+        if completion.startswith(f"<{name}>", start) and (end := completion.find(f"</{name}>", start)) >= 0:
+            start = end + len(f"</{name}>")
+            break
     tags = list(TAG.finditer(completion, start))
     block = [tag for tag in tags if tag[2].lower() == "answer"]
     is_single = len(block) == 2 and not block[0][1] and bool(block[1][1]) and not (block[0][3] + block[1][3]).strip()
@@ -93,18 +97,6 @@ def parse(completion: str, reasoning_tags: Sequence[str] = ()) -> ParsedAnswer:
     )
 
 
-def _after_reasoning(completion: str, names: Sequence[str]) -> int:
-    """Return where the text starts once a leading reasoning block is left out."""
-    start = len(completion) - len(completion.lstrip())
-    for name in names:
-        opening, closing = f"<{name}>", f"</{name}>"
-        if completion.startswith(opening, start):
-            end = completion.find(closing, start)
-            if end >= 0:
-                return end + len(closing)
-    return 0
-
-
 def _spans(text: str, tags: list[re.Match[str]]) -> list[tuple[CitedClaim, int, int]] | None:
     """Return the claims between their tags, with where the tags begin and end; None if these are not balanced or nest."""
     if len(tags) % 2 or any(bool(tag[1]) != bool(place % 2) for place, tag in enumerate(tags)):
@@ -119,10 +111,8 @@ def _spans(text: str, tags: list[re.Match[str]]) -> list[tuple[CitedClaim, int, 
 def _ids(attributes: str) -> tuple[str, ...]:
     """Return the ids of an opening tag, each once; empty if there is no list of legal ids."""
     match = IDS.fullmatch(attributes)
-    if match is None:
-        return ()
-    written = match[1] or match[2] or match[3]
-    return tuple(dict.fromkeys(part.strip() for part in written.split(",")))
+    written = match[1] or match[2] or match[3] if match else ""
+    return tuple(dict.fromkeys(part.strip() for part in written.split(","))) if match else ()
 
 
 def _uncited(text: str, start: int, end: int, spans: Sequence[tuple[CitedClaim, int, int]]) -> Iterator[Passage]:

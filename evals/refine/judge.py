@@ -10,17 +10,16 @@ from typing import ClassVar, Protocol
 from pydantic import Field, field_validator
 
 from evals.refine.grammar import CitedClaim, Evidence, Passage
-from evals.refine.rubric import Item
+from evals.refine.rubric import Item, share
 from evals.refine.words import content, holds, is_opposed, numbers, tokens
 from evals.schema.record import Record
 
 
 @dataclass(frozen=True, slots=True)
 class Inquiry:
-    """All that is asked about one answer.
+    """All that is asked about one answer. `asks_citations` is false where citations do not count.
 
-    `cited` are, for each claim, the ids that a verdict is wanted for: known ones of claims within the limits; where it
-    is empty nothing is asked about the claim. `asks_citations` is false where citations do not count.
+    `cited` are, for each claim, the ids that a verdict is wanted for; where none is, nothing is asked about the claim.
     """
 
     record_id: str
@@ -262,5 +261,4 @@ class StubJudge:
 
 
 def _share(value: object) -> float | None:
-    number = number_of(value)
-    return None if number is None else min(1.0, max(0.0, number))
+    return share(number_of(value), 1.0)

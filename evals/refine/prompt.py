@@ -5,8 +5,7 @@ that its rubric or its reference needs; what still does not fit is left out and 
 """
 
 import re
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable
 
 from evals.refine.grammar import EvidenceBlock, blocks
 from evals.schema import Message
@@ -32,46 +31,23 @@ def messages(record: RefinerRecord, system_prompt: str = SYSTEM_PROMPT) -> tuple
     return (Message(role="system", content=system_prompt), *earlier, Message(role="user", content="\n".join(parts)))
 
 
-class Fitted(NamedTuple):
-    """Records within a budget; which passages were taken from which, and which did not fit at all."""
+def shortened(
+    record: RefinerRecord, budget: int, tokens_of: Callable[[RefinerRecord], int]
+) -> tuple[RefinerRecord, tuple[str, ...]]:
+    """Return a record without passages that its prompt of at most `budget` tokens has no room for, and their ids.
 
-    records: tuple[RefinerRecord, ...]
-    trimmed: dict[str, tuple[str, ...]]
-    dropped: tuple[str, ...]
-
-    def report(self) -> dict[str, int]:
-        """Return the counts, as a run keeps them."""
-        return {
-            "records": len(self.records),
-            "records trimmed": len(self.trimmed),
-            "passages taken away": sum(map(len, self.trimmed.values())),
-            "records over the budget": len(self.dropped),
-        }
-
-
-def within_budget(records: Sequence[RefinerRecord], budget: int, tokens_of: Callable[[RefinerRecord], int]) -> Fitted:
-    """Return the records whose prompt has at most `budget` tokens, trimmed where that helps."""
-    kept: list[RefinerRecord] = []
-    trimmed: dict[str, tuple[str, ...]] = {}
-    dropped: list[str] = []
-    for record in records:
-        shorter, taken = record, []
-        spare = _spare(record)
-        while spare and tokens_of(shorter) > budget:
-            name = spare.pop().id
-            text = shorter.tool_output  # without the last passage of this id
-            last = [each for each in blocks(text) if each.id == name][-1]
-            kept_text = f"{text[: last.start].rstrip()}{text[last.end :]}".strip()
-            sources = {each: of for each, of in shorter.sources.items() if each != name}
-            shorter = shorter.model_copy(update={"tool_output": kept_text, "sources": sources})
-            taken.append(name)
-        if tokens_of(shorter) > budget:
-            dropped.append(record.id)
-            continue
-        kept.append(shorter)
-        if taken:
-            trimmed[record.id] = tuple(taken)
-    return Fitted(tuple(kept), trimmed, tuple(dropped))
+    One that is over the budget even without them comes back as it was.
+    """
+    shorter, taken, spare = record, [], _spare(record)
+    while spare and tokens_of(shorter) > budget:
+        name = spare.pop().id
+        text = shorter.tool_output  # without the last passage of this id
+        last = [each for each in blocks(text) if each.id == name][-1]
+        kept = f"{text[: last.start].rstrip()}{text[last.end :]}".strip()
+        sources = {each: of for each, of in shorter.sources.items() if each != name}
+        shorter = shorter.model_copy(update={"tool_output": kept, "sources": sources})
+        taken.append(name)
+    return (shorter, tuple(taken)) if tokens_of(shorter) <= budget else (record, ())
 
 
 def _spare(record: RefinerRecord) -> list[EvidenceBlock]:

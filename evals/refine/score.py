@@ -1,7 +1,7 @@
 """One answer with all that is made of it: citations, items, what it copies, and the parts of the reward."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from evals.refine.grammar import (
     format_checks,
     parse,
 )
-from evals.refine.judge import Inquiry, Verdicts
+from evals.refine.judge import Inquiry, Verdicts, missing
 from evals.refine.rubric import Item, items_of, rubric_score, share, value
 from evals.schema.refiner import (
     CheckedClaim,
@@ -37,13 +37,6 @@ class CitationScores(NamedTuple):
     precision: float | None = None
     recall: float | None = None
     f1: float | None = None
-
-
-def asked_ids(claim: CitedClaim, evidence: Evidence, config: RewardConfig) -> tuple[str, ...]:
-    """Return the ids of a claim that a judge is asked about; none if the claim breaks a limit."""
-    if broken_limit(claim, config) is not None:
-        return ()
-    return tuple(name for name in claim.ids if name in evidence)
 
 
 def broken_limit(claim: CitedClaim, config: RewardConfig) -> str | None:
@@ -72,16 +65,16 @@ def citation_scores(
         _relevance(claim, dict(zip(ids, got, strict=True)), sources)
         for claim, ids, got in zip(claims, cited, verdicts.relevance, strict=True)
     ]
-    needed = (*support, *verdicts.needs, *(each for row in relevance for each in row))
-    if any(each is None for each in needed):
+    cells = [each for row in relevance for each in row]
+    given = [each for each in (*support, *verdicts.needs, *cells) if each is not None]
+    if len(given) < len(support) + len(verdicts.needs) + len(cells):
         return CitationScores()
-    need = math.fsum(each or 0.0 for each in verdicts.needs)
+    need = math.fsum(given[len(support) : len(given) - len(cells)])
     if not claims and not need:
         score = 0.0 if answerable else 1.0
         return CitationScores(score, score, score)
-    cells = [each or 0.0 for row in relevance for each in row]
-    precision = math.fsum(cells) / len(cells) if cells else 0.0
-    recall = math.fsum(each or 0.0 for each in support) / (len(claims) + need)
+    precision = math.fsum(given[len(given) - len(cells) :]) / len(cells) if cells else 0.0
+    recall = math.fsum(given[: len(support)]) / (len(claims) + need)
     both = precision + recall
     return CitationScores(precision, recall, 2 * precision * recall / both if both else 0.0)
 
@@ -109,29 +102,21 @@ RUN = 12
 
 def copied(texts: Sequence[str], evidence: Evidence) -> float | None:
     """Return the share of an answer's words in runs of twelve or more of one passage; None without words."""
-    known = [_known_runs(text) for text in evidence.values()]
+    known = frozenset(run for passage in evidence.values() for run in _runs(passage))
     total = taken = 0
     for text in texts:
-        words = _words(text)
-        marked = [False] * len(words)
-        for at, run in enumerate(_runs(words)):
-            if any(run in passage for passage in known):
+        marked = [False] * len(WORD.findall(text))
+        for at, run in enumerate(_runs(text)):
+            if run in known:
                 marked[at : at + RUN] = [True] * RUN
-        total, taken = total + len(words), taken + sum(marked)
+        total, taken = total + len(marked), taken + sum(marked)
     return taken / total if total else None
 
 
 @lru_cache(maxsize=1024)
-def _known_runs(passage: str) -> frozenset[tuple[str, ...]]:
-    return frozenset(_runs(_words(passage)))
-
-
-def _words(text: str) -> list[str]:
-    return [word.lower() for word in WORD.findall(text)]
-
-
-def _runs(words: Sequence[str]) -> list[tuple[str, ...]]:
-    return [tuple(words[at : at + RUN]) for at in range(max(0, len(words) - RUN + 1))]
+def _runs(text: str) -> tuple[tuple[str, ...], ...]:
+    words = [word.lower() for word in WORD.findall(text)]
+    return tuple(tuple(words[at : at + RUN]) for at in range(max(0, len(words) - RUN + 1)))
 
 
 # ---- the whole answer -------------------------------------------------------------------------
@@ -219,7 +204,10 @@ def prepare(
         reading=reading,
         evidence=evidence,
         items=graded_by,
-        cited=tuple(asked_ids(claim, evidence, config) for claim in reading.claims),
+        cited=tuple(
+            () if broken_limit(claim, config) else tuple(name for name in claim.ids if name in evidence)
+            for claim in reading.claims
+        ),
         checks=checks,
         bonus=bonus,
         settled=settled,
@@ -231,41 +219,28 @@ def settle(prepared: PreparedAnswer, verdicts: Verdicts | None) -> Settled:
 
     ValueError if nobody was asked although the reward depends on it.
     """
-    zero = 0.0 if prepared.settled is not None else None
+    config, why = prepared.config, prepared.settled
     if not prepared.is_judgeable:
-        return Settled(0.0, NO_CITATION, 0.0, 0.0, str(prepared.settled))
+        return Settled(0.0, NO_CITATION, 0.0, 0.0, str(why))
     if verdicts is None:
-        if zero is None:
+        if why is None:
             raise ValueError(f"the answer to {prepared.record.id!r} has to be judged first")
-        return Settled(None, CitationScores(), zero, zero, str(prepared.settled))
-    config = prepared.config
+        return Settled(None, CitationScores(), 0.0, 0.0, why)
     rubric = rubric_score(prepared.items, verdicts.raws, config.score_scale)
     sources = prepared.record.sources if config.citation_level == "paper" else None
     citation = citation_scores(prepared.reading.claims, prepared.cited, verdicts, sources, prepared.record.answerable)
-    if prepared.settled is not None:
-        return Settled(rubric, citation, 0.0, 0.0, prepared.settled)
-    quality = _quality(prepared, rubric, citation)
-    if quality is None:
+    if why is not None:
+        return Settled(rubric, citation, 0.0, 0.0, why)
+    cited = getattr(citation, config.citation_metric) if config.apply_citation else 0.0
+    if rubric is None or cited is None:
         return Settled(rubric, citation, None, None, "a verdict is missing, so there is no reward")
+    quality, weight = rubric * prepared.bonus if config.gate == "multiply" else rubric, config.citation_weight
+    if config.apply_citation and config.combine == "additive":
+        quality += weight * cited
+    elif config.apply_citation:
+        quality = min(1.0, (1.0 - weight) * quality + weight * cited)
     reason = "graded by rubric and citations" if config.apply_citation else "graded by rubric"
     return Settled(rubric, citation, quality, config.verification_reward * quality, reason)
-
-
-def _quality(prepared: PreparedAnswer, rubric: float | None, citation: CitationScores) -> float | None:
-    """Return q, None if a part that it needs is missing."""
-    config = prepared.config
-    if rubric is None:
-        return None
-    graded = rubric * prepared.bonus if config.gate == "multiply" else rubric
-    if not config.apply_citation:
-        return graded
-    cited = getattr(citation, config.citation_metric)
-    if cited is None:
-        return None
-    weight = config.citation_weight
-    if config.combine == "additive":
-        return graded + weight * cited
-    return min(1.0, (1.0 - weight) * graded + weight * cited)
 
 
 def explain(prepared: PreparedAnswer, verdicts: Verdicts | None, judge: str) -> ScoredAnswer:
@@ -273,8 +248,33 @@ def explain(prepared: PreparedAnswer, verdicts: Verdicts | None, judge: str) -> 
 
     Character places are those of the whole completion, so a page can colour its text by them.
     """
-    settled = settle(prepared, verdicts)
-    needs = dict(enumerate(verdicts.needs if verdicts else ()))
+    settled, asked = settle(prepared, verdicts), missing(prepared.inquiry(), "") if verdicts is None else verdicts
+    items = []
+    for item, raw, quote in zip(prepared.items, asked.raws, asked.quotes, strict=True):
+        score = share(raw, prepared.config.score_scale)
+        told = {name: getattr(item, name) for name in ("title", "description", "polarity", "origin", "weight")}
+        items.append(JudgedItem(**told, raw=raw, score=score, value=value(item, score), quote=quote))
+    claims = []
+    rows = zip(prepared.reading.claims, prepared.cited, asked.support, asked.relevance, strict=True)
+    for claim, ids, support, relevance in rows:
+        limit = broken_limit(claim, prepared.config)
+        given = dict(zip(ids, relevance, strict=True))
+        note = f"{limit}: counted as unsupported" if limit else "cites nothing that is in the evidence"
+        claims.append(
+            CheckedClaim(
+                text=claim.text,
+                ids=claim.ids,
+                start=claim.start,
+                end=claim.end,
+                support=support if ids else 0.0,
+                citations=tuple(
+                    Relevance(id=name, is_known=name in prepared.evidence, relevant=given.get(name, 0.0))
+                    for name in claim.ids
+                ),
+                note=note if limit or not ids else None,
+            )
+        )
+    needs = dict(enumerate(asked.needs))
     return ScoredAnswer(
         record_id=prepared.record.id,
         completion=prepared.completion,
@@ -282,12 +282,12 @@ def explain(prepared: PreparedAnswer, verdicts: Verdicts | None, judge: str) -> 
         is_judged=verdicts is not None,
         format_checks=prepared.checks,
         format_bonus=prepared.bonus,
-        claims=tuple(_claims(prepared, verdicts)),
+        claims=tuple(claims),
         uncited=tuple(
             UncitedPassage(text=each.text, start=each.start, end=each.end, needs_citation=needs.get(place))
             for place, each in enumerate(prepared.reading.uncited)
         ),
-        items=tuple(_items(prepared, verdicts)),
+        items=tuple(items),
         rubric=settled.rubric,
         citation_precision=settled.citation.precision,
         citation_recall=settled.citation.recall,
@@ -297,33 +297,3 @@ def explain(prepared: PreparedAnswer, verdicts: Verdicts | None, judge: str) -> 
         reason=settled.reason,
         problems=verdicts.problems if verdicts else (),
     )
-
-
-def _items(prepared: PreparedAnswer, verdicts: Verdicts | None) -> Iterator[JudgedItem]:
-    for place, item in enumerate(prepared.items):
-        raw = verdicts.raws[place] if verdicts else None
-        score = share(raw, prepared.config.score_scale)
-        quote = verdicts.quotes[place] if verdicts else ""
-        told = {name: getattr(item, name) for name in ("title", "description", "polarity", "origin", "weight")}
-        yield JudgedItem(**told, raw=raw, score=score, value=value(item, score), quote=quote)
-
-
-def _claims(prepared: PreparedAnswer, verdicts: Verdicts | None) -> Iterator[CheckedClaim]:
-    for place, (claim, asked) in enumerate(zip(prepared.reading.claims, prepared.cited, strict=True)):
-        support = verdicts.support[place] if verdicts else None
-        limit = broken_limit(claim, prepared.config)
-        unknown = None if asked else "cites nothing that is in the evidence"
-        note = f"{limit}: counted as unsupported" if limit else unknown
-        given = dict(zip(asked, verdicts.relevance[place], strict=True)) if verdicts else dict.fromkeys(asked)
-        yield CheckedClaim(
-            text=claim.text,
-            ids=claim.ids,
-            start=claim.start,
-            end=claim.end,
-            support=support if asked else 0.0,
-            citations=tuple(
-                Relevance(id=name, is_known=name in prepared.evidence, relevant=given.get(name, 0.0))
-                for name in claim.ids
-            ),
-            note=note,
-        )

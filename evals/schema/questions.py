@@ -207,23 +207,10 @@ class RubricTruth(Record):
         return [{"title": item} if isinstance(item, str) else item for item in items]
 
 
-GroundTruth = Annotated[
-    DirectTruth
-    | MechanismTruth
-    | UncertaintyTruth
-    | ComparisonTruth
-    | ConservationTruth
-    | CountTruth
-    | LabelTruth
-    | AbstainTruth
-    | FactsTruth
-    | ChoiceTruth
-    | NumberTruth
-    | SetTruth
-    | TermTruth
-    | RubricTruth,
-    Field(discriminator="kind"),
-]
+PathwayTruth = DirectTruth | MechanismTruth | UncertaintyTruth | ComparisonTruth | ConservationTruth
+StudyTruth = CountTruth | LabelTruth | AbstainTruth | FactsTruth
+GeneralTruth = ChoiceTruth | NumberTruth | SetTruth | TermTruth | RubricTruth
+GroundTruth = Annotated[PathwayTruth | StudyTruth | GeneralTruth, Field(discriminator="kind")]
 
 
 class Example(Record):

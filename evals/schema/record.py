@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny
+from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, model_validator
 
 Direction = Literal["UP", "DOWN"]
 Choice = Literal["left", "right", "tie", "both_bad"]
@@ -23,6 +23,15 @@ class Record(BaseModel):
         object.__setattr__(made, "__pydantic_extra__", None)
         object.__setattr__(made, "__pydantic_private__", None)
         return made
+
+
+def skipping(*names: str) -> Any:
+    """Return a validator that reads a record of an older format, but for fields that are no more."""
+
+    def without(stored: object) -> object:
+        return {key: value for key, value in stored.items() if key not in names} if isinstance(stored, dict) else stored
+
+    return model_validator(mode="before")(without)
 
 
 class Grade(Record):

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AliasChoices, BeforeValidator, Field, field_validator, model_validator
 
 from evals.schema.questions import Message
-from evals.schema.record import Grade, Record, Share
+from evals.schema.record import Grade, Record, Share, skipping
 
 Gate = Literal["off", "multiply", "require"]
 Polarity = Literal["positive", "negative"]
@@ -19,10 +19,6 @@ PRESETS: Mapping[str, Mapping[str, object]] = {
 """Settings by name: those of new runs, and those of the published model's card."""
 
 
-def _without_source(row: object) -> object:
-    return {key: value for key, value in row.items() if key != "source"} if isinstance(row, dict) else row
-
-
 class BehaviourItem(Record):
     """One behaviour to look for in an answer; which list it stands in says whether it is wanted."""
 
@@ -30,7 +26,7 @@ class BehaviourItem(Record):
     description: str = Field(min_length=1)
     weight: float = Field(default=1.0, gt=0.0, allow_inf_nan=False)
 
-    _upgrade = model_validator(mode="before")(_without_source)
+    _upgrade = skipping("source")
 
 
 class RefinerRecord(Record):
@@ -64,11 +60,9 @@ class RefinerRecord(Record):
 
     @model_validator(mode="after")
     def _titles_differ(self) -> "RefinerRecord":
-        seen: set[str] = set()
-        for item in (*self.positive_rubrics, *self.negative_rubrics):
-            if item.title in seen:
-                raise ValueError(f"two rubric items have the title {item.title!r}; titles are unique")
-            seen.add(item.title)
+        titles = [item.title for item in (*self.positive_rubrics, *self.negative_rubrics)]
+        if twice := [title for title in titles if titles.count(title) > 1]:
+            raise ValueError(f"two rubric items have the title {twice[0]!r}; titles are unique")
         return self
 
     @property
@@ -87,11 +81,6 @@ class RefinerRecord(Record):
         return self.split_group or self.id
 
 
-def _word_for_off(value: object) -> object:
-    """Return "off" for the false that YAML makes of a bare off."""
-    return "off" if value is False else value
-
-
 class RewardConfig(Record):
     """How verdicts become a reward. The defaults are those of new runs; `preset` starts from a named set.
 
@@ -107,7 +96,8 @@ class RewardConfig(Record):
     apply_citation: bool = True
     citation_weight: Share = Field(default=0.2, validation_alias=AliasChoices("citation_weight", "w"))
     combine: Literal["convex", "additive"] = "convex"
-    gate: Annotated[Gate, BeforeValidator(_word_for_off)] = "require"
+    gate: Annotated[Gate, BeforeValidator(lambda value: "off" if value is False else value)] = "require"
+    """"off" is false to YAML."""
     empty_answer: Literal["auto", "zero", "scored"] = "auto"
     verification_reward: float = Field(default=10.0, gt=0.0, allow_inf_nan=False)
     reasoning_tags: tuple[str, ...] = ()
@@ -179,14 +169,16 @@ class JudgedItem(Record):
     value: Share | None
     quote: str = ""
 
-    _upgrade = model_validator(mode="before")(_without_source)
+    _upgrade = skipping("source")
+
+
+PARTS = ("rubric", "citation_f1", "citation_precision", "citation_recall", "format_bonus")
 
 
 class ScoredAnswer(Record):
     """Everything that was made of one answer; a figure is None where a verdict that it needs is missing.
 
-    `judge` names who gave the verdicts; `is_judged` is false where none was needed, as for an answer
-    that is not well formed. `problems` say what the judge failed at.
+    `is_judged` is false where no verdict was needed. `problems` say what the judge failed at.
     """
 
     record_id: str
@@ -212,13 +204,7 @@ class ScoredAnswer(Record):
         """The answer as every task's grader gives it; the quality, 0..1 unless parts add up, is the reward."""
         return Grade.model_construct(
             reward=None if self.quality is None else min(1.0, self.quality),
-            parts={
-                "rubric": self.rubric,
-                "citation_f1": self.citation_f1,
-                "citation_precision": self.citation_precision,
-                "citation_recall": self.citation_recall,
-                "format_bonus": self.format_bonus,
-            },
+            parts={name: getattr(self, name) for name in PARTS},
             read_by="judge" if self.is_judged else None,
             reason=self.reason,
             detail=self,

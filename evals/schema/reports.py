@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime, time
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from evals.schema.questions import Example, Message, Verdict
-from evals.schema.record import Grade, Record, Share
+from evals.schema.record import Grade, Record, Share, skipping
 from evals.schema.refiner import RewardConfig, ScoredAnswer
 from evals.schema.reviews import Concern, MadeBy
 
@@ -48,8 +48,8 @@ class Metric(Record):
 class StageSummary(Record):
     """Metrics of one stage (or trivial baseline) on one group of questions.
 
-    `read_by` counts the answers by how they were read: "answer" (the answer line), "text", "judge", "none"
-    (nothing to read). Empty in reports of before verifiers-6, which read every answer from its text.
+    `read_by` counts the answers by how they were read: "answer" (the answer line), "text", "judge", "none" (nothing to
+    read). Empty in reports of before verifiers-6, which read every answer from its text.
     """
 
     stage: str
@@ -137,10 +137,7 @@ class Rates(Record):
 
 
 class MeanRates(Record):
-    """Means over articles or categories; `n` is how many have human or predicted concerns.
-
-    Recall is the mean over those with human concerns, precision and F1 over all `n`.
-    """
+    """Means over the `n` articles or categories with any concerns; recall over those with human ones."""
 
     precision: float
     recall: float
@@ -243,9 +240,9 @@ class MatchedPair(Record):
 
 
 class ArticleScore(Record):
-    """The counts of one article and its matches; `groups` are those by category and severity of the human concern.
+    """The counts of one article and its matches.
 
-    A group's counts are matched, human, predicted, major and matched, major.
+    `groups` counts by category and severity of the human concern: matched, human, predicted, major and matched, major.
     """
 
     article_id: str
@@ -339,10 +336,9 @@ class ReviewedStage(Record):
 
 
 class ReviewReport(Report[ArticleScore]):
-    """A report on one reviewer: a row for each article and stage, and the whole score of the last stage.
+    """A report on one reviewer: a row for each article and stage, the whole score of the last stage, and what was said.
 
-    `stages` holds what was said; `assay review score` keeps none of it. `created_at` is the day of the answers, that of
-    1970 where no record tells.
+    `assay review score` keeps no `stages`. `created_at` is the day of the answers, 1970 where no record tells.
     """
 
     task: str = "review"
@@ -363,37 +359,35 @@ class ReviewReport(Report[ArticleScore]):
 
     @classmethod
     def of(cls, score: ReviewScore, summaries: Sequence[StageSummary] = ()) -> "ReviewReport":
-        """Return the report of a score with its articles; without `summaries` that of a file of before reports.
-
-        Of such a file, only the score of all articles is known as metrics.
-        """
-        made, articles = score.made_by, score.articles or ()
+        """Return the report of a score with its articles; a file of before reports has no `summaries` of groups."""
+        made, name = score.made_by, score.system
         if not summaries:
             found = {"f1_above_permuted": score.headline.f1_above_permuted, **score.micro.model_dump()}
             found["answered"] = score.coverage.share
             metrics = {}
-            for name in ("f1_above_permuted", "f1", "recall", "precision", "recall_major", "answered"):
-                low, high = score.intervals.get(name) or (None, None)
-                n = 0 if found[name] is None else score.coverage.n_articles
-                metrics[name] = Metric(value=found[name], n=n, low=low, high=high)
-            summaries = [StageSummary(stage=score.system, is_baseline=False, metrics=metrics)]
-        beside = dict(score.controls or ())
+            for each in ("f1_above_permuted", "f1", "recall", "precision", "recall_major", "answered"):
+                low, high = score.intervals.get(each) or (None, None)
+                n = 0 if found[each] is None else score.coverage.n_articles
+                metrics[each] = Metric(value=found[each], n=n, low=low, high=high)
+            summaries = [StageSummary(stage=name, is_baseline=False, metrics=metrics)]
         controls = {
-            name: Metric(value=each.f1, n=each.n_articles) for name, each in beside.items() if name != "notes" and each
+            kind: Metric(value=each.f1, n=each.n_articles)
+            for kind, each in score.controls or ()
+            if isinstance(each, Control)
         }
         return cls(
             data_name=f"{score.micro.n_human:,} human concerns",
             data_sha256=score.reference_sha256,
-            chain_name=score.system,
+            chain_name=name,
             stage_checksums=made.checksums if made else {},
             settings=dict(made.settings) if made else {},
             versions={},
             created_at=datetime.combine(made.date if made else date(1970, 1, 1), time(tzinfo=UTC)),
             command="assay review score",
-            rows=tuple(each.model_copy(update={"stage": score.system}) for each in articles),
+            rows=tuple(each.model_copy(update={"stage": name}) for each in score.articles or ()),
             summaries=tuple(
                 each.model_copy(
-                    update={"stage": score.system, "metrics": each.metrics | (controls if each.group == "all" else {})}
+                    update={"stage": name, "metrics": each.metrics | (controls if each.group == "all" else {})}
                 )
                 for each in summaries
             ),
@@ -505,12 +499,6 @@ class PublishedGroup(Record):
     n_matched: int | None = None
 
 
-def _without_other_items(stored: object) -> object:
-    """Return a stored row or report without the second set of rubric items that it could once hold."""
-    gone = ("other_items", "other_items_sha256")
-    return {key: value for key, value in stored.items() if key not in gone} if isinstance(stored, dict) else stored
-
-
 class RefinerRow(Record):
     """One record answered by one stage. `cluster` is kept together when rows are resampled.
 
@@ -525,7 +513,7 @@ class RefinerRow(Record):
     words: int = Field(ge=0)
     scored: ScoredAnswer
 
-    _upgrade = model_validator(mode="before")(_without_other_items)
+    _upgrade = skipping("other_items", "other_items_sha256")
 
     @property
     def id(self) -> str:
@@ -553,7 +541,7 @@ class RefinerReport(Report[RefinerRow]):
     judge_mode: str
     reward: RewardConfig
 
-    _upgrade = model_validator(mode="before")(_without_other_items)
+    _upgrade = skipping("other_items", "other_items_sha256")
 
     @property
     def instrument(self) -> dict[str, str]:

@@ -85,17 +85,9 @@ def places(c: Floats, edges: Floats) -> Whole:
     return np.searchsorted(edges, c, side="right")
 
 
-def membership(c: Floats, edges: Floats) -> Floats:
-    """Return which bin each confidence is in, as 0 and 1 of shape (n, bins)."""
-    return np.eye(len(edges) + 1)[places(c, edges)]
-
-
 def bin_sums(c: Floats, y: Floats, w: Floats, edges: Floats) -> list[Floats]:
-    """Return n, c, y, c * c and c * y of the rows of each draw summed by bin, over the bins that hold a row.
-
-    Each has shape (draws, bins); bins are those between inner `edges`.
-    """
-    onehot = membership(c, edges)
+    """Return n, c, y, c * c and c * y of each draw summed by bin that holds a row, shape (draws, bins) each."""
+    onehot = np.eye(len(edges) + 1)[places(c, edges)]
     onehot = onehot[:, onehot.any(axis=0)]
     columns = (np.ones_like(c), c, y, c * c, c * y)
     sums = w @ np.concatenate([onehot * column[:, None] for column in columns], axis=1)
@@ -117,7 +109,7 @@ def null_ece(c: Floats, edges: Floats, settings: CalibrationSettings, units: Uni
     """
     generator = np.random.default_rng(settings.seed)
     level, counts = np.unique(c, return_counts=True)
-    onehot = membership(level if units is None else c, edges)
+    onehot = np.eye(len(edges) + 1)[places(level if units is None else c, edges)]
 
     def surplus(draws: int) -> Floats:
         """Return by how much correct rows exceed the expected, shape (draws, columns)."""
@@ -137,9 +129,8 @@ BinInterval = Literal["wilson", "bootstrap", "wilson over clusters"]
 class Bin(Record):
     """One bar of a reliability diagram; None where the bin is empty.
 
-    `interval` is of the share correct. `interval_by` says how it was made: "wilson" where rows are
-    independent; "bootstrap" over clusters where a cluster has several rows here; "wilson over
-    clusters" where those are all right or all wrong, so that resampling would show no spread.
+    `interval` is of the share correct, by Wilson where rows are independent; by bootstrap where a cluster has several
+    rows here; by Wilson over clusters where those are all right or all wrong, so that resampling would show no spread.
     """
 
     lower: float
@@ -199,19 +190,9 @@ def reliability_bins(sample: Sample, edges: Floats, interval_of: Callable[[int],
             interval, by = interval_of(index), "bootstrap"
             if interval is None and accuracy is not None:
                 interval, by = wilson(accuracy * clusters, clusters), "wilson over clusters"
-        bins.append(
-            Bin(
-                lower=lower,
-                upper=upper,
-                n=n,
-                n_clusters=clusters,
-                confidence=confidence,
-                accuracy=accuracy,
-                gap=gap,
-                interval=interval,
-                interval_by=by if n else None,
-            )
-        )
+        about = {"lower": lower, "upper": upper, "n": n, "n_clusters": clusters, "confidence": confidence}
+        about |= {"accuracy": accuracy, "gap": gap, "interval": interval, "interval_by": by if n else None}
+        bins.append(Bin.model_validate(about))
     return tuple(bins)
 
 
@@ -233,10 +214,7 @@ NO_BCA = "no BCa interval: draws on one side only, or undefined without some clu
 
 
 def interval_note(drawn: Floats, n_clusters: int) -> str | None:
-    """Return what a reader must know about a bootstrap interval: draws lost, too few clusters.
-
-    interval_note(array([0.5, nan]), 9)  ->  "undefined in 50.0 % of the draws, left out; from 9 ..."
-    """
+    """Return what a reader must know about a bootstrap interval: draws lost, too few clusters."""
     lost, told = float(np.isnan(drawn).mean()), []
     if lost:
         told.append(f"undefined in {100 * lost:.1f} % of the draws, left out")
@@ -259,8 +237,8 @@ class Method(Record):
 class Calibration(Record):
     """How well stated confidences match outcomes. Everything is over the rows with a confidence.
 
-    `n` counts all rows, `n_clusters` the clusters that hold a row with a confidence. A metric that
-    has no interval, or one that was made otherwise, has a sentence in `interval_notes`.
+    `n` counts all rows, `n_clusters` the clusters that hold a row with a confidence. `interval_notes` says why a metric
+    has no interval, or one that was made otherwise.
     """
 
     n: int
@@ -376,10 +354,9 @@ def _reported(
 def measure(c: Floats, y: Floats, w: Floats, edges: Floats, *, by_bin: bool = False) -> dict[str, Floats]:
     """Return every metric by name for weights (draws, rows), nan where it is undefined.
 
-    `edges` are the inner edges of the bins; `by_bin` adds the share correct of each that holds a row. Weights count
-    rows: whole numbers. The Brier score is reliability -
-    resolution + uncertainty + variance - covariance; the last two are those within bins, and 0 where each bin holds
-    one confidence.
+    `edges` are the inner edges of the bins; `by_bin` adds the share correct of each that holds a row. Weights are whole
+    numbers. The Brier score is reliability - resolution + uncertainty + variance - covariance; the last two are those
+    within bins, and 0 where each bin holds one confidence.
     """
     mass, stated, right, cc, cy = bin_sums(c, y, w, edges)
     total = mass.sum(axis=1)
@@ -403,9 +380,9 @@ def measure(c: Floats, y: Floats, w: Floats, edges: Floats, *, by_bin: bool = Fa
         "aurc": area,
         "aurc_optimal": best,
         "e_aurc": area - best,
-        "overconfidence_rate": scores.overconfidence_rate(c, y, w),
-        "underconfidence_rate": scores.underconfidence_rate(c, y, w),
+        "overconfidence_rate": scores.rate(c > OVERCONFIDENT, 1 - y, w),
+        "underconfidence_rate": scores.rate(c < UNDERCONFIDENT, y, w),
         "mean_confidence": scores.mean_confidence(c, y, w),
-        "mean_accuracy": scores.mean_accuracy(c, y, w),
+        "mean_accuracy": scores.mean(y, w),
         **{f"accuracy of bin {i}": each for i, each in enumerate(ratio(right, mass).T) if by_bin},
     }

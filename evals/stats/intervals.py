@@ -36,10 +36,10 @@ NORMAL = NormalDist()
 
 @dataclass(frozen=True)
 class Units:
-    """What a draw takes with replacement: as many units as there are, each a cluster of rows.
+    """What a draw takes with replacement: as many units as there are, each a cluster of rows, all or none of it.
 
-    `counts` (kinds) says how many units are alike, `member` (rows) which kind a row belongs to. Units
-    that are alike need only be held once: their number in a draw is the row's weight.
+    `counts` (kinds) says how many units are alike, `member` (rows) which kind a row belongs to. Units that are alike
+    need only be held once: their number in a draw is the row's weight.
     """
 
     counts: Whole
@@ -82,11 +82,9 @@ class Units:
 
 
 def wilson(successes: float, n: int, level: float = LEVEL) -> Interval | None:
-    """Return the score interval of a share, None for n = 0 (Wilson 1927, JASA 22:209).
+    """Return the score interval of a share, (0.699, 0.972) for 18 of 20, None for n = 0 (Wilson 1927, JASA 22:209).
 
     `successes` need not be whole where n counts clusters and a share is over their rows.
-
-    wilson(18, 20)  ->  (0.699, 0.972)
     """
     if n == 0:
         return None
@@ -95,29 +93,6 @@ def wilson(successes: float, n: int, level: float = LEVEL) -> Interval | None:
     middle = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
     return max(0.0, middle - half), min(1.0, middle + half)
-
-
-def cluster_draws(clusters: Sequence[str], draws: int, generator: np.random.Generator) -> Floats:
-    """Return weights of shape (draws, rows): clusters drawn with replacement, all or none of each.
-
-    Two stages that answered the same rows are compared in pairs by giving both the same weights.
-    """
-    return Units.of(clusters).draw(draws, generator)
-
-
-def bootstrap(
-    metrics: Mapping[str, Callable[[Floats], Floats]], clusters: Sequence[str], draws: int = DRAWS, seed: int = 0
-) -> dict[str, Interval]:
-    """Return the percentile interval of each metric of weights, all from the same draws.
-
-    Draws in which a metric is undefined (nan) are left out; a metric undefined in all of them, or
-    an empty list of clusters, gives no entry.
-    """
-    if not clusters:
-        return {}
-    values = resample(lambda w: {name: metric(w) for name, metric in metrics.items()}, Units.of(clusters), draws, seed)
-    spans = {name: percentile_interval(each) for name, each in values.items()}
-    return {name: span for name, span in spans.items() if span is not None}
 
 
 def resample(measure: Measure, units: Units, draws: int, seed: int) -> dict[str, Floats]:

@@ -1,20 +1,17 @@
 """Scores of stated confidences: Brier, log loss, AUROC, risk and coverage, and the smooth calibration error.
 
-The smooth calibration error is an ECE without bins, so without a choice of bins.
-Residuals y - c are smoothed over c by a Gaussian of width s, reflected at 0 and 1; E(s) is the
-integral of the absolute value. E falls with s, and smECE is the width that equals its own error,
-E(s) = s (Blasiok and Nakkiran 2023, "Smooth ECE").
-
-The reflected Gaussian is the heat kernel on 0..1: with a_m the cosine sums of the residuals, the
-smoothed residual at t is sum over m of a_m exp(-(pi m s)^2 / 2) cos(pi m t). A width s needs about
-1/s of these, so widths are searched from wide to narrow, octave by octave, and every draw stops in
-its own octave.
+The smooth calibration error is an ECE without a choice of bins. Residuals y - c are smoothed over c by a Gaussian of
+width s, reflected at 0 and 1; E(s) is the integral of the absolute value, and smECE the width that equals its own error,
+E(s) = s (Blasiok and Nakkiran 2023, "Smooth ECE"). The reflected Gaussian is the heat kernel on 0..1: with a_m the
+cosine sums of the residuals, the smoothed residual at t is sum over m of a_m exp(-(pi m s)^2 / 2) cos(pi m t). A width s
+needs about 1/s of these, so widths are searched from wide to narrow, and every draw stops in its own octave.
 """
 
 import math
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from evals.schema import Record, Share
 from evals.stats.intervals import Floats, Whole
@@ -50,11 +47,6 @@ def mean_confidence(c: Floats, y: Floats, w: Floats) -> Floats:
     return mean(c, w)
 
 
-def mean_accuracy(c: Floats, y: Floats, w: Floats) -> Floats:
-    """Return the share that is correct."""
-    return mean(y, w)
-
-
 def brier(c: Floats, y: Floats, w: Floats) -> Floats:
     """Return the mean of (c - y)^2: 0 is best, 0.25 is what "50 %" always gets."""
     return mean((c - y) ** 2, w)
@@ -83,16 +75,9 @@ def auroc(c: Floats, y: Floats, w: Floats) -> Floats:
     return ratio((by.right * (below + by.wrong / 2)).sum(axis=1), pairs)
 
 
-def overconfidence_rate(c: Floats, y: Floats, w: Floats) -> Floats:
-    """Return the share that is wrong among confidences above 0.8; nan where there are none."""
-    sure = c > OVERCONFIDENT
-    return ratio(w @ (sure * (1 - y)), w @ sure.astype(np.float64))
-
-
-def underconfidence_rate(c: Floats, y: Floats, w: Floats) -> Floats:
-    """Return the share that is correct among confidences below 0.3; nan where there are none."""
-    unsure = c < UNDERCONFIDENT
-    return ratio(w @ (unsure * y), w @ unsure.astype(np.float64))
+def rate(here: npt.NDArray[np.bool_], counted: Floats, w: Floats) -> Floats:
+    """Return the share of the rows `here` that is counted, such as wrong ones above 0.8; nan where there are none."""
+    return ratio(w @ (here * counted), w @ here.astype(np.float64))
 
 
 def mean(values: Floats, w: Floats) -> Floats:
@@ -128,10 +113,9 @@ def risk_coverage(c: Floats, y: Floats, w: Floats) -> tuple[RiskPoint, ...]:
 def aurc(c: Floats, y: Floats, w: Floats) -> Floats:
     """Return the mean risk over the coverages 1/n, ..., 1, rows answered by falling confidence.
 
-    Rows that tie come in random order; the value is the mean over all orders, which has a closed
-    form: after N rows with E wrong, a tie of m rows, e of them wrong, adds
-    sum over j of (E + j e/m) / (N + j) = (E - N e/m) (H(N + m) - H(N)) + e, with H the harmonic
-    numbers. nan for a draw without weight; ValueError for weights that are not whole numbers.
+    Rows that tie come in random order; the value is the mean over all orders: after N rows with E wrong, a tie of m
+    rows, e of them wrong, adds sum over j of (E + j e/m) / (N + j) = (E - N e/m) (H(N + m) - H(N)) + e, with H the
+    harmonic numbers. nan for a draw without weight; ValueError for weights that are not whole numbers.
     """
     by = levels(c, y, w)
     wrong = by.wrong[:, ::-1]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 from pydantic import ValidationError
 
 from evals.annotations import bad_rating, disagreements, progress, queue, settle, usual_guidelines
-from evals.annotations.export import TAKEN
+from evals.annotations.formats import TAKEN
 from evals.errors import LabError
 from evals.schema import Answer, EvalReport
 from evals.schema.annotations import (

@@ -7,8 +7,7 @@ from typing import Any
 import gradio as gr
 
 from evals.annotations import agreements, progress, settle, usual_guidelines
-from evals.annotations.export import FORMS, Form, export
-from evals.annotations.importing import LAYOUTS, Layout, read_annotations
+from evals.annotations.formats import FORMS, LAYOUTS, Form, Layout, export, read_annotations
 from evals.errors import LabError
 from evals.questions import is_held_out
 from evals.stats.agreement import NAMES, WEIGHTED_NAMES

@@ -20,7 +20,7 @@ from evals.errors import BadConfig, BadRow, LabError
 from evals.io import as_jsonl, first_of, read_text, write_whole
 from evals.model import Sampling
 from evals.questions import checking
-from evals.questions.importing import ImportOptions, import_rows
+from evals.questions.layouts import ImportOptions, import_rows
 from evals.questions.sets import EXAMPLES, SPLITS, QuestionSet, Raw, examine, examples_of, file_of, raw_rows
 from evals.questions.statistics import DataStatistics, split_statistics, versions
 from evals.schema import Example, ReviewExample
@@ -66,7 +66,7 @@ def check(
     if path is not None:
         report = checking.report_on(examine(path), path.name)
     else:
-        report = checking.report_on(QuestionSet(questions.load_questions(file, fetch), (), (), is_own=True), file)
+        report = checking.report_on(QuestionSet(questions.load_questions(file, fetch), (), is_own=True), file)
     _show(report, as_json=as_json)
     if report.faults:
         bad = f"{len({fault.line for fault in report.faults})} of {report.rows} rows of {report.file}"

@@ -30,7 +30,7 @@ from evals.questions import DATASETS, SYSTEM_PROMPT
 from evals.questions.sets import load_questions
 from evals.questions.task import Questions
 from evals.readers import check_way
-from evals.report import Origin, build_report, instrument, load_report, save_report, stages_of
+from evals.report import build_report, instrument, load_report, save_report, stages_of
 from evals.run import RunSettings, baseline_rows, changes_of, run_task
 from evals.run import rescore as judge_again
 from evals.schema import Example, Record, Share
@@ -310,13 +310,13 @@ def run(
     for substitution in loaded.substitutions:
         notes.print(f"note: {substitution}")
     name = _public(data)
-    origin = Origin(
-        data_name=name if limit is None else f"{name} (first {len(examples)})",
-        chain_name=loaded.manifest.name,
-        stage_checksums={name: loaded.stage_checksums[name] for name in stages},
-        settings={**asdict(settings.sampling), **options, "read": way, **told},
-        created_at=datetime.now(UTC),
-        command=command_line(
+    about: dict[str, Any] = {
+        "data_name": name if limit is None else f"{name} (first {len(examples)})",
+        "chain_name": loaded.manifest.name,
+        "stage_checksums": {name: loaded.stage_checksums[name] for name in stages},
+        "settings": {**asdict(settings.sampling), **options, "read": way, **told},
+        "created_at": datetime.now(UTC),
+        "command": command_line(
             chain=chain,
             base=base,
             stage=stage,
@@ -328,10 +328,10 @@ def run(
             judge_model=asked.judge_model or None,
             **options,
         ),
-        libraries={name: each for name, each in versions().items() if name not in instrument()},
-    )
+        "libraries": {name: each for name, each in versions().items() if name not in instrument()},
+    }
     baselines = baseline_rows(questions, examples, _training_rows(data))
-    report = build_report(examples, (*rows, *baselines), origin)
+    report = build_report(examples, (*rows, *baselines), **about)
     if tried is not None:
         report = tried.marked(judge_again(report, way, tried).report)
     save_report(report, out)

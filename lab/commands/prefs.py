@@ -143,8 +143,8 @@ def export(
 
 
 def _export_project(store: "Store", project: str, form: str, out: Path, *, as_json: bool) -> None:
-    from evals.annotations.export import FORMS
-    from evals.annotations.export import export as write
+    from evals.annotations.formats import FORMS
+    from evals.annotations.formats import export as write
 
     known = next((each for each in FORMS if each == form), None)
     if known is None:
@@ -169,7 +169,7 @@ def import_(
 
     Example: assay prefs import tasks.json --format label-studio --project answers
     """
-    from evals.annotations.importing import read_annotations
+    from evals.annotations.formats import read_annotations
 
     with closing(_store()) as store:
         said = store.annotations

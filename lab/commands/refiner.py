@@ -15,7 +15,7 @@ from evals.errors import BadConfig, IncomparableReports
 from evals.io import write_whole
 from evals.model import Sampling
 from evals.refine.judge import Inquiry, Judge, Verdicts
-from evals.report import Origin, build_report, load_report, save_report
+from evals.report import build_report, load_report, save_report
 from evals.run import RunSettings, baseline_rows, graded, run_task
 from evals.schema.refiner import RefinerRecord, RewardConfig, ScoredAnswer
 from evals.schema.reports import RefinerReport
@@ -25,7 +25,7 @@ from lab.commands.tables import counted, emit, figure, notes, summary_table, tab
 from lab.services import open_store
 from lab.settings import from_environment
 from lab.ui.text import say
-from training.judge.questions import VERSION, HttpSettings
+from training.judge.prompts import VERSION, HttpSettings
 
 if TYPE_CHECKING:
     from evals.refine.task import Refine
@@ -122,10 +122,10 @@ def _write(
     from evals.refine.task import Refine
     from training.run.folder import versions
 
-    made = {"versions": {**versions(), "judge prompt": VERSION}, "created_at": datetime.now(UTC)}
-    report = build_report(records, rows, Origin(**origin, **made), Refine)
+    made: dict[str, Any] = {"versions": {**versions(), "judge prompt": VERSION}, "created_at": datetime.now(UTC)}
+    report = build_report(records, rows, Refine, **origin, **made)
     save_report(report, out)
-    notes.print(f"wrote {out}: {counted(len(rows), 'answer')}, judged by {origin['own']['judge']}", soft_wrap=True)
+    notes.print(f"wrote {out}: {counted(len(rows), 'answer')}, judged by {origin['judge']}", soft_wrap=True)
     emit(report, as_json=as_json, table=summary_table(report))
 
 
@@ -173,7 +173,7 @@ def run(
         stage_checksums={name: loaded.stage_checksums[name] for name in stages},
         settings={"max_new_tokens": max_new_tokens, "temperature": 0.0, "dtype": DTYPE},
         command=command_of("run", options, server),
-        own=own,
+        **own,
     )
 
 
@@ -214,7 +214,7 @@ def rescore(
         stage_checksums=old.stage_checksums,
         settings=old.settings,
         command=f"{old.command.partition(' && ')[0]} && {again}",
-        own=own,
+        **own,
     )
 
 

@@ -22,7 +22,7 @@ from lab.commands import Json, KeyEnv, Remote, tables, with_options
 from lab.commands.tables import counted, emit, notes
 from lab.settings import from_environment
 from lab.ui.text import say
-from training.judge.questions import HttpSettings
+from training.judge.prompts import HttpSettings
 
 if TYPE_CHECKING:
     from training.judge.extraction import AnswerJudge

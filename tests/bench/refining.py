@@ -24,9 +24,9 @@ from evals.refine.score import prepare, settle
 from evals.schema.refiner import RefinerRecord, RewardConfig
 from tests.bench._measure import SMALL, rounds, seconds, show
 from tests.training.judge_server import JudgeServer
-from training.data.refiner import grpo_row
+from training.data.refine import grpo_row
 from training.judge.judge import HttpJudge
-from training.judge.questions import Fences, HttpSettings, citation_questions, messages, names_of, rubric_questions
+from training.judge.prompts import Fences, HttpSettings, citation_questions, messages, names_of, rubric_questions
 from training.refiner_rewards import RefinerReward
 
 ROLLOUTS, LATENCY_SECONDS, CONCURRENCY = 8 if SMALL else 256, 0.05, 64

@@ -5,15 +5,11 @@
 prints, for each metric and implementation, the largest absolute difference over 200 random data sets of
 5 to 300 rows. Half of them have confidences that tie, none on the edge of a bin of equal width: which bin
 an edge belongs to differs between packages. Left out are data sets in which the edge of a bin of equal mass is a row's confidence,
-and for smECE those above 1/6: relplot cuts its Gaussian at a distance of 1/2, three widths. netcal is compared where it is installed; it brings a deep-learning
-stack of its own, so it is not among the requirements of the tests.
+and for smECE those above 1/6: relplot cuts its Gaussian at a distance of 1/2, three widths.
 """
 
-import importlib
 import warnings
 from collections.abc import Callable, Iterator
-from functools import partial
-from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,7 +49,7 @@ class Agreement(NamedTuple):
 
 
 def agreements(data_sets: int = DATA_SETS) -> list[Agreement]:
-    """Return the agreement with every rival that is installed: undefined in both is agreement, in one is none."""
+    """Return the agreement with every rival: undefined in both is agreement, in one is none."""
     found = {rival: [0.0] for rival in rivals()}
     for c, y in samples(data_sets):
         ours = _ours(c, y)
@@ -99,8 +95,6 @@ def rivals() -> list[Rival]:
         warnings.simplefilter("ignore")
         from relplot.metrics import smECE, smECE_sigma
 
-        netcal = find_spec("netcal") and importlib.import_module("netcal.metrics")
-
     def gaps(c: Floats, y: Floats, strategy: str, edges: Floats) -> tuple[Floats, Floats]:
         right, stated = calibration_curve(y, c, n_bins=10, strategy=strategy)
         counts = np.histogram(c, edges)[0]
@@ -117,9 +111,6 @@ def rivals() -> list[Rival]:
 
     def of_torch(score: Callable[..., Any], *more: object) -> Score:
         return lambda c, y: float(score(torch.tensor(c), torch.tensor(y, dtype=torch.int64), *more))
-
-    def of_netcal(name: str, c: Floats, y: Floats) -> Any:
-        return getattr(netcal, name)(10).measure(c, y.astype(int))
 
     def mean_of(values: Floats, which: npt.NDArray[np.bool_]) -> float:
         return float(np.mean(values[which])) if which.any() else np.nan
@@ -140,7 +131,6 @@ def rivals() -> list[Rival]:
             lambda c, ours: ours < 1 / 6,
         ),
         Rival(FIXED, "relplot smECE_sigma", lambda c, y: smECE_sigma(c, y, 0.1), GRIDDED),
-        *(Rival(each.lower(), f"netcal {each}", partial(of_netcal, each)) for each in ("ECE", "MCE") if netcal),
         Rival("smece", "sum of mirrored Gaussians, bisection", mirrored, 1e-4),
         Rival("aurc", "loop over rows, a tie sharing its errors", looped),
         Rival("aurc_optimal", "loop over the best order", lambda c, y: looped(np.arange(len(y), 0, -1.0), -np.sort(-y))),

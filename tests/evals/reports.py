@@ -1,24 +1,23 @@
 """A small report made by the real pipeline from scripted answers, for tests that need one."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 
 from evals.model import Sampling
 from evals.questions import pathway_heldout
 from evals.questions.task import Questions
-from evals.report import Origin, build_report
+from evals.report import build_report
 from evals.run import RunSettings, baseline_rows, run_task
 from evals.schema import Completion, EvalReport, EvalRow, Example, Message, StatedConfidence, Verdict
 
-ORIGIN = Origin(
-    data_name="pathways-heldout",
-    chain_name="scripted",
-    stage_checksums={"base": "0" * 64, "sft": "1" * 64},
-    settings={"max_new_tokens": 96},
-    created_at=datetime(2026, 1, 2, tzinfo=UTC),
-    command="assay eval run --chain scripted",
-)
+ORIGIN = {
+    "data_name": "pathways-heldout",
+    "chain_name": "scripted",
+    "stage_checksums": {"base": "0" * 64, "sft": "1" * 64},
+    "settings": {"max_new_tokens": 96},
+    "created_at": datetime(2026, 1, 2, tzinfo=UTC),
+    "command": "assay eval run --chain scripted",
+}
 
 
 class ScriptedModel:
@@ -59,7 +58,7 @@ def small_report(n: int = 12, *names: str) -> EvalReport:
     examples = few(n)
     rows = run_task(Questions(), scripted(examples), examples, ("base", "sft"), RunSettings())
     baselines = [row for row in baseline_rows(Questions(), examples) if not names or row.stage in names]
-    return build_report(examples, (*rows, *baselines), ORIGIN)
+    return build_report(examples, (*rows, *baselines), **ORIGIN)
 
 
 def judged(
@@ -95,6 +94,5 @@ def judged(
 
 def report_of(*rows: EvalRow, chain: str = "made up") -> EvalReport:
     """Return the report of rows that were made by hand."""
-    origin = replace(ORIGIN, chain_name=chain)
     examples = list({row.example.id: row.example for row in rows}.values())
-    return build_report(examples, rows, origin)
+    return build_report(examples, rows, **ORIGIN | {"chain_name": chain})

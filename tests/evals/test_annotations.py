@@ -5,8 +5,7 @@ import pytest
 from datasets import load_dataset
 
 from evals.annotations import agreements, disagreements, progress, queue, settle, usual_guidelines
-from evals.annotations.export import FORMS, export
-from evals.annotations.importing import LAYOUTS, read_annotations
+from evals.annotations.formats import FORMS, LAYOUTS, export, read_annotations
 from evals.errors import LabError
 from evals.questions import pathway_heldout, pathway_training
 from evals.readers import LabelRow

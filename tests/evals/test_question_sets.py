@@ -2,7 +2,6 @@
 
 import itertools
 import json
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -11,12 +10,13 @@ import yaml
 from evals.errors import BadConfig, BadRow, LabError
 from evals.questions import conversation, find, is_held_out, kmp_test, load_questions, register, write_examples
 from evals.questions.checking import report_on
-from evals.questions.importing import ImportOptions, import_rows
+from evals.questions.layouts import ImportOptions, import_rows
 from evals.questions.sets import EXAMPLES, examine, question_row, right_answer, to_example
 from evals.questions.task import Questions
-from evals.report import Origin, build_report
+from evals.report import build_report
 from evals.run import baseline_rows
 from evals.verifiers import verify
+from tests.evals.reports import ORIGIN
 
 HERE = Path(__file__).parent
 CASES = yaml.safe_load((HERE / "cases/question_rows.yaml").read_text(encoding="utf-8"))
@@ -134,8 +134,7 @@ def test_prompts_that_differ_only_in_their_truth_are_byte_equal():
 def test_a_report_on_a_set_of_ones_own_has_its_kinds_as_groups_and_resamples_its_groups():
     test = load_questions(CODONS, part="test")
     rows = baseline_rows(Questions((), "Answer: {answer}"), test, load_questions(f"{CODONS}[train]"))
-    origin = Origin(CODONS, "none", {}, {}, datetime(2026, 1, 2, tzinfo=UTC), "assay eval run")
-    report = build_report(test, rows, origin)
+    report = build_report(test, rows, **ORIGIN)
     found = {each.group: each for each in report.summaries if each.stage.startswith("always abstain")}
     assert set(found) == {"all", "unaided", "choice", "number", "set", "term"}
     accuracy = found["all"].metrics["accuracy"]

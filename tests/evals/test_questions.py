@@ -13,7 +13,6 @@ from evals.errors import BadConfig, BadRow, LabError
 from evals.facts import load_enrichment, load_hallmark, load_kmp
 from evals.questions import (
     DATASETS,
-    SYSTEM_PROMPT,
     data_sha256,
     find,
     is_held_out,
@@ -29,7 +28,7 @@ from evals.questions import (
     write_examples,
 )
 from evals.questions.bank import normalised
-from evals.questions.baselines import BASELINES, baseline_answers, tissue_majorities
+from evals.questions.baselines import BASELINES, baseline_answers
 from evals.questions.kmp import kmp_rewordings, kmp_wordings, wrong_figure
 from evals.questions.pathways import succession
 from evals.questions.sets import question_row, to_example
@@ -49,13 +48,6 @@ def kinds(rows) -> Counter:
 
 
 # ---- all banks --------------------------------------------------------------------------------
-
-
-def test_the_data_sets_are_those_that_are_documented_and_the_system_prompt_is_short():
-    names = {"pathways-heldout", "kmp-test", "kmp-rewordings", "kmp-train", "pathways-train", "hallmark-train"}
-    assert DATASETS.keys() == names | {"missions-train", "missions-parted-train"}
-    assert len(SYSTEM_PROMPT.split()) < 40
-    assert SYSTEM_PROMPT.splitlines()[-2] == "Answer: {answer}" and "Confidence: N%" in SYSTEM_PROMPT.splitlines()[-1]
 
 
 def test_rows_come_back_as_they_were_written_and_a_bad_line_is_named_with_its_number_and_field(tmp_path):
@@ -260,23 +252,6 @@ def test_questions_on_single_missions_give_nothing_away_and_no_constant_answer_p
     assert all(asked[row.id] == row for row in parted if row.kind == "direct")
 
 
-def test_what_a_finding_means_is_answered_in_the_words_of_its_set_and_no_other():
-    rows = [row for row in lone_missions_parted() if row.kind == "mechanism"]
-    about = {name: named.about for name, named in load_hallmark().items()}
-    consensus = {row.ground_truth.pathway for row in pathway_training() if row.kind == "mechanism"}
-    assert len({row.ground_truth.pathway for row in rows} - consensus) >= 5
-    swapped = 0
-    for row, other in zip(rows, rows[1:] + rows[:1], strict=True):
-        (mission,), (own, another) = row.ground_truth.missions, (x.ground_truth.pathway for x in (row, other))
-        assert mission.replace("_", " ") in row.prompt and row.ground_truth.tissue in row.prompt
-        assert find(row.prompt) == row and not is_held_out(row.prompt, row.id) and row.split == "train"
-        assert verify(row, row.answer).verdict == "correct", row.answer
-        if own != another:
-            swapped += 1
-            assert verify(row, row.answer.replace(about[own], about[another])).verdict != "correct", row.answer
-    assert swapped > 20
-
-
 def test_every_gene_set_is_explained_twice_without_tissue_or_direction_and_asked_by_no_held_out_question():
     rows = set_meanings()
     assert not {row.prompt for row in rows} & {x.prompt for x in (*pathway_training(), *pathway_heldout(), *kmp_test())}
@@ -369,30 +344,6 @@ def test_every_baseline_answers_the_held_out_questions_and_says_nothing_where_it
         assert {len(answers) for answers in baseline_answers(examples).values()} == {len(examples)}
     kmp = baseline_answers(DATASETS["kmp-test"]())
     assert not {"always up, 60%", "tissue majority, 80%", "most frequent in training, 60%"} & kmp.keys()
-
-
-def test_a_baseline_is_right_as_often_as_the_data_go_its_way():
-    expected = {
-        "always down, 60%": {"direct": 31}, "always up, 60%": {"direct": 17}, "always disagreement, 60%": {"uncertainty": 9},
-        "always abstain, 60%": {}, "first option listed, 60%": {"direct": 17, "conservation": 1},
-        "system prompt only, 60%": {"direct": 31, "mechanism": 1}, "tissue majority, 80%": {"direct": 39},
-        "restate the finding, 80%": {}, "restate and explain, 80%": {},
-    }  # fmt: skip
-    right = {
-        name: dict(
-            Counter(
-                row.ground_truth.kind
-                for row, text in zip(HELD_OUT, answers, strict=True)
-                if verify(row, text).verdict == "correct"
-            )
-        )
-        for name, answers in ANSWERS.items()
-    }
-    assert {name: right[name] for name in expected} == expected
-    # the option that a question names first is a coin toss, and never what a set stands for
-    copied = right["copy an option of the question, 60%"]
-    assert copied.keys() == {"direct"} and 0.2 < copied["direct"] / 48 < 0.65
-    assert (tissue_majorities()["thymus"], tissue_majorities()["eye"]) == ("down", "up")
 
 
 def test_saying_nothing_earns_nothing():

@@ -2,7 +2,6 @@
 
 import math
 import re
-from functools import partial
 
 import numpy as np
 import pytest
@@ -13,30 +12,9 @@ from scipy import stats
 from evals.errors import BadConfig
 from evals.stats.agreement import NAMES, Rating, agreement
 from evals.stats.calibration import Binning, Calibration, CalibrationSettings, calibrate
-from evals.stats.intervals import (
-    CELLS,
-    Floats,
-    Units,
-    bca_interval,
-    bootstrap,
-    cluster_draws,
-    jackknife,
-    percentile_interval,
-    resample,
-    wilson,
-)
+from evals.stats.intervals import CELLS, Floats, Units, bca_interval, jackknife, percentile_interval, resample, wilson
 from evals.stats.paired import Swaps, bootstrap_p, holm, mcnemar_p, permutation_p
-from evals.stats.scores import (
-    FINEST,
-    aurc,
-    auroc,
-    brier,
-    mean_accuracy,
-    optimal_aurc,
-    risk_coverage,
-    smooth_ece,
-    smoothed_error,
-)
+from evals.stats.scores import aurc, auroc, base_rate_brier, brier, optimal_aurc, risk_coverage, smooth_ece
 from tests.evals.agreement import agreements
 from tests.evals.simulations import above_band, always_half, anything, apart, coverage, swapped
 
@@ -89,16 +67,6 @@ def test_parts_make_the_brier_score_errors_stand_in_order_and_betting_against_ch
     assert gap - 1e-12 <= found.ece <= found.mce + 1e-12 <= 1 + 2e-12
     back = calibrate([1 - v for v in c], [not v for v in y], settings=CalibrationSettings(draws=1))
     assert (back.brier, back.brier_uncertainty) == pytest.approx((found.brier, found.brier_uncertainty), abs=1e-9)
-
-
-@few
-@given(st.lists(st.tuples(st.integers(0, 20), st.booleans()), min_size=2, max_size=40))
-def test_ranks_do_not_care_how_confidences_are_spaced(pairs: list[tuple[int, bool]]) -> None:
-    levels, y = zip(*pairs, strict=True)
-    even, uneven = (
-        calibrate([(v / 20) ** p for v in levels], y, settings=CalibrationSettings(draws=1)) for p in (1, 3)
-    )
-    assert (even.auroc, even.aurc) == (uneven.auroc, uneven.aurc)
 
 
 def test_bins_are_cut_in_double_precision_and_of_equal_mass_keep_ties_together() -> None:
@@ -208,26 +176,6 @@ def test_a_bin_gets_wilson_for_rows_alone_and_draws_of_clusters_otherwise() -> N
     assert bins[9].interval == pytest.approx((0.28, 0.72), abs=0.04)  # 20 pairs all right or wrong
 
 
-def test_the_order_of_rows_changes_nothing() -> None:
-    c, y = sample(40, 2)
-    names = [str(i // 2) for i in range(40)]
-    order = np.random.default_rng(0).permutation(40)
-    for clusters in (None, names):
-        columns = [c, y] if clusters is None else [c, y, clusters]
-        there = calibrate(*columns, settings=QUICK)
-        back = calibrate(*(np.array(column)[order].tolist() for column in columns), settings=QUICK)
-        assert back.aurc == pytest.approx(there.aurc)
-        assert back.intervals == {name: pytest.approx(span, abs=1e-9) for name, span in there.intervals.items()}
-
-
-def test_rows_that_are_alike_give_the_intervals_that_naming_each_gives() -> None:
-    """Rows without a cluster are counted by (confidence, outcome) instead of drawn one by one."""
-    c, y = sample(400)
-    counted = calibrate(c, y, settings=CalibrationSettings(draws=3000)).intervals["brier"]
-    drawn = bootstrap({"brier": partial(brier, array(*c), array(*y))}, [str(i) for i in range(400)], 3000)
-    assert counted == pytest.approx(drawn["brier"], abs=0.005)
-
-
 # ---- what the documents claim about chance (`python -m tests.evals.simulations` makes the large run) ----
 
 
@@ -262,17 +210,6 @@ def test_the_smooth_error_of_one_sided_errors_is_their_gap_and_of_a_calibrated_m
     assert np.isnan(smooth_ece(array(0.2, 0.4), array(1, 0), np.zeros((1, 2)))).all()
 
 
-@few
-@given(st.lists(st.tuples(st.integers(0, 40).map(lambda i: i / 40), st.booleans()), min_size=1, max_size=30))
-def test_the_smooth_error_lies_within_its_bounds_and_equals_its_own_width(found: list[tuple[float, bool]]) -> None:
-    c, y = (array(*column) for column in zip(*found, strict=True))
-    value, place = smooth(c, y), np.unique(c, return_inverse=True)[1]
-    unsmoothed = np.abs(np.bincount(place, weights=y - c)).sum() / len(c)
-    assert abs((y - c).mean()) - 1e-4 <= value <= unsmoothed + 1e-4
-    if value > FINEST:
-        assert smoothed_error(c, y, np.ones((1, len(c))), value)[0] == pytest.approx(value, abs=1e-3)
-
-
 def test_the_smooth_error_is_the_same_off_the_grid_and_for_many_draws_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     generator = np.random.default_rng(4)
     c = generator.random(3000)
@@ -300,18 +237,6 @@ def test_the_curve_of_risk_over_coverage_is_that_worked_by_hand_and_ends_with_ev
         aurc(array(0.1, 0.2), array(0, 1), np.array([[0.5, 0.5]]))
 
 
-@few
-@given(st.lists(st.tuples(st.integers(0, 4), st.booleans(), st.integers(1, 3)), min_size=1, max_size=12))
-def test_the_area_lies_between_the_best_and_worst_order_and_a_weight_of_two_is_the_row_twice(
-    found: list[tuple[int, bool, int]],
-) -> None:
-    c, y, count = (array(*column) for column in zip(*found, strict=True))
-    w = count[None, :]
-    assert optimal_aurc(c, y, w)[0] - 1e-12 <= aurc(c, y, w)[0] <= aurc(1 - y, y, w)[0] + 1e-12
-    c2, y2 = (np.repeat(each, count.astype(int)) for each in (c, y))
-    assert aurc(c, y, w) == pytest.approx(aurc(c2, y2, np.ones((1, len(c2)))))
-
-
 # ---- intervals --------------------------------------------------------------------------------
 
 
@@ -328,10 +253,10 @@ def test_wilson_agrees_with_scipy_and_the_published_intervals(n: int, share: flo
 
 def test_a_draw_takes_all_or_none_of_a_cluster_whatever_the_order_and_alike_rows_as_often() -> None:
     names = ["b", "a", "c", "a"]
-    weights = cluster_draws(names, 500, np.random.default_rng(0))
+    weights = Units.of(names).draw(500, np.random.default_rng(0))
     assert weights.shape == (500, 4) and (weights[:, 1] == weights[:, 3]).all()
     assert (weights[:, :3].sum(axis=1) == 3).all()
-    assert (weights == cluster_draws(names[::-1], 500, np.random.default_rng(0))[:, ::-1]).all()
+    assert (weights == Units.of(names[::-1]).draw(500, np.random.default_rng(0))[:, ::-1]).all()
     for alike in (2, 40):
         weights = Units(np.array([alike, 3 * alike]), np.array([0, 1])).draw(20_000, np.random.default_rng(0))
         assert (weights.sum(axis=1) == 4 * alike).all()
@@ -346,7 +271,7 @@ def test_intervals_agree_with_scipy_on_the_same_draws_and_ours_on_their_own() ->
     c = generator.random(60)
     y = (generator.random(60) < c**2).astype(np.float64)
     units = Units.of([str(i) for i in range(60)])
-    for score in (brier, auroc, mean_accuracy):
+    for score in (brier, auroc, base_rate_brier):
         for kind in ("BCa", "percentile"):
             theirs = stats.bootstrap(
                 (c, y), lambda c, y, of=score: float(of(c, y, np.ones((1, len(c))))[0]), n_resamples=300,
@@ -366,27 +291,15 @@ def test_intervals_agree_with_scipy_on_the_same_draws_and_ours_on_their_own() ->
     ours = bca_interval(float(brier(c, y, units.whole())[0]), draws, left_out)
     assert ours == pytest.approx(theirs.confidence_interval, abs=0.005)
     values = generator.normal(size=400)
-    span = bootstrap({"mean": lambda w: w @ values / w.sum(axis=1)}, [str(i) for i in range(400)], 4000)["mean"]
+    alone = Units.of([str(i) for i in range(400)])
+    span = percentile_interval(resample(lambda w: {"mean": w @ values / w.sum(axis=1)}, alone, 4000, 0)["mean"])
     assert span == pytest.approx(values.mean() + 1.96 * values.std() / 20 * array(-1, 1), abs=0.012)
 
 
 def test_what_is_undefined_has_no_interval() -> None:
-    assert bootstrap({"nothing": lambda w: np.full(len(w), np.nan)}, ["a"], 10) == {}
-    assert bootstrap({"mean": lambda w: w.sum(axis=1)}, [], 10) == {}
     assert percentile_interval(array(np.nan)) is None
     for draws, left_out in (([np.nan], [1, 2]), ([3, 4], [1, 2]), ([1, 3], [1, np.nan])):
         assert bca_interval(2.0, array(*draws), array(*left_out)) is None
-
-
-def test_the_interval_does_not_depend_on_how_many_draws_fit_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    def mean(w: Floats) -> dict[str, Floats]:
-        return {"mean": w @ np.arange(50.0) / w.sum(axis=1)}
-
-    kinds = Units.of([str(i) for i in range(50)]), Units(np.full(50, 9), np.arange(50))
-    at_once = [resample(mean, units, 300, 0)["mean"] for units in kinds]
-    monkeypatch.setattr("evals.stats.intervals.CELLS", 350)
-    for units, expected in zip(kinds, at_once, strict=True):
-        assert resample(mean, units, 300, 0)["mean"] == pytest.approx(expected, rel=1e-12)
 
 
 # ---- p-values ---------------------------------------------------------------------------------

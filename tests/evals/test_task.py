@@ -117,7 +117,7 @@ def test_a_new_task_is_one_class_and_one_line_and_is_run_reported_compared_and_r
     task = Sums()
     script = {("able", row.id): str(row.n + 1) for row in task.rows} | {("poor", row.id): "1" for row in task.rows}
     rows = run_task(task, ScriptedModel(script), task.examples("test"), ("poor", "able"), RunSettings())
-    report = build_report(task.rows, [*rows, *baseline_rows(task, task.rows)], ORIGIN, Sums)
+    report = build_report(task.rows, [*rows, *baseline_rows(task, task.rows)], Sums, **ORIGIN)
     save_report(report, tmp_path / "sums.json")
     assert load_report(tmp_path / "sums.json", Report) == report
     assert [row.stage for row in leaderboard([report])] == ["able", "poor", "zero"]

@@ -1,6 +1,5 @@
 """From the last lines of an answer to verdict, scores and reward: what is read, what it earns, what it pays to say."""
 
-import pickle
 import time
 from collections import Counter
 from itertools import product
@@ -28,7 +27,7 @@ from evals.schema import (
     UncertaintyTruth,
     Verdict,
 )
-from evals.verifiers import Read, instrument, judge, verify, verify_answer
+from evals.verifiers import Read, instrument, verify, verify_answer
 from evals.verifiers.expected import Finding, Outcome, expected
 from evals.verifiers.score import (
     DEFAULT_WEIGHTS,
@@ -330,12 +329,6 @@ def test_the_time_to_judge_grows_with_the_length_only() -> None:
         short, long = (min(seconds(row, piece, read, n) for _ in range(2)) for n in (2_000, 16_000))
         slow += [] if long < 8 * 4 * short + 0.02 else [(row.kind, piece, read, short, long)]
     assert not slow
-
-
-def test_a_verdict_survives_pickling_and_json_and_repeats() -> None:
-    verdict = verify(DIRECT, DIRECT.answer)
-    assert pickle.loads(pickle.dumps(verdict)) == verdict == Verdict.model_validate_json(verdict.model_dump_json())
-    assert verdict == judge(DIRECT.ground_truth, DIRECT.prompt, DIRECT.answer)
 
 
 def test_a_rounded_number_counts_only_with_credit_and_what_cannot_be_told_is_an_option_like_any_other() -> None:

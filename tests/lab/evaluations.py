@@ -14,7 +14,7 @@ from gradio.routes import App
 
 from evals.questions import DATASETS
 from evals.questions.task import Questions
-from evals.report import Origin, build_report
+from evals.report import build_report
 from evals.run import RunSettings, baseline_rows, run_task
 from evals.schema import EvalReport, Example
 from lab.services import Services
@@ -39,16 +39,16 @@ def scripted_report(data: str = "pathways-heldout", stages: tuple[str, ...] = tu
         (stage, example.prompt): _answer(example, *BEHAVIOUR[stage], chance) for stage in stages for example in examples
     }
     rows = run_task(Questions(), ScriptedModel(script), examples, stages, RunSettings())
-    origin = Origin(
-        data_name=data,
-        chain_name="scripted",
-        stage_checksums={stage: f"sha-of-{stage}" for stage in stages},
-        settings={"max_new_tokens": 128, "temperature": 0.0},
-        created_at=NOON,
-        command=f"assay eval run --chain scripted --stage all --data {data}",
-    )
+    about = {
+        "data_name": data,
+        "chain_name": "scripted",
+        "stage_checksums": {stage: f"sha-of-{stage}" for stage in stages},
+        "settings": {"max_new_tokens": 128, "temperature": 0.0},
+        "created_at": NOON,
+        "command": f"assay eval run --chain scripted --stage all --data {data}",
+    }
     train = DATASETS["kmp-train" if data == "kmp-test" else "pathways-train"]()
-    return build_report(examples, (*rows, *baseline_rows(Questions(), examples, train)), origin)
+    return build_report(examples, (*rows, *baseline_rows(Questions(), examples, train)), **about)
 
 
 def _answer(example: Example, share_right: float, confidences: Sequence[int], chance: random.Random) -> str:

@@ -19,7 +19,7 @@ from evals.refine.score import PreparedAnswer, settle
 from tests.evals.refiner.answers import GOOD, prepared
 from training.judge.extraction import canaries
 from training.judge.judge import HttpJudge, judged
-from training.judge.questions import HttpSettings, harmless
+from training.judge.prompts import HttpSettings, harmless
 
 FENCE = re.compile(r"=== BEGIN (\w+) (\w+) ===\n(.*?)\n=== END \1 \2 ===", re.DOTALL)
 OPENING = re.compile(r"=== BEGIN (\w+) (\w+) ===\n")

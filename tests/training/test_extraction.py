@@ -14,7 +14,7 @@ from evals.verifiers.judged import GivenAnswer, Reading, ReadRequest, judge_answ
 from tests.training.cases import cases
 from tests.training.judge_server import FAST, FENCE, Asked, Behaviour, JudgeServer, Reply, reads, says
 from training.judge.extraction import AnswerJudge, canaries, failed_canaries, read_extraction, refuse_unless_fit
-from training.judge.questions import HttpSettings
+from training.judge.prompts import HttpSettings
 from training.rewards import TRUTH
 
 ASKED = "How does adipogenesis respond in the thymus of mice flown in space?"

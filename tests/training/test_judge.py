@@ -30,7 +30,7 @@ from tests.training.judge_server import (
 )
 from training.judge.client import ReplyCache, in_a_loop
 from training.judge.judge import HttpJudge, StopRule, by_deadline, fit_judge, judge_of, judged, wrong_pairs
-from training.judge.questions import Fences, HttpSettings, ItemVerdict, fenced, harmless
+from training.judge.prompts import Fences, HttpSettings, ItemVerdict, fenced, harmless
 
 
 def first_rows(asked: Asked) -> Reply:

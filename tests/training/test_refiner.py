@@ -21,7 +21,7 @@ from tests.training.refiners import RECORDS, command
 from tests.training.runs import figures, ready, record, train
 from training import refiner
 from training.config import GrpoSettings, RefinerSettings, read_request, read_settings
-from training.data.refiner import are_records, check_refiner_chain, grpo_row, refiner_data, sft_row
+from training.data.refine import are_records, check_refiner_chain, grpo_row, refiner_data, sft_row
 from training.grpo import options
 from training.launch.accelerate import Launch
 from training.launch.plan import plan_of

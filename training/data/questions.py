@@ -42,7 +42,7 @@ from evals.questions.sets import SPLITS, SUFFIXES, is_question_set, load_questio
 from evals.schema import Example
 from evals.verifiers.score import SCORED
 from training.config import GrpoSettings, SftSettings
-from training.data.refiner import are_records, check_refiner_chain, refiner_data
+from training.data.refine import are_records, check_refiner_chain, refiner_data
 from training.data.tokens import Row, Rows
 
 

@@ -27,7 +27,7 @@ import aiohttp
 
 from evals.errors import BadConfig, LabError
 from evals.refine.judge import number_of
-from training.judge.questions import ServerSettings
+from training.judge.prompts import ServerSettings
 
 RETRIED = (408, 409, 425, 429)
 REFUSED_FIELDS = (400, 404, 415, 422)

@@ -26,7 +26,7 @@ from evals.verifiers.expected import normalised
 from evals.verifiers.judged import Reading, ReadRequest, problem_of
 from training.judge.client import Messages, in_a_loop
 from training.judge.judge import OBEYED, TRIES, HttpJudge, by_deadline
-from training.judge.questions import conversation, instruction, objects, reply_schema
+from training.judge.prompts import conversation, instruction, objects, reply_schema
 
 VERSION = "extraction-1"
 """Goes up whenever a judge would read other words, or its reply be read in another way."""

@@ -15,7 +15,7 @@ from evals.refine.score import prepare, settle
 from evals.schema.record import Record
 from evals.schema.refiner import RefinerRecord, RewardConfig
 from training.judge.client import ChatClient, Constraint, Messages, Reply, ReplyCache, in_a_loop
-from training.judge.questions import (
+from training.judge.prompts import (
     CANARY,
     SCHEMA,
     Fences,

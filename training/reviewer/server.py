@@ -13,7 +13,7 @@ from evals.errors import LabError
 from evals.review.prompt import ARRAY_SCHEMA, OBJECT_SCHEMA, conversation, prompt_sha256
 from evals.schema.reviewruns import EngineRecord
 from training.judge.client import ChatClient, Constraint, Reply
-from training.judge.questions import ServerSettings
+from training.judge.prompts import ServerSettings
 from training.reviewer.engine import Asking, Room
 
 NAMED = {"name": "concerns", "strict": True}

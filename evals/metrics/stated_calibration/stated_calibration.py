@@ -192,17 +192,8 @@ def measures(c: Floats, y: Floats, n_bins: int) -> dict[str, float]:
 
 
 METRICS = (
-    *(
-        "ece",
-        "mce",
-        "brier",
-        "brier_reliability",
-        "brier_resolution",
-        "brier_uncertainty",
-        "base_rate_brier",
-        "log_loss",
-    ),
-    *("auroc", "aurc", "overconfidence_rate", "underconfidence_rate", "mean_confidence", "mean_accuracy"),
+    *("ece", "mce", "brier", "brier_reliability", "brier_resolution", "brier_uncertainty", "base_rate_brier"),
+    *("log_loss", "auroc", "aurc", "overconfidence_rate", "underconfidence_rate", "mean_confidence", "mean_accuracy"),
 )
 
 

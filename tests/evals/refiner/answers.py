@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from evals.refine.judge import Verdicts
 from evals.refine.score import PreparedAnswer, prepare
-from evals.report import Origin
 from evals.schema.refiner import BehaviourItem, RefinerRecord, RewardConfig
 
 CASES = yaml.safe_load((Path(__file__).parents[1] / "cases/refiner.yaml").read_text(encoding="utf-8"))
@@ -20,11 +19,11 @@ EVIDENCE = {
 TOOL_OUTPUT = "\n".join(f"<snippet id={name}>{text}</snippet>" for name, text in EVIDENCE.items())
 GOOD = "<answer>Briefly: <snippet id=S1>OXPHOS is down in liver</snippet>.</answer>"
 
-ORIGIN = Origin(
-    data_name="d", chain_name="c", stage_checksums={}, settings={}, versions={}, command="",
-    created_at=datetime(2026, 1, 1, tzinfo=UTC),
-    own={"judge": "heuristic", "judge_mode": "no language model", "reward": RewardConfig()},
-)  # fmt: skip
+ORIGIN = {
+    "data_name": "d", "chain_name": "c", "stage_checksums": {}, "settings": {}, "versions": {}, "command": "",
+    "created_at": datetime(2026, 1, 1, tzinfo=UTC),
+    "judge": "heuristic", "judge_mode": "no language model", "reward": RewardConfig(),
+}  # fmt: skip
 
 
 def record(**changes: object) -> RefinerRecord:

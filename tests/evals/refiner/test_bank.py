@@ -11,7 +11,7 @@ from evals.questions.kmp import contrast_name, degs
 from evals.refine.bank import kept_for_testing, refiner_bank
 from evals.refine.grammar import evidence_of
 from evals.refine.judge import compare_words
-from evals.refine.prompt import SYSTEM_PROMPT, messages, within_budget
+from evals.refine.prompt import SYSTEM_PROMPT, messages, shortened
 from evals.refine.records import as_jsonl, read_records
 from evals.refine.score import prepare, settle
 from evals.schema.refiner import RewardConfig
@@ -100,12 +100,8 @@ def test_a_long_record_loses_whole_passages_from_the_end_none_that_is_needed_or_
     long = record(id="long", tool_output="\n".join(blocks), sources={f"S{n}": "d" for n in range(1, 7)})
     needed = long.model_copy(update={"reference": "<answer><snippet id=S5>a</snippet></answer>"})
     budget = words(needed) - 50
-    fitted = within_budget([record(), needed], budget, words)
-    assert fitted.trimmed == {"long": ("S6", "S4", "S2")}
-    (kept,) = [each for each in fitted.records if each.id == "long"]
+    kept, taken = shortened(needed, budget, words)
+    assert taken == ("S6", "S4", "S2") and shortened(record(), budget, words) == (record(), ())
     assert list(evidence_of(kept.tool_output)) == ["S1", "S3", "S5"] == sorted(kept.sources)
     assert words(kept) <= budget
-    told = {"records": 2, "records trimmed": 1, "passages taken away": 3, "records over the budget": 0}
-    assert fitted.report() == told
-    fitted = within_budget([record(), long], 60, words)
-    assert "long" in fitted.dropped and fitted.report()["records over the budget"] == len(fitted.dropped)
+    assert shortened(long, 60, words) == (long, ())

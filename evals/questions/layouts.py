@@ -118,26 +118,23 @@ def _row(
     passage = "\n\n".join(map(str, context)) if isinstance(context, list) else str(context or "")
     prompt = f"{passage.strip()}\n\n{question.strip()}".strip()
     given = _first(row, table["id"])[1]
-    group = given or place
-    if wishes.group_field:
-        group = _at(row, wishes.group_field)
-        if group is None:
-            raise _Unfit(wishes.group_field, "is missing, and is to be the group; name another with --group")
+    group = _at(row, wishes.group_field) if wishes.group_field else given or place
+    if group is None:
+        raise _Unfit(wishes.group_field or "", "is missing, and is to be the group; name another with --group")
     same = groups.setdefault(normalised(prompt), str(group))
     draw = int(digest(same)[:8], 16) % 100
     explanation = _first(row, table["explanation"])[1]
     text = explanation.strip() if isinstance(explanation, str) else ""
     if read_lines(text).answer is not None:
         text = ""  # an explanation with an answer line of its own would be read as a second answer
+    tags = (row.get(each) for each in table["tags"])
     made: dict[str, Any] = {
         "id": f"{name}/{given}" if given is not None else place,
         "prompt": prompt,
         "truth": {"kind": "choice", "value": right, "options": choices},
         "group": same,
         "split": wishes.split or _first(row, table["split"])[1] or next(name for name, end in SHARES if draw < end),
-        "tags": [
-            str(tag) for each in table["tags"] if isinstance(tag := row.get(each), str | int) and str(tag).strip()
-        ],
+        "tags": [str(tag) for tag in tags if isinstance(tag, str | int) and str(tag).strip()],
         "explanation": text or None,
         "source": wishes.source or name,
         "licence": wishes.licence,
@@ -185,8 +182,7 @@ def _unpacked(value: Any) -> tuple[list[Any], list[str]]:
 
 def _right(row: Mapping[str, Any], shape: Mapping[str, Any], choices: list[str], labels: list[str], first: int) -> str:
     field, answer = _first(row, shape["answer"])
-    if isinstance(answer, bool):
-        answer = YES_NO[answer]
+    answer = YES_NO[answer] if isinstance(answer, bool) else answer
     if isinstance(answer, str):
         said = answer.strip()
         for known in (labels, choices):
@@ -198,9 +194,9 @@ def _right(row: Mapping[str, Any], shape: Mapping[str, Any], choices: list[str],
             same = [choices[LETTERS.index(bare)]]
         if same:
             return same[0]
-    index = _index(answer)
-    if index is not None and 0 <= index - first < len(choices):
-        return choices[index - first]
+    with suppress(ValueError, TypeError):
+        if not isinstance(answer, float) and 0 <= (index := int(answer) - first) < len(choices):
+            return choices[index]
     raise _Unfit(
         field,
         f"names none of the options {choices}, seen {answer!r}; write an index from {first}, a letter from A, or the text"
@@ -212,17 +208,11 @@ def _first_index(rows: Iterable[Raw], shape: Mapping[str, Any]) -> int:
     """Return 1 if the answers of a file are plainly counted from 1, else 0."""
     found: list[tuple[int, int]] = []
     for _, row in rows if "answer" in shape else ():
-        index = _index(_first(row, shape["answer"])[1])
-        if index is not None:
-            with suppress(_Unfit):
-                found.append((index, len(_choices(row, shape)[0])))
+        answer = _first(row, shape["answer"])[1]
+        with suppress(_Unfit, ValueError, TypeError):
+            if not isinstance(answer, bool | float):
+                found.append((int(answer), len(_choices(row, shape)[0])))
     return int(any(index == n for index, n in found) and all(index >= 1 for index, _ in found))
-
-
-def _index(answer: object) -> int | None:
-    with suppress(ValueError):
-        return int(answer) if isinstance(answer, int | str) and not isinstance(answer, bool) else None
-    return None
 
 
 def _first(row: Mapping[str, Any], fields: str | Sequence[str]) -> tuple[str, Any]:
@@ -232,9 +222,7 @@ def _first(row: Mapping[str, Any], fields: str | Sequence[str]) -> tuple[str, An
 
 def _at(row: Mapping[str, Any], field: str | None) -> Any:
     """Return what stands under a field; "choices.text" leads inside."""
-    if field is None or field in row:
-        return row.get(field) if field else None
     value: Any = row
-    for step in field.split("."):
+    for step in [field] if field is None or field in row else field.split("."):
         value = value.get(step) if isinstance(value, Mapping) else None
     return value

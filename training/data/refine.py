@@ -13,7 +13,7 @@ from pathlib import Path
 
 from evals.errors import BadConfig, ChainMismatch
 from evals.refine.bank import kept_for_testing, refiner_bank
-from evals.refine.prompt import SYSTEM_PROMPT, messages, within_budget
+from evals.refine.prompt import SYSTEM_PROMPT, messages, shortened
 from evals.refine.records import read_records, records_sha256, split_by_group
 from evals.schema.refiner import RefinerRecord
 from training.config import RefinerSettings
@@ -42,9 +42,9 @@ class RefinerData(Rows[RefinerRecord]):
 
     def shortened(self, budget: int, tokens_of: Callable[[Row], int]) -> "RefinerData":
         """Return the data with passages taken from records over `budget` tokens, as far as nothing rests on them."""
-        fitted = within_budget(self.items, budget, lambda record: tokens_of(self.row_of(record)))
-        shorter = {record.id: record for record in fitted.records}
-        return replace(self, named={**self.named, **shorter}, trimmed=fitted.trimmed)
+        found = {each.id: shortened(each, budget, lambda record: tokens_of(self.row_of(record))) for each in self.items}
+        named = {name: record for name, (record, _) in found.items()}
+        return replace(self, named=named, trimmed={name: taken for name, (_, taken) in found.items() if taken})
 
 
 def refiner_rows(settings: RefinerSettings, chain_prompt: str | None) -> RefinerData:

@@ -1,0 +1,503 @@
+"""Annotations as data sets: rows for TRL's trainers, and files that Argilla, Label Studio and spreadsheets read and write.
+
+    sft            corrected answers, and answers that people call good
+    dpo, reward    a corrected answer over the one it corrects; of two answers to one question the better rated one
+    kto            answers that people call good or bad
+    labels         what people say of whether an answer is right, for `assay eval readers`
+    argilla        records.json and settings.json, as `Dataset.to_disk` lays them out
+    label-studio   tasks.json and the labelling interface, config.xml
+    csv, json      everything, a line for each annotation
+
+Answers to questions that are held out to measure models are left out of the trainers' formats, and counted.
+Argilla keeps neither what is said on a note nor an answer that was discarded without a word.
+"""
+
+import csv
+import hashlib
+import io
+import json
+import re
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from importlib.resources import files
+from itertools import combinations
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, get_args
+from xml.sax.saxutils import quoteattr
+
+import jinja2
+from pydantic import ValidationError
+
+from evals.annotations import Settled, bad_rating, every_guideline, settle
+from evals.errors import BadRow, LabError
+from evals.questions import find, is_held_out
+from evals.readers import LabelRow
+from evals.schema.annotations import Annotation, AnnotationItem, AnnotationProject, NoteKind, Thumb, VerdictLabel
+
+Form = Literal["sft", "dpo", "reward", "kto", "labels", "argilla", "label-studio", "csv", "json"]
+FORMS: tuple[Form, ...] = get_args(Form)
+HELD_OUT = "held out to measure models"
+MARGIN = 0.25
+"""How much better one of two answers must be rated, on a scale of 0 to 1, to be preferred: one step of 1 to 5."""
+ROWS = "train.jsonl"
+CHOICES: dict[str, tuple[str, ...]] = {"thumb": get_args(Thumb), "verdict": get_args(VerdictLabel)}
+TEXTS = ("corrected", "comment")
+TAKEN = (*CHOICES, *TEXTS, "reasons", "notes", "question", "answer")
+"""Names in files and figures that no dimension may have."""
+
+
+class Exported(NamedTuple):
+    """Files by name, how many rows they hold, and what was left out and why."""
+
+    files: dict[str, str]
+    rows: int
+    left_out: dict[str, int]
+
+
+def export(
+    project: AnnotationProject, items: Sequence[AnnotationItem], annotations: Sequence[Annotation], form: Form
+) -> Exported:
+    """Return the files of a format. LabError if there is nothing to write: an empty data set helps nobody."""
+    if form in ("argilla", "label-studio", "csv"):
+        project = project.model_copy(update={"guidelines": every_guideline(project)})
+    if form in WRITERS:
+        by_item: dict[str, list[Annotation]] = {}
+        for each in annotations:
+            by_item.setdefault(each.item, []).append(each)
+        made = WRITERS[form](project, [(item, by_item.get(item.id, [])) for item in items])
+    else:
+        settled = settle(items, annotations)
+        made = _labels(settled) if form == "labels" else _trainer(project, settled, form)
+    if not made.rows:
+        why = "; ".join(f"{n} {reason}" for reason, n in made.left_out.items() if n)
+        remedy = f"Annotate some answers first, or choose another format: {', '.join(FORMS)}"
+        if {reason for reason, n in made.left_out.items() if n} == {HELD_OUT}:
+            remedy = f"They train no model. Choose {', '.join(FORMS[4:])}, or annotate answers to other questions"
+        raise LabError(
+            f"no annotation of {project.title!r} gives a row in the format {form!r}"
+            f" ({why or 'nothing was submitted yet'}). {remedy}."
+        )
+    return made
+
+
+# ---- trainers -----------------------------------------------------------------------------------
+
+
+def _trainer(project: AnnotationProject, settled: Sequence[Settled], form: Form) -> Exported:
+    usable = [each for each in settled if not is_held_out(each.item.question, each.item.example_id)]
+    left_out = Counter({HELD_OUT: n} if (n := len(settled) - len(usable)) else {})
+    rows: list[dict[str, Any]] = []
+    if form in ("dpo", "reward"):
+        pairs = list(_pairs(project, usable))
+        rows = [_pair_row(*pair, with_margin=form == "reward") for pair in pairs]
+        left_out["without a better or worse answer to the same question"] = len(
+            {each.item.id for each in usable} - {each.item.id for pair in pairs for each in pair[:2]}
+        )
+    for each in usable if form in ("sft", "kto") else ():
+        own = [_row(each, text, label) for text, label in _labelled(project, each) if form == "kto" or label]
+        left_out["neither corrected nor called good" if form == "sft" else "called neither good nor bad"] += not own
+        rows += own if form == "kto" else [{name: row[name] for name in row if name != "label"} for row in own]
+    return Exported({ROWS: _lines(rows)} if rows else {}, len(rows), dict(left_out))
+
+
+def _labelled(project: AnnotationProject, said: Settled) -> Iterator[tuple[str, bool]]:
+    """Yield each text that people call good or bad; a corrected answer is good, and what it corrects bad."""
+    if said.corrected and said.corrected != said.item.text:
+        yield said.corrected, True
+        yield said.item.text, False
+        return
+    label = said.is_good(project.guidelines.dimensions)
+    if label is not None:
+        yield said.item.text, label
+
+
+def _pairs(project: AnnotationProject, settled: Sequence[Settled]) -> Iterator[tuple[Settled, Settled, str, float]]:
+    """Yield (better, worse, text of the better, margin 0..1)."""
+    for each in settled:
+        if each.corrected and each.corrected != each.item.text:
+            yield each, each, each.corrected, 1 - (_worth(each, project) or 0.0)
+    by_prompt: dict[tuple[str, str], list[Settled]] = {}
+    for each in settled:
+        by_prompt.setdefault((each.item.system_prompt, each.item.question), []).append(each)
+    for group in by_prompt.values():
+        for pair in combinations(group, 2):
+            if pair[0].item.text == pair[1].item.text:
+                continue
+            worth = [_worth(each, project) for each in pair]
+            if worth[0] is not None and worth[1] is not None and abs(worth[0] - worth[1]) >= MARGIN:
+                better, worse = pair if worth[0] > worth[1] else pair[::-1]
+                yield better, worse, better.item.text, abs(worth[0] - worth[1])
+
+
+def _worth(said: Settled, project: AnnotationProject) -> float | None:
+    quality = said.quality(project.guidelines.dimensions)
+    return quality if quality is not None or said.thumb is None else float(said.thumb == "up")
+
+
+def _labels(settled: Sequence[Settled]) -> Exported:
+    """Return an answer, its truth and what people say of it; of a question without a known truth there is none."""
+    rows, left_out = [], Counter[str]()
+    for each in settled:
+        example = find(each.item.question)
+        if each.verdict is None or example is None:
+            left_out[
+                "without a verdict that most raters give" if example else "to a question without a known truth"
+            ] += 1
+            continue
+        said = [one.verdict for one in each.annotations if one.verdict and not one.is_adjudication]
+        row = LabelRow(
+            id=each.item.id,
+            ground_truth=example.ground_truth,
+            label=each.verdict,
+            prompt=each.item.question,
+            completion=each.item.text,
+            labelled_twice=(said[0], said[1]) if len(said) > 1 else None,
+            question_id=example.id,
+            source=each.item.source or each.item.stage,
+        )
+        rows.append(row.model_dump(mode="json", exclude_none=True))
+    return Exported({"labels.jsonl": _lines(rows)} if rows else {}, len(rows), dict(left_out))
+
+
+def _row(said: Settled, text: str, label: bool) -> dict[str, Any]:
+    return {
+        "prompt": [turn.model_dump() for turn in said.item.prompt],
+        "completion": [{"role": "assistant", "content": text}],
+        "label": label,
+        **_provenance(said),
+        "is_corrected": text != said.item.text,
+    }
+
+
+def _pair_row(better: Settled, worse: Settled, text: str, margin: float, with_margin: bool) -> dict[str, Any]:
+    origin = {f"{name}_{side}": value for side, each in (("chosen", better), ("rejected", worse))
+              for name, value in _provenance(each).items() if name not in ("project", "question_id")}  # fmt: skip
+    return {
+        "prompt": [turn.model_dump() for turn in worse.item.prompt],
+        "chosen": [{"role": "assistant", "content": text}],
+        "rejected": [{"role": "assistant", "content": worse.item.text}],
+        **({"margin": round(margin, 4)} if with_margin else {}),
+        "is_corrected": better is worse,
+        "project": worse.item.project,
+        "question_id": worse.item.example_id,
+        **origin,
+    }
+
+
+def _provenance(said: Settled) -> dict[str, Any]:
+    return {
+        "project": said.item.project,
+        "question_id": said.item.example_id,
+        "item": said.item.id,
+        "stage": said.item.stage,
+        "chain": said.item.chain,
+        "raters": said.raters,
+        "is_adjudicated": said.by is not None,
+    }
+
+
+def _lines(rows: Sequence[dict[str, Any]]) -> str:
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+# ---- annotation tools ---------------------------------------------------------------------------
+
+Said = Sequence[tuple[AnnotationItem, Sequence[Annotation]]]
+"""Every item with what people say of it."""
+
+
+def _argilla(project: AnnotationProject, said: Said) -> Exported:
+    records = []
+    for item, annotations in said:
+        responses: dict[str, list[dict[str, Any]]] = {}
+        for each in annotations:
+            user = {"user_id": _user_id(each.rater), "status": each.state}
+            for name, value in _answers_of(each).items():
+                responses.setdefault(name, []).append({"value": value, **user})
+        records.append(
+            {
+                "id": item.id,
+                "fields": {"question": item.question, "answer": item.text},
+                "metadata": {"stage": item.stage, "chain": item.chain, "system_prompt": item.system_prompt},
+                "suggestions": {},
+                "responses": responses,
+                "vectors": {},
+                "status": "completed" if any(each.state == "submitted" for each in annotations) else "pending",
+            }
+        )
+    settings = json.loads(_rendered("argilla.json.jinja", project))
+    return Exported({"records.json": _document(records), "settings.json": _document(settings)}, len(records), {})
+
+
+def _rendered(template: str, project: AnnotationProject) -> str:
+    environment = jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
+    environment.filters["quoted"] = quoteattr
+    text = files("evals.annotations").joinpath(template).read_text("utf-8")
+    told = {"choices": CHOICES, "texts": TEXTS, "notes": get_args(NoteKind), "raters": project.raters_per_item}
+    return environment.from_string(text).render(guidelines=project.guidelines, **told)
+
+
+def _user_id(rater: str) -> str:
+    """Return the UUID of a rater: of a hash the same digits, so that it comes back as it was."""
+    is_hash = re.fullmatch(r"[0-9a-f]{32}", rater)
+    return str(uuid.UUID(rater) if is_hash else uuid.uuid5(uuid.NAMESPACE_OID, rater))
+
+
+def _answers_of(each: Annotation) -> dict[str, Any]:
+    """Return what an annotation says, by the name of Argilla's question."""
+    said: dict[str, Any] = {**each.ratings, "thumb": each.thumb, "verdict": each.verdict, "reasons": [*each.reasons]}
+    said["notes"] = [{"label": note.kind, "start": note.start, "end": note.end} for note in each.notes]
+    said |= {"corrected": each.corrected, "comment": each.comment}
+    return {name: value for name, value in said.items() if value not in (None, [], "")}
+
+
+def _label_studio(project: AnnotationProject, said: Said) -> Exported:
+    tasks = []
+    for item, annotations in said:
+        final = [
+            {
+                "result": list(_results(item, each)),
+                "was_cancelled": each.state == "discarded",
+                "ground_truth": each.is_adjudication,
+                "completed_by": {"email": each.rater},
+                "created_at": each.updated_at.isoformat(),
+            }
+            for each in annotations
+            if each.state != "draft"
+        ]
+        drafts = [
+            {"result": list(_results(item, each)), "user": each.rater} for each in annotations if each.state == "draft"
+        ]
+        shown = {"question": item.question, "answer": item.text, "stage": item.stage, "chain": item.chain}
+        data = {**shown, "item": item.id, "system_prompt": item.system_prompt}
+        tasks.append({"data": data, "annotations": final, "drafts": drafts, "predictions": []})
+    config = _rendered("label_studio.xml.jinja", project)
+    return Exported({"tasks.json": _document(tasks), "config.xml": config}, len(tasks), {})
+
+
+def _results(item: AnnotationItem, each: Annotation) -> Iterator[dict[str, Any]]:
+    """Yield the regions of one annotation; notes keep their offsets in the answer."""
+
+    def region(name: str, kind: str, value: dict[str, Any]) -> dict[str, Any]:
+        return {"id": uuid.uuid4().hex[:10], "from_name": name, "to_name": "answer", "type": kind, "value": value}
+
+    for note in each.notes:
+        text = item.text[note.start : note.end]
+        value = {"start": note.start, "end": note.end, "text": text, "labels": [note.kind]}
+        yield region("notes", "labels", value) | ({"meta": {"text": [note.comment]}} if note.comment else {})
+    for name, rating in each.ratings.items():
+        yield region(name, "number", {"number": rating})
+    for name in CHOICES:
+        if value := getattr(each, name):
+            yield region(name, "choices", {"choices": [value]})
+    if each.reasons:
+        yield region("reasons", "choices", {"choices": [*each.reasons]})
+    for name in TEXTS:
+        if value := getattr(each, name):
+            yield region(name, "textarea", {"text": [value]})
+
+
+def _csv(project: AnnotationProject, said: Said) -> Exported:
+    """Return a row per annotation; reasons and notes are JSON."""
+    ratings = [f"rating:{each.name}" for each in project.guidelines.dimensions]
+    shown = ("question", "text", "stage", "chain", "system_prompt")
+    plain = ("rater", "state", "updated_at", *CHOICES, *TEXTS, "guidelines", "is_adjudication")
+    file = io.StringIO()
+    writer = csv.DictWriter(file, ["item", *shown, *plain, "reasons", "notes", *ratings], lineterminator="\n")
+    writer.writeheader()
+    for item, annotations in said:
+        for each in annotations:
+            row = {"item": item.id} | {name: getattr(item, name) for name in shown}
+            row |= each.model_dump(mode="json", include=set(plain))
+            row["reasons"] = json.dumps(each.reasons, ensure_ascii=False) if each.reasons else ""
+            row["notes"] = json.dumps([note.model_dump() for note in each.notes]) if each.notes else ""
+            writer.writerow(row | {f"rating:{name}": value for name, value in each.ratings.items()})
+    return Exported({"annotations.csv": file.getvalue()}, sum(len(annotations) for _, annotations in said), {})
+
+
+def _json(project: AnnotationProject, said: Said) -> Exported:
+    annotations = [each.model_dump(mode="json") for _, found in said for each in found]
+    items = [item.model_dump(mode="json") for item, _ in said]
+    document = {"project": project.model_dump(mode="json"), "items": items, "annotations": annotations}
+    return Exported({"annotations.json": _document(document)}, len(annotations), {})
+
+
+def _document(value: object) -> str:
+    return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
+
+
+WRITERS: dict[str, Callable[[AnnotationProject, Said], Exported]] = {
+    "argilla": _argilla,
+    "label-studio": _label_studio,
+    "csv": _csv,
+    "json": _json,
+}
+
+
+# ---- annotations that were made elsewhere, as our own exports lay them out ---------------------
+
+Layout = Literal["argilla", "label-studio", "csv"]
+LAYOUTS: tuple[Layout, ...] = get_args(Layout)
+"""What can be read back."""
+Row = dict[str, Any]
+
+
+class Imported(NamedTuple):
+    """Annotations of a project's items, and the items that it did not have."""
+
+    items: list[AnnotationItem]
+    annotations: list[Annotation]
+
+
+def read_annotations(
+    path: Path, layout: Layout, project: AnnotationProject, items: Sequence[AnnotationItem], now: datetime
+) -> Imported:
+    """Return the annotations in a file. Raises BadRow with its place for what does not fit; nothing is taken then.
+
+    Answers are found again by the item's id, else by question and text; one that the project does not have yet is
+    added, under an id that begins with the project's: a file of another project changes nothing there. `now` is the
+    time of annotations whose file names none.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise LabError(f"{path} cannot be read ({error}); name a {layout} export in UTF-8") from error
+    known = {item.id: item for item in items} | {(item.question, item.text): item for item in items}
+    new: dict[object, AnnotationItem] = {}
+    annotations = []
+    number, rated = 0, every_guideline(project)
+    try:
+        for number, (shown, said) in enumerate(READERS[layout](path, text), 1):
+            words, given_id = (shown["question"], shown["text"]), shown.get("item")
+            own = f"{given_id or hashlib.sha256(json.dumps(words).encode()).hexdigest()[:16]}"
+            own = own if own.startswith(f"{project.id}:") else f"{project.id}:{own}"
+            item = known.get(given_id) or known.get(own) or known.get(words)
+            if item is None:
+                item = AnnotationItem.model_validate(
+                    {"stage": "unknown", "chain": "unknown"}
+                    | {name: value for name, value in shown.items() if name != "item" and value}
+                    | {"id": own, "project": project.id}
+                    | {"added_at": now, "source": f"{layout} {path.name}"}
+                )
+                known[item.id] = new[item.id] = item
+            if said is not None:
+                filled = {name: value for name, value in said.items() if value not in (None, "", [], {})}
+                given = Annotation.model_validate({"item": item.id, "updated_at": now} | filled)
+                if given.updated_at.tzinfo is None:
+                    given = given.model_copy(update={"updated_at": given.updated_at.replace(tzinfo=UTC)})
+                if misfit := bad_rating(rated, given.ratings):
+                    raise BadRow(path, number, *misfit)
+                if given.notes and (end := max(note.end for note in given.notes)) > len(item.text):
+                    told = f"a note ends at {end}, the answer has {len(item.text)} characters"
+                    raise BadRow(path, number, "notes", told)
+                annotations.append(given)
+    except KeyError as error:
+        raise BadRow(path, number + 1, str(error.args[0]), "is missing") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise BadRow(path, number, ".".join(map(str, first["loc"])), first["msg"]) from error
+    return Imported(list(new.values()), annotations)
+
+
+def _json_list(path: Path, text: str) -> list[Row]:
+    try:
+        rows = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise BadRow(path, error.lineno, "JSON", error.msg) from error
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise LabError(f"{path} is no list of records; give the file that the export wrote")
+    return rows
+
+
+def _read_argilla(path: Path, text: str) -> Iterator[tuple[Row, Row | None]]:
+    """Yield every user's responses to every record of records.json, together."""
+    for record in _json_list(path, text):
+        fields, metadata = record.get("fields") or {}, record.get("metadata") or {}
+        shown = {"item": record.get("id"), "question": fields["question"], "text": fields["answer"]}
+        shown |= {name: metadata[name] for name in ("stage", "chain", "system_prompt") if name in metadata}
+        by_user: dict[str, Row] = {}
+        for name, responses in (record.get("responses") or {}).items():
+            for response in responses:
+                user = str(response.get("user_id")).replace("-", "")
+                said = by_user.setdefault(user, {"rater": user, "state": response.get("status") or "submitted"})
+                if name in CHOICES or name in (*TEXTS, "reasons"):
+                    said[name] = response["value"]
+                elif name == "notes":
+                    spans = response["value"]
+                    said[name] = [{"start": s["start"], "end": s["end"], "kind": s["label"]} for s in spans]
+                else:
+                    said.setdefault("ratings", {})[name] = response["value"]
+        yield shown, None
+        for said in by_user.values():
+            yield shown, said
+
+
+def _read_label_studio(path: Path, text: str) -> Iterator[tuple[Row, Row | None]]:
+    """Yield every annotation of every task; the export of Label Studio itself has the same shape."""
+    for task in _json_list(path, text):
+        data = task.get("data") or {}
+        shown = {"item": data.get("item"), "question": data["question"], "text": data["answer"]}
+        shown |= {name: data[name] for name in ("stage", "chain", "system_prompt") if name in data}
+        yield shown, None
+        drafts = [draft | {"is_draft": True} for draft in task.get("drafts") or ()]
+        for each in [*(task.get("annotations") or ()), *drafts]:
+            by = each.get("completed_by", each.get("user"))
+            state = "draft" if "is_draft" in each else "discarded" if each.get("was_cancelled") else "submitted"
+            said: Row = {
+                "rater": str(by.get("email") or by.get("id") if isinstance(by, Mapping) else by),
+                "state": state,
+                "updated_at": each.get("updated_at") or each.get("created_at"),
+                "is_adjudication": bool(each.get("ground_truth")),
+                "ratings": {},
+                "notes": [],
+            }
+            for region in each.get("result") or ():
+                name, value = region["from_name"], region["value"]
+                if name == "notes":
+                    comment = "\n".join((region.get("meta") or {}).get("text") or ())
+                    span = {"start": value["start"], "end": value["end"], "kind": value["labels"][0]}
+                    said["notes"].append(span | {"comment": comment})
+                elif name in TEXTS:
+                    said[name] = "\n".join(value["text"])
+                elif name == "reasons":
+                    said[name] = value["choices"]
+                elif name in CHOICES:
+                    said[name] = value["choices"][0]
+                else:
+                    said["ratings"][name] = value.get("number", value.get("rating"))
+            yield shown, said
+
+
+def _read_csv(path: Path, text: str) -> Iterator[tuple[Row, Row | None]]:
+    """Yield every line of a table with the columns of our own export; only question, text and rater must be there."""
+    for number, row in enumerate(csv.DictReader(io.StringIO(text)), 2):
+        shown = {name: row[name] for name in ("item", "stage", "chain", "system_prompt") if row.get(name)}
+        shown |= {"question": row["question"], "text": row["text"]}
+        said: Row = {name: row[name] for name in ("updated_at", "guidelines", *CHOICES, *TEXTS) if row.get(name)}
+        said |= {"rater": row["rater"], "state": row.get("state") or "submitted"}
+        said["is_adjudication"] = (row.get("is_adjudication") or "").casefold() in ("true", "1")
+        said["ratings"] = {
+            name.removeprefix("rating:"): value for name, value in row.items() if name and name.startswith("rating:") and value
+        }  # fmt: skip
+        if (reasons := row.get("reasons") or "").startswith("["):
+            said["reasons"] = _cell(path, number, "reasons", reasons)
+        else:  # as a person types them
+            said["reasons"] = [each for each in reasons.split("; ") if each]
+        said["notes"] = _cell(path, number, "notes", row.get("notes") or "[]")
+        yield shown, said
+
+
+def _cell(path: Path, number: int, name: str, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise BadRow(path, number, name, f"is no JSON ({error.msg})") from error
+
+
+READERS: dict[Layout, Callable[[Path, str], Iterator[tuple[Row, Row | None]]]] = {
+    "argilla": _read_argilla,
+    "label-studio": _read_label_studio,
+    "csv": _read_csv,
+}
