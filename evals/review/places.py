@@ -6,9 +6,8 @@ paper share, if it is long enough to be no accident. Case, blanks and the shape 
 
 import re
 import tomllib
-from collections import defaultdict
 from dataclasses import dataclass
-from itertools import takewhile
+from difflib import SequenceMatcher
 from pathlib import Path
 
 from evals.schema import Article
@@ -23,18 +22,17 @@ TELLING = 2
 LITTLE = frozenset(
     tomllib.loads(Path(__file__).with_name("stopwords.toml").read_text(encoding="utf-8"))["places"].split()
 )
-SEEDS = 3
-"""Words of a run that are looked up at once."""
 
 
 @dataclass(frozen=True)
 class _Words:
-    """The words of one section in lower case with where each begins and ends."""
+    """The words of one section in lower case with where each begins and ends; `runs` finds those of another text."""
 
     section: int
     text: str
     words: tuple[str, ...]
     spans: tuple[tuple[int, int], ...]
+    runs: SequenceMatcher[str]
 
 
 class Map:
@@ -47,52 +45,32 @@ class Map:
         for section, text in texts:
             found = list(WORD.finditer(text))
             words = tuple(word[0].lower() for word in found)
-            if text.strip():
-                self._sections.append(_Words(section, text, words, tuple(word.span() for word in found)))
-        self._seeds: dict[tuple[str, ...], list[tuple[int, int]]] = defaultdict(list)
-        for number, section in enumerate(self._sections):
-            for at in range(len(section.words) - SEEDS + 1):
-                self._seeds[section.words[at : at + SEEDS]].append((number, at))
+            runs = SequenceMatcher(None, (), words, autojunk=False)
+            self._sections.append(_Words(section, text, words, tuple(word.span() for word in found), runs))
 
     def place(self, text: str) -> Place | None:
         """Return where a concern's words stand in the paper; None if they do not."""
         for found in QUOTED.finditer(text):
-            quoted = self._exact(found.group(1) or found.group(2))
+            quoted = self._longest(found[1] or found[2], is_whole=True)
             if quoted is not None:
                 return quoted
-        return self._shared(text)
+        return self._longest(text, is_whole=False)
 
-    def _exact(self, quote: str) -> Place | None:
-        wanted = tuple(word.group().lower() for word in WORD.finditer(quote))
-        if not wanted or (len(wanted) == 1 and wanted[0] in LITTLE):
-            return None
+    def _longest(self, text: str, *, is_whole: bool) -> Place | None:
+        """Return the longest run of words that text and paper share, the first of several; all words if `is_whole`."""
+        words = tuple(word[0].lower() for word in WORD.finditer(text))
+        best: tuple[int, _Words, int] | None = None
         for section in self._sections:
-            for at in range(len(section.words) - len(wanted) + 1):
-                if section.words[at : at + len(wanted)] == wanted:
-                    return self._placed(section, at, len(wanted), is_quoted=True)
-        return None
-
-    def _shared(self, text: str) -> Place | None:
-        """Return the longest run of words that text and paper share; the first of several."""
-        words = tuple(word.group().lower() for word in WORD.finditer(text))
-        best: tuple[int, int, int] | None = None
-        for start in range(len(words) - SEEDS + 1):
-            for number, at in self._seeds.get(words[start : start + SEEDS], ()):
-                pairs = zip(words[start:], self._sections[number].words[at:], strict=False)
-                length = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-                run = words[start : start + length]
-                if length >= SHORTEST_RUN and sum(word not in LITTLE for word in run) >= TELLING:
-                    best = max(best or (0, 0, 0), (length, -number, -at))
+            section.runs.set_seq1(words)
+            run = section.runs.find_longest_match()
+            telling = sum(word not in LITTLE for word in words[run.a : run.a + run.size])
+            is_enough = run.size == len(words) > 0 if is_whole else run.size >= SHORTEST_RUN and telling >= TELLING
+            if is_enough and (run.size > 1 or telling) and (best is None or run.size > best[0]):
+                best = run.size, section, run.b
         if best is None:
             return None
-        length, number, at = best
-        return self._placed(self._sections[-number], -at, length, is_quoted=False)
-
-    def _placed(self, section: _Words, at: int, length: int, *, is_quoted: bool) -> Place:
+        length, section, at = best
         start, end = section.spans[at][0], section.spans[at + length - 1][1]
-        page = None
-        if section.section != ABSTRACT:
-            page = self._article.sections[section.section].page_at(start)
-        return Place(
-            section=section.section, start=start, end=end, quote=section.text[start:end], page=page, is_quoted=is_quoted
-        )
+        page = None if section.section == ABSTRACT else self._article.sections[section.section].page_at(start)
+        quote = section.text[start:end]
+        return Place(section=section.section, start=start, end=end, quote=quote, page=page, is_quoted=is_whole)
