@@ -8,6 +8,7 @@ best supported stand first, then the more severe, then what stood earlier in its
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import TypeVar
 
 import numpy as np
@@ -36,27 +37,21 @@ def clusters_of(alike: Block, tools: Sequence[int], threshold: float, linkage: L
 
     `alike` (concerns, concerns) are similarities, `tools` (concerns,) says whose each concern is.
     """
-    n = len(tools)
-    pairs = [
-        (float(alike[i, j]), i, j)
-        for i in range(n)
-        for j in range(i + 1, n)
-        if tools[i] != tools[j] and alike[i, j] >= alike.dtype.type(threshold)
-    ]
-    pairs.sort(key=lambda pair: (-pair[0], pair[1], pair[2]))
-    group = list(range(n))
-    members = {i: [i] for i in range(n)}
-    for _, i, j in pairs:
-        first, second = group[i], group[j]
-        if first == second:
-            continue
-        same_tool = {tools[k] for k in members[first]} & {tools[k] for k in members[second]}
-        block = alike[np.ix_(members[first], members[second])]
-        if linkage == "single" or (not same_tool and bool((block >= alike.dtype.type(threshold)).all())):
-            for place in members[second]:
-                group[place] = first
-            members[first] += members.pop(second)
-    return sorted(sorted(each) for each in members.values())
+    limit = alike.dtype.type(threshold)
+    clusters = [[place] for place in range(len(tools))]
+    alike_pairs = (
+        (-float(alike[i, j]), i, j)
+        for i, j in combinations(range(len(tools)), 2)
+        if tools[i] != tools[j] and alike[i, j] >= limit
+    )
+    for _, i, j in sorted(alike_pairs):
+        one, other = (next(each for each in clusters if place in each) for place in (i, j))
+        has_same_tool = not {tools[k] for k in one}.isdisjoint(tools[k] for k in other)
+        is_alike = linkage == "single" or (not has_same_tool and bool((alike[np.ix_(one, other)] >= limit).all()))
+        if one is not other and is_alike:
+            one += other
+            clusters.remove(other)
+    return sorted(sorted(each) for each in clusters)
 
 
 FALSE_MERGE_RATE = 0.01
@@ -198,8 +193,4 @@ def _merged(
 def _usual(labels: Sequence[Label], chosen: Label) -> Label:
     """Return the label most members have, of several such the chosen member's, else the first."""
     known = Counter(label for label in labels if label != UNKNOWN)
-    if not known:
-        return chosen
-    most = max(known.values())
-    best = [label for label, n in known.items() if n == most]
-    return chosen if chosen in best else best[0]
+    return max(known, key=lambda label: (known[label], label == chosen), default=chosen)
