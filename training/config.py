@@ -5,10 +5,9 @@ import pkgutil
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar, get_origin
 
 import yaml
-from annotated_types import Ge, Le
 from pydantic import (
     BaseModel,
     ConfigDict,
@@ -29,14 +28,11 @@ from evals.verifiers.score import weights as weights_of
 if TYPE_CHECKING:
     from training.data.tokens import Rows
 
-SHOWN = 80
-"""Characters of a value that an error shows."""
-
 
 class Settings(BaseModel):
     """Settings as they may be written in YAML or on a command line; read them with `make`."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, str_strip_whitespace=True)
 
     @field_validator("*", mode="before")
     @classmethod
@@ -48,73 +44,36 @@ class Settings(BaseModel):
             return "off"  # YAML reads a bare off as false
         if kind is str and isinstance(value, int | float) and not isinstance(value, bool):
             return str(value)
-        if kind in (int, float) and (isinstance(value, bool) or (isinstance(value, int) and abs(value) >= 2**63)):
-            raise ValueError(value)  # true is no number, and the libraries count in 64 bits
-        return value
-
-    @field_validator("*", mode="after")
-    @classmethod
-    def _in_64_bits(cls, value: object) -> object:
-        if isinstance(value, int | float) and abs(value) >= 2**63:
-            raise ValueError(value)
         return value
 
 
 SettingsType = TypeVar("SettingsType", bound=Settings)
 
 
-def accepts(kind: type[Settings], name: str) -> str:
-    """Return what a setting takes, in words: "a whole number from 1 to 512"."""
-    field = kind.model_fields[name]
-    if get_origin(field.annotation) is Literal:
-        return "one of " + ", ".join(get_args(field.annotation))
-    if get_origin(field.annotation) is tuple:
-        return "a list (on the command line: with commas)"
-    words: dict[Any, str] = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
-    if field.annotation not in words:
-        return "names with numbers (on the command line: V1=0.6,V4=0.4), the name of a set, or none"
-    limits = [each.ge if isinstance(each, Ge) else each.le for each in field.metadata if isinstance(each, Ge | Le)]
-    shown = [f"{each:g}" if isinstance(each, float) else str(each) for each in limits]
-    said = ["", " of {} or more", " from {} to {}"][len(shown)].format(*shown)
-    return words[field.annotation] + said
-
-
-def describe(kind: type[Settings], name: str) -> str:
-    """Return one line about a setting: "epochs: passes over the data (a number from ...)"."""
-    return f"{name}: {kind.model_fields[name].description} ({accepts(kind, name)})"
-
-
 def make(kind: type[SettingsType], values: Mapping[str, object], places: Mapping[str, str] | str) -> SettingsType:
     """Return the settings with these values; BadConfig names what is wrong and where (`places`) it was set."""
-    where = (lambda name: places) if isinstance(places, str) else (lambda name: places.get(name, "the defaults"))
     try:
         return kind.model_validate(dict(values))
     except ValidationError as error:
         problems = error.errors(include_url=False)
-    missing = [str(each["loc"][0]) for each in problems if each["type"] == "missing"]
-    said = [f"{name} is not set; add {describe(kind, name)}." for name in missing]
+    said = []
     for each in problems:
-        cause = each.get("ctx", {}).get("error")
-        name = str(each["loc"][0]) if each["loc"] else ""
+        name, cause = str(each["loc"][0]) if each["loc"] else "", each.get("ctx", {}).get("error")
+        place = places if isinstance(places, str) else places.get(name, "the defaults")
         if not name:
             said.append(str(cause or each["msg"]))
-        elif each["type"] == "extra_forbidden":
+        elif each["type"] == "missing":
+            said.append(f"{name} is not set; it takes {kind.model_fields[name].description}.")
+        elif name not in kind.model_fields:
             near = difflib.get_close_matches(name, kind.model_fields, n=1, cutoff=0.5)
             hint = f" Did you mean {near[0]}?" if near else ""
             known = ", ".join(kind.model_fields)
-            said.append(f"{where(name)} sets {name!r}, which is no setting.{hint} The settings are: {known}.")
-        elif isinstance(cause, BadConfig):
-            said.append(f"{where(name)} sets {name} to what it cannot be: {cause}")
-        elif each["type"] != "missing":
-            shown = repr(values[name])
-            shown = shown if len(shown) <= SHOWN else shown[: SHOWN - 3] + "..."
-            meaning = kind.model_fields[name].description
-            said.append(f"{where(name)} sets {name} to {shown}; it takes {accepts(kind, name)}. It means: {meaning}.")
+            said.append(f"{place} sets {name!r}, which is no setting.{hint} The settings are: {known}.")
+        else:
+            means = kind.model_fields[name].description
+            said.append(f"{place} sets {name} to {values[name]!r:.80}: {cause or each['msg']}.")
+            said[-1] += f" It means: {means}." if means else ""
     raise BadConfig(" ".join(dict.fromkeys(said)))
-
-
-MOST_SEED = 4_000_000_000
-"""numpy takes seeds below 2^32; processes add their rank."""
 
 
 class StageSettings(Settings):
@@ -133,9 +92,11 @@ class StageSettings(Settings):
     starts_from: ClassVar[str] = ""
     """What a stage that needs a chain says of it."""
 
-    data: tuple[str, ...] = Field(description="data sets by name, NAME[KIND], NAME[KIND:COUNT], or JSONL files")
-    output: str = Field(description="the run folder to write")
-    base: str = Field("embedded", description="embedded, a local folder or a Hub id")
+    data: tuple[str, ...] = Field(
+        min_length=1, description="data sets by name, NAME[KIND], NAME[KIND:COUNT], or JSONL files"
+    )
+    output: str = Field(min_length=1, description="the run folder to write")
+    base: str = Field("embedded", min_length=1, description="embedded, a local folder or a Hub id")
     chain: str = Field("", description="run folder, chain.json or name of the chain to build on")
     mode: Literal["stack", "continue", "merge_then_new"] = Field(
         "stack",
@@ -146,7 +107,7 @@ class StageSettings(Settings):
     lora_alpha: int = Field(16, ge=1, le=1024, description="scale of the adapter: alpha / r")
     lora_dropout: float = Field(0.0, ge=0.0, le=0.9, description="share of adapter inputs dropped")
     lora_targets: tuple[str, ...] = Field(
-        ("all-linear",), description="layer names, or all-linear for every linear layer but the output"
+        ("all-linear",), min_length=1, description="layer names, or all-linear for every linear layer but the output"
     )
     epochs: float = Field(1.0, ge=0.001, le=1000.0, description="passes over the data")
     max_steps: int = Field(0, ge=0, description="optimizer steps; 0 = as many as the epochs take")
@@ -159,7 +120,7 @@ class StageSettings(Settings):
     max_grad_norm: float = Field(1.0, ge=0.0, description="gradients are scaled down to this norm")
     batch: int = Field(4, ge=1, description="rows per process and forward pass")
     accumulation: int = Field(1, ge=1, description="forward passes per optimizer step")
-    seed: int = Field(0, ge=0, le=MOST_SEED, description="of initialisation, order and sampling")
+    seed: int = Field(0, ge=0, le=4_000_000_000, description="of initialisation, order and sampling")
     save_steps: int = Field(50, ge=1, description="optimizer steps between checkpoints")
     keep_checkpoints: int = Field(2, ge=1, description="how many checkpoints a running stage keeps")
     log_steps: int = Field(5, ge=1, description="optimizer steps between lines of metrics.jsonl")
@@ -192,16 +153,9 @@ class StageSettings(Settings):
 
     @model_validator(mode="after")
     def _check_stage(self) -> Self:
-        for name in ("data", "lora_targets"):
-            if not getattr(self, name):
-                raise BadConfig(f"{name} is empty; name at least one. {describe(type(self), name)}")
-        if not self.output.strip():
-            raise BadConfig("output is empty; name the run folder to write, such as runs/mine.")
-        if not self.base.strip():
-            raise BadConfig(f"base is empty. {describe(type(self), 'base')}")
-        if self.starts_from and not self.chain.strip():
+        if self.starts_from and not self.chain:
             raise BadConfig(f"chain is empty; name the run folder {self.starts_from}")
-        if self.mode != "stack" and not self.chain.strip():
+        if self.mode != "stack" and not self.chain:
             raise BadConfig(
                 f"mode is {self.mode!r}, but there is no chain to build on; name one with chain, or use"
                 " mode stack for the first stage."
@@ -280,11 +234,6 @@ class DpoSettings(StageSettings):
 
     @model_validator(mode="after")
     def _check_dpo(self) -> Self:
-        if self.monitor_steps and not self.monitor_data:
-            raise BadConfig(
-                f"monitor_data is empty, so every {self.monitor_steps} steps nothing would be watched; name"
-                " data such as kmp-dev, or set monitor_steps to 0."
-            )
         watched = {name.partition("[")[0].strip() for name in self.monitor_data}
         if self.monitor_stop and "kmp-test" in watched:
             raise BadConfig(
@@ -323,7 +272,9 @@ class SampledSettings(StageSettings):
     vllm: Literal["off", "colocate", "server"] = Field(
         "off", description="sample answers with vLLM: in the training processes, or from a server; GPUs only"
     )
-    vllm_server: str = Field("http://localhost:8000", description="address of the vLLM server")
+    vllm_server: str = Field(
+        "http://localhost:8001", pattern="^https?://", description="address of the vLLM server (docs/training.md)"
+    )
     vllm_memory: float = Field(
         0.3, ge=0.05, le=0.95, description="share of each GPU's memory that vLLM may take beside training"
     )
@@ -341,11 +292,6 @@ class SampledSettings(StageSettings):
                 "vLLM is given the adapters merged into the base at every step, which 4-bit weights do not"
                 " survive: they would be rounded anew each time, and with them policy and reference. Use"
                 " vllm off, or weights bfloat16."
-            )
-        if self.vllm == "server" and not self.vllm_server.startswith(("http://", "https://")):
-            raise BadConfig(
-                f"vllm_server is {self.vllm_server!r}; it takes the address that `vllm serve` listens"
-                " on, such as http://localhost:8000."
             )
         return self
 
@@ -404,7 +350,7 @@ class GrpoSettings(SampledSettings):
 HEURISTIC = "heuristic"
 
 
-class RefinerSettings(SampledSettings):
+class RefinerSettings(SampledSettings, RewardConfig):
     """Settings of GRPO on answers with citations; `data` are refiner-train or JSONL files of records.
 
     A prompt over `max_prompt_length` loses passages that nothing rests on; what is still too long then
@@ -420,7 +366,11 @@ class RefinerSettings(SampledSettings):
         " reward to learn from."
     )
 
-    judge: str = Field("", description="heuristic (compares words), or the address of a server")
+    judge: str = Field(
+        pattern=f"^({HEURISTIC}$|https?://)",
+        description="heuristic, which compares words and is for small machines, or the address of an OpenAI-compatible"
+        " server, such as http://127.0.0.1:8000/v1 (vllm serve MODEL --host 127.0.0.1 --enable-prefix-caching)",
+    )
     judge_model: str = Field("", description="model to ask of the server; empty = the one it lists")
     judge_key_env: str = Field("", description="variable that holds the server's key; empty = none")
     judge_allow_remote: bool = Field(False, description="let another machine read all that is judged")
@@ -438,31 +388,12 @@ class RefinerSettings(SampledSettings):
         0.25, ge=0.0, le=1.0, description="share of a step's answers that may stay without verdict"
     )
     none_patience: int = Field(1, ge=1, description="steps in a row above it that stop the run")
-    static_rubrics: bool = Field(True, description="grade by the three items that fit every record")
     retire_after: int = Field(
         3,
         ge=0,
         description="an item on which a question's answers were all alike so often in a row is not asked any more;"
         " 0 = never",
     )
-    score_scale: float = Field(2.0, ge=0.01, description="highest number a judge gives an item")
-    citation_weight: float = Field(0.2, ge=0.0, le=1.0, description="share of the citations")
-    citation_metric: Literal["f1", "precision", "recall"] = Field("f1", description="of citations")
-    citation_level: Literal["snippet", "paper"] = Field("snippet", description="what is cited")
-    apply_citation: bool = Field(True, description="reward citations at all")
-    combine: Literal["convex", "additive"] = Field(
-        "convex", description="(1 - w) rubric + w citations, or rubric + w citations"
-    )
-    gate: Literal["off", "multiply", "require"] = Field(
-        "require", description="what a format fault costs: nothing, its share, everything"
-    )
-    empty_answer: Literal["auto", "zero", "scored"] = Field(
-        "auto", description="an answer without a word earns nothing, or is graded; auto = graded with gate off only"
-    )
-    verification_reward: float = Field(10.0, ge=0.01, description="the highest reward")
-    reasoning_tags: tuple[str, ...] = Field((), description="names of a leading block that is not part of the answer")
-    max_words_per_claim: int = Field(80, ge=0, description="a longer claim is unsupported; 0 = any")
-    max_ids_per_claim: int = Field(8, ge=0, description="one with more is unsupported; 0 = any")
     held_out_steps: int = Field(
         0, ge=0, description="optimizer steps between looks at records that are not trained on; 0 = none are held out"
     )
@@ -479,16 +410,6 @@ class RefinerSettings(SampledSettings):
     )
     monitor_stop: bool = Field(False, description="stop the run at the first alarm")
 
-    @model_validator(mode="after")
-    def _check_refiner(self) -> Self:
-        if self.judge != HEURISTIC and not self.judge.startswith(("http://", "https://")):
-            raise BadConfig(
-                f"judge is {self.judge!r}; it takes heuristic, which compares words and is for small machines, or"
-                " the address of an OpenAI-compatible server, such as http://127.0.0.1:8000/v1 (vllm serve MODEL"
-                " --host 127.0.0.1 --enable-prefix-caching)."
-            )
-        return self
-
     @property
     def keeps_best(self) -> bool:
         """Whether a run ends with the weights of its best look at held-out records."""
@@ -498,8 +419,7 @@ class RefinerSettings(SampledSettings):
 
     def reward(self) -> RewardConfig:
         """Return how verdicts become a reward."""
-        names = RewardConfig.model_fields.keys() & type(self).model_fields.keys()
-        return RewardConfig(**{name: getattr(self, name) for name in names})
+        return RewardConfig(**{name: getattr(self, name) for name in RewardConfig.model_fields})
 
 
 STAGES: dict[str, type[StageSettings]] = {

@@ -16,11 +16,24 @@ from training.data.questions import watched_questions
 from training.run.alarms import AlarmCallback, alarms_of
 from training.run.folder import say
 from training.run.session import Prepared, common_arguments, prepare, run_command, session
-from training.run.trainer import SafeTrainer
 from training.run.watch import ForgettingMonitor
+from training.upstream import SafeTrainer
 
 CAREFUL_BETA = 0.1
 """Below it models of this study lost what they had been taught."""
+
+
+def options(settings: DpoSettings) -> dict[str, Any]:
+    """Return the training arguments; tests/training/cases/trl_arguments.yaml has what TRL makes of them."""
+    return {
+        **common_arguments(settings),
+        "beta": settings.beta,
+        "loss_type": [settings.loss_type, "sft"] if settings.sft_weight else [settings.loss_type],
+        "loss_weights": [1.0, settings.sft_weight] if settings.sft_weight else None,
+        "label_smoothing": settings.label_smoothing,
+        "max_length": settings.max_length,
+        "pad_to_multiple_of": None,
+    }
 
 
 class PreferenceTrainer(SafeTrainer, DPOTrainer):
@@ -67,19 +80,6 @@ def build_trainer(ready: Prepared) -> PreferenceTrainer:
         train_dataset=ready.dataset(),
         processing_class=ready.tokenizer,
     )
-
-
-def options(settings: DpoSettings) -> dict[str, Any]:
-    """Return the training arguments; tests/training/cases/trl_arguments.yaml has what TRL makes of them."""
-    return {
-        **common_arguments(settings),
-        "beta": settings.beta,
-        "loss_type": [settings.loss_type, "sft"] if settings.sft_weight else [settings.loss_type],
-        "loss_weights": [1.0, settings.sft_weight] if settings.sft_weight else None,
-        "label_smoothing": settings.label_smoothing,
-        "max_length": settings.max_length,
-        "pad_to_multiple_of": None,
-    }
 
 
 if __name__ == "__main__":

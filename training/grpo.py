@@ -9,9 +9,7 @@ estimate is not weighted by the probability ratio.
 
 from typing import Any
 
-import torch
 from trl import GRPOConfig, GRPOTrainer
-from trl.trainer.utils import nanstd
 
 from evals.verifiers.score import VERIFIERS
 from evals.verifiers.score import weights as weights_of
@@ -20,68 +18,7 @@ from training.rewards import OneVerifier, VerifierReward
 from training.run.alarms import AlarmCallback, alarms_of
 from training.run.folder import say
 from training.run.session import Prepared, common_arguments, prepare, run_command, session
-from training.run.trainer import SafeTrainer
-
-
-class PolicyTrainer(SafeTrainer, GRPOTrainer):
-    """TRL's GRPOTrainer, safe to kill at any moment."""
-
-    def is_between_rounds(self) -> bool:
-        """Whether the sampled answers, which are in memory alone, have been used up."""
-        assert isinstance(self.args, GRPOConfig)
-        return self._step % ((self.args.steps_per_generation or 1) * self.num_iterations) == 0
-
-    def _calculate_rewards(self, *args: Any) -> torch.Tensor:
-        """Return TRL's table of rewards, the composed one first, and remember it for the log."""
-        self._rewards: torch.Tensor = super()._calculate_rewards(*args)
-        return self._rewards
-
-    def _generate_and_score_completions(self, inputs: Any) -> Any:
-        """Return TRL's batch, with the share of groups that teach nothing logged; runs here only train.
-
-        TRL, when it normalises each verifier on its own, logs there whether the whole batch is flat.
-        """
-        batch = super()._generate_and_score_completions(inputs)
-        if self.multi_objective_aggregation == "normalize_then_sum":
-            assert self.num_generations is not None
-            spread = nanstd(self._rewards[:, 0].view(-1, self.num_generations), dim=1)
-            still = spread.isclose(spread.new_zeros(())).float().mean().item()
-            self._metrics["train"]["frac_reward_zero_std"][-1] = still
-        return batch
-
-
-def train(request: Request) -> None:
-    """Train an adapter on top of a chain and leave it, with the longer chain, in the run folder."""
-    ready = prepare("grpo", request)
-    for sentence in advice(ready.settings):
-        say(sentence)
-    with session(ready) as current:
-        trainer = build_trainer(ready)
-        trainer.add_callback(AlarmCallback(current.run, alarms_of("sampling", "grpo")))
-        current.train(trainer)
-
-
-def build_trainer(ready: Prepared) -> PolicyTrainer:
-    """Return the trainer of an adapter on the chain, which is also the reference."""
-    settings = ready.settings
-    assert isinstance(settings, GrpoSettings)
-    composed = VerifierReward(settings.verifier_weights, settings.v4)
-    if settings.aggregation == "sum_then_normalize":
-        return policy_trainer(ready, [composed])
-    return policy_trainer(ready, [composed, *(OneVerifier(name, settings.v4) for name in VERIFIERS)])
-
-
-def policy_trainer(ready: Prepared, rewards: Any) -> PolicyTrainer:
-    """Return the trainer of an adapter that these rewards teach."""
-    settings = ready.settings
-    assert isinstance(settings, SampledSettings)
-    return PolicyTrainer(
-        model=ready.policy(),
-        args=GRPOConfig(**options(settings)),
-        train_dataset=ready.dataset(),
-        processing_class=ready.tokenizer,
-        reward_funcs=rewards,
-    )
+from training.upstream import SampledTrainer
 
 
 def options(settings: SampledSettings) -> dict[str, Any]:
@@ -119,6 +56,48 @@ def options(settings: SampledSettings) -> dict[str, Any]:
         "log_completions": True,
         "num_completions_to_print": 0,
     }
+
+
+class PolicyTrainer(SampledTrainer, GRPOTrainer):
+    """TRL's GRPOTrainer, safe to kill at any moment."""
+
+
+def train(request: Request) -> None:
+    """Train an adapter on top of a chain and leave it, with the longer chain, in the run folder."""
+    ready = prepare("grpo", request)
+    for sentence in advice(ready.settings):
+        say(sentence)
+    with session(ready) as current:
+        trainer = build_trainer(ready)
+        trainer.add_callback(AlarmCallback(current.run, alarms_of("sampling", "grpo")))
+        current.train(trainer)
+
+
+def build_trainer(ready: Prepared) -> PolicyTrainer:
+    """Return the trainer of an adapter on the chain, which is also the reference."""
+    settings = ready.settings
+    assert isinstance(settings, GrpoSettings)
+    composed = VerifierReward(settings.verifier_weights, settings.v4)
+    if settings.aggregation == "sum_then_normalize":
+        return policy_trainer(ready, [composed])
+    return policy_trainer(ready, [composed, *(OneVerifier(name, settings.v4) for name in VERIFIERS)])
+
+
+def policy_trainer(ready: Prepared, rewards: Any) -> PolicyTrainer:
+    """Return the trainer of an adapter that these rewards teach."""
+    settings = ready.settings
+    assert isinstance(settings, SampledSettings)
+    model = ready.model()
+    policy = ready.policy(model)
+    if settings.vllm == "colocate":
+        model.name_or_path = str(ready.base.folder)  # what vLLM is told to load
+    return PolicyTrainer(
+        model=policy,
+        args=GRPOConfig(**options(settings)),
+        train_dataset=ready.dataset(),
+        processing_class=ready.tokenizer,
+        reward_funcs=rewards,
+    )
 
 
 if __name__ == "__main__":

@@ -8,12 +8,10 @@ a verdict has no reward, and a judge that fails too often ends the run. Everythi
 `training.grpo`.
 """
 
-import asyncio
 from typing import Any
 
 from accelerate.utils import gather_object
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
-from transformers.trainer_callback import ExportableState
 
 from evals.refine.judge import Judge
 from training.config import RefinerSettings, Request
@@ -26,6 +24,7 @@ from training.run.alarms import AlarmCallback, alarms_of
 from training.run.folder import say
 from training.run.session import Prepared, prepare, run_command, session
 from training.run.watch import PlateauWatch
+from training.upstream import ExportableState
 
 
 def train(request: Request) -> None:
@@ -89,7 +88,7 @@ class JudgeCallback(TrainerCallback, ExportableState):
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
     ) -> None:
         """Close the judge's connections inside the loop that made them."""
-        asyncio.run_coroutine_threadsafe(self._reward.close(), self._trainer.async_loop).result()
+        self._trainer.run_async(self._reward.close())
 
 
 if __name__ == "__main__":

@@ -16,7 +16,19 @@ from trl import SFTConfig, SFTTrainer
 from evals.errors import BadConfig
 from training.config import Request, SftSettings
 from training.run.session import Prepared, common_arguments, prepare, run_command, session
-from training.run.trainer import SafeTrainer
+from training.upstream import SafeTrainer
+
+
+def options(settings: SftSettings) -> dict[str, Any]:
+    """Return the training arguments; tests/training/cases/trl_arguments.yaml has what TRL makes of them."""
+    return {
+        **common_arguments(settings),
+        "max_length": settings.max_length,
+        "completion_only_loss": True,
+        "packing": settings.packing,
+        "padding_free": settings.packing,
+        "pad_to_multiple_of": None,
+    }
 
 
 class SupervisedTrainer(SafeTrainer, SFTTrainer):
@@ -35,7 +47,7 @@ def build_trainer(ready: Prepared, model: PreTrainedModel | None = None, **argum
     settings, model = ready.settings, model or ready.model()
     assert isinstance(settings, SftSettings)
     if settings.packing:
-        check_packing(model)
+        check_packing(model, settings.attention)
     return SupervisedTrainer(
         model=ready.policy(model),
         args=SFTConfig(**options(settings) | arguments),
@@ -44,24 +56,12 @@ def build_trainer(ready: Prepared, model: PreTrainedModel | None = None, **argum
     )
 
 
-def options(settings: SftSettings) -> dict[str, Any]:
-    """Return the training arguments; tests/training/cases/trl_arguments.yaml has what TRL makes of them."""
-    return {
-        **common_arguments(settings),
-        "max_length": settings.max_length,
-        "completion_only_loss": True,
-        "packing": settings.packing,
-        "padding_free": settings.packing,
-        "pad_to_multiple_of": None,
-    }
-
-
 LENGTHS = (7, 9)
 LEAK = 0.1
 """Share of the effect of a full leak from which on rows count as seeing each other."""
 
 
-def check_packing(model: PreTrainedModel) -> None:
+def check_packing(model: PreTrainedModel, attention: str) -> None:
     """Raise BadConfig if a packed row is not answered as it is alone, rounding apart.
 
     Packed rows are told apart by their positions alone, which start again at 0 with each row. Kernels for
@@ -80,7 +80,7 @@ def check_packing(model: PreTrainedModel) -> None:
     apart = float((packed - alone).abs().max())
     if apart > LEAK * effect:
         raise BadConfig(
-            f"packing is on, but this model with attention {model.config._attn_implementation} lets packed"
+            f"packing is on, but this model with attention {attention} lets packed"
             f" rows see each other (its logits move by {apart:.2g} of {effect:.2g}); use attention"
             " flash_attention_2 on a GPU, or packing false."
         )

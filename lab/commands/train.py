@@ -98,10 +98,23 @@ for _name, _kind in STAGES.items():
 def _run(plan: "Plan", *, as_json: bool) -> None:
     """Run the line with this Python and print what it left; a first Ctrl-C lets training end in order."""
     from lab.train.runner import has_gpu
-    from training.launch.accelerate import check_equipment, environment
+    from training.launch.accelerate import check_equipment
     from training.run.folder import RunFolder
 
     check_equipment(plan.settings, has_gpu=has_gpu(), launch=plan.launch)
+    if run_line(plan):
+        notes.print("training did not finish: see the first error above", style="red")
+        raise typer.Exit(1)
+    record = RunFolder(plan.output).record()
+    if record is not None:
+        rows = [("status", record.status), *record.result.items()]
+        emit(record, as_json=as_json, table=table_of(str(plan.output), ("what", "value"), rows))
+
+
+def run_line(plan: "Plan") -> int:
+    """Run a plan's line with this Python and return its exit code; a first Ctrl-C lets training end in order."""
+    from training.launch.accelerate import environment
+
     notes.print(f"$ {plan.command}", soft_wrap=True)
     line = [sys.executable, "-m", "accelerate.commands.launch", *plan.line[2:]]
     process = subprocess.Popen(line, env=environment(plan.line, plan.launch.processes), stdout=sys.stderr.fileno())
@@ -109,13 +122,7 @@ def _run(plan: "Plan", *, as_json: bool) -> None:
     while code is None:
         with suppress(KeyboardInterrupt):
             code = process.wait()
-    if code:
-        notes.print("training did not finish: see the first error above", style="red")
-        raise typer.Exit(1)
-    record = RunFolder(plan.output).record()
-    if record is not None:
-        rows = [("status", record.status), *record.result.items()]
-        emit(record, as_json=as_json, table=table_of(str(plan.output), ("what", "value"), rows))
+    return code
 
 
 def _submit(plan: "Plan", options: tuple[str, ...], *, as_json: bool) -> None:
@@ -175,14 +182,14 @@ def _document(plan: "Plan", seen: "Preview", needs: "Estimate | None", lacking: 
         "stage": plan.stage,
         "command": plan.command,
         "settings": as_document(plan.settings),
-        "data": plan.data.record(),
-        "examples": list(plan.data.trl_rows().values())[:2],
+        "data": plan.data and plan.data.record(),
+        "examples": list(plan.data.trl_rows().values())[:2] if plan.data else [],
         "tokens": tokens,
         "lengths": seen.lengths,
         "rows": {"read": seen.rows, "kept": seen.kept, **seen.left_out},
         "needs": needs
         and {
-            "steps": needs.steps,
+            "steps": needs.steps or None,
             "trained_weights": needs.trained_weights,
             "memory_bytes": {**needs.memory, "total": needs.total},
         },
@@ -196,14 +203,14 @@ def _print_tables(plan: "Plan", seen: "Preview", needs: "Estimate | None") -> No
         (key, ", ".join(map(str, value)) if isinstance(value, list) else value)
         for key, value in as_document(plan.settings).items()
     ]
-    rows: list[tuple[object, object]] = [*plan.data.record().items()]
+    rows: list[tuple[object, object]] = [*plan.data.record().items()] if plan.data else []
     rows += [("rows used", f"{seen.kept} of {seen.rows}"), *seen.left_out.items()]
     if seen.lengths:
         rows.append(("tokens: shortest, median, longest", ", ".join(map(str, seen.lengths))))
     tables = {"settings": settings, "data": rows}
     if needs:
         tables["needs, estimated for each process"] = [
-            ("optimizer steps", needs.steps),
+            ("optimizer steps", needs.steps or "not known without the rows"),
             ("trained weights", f"{needs.trained_weights:,}"),
             *((f"memory: {what}", f"{size / 1e9:.2f} GB") for what, size in needs.memory.items()),
             ("memory in all", f"{needs.total / 1e9:.2f} GB"),

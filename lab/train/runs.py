@@ -3,12 +3,11 @@
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,87 +27,7 @@ from training.launch.accelerate import environment
 from training.run.checkpoints import checkpoints, step_of
 from training.run.folder import COMPLETIONS, METRICS, RECORD, STOPPED_BECAUSE, MetricRow, RunFolder
 
-KEPT = 65536
-"""Bytes of what a process said that are looked through for the reason: its end, tracebacks included."""
 STYLE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-RANK = re.compile(r"\[rank\d+\]:\s*")
-RAISED = re.compile(r"(?:\w+\.)*(?:\w*(?:Error|Exception|Exhausted|Limit): .+|\w+(?:Error|Exception)(?P<later>:?))")
-"""An exception with its message; with the message on the lines after it (`later`); or with none at all."""
-LAUNCHER = re.compile(r"(?:\w+\.)*(?:CalledProcessError|ChildFailedError)\b")
-"""What a launcher raises when the process below it has failed: true, and no reason."""
-DIED = re.compile(r"died with <Signals\.(SIG\w+): \d+>|Signal \d+ \((SIG\w+)\) received")
-
-
-@dataclass(frozen=True)
-class Ending:
-    """An exit code, negative for a signal, and why it is not 0 ("" where it is)."""
-
-    code: int
-    why: str = ""
-
-
-def heard(words: Sequence[str], environment: Mapping[str, str], *, is_quiet: bool = False) -> Ending:
-    """Run a command, pass all it says on to standard error, and return how it ended.
-
-    `is_quiet` keeps what it prints on standard output to itself. On Ctrl-C, which reaches the command
-    as well, its end is waited for before KeyboardInterrupt is raised. Call it from the main thread.
-    """
-    interrupts: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, _: interrupts.append(number))
-    colour = {"FORCE_COLOR": "1", "COLUMNS": str(shutil.get_terminal_size().columns)} if sys.stderr.isatty() else {}
-    try:
-        process = subprocess.Popen(
-            words,
-            env={**colour, **environment},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL if is_quiet else subprocess.PIPE,
-            stderr=subprocess.PIPE if is_quiet else subprocess.STDOUT,
-        )
-        source = process.stderr if is_quiet else process.stdout
-        assert source is not None
-        said = b""
-        with source:
-            while chunk := os.read(source.fileno(), KEPT):
-                said = (said + chunk)[-KEPT:]
-                sys.stderr.buffer.write(chunk)
-                sys.stderr.flush()
-        code = process.wait()
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if interrupts:
-        raise KeyboardInterrupt
-    return Ending(code, reason(said.decode("utf-8", errors="replace"), code) if code else "")
-
-
-def reason(said: str, code: int) -> str:
-    r"""Return why a process that said this ended with `code`, in one line.
-
-    The error it told, else the exception it raised, else the signal that ended it, else the code:
-
-    >>> reason("step 3\nerror: there is no base; get one\n", 1)
-    'there is no base; get one'
-    """
-    lines = [line.strip() for line in re.split(r"[\r\n]+", STYLE.sub("", said))]
-    told = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
-    if told:
-        return told[-1]
-    raised = ""
-    for place, line in enumerate(lines):
-        bare = RANK.sub("", line, count=1)
-        match = RAISED.fullmatch(bare)
-        if match and not LAUNCHER.match(bare):
-            after = (RANK.sub("", each, count=1) for each in lines[place + 1 :])
-            raised = f"{line} {next(filter(None, after), '') if match['later'] else ''}".strip()
-    if raised:
-        return raised
-    killers = [first or second for first, second in DIED.findall(said)]
-    if code < 0:
-        killers.append(signal.Signals(-code).name)
-    if killers:
-        memory = " (on most machines: memory ran out)" if killers[-1] == "SIGKILL" else ""
-        return f"ended by {killers[-1]}{memory}"
-    return f"ended with exit code {code} and gave no reason"
-
 
 LAUNCH, LOG, SETTINGS = "launch.json", "log.txt", "settings.yaml"
 SUFFIX = ".lab"

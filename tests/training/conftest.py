@@ -10,6 +10,14 @@ from tests.training.refiners import with_chain
 from tests.training.runs import SHAPE, TAUGHT, answered_in_lines, settings_file, train
 
 
+@pytest.fixture(autouse=True)
+def folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file that bases far from their chain are noted in, of the tests' own."""
+    file = tmp_path_factory.getbasetemp() / "folders.json"
+    monkeypatch.setattr("training.models.base.FOLDERS", str(file))
+    return file
+
+
 @pytest.fixture(scope="session")
 def taught(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a tiny base, an SFT run on it that knows the answers to three questions, and pairs."""

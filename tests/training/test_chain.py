@@ -174,6 +174,17 @@ def test_a_base_below_the_folder_one_works_in_is_kept_and_found_from_there(origi
     assert load_chain(chain, "float32").stages == ("base", "sft")
 
 
+def test_a_base_that_lies_elsewhere_is_found_again_on_this_machine_and_nowhere_else(original, tmp_path, folders):
+    far = tmp_path / "far" / "run"
+    base = find_base(str(original / "model"))
+    append_stage(far, NewStage("sft", "sft", original / "sft" / "adapter"), base, system_prompt=SYSTEM_PROMPT)
+    assert str(original) not in (far / "chain.json").read_text()
+    assert all(finding.is_ok for finding in check_chain(far))
+    folders.unlink()
+    with pytest.raises(MissingModel, match="no base model 'model'"):
+        check_chain(far)
+
+
 def test_chains_beside_each_other_share_one_base_and_answer_as_they_would_alone(folder):
     prompt = load_chain(folder / "grpo", "float32").messages("What is HSF1?")
     sampling = Sampling(max_new_tokens=8)

@@ -26,7 +26,7 @@ STARTS = {
 }
 
 CASES = cases("settings")
-DIGITS = {"<401 digits>": "1" + "0" * 400, "<5001 digits>": "1" + "0" * 5000, "<3000 brackets>": "[" * 3000}
+DIGITS = {"<5001 digits>": "1" + "0" * 5000, "<3000 brackets>": "[" * 3000}
 
 
 def whole(text: str) -> str:
@@ -76,7 +76,7 @@ def test_a_command_line_without_a_file_is_told_how_to_name_one():
 
 def test_some_settings_are_read_without_the_others():
     assert read_values(SftSettings, {"data": "a,b", "epochs": "2"}, "the form") == {"data": ["a", "b"], "epochs": 2.0}
-    with pytest.raises(BadConfig, match="the form sets epochs to 'x'; it takes a number from"):
+    with pytest.raises(BadConfig, match="the form sets epochs to 'x': Input should be a valid number"):
         read_values(SftSettings, {"epochs": "x"}, "the form")
 
 

@@ -18,7 +18,7 @@ from evals.errors import TrainingStopped
 from evals.questions import DATASETS, write_examples
 from tests.training import killing
 from tests.training.runs import COMMON, GRPO, SFT, adapter, figures, on_taught, record, settings_file, train
-from training import grpo, sft
+from training import grpo, sft, upstream
 from training.models.manifest import read_chain
 from training.run.checkpoints import checkpoints, fault_of
 from training.run.folder import RunFolder
@@ -124,11 +124,14 @@ def overshot(patch: pytest.MonkeyPatch) -> None:
 
 
 def full_disk(patch: pytest.MonkeyPatch) -> None:
-    def refuse(run: Path, _: int) -> None:
-        if checkpoints(run):
-            raise OSError(errno.ENOSPC, "No space left on device")
+    written = upstream.seal
 
-    patch.setattr("training.run.trainer.check_room", refuse)
+    def refuse(checkpoint: Path) -> None:
+        if len(checkpoints(checkpoint.parent)) > 1:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        written(checkpoint)
+
+    patch.setattr(upstream, "seal", refuse)
 
 
 def apart(patch: pytest.MonkeyPatch) -> None:

@@ -13,11 +13,11 @@ from trl.trainer.utils import use_adapter
 
 from evals.errors import BadConfig, ChainMismatch
 from tests.models import ALL_LINEAR, tiny_adapter, tiny_base
-from training.models import speedups
+from training import upstream
 from training.models.adapters import read_adapter
-from training.models.policy import StackedPeftModel, stacked_policy, write_adapter
-from training.models.speedups import Scores, join_adapters, round_frozen
+from training.models.policy import stacked_policy
 from training.models.stack import Stack, merge_into
+from training.upstream import Scores, StackedPeftModel, join_adapters, round_frozen, write_adapter
 
 TOKENS = torch.arange(24).reshape(2, 12)
 
@@ -174,7 +174,7 @@ def plainly(hidden: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor):
 
 @pytest.mark.parametrize("count", [0, 1, 19])
 def test_scores_and_gradient_are_those_of_a_plain_softmax_over_the_vocabulary(count: int, monkeypatch):
-    monkeypatch.setattr(speedups, "CHUNK", 8 * VOCABULARY)
+    monkeypatch.setattr(upstream, "CHUNK", 8 * VOCABULARY)
     torch.manual_seed(0)
     weight, start = torch.randn(VOCABULARY, SIZE), torch.randn(count, SIZE)
     labels, share = torch.randint(VOCABULARY, (count,)), torch.linspace(0.5, 1, count)

@@ -6,6 +6,7 @@ from pathlib import Path
 from tests.training.cases import cases
 from training.config import STAGES, StageSettings, read_settings
 from training.launch.accelerate import FOLDER, Launch
+from training.launch.estimate import steps_of
 from training.launch.plan import plan_of
 
 ROOT = Path(__file__).parents[2]
@@ -70,6 +71,14 @@ def test_a_published_recipe_has_the_published_settings():
         if "grpo" in name:
             others |= {"loss_type": "grpo", "scale_rewards": "group", "kl_by_ratio": False}
         assert {key: getattr(told, key) for key in others} == others, name
+
+
+def test_a_published_grpo_recipe_says_how_many_steps_its_rows_are():
+    for file in (CONFIGS / "biorlhf").glob("grpo-*.yaml"):
+        told, text = settings_of(file.stem), file.read_text(encoding="utf-8")
+        here, published, both = (steps_of(told, rows) for rows in (72, 577, 144))
+        assert f"72 rows are {here} optimizer steps; the published 577 rows are {published}" in text, file
+        assert f"144 rows ({both} steps;" in text and ("38 hours" in text) == (published == 2308), file
 
 
 def test_a_published_reviewer_has_the_published_settings_and_a_folder_of_its_own():

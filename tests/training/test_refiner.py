@@ -118,12 +118,12 @@ def test_a_judge_that_orders_known_pairs_wrongly_is_refused_before_anything_is_w
 
 def test_settings_that_make_no_sense_are_refused(start: Path):
     refused = (
-        ({"judge": ""}, "takes heuristic"),
-        ({"judge": "stub"}, "takes heuristic"),
+        ({"judge": ""}, "It means: heuristic"),
+        ({"judge": "stub"}, "It means: heuristic"),
         ({"chain": ""}, "chain is empty"),
         ({"verifier_weights": "phase4"}, "no setting"),
-        ({"gate": "perhaps"}, "one of off, multiply, require"),
-        ({"citation_weight": 1.5}, "from 0 to 1"),
+        ({"gate": "perhaps"}, "'off', 'multiply' or 'require'"),
+        ({"citation_weight": 1.5}, "less than or equal to 1"),
     )
     for values, says_what in refused:
         with pytest.raises(BadConfig, match=says_what):

@@ -1,18 +1,17 @@
 """A run folder and its checkpoints: what goes on in it, what is refused, what is kept."""
 
 import multiprocessing
-import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from evals.errors import BadConfig, TrainingStopped
+from evals.errors import BadConfig
 from evals.schema import RunRecord
 from tests.training.cases import cases
 from training.config import STAGES, RefinerSettings
-from training.run.checkpoints import check_room, drop_old, fault_of, last_whole, seal, writing_failed
+from training.run.checkpoints import drop_old, fault_of, last_whole, seal, writing_failed
 from training.run.folder import RunFolder, config_changes, public_config, public_path
 
 
@@ -214,13 +213,6 @@ def test_the_newest_sealed_checkpoints_are_kept_and_older_remains_go(tmp_path: P
         filled(tmp_path, step, is_sealed=is_sealed)
     drop_old(tmp_path, 2)
     assert {path.name for path in tmp_path.iterdir()} == {f"checkpoint-{step}" for step in (10, 15, 20, 25)}
-
-
-def test_without_room_for_a_checkpoint_training_stops_and_says_how_much_is_needed(tmp_path: Path):
-    check_room(tmp_path, 1000)
-    free = shutil.disk_usage(tmp_path).free
-    with pytest.raises(TrainingStopped, match=r"needs [\d,]+ MB; there is no checkpoint yet"):
-        check_room(tmp_path, 2 * free)
 
 
 def test_a_checkpoint_that_could_not_be_written_leaves_nothing_behind_but_the_ones_before(tmp_path: Path):

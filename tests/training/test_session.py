@@ -1,15 +1,20 @@
 """What every run does: the arguments it gives TRL, what run.json says of it, and how a base without a template is asked."""
 
 import getpass
+import inspect
 import json
 import os
+import pkgutil
+import shlex
 import subprocess
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
 from accelerate import PartialState
 from trl import DPOConfig, GRPOConfig, SFTConfig
+from trl.scripts.vllm_serve import ScriptArguments, build_command
 
 from evals.errors import BadConfig
 from evals.model import Sampling
@@ -25,9 +30,9 @@ from training.launch.accelerate import environment
 from training.launch.plan import plan_of
 from training.launch.preview import preview
 from training.models.chain import check_chain, load_chain
-from training.run.energy import Meter, Spent
 from training.run.folder import code_revision, host
 from training.run.session import command_line
+from training.upstream import CHECKED
 
 OF_THE_MACHINE = {"use_cpu", "dataloader_pin_memory", "logging_dir", "output_dir", "run_name"}
 STAGES: dict[str, tuple[Any, Any, StageSettings]] = {
@@ -65,6 +70,39 @@ def test_a_published_recipe_reaches_the_trainer_as_it_was_published(tmp_path: Pa
         settings = GrpoSettings(data=("kmp-train",), output=str(tmp_path), chain="sft", **values)
         resolved = GRPOConfig(**grpo.options(settings))
         assert {name: getattr(resolved, name) for name in given} == given
+
+
+# ---- what we use of TRL, transformers and PEFT beyond their promises: training/upstream.py ----------
+
+
+def test_the_versions_are_those_that_were_checked():
+    assert {name: version(name) for name in CHECKED} == CHECKED, (
+        "run this file, mend what it names, then change CHECKED"
+    )
+
+
+def test_each_part_of_a_library_that_we_override_or_call_is_as_it_was():
+    broken = []
+    for name, expected, user in cases("upstream"):
+        try:
+            found = pkgutil.resolve_name(name)
+        except (AttributeError, ModuleNotFoundError):
+            broken.append(f"{name} is gone: {user}")
+            continue
+        if isinstance(expected, str):
+            is_same = expected in inspect.getsource(found)
+        else:
+            is_same = expected is None or [*inspect.signature(found).parameters] == expected
+        if not is_same:
+            broken.append(f"{name} is no longer {expected}: {user}")
+    assert broken == []
+
+
+def test_the_documented_line_for_a_vllm_server_is_the_one_that_trl_needs_on_another_port_than_the_judge():
+    page = (Path(__file__).parents[2] / "docs" / "training.md").read_text(encoding="utf-8")
+    needed = shlex.join(build_command(ScriptArguments(model="BASE"))[-6:])
+    assert f"VLLM_SERVER_DEV_MODE=1 vllm serve BASE --port 8001 {needed}\n" in page
+    assert GrpoSettings.model_fields["vllm_server"].default == "http://localhost:8001"
 
 
 # ---- run.json ----------------------------------------------------------------------------------
@@ -120,69 +158,6 @@ def test_weights_that_would_be_copied_although_fsdp_was_asked_for_stop_the_run(t
     with pytest.raises(BadConfig, match="accelerate divides weights among GPUs alone"):
         train("sft", settings_file(tmp_path, SFT))
     assert not (tmp_path / "run").exists()
-
-
-class Driver:
-    """Two GPUs as NVML shows them; the second is too old to count."""
-
-    class NVMLError(Exception):
-        """What NVML raises."""
-
-    def __init__(self) -> None:
-        self.millijoules = {"GPU-a": 5000}
-
-    def nvmlInit(self) -> None:
-        """Do nothing."""
-
-    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> str:
-        return uuid
-
-    def nvmlDeviceGetTotalEnergyConsumption(self, handle: str) -> int:
-        if handle not in self.millijoules:
-            raise self.NVMLError("Not Supported")
-        return self.millijoules[handle]
-
-
-def test_the_energy_of_a_gpu_is_what_its_counter_rose_by():
-    driver, times = Driver(), iter([100.0, 107.0])
-    meter = Meter(["GPU-a"], driver, lambda: next(times))
-    driver.millijoules["GPU-a"] += 2500
-    assert meter.read() == Spent(7.0, 2.5)
-
-
-def test_a_gpu_that_does_not_count_says_so():
-    spent = Meter(["GPU-b"], Driver()).read()
-    assert spent.joules is None
-    assert spent.facts()["measured_by"] == "no energy: NVML tells no energy here (Not Supported)"
-
-
-def test_what_several_processes_and_parts_of_a_run_used_adds_up():
-    first = Spent.together([Spent(60.0, 10.0), Spent(61.0, 20.0)])
-    assert first.and_then(Spent(9.0, 1.0)) == Spent(70.0, 31.0)
-    assert Spent.of({"seconds": 70.0, "joules": {"processors": 1.0, "GPUs": 2.0}}) == Spent(70.0, 3.0)
-    assert Spent(7200.0, 5.4e6).facts() == {"train_seconds": 7200.0, "energy_kwh": 1.5, "measured_by": "GPUs by NVML"}
-
-
-def test_run_json_says_what_a_run_used_over_all_its_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    file, run, driver = settings_file(tmp_path, {**SFT, "max_steps": 3, "save_steps": 1}), tmp_path / "run", Driver()
-    step, stopped = sft.SupervisedTrainer.training_step, []
-    monkeypatch.setattr("training.run.session._meter", lambda: Meter(["GPU-a"], driver))
-
-    def costly(self, *inputs, **options):
-        if self.state.global_step == 2 and not stopped:
-            stopped.append(True)
-            raise KeyboardInterrupt
-        driver.millijoules["GPU-a"] += 36_000
-        return step(self, *inputs, **options)
-
-    monkeypatch.setattr(sft.SupervisedTrainer, "training_step", costly)
-    with pytest.raises(KeyboardInterrupt):
-        train("sft", file)
-    first = record(run)["result"]
-    assert (first["energy_kwh"], first["error"]) == (2e-5, "KeyboardInterrupt")
-    kept = record(train("sft", file).path)["result"]
-    assert (kept["energy_kwh"], kept["measured_by"]) == (3e-5, "GPUs by NVML")
-    assert kept["train_seconds"] > first["train_seconds"] > 0
 
 
 # ---- a base without a chat template ------------------------------------------------------------

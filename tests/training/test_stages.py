@@ -6,6 +6,7 @@ import subprocess
 import weakref
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pandas
 import pytest
@@ -34,7 +35,7 @@ from tests.training.runs import (
     settings_file,
     train,
 )
-from training import grpo, sft
+from training import grpo, sft, upstream
 from training.models.adapters import WEIGHTS_NAME, read_adapter
 from training.models.base import find_base, load_model
 from training.models.chain import check_chain, load_chain
@@ -42,7 +43,6 @@ from training.models.manifest import active_adapters, read_chain
 from training.models.policy import lora_of
 from training.models.stack import Stack
 from training.run import session
-from training.run import trainer as trainers
 from training.run.folder import RunFolder
 from training.sft import check_packing
 
@@ -182,7 +182,7 @@ def test_a_model_that_lets_packed_rows_see_each_other_is_refused(taught: Path):
     honest = model.forward
     model.forward = lambda position_ids=None, **others: honest(**others)
     with pytest.raises(BadConfig, match="lets packed rows see each other"):
-        check_packing(model)
+        check_packing(model, "sdpa")
 
 
 def test_a_4_bit_base_is_nf4_with_doubly_quantised_scales_and_steps_of_published_size_are_not_lost(tmp_path: Path):
@@ -418,6 +418,16 @@ def test_the_kl_is_zero_at_the_first_step_because_the_reference_is_base_plus_sft
     assert all(torch.equal(after[name], value) for name, value in before.items())
 
 
+def test_vllm_beside_training_is_told_the_folder_of_the_base_and_the_adapter_its_name_alone(
+    taught, tmp_path, monkeypatch
+):
+    given: dict[str, Any] = {}
+    monkeypatch.setattr(grpo, "PolicyTrainer", lambda **parts: given.update(parts))
+    built(taught, tmp_path / "run", vllm="colocate")
+    assert given["model"].name_or_path == str(taught / "model")
+    assert given["model"].peft_config["default"].base_model_name_or_path == "model"
+
+
 def test_training_on_top_equals_training_on_a_merged_base(taught: Path, tmp_path: Path):
     stacked = built(taught, tmp_path / "run", max_steps=4, temperature=3.0)
     initial = trained_weights(stacked)
@@ -465,7 +475,7 @@ def test_a_resumed_run_ends_with_the_weights_and_the_loss_of_one_that_was_never_
 
     whole = train(stage, settings("whole", save_steps=2))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trainers, "write_adapter", _stop)
+        patch.setattr(upstream, "write_adapter", _stop)
         with pytest.raises(KeyboardInterrupt):
             train(stage, settings("parts", save_steps=3, log_steps=2))
     parts = RunFolder(tmp_path / "parts" / "run")
@@ -480,5 +490,24 @@ def test_a_resumed_run_ends_with_the_weights_and_the_loss_of_one_that_was_never_
     assert kept[0] == kept[1] == pytest.approx(sum(figures(whole, "loss")) / 4, abs=1e-4)
 
 
-def _stop(*_: object) -> str:
+@pytest.mark.parametrize("stage", ["sft", pytest.param("grpo", marks=pytest.mark.slow)])
+def test_a_run_that_ended_after_its_last_step_takes_no_further_one(taught: Path, tmp_path: Path, stage: str):
+    def settings(name: str) -> Path:  # three questions: the last step is in the middle of a pass
+        return on_taught(
+            taught, stage, tmp_path / name / "run", max_steps=2, **({"batch": 1} if stage == "sft" else {})
+        )
+
+    whole = train(stage, settings("whole"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(session, "append_stage", _stop)
+        with pytest.raises(KeyboardInterrupt):
+            train(stage, settings("parts"))
+    parts = train(stage, settings("parts"))
+    assert record(parts.path)["result"]["steps"] == 2
+    first, second = adapter(whole), adapter(parts)
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    assert record(parts.path)["result"]["train_loss"] == record(whole.path)["result"]["train_loss"]
+
+
+def _stop(*_: object, **__: object) -> str:
     raise KeyboardInterrupt

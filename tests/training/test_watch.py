@@ -15,10 +15,11 @@ from tests.training.cases import cases
 from training.config import SftSettings
 from training.data.questions import prompt_of, watched_questions
 from training.models.base import find_base
-from training.models.policy import StackedPeftModel, lora_of, stacked_policy
+from training.models.policy import lora_of, stacked_policy
 from training.run.alarms import Alarm, AlarmCallback, alarms_of
 from training.run.folder import RunFolder
 from training.run.watch import KL, LENGTH, forgetting
+from training.upstream import StackedPeftModel
 
 SHARE = Alarm("share", "{now:.0%} of them, {before:.0%} before", above=0.5)
 LENGTHS = Alarm("length", "from {before:.0f} to {now:.0f}", above=2.0, below=0.5, from_start=True)

@@ -94,6 +94,11 @@ class Launch:
             )
         if not self.divides_weights:
             return
+        if self.uses_fsdp and isinstance(settings, SampledSettings) and settings.vllm == "off":
+            raise BadConfig(
+                "under FSDP no process holds a whole model, and transformers cannot sample from its parts; let vLLM"
+                " sample (vllm colocate or server), or use profile zero3, which gathers them."
+            )
         this = f"profile {self.profile}" if self.profile else "this launch"
         if settings.weights == "nf4":
             raise BadConfig(

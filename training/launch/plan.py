@@ -1,12 +1,13 @@
 """What a training command would do: settings, rows, the exact line, what it needs."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evals.errors import BadConfig, MissingModel
+from evals.errors import LabError
 from training.config import HEURISTIC, STAGES, RefinerSettings, StageSettings, read_request
 from training.data.tokens import Rows
 from training.judge.client import checked_address, key_of
@@ -18,13 +19,13 @@ from training.run.folder import RunFolder
 
 @dataclass(frozen=True)
 class Plan:
-    """A command that can be run. `problems` are sentences about what it could not run without, on a dry run."""
+    """A command that can be run. On a dry run `problems` say what it could not run with, and `data` may be None."""
 
     stage: str
     settings: StageSettings
     launch: Launch
     words: tuple[str, ...]
-    data: Rows[Any]
+    data: Rows[Any] | None
     problems: tuple[str, ...] = ()
 
     @property
@@ -54,30 +55,36 @@ class Plan:
 def plan_of(stage: str, words: Sequence[str], launch: Launch | None = None, *, is_dry: bool = False) -> Plan:
     """Return the plan of `--config F [--key value …]`.
 
-    Raises LabError for settings, data, a chain, a judge or a run folder that cannot be used; a chain
-    that is not here yet, or a judge's key that is not set here, is only a problem to be named if the
-    plan is to be looked at and not to be run.
+    Raises LabError for settings, data, a chain, a judge or a run folder that cannot be used. A chain or rows
+    that are not here, or a judge's key that is not set here, are only problems to be named if the plan is to be
+    looked at and not to be run: it may be made for another machine.
     """
     chosen = launch or Launch()
     request = read_request(STAGES[stage], words)
     settings = request.settings
     chosen.check(settings)
     RunFolder(Path(settings.output)).refuse_unless_open(overwrite=request.overwrite)
-    problems: tuple[str, ...] = ()
-    of_chain: str | None = None
-    if settings.chain.strip():
+    problems: list[str] = []
+
+    @contextmanager
+    def needed() -> Generator[None]:
         try:
-            of_chain = read_chain(settings.chain).manifest.system_prompt
-        except MissingModel as error:
+            yield
+        except LabError as error:
             if not is_dry:
                 raise
-            problems = (str(error),)
+            problems.append(str(error))
+
+    of_chain: str | None = None
+    data: Rows[Any] | None = None
+    if settings.chain:
+        with needed():
+            of_chain = read_chain(settings.chain).manifest.system_prompt
     if isinstance(settings, RefinerSettings) and settings.judge != HEURISTIC:
         address = checked_address(settings.judge, allow_remote=settings.judge_allow_remote)
-        try:
+        with needed():  # else asked for when the run starts
             key_of(settings.judge_key_env, address)
-        except BadConfig as error:  # a run makes sure of it itself: made for another machine, it need not be here
-            problems += (str(error),)
-    data = settings.read_rows(of_chain)
-    check_batches(settings, data.count, chosen.processes)
-    return Plan(stage, settings, chosen, tuple(words), data, problems)
+    with needed():
+        data = settings.read_rows(of_chain)
+        check_batches(settings, data.count, chosen.processes)
+    return Plan(stage, settings, chosen, tuple(words), data, tuple(problems))

@@ -47,6 +47,8 @@ class Preview:
 def preview(plan: Plan) -> Preview:
     """Return what the run of a plan would read, as far as it can be told on this machine."""
     data, settings = plan.data, plan.settings
+    if data is None:
+        return Preview(0, 0, {}, None, ())
     folder, tokenizer = _folder_here(settings.base), None
     if folder is not None and (folder / "tokenizer_config.json").is_file():
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)

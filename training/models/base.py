@@ -34,10 +34,9 @@ from transformers import (
 )
 from transformers.utils import cached_file
 from transformers.utils import logging as transformers_logging
-from transformers.utils.hub import extract_commit_hash
 
 from evals.errors import BadConfig, MissingModel
-from evals.io import sha256_of, sha256_of_text, weights_identity
+from evals.io import sha256_of, sha256_of_text, weights_identity, write_whole
 from evals.model import Progress
 from evals.schema import BaseIdentity, Record
 from evals.schema.publishing import BaseOrigin, PackedWeights
@@ -51,6 +50,8 @@ GGUF_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 FOLDER_NAME = f"SmolLM2-135M-Instruct-{GGUF_SHA256[:8]}"
 MARKER = "unpacked.json"
 WEIGHTS_NAME = "model.safetensors"
+FOLDERS = "folders.json"
+"""In the cache: where local bases lie that a chain stands on, by the SHA-256 of their weights."""
 
 
 class Unpacked(Record):
@@ -277,8 +278,28 @@ def default_cache() -> Path:
     return Path(named).expanduser() if named else user_cache_path("assay", appauthor=False)
 
 
-def load_model(base: Base, dtype: Dtype = "bfloat16", device: str = "cpu") -> PreTrainedModel:
-    """Return the model alone, in evaluation mode; BadConfig for an unknown `dtype`."""
+def local_base(name: str, weights_sha256: str, chain: Path) -> Path | None:
+    """Return the folder of a local base, from the folder of its chain, from here, or as noted; None if it is nowhere."""
+    noted = _noted_folders().get(weights_sha256)
+    places = [place / name for place in (chain, chain.parent, Path.cwd())] + ([Path(noted)] if noted else [])
+    return next((place for place in places if place.is_dir()), None)
+
+
+def note_folder(base: Base) -> None:
+    """Note on this machine where a base lies: chain.json, which may be published, keeps its name alone."""
+    default_cache().mkdir(parents=True, exist_ok=True)
+    write_whole(default_cache() / FOLDERS, json.dumps({**_noted_folders(), base.weights_sha256: str(base.folder)}))
+
+
+def _noted_folders() -> dict[str, str]:
+    file = default_cache() / FOLDERS
+    return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+
+
+def load_model(
+    base: Base, dtype: Dtype = "bfloat16", device: str = "cpu", attention: str | None = None
+) -> PreTrainedModel:
+    """Return the model alone, in evaluation mode, with its own attention unless told; BadConfig for an unknown `dtype`."""
     if dtype not in DTYPES:
         raise BadConfig(f"dtype {dtype!r} is not known; choose one of {', '.join(DTYPES)}.")
     nf4 = BitsAndBytesConfig(
@@ -297,6 +318,7 @@ def load_model(base: Base, dtype: Dtype = "bfloat16", device: str = "cpu") -> Pr
             local_files_only=True,
             device_map=None if device == "cpu" and dtype != "nf4" else {"": device},
             quantization_config=nf4 if dtype == "nf4" else None,
+            attn_implementation=attention,
         )
     finally:
         if were_on:
@@ -359,9 +381,9 @@ def _from_hub(source: str, hub_id: str, revision: str | None, progress: Progress
     progress(0.0, f"fetching {hub_id} from the Hub")
     try:
         config = cached_file(hub_id, "config.json", revision=revision)
-        commit = extract_commit_hash(config, None)
-        if config is None or commit is None:
-            raise OSError(f"{hub_id} names no commit")
+        if config is None:
+            raise OSError(f"{hub_id} holds no config.json")
+        commit = Path(config).parent.name  # the cache keeps a folder for each
         AutoTokenizer.from_pretrained(hub_id, revision=commit)
         progress(0.1, f"fetching the weights of {hub_id}")
         AutoModelForCausalLM.from_pretrained(

@@ -30,6 +30,7 @@ from training.models.base import (
     identity_of,
     load_model,
     load_tokenizer,
+    local_base,
     silent,
     unpacked_weights,
 )
@@ -206,8 +207,8 @@ def base_source(chain: Chain, cache: Path | None = None) -> str:
     """Return the name to find the chain's base by: its exact commit where it came from the Hub.
 
     A published copy of the embedded base is not fetched where the very same weights were unpacked in
-    `cache` and are sound there, or can be unpacked again. A local folder is looked for in the chain's own folder, beside that, and from here; MissingModel
-    if it is in none of them.
+    `cache` and are sound there, or can be unpacked again. A local folder is looked for in the chain's own folder, beside that, from here, and where it was
+    trained on this machine; MissingModel if it is in none of them.
     """
     base, cache = chain.manifest.base, cache or default_cache()
     is_unpacked = base.weights_sha256 == unpacked_weights(cache)
@@ -217,9 +218,7 @@ def base_source(chain: Chain, cache: Path | None = None) -> str:
         return f"{base.hub_id}@{base.revision}"
     if base.hub_id or base.source == EMBEDDED:
         return base.source
-    places = (chain.folder, chain.folder.parent, Path.cwd())
-    found = (place / base.source for place in places if (place / base.source).is_dir())
-    folder = next(found, None)
+    folder = local_base(base.source, base.weights_sha256, chain.folder)
     if folder is None:
         raise MissingModel(
             f"no base model {base.source!r}: the chain was trained on a local folder of that name, which"

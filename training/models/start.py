@@ -22,7 +22,7 @@ from evals.io import write_whole
 from evals.schema import ChainManifest, ChainStage, Probe
 from training.config import StageSettings
 from training.models.adapters import read_adapter
-from training.models.base import Base, identity_of, load_model, load_tokenizer
+from training.models.base import EMBEDDED, Base, identity_of, load_model, load_tokenizer, local_base, note_folder
 from training.models.check import file_findings, measure, probe_of, probe_prompt, refuse
 from training.models.manifest import BASE_STAGE, FILE_NAME, Chain, active_adapters, last_adapters, read_chain
 from training.models.stack import Stack
@@ -102,6 +102,9 @@ def append_stage(
         base_probe=probe_of(question, at_base),
         stages=(*earlier, entry.model_copy(update={"probe": probe_of(question, at_stage)})),
     )
+    is_local = base.hub_id is None and base.source != EMBEDDED
+    if is_local and local_base(manifest.base.source, base.weights_sha256, folder.resolve()) is None:
+        note_folder(base)
     write_whole(folder / FILE_NAME, manifest.model_dump_json(indent=1) + "\n")
     return Chain(manifest, folder.resolve())
 

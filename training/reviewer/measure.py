@@ -42,13 +42,12 @@ from training.models.adapters import CONFIG_NAME, WEIGHTS_NAME
 from training.models.base import Base
 from training.models.chain import load_chain
 from training.models.manifest import BASE_STAGE, FILE_NAME, read_chain
-from training.models.policy import write_adapter
 from training.models.start import append_stage, start_of
 from training.reviewer.engine import Asking, ChainEngine
 from training.reviewer.infer import Clocks, Job, Progress, ReviewFile, infer
 from training.run.checkpoints import checkpoints, fault_of, step_of
 from training.run.folder import STEPS, RunFolder
-from training.run.trainer import SafeTrainer
+from training.upstream import SafeTrainer
 
 
 class MeasureSettings(Settings):
@@ -249,13 +248,10 @@ class KeepAdapters(TrainerCallback):
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any) -> None:
         """Write the adapter as it is now; every process has to come here."""
-        weights = self.trainer.gathered_weights()
-        if not state.is_world_process_zero:
-            return
         folder = self.run / STEPS / str(state.global_step)
-        shutil.rmtree(folder, ignore_errors=True)  # of a run that was resumed from before this step
-        model = self.trainer.accelerator.unwrap_model(self.trainer.model)
-        write_adapter(model, folder / "adapter", weights)
+        if state.is_world_process_zero:
+            shutil.rmtree(folder, ignore_errors=True)  # of a run that was resumed from before this step
+        self.trainer.save_adapter(folder / "adapter")
 
 
 def review_record(run: RunFolder) -> RunRecord:

@@ -1,4 +1,4 @@
-"""Checkpoints on disk: which of them are whole, whether there is room for one more, which may go.
+"""Checkpoints on disk: which of them are whole, which may go.
 
 A checkpoint is whole when its seal says so: the list of its files with their SHA-256, written after
 every file has reached the disk. One that was cut off by a kill, or damaged since, is passed over, and
@@ -18,8 +18,6 @@ SEAL = "seal.json"
 PREFIX = "checkpoint-"
 BEST = "best-"
 """What the files of weights that were the best so far begin with (training.run.watch)."""
-HEADROOM = 16_000_000
-"""Bytes that stay free beside a checkpoint, for metrics, completions and run.json."""
 
 
 def seal(checkpoint: Path) -> None:
@@ -92,33 +90,16 @@ def drop_old(run: Path, keep: int) -> None:
             shutil.rmtree(folder)
 
 
-def check_room(run: Path, expected: int) -> None:
-    """Raise TrainingStopped if the disk cannot take `expected` bytes, or what the last checkpoint took."""
-    earlier = checkpoints(run)
-    last = sum(file.stat().st_size for file in _files(earlier[-1])) if earlier else 0
-    needed = max(expected, last) + HEADROOM
-    free = shutil.disk_usage(run).free
-    if free < needed:
-        raise TrainingStopped(
-            f"the disk that holds {run} has {free / 1e6:,.0f} MB free, and the next checkpoint needs"
-            f" {needed / 1e6:,.0f} MB; {_kept(run)} Make room, then give the same command again to go"
-            " on from there."
-        )
-
-
 def writing_failed(run: Path, checkpoint: Path, reason: BaseException) -> TrainingStopped:
     """Remove what was written of a checkpoint and return the error that says why and what is left."""
     shutil.rmtree(checkpoint, ignore_errors=True)
+    whole = [folder for folder in checkpoints(run) if (folder / SEAL).is_file()]
+    kept = f"{whole[-1].name} is kept." if whole else "there is no checkpoint yet."
     first = (str(reason).strip().splitlines() or [type(reason).__name__])[0]
     return TrainingStopped(
-        f"{checkpoint.name} could not be written to {run} ({first}); {_kept(run)} Make room or mend the"
+        f"{checkpoint.name} could not be written to {run} ({first}); {kept} Make room or mend the"
         " disk or quota, then give the same command again to go on from there."
     )
-
-
-def _kept(run: Path) -> str:
-    whole = [folder for folder in checkpoints(run) if (folder / SEAL).is_file()]
-    return f"{whole[-1].name} is kept." if whole else "there is no checkpoint yet."
 
 
 def _files(checkpoint: Path) -> list[Path]:

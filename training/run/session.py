@@ -4,34 +4,44 @@ A stage file (sft.py, grpo.py) says what is trained; this one says what every tr
 """
 
 import errno
+import math
 import os
 import shlex
+import signal
 import sys
+import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import torch
 from accelerate import PartialState
 from accelerate.utils import broadcast_object_list, parse_flag_from_env
 from datasets import Dataset
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import (
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    TrainerCallback,
+    TrainerControl,
+    TrainerState,
+    TrainingArguments,
+)
 from transformers.integrations import TensorBoardCallback
 
 from evals.errors import BadConfig, LabError, TrainingStopped
 from evals.schema import RunRecord
-from training.config import STAGES, Request, StageSettings, describe, read_request
+from training.config import STAGES, Request, StageSettings, read_request
 from training.data.tokens import Rows, fitting, notes_of
 from training.launch.accelerate import ASKED_FOR, LAUNCHED_BY, NO_FSDP, check_equipment
 from training.launch.estimate import check_batches
 from training.models.base import Base, find_base, load_model, load_tokenizer
 from training.models.manifest import read_chain
-from training.models.policy import StackedPeftModel, policy_of
+from training.models.policy import policy_of
 from training.models.start import Start, append_stage, start_of
-from training.run.energy import Meter
 from training.run.folder import (
     LISTS_OF_PATHS,
     PATHS,
@@ -46,7 +56,7 @@ from training.run.folder import (
     say,
     versions,
 )
-from training.run.trainer import MetricsCallback, SafeTrainer, StopCallback
+from training.upstream import SafeTrainer, StackedPeftModel
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 ADDRESSES = ("main_process_ip", "main_process_port", "deepspeed_hostfile")
@@ -78,10 +88,7 @@ class Prepared:
         """Return the base as it is trained on; 4-bit weights are made on the accelerator, others follow later."""
         settings = self.settings
         device = str(processes().device) if settings.weights == "nf4" else "cpu"
-        model = load_model(self.base, settings.weights, device)
-        if settings.attention != model.config._attn_implementation:
-            model.set_attn_implementation(settings.attention)
-        return model
+        return load_model(self.base, settings.weights, device, settings.attention)
 
     def policy(self, model: PreTrainedModel | None = None) -> StackedPeftModel:
         """Return what learns: an adapter on the base and the chain, which are also the reference."""
@@ -110,6 +117,83 @@ def prepare(stage: str, request: Request) -> Prepared:
     return Prepared(stage, request, base, tokenizer, start, data)
 
 
+ECHO_SECONDS = 2.0
+"""A launcher passes on the signal that its whole group has had already; that is no second one."""
+
+
+class MetricsCallback(TrainerCallback):
+    """Appends what the trainer logs to metrics.jsonl, one line per logging step."""
+
+    def __init__(self, run: RunFolder) -> None:
+        self.run = run
+
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: dict[str, Any] | None = None,
+        **others: Any,
+    ) -> None:
+        """Write the numbers; one that is not finite becomes null."""
+        if state.is_world_process_zero and logs:
+            numbers = {key: math.nan if value is None else float(value) for key, value in logs.items()}
+            finite = {key: value if math.isfinite(value) else None for key, value in numbers.items()}
+            self.run.append_metrics({"step": state.global_step, **finite})
+
+
+class StopCallback(TrainerCallback):
+    """Turns the first Ctrl-C (or SIGTERM) into: finish the step, write a checkpoint, stop.
+
+    A checkpoint, and a stop that was asked for, wait for the next step that can be gone on from. `reason`
+    says why where it was no person who asked. Stands last of a trainer's callbacks.
+    """
+
+    trainer: SafeTrainer
+
+    def __init__(self) -> None:
+        self.is_asked = False
+        self.reason: str | None = None
+        self._asked_at = -math.inf
+        self._save_is_due = False
+
+    def ask(self, reason: str) -> None:
+        """Stop after this step, because of `reason`."""
+        self.is_asked, self.reason = True, reason
+
+    @contextmanager
+    def listening(self) -> Generator[None]:
+        """Listen inside the block; a second signal interrupts at once."""
+        before = {each: signal.signal(each, self._signalled) for each in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for each, handler in before.items():
+                signal.signal(each, handler)
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any) -> None:
+        """Save and stop if asked to, but not in the middle of a round; processes agree on the step to stop at."""
+        asked = torch.tensor(float(self.is_asked), device=args.device)
+        if float(self.trainer.accelerator.reduce(asked, "sum")):
+            self.is_asked = control.should_save = control.should_training_stop = True
+        self._save_is_due |= control.should_save
+        if state.global_step >= state.max_steps:
+            return
+        if self.trainer.is_between_rounds():
+            control.should_save |= self._save_is_due
+            self._save_is_due = False
+        else:
+            control.should_save = control.should_training_stop = False
+
+    def _signalled(self, number: int, frame: FrameType | None) -> None:
+        now = time.monotonic()
+        if self.is_asked and now - self._asked_at > ECHO_SECONDS:
+            raise KeyboardInterrupt
+        if not self.is_asked:
+            self.is_asked, self._asked_at = True, now
+            say("stopping after this step; once more to stop at once")
+
+
 @dataclass
 class Session:
     """One run while it is training. `result` is what run.json will keep of it."""
@@ -123,7 +207,6 @@ class Session:
     def train(self, trainer: SafeTrainer) -> None:
         """Train, from the last checkpoint if there is one; at the end write the adapter and its chain."""
         trainer.keep_checkpoints = self.ready.settings.keep_checkpoints
-        trainer.meter = _meter()
         if self.checkpoint is not None:
             say(f"going on from {self.checkpoint.name}")
             trainer.take_up(self.checkpoint)
@@ -136,9 +219,8 @@ class Session:
         try:
             with self.stop.listening():
                 done = trainer.train(resume_from_checkpoint=str(self.checkpoint) if self.checkpoint else None)
-        except BaseException:  # what the other processes used cannot be asked for any more
-            self.result |= trainer.spent_before.and_then(trainer.meter.read()).facts()
-            raise
+        finally:
+            self.result["train_seconds"] = round(trainer.seconds, 1)
         if not done.global_step:
             raise TrainingStopped(
                 "training ended without a single step, so nothing was learned; use more rows, or a"
@@ -148,7 +230,6 @@ class Session:
         losses = trainer.losses_so_far()
         if losses is not None:
             self.result["train_loss"] = round(losses / done.global_step, 6)
-        self.result |= trainer.spent_so_far().facts()
         if self.stop.reason:
             self.result[STOPPED_BECAUSE] = self.stop.reason
         if not self.stop.is_asked and trainer.write(self.run.adapter):
@@ -166,8 +247,10 @@ def run_command(stage: str, stage_main: Callable[[Request], None], arguments: Se
     kind = STAGES[stage]
     if not words or "--help" in words or "-h" in words:
         say(f"accelerate launch -m training.{stage} --config FILE [--key value ...] [--overwrite]")
-        for name in kind.model_fields:
-            say(f"  --{describe(kind, name)}")
+        for name, field in kind.model_fields.items():
+            say(
+                f"  --{name}: {field.description or 'as in `assay refiner score`'} ({'needed' if field.is_required() else field.default})"
+            )
         raise SystemExit(0 if words else 2)
     try:
         request = read_request(kind, words)
@@ -234,13 +317,18 @@ def _opened(run: RunFolder, record: RunRecord, held: ExitStack, *, overwrite: bo
     return run.path / chosen if chosen else None
 
 
+def is_cpu() -> bool:
+    """Whether to train on processors; DeepSpeed is told by itself (DS_ACCELERATOR)."""
+    return not (torch.cuda.is_available() or parse_flag_from_env("ACCELERATE_USE_DEEPSPEED"))
+
+
 def processes() -> PartialState:
     """Return the processes that train together; BadConfig if they are not as many, or not what, was asked for.
 
     Accelerate starts a single one where it cannot start more, and copies where it cannot divide weights,
     and says nothing.
     """
-    state = PartialState(cpu=not torch.cuda.is_available())
+    state = PartialState(cpu=is_cpu())
     wanted = int(os.environ.get(ASKED_FOR) or os.environ.get("WORLD_SIZE") or "1")
     if wanted != state.num_processes:
         raise BadConfig(
@@ -272,25 +360,16 @@ def common_arguments(settings: StageSettings) -> dict[str, Any]:
         "seed": settings.seed,
         "data_seed": settings.seed,
         "bf16": settings.autocast == "bfloat16",
-        "use_cpu": not torch.cuda.is_available(),
+        "use_cpu": is_cpu(),
         "dataloader_pin_memory": torch.cuda.is_available(),
         "logging_steps": settings.log_steps,
         "save_steps": settings.save_steps,
-        "save_total_limit": None,  # old ones go when the new one is sealed: training.run.trainer
+        "save_total_limit": None,  # old ones go when the new one is sealed: training.upstream
         "logging_nan_inf_filter": False,
         "report_to": settings.report_to,
         "run_name": Path(settings.output).name,
         "project": "assay",
     }
-
-
-def _meter() -> Meter:
-    state, gpus = processes(), []
-    if torch.cuda.is_available():
-        is_alone = state.num_processes == 1
-        used = range(torch.cuda.device_count()) if is_alone else [state.local_process_index]
-        gpus = [f"GPU-{torch.cuda.get_device_properties(each).uuid}" for each in used]
-    return Meter(gpus)
 
 
 def record_of(ready: Prepared, facts: Mapping[str, str | int]) -> RunRecord:

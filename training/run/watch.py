@@ -26,7 +26,6 @@ from transformers import (
     TrainerState,
     TrainingArguments,
 )
-from trl.trainer.utils import use_adapter
 
 from evals.errors import BadConfig
 from evals.refine.judge import compare_words
@@ -38,10 +37,10 @@ from evals.verifiers import verify
 from training.config import DpoSettings, RefinerSettings
 from training.data.questions import prompt_of
 from training.models.generation import end_tokens
-from training.models.policy import REFERENCE, StackedPeftModel
 from training.run.alarms import alert
 from training.run.checkpoints import BEST, best_weights, checkpoints, step_of
 from training.run.folder import RunFolder, say
+from training.upstream import StackedPeftModel
 
 ROWS = 8
 """Questions that are answered together."""
@@ -250,7 +249,7 @@ def forgetting(
 def _divergence(policy: StackedPeftModel, batch: Answers) -> torch.Tensor:
     """Return KL(policy || reference) of the next token at each place of the answers, in nats."""
     ours = _logits(policy, batch)
-    with use_adapter(policy, REFERENCE):
+    with policy.as_reference():
         theirs = _logits(policy, batch)
     rows = []
     for mine, other in zip(ours, theirs, strict=True):  # one at a time: a vocabulary is wide

@@ -1,0 +1,558 @@
+"""All that Assay uses of TRL, transformers and PEFT beyond what they promise to keep, in one file.
+
+Checked against the versions in `CHECKED`. After an update run tests/training/test_session.py: it names every
+class, method and field that is gone or is called in another way, with what here rests on it.
+
+- `SafeTrainer`, `SampledTrainer`: a run can be killed at any moment and goes on exactly. TRL keeps sampled answers in
+  memory alone, so checkpoints wait for the step that uses them up; its sampler starts each pass from one generator,
+  which is moved on by the passes that are done; a loss that is no number is replaced in the log, and here stops the run.
+- `StackedPeftModel`: frozen adapters that stay at work below the one that learns.
+- The rest makes training on a processor fast. The same numbers come out, and on an accelerator none of it is used.
+"""
+
+import asyncio
+import copy
+import functools
+import gc
+import json
+import math
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Coroutine, Generator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from peft import PeftModel, PeftModelForCausalLM, get_peft_model_state_dict
+from peft.tuners.lora import Linear, LoraLayer
+from peft.tuners.tuners_utils import BaseTuner
+from safetensors import SafetensorError
+from safetensors.torch import save_file
+from torch import nn
+from torch.autograd import Function
+from torch.distributed.tensor import DTensor
+from torch.nn import functional
+from transformers import PreTrainedModel, Trainer, TrainerState
+from transformers.integrations.deepspeed import unset_hf_deepspeed_config
+from transformers.trainer_callback import ExportableState as ExportableState
+from trl.trainer.utils import FusedCausalLMOutput, RepeatSampler, nanstd
+
+from evals.errors import TrainingStopped
+from evals.io import sha256_of, write_whole
+from training.models.adapters import CONFIG_NAME, WEIGHTS_NAME
+from training.run.checkpoints import PREFIX, drop_old, seal, writing_failed
+
+CHECKED: Mapping[str, str] = {"trl": "1.16.0", "transformers": "5.23.0", "peft": "0.21.2"}
+TRAINED = "default"
+"""PEFT's and TRL's name for the adapter that learns."""
+REFERENCE = "ref"
+"""TRL's name for its frozen copy of the adapter as it was before the first step."""
+TOTALS = "totals.json"
+"""In a checkpoint: the sum of the losses so far, which the log has means of, and the seconds they took."""
+TORCH_COULD_NOT_WRITE = "PytorchStreamWriter"
+"""In the message of the RuntimeError that torch.save raises when the disk refuses."""
+
+
+class SafeTrainer(Trainer):
+    """Stands before TRL's trainer in a class: sealed checkpoints, exact resume, silence to the Hub."""
+
+    keep_checkpoints: int = 2
+    passes_done: int = 0
+    """How often the data had been used up when the checkpoint was written that training goes on from."""
+    loss_sum: float | None = 0.0
+    """Of the losses of all steps of the run; None where a checkpoint did not tell those before it."""
+
+    def __init__(self, *inputs: Any, **options: Any) -> None:
+        super().__init__(*inputs, **options)
+        self._began = time.monotonic()
+        policy = self.accelerator.unwrap_model(self.model)
+        if isinstance(policy, StackedPeftModel):
+            policy.take_back()
+        model = policy.get_base_model() if isinstance(policy, PeftModel) else policy
+        score_learned_tokens(model, getattr(self, "temperature", 1.0))
+
+    def _send_telemetry(self) -> None:
+        """Tell nobody."""
+
+    def create_model_card(self, *names: Any, **options: Any) -> None:
+        """Write nothing: the card is written from the run folder, when the run is over."""
+
+    def is_between_rounds(self) -> bool:
+        """Whether the next step needs nothing that is in memory alone."""
+        return True
+
+    def get_batch_samples(self, *inputs: Any, **options: Any) -> Any:
+        """Return the rows of the next step; none where the last one was taken before a kill."""
+        if self.state.global_step >= self.state.max_steps:
+            self.control.should_training_stop = True
+            return [], None
+        return super().get_batch_samples(*inputs, **options)
+
+    def training_step(self, *inputs: Any, **options: Any) -> torch.Tensor:
+        """Return the loss; TrainingStopped if it is not a finite number."""
+        loss = super().training_step(*inputs, **options)
+        value = float(loss)
+        if not math.isfinite(value):
+            raise TrainingStopped(
+                f"the loss at step {self.state.global_step + 1} is {value}; nothing was learned"
+                " from it, and the last checkpoint is kept. Lower learning_rate or max_grad_norm, look"
+                " at the rows, or use autocast none, and train anew with --overwrite."
+            )
+        if self.loss_sum is not None:
+            self.loss_sum += value
+        return loss
+
+    def take_up(self, checkpoint: Path) -> None:
+        """Remember what was done before `checkpoint`: passes over the data, losses and time."""
+        state = TrainerState.load_from_json(str(checkpoint / "trainer_state.json"))
+        self.passes_done = int((state.epoch or 0.0) + 1e-6)
+        file = checkpoint / TOTALS
+        known: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+        self.loss_sum = known.get("loss_sum")
+        self._began -= known.get("seconds", 0.0)
+
+    @property
+    def seconds(self) -> float:
+        """How long the run has trained, the parts before a checkpoint included."""
+        return time.monotonic() - self._began
+
+    def losses_so_far(self) -> float | None:
+        """Return the sum of the losses of all steps, the mean over the processes; every process has to ask."""
+        if self.loss_sum is None:
+            return None
+        here = torch.tensor(self.loss_sum, dtype=torch.float64, device=self.args.device)
+        return float(self.accelerator.reduce(here, "mean"))
+
+    def check_agreement(self) -> None:
+        """Raise TrainingStopped if the processes no longer hold the same weights; every process has to ask.
+
+        Only one of them is ever written. Weights that are divided among them are not compared.
+        """
+        if self.is_fsdp_enabled or self.is_deepspeed_enabled:
+            return
+        policy = self.accelerator.unwrap_model(self.model)
+        trained = [each.detach().contiguous() for each in policy.parameters() if each.requires_grad]
+        sums = torch.stack([each.view(torch.uint8).sum(dtype=torch.int64) for each in trained])  # of bytes: exact
+        of_all = self.accelerator.gather(sums[None])
+        if not bool((of_all == of_all[0]).all()):
+            raise TrainingStopped(
+                f"the processes hold different weights after step {self.state.global_step}, so they no"
+                " longer train one model; nothing more is saved, and the checkpoint before is kept. Train"
+                " in one process (--profile cpu or single-gpu), and report this with the run's run.json."
+            )
+
+    def save_adapter(self, folder: Path) -> None:
+        """Write the adapter as it is now, gathered where each process holds a part; every process has to ask."""
+        is_divided = self.is_fsdp_enabled or self.is_deepspeed_enabled
+        weights = self.accelerator.get_state_dict(self.model_wrapped) if is_divided else None
+        if self.is_world_process_zero():
+            write_adapter(self.accelerator.unwrap_model(self.model), folder, weights)
+
+    def write(self, folder: Path) -> bool:
+        """Write the adapter to `folder` and let go of the model; return whether this process did.
+
+        Every process has to ask. The trainer is of no use afterwards: measuring the new stage takes a
+        base of its own, and two would not fit where one just does.
+        """
+        self.check_agreement()
+        self.save_adapter(folder)
+        self.accelerator.free_memory()
+        self.optimizer = self.lr_scheduler = None
+        self.callback_handler.model = self.callback_handler.optimizer = None
+        self.callback_handler.lr_scheduler = self.callback_handler.train_dataloader = None
+        self.model = self.model_wrapped = None
+        gc.collect()
+        unset_hf_deepspeed_config()  # or the next base would be loaded in parts, with processes that have gone
+        return self.is_world_process_zero()
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        """Write a checkpoint and seal it; the ones before it go only then.
+
+        Raises TrainingStopped, the checkpoints before it being kept, if it cannot be written whole, a
+        weight in it is not a finite number, or the processes do not agree on it.
+        """
+        self.check_agreement()
+        run = Path(str(self.args.output_dir))
+        checkpoint = run / f"{PREFIX}{self.state.global_step}"
+        trained = [weight for weight in model.parameters() if weight.requires_grad]
+        here = (each.to_local() if isinstance(each, DTensor) else each for each in trained)
+        if not all(bool(torch.isfinite(each).all()) for each in here):
+            raise TrainingStopped(
+                f"a trained weight is not a finite number after step {self.state.global_step}, so it is"
+                " not saved; the checkpoint before it is kept. Lower learning_rate and train anew with"
+                " --overwrite."
+            )
+        try:
+            if self.args.should_save:
+                shutil.rmtree(checkpoint, ignore_errors=True)
+            super()._save_checkpoint(model, trial)
+            losses = self.losses_so_far()
+            self.accelerator.wait_for_everyone()
+            if self.args.should_save:
+                write_whole(checkpoint / TOTALS, json.dumps({"loss_sum": losses, "seconds": self.seconds}))
+                seal(checkpoint)
+        except (OSError, SafetensorError, RuntimeError) as error:
+            if isinstance(error, RuntimeError) and TORCH_COULD_NOT_WRITE not in str(error):
+                raise
+            raise writing_failed(run, checkpoint, error) from error
+        if self.args.should_save:
+            drop_old(run, self.keep_checkpoints)
+
+    def _get_train_sampler(self, *inputs: Any, **options: Any) -> Any:
+        """Return TRL's sampler, moved on by the passes that a resumed run has behind it."""
+        sampler = super()._get_train_sampler(*inputs, **options)
+        if isinstance(sampler, RepeatSampler) and sampler.shuffle:
+            for _ in range(self.passes_done):
+                torch.randperm(sampler.num_samples, generator=sampler.generator)
+        return sampler
+
+
+class SampledTrainer(SafeTrainer):
+    """The same for TRL's GRPOTrainer."""
+
+    def is_between_rounds(self) -> bool:
+        """Whether the sampled answers, which are in memory alone, have been used up."""
+        trainer = cast(Any, self)
+        return trainer._step % ((trainer.args.steps_per_generation or 1) * trainer.num_iterations) == 0
+
+    def run_async(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Wait for work inside the loop that asks the rewards."""
+        asyncio.run_coroutine_threadsafe(work, cast(Any, self).async_loop).result()
+
+    def _calculate_rewards(self, *inputs: Any) -> torch.Tensor:
+        """Return TRL's table of rewards, the composed one first, and remember it for the log."""
+        self._rewards: torch.Tensor = cast(Any, super())._calculate_rewards(*inputs)
+        return self._rewards
+
+    def _generate_and_score_completions(self, inputs: Any) -> Any:
+        """Return TRL's batch, with the share of groups that teach nothing logged; runs here only train.
+
+        TRL, when it normalises each verifier on its own, logs there whether the whole batch is flat.
+        """
+        trainer, batch = cast(Any, self), cast(Any, super())._generate_and_score_completions(inputs)
+        if trainer.multi_objective_aggregation == "normalize_then_sum":
+            spread = nanstd(self._rewards[:, 0].view(-1, trainer.num_generations), dim=1)
+            still = spread.isclose(spread.new_zeros(())).float().mean().item()
+            trainer._metrics["train"]["frac_reward_zero_std"][-1] = still
+        return batch
+
+
+class StackedPeftModel(PeftModelForCausalLM):
+    """A PeftModel whose `frozen` adapters stay active and untrained, whichever other one is chosen."""
+
+    frozen: tuple[str, ...] = ()
+    is_rounded: bool = False
+    """Whether the base's linear layers are held in bfloat16, so that only autocast can compute them."""
+    _unmerged: Mapping[str, torch.Tensor] = {}
+
+    def freeze_below(self, adapters: Mapping[str, Path]) -> None:
+        """Load adapters, by stage, under the one that learns; in training they compute what they do in use."""
+        names = {f"earlier_{stage}": folder for stage, folder in adapters.items()}
+        for name, folder in names.items():
+            self.load_adapter(str(folder), adapter_name=name)
+        self.frozen = tuple(names)
+        for module in self.modules():
+            if isinstance(module, LoraLayer):
+                for name in set(names) & set(module.lora_dropout):
+                    module.lora_dropout[name] = nn.Identity()
+        self.set_adapter(TRAINED)
+
+    def set_adapter(self, adapter_name: str | Sequence[str], inference_mode: bool = False) -> None:
+        """Activate it on top of the frozen adapters; it comes first (Trainer resumes that); only `default` learns."""
+        chosen = [adapter_name] if isinstance(adapter_name, str) else list(adapter_name)
+        self.active_adapter = chosen[0]
+        others = [name for name in chosen if name not in self.frozen]
+        self._tuner().set_adapter([*others, *self.frozen])
+        learns = chosen[0] == TRAINED and not inference_mode
+        for name, parameter in self.named_parameters():
+            if ".lora_" in name:
+                parameter.requires_grad_(learns and f".{TRAINED}." in name)
+
+    def load_adapter(
+        self,
+        model_id: str | os.PathLike[str],
+        adapter_name: str = TRAINED,
+        is_trainable: bool = False,
+        *args: Any,
+        **kwargs: Any,
+    ) -> Any:
+        """Load weights as PEFT does; only `default` is ever trainable, whatever a caller asks."""
+        learns = is_trainable and adapter_name == TRAINED
+        result = super().load_adapter(model_id, adapter_name, learns, *args, **kwargs)
+        if set(self.frozen) <= set(self.peft_config):
+            self.set_adapter(TRAINED)
+        return result
+
+    def take_back(self) -> None:
+        """Undo what TRL did to the policy: its own adapter was chosen, and that of a 4-bit base rounded.
+
+        In bfloat16 a weight keeps 8 bits, so that a step below 1/512 of it is lost: all of them at the
+        learning rates of preference training.
+        """
+        for name, parameter in self.named_parameters():
+            if ".lora_" in name:
+                parameter.data = parameter.data.float()
+        self.set_adapter(TRAINED)
+
+    def generate(self, *inputs: Any, **options: Any) -> Any:
+        """Write answers in the arithmetic that they are scored in, doing once what each token needs."""
+        rounded = torch.autocast("cpu", torch.bfloat16) if self.is_rounded else nullcontext()
+        with rounded, output_rounded_once(self):
+            return super().generate(*inputs, **options)
+
+    @contextmanager
+    def disable_adapter(self) -> Generator[None]:
+        """Answer as base + frozen adapters inside the block."""
+        chosen = self.active_adapter
+        self._tuner().set_adapter([*self.frozen])
+        try:
+            yield
+        finally:
+            self.set_adapter(chosen)
+
+    @contextmanager
+    def as_reference(self) -> Generator[None]:
+        """Answer as before the first step inside the block."""
+        self.set_adapter(REFERENCE)
+        try:
+            yield
+        finally:
+            self.set_adapter(TRAINED)
+
+    def save_pretrained(
+        self,
+        save_directory: str,
+        safe_serialization: bool = True,
+        selected_adapters: list[str] | None = None,
+        save_embedding_layers: str | bool = False,
+        *args: Any,
+        **kwargs: Any,
+    ) -> None:
+        """Save `default` alone, no embeddings: the frozen adapters and TRL's `ref` have their own places."""
+        super().save_pretrained(save_directory, safe_serialization, [TRAINED], save_embedding_layers, *args, **kwargs)
+
+    def merge_adapter(self, adapter_names: list[str] | None = None, safe_merge: bool = False) -> None:
+        """Add the active adapters to the base's weights, as TRL does for vLLM; the weights are kept in main memory."""
+        self._unmerged = {
+            name: module.get_base_layer().weight.detach().to("cpu", copy=True)
+            for name, module in self.named_modules()
+            if isinstance(module, LoraLayer)
+        }
+        self._tuner().merge_adapter(adapter_names, safe_merge)
+
+    def unmerge_adapter(self) -> None:
+        """Put the base's weights back as they were, bit for bit; subtracting would round them each time."""
+        self._tuner().unmerge_adapter()
+        modules = dict(self.named_modules())
+        with torch.no_grad():
+            for name, weight in self._unmerged.items():
+                layer = modules[name]
+                assert isinstance(layer, LoraLayer)
+                layer.get_base_layer().weight.copy_(weight)
+        self._unmerged = {}
+
+    def _tuner(self) -> BaseTuner:
+        tuner = self.base_model
+        assert isinstance(tuner, BaseTuner)
+        return tuner
+
+
+def write_adapter(model: PeftModel, folder: Path, weights: dict[str, torch.Tensor] | None = None) -> str:
+    """Write the trained adapter (or gathered `weights`) in bfloat16, whole, to `folder`; return its SHA-256."""
+    tensors = get_peft_model_state_dict(model, state_dict=weights, adapter_name=TRAINED, save_embedding_layers=False)
+    rounded = {name: tensor.detach().to("cpu", torch.bfloat16).contiguous() for name, tensor in tensors.items()}
+    config = copy.copy(model.peft_config[TRAINED])  # training may go on
+    config.inference_mode = True
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".adapter-") as place:
+        whole = Path(place) / folder.name
+        config.save_pretrained(str(whole))
+        save_file(rounded, whole / WEIGHTS_NAME, metadata={"format": "pt"})
+        for name in (CONFIG_NAME, WEIGHTS_NAME):
+            (whole / name).chmod(0o644)
+        if folder.exists():
+            folder.rename(Path(place) / "replaced")
+        whole.rename(folder)
+    return sha256_of(folder / WEIGHTS_NAME)
+
+
+def join_adapters(policy: PeftModel) -> None:
+    """Let the ordinary linear layers of `policy` compute their adapters together."""
+    for layer in policy.modules():
+        if type(layer) is Linear and type(layer.get_base_layer()) is nn.Linear:
+            layer.forward = _Joined(layer, layer.forward)
+
+
+def round_frozen(policy: PeftModel) -> None:
+    """Hold the base's linear layers but the output in bfloat16, as autocast would round them for each use.
+
+    The same numbers, bit for bit, in half the memory, and far faster where few tokens are read at a time.
+    """
+    output = policy.get_output_embeddings()
+    for name, layer in policy.named_modules():
+        if type(layer) is nn.Linear and layer is not output and ".lora_" not in name:
+            layer.weight.data = layer.weight.data.to(torch.bfloat16)
+
+
+@contextmanager
+def output_rounded_once(model: nn.Module) -> Generator[None]:
+    """Round the output layer for autocast once inside the block, not at each token that is written."""
+    head = cast(Any, model).get_output_embeddings()
+    low = _type(head.weight)
+    if type(head) is not nn.Linear or head.weight.dtype == low or head.weight.requires_grad:
+        yield
+        return
+    weight = head.weight.detach().to(low)
+    head.forward = lambda x: functional.linear(x.to(low), weight, head.bias)
+    try:
+        yield
+    finally:
+        del head.forward
+
+
+class _Joined:
+    """The forward pass of one adapted layer; `alone` is PEFT's own."""
+
+    def __init__(self, layer: LoraLayer, alone: Any) -> None:
+        functools.update_wrapper(self, alone)
+        self._layer, self._alone = layer, alone
+        self._key: tuple[object, ...] = ()
+        self._pair: tuple[torch.Tensor, torch.Tensor] | None = None
+
+    def __call__(self, x: torch.Tensor, *inputs: Any, **options: Any) -> torch.Tensor:
+        layer = self._layer
+        names = [name for name in layer.active_adapters if name in layer.lora_A]
+        is_mixed = layer.disable_adapters or layer.merged or layer.lora_variant
+        is_mixed = is_mixed or any(type(layer.lora_dropout[name]) is not nn.Identity for name in names)
+        if inputs or options or not names or is_mixed:
+            return self._alone(x, *inputs, **options)
+        low = _type(x)
+        a, b = self._adapters(names, low)
+        flat = x.reshape(-1, x.shape[-1]).to(low)
+        whole = torch.addmm(layer.get_base_layer()(flat), functional.linear(flat, a), b.t())
+        return whole.view(*x.shape[:-1], -1)
+
+    def _adapters(self, names: Sequence[str], low: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return A (ranks, in) and B (out, ranks), kept between calls that ask for no gradient."""
+        if torch.is_grad_enabled():
+            return _together(self._layer, names, low)
+        weights = [
+            cast(Any, pairs)[name].weight for name in names for pairs in (self._layer.lora_A, self._layer.lora_B)
+        ]
+        key = (low, *((id(each), each.data_ptr(), each._version) for each in weights))
+        if self._pair is None or key != self._key:
+            self._key, self._pair = key, _together(self._layer, names, low)
+        return self._pair
+
+
+def _together(layer: LoraLayer, names: Sequence[str], low: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
+    above = [cast(Any, layer.lora_A)[name].weight.to(low) for name in names]
+    below = [(cast(Any, layer.lora_B)[name].weight * layer.scaling[name]).to(low) for name in names]
+    if len(names) == 1:
+        return above[0], below[0]
+    return torch.cat(above, 0), torch.cat(below, 1)
+
+
+def _type(tensor: torch.Tensor) -> torch.dtype:
+    """Return the type that a product with `tensor` is computed in."""
+    device = tensor.device.type
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else tensor.dtype
+
+
+IGNORED = -100
+"""The label of a position that nothing is learned from."""
+CHUNK = 2**23
+"""Scores that are held at a time, whatever the vocabulary: 32 MB in float32."""
+CHANGES_SCORES = ("final_logit_softcapping", "logit_scale", "output_multiplier", "lm_head_multiplier", "logits_scaling")
+"""What the configuration of a model may do to its scores; such a model is left to TRL."""
+
+
+class Scores(Function):
+    """Log-probabilities of labels, and what describes the distributions they are drawn from.
+
+    `hidden` (n, size), `weight` (vocabulary, size), `labels` (n,). Returns four tensors (n,): log-
+    probability (nats; the only one with a gradient, and only towards `hidden`), entropy (nats), mean
+    score, and whether the label is the likeliest token.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, hidden: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor, temperature: float
+    ) -> tuple[torch.Tensor, ...]:
+        """Score all labels, a chunk of positions at a time."""
+        device = hidden.device.type
+        low = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
+        weight = weight.to(low)
+        learns = ctx.needs_input_grad[0]
+        gradient = torch.empty_like(hidden, dtype=torch.float32) if learns else None
+        found = torch.zeros(4, len(labels), dtype=torch.float32, device=hidden.device)
+        rows = max(1, CHUNK // len(weight))
+        for start in range(0, len(labels), rows):
+            part = slice(start, start + rows)
+            chosen = labels[part, None]
+            scores = torch.mm(hidden[part].to(low), weight.t()).float()
+            scores = scores.div_(temperature) if temperature != 1.0 else scores
+            found[2, part] = scores.mean(-1)
+            logs = scores.log_softmax(-1)
+            found[0, part] = logs.gather(-1, chosen)[:, 0]
+            found[3, part] = (found[0, part] >= logs.amax(-1)).float()
+            shares = torch.exp(logs, out=scores)
+            found[1, part] = -torch.linalg.vecdot(shares, logs)
+            if gradient is not None:
+                shares.scatter_add_(-1, chosen, -torch.ones_like(chosen, dtype=shares.dtype))
+                gradient[part] = torch.mm(shares.to(low), weight).float().div_(-temperature)
+        ctx.save_for_backward(gradient)
+        logprobs, entropy, mean, is_top = found.unbind()
+        top = is_top.bool()
+        ctx.mark_non_differentiable(entropy, mean, top)
+        return logprobs, entropy, mean, top
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        """Return the gradient towards `hidden`."""
+        (gradient,) = ctx.saved_tensors
+        return gradient * gradients[0][:, None], None, None, None
+
+
+def score_learned_tokens(model: PreTrainedModel, temperature: float = 1.0) -> None:
+    """Let `model`, with TRL's fused head, score labelled positions only: on a CPU, with a plain frozen output."""
+    whole, config = model.forward, model.config.get_text_config()
+    if any(getattr(config, name, None) not in (None, 1, 1.0) for name in CHANGES_SCORES):
+        return
+
+    @functools.wraps(whole)
+    def forward(*inputs: Any, fused_lm_head: bool = False, labels: torch.Tensor | None = None, **options: Any) -> Any:
+        head = model.get_output_embeddings()
+        is_plain = head.weight.device.type == "cpu" and not head.weight.requires_grad
+        is_plain &= getattr(head, "bias", None) is None
+        asks_more = {"shift_labels", "num_items_in_batch", "output_router_logits"} & options.keys()
+        if fused_lm_head and labels is not None and is_plain and not asks_more:
+            hidden = model.base_model(*inputs, **{**options, "use_cache": False}).last_hidden_state
+            return _output(hidden[:, :-1], head.weight, labels[:, 1:], temperature)
+        if labels is not None:
+            options["labels"] = labels
+        return whole(*inputs, fused_lm_head=fused_lm_head, **options)
+
+    model.forward = forward
+
+
+def _output(
+    hidden: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor, temperature: float
+) -> FusedCausalLMOutput:
+    """Return what TRL's fused head returns: every field (rows, positions), zero where nothing is learned."""
+    mask = labels != IGNORED
+    logprobs, entropy, mean, is_top = (
+        values.new_zeros(mask.shape).masked_scatter(mask, values)
+        for values in Scores.apply(hidden[mask], weight, labels[mask], temperature)
+    )
+    return FusedCausalLMOutput(
+        loss=-logprobs.sum() / mask.sum().clamp(min=1),
+        log_probs=logprobs,
+        entropy=entropy,
+        mean_logits=mean,
+        is_top1=is_top,
+        label_mask=mask,
+    )
