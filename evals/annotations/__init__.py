@@ -116,7 +116,7 @@ def progress(
     submitted = Counter(each.item for each in own if each.state == "submitted")
     touched = {each.item for each in own if each.state in ("draft", "submitted")}
     discarded = {each.item for each in annotations if each.state == "discarded"} - touched
-    asked = {item.id: max(len(item.assigned), project.raters_per_item) for item in items}
+    asked = {item.id: len(item.assigned) or project.raters_per_item for item in items}
     complete = sum(submitted[item] >= n for item, n in asked.items())
     return Progress(
         items=len(items),
@@ -126,6 +126,51 @@ def progress(
         submitted=sum(submitted[item] for item in asked),
         wanted=sum(asked.values()),
     )
+
+
+class Workload(NamedTuple):
+    """What one rater has done in a project, and how much waits for them."""
+
+    rater: str
+    waiting: int
+    drafts: int
+    submitted: int
+    discarded: int
+
+
+def workloads(
+    project: AnnotationProject, items: Sequence[AnnotationItem], annotations: Sequence[Annotation], now: datetime
+) -> list[Workload]:
+    """Return the work of everybody who is named in a project, or has said anything of its answers."""
+    said = [each for each in annotations if not each.is_adjudication]
+    found = []
+    for rater in dict.fromkeys((*project.raters, *(each.rater for each in said))):
+        done = Counter(each.state for each in said if each.rater == rater)
+        waiting = len(queue(project, items, said, rater, now))
+        found.append(Workload(rater, waiting, done["draft"], done["submitted"], done["discarded"]))
+    return found
+
+
+def assign(
+    items: Sequence[AnnotationItem], annotations: Iterable[Annotation], raters: Sequence[str], each: int
+) -> list[AnnotationItem]:
+    """Return the items, every one assigned to `each` of the raters, so that all get as many; nobody named = whoever comes.
+
+    Who has begun an item stays with it; who discarded one is not asked again.
+    """
+    begun: dict[str, dict[str, bool]] = {}
+    for one in annotations:
+        if not one.is_adjudication:
+            begun.setdefault(one.item, {})[one.rater] = one.state != "discarded"
+    load, made = Counter[str](), []
+    for item in items:
+        known = begun.get(item.id, {})
+        asked = [rater for rater, stays in known.items() if stays] if raters else []
+        free = sorted((rater for rater in raters if rater not in known), key=load.__getitem__)
+        asked += free[: max(0, each - len(asked))] if raters else []
+        load.update(asked)
+        made.append(item.model_copy(update={"assigned": tuple(asked)}))
+    return made
 
 
 # ---- what several people say together -----------------------------------------------------------

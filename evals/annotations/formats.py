@@ -320,7 +320,8 @@ def _csv(project: AnnotationProject, said: Said) -> Exported:
 def _json(project: AnnotationProject, said: Said) -> Exported:
     annotations = [each.model_dump(mode="json") for _, found in said for each in found]
     items = [item.model_dump(mode="json") for item, _ in said]
-    document = {"project": project.model_dump(mode="json"), "items": items, "annotations": annotations}
+    known = project.model_dump(mode="json", exclude={"raters"})  # raters are hashes in every file
+    document = {"project": known, "items": items, "annotations": annotations}
     return Exported({"annotations.json": _document(document)}, len(annotations), {})
 
 

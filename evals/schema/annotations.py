@@ -52,7 +52,10 @@ class Guidelines(Record):
 
 
 class AnnotationProject(Record):
-    """Answers that people annotate, each by `raters_per_item` of them; `earlier` are versions of the guidelines."""
+    """Answers that people annotate, each by `raters_per_item` of them; `earlier` are versions of the guidelines.
+
+    `raters` are those who were asked by name: their names, by the hash that annotations hold.
+    """
 
     id: str
     title: str = Field(min_length=1)
@@ -60,6 +63,7 @@ class AnnotationProject(Record):
     guidelines: Guidelines
     earlier: tuple[Guidelines, ...] = ()
     raters_per_item: int = Field(default=1, ge=1, le=20)
+    raters: dict[str, str] = Field(default_factory=dict)
 
 
 class AnnotationItem(Record):

@@ -4,12 +4,13 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from threading import RLock
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from pydantic import ValidationError
 
-from evals.annotations import bad_rating, disagreements, progress, queue, settle, usual_guidelines
+from evals.annotations import assign, bad_rating, disagreements, progress, queue, settle, usual_guidelines
 from evals.annotations.formats import TAKEN
 from evals.errors import LabError
 from evals.schema import Answer, EvalReport
@@ -25,7 +26,7 @@ from evals.schema.annotations import (
 from lab.services import Services
 from lab.session import new_id
 from lab.ui.text import say
-from lab.visitors import Visitor
+from lab.visitors import Visitor, new_visitor
 
 if TYPE_CHECKING:
     from lab.store.annotations import Annotations
@@ -75,9 +76,13 @@ class Rater:
         if not found:
             raise LabError(say("annotate.gone"))
         item = found[0]
-        own = self.store.standing(names=[item.id], rater=self.name)
-        said = next((each for each in own if each.is_adjudication == self.is_adjudicating), None)
-        project = self.store.project(item.project)
+        said = self.store.standing(names=[item.id], rater=self.name)
+        return self.opened(self.store.project(item.project), item, said)
+
+    def opened(self, project: AnnotationProject, item: AnnotationItem, said: Sequence[Annotation]) -> Opened:
+        """Return an answer with what this rater said of it, found among what everybody said."""
+        mine = (item.id, self.name, self.is_adjudicating)
+        known = next((each for each in said if (each.item, each.rater, each.is_adjudication) == mine), None)
         empty = Annotation(
             item=item.id,
             rater=self.name,
@@ -86,28 +91,11 @@ class Rater:
             guidelines=project.guidelines.version,
             is_adjudication=self.is_adjudicating,
         )
-        return Opened(project, item, said or empty)
+        return Opened(project, item, known or empty)
 
-    def waiting(self, project: str) -> list[AnnotationItem]:
-        """Return what this rater has still to do in a project: of an adjudicator, what raters disagree about."""
-        known, items, said = self.store.project(project), self.store.items(project), self.store.standing(project)
-        if not self.is_adjudicating:
-            return queue(known, items, said, self.name, self.services.now())
-        dropped = {each.item for each in said if each.is_adjudication and each.state == "discarded"}
-        return [each.item for each in settle(items, said) if each.item.id not in dropped and disagreements(known, each)]
-
-    def next(self, project: str, skipped: Sequence[str] = ()) -> Opened | None:
-        """Return the next answer of the queue; those that were skipped come last."""
-        waiting = self.waiting(project)
-        place = {name: at for at, name in enumerate(skipped, 1)}
-        ordered = sorted(waiting, key=lambda item: place.get(item.id, 0))
-        return self.open(ordered[0].id) if ordered else None
-
-    def progress(self, project: str) -> str:
-        """Return in one line how far a project is, and how much of it waits for this rater."""
-        items, said = self.store.items(project), self.store.standing(project)
-        done = progress(self.store.project(project), items, said)
-        return say("annotate.progress", waiting=len(self.waiting(project)), **done._asdict())
+    def queue(self, project: str) -> "Queue":
+        """Return a project as it stands."""
+        return Queue(self, self.store.project(project), self.store.items(project), self.store.standing(project))
 
     # ---- what is said ----------------------------------------------------------------------
 
@@ -188,6 +176,61 @@ class Rater:
         items = [item_of_answer(answer, RATED).model_copy(update=mine) for answer in answers]
         self.store.add_items(items)
         return [item.id for item in items]
+
+
+@dataclass(frozen=True)
+class Queue:
+    """A project with its answers and all that was said of them, as one rater finds it: loaded once."""
+
+    rater: Rater
+    project: AnnotationProject
+    items: Sequence[AnnotationItem]
+    said: Sequence[Annotation]
+
+    @cached_property
+    def waiting(self) -> list[AnnotationItem]:
+        """What this rater has still to do: of an adjudicator, what raters disagree about."""
+        rater, items, said = self.rater, self.items, self.said
+        if not rater.is_adjudicating:
+            return queue(self.project, items, said, rater.name, rater.services.now())
+        dropped = {each.item for each in said if each.is_adjudication and each.state == "discarded"}
+        open_ = (each for each in settle(items, said) if each.item.id not in dropped)
+        return [each.item for each in open_ if disagreements(self.project, each)]
+
+    def next(self, skipped: Sequence[str] = ()) -> Opened | None:
+        """Return the next answer; those that were skipped come last."""
+        place = {name: at for at, name in enumerate(skipped, 1)}
+        first = min(self.waiting, key=lambda item: place.get(item.id, 0), default=None)
+        return self.rater.opened(self.project, first, self.said) if first else None
+
+    def progress(self) -> tuple[float, str]:
+        """Return how far the project is, from 0 to 1, and in one line, with how much waits for this rater."""
+        done = progress(self.project, self.items, self.said)
+        share = min(1.0, done.submitted / done.wanted) if done.wanted else 0.0
+        return share, say("annotate.progress", waiting=len(self.waiting), **done._asdict())
+
+
+def assign_answers(rater: Rater, project: str, names: str, each: float | None, n: float | None) -> AnnotationProject:
+    """Ask raters, whose names are parted by commas, for a project's answers, each of them by `each`; "" = whoever comes.
+
+    `n` = only so many answers, of those that nobody was asked for yet; 0 = all, shared out anew.
+    """
+    if project == RATED:
+        raise LabError(say("annotate.assign.own"))
+    work, store = rater.queue(project), rater.services.store
+    typed = [" ".join(name.split())[:80] for name in names.split(",") if name.strip()]
+    known = rater.visitor or new_visitor()
+    named = {store.hash_rater(known.voter_called(name)): name for name in typed}
+    k = whole("annotate.new.raters", each)
+    if named and k > len(named):
+        raise LabError(say("annotate.assign.few", n=len(named), k=k))
+    is_part = bool(named and n)
+    items = [item for item in work.items if not item.assigned][: int(n or 0)] if is_part else work.items
+    changed = {"raters": {**work.project.raters, **named}} | ({} if is_part else {"raters_per_item": k})
+    after = work.project.model_copy(update=changed)
+    rater.store.keep_items(assign(items, work.said, [*named], k))
+    rater.store.keep_project(after)
+    return after
 
 
 # ---- projects -----------------------------------------------------------------------------------

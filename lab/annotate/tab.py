@@ -1,31 +1,44 @@
 """Annotate tab: projects of answers, a queue for each rater, agreement, disagreements to settle, export and import."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
 
-from evals.annotations import agreements, progress, settle, usual_guidelines
+from evals.annotations import agreements, settle, usual_guidelines, workloads
 from evals.annotations.formats import FORMS, LAYOUTS, Form, Layout, export, read_annotations
 from evals.errors import LabError
 from evals.questions import is_held_out
 from evals.stats.agreement import NAMES, WEIGHTED_NAMES
 from lab.annotate.panel import build_panel, draw, quoted, words_of
-from lab.annotate.session import Rater, as_typed, change_guidelines, item_of_answer, items_of_report, new_project, whole
+from lab.annotate.session import (
+    Opened,
+    Queue,
+    Rater,
+    as_typed,
+    assign_answers,
+    change_guidelines,
+    item_of_answer,
+    items_of_report,
+    new_project,
+    whole,
+)
 from lab.ask.session import session_of
 from lab.commands.tables import counted
 from lab.compare.export import zip_files
 from lab.services import Services
 from lab.session import stage_name
 from lab.ui.components import QUIET, empty, grid, heading, lead, measure, notice
-from lab.ui.layout import Painted, export_panel
-from lab.ui.templates import Html
+from lab.ui.layout import Painted, export_panel, name_field
 from lab.ui.text import say
 from lab.visitors import Door, Visitor
 
+PLACE = "(project, role) => window.assayPlace({ project, role: role === 'rater' ? null : role })"
 FEWEST_SHOWN = 2
 """Raters from whom on there is an agreement to show."""
+Again = Callable[[Any], None]
+"""Shows the project anew after an event that changed it."""
 
 
 def build(services: Services, door: Door, tab: gr.Tab) -> None:
@@ -39,6 +52,7 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     meter = gr.HTML(empty(say("annotate.no_project_yet")), elem_id="annotate-progress")
     with gr.Accordion(say("annotate.guidelines"), open=False, elem_id="annotate-guidelines"):
         guidelines = gr.Markdown()
+    name_field(door, "annotate")
     others = gr.HTML(elem_id="annotate-others")
 
     def turn(
@@ -51,13 +65,15 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     ) -> Painted:
         """Show the next answer of the queue, or the one that `at` names; `left` is one that was skipped."""
         if not project:
-            return panel.nothing(say("annotate.no_project_yet")) | {meter: "", others: ""}
+            return panel.nothing("") | {meter: empty(say("annotate.no_project_yet")), others: ""}
         later = [*(name for name in passed if name != left), *([left] if left else [])]
         rater = Rater(services, visitor, is_adjudicating=role == "adjudicator")
         try:
-            opened = rater.open(at) if at else rater.next(project, later)
+            queue = rater.queue(project)
+            opened = rater.open(at) if at else queue.next(later)
             page = panel.show(opened) if opened else panel.nothing(say(f"annotate.{role}.done"))
-            page |= {meter: _meter(services, rater, project), others: _others(rater, opened) if opened else ""}
+            done, text = queue.progress()
+            page |= {meter: draw("meter", done=done, text=text), others: _others(queue, opened) if opened else ""}
         except LabError as error:
             page = panel.nothing(str(error)) | {others: ""}
         return page | {skipped: later}
@@ -68,49 +84,51 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     )
     outputs = [*panel.outputs, meter, others, skipped]
 
+    seen: dict[str, Any] = {"inputs": [door.known, project, role], "outputs": [*outputs, guidelines]}
+
     def on_project(visitor: Visitor | None, project: str | None, role: str) -> Painted:
         known = services.store.annotations.project(project) if project else None
         told = known.guidelines.text if known else ""
         return turn(visitor, None, project, role, ()) | {guidelines: told}
 
-    project.change(
-        on_project, [door.known, project, role], [*outputs, guidelines], api_name="annotate_project", **QUIET
-    )
-    role.input(on_project, [door.known, project, role], [*outputs, guidelines], api_name="annotate_role", **QUIET)
+    def on_known(visitor: Visitor | None, project: str | None, role: str) -> Painted:
+        return on_project(visitor, project, role) if project else {others: gr.skip()}
 
-    def on_select(project: str | None) -> gr.Dropdown:
+    def again(event: Any) -> None:
+        event.then(on_project, **seen, api_visibility="private", **QUIET)
+
+    project.change(on_project, **seen, api_name="annotate_project", **QUIET)
+    role.input(on_project, **seen, api_name="annotate_role", **QUIET)
+    door.known.change(on_known, **seen, api_visibility="private", **QUIET)
+    gr.on([project.change, role.input], None, [project, role], None, js=PLACE)
+
+    def on_select(project: str | None, role: str, request: gr.Request) -> tuple[gr.Dropdown, str]:
         found = choices(services)
-        known = {name for _, name in found}
-        return gr.Dropdown(
-            choices=found, value=project if project in known else next((name for _, name in found), None)
-        )
+        known, linked = [name for _, name in found], request.query_params
+        if project not in known:  # the page was just opened: as its address says
+            project, role = linked.get("project"), linked.get("role") or role
+        project = project if project in known else next(iter(known), None)
+        return gr.Dropdown(choices=found, value=project), role if role in ("rater", "adjudicator") else "rater"
 
-    tab.select(on_select, project, project, api_name="annotate_projects", **QUIET)
+    tab.select(on_select, [project, role], [project, role], api_name="annotate_projects", **QUIET)
     _agreement(services, project)
     with gr.Row(elem_classes="composer"):
         with gr.Column(scale=6, min_width=300, elem_classes="rate-form"):
-            _projects(services, door, project)
+            _projects(services, door, tab, project, again)
+            _assignment(services, door, project, again)
         with gr.Column(scale=5, min_width=300):
-            _files(services, door, project)
+            _files(services, door, project, again)
 
 
-def _meter(services: Services, rater: Rater, project: str) -> Html:
-    store = rater.store
-    known, items, said = store.project(project), store.items(project), store.standing(project)
-    done = progress(known, items, said)
-    share = min(1.0, done.submitted / done.wanted) if done.wanted else 0.0
-    return draw("meter", done=share, text=rater.progress(project))
-
-
-def _others(rater: Rater, opened: Any) -> str:
+def _others(queue: Queue, opened: Opened) -> str:
     """Return what every rater said of an answer that is to be settled."""
-    if not rater.is_adjudicating:
+    if not queue.rater.is_adjudicating:
         return ""
     dimensions = opened.project.guidelines.dimensions
     rows = [
         (each, words_of(each, dimensions), quoted(opened.item, each.notes))
-        for each in rater.store.standing(names=[opened.item.id])
-        if each.state == "submitted" and not each.is_adjudication
+        for each in queue.said
+        if each.item == opened.item.id and each.state == "submitted" and not each.is_adjudication
     ]
     return draw("said", rows=rows)
 
@@ -150,7 +168,50 @@ def _agreement(services: Services, project: gr.Dropdown) -> None:
     project.change(lambda: gr.Accordion(open=False), None, fold, api_visibility="private", **QUIET)
 
 
-def _projects(services: Services, door: Door, project: gr.Dropdown) -> None:
+def _assignment(services: Services, door: Door, project: gr.Dropdown, again: Again) -> None:
+    """Lay out and wire who is asked for which answers, and how far each of them is."""
+    with gr.Accordion(say("annotate.assign"), open=False, elem_id="annotate-assign") as fold:
+        table = gr.HTML()
+        names = gr.Textbox(
+            label=say("annotate.assign.names"), info=say("annotate.assign.names.info"), elem_id="annotate-assign-names"
+        )
+        with gr.Row():
+            each = gr.Number(2, precision=0, minimum=1, maximum=20, label=say("annotate.new.raters"))
+            n = gr.Number(0, precision=0, minimum=0, label=say("annotate.assign.n"), info=say("annotate.assign.n.info"))
+        give = gr.Button(say("annotate.assign.give"), size="sm", elem_id="annotate-assign-give")
+        told = gr.HTML()
+
+    def on_open(visitor: Visitor | None, project: str | None) -> Painted:
+        if not project or visitor is None:
+            return {table: empty(say("annotate.no_project_yet"))}
+        queue = Rater(services, visitor).queue(project)
+        known = queue.project
+        rows = [
+            [say("annotate.you") if rater == queue.rater.name else known.raters.get(rater) or f"{rater[:6]}…", *figures]
+            for rater, *figures in workloads(known, queue.items, queue.said, services.now())
+        ]
+        columns = say("annotate.assign.columns").split(" | ")
+        free = sum(not item.assigned for item in queue.items)
+        shown = grid(say("annotate.assign.table", free=free, n=len(queue.items)), columns, rows)
+        return {table: shown, names: ", ".join(known.raters.values()), each: known.raters_per_item}
+
+    def on_give(visitor: Visitor | None, project: str | None, *typed: Any) -> Painted:
+        try:
+            if not project:
+                raise LabError(say("annotate.no_project_yet"))
+            known = assign_answers(Rater(services, visitor), project, *typed)
+        except LabError as error:
+            return {told: notice(str(error), "problem")}
+        return on_open(visitor, project) | {told: notice(say("annotate.assign.given", title=known.title), "good")}
+
+    seen = [table, names, each]
+    fold.expand(on_open, [door.known, project], seen, api_name="annotate_assigned", **QUIET)
+    given = [door.known, project, names, each, n]
+    again(give.click(on_give, given, [*seen, told], api_name="annotate_assign", **QUIET))
+    project.change(lambda: gr.Accordion(open=False), None, fold, api_visibility="private", **QUIET)
+
+
+def _projects(services: Services, door: Door, tab: gr.Tab, project: gr.Dropdown, again: Again) -> None:
     """Lay out and wire how projects are made and their guidelines changed."""
     usual = as_typed(usual_guidelines())
     with gr.Accordion(say("annotate.new"), open=False, elem_id="annotate-new") as fold:
@@ -176,6 +237,12 @@ def _projects(services: Services, door: Door, project: gr.Dropdown) -> None:
             *((each.data_name, each.data_name) for each in services.reports().reports),
         ]
         return {source: gr.Dropdown(choices=found, value=""), stages: gr.CheckboxGroup([], visible=False)}
+
+    def on_first() -> Any:
+        return gr.skip() if choices(services) else gr.Accordion(open=True)
+
+    def on_first_open() -> Painted:
+        return {source: gr.skip()} if choices(services) else on_open()
 
     def on_source(name: str) -> gr.CheckboxGroup:
         report = next((each for each in services.reports().reports if each.data_name == name), None)
@@ -221,12 +288,14 @@ def _projects(services: Services, door: Door, project: gr.Dropdown) -> None:
         return notice(say("annotate.change.kept", version=known.guidelines.version), "good")
 
     fold.expand(on_open, None, [source, stages], api_name="annotate_sources", **QUIET)
+    first = tab.select(on_first, None, fold, api_visibility="private", **QUIET)
+    first.then(on_first_open, None, [source, stages], api_visibility="private", **QUIET)
     source.input(on_source, source, stages, api_name="annotate_stages", **QUIET)
     given = [door.known, title, source, stages, n, raters, text, dimensions, reasons]
     make.click(on_make, given, [made, project], api_name="annotate_make", **QUIET)
     change.expand(on_change_open, project, [*own], api_name="annotate_guidelines", **QUIET)
     project.change(lambda: gr.Accordion(open=False), None, change, api_visibility="private", **QUIET)
-    keep.click(on_keep, [door.known, project, *own], changed, api_name="annotate_change", **QUIET)
+    again(keep.click(on_keep, [door.known, project, *own], changed, api_name="annotate_change", **QUIET))
 
 
 def _guideline_fields(typed: tuple[str, str, str], name: str) -> tuple[gr.Textbox, gr.Textbox, gr.Textbox]:
@@ -244,7 +313,7 @@ def _guideline_fields(typed: tuple[str, str, str], name: str) -> tuple[gr.Textbo
     return made[0], made[1], made[2]
 
 
-def _files(services: Services, door: Door, project: gr.Dropdown) -> None:
+def _files(services: Services, door: Door, project: gr.Dropdown, again: Again) -> None:
     """Lay out and wire export and import."""
     panel = export_panel("annotate", FORMS)
     with gr.Column(elem_classes="assay-panel", elem_id="annotate-import"):
@@ -274,7 +343,7 @@ def _files(services: Services, door: Door, project: gr.Dropdown) -> None:
     panel.make.click(
         on_export, [project, panel.form], panel.outputs, api_name="annotate_export", show_progress="hidden"
     )
-    file.upload(on_import, [door.known, project, layout, file], told, api_name="annotate_import", **QUIET)
+    again(file.upload(on_import, [door.known, project, layout, file], told, api_name="annotate_import", **QUIET))
 
 
 def make_file(services: Services, project: str | None, form: Form, folder: Path) -> tuple[str, str | None]:

@@ -8,7 +8,6 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import Any
 
 import gradio as gr
 
@@ -21,9 +20,9 @@ from lab.ask.session import answering, checked_question, session_of
 from lab.services import Services
 from lab.session import Draft, Drafts, Moment, QuestionRequest, new_id, stage_name, stop
 from lab.ui import components as views
-from lab.ui.layout import Painted
+from lab.ui.layout import Painted, name_field
 from lab.ui.text import page, say
-from lab.visitors import BROWSER_SECRET, Door, Visitor, meet, named, new_visitor
+from lab.visitors import BROWSER_SECRET, Door, Visitor, meet, new_visitor
 
 
 @dataclass(frozen=True)
@@ -249,8 +248,7 @@ def build(services: Services, door: Door) -> None:
         own = gr.Textbox(label=say("compare.own.question"), lines=2, elem_id="compare-own-question")
         own_button = gr.Button(say("compare.own.ask"), elem_id="compare-own-button", size="sm")
 
-    with gr.Accordion(say("compare.name"), open=False, elem_id="compare-name"):
-        name = gr.Textbox(label=say("compare.name.label"), info=say("compare.name.info"), max_length=80)
+    name_field(door, "compare")
 
     def painted(step: Step) -> Painted:
         now, view = step
@@ -293,13 +291,6 @@ def build(services: Services, door: Door) -> None:
             return {line: gr.skip()}
         return painted((found, shown(found, found.pair.question, found.pair.moment)))
 
-    def on_met(visitor: Visitor) -> gr.Textbox:
-        is_typed = visitor.name.startswith("name:") or not visitor.name
-        return gr.Textbox(value=visitor.name.removeprefix("name:").removeprefix("hf:"), interactive=is_typed)
-
-    naming: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
-    gr.on([name.submit, name.blur], named, [door.remembered, name], [door.known, door.remembered], **naming)
-    door.known.change(on_met, door.known, name, **naming)
     here = [door.known, state]
     outputs = [state, table, line, asked, answers, last, *votes.values(), start, skip, back]
     start.click(on_next, here, outputs, api_name="pair", **views.ANSWERING)

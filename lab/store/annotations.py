@@ -58,6 +58,12 @@ class Annotations:
                 )
             return len(new)
 
+    def keep_items(self, items: Iterable[AnnotationItem]) -> None:
+        """Keep known answers as they are now."""
+        with writing(self._engine) as session:
+            for item in items:
+                session.get_one(ItemRow, item.id).document = item.model_dump(mode="json")
+
     def items(self, project: str | None = None, names: Collection[str] | None = None) -> tuple[AnnotationItem, ...]:
         """Return answers in the order of their queue: of one project, or those of these ids."""
         query = _chosen(select(ItemRow), project, names).order_by(ItemRow.project, ItemRow.place)
@@ -124,5 +130,8 @@ def annotated_by(session: Session, raters: Collection[str]) -> int:
 
 
 def forget_annotations(session: Session, raters: Collection[str]) -> None:
-    """Delete every version of what these raters said."""
+    """Delete every version of what these raters said, and their names in projects."""
     session.execute(delete(AnnotationRow).where(AnnotationRow.rater.in_(raters)))
+    for row in session.scalars(select(ProjectRow)):
+        named = row.document.get("raters", {})
+        row.document = {**row.document, "raters": {name: named[name] for name in named if name not in raters}}

@@ -14,7 +14,7 @@ from lab.services import Services
 from lab.session import Tab, View, stop
 from lab.ui.components import QUIET, heading
 from lab.ui.text import say
-from lab.visitors import Door, Visitor, meet
+from lab.visitors import Door, Visitor, meet, named
 
 Painted = dict[Any, Any]
 """What changes on the page, by component."""
@@ -53,6 +53,23 @@ def met(door: Door, *starts: Any) -> Any:
     """Say first who the visitor is, which a page that just opened may not know; go on with `.then`."""
     known = [door.known, door.remembered]
     return gr.on([*starts], meet, door.remembered, known, api_visibility="private", **QUIET)
+
+
+def name_field(door: Door, tab: str) -> None:
+    """Lay out where visitors say what they are called; who signed in sees their name."""
+    with gr.Accordion(say("name"), open=False, elem_id=f"{tab}-name"):
+        name = gr.Textbox(label=say("name.label"), info=say("name.info"), max_length=80)
+
+    def on_name(remembered: object, said: str, request: gr.Request) -> tuple[Visitor, object]:
+        return named(remembered, said, request)
+
+    def on_met(visitor: Visitor) -> gr.Textbox:
+        is_typed = visitor.name.startswith("name:") or not visitor.name
+        return gr.Textbox(value=visitor.name.removeprefix("name:").removeprefix("hf:"), interactive=is_typed)
+
+    naming: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
+    gr.on([name.submit, name.blur], on_name, [door.remembered, name], [door.known, door.remembered], **naming)
+    door.known.change(on_met, door.known, name, **naming)
 
 
 def stops(services: Services, door: Door, tab: Tab, button: gr.Button, api_name: str) -> None:

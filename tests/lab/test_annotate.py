@@ -17,7 +17,15 @@ from evals.errors import LabError
 from evals.schema.annotations import Annotation, AnnotationItem, AnnotationProject
 from lab.annotate import tab
 from lab.annotate.panel import pieces
-from lab.annotate.session import RATED, Rater, as_typed, change_guidelines, items_of_report, typed_guidelines
+from lab.annotate.session import (
+    RATED,
+    Rater,
+    as_typed,
+    assign_answers,
+    change_guidelines,
+    items_of_report,
+    typed_guidelines,
+)
 from lab.visitors import Visitor, door
 from tests.evals.reports import small_report
 from tests.lab.votes import NOON, answer, new_store, services_in, url_in
@@ -52,8 +60,8 @@ def item(number):
 
 def test_a_rater_works_through_the_queue_and_every_change_is_kept_as_a_draft_until_it_is_submitted(services, project):
     ann = Rater(services, ANN)
-    first = ann.next("liver")
-    assert (first.item.id, first.said.state, ann.progress("liver")[:26]) == (
+    first = ann.queue("liver").next()
+    assert (first.item.id, first.said.state, ann.queue("liver").progress()[1][:26]) == (
         "i0",
         "pending",
         "0 of 4 answers complete · ",
@@ -61,15 +69,15 @@ def test_a_rater_works_through_the_queue_and_every_change_is_kept_as_a_draft_unt
     assert ann.say_of("i0", comment="").said.state == "pending" and project.standing() == ()
     ann.say_of("i0", ratings={"factual": 4})
     ann.note("i0", "0-7", "wrong_fact", " which? ")
-    assert Rater(services, ANN).next("liver").said.notes[0].model_dump() == {
+    assert Rater(services, ANN).queue("liver").next().said.notes[0].model_dump() == {
         "start": 0, "end": 7, "kind": "wrong_fact", "comment": "which?",
     }  # fmt: skip
     assert ann.say_of("i0", "submitted").said.ratings == {"factual": 4}
-    assert ann.next("liver").item.id == "i1"
-    assert ann.next("liver", ["i1", "i2"]).item.id == "i3"
+    assert ann.queue("liver").next().item.id == "i1"
+    assert ann.queue("liver").next(["i1", "i2"]).item.id == "i3"
     assert ann.say_of("i1", "discarded", comment="empty").said.state == "discarded"
-    assert [each.id for each in ann.waiting("liver")] == ["i2", "i3"]
-    assert [each.id for each in Rater(services, BOB).waiting("liver")] == ["i0", "i1", "i2", "i3"]
+    assert [each.id for each in ann.queue("liver").waiting] == ["i2", "i3"]
+    assert [each.id for each in Rater(services, BOB).queue("liver").waiting] == ["i0", "i1", "i2", "i3"]
 
 
 def test_a_change_is_taken_back_step_by_step_and_a_submitted_word_stays_submitted_while_it_is_changed(
@@ -92,7 +100,7 @@ def test_in_a_queue_what_was_submitted_by_mistake_is_taken_back_from_the_answer_
     ann.say_of("i0", ratings={"factual": 4})
     ann.say_of("i0", "submitted")
     assert ann.undo("i1", is_queue=True).said.state == "draft"
-    assert ann.next("liver").item.id == "i0"
+    assert ann.queue("liver").next().item.id == "i0"
     with pytest.raises(LabError, match="nothing to take back"):
         Rater(services, BOB).undo("i1", is_queue=True)
 
@@ -121,12 +129,12 @@ def test_raters_who_disagree_are_settled_by_an_adjudicator_who_sees_only_those(s
         Rater(services, rater).say_of("i0", "submitted", ratings={"factual": value})
         Rater(services, rater).say_of("i1", "submitted", ratings={"factual": 3})
     judge = Rater(services, CAT, is_adjudicating=True)
-    assert [each.id for each in judge.waiting("liver")] == ["i0"]
+    assert [each.id for each in judge.queue("liver").waiting] == ["i0"]
     judge.say_of("i0", "discarded")
-    assert judge.next("liver") is None
+    assert judge.queue("liver").next() is None
     judge.undo("i0")
     judge.say_of("i0", "submitted", ratings={"factual": 2}, corrected="They fall.")
-    assert judge.next("liver") is None
+    assert judge.queue("liver").next() is None
     settled = settle(project.items("liver"), project.standing("liver"))
     assert (settled[0].ratings, settled[0].corrected, settled[0].by) == ({"factual": 2}, "They fall.", judge.name)
     assert [disagreements(PROJECT, each) for each in settled] == [[], []]
@@ -140,8 +148,8 @@ def test_answers_of_ask_are_rated_where_they_stand_once_for_each_rater(services)
     Rater(services, ANN).say_of(second, "submitted", thumb="down")
     assert Rater(services, BOB).open(second).said.is_empty
     assert [each.source for each in services.store.annotations.items(RATED)] == ["answer a1", "answer a2"]
-    assert [each.id for each in Rater(services, ANN).waiting(RATED)] == [first]
-    assert Rater(services, BOB).waiting(RATED) == []
+    assert [each.id for each in Rater(services, ANN).queue(RATED).waiting] == [first]
+    assert Rater(services, BOB).queue(RATED).waiting == []
 
 
 def test_who_gave_a_name_is_the_same_rater_in_every_browser(services, project):
@@ -152,6 +160,29 @@ def test_who_gave_a_name_is_the_same_rater_in_every_browser(services, project):
     assert Rater(services, work).open("i0").said.thumb == "up"
     assert Rater(services, ANN).open("i0").said.is_empty
     assert Rater(services, home).name == services.store.hash_rater(home.voter)
+
+
+def test_a_coordinator_asks_raters_by_name_and_each_finds_their_own_answers_in_any_browser(services, project):
+    def waiting(name):
+        return [each.id for each in Rater(services, Visitor("any", "page", name)).queue("liver").waiting]
+
+    lead = Rater(services, CAT)
+    assign_answers(lead, "liver", "Ann,  Bob, ", 2, 2)
+    assert (waiting("name:ann"), waiting("name:Cy")) == (["i0", "i1", "i2", "i3"], ["i2", "i3"])
+    known = assign_answers(lead, "liver", "Ann, Bob, Cy", 1, 0)
+    assert (known.raters_per_item, sorted(known.raters.values())) == (1, ["Ann", "Bob", "Cy"])
+    assert [waiting(f"name:{name}") for name in ("Ann", "Bob", "Cy")] == [["i0", "i3"], ["i1"], ["i2"]]
+    assert lead.queue("liver").progress()[1].startswith("0 of 4 answers complete · 0 of 4 annotations")
+    services.store.forget_rater("name:bob")
+    assert sorted(project.project("liver").raters.values()) == ["Ann", "Cy"]
+    assign_answers(lead, "liver", "", 2, 0)
+    assert waiting("name:Dan") == ["i0", "i1", "i2", "i3"]
+    assert Visitor("b", "p", "hf:lead").voter_called("Ann") == "hf:Ann"
+    assert Visitor("lead", "p", "lead").voter_called("Ann") == "Ann"
+    lead.rate_answers([answer("a1")])
+    for words, given in (("need 3 names; 2 are", ("liver", "A, B", 3, 0)), ("whoever asked", (RATED, "A", 1, 0))):
+        with pytest.raises(LabError, match=words):
+            assign_answers(lead, *given)
 
 
 def test_leaving_a_field_while_submit_is_pressed_takes_no_submission_back(services, project, monkeypatch):
@@ -244,6 +275,9 @@ def test_the_page_makes_a_project_rates_exports_and_takes_a_file_in(services, tm
     assert "MYC &lt;b&gt;: 1 answer to annotate" in told
     assert [name] == [each for _, each in called("annotate_projects", None)[0]["choices"]]
     assert "base says yes." in str(called("annotate_project", None, name, "rater"))
+    assert "is shared out" in called("annotate_assign", None, name, "Ann", 1, 0)[-1]
+    assert '<th scope="row">Ann</th><td data-label="Waiting">1</td>' in called("annotate_assigned", None, name)[0]
+    assert "is shared out" in called("annotate_assign", None, name, "", 1, 0)[-1]
     for empty in ((None, 1), (5, None)):
         assert "give a number" in called("annotate_make", None, "MYC", "", [], *empty, "", "Factual: x", "")[0]
     message, button = called("annotate_export", name, "csv")

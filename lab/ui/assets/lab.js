@@ -131,6 +131,11 @@
     Object.entries(changes).forEach(([name, value]) => to.set(name, value));
     if (!isLed && `?${to}` !== location.search) history.pushState(null, "", `?${to}`);
   };
+  window.assayPlace = (changes) => {
+    const to = place();
+    Object.entries(changes).forEach(([name, value]) => (value ? to.set(name, value) : to.delete(name)));
+    history.replaceState(null, "", `?${to}`);
+  };
   const openTab = () => {
     const buttons = [...document.querySelectorAll(BUTTONS)].filter((each) => !each.closest(".visually-hidden"));
     const wanted = place().get("tab") ?? (buttons[0] && nameOf(buttons[0]));
