@@ -125,6 +125,16 @@ def test_fonts_theme_and_keyboard_are_the_page_s_own(open_page, scripted_lab):
     assert not page.evaluate(is_dark), "and remembers a choice against it"
 
 
+def test_the_header_is_one_line_on_a_phone_while_the_model_loads(open_page, scripted_lab):
+    page = open_page(scripted_lab, width=390)
+    page.evaluate("""() => {
+      const pill = document.querySelector('#model-status .pill');
+      pill.className = 'pill loading';
+      pill.lastChild.data = 'Loading model · 100%';
+    }""")
+    assert page.evaluate("document.querySelector('#header').getBoundingClientRect().height") < 70
+
+
 KEYS_AT_FIRST_SIGHT = """new MutationObserver((changes, watch) => {
   if (!document.querySelector("#ask-button")) return;
   watch.disconnect();
