@@ -7,12 +7,13 @@ from pathlib import Path
 import gradio as gr
 
 from evals.errors import LabError
-from evals.schema import Comparison, VoteCounts
+from evals.schema import VoteCounts
 from evals.schema.votes import ExportFormat
 from lab.commands.tables import counted
 from lab.compare.export import build_export, zip_export
 from lab.services import Services
 from lab.session import stage_name
+from lab.store.outcomes import JudgedPair, outcome_of
 from lab.ui.components import Html, empty, grid, lead, notice, shown, tiles
 from lab.ui.layout import Download, Painted
 from lab.ui.text import page, say
@@ -25,7 +26,7 @@ FORMATS: tuple[ExportFormat, ...] = ("dpo", "kto", "sft", "arena")
 def view(services: Services) -> tuple[str, str]:
     """Return the figures and the latest votes as HTML; without votes, how to get some."""
     try:
-        counts, votes = services.store.counts(), services.store.comparisons(limit=RECENT)
+        counts, votes = services.store.counts(), services.store.preference_pairs(RECENT)[::-1]
     except LabError as error:
         return notice(str(error), "problem"), ""
     if not votes:
@@ -50,18 +51,19 @@ def overview(counts: VoteCounts) -> Html:
     return Html(tiles(facts) + grid(say("preferences.by_stages"), columns, rows))
 
 
-def latest(votes: Sequence[Comparison]) -> Html:
-    """Return the newest votes as a table, without the raters."""
+def latest(votes: Sequence[JudgedPair]) -> Html:
+    """Return the newest votes as a table, without the raters; between equal texts no side has won."""
     rows = []
-    for vote in votes:
+    for pair in votes:
+        vote = pair.vote
         line = " ".join(vote.question.split())
         line = line if len(line) <= QUESTION_CHARACTERS else line[: QUESTION_CHARACTERS - 1] + "…"
         asked = Html(f'<span class="assay-plain">{shown(line)}</span>')
-        left, right = stage_name(vote.left_stage), stage_name(vote.right_stage)
-        if vote.choice in ("left", "right"):
-            outcome = say("preferences.preferred", stage=left if vote.choice == "left" else right)
-        else:
-            outcome = say(f"preferences.outcome.{vote.choice}")
+        stages, is_same = (vote.left_stage, vote.right_stage), pair.left.text == pair.right.text
+        left, right = map(stage_name, stages)
+        fell = outcome_of(stages, vote.choice, same_text=is_same)
+        won = say("preferences.preferred", stage=stage_name(fell.winner)) if fell.winner else ""
+        outcome = won or say(f"preferences.outcome.{fell.choice}")
         when = Html(f'<span class="assay-when">{vote.voted_at:%Y-%m-%d %H:%M} UTC</span>')
         rows.append((asked, left, right, outcome, when))
     columns = ("Question", "Left", "Right", "Outcome", "When")

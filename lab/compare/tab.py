@@ -48,19 +48,20 @@ class Pair:
 class Comparing:
     """What one page is comparing: the pair on the table, and the last one voted on.
 
-    `place` counts the questions of the bank that were taken so far, in the order of `seed`. `remark`
-    stands where the names of the last pair would: a vote was taken back.
+    `place` counts the questions of the bank that were taken so far, in the order of `seed`; `asked` is the one asked
+    last. `remark` stands where the names of the last pair would: a vote was taken back.
     """
 
     pair: Pair | None = None
     last: Pair | None = None
     seed: int = 0
     place: int = 0
+    asked: str = ""
     remark: str = ""
 
 
 def restored(services: Services, visitor: Visitor, table: object) -> Comparing | None:
-    """Return the pair whose ids (`table`) the browser still shows after a new start; None if not this visitor's."""
+    """Return the pair whose ids (`table`) the browser still shows after a new start; None if there is none of this visitor's."""
     ids = [each for each in table if isinstance(each, str)] if isinstance(table, list) else []
     answers = services.store.stored(ids, session_of(services, visitor, "compare"))
     if len(answers) != 2:
@@ -118,6 +119,7 @@ def next_pair(
             if own is None:
                 state = replace(state, place=state.place + 1)
             asked = checked_question(own if own is not None else bank_question(state))
+            state = replace(state, asked=asked)
             pair = QuestionRequest(visitor or new_visitor(), asked, Sampling(), "compare", pick)
             is_same = False
             for moment in answering(services, pair):
@@ -173,7 +175,9 @@ def undo(services: Services, visitor: Visitor | None, state: Comparing | None) -
         yield state, _problem(state, say("compare.nothing_to_undo"))
         return
     try:
-        services.store.void_comparison(state.last.vote.id, visitor.voter)
+        services.store.void_comparison(
+            state.last.vote.id, state.last.vote.rater
+        )  # they may have named themselves since
     except LabError as error:
         yield state, _problem(state, str(error))
         return
@@ -255,7 +259,7 @@ def build(services: Services, door: Door) -> None:
         is_begun = bool(view.question)
         return {
             state: now,
-            table: [each.id for each in now.pair.answers] if now.pair else None,
+            table: [each.id for each in now.pair.answers] if now.pair else now.asked or None,
             line: view.notice,
             asked: view.question,
             answers: view.cards,
@@ -285,11 +289,12 @@ def build(services: Services, door: Door) -> None:
             visitor, remembered = meet(remembered, request)
         return visitor, remembered, now or restored(services, visitor, left)
 
-    def on_open(visitor: Visitor, now: Comparing | None, left: object) -> Painted:
+    def on_open(visitor: Visitor, now: Comparing | None, left: object) -> Iterator[Painted]:
         found = None if now else restored(services, visitor, left)
-        if found is None or found.pair is None:
-            return {line: gr.skip()}
-        return painted((found, shown(found, found.pair.question, found.pair.moment)))
+        if found and found.pair:
+            yield painted((found, shown(found, found.pair.question, found.pair.moment)))
+        elif not now and isinstance(left, str):  # the page was left while its pair was being written
+            yield from on_own(visitor, None, left)
 
     here = [door.known, state]
     outputs = [state, table, line, asked, answers, last, *votes.values(), start, skip, back]
@@ -301,7 +306,7 @@ def build(services: Services, door: Door) -> None:
         known = [door.known, door.remembered, state]
         returned = button.click(on_return, [*known, table], known, api_visibility="private", **views.QUIET)
         returned.then(partial(on_vote, choice), here, outputs, api_name=f"vote_{choice}", **views.ANSWERING)
-    door.known.change(on_open, [*here, table], outputs, api_visibility="private", show_progress="hidden")
+    door.known.change(on_open, [*here, table], outputs, api_visibility="private", **views.ANSWERING)
 
 
 def vote_buttons(words: str, prefix: str = "") -> dict[Choice, gr.Button]:

@@ -136,29 +136,30 @@ class Store:
         return vote
 
     def void_comparison(self, comparison_id: str, rater: str) -> None:
-        """Take a vote back: it stays, marked, and counts nowhere. LabError if this rater has no such vote."""
+        """Take a vote back: it stays, marked, and counts nowhere. LabError if `rater` (a name or its hash) has none such."""
         with writing(self._engine) as session:
             row = session.get(ComparisonRow, comparison_id)
-            if row is None or row.rater != self.hash_rater(rater):
+            if row is None or row.rater not in (rater, self.hash_rater(rater)):
                 raise LabError(say("store.no_vote", vote=comparison_id))
             row.voided_at = row.voided_at or self._now()
         if self._tell is not None:
             self._tell(VoteEvent(kind="withdrawn", at=self._now(), vote_id=comparison_id).model_dump_json())
 
-    def comparisons(self, limit: int | None = None) -> tuple[Comparison, ...]:
+    def comparisons(self) -> tuple[Comparison, ...]:
         """Return the standing votes, newest first."""
         newest = (ComparisonRow.voted_at.desc(), ComparisonRow.id)
-        query = select(ComparisonRow).where(STANDS).order_by(*newest).limit(limit)
+        query = select(ComparisonRow).where(STANDS).order_by(*newest)
         with reading(self._engine) as session:
             return tuple(_vote(row) for row in session.scalars(query))
 
-    def preference_pairs(self) -> tuple[JudgedPair, ...]:
-        """Return the standing votes with both answers in full, oldest first."""
+    def preference_pairs(self, newest: int | None = None) -> tuple[JudgedPair, ...]:
+        """Return the standing votes with both answers in full, oldest first: all, or so many of the newest."""
         left, right = aliased(AnswerRow), aliased(AnswerRow)
         query = _judged(select(ComparisonRow, left, right), left, right)
-        query = query.order_by(ComparisonRow.voted_at, ComparisonRow.id)
+        query = query.order_by(ComparisonRow.voted_at.desc(), ComparisonRow.id.desc()).limit(newest)
         with reading(self._engine) as session:
-            return tuple(JudgedPair(_vote(vote), *map(_answer, both)) for vote, *both in session.execute(query))
+            found = reversed(session.execute(query).all())
+            return tuple(JudgedPair(_vote(vote), *map(_answer, both)) for vote, *both in found)
 
     def counts(self) -> VoteCounts:
         """Return how many answers and votes there are, by choice and by pair of stages."""

@@ -171,6 +171,13 @@ def test_a_reload_and_back_lead_to_the_same_tab_answers_and_pair(open_page, scri
     assert (page.inner_text("#compare-question"), page.inner_text("#compare-answers")) == shown
     page.click("#vote-left")
     expect(page.locator("#compare-revealed summary")).to_contain_text("left is better")
+    page.click("#compare-own > button")
+    page.fill("#compare-own-question textarea", "Does it go slowly up in the liver?")
+    page.click("#compare-own-button")
+    expect(page.locator("#compare-answers .card[data-state=writing]").first).to_be_visible()
+    page.reload()
+    expect(page.locator("#vote-left")).to_be_enabled()
+    expect(page.locator("#compare-question")).to_contain_text("Does it go slowly up")
 
     page.goto(link)
     expect(page.locator("#ask-notice")).to_contain_text("Stored answers from")

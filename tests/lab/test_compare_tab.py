@@ -236,6 +236,14 @@ def test_a_vote_taken_back_leaves_the_named_pair_and_goes_on_blind(room):
     assert [stored.choice for stored in room.store.comparisons()] == ["right"]
 
 
+def test_a_vote_cast_before_the_rater_gave_a_name_is_taken_back_under_that_name(room):
+    anonymous = new_visitor()
+    state, _ = last(next_pair(room, anonymous, None))
+    voted, _ = last(vote(room, anonymous, state, "left"))
+    last(undo(room, replace(anonymous, name="name:Ann"), voted))
+    assert room.store.comparisons() == ()
+
+
 def test_a_vote_taken_back_at_once_is_not_overrun_by_the_next_pair(tmp_path):
     gate = threading.Semaphore(2)
     services = lab_with(tmp_path, ScriptedChain(SAID, gate=gate))

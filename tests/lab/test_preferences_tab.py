@@ -48,7 +48,7 @@ def test_the_outcome_of_each_pair_of_stages_is_shown_with_its_counts_and_no_rate
         cast(services.store, number, ("sft", "base"), choice)
         for number, choice in enumerate(("left", "left", "right", "tie", "both_bad"))
     ]
-    page = overview(services.store.counts()) + latest(services.store.comparisons())
+    page = overview(services.store.counts()) + latest(services.store.preference_pairs())
     assert "Base and SFT 1 1 1 2" in plain(page)
     assert "5 Votes 3 Preference pairs 1 Ties 1 Both bad 1 Raters 0 Withdrawn" in plain(page)
     assert votes[0].rater not in page
@@ -57,10 +57,22 @@ def test_the_outcome_of_each_pair_of_stages_is_shown_with_its_counts_and_no_rate
 @pytest.mark.parametrize("text", ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "a & b"])
 def test_markup_in_a_question_or_stage_is_shown_as_text_and_a_long_question_is_cut(services, text):
     cast(services.store, 1, (text, "sft"), "left", question=text)
-    page = overview(services.store.counts()) + latest(services.store.comparisons())
+    page = overview(services.store.counts()) + latest(services.store.preference_pairs())
     assert not [each for each in (text, "<script", "<img") if each in page]
     cast(services.store, 2, ("base", "sft"), "tie", question="very " * 1000 + "long")
-    assert len(plain(latest(services.store.comparisons()))) < 500
+    assert len(plain(latest(services.store.preference_pairs()))) < 500
+
+
+def test_the_latest_votes_come_first_and_one_between_equal_texts_names_no_winner(services):
+    cast(services.store, 1, ("base", "sft"), "right")
+    cast(services.store, 2, ("base", "sft"), "left", text="the same")
+    cast(services.store, 3, ("grpo", "sft"), "both_bad", text="the same")
+    page = plain(latest(services.store.preference_pairs(3)[::-1]))
+    assert [page.index(words) for words in ("Both bad", "Tie", "SFT preferred")] == sorted(
+        page.index(words) for words in ("Both bad", "Tie", "SFT preferred")
+    )
+    assert "Base preferred" not in page
+    assert [pair.vote.id for pair in services.store.preference_pairs(2)] == ["vote-l2-r2", "vote-l3-r3"]
 
 
 def test_the_export_is_a_zip_whose_counts_are_told(services, tmp_path):
