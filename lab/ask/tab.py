@@ -147,7 +147,7 @@ def build(services: Services, door: Door) -> None:
 
     def painted(view: View) -> Painted:
         buttons = {start: gr.Button(interactive=not view.is_busy), stopping: gr.Button(visible=view.is_busy)}
-        place = f'<div data-answer="{view.kept}">{view.cards}</div>' if view.kept else view.cards
+        place = f'<div data-kept="{view.kept}">{view.cards}</div>' if view.kept else view.cards
         return {line: view.notice, answers: place, kept: view.kept, **buttons}
 
     def on_ask(
@@ -202,7 +202,7 @@ def build(services: Services, door: Door) -> None:
     opened = chosen.input(on_show, [visitor, chosen], seen, api_name="earlier", show_progress="hidden")
     visitor.change(on_open, typed[:2], [*seen, chosen], api_visibility="private", show_progress="hidden")
     for each in (asked, replayed, opened):
-        each.then(None, None, None, js="() => assayAnswered()")
+        each.then(None, None, None, js="() => assayShown('answer', '#ask-answers [data-kept]')")
     stops(services, door, "ask", stopping, "stop")
     rated = [which, *panel.outputs]
     gr.on([rating.expand, kept.change], on_rate, [visitor, kept], rated, api_name="rate_answers", **views.QUIET)

@@ -13,7 +13,7 @@ from lab.refine.session import Own, Preset
 from lab.refine.view import refined
 from lab.services import Services
 from lab.ui.components import ANSWERING, QUIET, heading, lead, notice, sampling_fields
-from lab.ui.layout import DocumentPane, Painted, earlier_list, export_panel, met, stops
+from lab.ui.layout import DocumentPane, Painted, earlier_list, export_panel, met, reopened, stops
 from lab.ui.text import say
 from lab.ui.theme import clicks
 from lab.visitors import Door, Visitor
@@ -107,8 +107,8 @@ def build(services: Services, door: Door) -> None:
     record.input(on_pick, [record, own], [*form, line], api_name="pick_record", **QUIET)
     file.upload(on_file, file, [own, record, *form, line], api_name="own_records", **QUIET)
     asked = [door.known, *form, preset]
-    met(door, start.click).then(on_start, [*asked, *settings], pane.outputs, api_name="refine", **ANSWERING)
-    met(door, grade.click).then(on_score, [*asked, pasted], pane.outputs, api_name="grade_answer", **ANSWERING)
+    answered = met(door, start.click).then(on_start, [*asked, *settings], pane.outputs, api_name="refine", **ANSWERING)
+    scored = met(door, grade.click).then(on_score, [*asked, pasted], pane.outputs, api_name="grade_answer", **ANSWERING)
     stops(services, door, "refine", stopping, "stop_refining")
     undo.click(on_undo, [door.known, pane.kept], pane.shown, api_name="undo_mark", **QUIET)
     with gr.Row(elem_classes="composer"):
@@ -116,7 +116,9 @@ def build(services: Services, door: Door) -> None:
             _editing(services, door, pane)
         with gr.Column(scale=5, min_width=300):
             panel = export_panel("refine", ("sft", "dpo"))
-            earlier_list(door, partial(session.work, services), on_earlier, [*pane.shown, *form], "my_refinement")
+            shown = [*pane.shown, *form]
+            chosen = earlier_list(door, partial(session.work, services), on_earlier, shown, "my_refinement")
+            reopened(door, "refine", pane, on_earlier, shown, [answered, scored, chosen])
     inputs = [door.known, panel.form]
     panel.make.click(on_make, inputs, panel.outputs, api_name="export_refinements", show_progress="hidden")
 

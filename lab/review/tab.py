@@ -15,7 +15,7 @@ from lab.review.view import board_view, concerns, paper
 from lab.services import Services, chain_folder
 from lab.settings import REPORTS
 from lab.ui.components import ANSWERING, QUIET, Range, heading, lead, notice, sampling_fields
-from lab.ui.layout import DocumentPane, Painted, earlier_list, export_panel, met, stops
+from lab.ui.layout import DocumentPane, Painted, earlier_list, export_panel, met, reopened, stops
 from lab.ui.text import say
 from lab.ui.theme import clicks
 from lab.visitors import Door, Visitor
@@ -93,11 +93,12 @@ def build(services: Services, door: Door) -> None:
     gr.on([file.upload, file.clear], on_file, file, seen, api_name="read_paper")
     demo.click(on_demo, None, seen, api_name="demonstration_paper", **QUIET)
     asked = [door.known, article, text, reader, *settings]
-    met(door, start.click).then(on_start, asked, pane.outputs, api_name="review", **ANSWERING)
+    started = met(door, start.click).then(on_start, asked, pane.outputs, api_name="review", **ANSWERING)
     stops(services, door, "review", stopping, "stop_review")
     asked = [door.known, pane.kept, panel.form]
     panel.make.click(on_export, asked, panel.outputs, api_name="export_review", **QUIET)
-    earlier_list(door, partial(work, services), on_pick, pane.shown, "my_review", [unnamed])
+    picked = earlier_list(door, partial(work, services), on_pick, pane.shown, "my_review", [unnamed])
+    reopened(door, "review", pane, on_pick, pane.shown, [started, picked])
     blind.build(services, door, [article, text], settings, names, unnamed)
     with gr.Accordion(say("review.board"), open=False, elem_id="review-board") as ranked:
         ranks = gr.HTML(elem_id="review-ranks")

@@ -40,7 +40,8 @@ class DocumentPane:
         return [*self.shown, *self.starts, self.stopping]
 
     def show(self, view: View) -> Painted:
-        page: Painted = {self.line: view.notice, self.cards: view.cards, self.kept: view.kept}
+        cards = f'<div data-kept="{view.kept}">{view.cards}</div>' if view.kept else view.cards
+        page: Painted = {self.line: view.notice, self.cards: cards, self.kept: view.kept}
         return page | ({self.paper: view.paper} if self.paper else {})
 
     def paint(self, view: View) -> Painted:
@@ -120,8 +121,11 @@ def earlier_list(
     outputs: Sequence[Any],
     api_name: str,
     hidden: Sequence[gr.State] = (),
-) -> None:
-    """Lay out and wire the visitor's earlier documents; `hidden` holds ids of those that are not to be named yet."""
+) -> Any:
+    """Lay out and wire the visitor's earlier documents, and return the event that shows one.
+
+    `hidden` holds ids of those that are not to be named yet.
+    """
     task = work(None).task
     with gr.Accordion(say(f"{task}.mine"), open=False, elem_id=f"{task}-mine") as mine:
         chosen = gr.Dropdown(label=say(f"{task}.mine.pick"), choices=[], elem_id=f"{task}-earlier")
@@ -134,4 +138,23 @@ def earlier_list(
         return gr.Dropdown(choices=found, value=None, info=None if found else say(f"{task}.mine.none"))
 
     mine.expand(on_open, [door.known, *hidden], chosen, api_name=f"{api_name}s", **QUIET)
-    chosen.input(pick, [door.known, chosen], [*outputs], api_name=api_name, **QUIET)
+    return chosen.input(pick, [door.known, chosen], [*outputs], api_name=api_name, **QUIET)
+
+
+def reopened(
+    door: Door,
+    name: str,
+    pane: DocumentPane,
+    pick: Callable[[Visitor | None, str | None], Painted],
+    outputs: Sequence[Any],
+    showing: Sequence[Any],
+) -> None:
+    """Let the address name the document that the events `showing` have shown, so that a reload and Back lead there."""
+
+    def on_open(visitor: Visitor | None, kept: str | None, request: gr.Request) -> Painted:
+        linked = request.query_params.get(name)
+        return pick(visitor, linked) if linked and not kept else {pane.line: gr.skip()}
+
+    door.known.change(on_open, [door.known, pane.kept], [*outputs], api_visibility="private", show_progress="hidden")
+    for event in showing:
+        event.then(None, None, None, js=f"() => assayShown('{name}', '#{pane.cards.elem_id} [data-kept]')")

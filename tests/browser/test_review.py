@@ -49,6 +49,9 @@ def test_a_pdf_is_reviewed_edited_and_exported(scripted_lab, open_page, tmp_path
     expect(cards).to_have_count(3)
     expect(page.locator("#review-concerns .concern-buttons").first).to_be_visible()
 
+    page.wait_for_url("**/?tab=review&review=*")
+    page.reload()
+    expect(cards).to_have_count(3)
     page.click("[data-concern=m1] [data-do=show]")
     expect(page.locator("#review-paper mark.here")).to_have_text(QUOTE)
     page.locator("[data-concern=m1] [data-do=accept]").press("Enter")

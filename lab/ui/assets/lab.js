@@ -124,7 +124,8 @@
   const BUTTONS = "#tabs [role=tab], #tabs .overflow-dropdown button";
   const place = () => new URLSearchParams(location.search);
   const nameOf = (button) => button.textContent.trim().toLowerCase();
-  let shownAnswer = place().get("answer");
+  const NAMED = ["answer", "review", "refine"];
+  const shown = Object.fromEntries(NAMED.map((name) => [name, place().get(name)]));
   let isLed = false;
   const go = (changes) => {
     const to = place();
@@ -143,18 +144,19 @@
     buttons.find((each) => nameOf(each) === wanted)?.click();
     isLed = false;
   };
-  window.assayAnswered = () =>
+  window.assayShown = (name, where) =>
     setTimeout(() => {
-      const answer = document.querySelector("#ask-answers [data-answer]")?.dataset.answer;
-      if (!answer) return;
-      shownAnswer = answer;
-      go({ tab: "ask", answer });
+      const kept = document.querySelector(where)?.dataset.kept;
+      if (!kept) return;
+      shown[name] = kept;
+      go({ tab: name === "answer" ? "ask" : name, [name]: kept });
     }, 100);
   document.addEventListener("click", (event) => {
     const button = event.target.closest?.(BUTTONS);
     if (button) go({ tab: nameOf(button) });
   });
-  window.addEventListener("popstate", () => (place().get("answer") === shownAnswer ? openTab() : location.reload()));
+  window.addEventListener("popstate", () =>
+    NAMED.every((name) => place().get(name) === shown[name]) ? openTab() : location.reload());
 
   // The pill says how the model is; once the server is gone, that nobody answers, until somebody does.
   let before = null;
