@@ -35,16 +35,16 @@ ADDRESS = ("host", "x-forwarded-host", "x-forwarded-proto", "x-gradio-server")
 LARGEST_UPLOAD = "50mb"
 PAGES_KEPT = 16
 """A page asked for at more addresses than that, as by somebody who makes them up, pushes out the oldest."""
-TABS: dict[str, Callable[[Services, Door, gr.Tab], None]] = {
-    "Ask": lambda services, visitor, _: ask.build(services, visitor),
-    "Compare": lambda services, visitor, _: compare.build(services, visitor),
-    "Annotate": annotate.build,
-    "Review": lambda services, visitor, _: review.build(services, visitor),
-    "Refine": lambda services, visitor, _: refine.build(services, visitor),
-    "Preferences": lambda services, _, tab: preferences.build(services, tab),
-    "Leaderboard": lambda services, _, tab: leaderboard.build(services, tab),
-    "Calibration": lambda services, _, tab: calibration.build(services, tab),
-    "Train": lambda services, _, tab: train.build(services, tab),
+TABS: dict[str, Callable[[Services, Door, gr.Tab, Collection[str]], None]] = {
+    "Ask": lambda services, visitor, *_: ask.build(services, visitor),
+    "Compare": lambda services, visitor, _, tabs: compare.build(services, visitor, is_rated="Annotate" in tabs),
+    "Annotate": lambda services, visitor, tab, _: annotate.build(services, visitor, tab),
+    "Review": lambda services, visitor, *_: review.build(services, visitor),
+    "Refine": lambda services, visitor, *_: refine.build(services, visitor),
+    "Preferences": lambda services, _, tab, __: preferences.build(services, tab),
+    "Leaderboard": lambda services, _, tab, __: leaderboard.build(services, tab),
+    "Calibration": lambda services, _, tab, __: calibration.build(services, tab),
+    "Train": lambda services, _, tab, __: train.build(services, tab),
 }
 ANSWERED = frozenset(("Ask", "Compare"))
 """Tabs that the lab's own chain answers in; so it does in Refine, where no other chain is named."""
@@ -65,7 +65,7 @@ def build_app(
         with gr.Tabs(elem_id="tabs"):
             for name in (name for name in TABS if name in wanted):
                 with gr.Tab(name, id=name.lower()) as tab:
-                    TABS[name](services, visitor, tab)
+                    TABS[name](services, visitor, tab, wanted)
         gr.HTML(views.keys())
         known = [visitor.known, visitor.remembered]
         met = meet_signed_in if has_sign_in else meet

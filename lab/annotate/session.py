@@ -22,6 +22,7 @@ from evals.schema.annotations import (
     Guidelines,
     NoteKind,
     State,
+    Thumb,
 )
 from lab.services import Services
 from lab.session import new_id
@@ -158,6 +159,20 @@ class Rater:
             name = next((each.item for each in reversed(said) if each.is_adjudication == self.is_adjudicating), name)
         self.store.undo(name or "", self.name, is_adjudication=self.is_adjudicating)
         return self.open(name)
+
+    def thumb(self, name: str, thumb: Thumb) -> Opened:
+        """Call an answer good or bad, and submit it; the same once more takes that back."""
+        with CHANGING:
+            before = self.open(name).said
+            given = None if before.thumb == thumb else thumb
+            is_said = given or not before.model_copy(update={"thumb": None}).is_empty
+            return self.say_of(name, "submitted" if is_said else "draft", thumb=given)
+
+    def thumbs(self, answers: Sequence[Answer]) -> dict[str, Thumb | None]:
+        """Return this rater's thumbs on answers of the store, by the answer's id."""
+        names = {f"{RATED}:{answer.id}": answer.id for answer in answers}
+        said = self.store.standing(names=names, rater=self.name)
+        return {names[each.item]: each.thumb for each in said if not each.is_adjudication}
 
     def rate_answers(self, answers: Sequence[Answer]) -> list[str]:
         """Make answers of the store ready to be rated where they stand, and return their items' ids."""

@@ -1,7 +1,7 @@
 """Ask tab: one question, every stage's answer side by side as it is written, kept for replay."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -11,15 +11,16 @@ from evals import questions
 from evals.errors import LabError
 from evals.model import Sampling
 from evals.schema import Answer, Example
-from lab.annotate.panel import build_panel
+from lab.annotate.panel import build_rating, thumbs
 from lab.annotate.session import Rater
 from lab.ask.session import Earlier, answering, checked_question, compared, earlier, find_earlier, when
 from lab.services import Services
-from lab.session import Drafts, Moment, QuestionRequest, View, checked_sampling, stage_name
+from lab.session import Drafts, Moment, QuestionRequest, View, checked_sampling
 from lab.settings import EMBEDDED
 from lab.ui import components as views
 from lab.ui.layout import Painted, met, stops
 from lab.ui.text import say
+from lab.ui.theme import clicks
 from lab.visitors import Door, Visitor, new_visitor
 
 PER_GROUP = 3
@@ -74,7 +75,11 @@ def shown(moment: Moment[Drafts, tuple[Answer, ...]], *, is_known: bool) -> View
         line = views.waiting_line(moment.waiting) if moment.waiting else ""
         return View(views.notice(line), views.empty(say("ask.empty")), is_busy=is_busy)
     unknown = "" if is_busy or is_known else say("verdict.unknown")
-    grid = views.cards([views.card_of(draft) for draft in moment.written], unknown)
+    shown = [views.card_of(draft) for draft in moment.written]
+    if moment.kept:
+        rated = zip(shown, moment.kept, strict=True)
+        shown = [replace(card, beneath=thumbs(answer.id)) for card, answer in rated]
+    grid = views.cards(shown, unknown)
     answer = moment.kept[0].id if moment.kept else None
     return View(views.notice(moment.problem or "", "problem"), grid, answer, is_busy)
 
@@ -83,10 +88,12 @@ def show_earlier(services: Services, visitor: Visitor | None, chosen: str | None
     """Return the stored answers to an earlier question, without asking the model."""
     try:
         entry = find_earlier(services, visitor, chosen)
+        given = Rater(services, visitor).thumbs(entry.answers)
     except LabError as error:
         return _problem(error)
     line = say("ask.history.shown", when=when(entry.first))
-    return View(views.notice(line), views.cards([views.card_of(row) for row in entry.answers]), entry.first.id)
+    rated = [replace(views.card_of(row), beneath=thumbs(row.id, given.get(row.id))) for row in entry.answers]
+    return View(views.notice(line), views.cards(rated), entry.first.id)
 
 
 def _problem(error: LabError) -> View:
@@ -131,10 +138,13 @@ def build(services: Services, door: Door) -> None:
         ):
             settings = views.sampling_fields(0, Sampling.max_new_tokens, Sampling.temperature)
     line = gr.HTML(elem_id="ask-notice")
-    answers, kept = gr.HTML(views.empty(say("ask.empty")), elem_id="ask-answers"), gr.State(None)
-    with gr.Accordion(say("ask.rate"), open=False, elem_id="ask-rate") as rating:
-        which = gr.Radio([], label=say("ask.rate.which"), visible=False, elem_id="ask-rate-which")
-        panel = build_panel(services, door, "rate", is_named=True)
+    answers = gr.HTML(views.empty(say("ask.empty")), js_on_load=clicks("annotate"), elem_id="ask-answers")
+    kept = gr.State(None)
+
+    def stored(visitor: Visitor | None, kept: str) -> Sequence[Answer]:
+        return find_earlier(services, visitor, kept).answers
+
+    build_rating(services, door, "ask", "rate", answers, kept, stored)
     with gr.Row(elem_classes="examples"):
         for group, rows in examples().items():
             with gr.Column(min_width=260):
@@ -170,23 +180,6 @@ def build(services: Services, door: Door) -> None:
         linked = request.query_params.get("answer")
         return on_show(visitor, linked) if linked and not question else {chosen: gr.skip()}
 
-    def on_rate(visitor: Visitor | None, kept: str | None) -> Painted:
-        try:
-            if kept is None:
-                return {which: gr.Radio(visible=False), **panel.nothing(say("ask.rate.none"))}
-            stored = find_earlier(services, visitor, kept).answers
-            items = Rater(services, visitor).rate_answers(stored)
-        except LabError as error:
-            return {which: gr.Radio(visible=False), **panel.nothing(str(error))}
-        stages = [(stage_name(each.stage), item) for each, item in zip(stored, items, strict=True)]
-        return {which: gr.Radio(stages, value=items[-1], visible=True), **on_which(visitor, items[-1])}
-
-    def on_which(visitor: Visitor | None, item: str | None) -> Painted:
-        try:
-            return panel.show(Rater(services, visitor).open(item))
-        except LabError as error:
-            return panel.nothing(str(error))
-
     def on_history(visitor: Visitor | None) -> gr.Dropdown:
         try:
             found = [(entry.label, entry.first.id) for entry in earlier(services, visitor)]
@@ -204,8 +197,5 @@ def build(services: Services, door: Door) -> None:
     for each in (asked, replayed, opened):
         each.then(None, None, None, js="() => assayShown('answer', '#ask-answers [data-kept]')")
     stops(services, door, "ask", stopping, "stop")
-    rated = [which, *panel.outputs]
-    gr.on([rating.expand, kept.change], on_rate, [visitor, kept], rated, api_name="rate_answers", **views.QUIET)
-    which.input(on_which, [visitor, which], panel.outputs, api_name="rate_answer", **views.QUIET)
     for follow in (asked.then, replayed.then, met(door, history.expand).then):
         follow(on_history, visitor, chosen, api_visibility="private", show_progress="hidden")

@@ -5,7 +5,7 @@ browser before the vote is the two texts and nothing else about them.
 """
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
@@ -16,12 +16,14 @@ from evals.errors import LabError
 from evals.model import Sampling
 from evals.schema import Answer, Choice, Comparison
 from evals.verifiers.line import LINE
+from lab.annotate.panel import build_rating, thumbs
 from lab.ask.session import answering, checked_question, session_of
 from lab.services import Services
 from lab.session import Draft, Drafts, Moment, QuestionRequest, new_id, stage_name, stop
 from lab.ui import components as views
 from lab.ui.layout import Painted, name_field
 from lab.ui.text import page, say
+from lab.ui.theme import clicks
 from lab.visitors import BROWSER_SECRET, Door, Visitor, meet, new_visitor
 
 
@@ -219,7 +221,9 @@ def revealed(pair: Pair | None) -> str:
         return ""
     left, right = (stage_name(draft.stage) for draft in pair.drafts)
     line = say("compare.thanks", choice=say(f"compare.{pair.vote.choice}").lower(), left=left, right=right)
-    return views.reveal(line, pair.question, [views.card_of(draft) for draft in pair.drafts])
+    rated = zip(pair.drafts, pair.answers, strict=True)
+    shown = [replace(views.card_of(draft), beneath=thumbs(answer.id)) for draft, answer in rated]
+    return views.reveal(line, pair.question, shown)
 
 
 def _problem(state: Comparing, text: str) -> CompareView:
@@ -233,13 +237,19 @@ def _problem(state: Comparing, text: str) -> CompareView:
 # ---- layout ----------------------------------------------------------------------------------
 
 
-def build(services: Services, door: Door) -> None:
-    """Lay out the tab inside the `gr.Blocks` that is currently open."""
+def build(services: Services, door: Door, *, is_rated: bool = True) -> None:
+    """Lay out the tab inside the `gr.Blocks` that is currently open; `is_rated`: what was voted on can be annotated."""
     state, table = gr.State(None), gr.BrowserState(None, storage_key="assay-pair", secret=BROWSER_SECRET)
     gr.HTML(views.lead("compare"))
     with gr.Accordion(say("compare.guidelines"), open=False, elem_id="compare-guidelines"):
         gr.Markdown(page("guidelines"))
-    last = gr.HTML(elem_id="compare-revealed")
+    last, voted = gr.HTML(js_on_load=clicks("annotate"), elem_id="compare-revealed"), gr.State(None)
+
+    def stored(visitor: Visitor | None, voted: Sequence[str]) -> Sequence[Answer]:
+        return services.store.stored(voted, session_of(services, visitor, "compare")) if visitor else ()
+
+    if is_rated:
+        build_rating(services, door, "compare", "pair", last, voted, stored)
     asked = gr.HTML(elem_id="compare-question")
     answers = gr.HTML(views.empty(say("compare.empty")), elem_id="compare-answers")
     line = gr.HTML(elem_id="compare-notice")
@@ -264,6 +274,7 @@ def build(services: Services, door: Door) -> None:
             asked: view.question,
             answers: view.cards,
             last: view.revealed,
+            voted: tuple(each.id for each in now.last.answers) if now.last else None,
             **{button: gr.Button(visible=is_begun, interactive=view.may_vote) for button in votes.values()},
             start: gr.Button(visible=not is_begun),
             skip: gr.Button(visible=is_begun),
@@ -280,6 +291,7 @@ def build(services: Services, door: Door) -> None:
         yield from map(painted, undo(services, visitor, state))
 
     def on_vote(choice: Choice, visitor: Visitor | None, state: Comparing | None) -> Iterator[Painted]:
+        yield {line: gr.skip()}  # a second vote on a pair gives nothing, which Gradio would paint as empty buttons
         yield from map(painted, vote(services, visitor, state, choice))
 
     def on_return(
@@ -295,9 +307,11 @@ def build(services: Services, door: Door) -> None:
             yield painted((found, shown(found, found.pair.question, found.pair.moment)))
         elif not now and isinstance(left, str):  # the page was left while its pair was being written
             yield from on_own(visitor, None, left)
+        else:
+            yield {line: gr.skip()}
 
     here = [door.known, state]
-    outputs = [state, table, line, asked, answers, last, *votes.values(), start, skip, back]
+    outputs = [state, table, line, asked, answers, last, voted, *votes.values(), start, skip, back]
     start.click(on_next, here, outputs, api_name="pair", **views.ANSWERING)
     skip.click(on_next, here, outputs, api_name="skip", **views.ANSWERING)
     gr.on([own_button.click, own.submit], on_own, [*here, own], outputs, api_name="pair_on", **views.ANSWERING)

@@ -34,7 +34,7 @@ BADGES = {"correct": "good", "incorrect": "bad", "contradictory": "bad", "no_cla
 
 @dataclass(frozen=True)
 class Card:
-    """One answer as it is shown. A blind one tells nothing that names its stage."""
+    """One answer as it is shown. A blind one tells nothing that names its stage. `beneath` comes last: a place to rate it."""
 
     title: str
     text: str
@@ -45,6 +45,7 @@ class Card:
     seconds: float | None = None
     verdict: Verdict | None = None
     is_blind: bool = False
+    beneath: str = ""
 
 
 def sentence(text: str) -> str:

@@ -177,6 +177,7 @@ def test_a_reload_and_back_lead_to_the_same_tab_answers_and_pair(open_page, scri
     expect(page.locator("#compare-answers .card[data-state=writing]").first).to_be_visible()
     page.reload()
     expect(page.locator("#vote-left")).to_be_enabled()
+    expect(page.locator("#vote-left")).to_contain_text("Left is better")
     expect(page.locator("#compare-question")).to_contain_text("Does it go slowly up")
 
     page.goto(link)

@@ -152,6 +152,20 @@ def test_answers_of_ask_are_rated_where_they_stand_once_for_each_rater(services)
     assert Rater(services, BOB).queue(RATED).waiting == []
 
 
+def test_a_thumb_on_a_card_is_submitted_at_once_and_pressed_again_is_taken_back_alone(services):
+    ann, answers = Rater(services, ANN), [answer("a1"), answer("a2", "sft")]
+    first, second = ann.rate_answers(answers)
+    assert ann.thumb(first, "up").said.state == "submitted"
+    assert (ann.thumbs(answers), Rater(services, BOB).thumbs(answers)) == ({"a1": "up"}, {})
+    assert ann.thumb(first, "down").said.thumb == "down"
+    assert ann.thumb(first, "down").said.model_dump(include={"state", "thumb"}) == {"state": "draft", "thumb": None}
+    ann.say_of(second, ratings={"factual": 2})
+    ann.thumb(second, "up")
+    assert ann.thumb(second, "up").said.model_dump(include={"state", "ratings"}) == {
+        "state": "submitted", "ratings": {"factual": 2},
+    }  # fmt: skip
+
+
 def test_who_gave_a_name_is_the_same_rater_in_every_browser(services, project):
     home, work = (
         Visitor(browser, f"page of {browser}", name) for browser, name in (("b1", "name:Ann"), ("b2", "name:ann"))

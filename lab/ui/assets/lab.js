@@ -64,6 +64,11 @@
     return card && card === document.querySelector(`#${name}-panel [data-item]`)?.dataset.item ? span : "";
   };
 
+  window.assayThumb = (told) => {
+    const [id, given] = told.split(" ");
+    document.querySelectorAll(`.thumbs [data-id="${id}"]`).forEach((each) => each.setAttribute("aria-pressed", each.dataset.do === given));
+  };
+
   // A better answer or remark is kept when its field is left, and once typing rests: a reload must not lose it.
   const resting = new WeakMap();
   document.addEventListener("input", ({ target }) => {
