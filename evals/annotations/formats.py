@@ -39,6 +39,7 @@ from evals.schema.annotations import Annotation, AnnotationItem, AnnotationProje
 Form = Literal["sft", "dpo", "reward", "kto", "labels", "argilla", "label-studio", "csv", "json"]
 FORMS: tuple[Form, ...] = get_args(Form)
 HELD_OUT = "held out to measure models"
+OPEN = "whose raters disagree, to be settled first"
 MARGIN = 0.25
 """How much better one of two answers must be rated, on a scale of 0 to 1, to be preferred: one step of 1 to 5."""
 ROWS = "train.jsonl"
@@ -137,16 +138,18 @@ def _worth(said: Settled, project: AnnotationProject) -> float | None:
 
 
 def _labels(settled: Sequence[Settled]) -> Exported:
-    """Return an answer, its truth and what people say of it; of a question without a known truth there is none."""
-    rows, left_out = [], Counter[str]()
+    """Return an answer, its truth and what people say of it; of a question without a known truth there is none.
+
+    What two raters said stands beside it while no disagreement is open: without those, agreement would look too high.
+    """
+    rows, left_out = list[LabelRow](), Counter[str]()
     for each in settled:
         example = find(each.item.question)
-        if each.verdict is None or example is None:
-            left_out[
-                "without a verdict that most raters give" if example else "to a question without a known truth"
-            ] += 1
-            continue
         said = [one.verdict for one in each.annotations if one.verdict and not one.is_adjudication]
+        if each.verdict is None or example is None:
+            why = OPEN if said else "without anybody's verdict"
+            left_out[why if example else "to a question without a known truth"] += 1
+            continue
         row = LabelRow(
             id=each.item.id,
             ground_truth=example.ground_truth,
@@ -157,8 +160,10 @@ def _labels(settled: Sequence[Settled]) -> Exported:
             question_id=example.id,
             source=each.item.source or each.item.stage,
         )
-        rows.append(row.model_dump(mode="json", exclude_none=True))
-    return Exported({"labels.jsonl": _lines(rows)} if rows else {}, len(rows), dict(left_out))
+        rows.append(row)
+    hidden = {"labelled_twice"} if left_out[OPEN] else set()
+    lines = [row.model_dump(mode="json", exclude_none=True, exclude=hidden) for row in rows]
+    return Exported({"labels.jsonl": _lines(lines)} if rows else {}, len(rows), dict(left_out))
 
 
 def _row(said: Settled, text: str, label: bool) -> dict[str, Any]:

@@ -141,6 +141,10 @@ def test_answers_to_held_out_questions_train_nobody_and_an_empty_export_says_why
 def test_verdicts_of_people_become_labels_that_readers_are_measured_on():
     label = LabelRow.model_validate_json(export(PROJECT, ITEMS, SAID, "labels").files["labels.jsonl"])
     assert (label.labels, label.labelled_twice, label.completion) == (("correct",), ("correct",) * 2, ITEMS[0].text)
+    contested = [*SAID, said(1, verdict="correct"), said(1, "bob", verdict="incorrect")]
+    made = export(PROJECT, ITEMS, contested, "labels")
+    assert made.left_out == {"whose raters disagree, to be settled first": 1, "without anybody's verdict": 1}
+    assert LabelRow.model_validate_json(made.files["labels.jsonl"]).labelled_twice is None
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -1,9 +1,11 @@
 import json
+import random
 import sqlite3
 import subprocess
 import sys
 import time
 from contextlib import closing
+from functools import partial
 from threading import Event, Thread
 from zipfile import ZipFile
 
@@ -13,7 +15,10 @@ from fastapi.testclient import TestClient
 from gradio.routes import App
 
 from evals.annotations import agreements, disagreements, settle, usual_guidelines
+from evals.annotations.formats import FORMS, LAYOUTS, read_annotations
 from evals.errors import LabError
+from evals.questions import pathway_training
+from evals.questions.task import Questions
 from evals.schema.annotations import Annotation, AnnotationItem, AnnotationProject
 from lab.annotate import tab
 from lab.annotate.panel import pieces
@@ -29,6 +34,7 @@ from lab.annotate.session import (
 from lab.visitors import Visitor, door
 from tests.evals.reports import small_report
 from tests.lab.votes import NOON, answer, new_store, services_in, url_in
+from tests.models import tiny_base, tiny_tokenizer
 
 ANN, BOB, CAT = (Visitor(name, f"page of {name}") for name in ("ann", "bob", "cat"))
 PROJECT = AnnotationProject(
@@ -321,6 +327,7 @@ def test_forgetting_a_rater_deletes_what_they_said_and_nobody_elses(services, pr
 KILLED = """
 import sys
 from tests.lab.test_annotate import PROJECT, item
+from tests.models import tiny_base, tiny_tokenizer
 from tests.lab.votes import NOON, Store
 from evals.schema.annotations import Annotation
 store = Store(sys.argv[1]).annotations
@@ -349,29 +356,110 @@ def test_no_annotation_that_was_acknowledged_is_lost_when_the_lab_is_killed(tmp_
         assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
+def ran(monkeypatch, capsys, *words):
+    """Return what `assay` prints as JSON, or what it says is wrong."""
+    from lab.cli import main
+
+    monkeypatch.setattr(sys, "argv", ["assay", *words, "--json"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    printed = capsys.readouterr()
+    return json.loads(printed.out) if ended.value.code in (0, None) else printed.err
+
+
 def test_the_commands_list_projects_export_them_and_take_files_in(services, project, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("ASSAY_DATABASE_URL", url_in(tmp_path))
 
-    def ran(*words):
-        from lab.cli import main
-
-        monkeypatch.setattr(sys, "argv", ["assay", "prefs", *words, "--json"])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        printed = capsys.readouterr()
-        return json.loads(printed.out) if ended.value.code in (0, None) else printed.err
-
     for rater, value in ((ANN, 5), (BOB, 4)):
         Rater(services, rater).say_of("i0", "submitted", ratings={"factual": value})
-    assert ran("projects")[0] | {"items": 4, "complete": 1, "submitted": 2} == ran("projects")[0]
-    assert ran("agreement", "--project", "liver")["factual"]["percent_agreement"]["n"] == 1
+    prefs = partial(ran, monkeypatch, capsys, "prefs")
+    assert prefs("projects")[0] | {"items": 4, "complete": 1, "submitted": 2} == prefs("projects")[0]
+    assert prefs("agreement", "--project", "liver")["factual"]["percent_agreement"]["n"] == 1
     out = tmp_path / "out"
-    assert ran("export", "--project", "liver", "--format", "label-studio", "--out", str(out))["files"] == [
+    assert prefs("export", "--project", "liver", "--format", "label-studio", "--out", str(out))["files"] == [
         "config.xml",
         "tasks.json",
     ]
     before = project.standing("liver")
-    assert ran("import", str(out / "tasks.json"), "--project", "liver", "--format", "label-studio")["annotations"] == 2
+    assert (
+        prefs("import", str(out / "tasks.json"), "--project", "liver", "--format", "label-studio")["annotations"] == 2
+    )
     assert len(project.standing("liver")) == len(before) == 2
-    assert "no annotation project 'lung'" in ran("export", "--project", "lung", "--out", str(out))
-    assert "choose one of dpo, kto, sft, arena" in ran("export", "--format", "csv", "--out", str(out))
+    assert "no annotation project 'lung'" in prefs("export", "--project", "lung", "--out", str(out))
+    assert "choose one of dpo, kto, sft, arena" in prefs("export", "--format", "csv", "--out", str(out))
+
+
+@pytest.mark.slow
+def test_two_raters_annotate_thirty_answers_are_settled_and_every_tool_reads_what_they_said(
+    services, tmp_path, monkeypatch, capsys
+):
+    """Each works through a queue of their own; two of three verdicts contradict the program's where it is wrong."""
+    from datasets import load_dataset
+    from transformers import AutoModelForCausalLM
+    from trl import DPOConfig, DPOTrainer, KTOConfig, KTOTrainer, SFTConfig, SFTTrainer
+
+    store, draw = services.store.annotations, random.Random(5)
+    asked = [row for row in pathway_training() if row.kind == "direct"][:10]
+    known = PROJECT.model_copy(update={"id": "thirty", "raters_per_item": 2})
+    store.keep_project(known)
+    for at, row in enumerate(asked):
+        texts = {
+            "grpo": row.answer,
+            "sft": row.answer.replace("up", "down") if "up" in row.answer else row.answer.replace("down", "up"),
+            "base": "Nobody can say.",
+        }
+        verdicts = [grade.detail for grade in Questions().grade([row] * 3, [*texts.values()])]
+        stages = zip(texts.items(), verdicts, strict=True)
+        store.add_items([
+            AnnotationItem(
+                id=f"{at}-{stage}", project="thirty", added_at=NOON, question=row.prompt, text=text, stage=stage,
+                chain="embedded", example_id=row.id, verdict=verdict,
+            ) for (stage, text), verdict in stages
+        ])  # fmt: skip
+    raters = [Visitor(name, f"page of {name}", f"name:{name}") for name in ("Ann", "Bob")]
+    assign_answers(Rater(services, CAT), "thirty", "Ann, Bob", 2, 0)
+    for visitor in raters:
+        rater = Rater(services, visitor)
+        while opened := rater.queue("thirty").next():
+            worth = {"grpo": 5, "sft": 2, "base": 1}[opened.item.stage]
+            value = min(5, max(1, worth + draw.choice((0, 0, 0, 1, -1, 3))))
+            verdict = opened.item.verdict.verdict if draw.random() < 0.8 else "incorrect"
+            rater.note(opened.item.id, f"0-{min(6, len(opened.item.text))}", "good" if value > 3 else "unsupported", "")
+            thumb = "up" if value > 3 else "down"
+            rater.say_of(opened.item.id, "submitted", ratings={"factual": value}, thumb=thumb, verdict=verdict)
+    items, said = store.items("thirty"), store.standing("thirty")
+    assert len(said) == 60 and Rater(services, CAT).queue("thirty").progress()[0] == 1
+    figures = agreements(known, said, draws=500)
+    for found in (*figures["factual"].values(), *figures["thumb"].values()):
+        assert found.n == 30 and found.low < found.value < found.high
+    judge, settled = Rater(services, CAT, is_adjudicating=True), 0
+    while opened := judge.queue("thirty").next():
+        judge.say_of(
+            opened.item.id,
+            "submitted",
+            ratings={"factual": 1},
+            thumb="down",
+            verdict="incorrect",
+            corrected="It is up.",
+        )
+        settled += 1
+    assert settled == sum(bool(each.by) for each in settle(items, store.standing("thirty"))) > 3
+
+    monkeypatch.setenv("ASSAY_DATABASE_URL", url_in(tmp_path))
+    files = {form: tmp_path / form for form in FORMS}
+    for form, out in files.items():
+        ran(monkeypatch, capsys, "prefs", "export", "--project", "thirty", "--format", form, "--out", str(out))
+    found = ran(monkeypatch, capsys, "eval", "readers", str(files["labels"] / "labels.jsonl"), "--draws", "100")
+    assert found["rows"] == 30
+    for layout in LAYOUTS:
+        file = next(each for each in files[layout].iterdir() if each.name not in ("config.xml", "settings.json"))
+        taken = read_annotations(file, layout, known, items, NOON)
+        assert len(taken.annotations) == 60 + settled and not taken.items, layout
+    model = AutoModelForCausalLM.from_pretrained(tiny_base(tmp_path / "base"))
+    trainers = {"dpo": (DPOTrainer, DPOConfig), "kto": (KTOTrainer, KTOConfig), "sft": (SFTTrainer, SFTConfig)}
+    for form, (trainer, config) in trainers.items():
+        rows = load_dataset("json", data_files=str(files[form] / "train.jsonl"), split="train", cache_dir=str(tmp_path))
+        args = {"max_steps": 1, "per_device_train_batch_size": 2, "report_to": "none", "use_cpu": True}
+        made = config(output_dir=str(tmp_path / "run"), disable_tqdm=True, **args)
+        taught = trainer(model=model, args=made, train_dataset=rows, processing_class=tiny_tokenizer())
+        assert taught.train().training_loss > 0, form
