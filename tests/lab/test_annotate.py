@@ -15,7 +15,7 @@ from fastapi.testclient import TestClient
 from gradio.routes import App
 
 from evals.annotations import agreements, disagreements, settle, usual_guidelines
-from evals.annotations.formats import FORMS, LAYOUTS, read_annotations
+from evals.annotations.formats import FORMS, LAYOUTS, export, read_annotations
 from evals.errors import LabError
 from evals.questions import pathway_training
 from evals.questions.task import Questions
@@ -33,6 +33,7 @@ from lab.annotate.session import (
 )
 from lab.visitors import Visitor, door
 from tests.evals.reports import small_report
+from tests.lab.test_store import OLD
 from tests.lab.votes import NOON, answer, new_store, services_in, url_in
 from tests.models import tiny_base, tiny_tokenizer
 
@@ -327,6 +328,7 @@ def test_forgetting_a_rater_deletes_what_they_said_and_nobody_elses(services, pr
 KILLED = """
 import sys
 from tests.lab.test_annotate import PROJECT, item
+from tests.lab.test_store import OLD
 from tests.models import tiny_base, tiny_tokenizer
 from tests.lab.votes import NOON, Store
 from evals.schema.annotations import Annotation
@@ -387,6 +389,26 @@ def test_the_commands_list_projects_export_them_and_take_files_in(services, proj
     assert len(project.standing("liver")) == len(before) == 2
     assert "no annotation project 'lung'" in prefs("export", "--project", "lung", "--out", str(out))
     assert "choose one of dpo, kto, sft, arena" in prefs("export", "--format", "csv", "--out", str(out))
+
+
+def test_ratings_notes_and_verdicts_of_an_earlier_version_of_the_lab_are_read_as_they_were_given(tmp_path):
+    with sqlite3.connect(tmp_path / "assay.db") as old:
+        old.executescript((OLD / "lab-0005.sql").read_text(encoding="utf-8"))
+    store = new_store(tmp_path)
+    project = store.annotations.project("heart")
+    items, said = store.annotations.items("heart"), store.annotations.standing("heart")
+    assert (project.guidelines.version, len(project.earlier), project.raters) == (2, 1, {})
+    assert {(each.item, each.rater[:2], each.state) for each in said} == {
+        ("heart:l0ann", "aa", "submitted"), ("heart:l0ann", "bb", "submitted"), ("heart:l0ann", "cc", "submitted"),
+        ("heart:r0ann", "aa", "discarded"),
+    }  # fmt: skip
+    first = next(each for each in said if each.rater[:2] == "aa" and each.notes)
+    note = first.notes[0]
+    assert (items[0].text[note.start : note.end], note.kind, note.comment) == ("Hindlimb ", "wrong_fact", "which?")
+    assert (first.ratings, first.verdict, first.guidelines) == ({"factual": 2, "mechanism": 3}, "incorrect", 2)
+    assert export(project, items, said, "labels").rows == 1 and first.corrected.startswith("Ionizing")
+    assert [each.by for each in settle(items, said)] == ["cc" * 16]
+    store.close()
 
 
 @pytest.mark.slow
@@ -450,7 +472,7 @@ def test_two_raters_annotate_thirty_answers_are_settled_and_every_tool_reads_wha
     for form, out in files.items():
         ran(monkeypatch, capsys, "prefs", "export", "--project", "thirty", "--format", form, "--out", str(out))
     found = ran(monkeypatch, capsys, "eval", "readers", str(files["labels"] / "labels.jsonl"), "--draws", "100")
-    assert found["rows"] == 30
+    assert found["n"] == 30
     for layout in LAYOUTS:
         file = next(each for each in files[layout].iterdir() if each.name not in ("config.xml", "settings.json"))
         taken = read_annotations(file, layout, known, items, NOON)
