@@ -128,29 +128,6 @@ def progress(
     )
 
 
-class Workload(NamedTuple):
-    """What one rater has done in a project, and how much waits for them."""
-
-    rater: str
-    waiting: int
-    drafts: int
-    submitted: int
-    discarded: int
-
-
-def workloads(
-    project: AnnotationProject, items: Sequence[AnnotationItem], annotations: Sequence[Annotation], now: datetime
-) -> list[Workload]:
-    """Return the work of everybody who is named in a project, or has said anything of its answers."""
-    said = [each for each in annotations if not each.is_adjudication]
-    found = []
-    for rater in dict.fromkeys((*project.raters, *(each.rater for each in said))):
-        done = Counter(each.state for each in said if each.rater == rater)
-        waiting = len(queue(project, items, said, rater, now))
-        found.append(Workload(rater, waiting, done["draft"], done["submitted"], done["discarded"]))
-    return found
-
-
 def assign(
     items: Sequence[AnnotationItem], annotations: Iterable[Annotation], raters: Sequence[str], each: int
 ) -> list[AnnotationItem]:

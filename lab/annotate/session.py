@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -223,6 +224,16 @@ class Queue:
         done = progress(self.project, self.items, self.said)
         share = min(1.0, done.submitted / done.wanted) if done.wanted else 0.0
         return share, say("annotate.progress", waiting=len(self.waiting), **done._asdict())
+
+    def workloads(self) -> list[tuple[str, int, int, int, int]]:
+        """Return everybody who is named here or said anything, with answers waiting, drafts, submitted and discarded."""
+        said = [each for each in self.said if not each.is_adjudication]
+        found = []
+        for rater in dict.fromkeys((*self.project.raters, *(each.rater for each in said))):
+            done = Counter(each.state for each in said if each.rater == rater)
+            waiting = len(queue(self.project, self.items, said, rater, self.rater.services.now()))
+            found.append((rater, waiting, done["draft"], done["submitted"], done["discarded"]))
+        return found
 
 
 def assign_answers(rater: Rater, project: str, names: str, each: float | None, n: float | None) -> AnnotationProject:

@@ -6,7 +6,7 @@ from typing import Any
 
 import gradio as gr
 
-from evals.annotations import agreements, settle, usual_guidelines, workloads
+from evals.annotations import agreements, settle, usual_guidelines
 from evals.annotations.formats import FORMS, LAYOUTS, Form, Layout, export, read_annotations
 from evals.errors import LabError
 from evals.questions import is_held_out
@@ -188,7 +188,7 @@ def _assignment(services: Services, door: Door, project: gr.Dropdown, again: Aga
         known = queue.project
         rows = [
             [say("annotate.you") if rater == queue.rater.name else known.raters.get(rater) or f"{rater[:6]}…", *figures]
-            for rater, *figures in workloads(known, queue.items, queue.said, services.now())
+            for rater, *figures in queue.workloads()
         ]
         columns = say("annotate.assign.columns").split(" | ")
         free = sum(not item.assigned for item in queue.items)

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from datasets import load_dataset
 
-from evals.annotations import agreements, assign, disagreements, progress, queue, settle, usual_guidelines, workloads
+from evals.annotations import agreements, assign, disagreements, progress, queue, settle, usual_guidelines
 from evals.annotations.formats import FORMS, LAYOUTS, export, read_annotations
 from evals.errors import LabError
 from evals.questions import pathway_heldout, pathway_training
@@ -73,10 +73,6 @@ def test_a_draft_keeps_its_raters_place_for_a_day_and_is_found_again_after():
 def test_answers_are_shared_out_evenly_with_the_overlap_asked_for_and_what_was_begun_stays():
     made = assign(ITEMS, SAID, ["x", "y", "z"], 2)
     assert [" ".join(each.assigned) for each in made] == ["ann bob", "ann x", "y z", "ann bob", "x y", "z x"]
-    project = PROJECT.model_copy(update={"raters": dict.fromkeys("xyz", "")})
-    assert {each.rater: tuple(each)[1:] for each in workloads(project, made, SAID, NOON)} == {
-        "x": (3, 0, 0, 0), "y": (2, 0, 0, 0), "z": (2, 0, 0, 0), "ann": (1, 1, 2, 0), "bob": (0, 0, 2, 1),
-    }  # fmt: skip
     assert {each.assigned for each in assign(made, SAID, [], 2)} == {()}
     alone = assign(ITEMS, [], ["x"], 1)
     assert progress(PROJECT, alone, [said(0, "x", thumb="up")]).complete == 1

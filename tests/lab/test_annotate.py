@@ -194,6 +194,8 @@ def test_a_coordinator_asks_raters_by_name_and_each_finds_their_own_answers_in_a
     assert (known.raters_per_item, sorted(known.raters.values())) == (1, ["Ann", "Bob", "Cy"])
     assert [waiting(f"name:{name}") for name in ("Ann", "Bob", "Cy")] == [["i0", "i3"], ["i1"], ["i2"]]
     assert lead.queue("liver").progress()[1].startswith("0 of 4 answers complete · 0 of 4 annotations")
+    Rater(services, Visitor("any", "page", "name:Ann")).say_of("i0", thumb="up")
+    assert sorted(each[1:] for each in lead.queue("liver").workloads()) == [(1, 0, 0, 0), (1, 0, 0, 0), (2, 1, 0, 0)]
     services.store.forget_rater("name:bob")
     assert sorted(project.project("liver").raters.values()) == ["Ann", "Cy"]
     assign_answers(lead, "liver", "", 2, 0)
@@ -294,7 +296,7 @@ def test_the_page_makes_a_project_rates_exports_and_takes_a_file_in(services, tm
     )
     name = chosen["value"]
     assert "MYC &lt;b&gt;: 1 answer to annotate" in told
-    assert [name] == [each for _, each in called("annotate_projects", None)[0]["choices"]]
+    assert [name] == [each for _, each in called("annotate_projects", None, "rater")[0]["choices"]]
     assert "base says yes." in str(called("annotate_project", None, name, "rater"))
     assert "is shared out" in called("annotate_assign", None, name, "Ann", 1, 0)[-1]
     assert '<th scope="row">Ann</th><td data-label="Waiting">1</td>' in called("annotate_assigned", None, name)[0]
