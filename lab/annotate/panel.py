@@ -9,12 +9,10 @@ from typing import Any, get_args
 import gradio as gr
 
 from evals.errors import LabError
-from evals.schema import Answer
 from evals.schema.annotations import Annotation, AnnotationItem, Dimension, Note, NoteKind, State, Thumb, VerdictLabel
-from lab.annotate.session import DIMENSIONS, KINDS, Opened, Rater
-from lab.ask.session import session_of
+from lab.annotate.session import DIMENSIONS, KINDS, RATED, Opened, Rater
 from lab.services import Services
-from lab.session import Tab, stage_name
+from lab.session import stage_name
 from lab.ui.components import QUIET, empty, notice
 from lab.ui.layout import Painted
 from lab.ui.templates import Html, render
@@ -27,9 +25,12 @@ SPAN = "(...given) => [...given.slice(0, -1), window.assaySpan(given[given.lengt
 """Gives a note the words that are selected in the answer of its panel."""
 
 
-def thumbs(name: str, given: Thumb | None = None) -> Html:
-    """Return the buttons that call an answer good or bad at once; `name` is its id."""
-    return draw("thumbs", id=name, given=given)
+def thumbs(name: str, given: Thumb | None = None, *, can_open: bool = False) -> Html:
+    """Return the buttons that call an answer good or bad at once; `name` is its id, without that of its project.
+
+    `can_open` adds one that opens the panel.
+    """
+    return draw("thumbs", id=name, given=given, can_open=can_open)
 
 
 def pieces(text: str, notes: Sequence[Note]) -> list[tuple[str, list[str]]]:
@@ -314,31 +315,33 @@ def build_panel(
 def build_rating(
     services: Services,
     door: Door,
-    tab: Tab,
+    tab: str,
     name: str,
-    cards: gr.HTML,
+    clicked: Callable[..., Any],
     shown: gr.State,
-    answers: Callable[[Visitor | None, Any], Sequence[Answer]],
+    found: Callable[[Visitor | None, str], Sequence[AnnotationItem]],
 ) -> None:
-    """Lay out and wire a fold in which stored answers are rated, and the thumbs on their cards.
+    """Lay out and wire a fold in which answers are rated where they stand, and the thumbs on their cards.
 
-    `answers` gives those that `shown` holds, in `cards`. Ids and endpoints of the panel begin with `name`.
+    `clicked` listens to the cards; `found` gives the answers that are shown together with one, by its name in `shown`
+    or on its card. Ids and endpoints of the panel begin with `name`.
     """
     line, told = gr.HTML(elem_id=f"{tab}-thumb"), gr.Textbox(visible=False)
     with gr.Accordion(say(f"{tab}.rate"), open=False, elem_id=f"{tab}-rate") as fold:
         which = gr.Radio([], label=say("annotate.which"), visible=False, elem_id=f"{tab}-rate-which")
         panel = build_panel(services, door, name, is_named=True)
 
-    def on_open(visitor: Visitor | None, shown: Any) -> Painted:
+    def on_open(visitor: Visitor | None, shown: str | None) -> Painted:
         try:
             if not shown:
                 return {which: gr.Radio(visible=False), **panel.nothing(say("annotate.none_shown"))}
-            stored = answers(visitor, shown)
-            items = Rater(services, visitor).rate_answers(stored)
+            items = found(visitor, shown)
+            names = Rater(services, visitor).rate(items)
         except LabError as error:
             return {which: gr.Radio(visible=False), **panel.nothing(str(error))}
-        stages = [(stage_name(each.stage), item) for each, item in zip(stored, items, strict=True)]
-        return {which: gr.Radio(stages, value=items[-1], visible=True), **on_which(visitor, items[-1])}
+        stages = [(stage_name(each.stage), each.id) for each in items]
+        first = f"{RATED}:{shown}" if f"{RATED}:{shown}" in names[1:] else names[-1]
+        return {which: gr.Radio(stages, value=first, visible=True), **on_which(visitor, first)}
 
     def on_which(visitor: Visitor | None, item: str | None) -> Painted:
         try:
@@ -348,24 +351,19 @@ def build_rating(
 
     def on_thumb(visitor: Visitor | None, event: gr.EventData) -> Painted:
         asked = event._data if isinstance(event._data, dict) else {}
+        name, rater = str(asked.get("id")), Rater(services, visitor)
         try:
-            rater = Rater(services, visitor)
-            own = session_of(services, visitor, tab) if visitor else ""
-            items = rater.rate_answers(services.store.stored([str(asked.get("id"))], own))
-            said = rater.thumb("".join(items), "up" if asked.get("do") == "up" else "down").said
+            rater.rate([each for each in found(visitor, name) if each.id == f"{RATED}:{name}"])
+            if asked.get("do") == "rate":
+                return {fold: gr.Accordion(open=True), shown: name, line: "", **on_open(visitor, name)}
+            said = rater.thumb(f"{RATED}:{name}", "up" if asked.get("do") == "up" else "down").said
         except LabError as error:
             return {line: notice(str(error), "problem")}
-        return {line: notice(say(f"annotate.thumbed.{said.thumb}")), told: f"{asked['id']} {said.thumb}"}
+        return {line: notice(say(f"annotate.thumbed.{said.thumb}")), told: f"{name} {said.thumb}"}
 
-    gr.on(
-        [fold.expand, shown.change],
-        on_open,
-        [door.known, shown],
-        [which, *panel.outputs],
-        api_name=f"{name}_answers",
-        **QUIET,
-    )
+    opened = [which, *panel.outputs]
+    gr.on([fold.expand, shown.change], on_open, [door.known, shown], opened, api_name=f"{name}_answers", **QUIET)
     which.input(on_which, [door.known, which], panel.outputs, api_name=f"{name}_answer", **QUIET)
     shown.change(lambda: "", None, line, api_visibility="private", **QUIET)
-    thumbed = cards.click(on_thumb, door.known, [line, told], api_name=f"{name}_thumb", **QUIET)
+    thumbed = clicked(on_thumb, door.known, [line, told, fold, shown, *opened], api_name=f"{name}_thumb", **QUIET)
     thumbed.then(None, told, None, js="(told) => window.assayThumb(told)")

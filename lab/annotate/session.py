@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from threading import RLock
@@ -169,14 +169,14 @@ class Rater:
             is_said = given or not before.model_copy(update={"thumb": None}).is_empty
             return self.say_of(name, "submitted" if is_said else "draft", thumb=given)
 
-    def thumbs(self, answers: Sequence[Answer]) -> dict[str, Thumb | None]:
-        """Return this rater's thumbs on answers of the store, by the answer's id."""
-        names = {f"{RATED}:{answer.id}": answer.id for answer in answers}
-        said = self.store.standing(names=names, rater=self.name)
-        return {names[each.item]: each.thumb for each in said if not each.is_adjudication}
+    def thumbs(self, names: Iterable[str]) -> dict[str, Thumb | None]:
+        """Return this rater's thumbs on answers that are rated where they stand, by their names there."""
+        items = {f"{RATED}:{name}": name for name in names}
+        said = self.store.standing(names=items, rater=self.name)
+        return {items[each.item]: each.thumb for each in said if not each.is_adjudication}
 
-    def rate_answers(self, answers: Sequence[Answer]) -> list[str]:
-        """Make answers of the store ready to be rated where they stand, and return their items' ids."""
+    def rate(self, items: Sequence[AnnotationItem]) -> list[str]:
+        """Make answers ready to be rated where they stand, and return their ids."""
         if not any(project.id == RATED for project in self.store.projects()):
             now = self.services.now()
             self.store.keep_project(
@@ -189,8 +189,7 @@ class Rater:
                 )
             )
         mine = {"assigned": (self.name,)}  # nobody else is asked to rate what somebody asked for themselves
-        items = [item_of_answer(answer, RATED).model_copy(update=mine) for answer in answers]
-        self.store.add_items(items)
+        self.store.add_items([item.model_copy(update=mine) for item in items])
         return [item.id for item in items]
 
 

@@ -11,8 +11,9 @@ from evals import questions
 from evals.errors import LabError
 from evals.model import Sampling
 from evals.schema import Answer, Example
+from evals.schema.annotations import AnnotationItem
 from lab.annotate.panel import build_rating, thumbs
-from lab.annotate.session import Rater
+from lab.annotate.session import RATED, Rater, item_of_answer
 from lab.ask.session import Earlier, answering, checked_question, compared, earlier, find_earlier, when
 from lab.services import Services
 from lab.session import Drafts, Moment, QuestionRequest, View, checked_sampling
@@ -88,7 +89,7 @@ def show_earlier(services: Services, visitor: Visitor | None, chosen: str | None
     """Return the stored answers to an earlier question, without asking the model."""
     try:
         entry = find_earlier(services, visitor, chosen)
-        given = Rater(services, visitor).thumbs(entry.answers)
+        given = Rater(services, visitor).thumbs(row.id for row in entry.answers)
     except LabError as error:
         return _problem(error)
     line = say("ask.history.shown", when=when(entry.first))
@@ -141,10 +142,10 @@ def build(services: Services, door: Door) -> None:
     answers = gr.HTML(views.empty(say("ask.empty")), js_on_load=clicks("annotate"), elem_id="ask-answers")
     kept = gr.State(None)
 
-    def stored(visitor: Visitor | None, kept: str) -> Sequence[Answer]:
-        return find_earlier(services, visitor, kept).answers
+    def stored(visitor: Visitor | None, name: str) -> Sequence[AnnotationItem]:
+        return [item_of_answer(each, RATED) for each in find_earlier(services, visitor, name).answers]
 
-    build_rating(services, door, "ask", "rate", answers, kept, stored)
+    build_rating(services, door, "ask", "rate", answers.click, kept, stored)
     with gr.Row(elem_classes="examples"):
         for group, rows in examples().items():
             with gr.Column(min_width=260):

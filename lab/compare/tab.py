@@ -15,8 +15,10 @@ from evals import questions
 from evals.errors import LabError
 from evals.model import Sampling
 from evals.schema import Answer, Choice, Comparison
+from evals.schema.annotations import AnnotationItem
 from evals.verifiers.line import LINE
 from lab.annotate.panel import build_rating, thumbs
+from lab.annotate.session import RATED, item_of_answer
 from lab.ask.session import answering, checked_question, session_of
 from lab.services import Services
 from lab.session import Draft, Drafts, Moment, QuestionRequest, new_id, stage_name, stop
@@ -245,11 +247,12 @@ def build(services: Services, door: Door, *, is_rated: bool = True) -> None:
         gr.Markdown(page("guidelines"))
     last, voted = gr.HTML(js_on_load=clicks("annotate"), elem_id="compare-revealed"), gr.State(None)
 
-    def stored(visitor: Visitor | None, voted: Sequence[str]) -> Sequence[Answer]:
-        return services.store.stored(voted, session_of(services, visitor, "compare")) if visitor else ()
+    def stored(visitor: Visitor | None, names: str) -> Sequence[AnnotationItem]:
+        own = session_of(services, visitor, "compare") if visitor else ""
+        return [item_of_answer(each, RATED) for each in services.store.stored(names.split(), own)]
 
     if is_rated:
-        build_rating(services, door, "compare", "pair", last, voted, stored)
+        build_rating(services, door, "compare", "pair", last.click, voted, stored)
     asked = gr.HTML(elem_id="compare-question")
     answers = gr.HTML(views.empty(say("compare.empty")), elem_id="compare-answers")
     line = gr.HTML(elem_id="compare-notice")
@@ -274,7 +277,7 @@ def build(services: Services, door: Door, *, is_rated: bool = True) -> None:
             asked: view.question,
             answers: view.cards,
             last: view.revealed,
-            voted: tuple(each.id for each in now.last.answers) if now.last else None,
+            voted: " ".join(each.id for each in now.last.answers) if now.last else None,
             **{button: gr.Button(visible=is_begun, interactive=view.may_vote) for button in votes.values()},
             start: gr.Button(visible=not is_begun),
             skip: gr.Button(visible=is_begun),

@@ -28,6 +28,7 @@ from lab.annotate.session import (
     as_typed,
     assign_answers,
     change_guidelines,
+    item_of_answer,
     items_of_report,
     typed_guidelines,
 )
@@ -63,6 +64,10 @@ def item(number):
     return AnnotationItem(
         id=f"i{number}", project="liver", added_at=NOON, question="Up?", text=text, stage="sft", chain="embedded"
     )
+
+
+def rated(answers):
+    return [item_of_answer(each, RATED) for each in answers]
 
 
 def test_a_rater_works_through_the_queue_and_every_change_is_kept_as_a_draft_until_it_is_submitted(services, project):
@@ -150,8 +155,8 @@ def test_raters_who_disagree_are_settled_by_an_adjudicator_who_sees_only_those(s
 
 def test_answers_of_ask_are_rated_where_they_stand_once_for_each_rater(services):
     answers = [answer("a1"), answer("a2", "sft")]
-    first, second = Rater(services, ANN).rate_answers(answers)
-    assert Rater(services, BOB).rate_answers(answers) == [first, second]
+    first, second = Rater(services, ANN).rate(rated(answers))
+    assert Rater(services, BOB).rate(rated(answers)) == [first, second]
     Rater(services, ANN).say_of(second, "submitted", thumb="down")
     assert Rater(services, BOB).open(second).said.is_empty
     assert [each.source for each in services.store.annotations.items(RATED)] == ["answer a1", "answer a2"]
@@ -161,9 +166,9 @@ def test_answers_of_ask_are_rated_where_they_stand_once_for_each_rater(services)
 
 def test_a_thumb_on_a_card_is_submitted_at_once_and_pressed_again_is_taken_back_alone(services):
     ann, answers = Rater(services, ANN), [answer("a1"), answer("a2", "sft")]
-    first, second = ann.rate_answers(answers)
+    first, second = ann.rate(rated(answers))
     assert ann.thumb(first, "up").said.state == "submitted"
-    assert (ann.thumbs(answers), Rater(services, BOB).thumbs(answers)) == ({"a1": "up"}, {})
+    assert (ann.thumbs(["a1", "a2"]), Rater(services, BOB).thumbs(["a1"])) == ({"a1": "up"}, {})
     assert ann.thumb(first, "down").said.thumb == "down"
     assert ann.thumb(first, "down").said.model_dump(include={"state", "thumb"}) == {"state": "draft", "thumb": None}
     ann.say_of(second, ratings={"factual": 2})
@@ -202,7 +207,7 @@ def test_a_coordinator_asks_raters_by_name_and_each_finds_their_own_answers_in_a
     assert waiting("name:Dan") == ["i0", "i1", "i2", "i3"]
     assert Visitor("b", "p", "hf:lead").voter_called("Ann") == "hf:Ann"
     assert Visitor("lead", "p", "lead").voter_called("Ann") == "Ann"
-    lead.rate_answers([answer("a1")])
+    lead.rate(rated([answer("a1")]))
     for words, given in (("need 3 names; 2 are", ("liver", "A, B", 3, 0)), ("whoever asked", (RATED, "A", 1, 0))):
         with pytest.raises(LabError, match=words):
             assign_answers(lead, *given)
