@@ -23,7 +23,7 @@ ANSWERS = {
 }
 
 
-SLOWLY = 0.12
+SLOWLY = 0.6
 """Seconds per word for a question with the word "slowly" in it."""
 
 

@@ -1,4 +1,3 @@
-import re
 from zipfile import ZipFile
 
 import gradio as gr
@@ -9,11 +8,8 @@ from gradio.routes import App
 from evals.questions import kmp_test
 from lab.compare import preferences
 from lab.compare.preferences import export, latest, overview
+from tests.lab.evaluations import plain
 from tests.lab.votes import cast
-
-
-def plain(html):
-    return " ".join(re.sub(r"<[^>]+>", " ", html).split())
 
 
 def test_the_page_shows_votes_exports_them_and_tells_what_is_wrong_with_the_store(services, tmp_path):

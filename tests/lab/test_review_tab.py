@@ -30,16 +30,14 @@ FORMS = ("json", "markdown", "letter", "sft", "dpo")
 
 @pytest.fixture
 def room(tmp_path):
-    """A lab with scripted reviewers, closed at the end."""
+    """A lab with scripted reviewers."""
     readers = (
         ScriptedReader(pause=0.05),
         ScriptedReader("Other", SAID[1:]),
         ScriptedReader("Long", SAID, 0, 2),
         ScriptedReader("Slow", SAID, 1.0),
     )
-    services = replace(lab_with(tmp_path), readers=lambda: readers)
-    yield services
-    services.store.close()
+    return replace(lab_with(tmp_path), readers=lambda: readers)
 
 
 def reviewed(room, visitor, name="Scripted"):
