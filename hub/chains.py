@@ -125,7 +125,7 @@ def publish_chain(
 
 
 def _each(api: HfApi | None, runs: Sequence[Run], wanted: Publication, do: Callable[[Upload, Path], str]) -> Upload:
-    """Let `do` take the base's and each stage's upload with its folder, give the pinning commit; return the last."""
+    """Hand the base's and each stage's upload to `do`, which returns the commit that pins it; return the last."""
     manifest = runs[-1].manifest
     if wanted.with_base:
         if wanted.copy is None:

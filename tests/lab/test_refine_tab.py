@@ -13,26 +13,8 @@ from evals.refine.prompt import messages
 from evals.refine.records import as_jsonl, read_records
 from evals.refine.score import explain, prepare
 from evals.schema.refiner import AnswerMark, KeptRefinement, RefinedAnswer, RewardConfig, ScoredAnswer
-from lab.refine.session import (
-    LONGEST,
-    MOST,
-    Fields,
-    answer,
-    choices,
-    correct,
-    demo,
-    fields_of,
-    held_out,
-    make_file,
-    pick,
-    rate,
-    read_own,
-    record_of,
-    records,
-    score,
-    to_correct,
-    work,
-)
+from lab.refine import session
+from lab.refine.session import LONGEST, MOST, Fields, answer, correct, pick, rate, record_of, score, work
 from lab.refine.view import coloured, parts, refined, rubric
 from lab.session import stop
 from lab.ui.components import escape
@@ -100,26 +82,26 @@ def test_a_stopped_answer_is_graded_as_far_as_it_came(tmp_path):
 
 
 def test_every_example_can_be_picked_and_those_kept_for_testing_say_so(room):
-    listed = choices()
+    listed = session.choices()
 
-    assert len(listed) == len(records()) >= 120
+    assert len(listed) == len(session.records()) >= 120
     name = next(name for label, name in listed if "kept for testing" in label)
     record, line = pick(name)
     assert record.id == name
     assert "exports for training leave it out" in line
-    assert "exports" not in pick(demo(room))[1]
+    assert "exports" not in pick(session.demo(room))[1]
 
 
 def test_records_of_ones_own_stand_first_and_hide_no_example(tmp_path):
     file = tmp_path / "mine.jsonl"
-    example = next(iter(records().values()))
+    example = next(iter(session.records().values()))
     file.write_text(as_jsonl([RECORD, example.model_copy(update={"prompt": "Mine?"})]))
 
-    own, line = read_own(str(file))
+    own, line = session.read_own(str(file))
 
     assert "2 records" in line and "mine.jsonl" in line
-    assert [name for _, name in choices(own)[:2]] == list(own)
-    assert choices(own)[0][0].endswith("· yours")
+    assert [name for _, name in session.choices(own)[:2]] == list(own)
+    assert session.choices(own)[0][0].endswith("· yours")
     assert pick("yours: r1", own)[0] == RECORD
     assert pick(f"yours: {example.id}", own)[0].asked == "Mine?"
     assert pick(example.id, own)[0] == example
@@ -142,7 +124,7 @@ def test_a_file_that_cannot_be_used_is_told_by_its_name_line_and_field(tmp_path,
     file = tmp_path / "mine.jsonl"
     file.write_text(text)
     with pytest.raises(LabError) as error:
-        read_own(str(file))
+        session.read_own(str(file))
     assert told in str(error.value) and str(tmp_path) not in str(error.value)
 
 
@@ -152,17 +134,17 @@ FORM = Fields("Which way?", "I looked.", "<snippet id=S1>It is down.</snippet>",
 
 
 def test_a_record_comes_back_from_the_form_as_it_is_and_changed_as_a_new_one():
-    assert record_of(fields_of(RECORD), RECORD) is RECORD
-    for record in records().values():
-        again = record_of(fields_of(record), None)
+    assert record_of(session.fields_of(RECORD), RECORD) is RECORD
+    for record in session.records().values():
+        again = record_of(session.fields_of(record), None)
         assert (again.asked, again.tool_output) == (record.asked, record.tool_output)
         assert again.positive_rubrics == record.positive_rubrics
         assert again.negative_rubrics == record.negative_rubrics
-    changed = fields_of(RECORD)._replace(question="Which way in kidney?")
+    changed = session.fields_of(RECORD)._replace(question="Which way in kidney?")
     made = record_of(changed, RECORD)
     assert made.id.startswith("typed/")
     assert made == record_of(changed, None)
-    assert made.id != record_of(fields_of(RECORD), None).id
+    assert made.id != record_of(session.fields_of(RECORD), None).id
     assert not record_of(Fields("Which way?", answerable=False), None).answerable
 
 
@@ -215,7 +197,7 @@ class Marking:
         return next(each.id for each in self.worked.document.answers if each.name == stage)
 
     def rows(self, form, folder):
-        line, file = make_file(self.work, form, folder)
+        line, file = session.make_file(self.work, form, folder)
         lines = Path(file).read_text(encoding="utf-8").splitlines() if file else None
         return line, lines and [json.loads(each) for each in lines]
 
@@ -238,14 +220,14 @@ def test_a_rating_is_kept_shown_and_taken_away_by_the_same_click(mine):
 
 def test_a_correction_is_graded_and_stands_beside_the_answer(mine):
     name = mine.named("base")
-    assert to_correct(*mine.here, name) == ("Base", PLAIN)
+    assert session.to_correct(*mine.here, name) == ("Base", PLAIN)
 
     view = correct(*mine.here, name, BETTER)
 
     assert 'data-title="Base, corrected"' in view.cards
     (mark,) = mine.worked.parts
     assert mark.correction.reward > 5
-    assert to_correct(*mine.here, name) == ("Base", BETTER)
+    assert session.to_correct(*mine.here, name) == ("Base", BETTER)
 
 
 def test_what_is_no_correction_is_refused_and_nothing_changes(mine):
@@ -280,7 +262,7 @@ def test_exported_records_are_what_training_reads(mine, tmp_path):
     rate(*mine.here, mine.named("sft"), "good")
     correct(*mine.here, mine.named("base"), BETTER)
 
-    line, file = make_file(mine.work, "sft", tmp_path / "out")
+    line, file = session.make_file(mine.work, "sft", tmp_path / "out")
 
     assert "2 rows" in line
     assert file is not None
@@ -321,14 +303,14 @@ def test_without_a_rating_the_export_says_what_to_do(mine, tmp_path):
 
 
 def test_records_kept_for_testing_never_reach_a_training_file(tmp_path):
-    name = next(name for name in records() if name in held_out())
+    name = next(name for name in session.records() if name in session.held_out())
     record, _ = pick(name)
     room, visitor = refining_lab(tmp_path), somebody()
-    view = score(room, visitor, (fields_of(record), record), record.reference, "assay")
+    view = score(room, visitor, (session.fields_of(record), record), record.reference, "assay")
     (worked,) = room.store.documents("refine").everything(work(room, visitor).session)
     rate(room, visitor, view.kept, worked.document.answers[0].id, "good")
 
-    line, file = make_file(work(room, visitor), "sft", tmp_path / "out")
+    line, file = session.make_file(work(room, visitor), "sft", tmp_path / "out")
 
     assert file is None
     assert "1 on records kept for testing" in line
