@@ -141,8 +141,10 @@ def export(
     out: Annotated[Path, typer.Option(help="A folder that is new or empty.")],
     merged: Annotated[bool, typer.Option("--merged", help="One model, the adapters added to its weights.")] = False,
     joined_lora: Annotated[bool, typer.Option("--joined-lora", help="One LoRA adapter for the base.")] = False,
+    gguf: Annotated[bool, typer.Option("--gguf", help="One model as a file for llama.cpp (Llama shapes).")] = False,
     stage: Annotated[str | None, typer.Option(help="Default: the last one.")] = None,
     dtype: Annotated[str, typer.Option(help="bf16, fp16 or fp32.")] = "bf16",
+    quant: Annotated[str, typer.Option(help="Of a GGUF file: f32, f16, bf16, q8_0 or q4_0.")] = "q8_0",
     base: BaseOption = None,
     as_json: Json = False,
 ) -> None:
@@ -152,12 +154,12 @@ def export(
     """
     from training.models.export import export as write
 
-    if merged == joined_lora:
-        raise typer.BadParameter("choose one of --merged and --joined-lora")
-    whole = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}.get(dtype, dtype)
-    kind, cache = "merged" if merged else "joined-lora", from_environment().cache
+    if merged + joined_lora + gguf != 1:
+        raise typer.BadParameter("choose one of --merged, --joined-lora and --gguf")
+    kind = "merged" if merged else "joined-lora" if joined_lora else "gguf"
+    held = quant.lower() if gguf else {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}.get(dtype, dtype)
     with progress_shown() as progress:
-        told = write(name, out, kind, whole, stage, progress, base=base, cache=cache)
+        told = write(name, out, kind, held, stage, progress, base=base, cache=from_environment().cache)
     found = told.difference
     rows = [
         ("stage", f"{told.stage} of {told.chain}: {', '.join(told.adapters)} on {told.base}"),

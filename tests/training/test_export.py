@@ -3,10 +3,12 @@
 import json
 from pathlib import Path
 
+import gguf
 import pytest
 import torch
 from peft import PeftModel
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from tokenizers import pre_tokenizers
+from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig, PreTrainedTokenizerFast, Qwen2Config
 
 from evals.errors import BadConfig
 from evals.model import Sampling
@@ -14,6 +16,7 @@ from tests.models import tiny_adapter, tiny_base
 from training.models.base import find_base
 from training.models.chain import LoadedChain, load_chain
 from training.models.export import export
+from training.models.llama_cpp import refuse_other_than_llama
 from training.models.start import NewStage, append_stage
 
 QUESTION = "Which way does the liver go?"
@@ -42,14 +45,17 @@ def loaded(folder: Path, out: Path, kind: str, dtype: torch.dtype = torch.float3
     """Load as anybody would, without Assay."""
     if kind == "merged":
         return AutoModelForCausalLM.from_pretrained(out, dtype=dtype)
+    if kind == "gguf":
+        whole = GgufConfig(dequantize=True)
+        return AutoModelForCausalLM.from_pretrained(out, gguf_file="model.gguf", dtype=dtype, quantization_config=whole)
     return PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(folder / "model", dtype=dtype), out)
 
 
-@pytest.mark.parametrize("kind", ["merged", "joined-lora"])
+@pytest.mark.parametrize("kind", ["merged", "joined-lora", "gguf"])
 @pytest.mark.parametrize("stage", ["sft", "grpo"])
 def test_other_libraries_load_it_and_compute_what_the_stack_does(folder, chain, tmp_path, kind, stage):
     out = tmp_path / "out"
-    told = export(folder / "grpo", out, kind, "float32", stage)
+    told = export(folder / "grpo", out, kind, "f32" if kind == "gguf" else "float32", stage)
     model = loaded(folder, out, kind)
     ids = torch.tensor([chain.rows(chain.messages(QUESTION), (stage,), Sampling())[0].prompt])
     with torch.inference_mode():
@@ -59,7 +65,7 @@ def test_other_libraries_load_it_and_compute_what_the_stack_does(folder, chain, 
         bare = chain.stack.model(input_ids=ids).logits
     assert (ours - theirs).abs().max() < 1e-4 < (ours - bare).abs().max()
     assert told.difference.largest < 1e-4 and told.difference.top1 == 1.0 and told.difference.n_tokens > 100
-    assert told.rank == (None if kind == "merged" else {"sft": 4, "grpo": 7}[stage])
+    assert told.rank == ({"sft": 4, "grpo": 7}[stage] if kind == "joined-lora" else None)
 
 
 def test_a_merged_folder_has_the_tokenizer_and_template_that_it_was_trained_with(folder, chain, tmp_path):
@@ -79,6 +85,29 @@ def test_what_rounding_changes_is_measured_and_written_beside_it(folder, tmp_pat
         assert (written["stage"], list(written["adapters"]), written["dtype"]) == ("grpo", ["sft", "grpo"], "bfloat16")
         assert written["difference"] == each.difference.model_dump()
         assert 0.9 < each.difference.top1 <= 1 and 0 < each.difference.kl < 0.01 < each.difference.largest
+
+
+def test_a_gguf_file_has_the_tokenizer_and_says_what_its_quantisation_changes(folder, chain, tmp_path):
+    told = {quant: export(folder / "grpo", tmp_path / quant, "gguf", quant) for quant in ("f16", "q8_0", "q4_0")}
+    f16, q8, q4 = (each.difference for each in told.values())
+    assert f16.kl < q8.kl < q4.kl and f16.top1 > q4.top1
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(tmp_path / "q8_0", gguf_file="model.gguf")
+    text = "The liver goes up 12 times,\n naïve 😀.<|im_end|>"
+    assert tokenizer.encode(text) == chain.tokenizer.encode(text)
+    fields = gguf.GGUFReader(tmp_path / "q8_0" / "model.gguf").fields
+    assert fields["tokenizer.chat_template"].contents() == chain.tokenizer.get_chat_template()
+    assert fields["tokenizer.ggml.token_type"].contents()[:4] == [3, 3, 3, 1]
+
+
+def test_another_shape_is_refused_with_llama_cpp_s_own_commands(folder, chain, monkeypatch):
+    config, tokenizer = chain.stack.model.config, chain.tokenizer
+    with pytest.raises(BadConfig, match=r"quant 'q4_k_m' .*llama-quantize"):
+        refuse_other_than_llama(config, tokenizer, "q4_k_m")
+    with pytest.raises(BadConfig, match=r"kind qwen2 .*convert_hf_to_gguf.py"):
+        refuse_other_than_llama(Qwen2Config(), tokenizer, "f16")
+    monkeypatch.setattr(tokenizer.backend_tokenizer, "pre_tokenizer", pre_tokenizers.Whitespace())
+    with pytest.raises(BadConfig, match="the steps Whitespace"):
+        refuse_other_than_llama(config, tokenizer, "f16")
 
 
 @pytest.mark.parametrize(

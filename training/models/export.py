@@ -1,4 +1,4 @@
-"""A stage of a chain as a plain folder: one merged model, or one LoRA adapter in which its adapters lie side by side.
+"""A stage of a chain as a plain folder: one merged model, a GGUF file of it, or one LoRA adapter of all its adapters.
 
     export("embedded", Path("merged"), "merged", "bfloat16")
 
@@ -11,13 +11,13 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from peft import LoraConfig, PeftModel
 from safetensors.torch import save_file
 from torch import nn
-from transformers import AutoModelForCausalLM, PreTrainedModel
+from transformers import AutoModelForCausalLM, GgufConfig, PreTrainedModel
 
 from evals.errors import BadConfig
 from evals.io import write_whole
@@ -27,13 +27,14 @@ from evals.schema import Record
 from training.models.adapters import WEIGHTS_NAME, Adapter, read_adapter
 from training.models.base import Base, load_model, load_tokenizer, silent
 from training.models.chain import LoadedChain, load_chain
+from training.models.llama_cpp import refuse_other_than_llama, write_gguf
 from training.models.manifest import active_adapters, read_chain
 from training.models.stack import merge_into, pairs_by_layer
 
-Kind = Literal["merged", "joined-lora"]
+Kind = Literal["merged", "joined-lora", "gguf"]
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 ANSWER_TOKENS = 32
-FILE_NAME = "export.json"
+FILE_NAME, GGUF_NAME = "export.json", "model.gguf"
 
 
 class Difference(Record):
@@ -85,16 +86,20 @@ def export(
 ) -> Exported:
     """Write a stage (the last one unless named) to the folder `out`, measure it, and return what export.json says.
 
+    `dtype` is how the weights are held: float32, bfloat16 or float16, or, in a GGUF file, one of `llama_cpp.QUANTS`.
+
     Raises BadConfig where `out` is there already or a setting is unknown, and what `load_chain` raises.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise BadConfig(f"{out} is there already; name a folder that is new or empty.")
-    if dtype not in DTYPES:
+    if kind != "gguf" and dtype not in DTYPES:
         raise BadConfig(f"dtype {dtype!r} is not known; choose one of {', '.join(DTYPES)}.")
     chain = load_chain(name, "float32", lambda share, text: progress(share / 2, text), base=base, cache=cache)
     manifest, found, stage = chain.manifest, chain.base, stage or chain.stages[-1]
     if stage not in chain.stages[1:]:
         raise BadConfig(f"no stage {stage!r} with adapters in this chain; it has {', '.join(chain.stages[1:])}.")
+    if kind == "gguf":
+        refuse_other_than_llama(chain.stack.model.config, chain.tokenizer, dtype)
     progress(0.5, "the stack answers questions to compare with")
     answers = _answers(chain, stage)
     del chain  # a large base is not held twice
@@ -107,7 +112,7 @@ def export(
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}-") as place:
         folder = Path(place) / out.name
         progress(0.7, "writing")
-        rank = _write(found, adapters, folder, kind, DTYPES[dtype])
+        rank = _write(found, adapters, folder, kind, dtype)
         progress(0.85, "comparing what was written with the stack")
         told = Exported(
             chain=manifest.name,
@@ -118,7 +123,7 @@ def export(
             system_prompt=manifest.system_prompt,
             adapters={each: adapter.sha256 for each, adapter in adapters.items()},
             rank=rank,
-            difference=_difference(_loaded(found, folder, kind, DTYPES[dtype]), answers),
+            difference=_difference(_loaded(found, folder, kind, dtype), answers),
         )
         write_whole(folder / FILE_NAME, told.model_dump_json(indent=1) + "\n")
         folder.chmod(0o755)
@@ -151,15 +156,19 @@ def _logprobs(model: nn.Module, tokens: Sequence[tuple[int, ...]], starts: Seque
     return found
 
 
-def _write(base: Base, adapters: Mapping[str, Adapter], folder: Path, kind: Kind, dtype: torch.dtype) -> int | None:
+def _write(base: Base, adapters: Mapping[str, Adapter], folder: Path, kind: Kind, dtype: str) -> int | None:
     """Write the export; return the joined adapter's rank."""
-    model = load_model(base, "float32")
-    if kind == "merged":
-        merge_into(model, adapters)
-        model.to(dtype).save_pretrained(folder)
-        load_tokenizer(base).save_pretrained(folder)
-        return None
-    return _write_joined(model, adapters, folder, dtype)
+    model, tokenizer = load_model(base, "float32"), load_tokenizer(base)
+    folder.mkdir()
+    if kind == "joined-lora":
+        return _write_joined(model, adapters, folder, DTYPES[dtype])
+    merge_into(model, adapters)
+    if kind == "gguf":
+        write_gguf(model, tokenizer, folder / GGUF_NAME, dtype)
+    else:
+        model.to(DTYPES[dtype]).save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+    return None
 
 
 def _write_joined(model: PreTrainedModel, adapters: Mapping[str, Adapter], folder: Path, dtype: torch.dtype) -> int:
@@ -181,7 +190,6 @@ def _write_joined(model: PreTrainedModel, adapters: Mapping[str, Adapter], folde
                 start = end
             tensors[f"base_model.model.{name}.lora_A.weight"] = down.to(dtype)
             tensors[f"base_model.model.{name}.lora_B.weight"] = up.to(dtype)
-    folder.mkdir()
     save_file(tensors, folder / WEIGHTS_NAME, metadata={"format": "pt"})
     LoraConfig(
         task_type="CAUSAL_LM",
@@ -194,11 +202,16 @@ def _write_joined(model: PreTrainedModel, adapters: Mapping[str, Adapter], folde
     return rank
 
 
-def _loaded(base: Base, folder: Path, kind: Kind, dtype: torch.dtype) -> nn.Module:
+def _loaded(base: Base, folder: Path, kind: Kind, dtype: str) -> nn.Module:
     """Load an export as anybody would."""
-    source = folder if kind == "merged" else base.folder
-    model = AutoModelForCausalLM.from_pretrained(source, dtype=dtype, local_files_only=True).eval()
-    return model if kind == "merged" else PeftModel.from_pretrained(model, str(folder)).eval()
+    options: dict[str, Any] = {"dtype": DTYPES.get(dtype, torch.float32), "local_files_only": True}
+    if kind == "joined-lora":
+        return PeftModel.from_pretrained(
+            AutoModelForCausalLM.from_pretrained(base.folder, **options), str(folder)
+        ).eval()
+    if kind == "gguf":
+        options |= {"gguf_file": GGUF_NAME, "quantization_config": GgufConfig(dequantize=True)}
+    return AutoModelForCausalLM.from_pretrained(folder, **options).eval()
 
 
 def _difference(model: nn.Module, answers: StackAnswers) -> Difference:
