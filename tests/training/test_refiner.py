@@ -101,12 +101,12 @@ def test_retired_items_are_taken_up_from_a_checkpoint(start: Path):
     trainer.add_callback(StopAt(2))
     trainer.train()
     callback = next(each for each in trainer.callback_handler.callbacks if isinstance(each, refiner.JudgeCallback))
-    known = json.loads(json.dumps(callback._reward.book.state()))
-    assert known["alike"]
+    known = json.loads(json.dumps(callback._reward.book.alike))
+    assert known
     file = Path(settings.output) / "checkpoint-2" / "trainer_state.json"
-    callback._reward.book.load({"alike": {}})
+    callback._reward.book.load({})
     callback.on_train_begin(trainer.args, TrainerState.load_from_json(str(file)), trainer.control)
-    assert callback._reward.book.state() == known
+    assert callback._reward.book.alike == known
     shutil.rmtree(settings.output)
 
 
