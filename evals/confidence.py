@@ -16,7 +16,7 @@ from typing import NamedTuple
 from evals.normalize import Plain, plain
 from evals.schema import StatedConfidence
 
-VERSION = "confidence-4"
+VERSION = "confidence-5"
 WORDS = {"very high": 0.95, "high": 0.85, "medium": 0.6, "moderate": 0.6, "low": 0.3, "very low": 0.1}
 """What "high confidence" counts as."""
 ADVERBS = {"absolutely": 0.95, "extremely": 0.95, "highly": 0.85, "very": 0.85, "fairly": 0.7, "moderately": 0.6}
