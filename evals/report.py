@@ -262,6 +262,14 @@ def rows_of(report: Report[Any], stage: str, group: str | None = None) -> list[A
     )
 
 
+def rows_behind(report: Report[Any], stage: str, group: str | None, metric: str) -> list[Any]:
+    """Return the rows of one stage in one group that a metric is over, as many as its n."""
+    rows, measure = rows_of(report, stage, group), task_of(report).metrics[metric]
+    if measure.adds is None:
+        return [row for row in rows if cell(row) is not None]
+    return [row for row in rows if measure.adds(row) is not None]
+
+
 def stages_of(report: Report[Any]) -> tuple[str, ...]:
     """Return the stages of the chain in their order, without the baselines."""
     named = (summary.stage for summary in report.summaries if not summary.is_baseline)

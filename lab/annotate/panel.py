@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 from typing import Any, get_args
 
 import gradio as gr
@@ -13,7 +12,7 @@ from evals.schema.annotations import Annotation, AnnotationItem, Dimension, Note
 from lab.annotate.session import DIMENSIONS, KINDS, RATED, Opened, Rater
 from lab.services import Services
 from lab.session import stage_name
-from lab.ui.components import QUIET, empty, notice
+from lab.ui.components import QUIET, empty, notice, pieces
 from lab.ui.layout import Painted
 from lab.ui.templates import Html, render
 from lab.ui.text import say
@@ -31,15 +30,6 @@ def thumbs(name: str, given: Thumb | None = None, *, can_open: bool = False) -> 
     `can_open` adds one that opens the panel.
     """
     return draw("thumbs", id=name, given=given, can_open=can_open)
-
-
-def pieces(text: str, notes: Sequence[Note]) -> list[tuple[str, list[str]]]:
-    """Return a text in pieces, each with the kinds of the notes that cover it; notes may overlap."""
-    cuts = sorted({0, len(text), *(place for note in notes for place in (note.start, note.end) if place <= len(text))})
-    return [
-        (text[a:b], sorted({note.kind for note in notes if note.start <= a and b <= note.end}))
-        for a, b in pairwise(cuts)
-    ]
 
 
 def quoted(item: AnnotationItem, notes: Sequence[Note]) -> list[tuple[Note, str]]:
@@ -90,7 +80,7 @@ class Panel:
         return draw(
             "answer",
             item=item.model_copy(update={"stage": stage_name(item.stage)}),
-            pieces=pieces(item.text, said.notes),
+            pieces=pieces(item.text, [(note.start, note.end, note.kind) for note in said.notes]),
             notes=quoted(item, said.notes),
             state=said.state,
             is_named=self.is_named or is_told,

@@ -282,7 +282,7 @@ def space(
 
 def _board(files: list[Path]) -> dict[str, bytes]:
     """Return the page of the leaderboard, and the reports it was written from; a name that is taken gets a number."""
-    from lab.results.static_page import board_page
+    from lab.results.leaderboard import board_page
 
     paths = files or sorted((chain_folder(EMBEDDED) / REPORTS).glob("*.json"))
     _tell(f"writing the page from {len(paths)} reports")

@@ -26,10 +26,11 @@ from lab.results.reports import (
     scale_of,
     source,
 )
+from lab.results.rows import Place, link
 from lab.services import Services
 from lab.session import stage_name
-from lab.ui.charts import reliability, risk_coverage
-from lab.ui.components import Html, emphasis, empty, grid, measure, number, shown, stacked
+from lab.ui.charts import Opens, reliability, risk_coverage
+from lab.ui.components import Html, emphasis, empty, grid, measure, number, opening, shown, stacked
 from lab.ui.layout import Painted
 from lab.ui.text import lines as known_lines
 from lab.ui.text import say
@@ -102,7 +103,7 @@ def _chance_ends(each: Calibration) -> tuple[float, ...]:
     return tuple(null.q95 for null in made if null is not None)
 
 
-def figures(report: EvalReport, group: str, measured: Measured) -> Html:
+def figures(report: EvalReport, group: str, measured: Measured, opens: Opens) -> Html:
     """Return one line per figure with what it means, one column per stage.
 
     What the report's summaries hold is taken from there, so that it reads as in the Leaderboard.
@@ -117,11 +118,12 @@ def figures(report: EvalReport, group: str, measured: Measured) -> Html:
             n = counts[stage]
             if name == "counted":
                 others = say("calibration.uncounted", no_claim=n.no_claim, missing=n.missing, invalid=n.invalid)
-                cells.append(stacked(say("calibration.counted", n=n.stated, all=n.all), others))
+                told = say("calibration.counted", n=n.stated, all=n.all)
+                cells.append(stacked(opening(told, opens("ece", stage), n.stated), others))
             elif name == "chance":
                 cells.append(_chance(each))
             else:
-                cells.append(_figure(name, each, stored.get(stage, {}).get(name), n))
+                cells.append(_figure(name, each, stored.get(stage, {}).get(name), n, opens(name, stage)))
         title, plain = called(name), ""
         if f"calibration.row.{name}" in known_lines():
             title, plain = say(f"calibration.row.{name}"), say(f"calibration.row.{name}.plain")
@@ -130,14 +132,14 @@ def figures(report: EvalReport, group: str, measured: Measured) -> Html:
     return grid(say("calibration.caption"), columns, lines)
 
 
-def _figure(name: str, each: Calibration, stored: Metric | None, counts: Counted) -> Html:
+def _figure(name: str, each: Calibration, stored: Metric | None, counts: Counted, href: str) -> Html:
     if stored is None:
         low, high = each.intervals.get(name, (None, None))
         n = {"overconfidence_rate": counts.sure, "underconfidence_rate": counts.unsure}.get(name, counts.stated)
         note = MEASURES["ece"].undefined if each.note else each.interval_notes.get(name)
         stored = Metric(value=getattr(each, name, None), n=n, low=low, high=high, note=note)
     band = each.ece_if_calibrated.q95 if name == "ece" and each.ece_if_calibrated else None
-    cell = measure(stored, "share" if name in SHARES else scale_of(name), band)
+    cell = measure(stored, "share" if name in SHARES else scale_of(name), band, href)
     if name != "aurc" or each.mean_accuracy is None:
         return cell
     told = say("calibration.aurc.plain_order", share=f"{1 - each.mean_accuracy:.3f}")
@@ -157,7 +159,7 @@ def _chance(each: Calibration) -> Html:
     return stacked(f"{null.mean:.3f}", *told, last=emphasis(say(f"calibration.chance.{found}")))
 
 
-def charts_as_tables(measured: Measured) -> Html:
+def charts_as_tables(measured: Measured, opens: Opens) -> Html:
     """Return what both charts draw as tables that open on demand; "" where nothing is drawn."""
     bins, risks = [], []
     for stage, each in measured.items():
@@ -166,12 +168,14 @@ def charts_as_tables(measured: Measured) -> Html:
             low, high = one.interval or (None, None)
             lower, upper = f"{100 * one.lower:.0f}", f"{100 * one.upper:.0f}"
             stated = "–" if one.confidence is None else number(one.confidence, "share")
-            right = measure(Metric(value=one.accuracy, n=one.n, low=low, high=high), "share")
+            href = opens("ece", stage, f"{lower}-{upper}")
+            right = measure(Metric(value=one.accuracy, n=one.n, low=low, high=high), "share", href=href)
             bins.append((say("calibration.bins.row", stage=name, lower=lower, upper=upper), stated, right))
         for point in each.risk_coverage:
             share, answered = f"{100 * point.coverage:.0f}", round(point.coverage * n)
             row = say("calibration.risk.row", stage=name, threshold=f"{100 * point.threshold:.0f}")
             cell = say("calibration.risk.coverage.cell", share=share, n=answered, all=n)
+            cell = Html(opening(cell, opens("ece", stage, f"{100 * point.threshold:g}-"), answered))
             risks.append((row, cell, number(point.risk, "share")))
     if not bins:
         return Html()
@@ -214,10 +218,15 @@ def diagram(measured: Evaluations, data: str | None, stage: str | None, group: s
     drawn = {name: each for name, each in every.items() if found in (name, ALL)}
     stated = {name: each for name, each in drawn.items() if each.ece is not None}
     charts = None
+
+    def opens(metric: str, stage: str, confidence: str = "") -> str:
+        place = {"tab": "calibration", "questions": report.data_name, "group": part, "drawn": found}
+        return link(place, rows=metric, stage=stage, confidence=confidence)
+
     if stated:
         curves = {name: (each.n - each.n_missing_confidence, each.risk_coverage) for name, each in stated.items()}
         bins = {name: each.bins for name, each in stated.items()}
-        charts = (reliability(bins, stages), risk_coverage(curves, stages))
+        charts = (reliability(bins, stages, opens), risk_coverage(curves, stages, opens))
         words = draw("sentences", said=[sentence(name, each) for name, each in drawn.items()])
     elif found == ALL:
         words = empty(say("calibration.empty.all"))
@@ -225,37 +234,32 @@ def diagram(measured: Evaluations, data: str | None, stage: str | None, group: s
         n = counted(report, found, part)
         silent, name = n.missing + n.invalid, stage_name(found)
         words = empty(say("calibration.empty", stage=name, missing=silent, no_claim=n.no_claim, all=n.all))
-    page = f"{charts_as_tables(drawn)}{figures(report, part, every)}{source(report)}"
+    page = f"{charts_as_tables(drawn, opens)}{figures(report, part, every, opens)}{source(report)}"
     return Diagram(report, found, part, charts, words, page)
 
 
 def build(services: Services, tab: gr.Tab) -> None:
     """Lay out the tab inside the `gr.Blocks` that is currently open."""
     stages = gr.Radio([], label=say("calibration.stage"), visible=False, render=False)
-    choices = ReportTab(services, "calibration", stages)
+    choices = ReportTab(services, "calibration", "drawn", stages, "calibration-figures")
     words = gr.HTML(elem_id="calibration-words")
     with gr.Row(elem_classes="assay-charts", visible=False) as charts:
         drawn = [_chart("reliability"), _chart("risk")]
-    page = gr.HTML(elem_id="calibration-figures")
-    nothing = {words: "", charts: gr.Row(visible=False), **dict.fromkeys(drawn)}
+    choices.page.render()
 
-    def show(name: str | None, part: str | None, one: str | None) -> Painted:
-        def make(measured: Evaluations, outdated: str) -> Painted:
-            found = diagram(measured, name, one, part)
-            listed = [(stage_name(each), each) for each in stages_of(found.report)]
-            listed.append((say("calibration.all"), ALL))
-            return {
-                **choices.chosen(measured, found.report, found.group),
-                stages: gr.Radio(choices=listed, value=found.stage, visible=True),
-                words: outdated + found.words,
-                charts: gr.Row(visible=found.charts is not None),
-                **dict(zip(drawn, found.charts or (None, None), strict=True)),
-                page: found.page,
-            }
+    def make(measured: Evaluations, place: Place, outdated: str) -> Painted:
+        found = diagram(measured, place.get("questions"), place.get("drawn"), place.get("group"))
+        listed = [(stage_name(each), each) for each in stages_of(found.report)]
+        listed.append((say("calibration.all"), ALL))
+        return {
+            stages: gr.Radio(choices=listed, value=found.stage, visible=True),
+            words: outdated + found.words,
+            charts: gr.Row(visible=found.charts is not None),
+            **dict(zip(drawn, found.charts or (None, None), strict=True)),
+            choices.page: found.page,
+        }
 
-        return nothing | choices.answer(page, make)
-
-    choices.listen(tab, show, [words, charts, *drawn, page], "stage")
+    choices.listen(tab, make, {words: "", charts: gr.Row(visible=False), **dict.fromkeys(drawn)})
 
 
 def _chart(name: str) -> gr.Plot:

@@ -1,39 +1,68 @@
-"""Leaderboard tab: stages and trivial baselines in one table with earned ranks, and what training did."""
+"""Leaderboard tab: stages and trivial baselines in one table with earned ranks, and what training did.
+
+The same is written as one page of HTML that needs no server: every choice is written out, one is shown.
+"""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import gradio as gr
 
 from evals.compare import Difference, PairedComparison
-from evals.leaderboard import LeaderboardRow
-from evals.report import LOWER_IS_BETTER, MEASURES
+from evals.errors import IncomparableReports, LabError
+from evals.leaderboard import LeaderboardRow, leaderboard
+from evals.report import HEADLINE, LOWER_IS_BETTER, MEASURES, instrument
 from evals.report import reading as reading_of
 from evals.schema import EvalReport
 from evals.task import narrow
 from lab.results.evaluations import Evaluations
 from lab.results.reports import (
     ReportTab,
+    behind,
     called,
     chosen_group,
     chosen_report,
     differences,
+    groups_of,
     headed,
     orders_of,
     ranked,
     scale_of,
     source,
 )
+from lab.results.rows import Place, link
 from lab.services import Services
 from lab.session import stage_name
-from lab.ui.components import Column, Html, Scale, emphasis, grid, interval, measure, number, shown, stacked
+from lab.ui.components import Column, Html, Scale, emphasis, grid, interval, measure, number, opening, shown, stacked
 from lab.ui.layout import Painted
-from lab.ui.text import say
+from lab.ui.templates import render
+from lab.ui.text import lines, say
+from lab.ui.theme import ASSETS
 
 
-def difference_cell(found: Difference) -> Html:
-    """Return a difference with its interval, p and n, and in words whether it is more than chance."""
+@dataclass(frozen=True)
+class Opens:
+    """Leads from a figure of a report to the answers behind it."""
+
+    report: EvalReport
+    group: str
+    place: Place
+
+    def __call__(self, metric: str, stage: str, other: str = "") -> str:
+        """Return the address of the answers of a stage; of a difference, the side that has fewer of them."""
+        if other:
+            n = {each: len(behind(self.report, each, self.group, metric)) for each in (stage, other)}
+            stage, other = sorted(n, key=lambda each: n[each])
+        return link(self.place, rows=metric, stage=stage, against=other)
+
+
+def difference_cell(found: Difference, href: str = "") -> Html:
+    """Return a difference with its interval, p and n, and in words whether it is more than chance.
+
+    `href` leads to the answers behind it.
+    """
     scale = _scale(found.metric)
     if found.value is None:
         found = found.model_copy(update={"note": MEASURES[found.metric].undefined})
@@ -47,7 +76,7 @@ def difference_cell(found: Difference) -> Html:
         told.append(say("leaderboard.p", p=probability(found.p_permutation), corrected=probability(found.p_holm)))
     if found.note:
         told.append(found.note)
-    figure = number(found.value, scale, plus=True)
+    figure = opening(number(found.value, scale, plus=True), href, found.n)
     return stacked(figure, *told, last=emphasis(verdict), tone=f" assay-{tone}")
 
 
@@ -108,7 +137,7 @@ class Board:
 
 
 def board(measured: Evaluations, data: str | None, group: str | None = None, order: str | None = None) -> Board:
-    """Return the tables of one report in one group, ordered by one metric.
+    """Return the tables of one report in one group, ordered by one metric; every figure opens the answers behind it.
 
     What is not found is the first report, the headline group and accuracy. There must be a report.
     """
@@ -116,19 +145,18 @@ def board(measured: Evaluations, data: str | None, group: str | None = None, ord
     found = chosen_group(report, group)
     known = orders_of(report)
     by = order if order is not None and order in known else known[0]
-    parts = (ranking(report, found, by), progress(report, found, by), source(report))
+    place = {"tab": "leaderboard", "questions": report.data_name, "group": found, "order": by}
+    opens = Opens(report, found, place)
+    ranking = ranking_table(ranked(report, found, by), columns_of(report, by), opens)
+    parts = (ranking, progress(report, found, by, opens), source(report))
     return Board(report, found, by, "".join(parts))
 
 
-def ranking(report: EvalReport, group: str, order: str) -> Html:
-    """Return one row per stage and baseline, the best first, and in words who leads, if anyone."""
-    return ranking_table(ranked(report, group, order), columns_of(report, order))
+def ranking_table(rows: Sequence[LeaderboardRow], names: Sequence[str], opens: Opens | None = None) -> Html:
+    """Return ranked rows, the best first, as a table, and in words who leads, if anyone.
 
-
-def ranking_table(rows: Sequence[LeaderboardRow], names: Sequence[str]) -> Html:
-    """Return ranked rows as a table, the metric that ordered them first among its columns.
-
-    Stages are told apart by their chain where there are several.
+    The metric that ordered them comes first among the columns. Stages are told apart by their chain where there are
+    several.
     """
     order = names[0]
     sharing = Counter(row.rank for row in rows)
@@ -139,22 +167,25 @@ def ranking_table(rows: Sequence[LeaderboardRow], names: Sequence[str]) -> Html:
     cells = []
     weaker = [row for row in rows if row.is_baseline and row.rank is None]
     for row in (each for each in rows if each not in weaker):
-        first, *rest = (measure(row.metrics.get(name), scale_of(name)) for name in names)
+        links = [opens(name, row.stage) if opens else "" for name in names]
+        first, *rest = (
+            measure(row.metrics.get(name), scale_of(name), href=href) for name, href in zip(names, links, strict=True)
+        )
         name = _name(row, sharing[row.rank], has_chains=has_chains)
         if row.from_best is not None:
-            against = difference_cell(row.from_best)
+            against = difference_cell(row.from_best, opens(order, row.stage, rows[0].stage) if opens else "")
         else:
             why = say("leaderboard.unranked" if row.rank is None else "leaderboard.against.first")
             against = Html(f'<span class="assay-missing">{shown(why)}</span>')
         cells.append((name, first, against, *rest))
     if weaker:
-        cells.append(_folded(weaker, names))
+        cells.append(_folded(weaker, names, opens))
     caption = say("leaderboard.caption", metric=called(order))
     top = f'<p class="assay-verdict">{shown(_top(rows, order, has_chains=has_chains))}</p>'
     return Html(top + grid(caption, columns, cells))
 
 
-def progress(report: EvalReport, group: str, order: str) -> Html:
+def progress(report: EvalReport, group: str, order: str, opens: Opens | None = None) -> Html:
     """Return the paired difference between every two stages, and what it means in plain words."""
     names = columns_of(report, order)
     found = differences(report, group, names)
@@ -162,8 +193,9 @@ def progress(report: EvalReport, group: str, order: str) -> Html:
         return Html()
     rows = []
     for each in found.comparisons:
-        title = f"{stage_name(each.first.stage)} → {stage_name(each.second.stage)}"
-        rows.append((title, *map(difference_cell, each.differences)))
+        one, other = each.first.stage, each.second.stage
+        links = [opens(name, other, one) if opens else "" for name in names]
+        rows.append((f"{stage_name(one)} → {stage_name(other)}", *map(difference_cell, each.differences, links)))
     listed = "".join(f"<li>{shown(sentence(each, order, found.n_tests))}</li>" for each in found.comparisons)
     columns = (say("leaderboard.step"), *map(headed, names))
     table = grid(say("leaderboard.differences"), columns, rows)
@@ -172,22 +204,17 @@ def progress(report: EvalReport, group: str, order: str) -> Html:
 
 def build(services: Services, tab: gr.Tab) -> None:
     """Lay out the tab inside the `gr.Blocks` that is currently open."""
-    choices = ReportTab(
-        services, "leaderboard", gr.Dropdown([], label=say("leaderboard.order"), visible=False, render=False)
-    )
-    tables = gr.HTML(elem_id="leaderboard-tables")
+    order = gr.Dropdown([], label=say("leaderboard.order"), visible=False, render=False)
+    choices = ReportTab(services, "leaderboard", "order", order, "leaderboard-tables")
 
-    def show(name: str | None, part: str | None, by: str | None) -> Painted:
-        def make(measured: Evaluations, outdated: str) -> Painted:
-            found = board(measured, name, part, by)
-            orders = [(headed(one), one) for one in orders_of(found.report)]
-            last = gr.Dropdown(choices=orders, value=found.order, visible=True)
-            shown = choices.chosen(measured, found.report, found.group)
-            return shown | {choices.last: last, tables: outdated + found.page}
+    def make(measured: Evaluations, place: Place, outdated: str) -> Painted:
+        found = board(measured, place.get("questions"), place.get("group"), place.get("order"))
+        orders = [(headed(one), one) for one in orders_of(found.report)]
+        last = gr.Dropdown(choices=orders, value=found.order, visible=True)
+        return {choices.last: last, choices.page: outdated + found.page}
 
-        return choices.answer(tables, make)
-
-    choices.listen(tab, show, [tables], "order")
+    choices.page.render()
+    choices.listen(tab, make)
 
 
 def columns_of(report: EvalReport, order: str) -> tuple[str, ...]:
@@ -224,7 +251,7 @@ def _read(row: LeaderboardRow) -> str:
     return f" <small>{shown(say('leaderboard.read', how=reading_of(row.read_by)))}</small>"
 
 
-def _folded(rows: Sequence[LeaderboardRow], names: Sequence[str]) -> tuple[Html, ...]:
+def _folded(rows: Sequence[LeaderboardRow], names: Sequence[str], opens: Opens | None) -> tuple[Html, ...]:
     """Return one row for baselines without a rank: their names and figures to open, the range of each metric."""
     spans, listed = [], []
     for name in names:
@@ -232,8 +259,11 @@ def _folded(rows: Sequence[LeaderboardRow], names: Sequence[str]) -> tuple[Html,
         known = sorted(value for value in values if value is not None)
         spans.append(interval(known[0], known[-1], scale_of(name)) if known else say("leaderboard.unranked.none"))
     for row in rows:
-        value = row.metrics[names[0]].value
-        figure = say("leaderboard.unranked.none") if value is None else number(value, scale_of(names[0]))
+        first = row.metrics[names[0]]
+        figure = say("leaderboard.unranked.none")
+        if first.value is not None:
+            href = opens(names[0], row.stage) if opens else ""
+            figure = opening(number(first.value, scale_of(names[0])), href, first.n)
         listed.append(f"<li>{shown(row.stage)}: {figure}{_read(row)}</li>")
     told = shown(say("leaderboard.weaker", n=len(rows)))
     name = Html(f"<details><summary>{told}</summary><ul>{''.join(listed)}</ul></details>")
@@ -257,3 +287,89 @@ def _top(rows: Sequence[LeaderboardRow], order: str, *, has_chains: bool) -> str
     *before, last = names  # names of baselines hold commas
     named = f"{'; '.join(before)} {say('leaderboard.and')} {last}" if before else last
     return say(f"leaderboard.top.{key}", names=named, n=len(names), questions=first[0].metrics["accuracy"].n)
+
+
+# ---- as one page ---------------------------------------------------------------------------------
+
+ORDERS = ("accuracy", "reward", "brier")
+GROUPS = (HEADLINE, "all")
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One choice of questions, group and order, and the tables that belong to it as HTML."""
+
+    questions: str
+    group: str
+    order: str
+    page: Html
+
+
+def board_page(reports: Sequence[EvalReport]) -> str:
+    """Return the page of a leaderboard; takes seconds for each report.
+
+    Reports on the same questions stand in one table. LabError without a report, IncomparableReports for
+    one that other verifiers judged than today's, BadConfig for two of one chain on the same questions.
+    """
+    if not reports:
+        raise LabError("there is no report to show; name one with --report REPORT.json.")
+    _check(reports)
+    panels = list(panels_of(reports))
+    choices = []
+    for name in ("questions", "group", "order"):
+        values = dict.fromkeys(getattr(each, name) for each in panels)
+        choices.append((name, say(f"board.{name}"), [(value, _told(name, value)) for value in values]))
+    styles = "".join((ASSETS / name).read_text(encoding="utf-8") for name in ("lab.css", "tables.css"))
+    return render("results/static_page.html.jinja", "page", styles=Html(styles), choices=choices, panels=panels)
+
+
+def panels_of(reports: Sequence[EvalReport]) -> Iterator[Panel]:
+    """Yield every choice that the reports on the same questions share, the most questions first."""
+    by_questions: dict[str, list[EvalReport]] = {}
+    for report in reports:
+        by_questions.setdefault(report.data_name, []).append(report)
+    for name, members in sorted(
+        by_questions.items(), key=lambda each: -len({row.example.id for row in each[1][0].rows})
+    ):
+        orders = [one for one in ORDERS if all(one in orders_of(each) for each in members)]
+        groups = dict.fromkeys(chosen_group(members[0], group) for group in GROUPS)
+        shared = [one for one in groups if all(one in groups_of(each) for each in members)]
+        for group, order in product(shared, orders):
+            yield Panel(name, group, order, Html("".join(_tables(members, group, order))))
+
+
+def _tables(members: Sequence[EvalReport], group: str, order: str) -> Iterator[Html]:
+    """Yield the ranking of all chains together, then of each what its stages changed and its source."""
+    names = [name for name in columns_of(members[0], order) if all(name in orders_of(each) for each in members)]
+    yield ranking_table(leaderboard(members, group, order), names)
+    for report in members:
+        if len(members) > 1:
+            title = say("leaderboard.within", chain=report.chain_name)
+            yield Html(f"<h2>{shown(title)}</h2>")
+        yield progress(report, group, order)
+        yield source(report)
+
+
+def _check(reports: Sequence[EvalReport]) -> None:
+    """Return if all reports were judged as today, and those of one name asked the same questions."""
+    questions: dict[str, str] = {}
+    for report in reports:
+        told = f"the report of {report.chain_name} on {report.data_name}"
+        if report.versions != instrument():
+            raise IncomparableReports(
+                f"{told} was judged by {', '.join(report.versions.values())}, and today's are"
+                f" {', '.join(instrument().values())}: figures of both cannot stand in one table. Bring it up"
+                " to date with `assay eval rescore REPORT.json`, or leave it out."
+            )
+        if questions.setdefault(report.data_name, report.data_sha256) != report.data_sha256:
+            raise IncomparableReports(
+                f"{told} is about other questions than another report of the same name; measure both on"
+                " the same, or name one of them."
+            )
+
+
+def _told(name: str, value: str) -> str:
+    """Return a value as visitors read it."""
+    if name == "order":
+        return headed(value)
+    return lines().get(f"{'data' if name == 'questions' else 'group'}.{value}", value)

@@ -1,6 +1,6 @@
 """What the Leaderboard and Calibration tabs have in common: which report is shown, and its source."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -12,15 +12,19 @@ import gradio as gr
 from evals.compare import Comparisons, Pairing, compare
 from evals.errors import LabError
 from evals.leaderboard import LeaderboardRow, leaderboard
-from evals.report import HEADLINE, MEASURES, calibration_of, instrument, rows_of, stages_of
-from evals.schema import EvalReport
+from evals.report import HEADLINE, MEASURES, calibration_of, instrument, rows_behind, rows_of, stages_of
+from evals.schema import EvalReport, EvalRow
+from evals.stats.calibration import SHARES
 from evals.stats.scores import OVERCONFIDENT, UNDERCONFIDENT
 from lab.results.evaluations import Evaluations, Outdated
+from lab.results.rows import Behind, Place, link, read_place, rows_page, said_of
 from lab.services import REPORTS, Services, chain_folder
+from lab.session import stage_name
 from lab.ui.components import Html, Scale, empty, lead, notice, shown
 from lab.ui.layout import Painted
 from lab.ui.templates import render
 from lab.ui.text import lines, page, say
+from lab.ui.theme import clicks
 
 draw = partial(render, "results/view.html.jinja")
 KEPT = 128
@@ -55,6 +59,9 @@ def differences(report: EvalReport, group: str, metrics: tuple[str, ...]) -> Com
     pairs = [((report, one), (report, other)) for one, other in combinations(stages_of(report), 2)]
     return compare(pairs, Pairing(metrics=metrics, group=group)) if pairs else None
 
+
+behind = lru_cache(maxsize=4 * KEPT)(rows_behind)
+"""The rows that a metric of a stage in a group is over."""
 
 calibrated = lru_cache(maxsize=KEPT)(calibration_of)
 """The calibration of one stage in one group, over the answers that make a claim."""
@@ -129,41 +136,57 @@ def groups_of(report: EvalReport) -> tuple[str, ...]:
 
 
 class ReportTab:
-    """What the tabs over reports lay out alike: what they are for, three choices, and how figures are read.
+    """What the tabs over reports lay out alike: what they are for, three choices, how figures are read, one page.
 
-    The third choice is the tab's own; `last` names it. Events are wired by `listen`.
+    The third choice is the tab's own, called `own` in the address, which says everything that is shown. Events are wired
+    by `listen`; `page` is placed by the tab.
     """
 
-    def __init__(self, services: Services, name: str, last: gr.Radio | gr.Dropdown) -> None:
+    def __init__(self, services: Services, name: str, own: str, last: gr.Radio | gr.Dropdown, page_id: str) -> None:
         """Lay it out inside the `gr.Blocks` that is currently open; `last` is placed here."""
-        self.services, self.name, self.last = services, name, last
+        self.services, self.name, self.own, self.last = services, name, own, last
         gr.HTML(lead(name))
+        self.address = gr.Textbox(visible=False, label=say("report.address"))
         with gr.Row(elem_classes="assay-choices"):
             self.data = gr.Radio([], label=say("report.questions"), visible=False)
             self.group = gr.Dropdown([], label=say("report.group"), visible=False)
             last.render()
         with gr.Accordion(say(f"{name}.reading"), open=False, elem_classes="assay-reading"):
             gr.Markdown(page(f"{name}-reading"))
+        self.page = gr.HTML(elem_id=page_id, js_on_load=clicks("rows"), render=False)
         self.choices = [self.data, self.group, last]
 
-    def answer(self, tables: gr.HTML, make: Callable[[Evaluations, str], Painted]) -> Painted:
-        """Return what `make` shows of the evaluations, given what is outdated; or why there is nothing to see."""
-        hidden = {each: type(each)(visible=False) for each in self.choices}
+    def show(self, make: Callable[[Evaluations, Place, str], Painted], address: str) -> Painted:
+        """Return what the address asks for: the rows behind a figure, or what `make` shows; or why there is nothing.
+
+        `make` gets the evaluations, the place and what is outdated.
+        """
+        place = read_place(address, self.name)
+        hidden: Painted = {each: type(each)(visible=False) for each in self.choices}
         try:
             measured = self.services.reports()
             outdated = outdated_notices(measured.outdated)
-            if measured.reports:
-                return make(measured, outdated)
-            chain = self.services.settings.chain
-            command = (
-                f"assay eval run --chain {chain} --stage all --data pathways-heldout "
-                f"--out {chain_folder(chain) / REPORTS / 'pathways-heldout.json'}"
-            )
-            return hidden | {tables: outdated or empty(say(f"{self.name}.none", command=command))}
+            if not measured.reports:
+                chain = self.services.settings.chain
+                command = (
+                    f"assay eval run --chain {chain} --stage all --data pathways-heldout "
+                    f"--out {chain_folder(chain) / REPORTS / 'pathways-heldout.json'}"
+                )
+                return hidden | {self.page: outdated or empty(say(f"{self.name}.none", command=command))}
+            report = chosen_report(measured.reports, place.get("questions"))
+            group = chosen_group(report, place.get("group"))
+            choices = hidden | self._chosen(measured, report, group)
+            if not place.get("rows"):
+                return choices | make(measured, place, outdated)
+            place |= {"questions": report.data_name, "group": group}
+            back = link({name: place.get(name, "") for name in ("tab", "questions", "group", self.own)})
+            behind = behind_figure(report, group, place, back)
+            place |= {"stage": place.get("stage") or behind.rows[0].stage} if behind.rows else {}
+            return choices | {self.page: outdated + rows_page(behind, place, partial(said_of, self.services))}
         except LabError as error:
-            return hidden | {tables: notice(str(error), "problem")}
+            return hidden | {self.page: notice(str(error), "problem")}
 
-    def chosen(self, measured: Evaluations, report: EvalReport, group: str) -> Painted:
+    def _chosen(self, measured: Evaluations, report: EvalReport, group: str) -> Painted:
         """Return the choices of report and group; where there is one report, none between reports."""
         reports = []
         for one in measured.reports:
@@ -181,11 +204,53 @@ class ReportTab:
             self.group: gr.Dropdown(choices=groups, value=group, visible=True),
         }
 
-    def listen(self, tab: gr.Tab, show: Callable[..., Painted], outputs: Sequence[Any], last: str) -> None:
-        seen, name = [*self.choices, *outputs], self.name
-        tab.select(show, self.choices, seen, api_name=name)
-        for choice, called in zip(self.choices, ("questions", "group", last), strict=True):
-            choice.input(show, self.choices, seen, api_name=f"{name}_{called}")
+    def listen(
+        self, tab: gr.Tab, make: Callable[[Evaluations, Place, str], Painted], nothing: Painted | None = None
+    ) -> None:
+        """Show what the address asks for when the tab is opened, a choice is made or a link is followed.
+
+        `nothing` is how the tab's own parts stand where `make` says nothing of them.
+        """
+        bare = nothing or {}
+        seen = [*self.choices, *bare, self.page]
+
+        def show(address: str) -> Painted:
+            """Show a report, or the rows behind a figure, by an address: ?questions=kmp-test&rows=accuracy&stage=sft."""
+            return bare | self.show(make, address)
+
+        here: dict[str, Any] = {"js": HERE, "trigger_mode": "always_last"}  # of two steps Back the second counts
+        tab.select(show, self.address, seen, api_name=self.name, **here)
+        self.page.click(show, self.address, seen, api_visibility="private", show_progress="hidden", **here)
+        for choice, called in zip(self.choices, ("questions", "group", self.own), strict=True):
+            script = f"(value) => assayChoose('{self.name}', {{{called}: value}})"
+            chosen = choice.input(None, choice, self.address, js=script)
+            chosen.then(show, self.address, seen, api_visibility="private")
+
+
+HERE = "() => location.search"
+"""Gives an event the address of the page."""
+
+
+def behind_figure(report: EvalReport, group: str, place: Place, back: str) -> Behind:
+    """Return the answers behind the figure that the address names: a metric of a stage or baseline."""
+    every = tuple(dict.fromkeys(row.stage for row in report.rows))
+    stages = stages_of(report)
+    stage = place.get("stage") or (stages or every or ("",))[-1]
+    metric = place["rows"]
+    rows = behind(report, stage, group, metric if metric in MEASURES else "ece") if every else []
+    beside: dict[str, list[EvalRow]] = defaultdict(list)
+    for row in report.rows:
+        beside[row.id].append(row)
+    if metric in SHARES:
+        rows = [row for row in rows if SHARES[metric](row.grade.confidence)]
+    return Behind(
+        title=say("rows.title", metric=called(metric), stage=stage_name(stage)),
+        rows=rows,
+        beside=beside,
+        back=back,
+        choices={"stage": [(each, stage_name(each)) for each in every]},
+        trivial=frozenset(every) - frozenset(stages),
+    )
 
 
 def source(report: EvalReport) -> Html:

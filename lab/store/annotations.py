@@ -64,9 +64,13 @@ class Annotations:
             for item in items:
                 session.get_one(ItemRow, item.id).document = item.model_dump(mode="json")
 
-    def items(self, project: str | None = None, names: Collection[str] | None = None) -> tuple[AnnotationItem, ...]:
-        """Return answers in the order of their queue: of one project, or those of these ids."""
+    def items(
+        self, project: str | None = None, names: Collection[str] | None = None, questions: Collection[str] | None = None
+    ) -> tuple[AnnotationItem, ...]:
+        """Return answers in the order of their queue: of one project, those of these ids, those to these questions."""
         query = _chosen(select(ItemRow), project, names).order_by(ItemRow.project, ItemRow.place)
+        if questions is not None:
+            query = query.where(ItemRow.document["question"].as_string().in_(questions))
         with reading(self._engine) as session:
             return tuple(AnnotationItem.model_validate(row.document) for row in session.scalars(query))
 

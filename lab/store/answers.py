@@ -7,7 +7,7 @@ from dataclasses import astuple, dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, case, delete, func, select
+from sqlalchemy import ColumnElement, case, delete, func, select, true
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, aliased
 
@@ -152,10 +152,13 @@ class Store:
         with reading(self._engine) as session:
             return tuple(_vote(row) for row in session.scalars(query))
 
-    def preference_pairs(self, newest: int | None = None) -> tuple[JudgedPair, ...]:
-        """Return the standing votes with both answers in full, oldest first: all, or so many of the newest."""
+    def preference_pairs(
+        self, newest: int | None = None, questions: Collection[str] | None = None
+    ) -> tuple[JudgedPair, ...]:
+        """Return standing votes with both answers in full, oldest first: so many of the newest, on these questions."""
         left, right = aliased(AnswerRow), aliased(AnswerRow)
         query = _judged(select(ComparisonRow, left, right), left, right)
+        query = query.where(true() if questions is None else ComparisonRow.question.in_(questions))
         query = query.order_by(ComparisonRow.voted_at.desc(), ComparisonRow.id.desc()).limit(newest)
         with reading(self._engine) as session:
             found = reversed(session.execute(query).all())

@@ -13,6 +13,8 @@ from typing import Any
 import gradio as gr
 
 from evals.errors import LabError
+from lab.results.reports import HERE
+from lab.results.rows import Place, read_place, rows_page, said_of
 from lab.services import Services
 from lab.settings import EMBEDDED_RUNS
 from lab.train.form import TrainForm
@@ -30,17 +32,18 @@ from lab.train.runs import (
     look,
     progress_of,
 )
-from lab.train.view import FIRST, ORDERS, Order, answers_table, facts, label, none_sampled, panel
+from lab.train.view import behind_step, facts, label, none_sampled, panel
 from lab.ui.charts import CHARTS, curve
 from lab.ui.components import QUIET, empty, lead, notice, shown
 from lab.ui.layout import Painted
 from lab.ui.text import say
+from lab.ui.theme import clicks
 from training.run.folder import read_completions
 
+NAMED = "(run) => void assayGo(`?${new URLSearchParams({ tab: 'train', run })}`)"
+"""Has the address name the run that is shown."""
 LOOK_SECONDS, IDLE_SECONDS = 2.0, 10.0
 """How often a run that is being trained is looked at, and the list of runs where none is."""
-NEWEST = 0
-"""Instead of a step: the last one that there are answers of."""
 
 
 @dataclass(frozen=True)
@@ -60,12 +63,15 @@ def build(services: Services, tab: gr.Tab) -> None:
     page = TrainPage(services)
     outputs = [*page.outputs, refused, form.box]
 
-    def on_open(chosen: str | None, *started: str | None) -> Painted:
-        reason, name = refusal(services.settings.training), next(filter(None, started), chosen)
-        return {refused: notice(reason), form.box: gr.Accordion(visible=not reason)} | page.opened(name)
+    def on_open(address: str, started: str | None = None) -> Painted:
+        reason, place = refusal(services.settings.training), read_place(address, "train")
+        run = page.opened(started) if started else page.opened(place.get("run"), place)
+        return {refused: notice(reason), form.box: gr.Accordion(visible=not reason)} | run
 
-    tab.select(on_open, [page.runs], outputs, api_name="train", **QUIET)
-    form.begin.then(on_open, [page.runs, form.started], outputs, api_visibility="private", **QUIET)
+    tab.select(on_open, page.address, outputs, js=HERE, api_name="train", **QUIET)
+    given: dict[str, Any] = {"js": "(_, started) => [location.search, started]", "api_visibility": "private"}
+    begun = form.begin.then(on_open, [page.address, form.started], outputs, **given, **QUIET)
+    begun.then(None, page.runs, None, js=NAMED)
 
 
 class TrainPage:
@@ -86,26 +92,20 @@ class TrainPage:
                 gr.Plot(show_label=False, visible=False, elem_id=f"train-{chart.name}", elem_classes="assay-plot")
                 for chart in CHARTS
             ]
-        with gr.Row(visible=False, elem_classes="assay-choices") as self.choices:
-            self.step = gr.Dropdown([(say("train.newest"), NEWEST)], value=NEWEST, label=say("train.answers.step"))
-            orders = [(say(f"train.order.{name}"), name) for name in ORDERS]
-            self.order = gr.Radio(orders, value=ORDERS[0], label=say("train.answers.order"))
-        self.answers = gr.HTML(elem_id="train-answers")
-        with gr.Row(elem_classes="actions train-actions"):
-            self.more = gr.Button(visible=False, elem_id="train-more")
+        self.address = gr.Textbox(visible=False, label=say("report.address"))
+        self.answers = gr.HTML(elem_id="train-answers", js_on_load=clicks("rows"))
         with gr.Accordion(say("train.log"), open=False, visible=False, elem_id="train-log") as self.log_box:
             self.log = gr.HTML()
-        self.view, self.count = gr.State(None), gr.State(FIRST)
+        self.view = gr.State(None)
         self.timer = gr.Timer(LOOK_SECONDS, active=False)
         self.outputs: list[Any] = [self.view, self.runs, self.panel, self.facts, self.note, self.stop, self.resume]
-        self.outputs += [self.choices, self.step, self.order, self.answers, self.more, self.count, self.log_box]
-        self.outputs += [self.log, self.timer, *self.plots]
-        here, listed = [self.view, self.step, self.order], [self.answers, self.more, self.count]
-        self.runs.input(self.opened, [self.runs], self.outputs, api_name="train_run", **QUIET)
-        self.timer.tick(self.looked, [*here, self.count], self.outputs, api_name="train_look", **QUIET)
-        for part, name in ((self.step, "train_step"), (self.order, "train_order")):
-            part.input(self.on_answers, here, listed, api_name=name, **QUIET)
-        self.more.click(self.on_more, [*here, self.count], listed, api_name="train_more", **QUIET)
+        self.outputs += [self.answers, self.log_box, self.log, self.timer, *self.plots]
+        here, script = [self.view, self.address], f"(view) => [view, ({HERE})()]"
+        chosen = self.runs.input(self.opened, [self.runs], self.outputs, api_name="train_run", **QUIET)
+        chosen.then(None, self.runs, None, js=NAMED)
+        self.timer.tick(self.looked, here, self.outputs, js=script, api_name="train_look", **QUIET)
+        asked: dict[str, Any] = {"js": script, "api_name": "train_answers", "trigger_mode": "always_last"}
+        self.answers.click(self.on_place, here, self.outputs, **asked, **QUIET)
         for button, act, said, name in (
             (self.stop, halt, "train.stopping", "train_stop"),
             (self.resume, go_on, "train.resumed", "train_resume"),
@@ -123,14 +123,14 @@ class TrainPage:
             line = notice(str(error), "problem")
         return self.opened(view.name) | {self.note: line}
 
-    def on_answers(self, view: View | None, step: int | None, order: Order) -> Painted:
-        """Show the answers of another step or in another order, the first of them."""
-        return self.listed(view.watched, step, order, FIRST) if view else {self.count: FIRST}
+    def on_place(self, view: View | None, address: str) -> Painted:
+        """Show what the address asks for: another run, or other answers of this one."""
+        place = read_place(address, "train")
+        if view is None or place.get("run", view.name) != view.name:
+            return self.opened(place.get("run"), place)
+        return self.listed(view, place)
 
-    def on_more(self, view: View | None, step: int | None, order: Order, count: int) -> Painted:
-        return self.listed(view.watched, step, order, count + FIRST) if view else {self.count: FIRST}
-
-    def opened(self, chosen: str | None) -> Painted:
+    def opened(self, chosen: str | None, place: Place | None = None) -> Painted:
         """Return the page of the run of that name or folder; of the first to show if there is none."""
         found = find(self.services.settings.training.runs, self.services.now())
         if not found:
@@ -138,19 +138,18 @@ class TrainPage:
         called = [each for each in found if chosen in (each.name, str(each.path))]
         training = called[0] if called else first_to_show(found, EMBEDDED_RUNS)
         seen = follow(Watched(training.path), read_completions)
+        view = View(training.name, seen, tuple(map(label, found)))
         return {
             self.runs: gr.Dropdown(choices=_choices(found), value=training.name),
             self.note: "",
             self.facts: facts(training.record),
-            self.view: View(training.name, seen, tuple(map(label, found))),
-            self.step: _steps(seen),
+            self.view: view,
             **self._status(training, seen),
             **self._figures(seen),
-            **self.listed(seen, NEWEST, ORDERS[0], FIRST, training),
-            self.order: ORDERS[0],
+            **self.listed(view, place or {}, training),
         }
 
-    def looked(self, view: View | None, step: int | None, order: Order, count: int) -> Painted:
+    def looked(self, view: View | None, address: str) -> Painted:
         """Return what has changed since the last look."""
         if view is None:
             return self.opened(None)
@@ -165,28 +164,24 @@ class TrainPage:
             if listed != view.listed:
                 view = replace(view, listed=listed)
                 page |= {self.runs: gr.Dropdown(choices=_choices(found), value=view.name)}
-        page |= {self.view: replace(view, watched=now)}
+        view, place = replace(view, watched=now), read_place(address, "train")
+        page |= {self.view: view}
         if now is not seen:
             page |= self._figures(now)
-        if now.batches != seen.batches:
-            page |= {self.step: _steps(now, step or NEWEST)}
-            if not step:
-                page |= self.listed(now, NEWEST, order, count)
+        if now.batches != seen.batches and not place.get("step"):
+            page |= self.listed(view, place)
         return page
 
-    def listed(
-        self, seen: Watched, step: int | None, order: Order, count: int, training: Training | None = None
-    ) -> Painted:
-        """Return the first so many answers of a step, with the button for more; in words why there are none."""
-        chosen = [batch for batch in seen.batches if batch.step == step] or list(seen.batches)
+    def listed(self, view: View, place: Place, training: Training | None = None) -> Painted:
+        """Return the answers of a step that the address asks for; in words why there are none."""
+        batches = view.watched.batches
+        chosen = [batch for batch in batches if str(batch.step) == place.get("step")] or list(batches)
         answers = (read_completions(chosen[-1].file) or ()) if chosen else ()
-        if answers:
-            table: str = answers_table(answers, order, count)
-        else:
-            table = empty(say("train.answers.gone") if chosen else none_sampled(training))
-        rest = min(FIRST, len(answers) - count)
-        more = gr.Button(say("train.answers.more", n=rest), visible=rest > 0)
-        return {self.answers: table, self.more: more, self.count: count}
+        if not answers:
+            return {self.answers: empty(say("train.answers.gone") if chosen else none_sampled(training))}
+        behind = behind_step(answers, [batch.step for batch in reversed(batches)])
+        here = {"tab": "train", "run": view.name, **place}
+        return {self.answers: rows_page(behind, here, partial(said_of, self.services))}
 
     def _status(self, training: Training, seen: Watched) -> Painted:
         now, may_act = self.services.now(), not refusal(self.services.settings.training)
@@ -206,15 +201,8 @@ class TrainPage:
     def _figures(self, seen: Watched) -> Painted:
         drawn = [curve(chart, seen) for chart in CHARTS]
         pairs = zip(self.plots, drawn, strict=True)
-        page: Painted = {plot: gr.Plot(value=figure, visible=figure is not None) for plot, figure in pairs}
-        return page | {self.choices: gr.Row(visible=bool(seen.batches))}
+        return {plot: gr.Plot(value=figure, visible=figure is not None) for plot, figure in pairs}
 
 
 def _choices(found: Sequence[Training]) -> list[tuple[str, str]]:
     return [(label(each), each.name) for each in found]
-
-
-def _steps(seen: Watched, chosen: int = NEWEST) -> gr.Dropdown:
-    steps = [batch.step for batch in reversed(seen.batches)]
-    choices = [(say("train.newest"), NEWEST), *((say("train.step", step=n), n) for n in steps)]
-    return gr.Dropdown(choices=choices, value=chosen if chosen in steps else NEWEST)

@@ -1,15 +1,18 @@
 """How a run stands, as HTML: state, progress, alerts, what it was asked for and what came of it."""
 
-import re
+import hashlib
 import shlex
+from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING
 
-from evals.schema import RunRecord
+from evals.schema import Grade, Message, RunRecord
+from evals.schema.reports import GradedRow
+from lab.results.rows import Behind, link
 from lab.train.runs import Progress, Training, Watched
-from lab.ui.components import BADGES, Html, grid, notice, sentence, shown, tiles
+from lab.ui.components import Html, notice, sentence, tiles
 from lab.ui.templates import render
 from lab.ui.text import lines, say
 from training.config import STAGES, SampledSettings, StageSettings
@@ -17,59 +20,35 @@ from training.config import STAGES, SampledSettings, StageSettings
 if TYPE_CHECKING:
     from training.run.folder import Sampled
 
-Order = Literal["reward-best", "reward-worst", "advantage-best", "advantage-worst"]
-ORDERS: tuple[Order, ...] = get_args(Order)
-FIRST = 10
-"""Answers shown at first, and added by each wish for more; a step may have sampled hundreds."""
 draw = partial(render, "train/view.html.jinja")
-TAG = re.compile(r"</?[a-z_]+(?: [^<>]*)?>")
 
 
-def ordered(answers: "Sequence[Sampled]", order: Order) -> "list[Sampled]":
-    """Return the answers by reward or advantage; those without one stand last, either way."""
-    figure, _, first = order.partition("-")
-    sign = -1.0 if first == "best" else 1.0
-
-    def place(answer: "Sampled") -> tuple[bool, float]:
-        value = answer.reward if figure == "reward" else answer.advantage
-        return value is None, sign * (value or 0.0)
-
-    return sorted(answers, key=place)
-
-
-def answers_table(answers: "Sequence[Sampled]", order: Order, count: int = FIRST) -> Html:
-    """Return a row for each of the first `count` answers: what it earned, how it was judged, both texts.
-
-    Long texts are folded; a click shows them whole.
-    """
-    none, rows = say("train.none"), []
-    for answer in ordered(answers, order)[:count]:
-        reward, advantage, confidence = answer.reward, answer.advantage, answer.confidence
-        verdict: object = none
-        if answer.verdict is not None:
-            tone = BADGES.get(answer.verdict, "quiet")
-            verdict = Html(f'<span class="badge {tone}">{shown(say(f"verdict.{answer.verdict}"))}</span>')
-        rows.append(
-            (
-                draw("reward", value=none if reward is None else f"{reward:.3f}".replace("-", "−")),
-                none if advantage is None else f"{advantage:+.2f}".replace("-", "−"),
-                verdict,
-                none if confidence is None else f"{100 * confidence:.0f} %",
-                _text("train-asked", answer.prompt, TAG.sub(" ", answer.prompt), 320, 200),
-                _text("train-said", answer.completion, answer.completion, 900, 500),
-            )
+def behind_step(answers: "Sequence[Sampled]", steps: Sequence[int]) -> Behind:
+    """Return the answers that were sampled at a step as what the rows page shows, those to one question together."""
+    groups: dict[str, list[GradedRow]] = defaultdict(list)
+    for each in answers:
+        group = groups[each.prompt]
+        asked = hashlib.sha256(each.prompt.encode()).hexdigest()[:12]
+        grade = Grade.model_construct(
+            verdict=each.verdict, reward=each.reward, parts=each.parts, confidence=each.confidence, reason=each.why
         )
-    step = answers[0].step if answers else 0
-    caption = say("train.answers.caption", step=step, n=len(answers), shown=len(rows))
-    names = ("reward", "advantage", "verdict", "confidence", "question", "answer")
-    table = grid(caption, [say(f"train.column.{name}") for name in names], rows)
-    return Html(f'<div class="train-answers">{table}</div>')
-
-
-def _text(kind: str, text: str, plain: str, longest: int, head: int) -> Html:
-    """Return a text; one of more than `longest` characters folded, its first words shown: prompts hold whole passages."""
-    short = text if len(text) <= longest else " ".join(plain.split())[:head].rsplit(" ", 1)[0]
-    return draw("text", kind=kind, head=short, whole=text)
+        row = GradedRow.model_construct(
+            id=f"{asked}-{len(group)}",
+            cluster=asked,
+            stage=say("train.answer", n=len(group) + 1),
+            prompt=(Message(role="user", content=each.prompt),),
+            completion=each.completion,
+            grade=grade,
+        )
+        group.append(row)
+    options = [("", say("train.newest")), *((str(step), say("train.step", step=step)) for step in steps)]
+    return Behind(
+        title=say("train.answers.title", step=answers[0].step if answers else 0),
+        rows=[row for group in groups.values() for row in group],
+        beside={row.id: group for group in groups.values() for row in group},
+        usual="best",
+        choices={"step": options},
+    )
 
 
 def none_sampled(training: Training | None) -> str:
@@ -121,10 +100,20 @@ def panel(training: Training, watched: Watched, progress: Progress, now: datetim
         share=f"{100 * progress.share:.1f}",
         course=" · ".join(words),
         trouble=Html(notice(_trouble(training), "problem") + notice(broken, "problem")),
-        alerts=[(step, sentence(text)) for step, text in reversed(watched.alerts)],
+        alerts=[
+            (step, sentence(text), _answers_of(training, watched, step)) for step, text in reversed(watched.alerts)
+        ],
         used=tiles(used) if used else "",
         steps=_next_steps(training) if training.state == "finished" and record else (),
     )
+
+
+def _answers_of(training: Training, watched: Watched, step: int) -> str:
+    """Return the address of the answers that were sampled nearest to a step; "" if there are none."""
+    steps = [batch.step for batch in watched.batches]
+    if not steps:
+        return ""
+    return link({"tab": "train", "run": training.name, "step": str(min(steps, key=lambda each: abs(each - step)))})
 
 
 def _next_steps(training: Training) -> list[tuple[str, str]]:

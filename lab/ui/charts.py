@@ -7,7 +7,7 @@ come from the page's style sheet, which knows light and dark. Plotly loads a cla
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -42,12 +42,16 @@ LOOKS: dict[str, Any] = tomllib.loads(Path(__file__).with_suffix(".toml").read_t
 TRACES: dict[str, Any] = LOOKS["trace"]
 
 
-def reliability(bins: Mapping[str, Sequence[Bin]], order: Sequence[str]) -> go.Figure:
+Opens = Callable[..., str]
+"""Gives the address of the answers behind a point: metric, stage, confidence as the address writes it."""
+
+
+def reliability(bins: Mapping[str, Sequence[Bin]], order: Sequence[str], opens: Opens) -> go.Figure:
     """Return share correct against stated confidence, one trace per stage, with n beneath.
 
     Points are bins that hold answers, placed at their mean confidence, with the 95 % interval of the
     share correct; the larger the point, the more answers. `order` lists all stages of the chain: a
-    stage keeps its colour whichever stages are shown.
+    stage keeps its colour whichever stages are shown. A click leads to where `opens` says.
     """
     figure = _figure("calibration", "reliability", xaxis="confidence", yaxis="accuracy", yaxis2="n")
     figure.add_scatter(x=[0, 1], y=[0, 1], name=say("calibration.diagonal"), **TRACES["diagonal"])
@@ -58,11 +62,12 @@ def reliability(bins: Mapping[str, Sequence[Bin]], order: Sequence[str]) -> go.F
         named = {"name": stage_name(stage), "legendgroup": stage, "marker_color": colour}
         accuracies = [one.accuracy or 0.0 for one in filled]
         spans = [one.interval or (0.0, 1.0) for one in filled]
+        links = [opens("ece", stage, f"{100 * one.lower:.0f}-{100 * one.upper:.0f}") for one in filled]
         sizes = [SMALLEST_MARKER + (LARGEST_MARKER - SMALLEST_MARKER) * (b.n / largest) ** 0.5 for b in filled]
         figure.add_scatter(
             x=[one.confidence for one in filled],
             y=accuracies,
-            customdata=[(one.n, low, high) for one, (low, high) in zip(filled, spans, strict=True)],
+            customdata=[(b.n, low, high, link) for b, (low, high), link in zip(filled, spans, links, strict=True)],
             error_y_array=[high - y for (_, high), y in zip(spans, accuracies, strict=True)],
             error_y_arrayminus=[y - low for (low, _), y in zip(spans, accuracies, strict=True)],
             error_y_color=colour,
@@ -76,6 +81,7 @@ def reliability(bins: Mapping[str, Sequence[Bin]], order: Sequence[str]) -> go.F
         figure.add_bar(
             x=[one.confidence for one in filled],
             y=[one.n for one in filled],
+            customdata=links,
             width=BAR / len(bins),
             offset=BAR * (place / len(bins) - 0.5),
             text=[str(one.n) for one in filled],
@@ -86,7 +92,9 @@ def reliability(bins: Mapping[str, Sequence[Bin]], order: Sequence[str]) -> go.F
     return figure
 
 
-def risk_coverage(curves: Mapping[str, tuple[int, Sequence[RiskPoint]]], order: Sequence[str]) -> go.Figure:
+def risk_coverage(
+    curves: Mapping[str, tuple[int, Sequence[RiskPoint]]], order: Sequence[str], opens: Opens
+) -> go.Figure:
     """Return share wrong against share answered, most confident first; `curves`: of each stage n and its curve."""
     figure = _figure("calibration", xaxis="coverage", yaxis="risk")
     for stage, (n, points) in curves.items():
@@ -100,7 +108,10 @@ def risk_coverage(curves: Mapping[str, tuple[int, Sequence[RiskPoint]]], order: 
         figure.add_scatter(
             x=[one.coverage for one in points],
             y=[one.risk for one in points],
-            customdata=[(one.threshold, count) for one, count in zip(points, answered, strict=True)],
+            customdata=[
+                (one.threshold, count, opens("ece", stage, f"{100 * one.threshold:g}-"))
+                for one, count in zip(points, answered, strict=True)
+            ],
             text=[str(count) if room else "" for count, room in zip(answered, has_room, strict=True)],
             marker_color=colour,
             marker_symbol=symbol,

@@ -1,9 +1,11 @@
 """Parts of the page: answers as cards, notices, tables, figures with their intervals, sampling fields."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from functools import partial
+from itertools import pairwise
 from typing import Any, Literal
 
 import gradio as gr
@@ -34,7 +36,11 @@ BADGES = {"correct": "good", "incorrect": "bad", "contradictory": "bad", "no_cla
 
 @dataclass(frozen=True)
 class Card:
-    """One answer as it is shown. A blind one tells nothing that names its stage. `beneath` comes last: a place to rate it."""
+    """One answer as it is shown. A blind one tells nothing that names its stage.
+
+    `other` is an answer that this one is compared with, word by word; `expected` what the truth says, for telling right
+    claims from wrong ones. `reason` and `figures` stand below; `beneath` comes last: ratings, a place to rate.
+    """
 
     title: str
     text: str
@@ -45,6 +51,10 @@ class Card:
     seconds: float | None = None
     verdict: Verdict | None = None
     is_blind: bool = False
+    other: str | None = None
+    expected: str = ""
+    reason: str = ""
+    figures: Sequence[str] = ()
     beneath: str = ""
 
 
@@ -78,8 +88,12 @@ def card_of(answer: Draft | Answer) -> Card:
 
 def cards(shown: Sequence[Card], note: str = "") -> Html:
     """Return answers side by side, under each other where the page is narrow."""
-    rows = [(card, _pieces(card), _foot(card)) for card in shown]
-    return draw("cards", rows=rows, is_busy=any(card.state != "done" for card in shown), note=note)
+    return draw("cards", rows=map(card, shown), is_busy=any(one.state != "done" for one in shown), note=note)
+
+
+def card(one: Card) -> Html:
+    """Return one answer, what was read of it marked."""
+    return draw("card", card=one, pieces=pieces(one.text, _marks(one)), foot=_foot(one))
 
 
 def empty(text: str) -> str:
@@ -137,21 +151,52 @@ def keys() -> Html:
     return draw("keys", rows=[line.split(" | ") for line in page("keys").splitlines()])
 
 
-def _pieces(card: Card) -> list[tuple[str, bool]]:
-    """Return a text with what was read of it as the answer marked: behind `Answer:`, or in free text."""
-    found: set[tuple[int, int]] = set()
-    if card.state == "done" and not card.is_blind:
-        if card.verdict is None:
-            read = read_lines(card.text)
-            found = {(read.start, read.end)}
-        elif card.verdict.read_by:
-            found = {(claim.start, claim.end) for claim in card.verdict.claims}
-    parts, at = [], 0
-    for start, end in sorted(found):
-        if at <= start < end <= len(card.text):  # one within another is not marked again
-            parts += [(card.text[at:start], False), (card.text[start:end], True)]
-            at = end
-    return [*parts, (card.text[at:], False)]
+def pieces(text: str, spans: Iterable[tuple[int, int, str]]) -> list[tuple[str, str]]:
+    """Return a text in pieces, each with the kinds of the spans that cover it; spans may overlap.
+
+    >>> pieces("abcd", [(0, 2, "x"), (1, 3, "y")])
+    [('a', 'x'), ('b', 'x y'), ('c', 'y'), ('d', '')]
+    """
+    known = [(start, end, kind) for start, end, kind in spans if 0 <= start < end <= len(text)]
+    cuts = sorted({0, len(text), *(place for start, end, _ in known for place in (start, end))})
+    return [
+        (text[a:b], " ".join(sorted({kind for start, end, kind in known if start <= a and b <= end})))
+        for a, b in pairwise(cuts)
+    ]
+
+
+def _marks(card: Card) -> list[tuple[int, int, str]]:
+    """Return what was read of a text as the answer, behind `Answer:` or in free text, and what differs from another."""
+    if card.state != "done" or card.is_blind:
+        return []
+    marks = differing(card.other, card.text) if card.other is not None else []
+    verdict = card.verdict
+    if verdict is None:
+        read = read_lines(card.text)
+        return [*marks, (read.start, read.end, "claim")]
+    for claim in verdict.claims if verdict.read_by else ():
+        is_right = claim.says.casefold() == card.expected.casefold() and not claim.is_denied
+        tone = "good" if is_right else BADGES[verdict.verdict]
+        marks.append((claim.start, claim.end, f"claim {tone}"))
+    return marks
+
+
+ALIKE = 0.3
+"""Share of words in common from which on it says something which of them differ."""
+
+
+def differing(first: str, second: str) -> list[tuple[int, int, str]]:
+    """Return the runs of words of the second text that the first does not have there; none where all differs.
+
+    >>> differing("goes up in liver", "goes down in liver")
+    [(5, 9, 'differs')]
+    """
+    words = [[(found[0], found.span()) for found in re.finditer(r"\S+", text)] for text in (first, second)]
+    matched = SequenceMatcher(None, *([word for word, _ in each] for each in words), autojunk=False)
+    if matched.ratio() < ALIKE:
+        return []
+    changed = [(a, b) for tag, _, _, a, b in matched.get_opcodes() if tag in ("insert", "replace")]
+    return [(words[1][a][1][0], words[1][b - 1][1][1], "differs") for a, b in changed]
 
 
 def _foot(card: Card) -> dict[str, object] | None:
@@ -161,7 +206,7 @@ def _foot(card: Card) -> dict[str, object] | None:
     verdict = card.verdict
     stated = verdict.confidence if verdict else stated_confidence(card.text)
     percent = f"{stated.value:.0%}" if stated.value is not None else ""
-    kind = reason = ""
+    kind, reason = "", sentence(card.reason)
     if verdict is not None:
         kind = "unscored" if verdict.reward is None else verdict.verdict
         reason = sentence(verdict.reason)
@@ -169,6 +214,7 @@ def _foot(card: Card) -> dict[str, object] | None:
             reason = f"{reason} ({say(f'verdict.read.{verdict.read_by}')})"
     figures = [] if card.n_tokens is None else [f"{card.n_tokens} tokens"]
     figures += [] if card.seconds is None else [f"{card.seconds:.1f} s"]
+    figures += [*card.figures]
     figures += [say(f"answer.{card.finish_reason}")] if card.finish_reason in {"length", "cancelled"} else []
     said = say(f"confidence.{stated.status}", percent=percent)
     badge = BADGES.get(kind, "")
@@ -196,20 +242,28 @@ def grid(caption: str, columns: Sequence[object], rows: Sequence[Sequence[object
     return draw("grid", caption=caption, columns=columns, rows=cells)
 
 
-def measure(metric: Metric | None, scale: Scale = "share", band: float | None = None) -> Html:
-    """Return a number with interval, n and a bar, shaded up to `band`; without a value a dash and why, never a zero."""
+def measure(metric: Metric | None, scale: Scale = "share", band: float | None = None, href: str = "") -> Html:
+    """Return a number with interval, n and a bar, shaded up to `band`; without a value a dash and why, never a zero.
+
+    `href` leads to the answers behind it.
+    """
     if metric is None:
         return Html('<span class="assay-missing">not measured</span>')
     if metric.value is None:
         reason = shown(metric.note or "undefined")
         return Html(f'<span class="assay-missing">– <small>{reason}</small></span>')
-    figure, n = number(metric.value, scale), f"n\u00a0=\u00a0{metric.n}"
+    figure, n = opening(number(metric.value, scale), href, metric.n), f"n\u00a0=\u00a0{metric.n}"
     if metric.low is None or metric.high is None:
         told = say("metric.constant") if metric.note == CONSTANT else metric.note
         return stacked(figure, f"{n} · {told}" if told else n)
     left, middle, right = (100 * min(max(x, 0.0), 1.0) for x in (metric.low, metric.value, metric.high))
     bar = "" if scale == "open" else draw("range", left=left, middle=middle, right=right, band=band)
     return stacked(figure, f"{interval(metric.low, metric.high, scale)} · {n}", last=bar)
+
+
+def opening(figure: str, href: str, n: int) -> str:
+    """Return a figure that opens the `n` answers behind it; the bare one where there is nowhere to go."""
+    return draw("opening", figure=figure, href=href, told=say("rows.open", figure=figure, n=n)) if href else figure
 
 
 def stacked(figure: str, *lines: object, last: str = "", tone: str = "") -> Html:

@@ -55,7 +55,7 @@ def see_refine(page, folder):
 
 
 def see_train(page, folder):
-    expect(page.locator("#train-answers tbody tr").first).to_be_visible()
+    expect(page.locator("#train-answers .rows-one").first).to_be_visible()
 
 
 SEE = {

@@ -1,9 +1,11 @@
 """The Leaderboard and Calibration tabs, on reports of scripted answers."""
 
+import re
+
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.pages import choose, open_tab
+from tests.browser.pages import choose, flaws, open_tab
 
 
 def test_the_leaderboard_is_ordered_by_another_metric_and_says_what_it_means(open_page, scripted_lab):
@@ -44,3 +46,69 @@ def test_charts_go_for_a_stage_without_confidence_come_back_and_are_tables_too(o
     expect(page.locator(".assay-more table").first).to_be_visible()
     assert page.locator(".assay-more table").count() == 2
     assert page.locator(".assay-more tbody tr").count() > 4
+
+
+def test_a_cell_opens_its_answers_and_the_address_leads_anybody_to_the_same_rows(open_page, scripted_lab):
+    page = open_page(scripted_lab)
+    open_tab(page, "Leaderboard")
+    expect(page.locator("#leaderboard-tables table").first).to_be_visible()
+    choose(page, "Group of questions", "All questions (107)")
+    page.wait_for_url("**/?tab=leaderboard&group=all")
+    expect(page.locator("#leaderboard-tables")).to_contain_text("n = 107")
+    cell = page.locator("#leaderboard-tables tr", has_text="GRPO").locator("a.assay-behind").first
+    expect(cell).to_have_accessible_name(re.compile(r"%: open the answers behind it, n = 107$"))
+    cell.focus()
+    page.keyboard.press("Enter")
+    rows, count = page.locator("#leaderboard-tables .rows-one"), page.locator(".rows-count")
+    expect(count).to_have_text("107 answers")
+    expect(page.locator(".rows h2")).to_be_focused()
+
+    page.select_option("[name=verdict]", "incorrect")
+    expect(count).to_contain_text("of 107 answers")
+    expect(page.locator("[name=verdict]")).to_be_focused()
+    left = count.inner_text()
+    rows.first.locator("summary").click()
+    expect(rows.first.locator(".card")).to_have_count(3)
+    expect(rows.first.locator("mark.claim.bad").first).to_be_visible()
+    link = page.url
+    rows.first.get_by_role("link", name="Link to this row").click()
+    expect(rows).to_have_count(1)
+    page.go_back()
+    expect(count).to_have_text(left)
+
+    other = open_page(link, width=390, dark=True, ready=".rows-count")
+    expect(other.locator(".rows-count")).to_have_text(left)
+    other.locator(".rows-one summary").first.click()
+    seen = [".rows-count", ".row-facts", ".rows-one .badge", ".rows-one mark.claim", ".row-body .figures", ".rows-back"]
+    assert flaws(other, seen) == {}
+    other.locator("[name=find]").fill("<script>alert(1)</script>")
+    other.keyboard.press("Enter")
+    expect(other.locator(".rows .empty")).to_contain_text("No answer is left")
+    other.get_by_role("link", name="Show all of them").click()
+    expect(other.locator(".rows-count")).to_have_text("107 answers")
+    other.go_back()
+    expect(other.locator(".rows .empty")).to_be_visible()
+
+
+@pytest.mark.slow  # what the points say: tests/lab/test_rows.py
+def test_a_point_of_a_chart_opens_the_answers_of_its_bin_and_each_tab_keeps_its_place(open_page, scripted_lab):
+    page = open_page(
+        scripted_lab + "?tab=calibration&questions=kmp-test&drawn=sft", ready="#calibration-risk .main-svg"
+    )
+    point = page.locator("#calibration-reliability .scatterlayer .trace .points path").last
+    point.hover(force=True)
+    page.mouse.down()
+    page.mouse.up()
+    page.wait_for_url("**confidence=*")
+    expect(page.locator("#calibration-figures .rows-count")).to_contain_text("answers")
+    place = page.url
+    open_tab(page, "Leaderboard")
+    page.wait_for_url("**/?tab=leaderboard")
+    expect(page.locator("#leaderboard-tables table").first).to_be_visible()
+    open_tab(page, "Calibration")
+    assert page.url == place
+    page.go_back()
+    page.go_back()
+    expect(page.locator("#calibration-figures .rows-count")).to_be_visible()
+    page.get_by_role("link", name="All figures").click()
+    expect(page.locator("#calibration-reliability .main-svg").first).to_be_visible()

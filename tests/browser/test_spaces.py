@@ -72,7 +72,7 @@ def test_the_reviewer_opens_a_paper_and_nothing_else(open_page, tmp_path):
 
 
 def test_the_leaderboard_and_a_metric_s_page_need_no_server(open_page, tmp_path):
-    from lab.results.static_page import board_page
+    from lab.results.leaderboard import board_page
     from tests.lab.evaluations import scripted_report
 
     made = {"index.html": board_page([scripted_report("kmp-test")]).encode()}

@@ -10,7 +10,7 @@ import yaml
 from playwright.sync_api import expect
 
 from tests.browser.conftest import started
-from tests.browser.pages import CONTRAST, open_tab
+from tests.browser.pages import flaws, open_tab
 
 PATIENCE = 120_000
 
@@ -76,7 +76,7 @@ def test_a_run_is_started_survives_page_and_lab_is_stopped_and_gone_on_with(open
         expect(page.locator("#train-panel .running")).to_be_visible(timeout=PATIENCE)
         for chart in ("reward", "kl", "zero", "length", "rate"):
             expect(page.locator(f"#train-{chart} .js-plotly-plot")).to_be_visible(timeout=PATIENCE)
-        expect(page.locator("#train-answers tbody tr")).to_have_count(4)
+        expect(page.locator("#train-answers .rows-one")).to_have_count(4)
 
         page.reload()
         page.wait_for_selector("#tabs")
@@ -111,28 +111,22 @@ def test_a_visitor_who_may_only_watch_sorts_and_unfolds_what_a_run_answered(open
     expect(page.locator("#train-loss .js-plotly-plot")).to_be_visible()
     assert page.locator("#train-new").count() == 0
 
-    rewards = "[...document.querySelectorAll('#train-answers tbody th b')].map((e) => parseFloat(e.innerText))"
-    expect(page.locator("#train-answers tbody tr").first).to_be_visible()
-    best = page.evaluate(rewards)
-    assert best == sorted(best, reverse=True)
-    page.get_by_text("Worst reward first").click()
-    page.wait_for_function(f"({rewards})[0] <= {min(best)}")
-    worst = page.evaluate(rewards)
-    assert worst == sorted(worst)
-
+    rows = page.locator("#train-answers .rows-one")
+    expect(rows).to_have_count(20)
+    page.select_option("#train-answers [name=sort]", "worst")
+    expect(rows.first).to_contain_text("Incorrect")
+    expect(page.locator("#train-answers [name=sort]")).to_be_focused()
     page.locator("#train-runs input").click()
     page.get_by_role("option").filter(has_text="refiner").click()
-    folded = page.locator("#train-answers .train-fold")
-    expect(folded.first).to_be_visible()
-    expect(page.locator("#train-answers tbody tr")).to_have_count(10)
-    assert "<question>" not in folded.first.inner_text()
+    expect(rows).to_have_count(16)
+    assert "<question>" not in rows.first.inner_text()
     assert page.evaluate("document.documentElement.scrollHeight") < most
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    ratios = page.evaluate(CONTRAST, [".train-fold small", ".train-fold .train-asked"])
-    assert [(name, round(ratio, 2)) for name, ratio in ratios if ratio < 4.5] == []
-
-    folded.first.locator("summary").click()
-    expect(folded.first.locator("> span")).to_contain_text("<tool_output>")
-    page.click("#train-more")
-    expect(page.locator("#train-answers tbody tr")).to_have_count(16)
-    expect(page.locator("#train-more")).to_be_hidden()
+    rows.first.locator("summary").click()
+    expect(rows.first.locator(".row-body > .question")).to_contain_text("<tool_output>")
+    expect(rows.first.locator(".card")).to_have_count(8)
+    assert flaws(page, [".rows-one .row-text", ".row-facts a", ".rows-count"]) == {}
+    page.select_option("#train-answers [name=step]", "3")
+    expect(page.locator("#train-answers h2")).to_have_text("Answers sampled at step 3")
+    page.reload()
+    expect(page.locator("#train-answers h2")).to_have_text("Answers sampled at step 3")
+    expect(rows).to_have_count(16)

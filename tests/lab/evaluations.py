@@ -66,14 +66,12 @@ def plain(html: str) -> str:
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())
 
 
-def open_tab(tab_of: ModuleType, services: Services, *chosen: Any) -> list[Any]:
-    """Open a tab over reports in a new browser, then choose what is `chosen`; return what it shows."""
+def open_tab(tab_of: ModuleType, services: Services, address: str = "") -> list[Any]:
+    """Open a tab over reports at an address, and return what it shows."""
     with gr.Blocks() as page, gr.Tab("Tab") as tab:
         tab_of.build(services, tab)
-    client = TestClient(App.create_app(page))
-    for data in ([None] * 3, list(chosen)) if chosen else ([None] * 3,):
-        sent = {"data": data, "session_hash": "one browser"}
-        reply = client.post(f"/gradio_api/run/{tab_of.__name__.rpartition('.')[2]}", json=sent)
-        assert reply.status_code == 200
+    sent = {"data": [address], "session_hash": "one browser"}
+    reply = TestClient(App.create_app(page)).post(f"/gradio_api/run/{tab_of.__name__.rpartition('.')[2]}", json=sent)
+    assert reply.status_code == 200
     services.store.close()
     return reply.json()["data"]

@@ -19,9 +19,8 @@ from evals.annotations.formats import FORMS, LAYOUTS, export, read_annotations
 from evals.errors import LabError
 from evals.questions import pathway_training
 from evals.questions.task import Questions
-from evals.schema.annotations import Annotation, AnnotationItem, AnnotationProject
+from evals.schema.annotations import AnnotationItem, AnnotationProject
 from lab.annotate import tab
-from lab.annotate.panel import pieces
 from lab.annotate.session import (
     RATED,
     Rater,
@@ -32,6 +31,7 @@ from lab.annotate.session import (
     items_of_report,
     typed_guidelines,
 )
+from lab.ui.components import pieces
 from lab.visitors import Visitor, door
 from tests.evals.reports import small_report
 from tests.lab.test_store import OLD
@@ -276,10 +276,8 @@ def test_a_project_of_a_report_holds_the_answers_of_the_stages_that_were_chosen_
 
 
 def test_overlapping_notes_mark_every_piece_of_the_text_once():
-    notes = [{"start": 0, "end": 5, "kind": "good"}, {"start": 3, "end": 8, "kind": "unsupported"}]
-    said = Annotation(item="i", rater="r", state="draft", updated_at=NOON, notes=notes)
-    assert pieces("abcdefghij", said.notes) == [
-        ("abc", ["good"]), ("de", ["good", "unsupported"]), ("fgh", ["unsupported"]), ("ij", []),
+    assert pieces("abcdefghij", [(0, 5, "good"), (3, 8, "unsupported")]) == [
+        ("abc", "good"), ("de", "good unsupported"), ("fgh", "unsupported"), ("ij", ""),
     ]  # fmt: skip
 
 

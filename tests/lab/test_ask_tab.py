@@ -74,7 +74,7 @@ def test_a_stated_confidence_is_shown_and_a_missing_one_is_named(tmp_path):
 
     for words in ("States no confidence", "States 80% confidence", "States 70% confidence"):
         assert view.cards.count(words) == 1
-    assert view.cards.count("<mark>") == view.cards.count("<mark>up</mark>") == 1
+    assert view.cards.count("<mark ") == view.cards.count('<mark class="claim">up</mark>') == 1
 
 
 def test_a_question_of_the_bank_gets_a_verdict_with_its_reason(tmp_path):
@@ -91,7 +91,7 @@ def test_a_question_of_the_bank_gets_a_verdict_with_its_reason(tmp_path):
     told = f"{reason[:1].upper()}{reason[1:]} (read from the text: it has no answer line)"
     assert escape(told) in view.cards
     assert view.cards.count("read from the text") == 1
-    assert f"<mark>{read_lines(example.answer).answer}</mark>" in view.cards
+    assert f'<mark class="claim good">{read_lines(example.answer).answer}</mark>' in view.cards
     assert stored["sft"].example_id == example.id
 
 

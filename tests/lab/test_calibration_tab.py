@@ -93,7 +93,7 @@ def test_answers_that_do_not_count_are_counted_by_reason():
 
 def test_a_group_of_questions_can_be_chosen(tmp_path):
     services = services_in(tmp_path, (scripted_report(),))
-    _, group, *_, page = open_tab(calibration, services, None, "direct", "sft")
+    _, group, *_, page = open_tab(calibration, services, "?group=direct&drawn=sft")
     assert group["value"] == "direct"
     n = len(rows_of(scripted_report(), "sft", "direct"))
     assert f" of {n} " in row_of(page, "Answers that count here")
@@ -148,7 +148,7 @@ def test_an_overconfident_stage_is_said_to_be_so():
 def test_a_stage_that_states_nothing_gets_a_sentence_in_place_of_empty_charts(tmp_path):
     report = scripted_report("kmp-test", (MUTE, "sft"))
     services = services_in(tmp_path, (report,))
-    *_, words, charts, reliable, risk, page = open_tab(calibration, services, None, "all", MUTE)
+    *_, words, charts, reliable, risk, page = open_tab(calibration, services, f"?group=all&drawn={MUTE}")
     assert charts["visible"] is False
     assert (reliable, risk) == (None, None)
     assert "Mute states no confidence that could be checked" in plain(words)
@@ -191,7 +191,7 @@ def test_the_charts_draw_bins_with_their_intervals_every_stated_confidence_and_t
     for one, told, up, down in zip(
         filled, points.customdata, points.error_y.array, points.error_y.arrayminus, strict=True
     ):
-        assert (told[0], tuple(told[1:])) == (one.n, one.interval)
+        assert (told[0], tuple(told[1:3])) == (one.n, one.interval)
         assert (one.accuracy - down, one.accuracy + up) == pytest.approx(one.interval)
     stated = each.n - each.n_missing_confidence
     assert sum(trace(reliable, "SFT", "bar").y) == stated

@@ -68,7 +68,7 @@ def test_the_headline_group_is_shown_first_and_another_group_or_other_questions_
         "Pathways in held-out tissues (107)",
         "KMP study, test set (20)",
     ]
-    data, _, _, tables = open_tab(tab_of, services_in(tmp_path, reports), "kmp-test", "direct", "ece")
+    data, _, _, tables = open_tab(tab_of, services_in(tmp_path, reports), "?questions=kmp-test&group=direct&order=ece")
     assert data["value"] == "kmp-test"
     assert "--data kmp-test" in plain(tables)
     found = board(Evaluations(reports), "kmp-test", "conservation")  # a group that these questions do not have
@@ -177,7 +177,7 @@ def test_an_ece_orders_the_table_but_ranks_nobody_and_the_page_says_why():
 
 def test_any_metric_with_a_better_end_can_order_the_table(tmp_path):
     services = services_in(tmp_path, (scripted_report(),))
-    *_, order, page = open_tab(tab_of, services, None, "all", "log_loss")
+    *_, order, page = open_tab(tab_of, services, "?group=all&order=log_loss")
     names = [name for _, name in order["choices"]]
     assert names == [name for name, each in MEASURES.items() if each.better]
     assert order["value"] == "log_loss"

@@ -10,8 +10,8 @@ from evals.report import save_report
 from hub.adapters import Publication
 from lab.cli import app
 from lab.commands.publish import _board, _with_copy
-from lab.results import static_page
-from lab.results.static_page import board_page, panels_of
+from lab.results import leaderboard
+from lab.results.leaderboard import board_page, panels_of
 from tests.hub.runs import write_packed_run
 from tests.lab.evaluations import scripted_report
 from training.models import base as gguf
@@ -76,7 +76,7 @@ def test_reports_that_cannot_stand_side_by_side_are_refused_with_the_reason(repo
 
 
 def test_every_report_is_published_whatever_its_file_is_called(tmp_path, report, monkeypatch):
-    monkeypatch.setattr(static_page, "board_page", lambda reports: f"{len(reports)} reports")
+    monkeypatch.setattr(leaderboard, "board_page", lambda reports: f"{len(reports)} reports")
     for number, (given, names) in enumerate(
         [
             (("a/kmp.json", "b/kmp.json", "c/kmp-2.json"), ("kmp.json", "kmp-2.json", "kmp-2-2.json")),

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from evals.errors import BadConfig
+from lab.results.rows import chosen, rows_page
 from lab.settings import from_environment
 from lab.train.runner import (
     Recipe,
@@ -42,7 +43,7 @@ from lab.train.runs import (
     start,
     stop,
 )
-from lab.train.view import answers_table, facts, ordered, panel
+from lab.train.view import behind_step, facts, panel
 from lab.ui.charts import CHARTS, curve
 from lab.ui.components import escape
 from tests.lab.trainings import ROWS, allowed_in, boot, now, plain, run_in, table
@@ -235,45 +236,39 @@ def test_a_noisy_course_is_drawn_as_means_over_ten_steps_with_the_single_ones_be
 
 
 ORDERS = {
-    "reward-best": ["down", "up", "well"],
-    "reward-worst": ["up", "down", "well"],
+    "best": ["down", "up", "well"],
+    "low": ["up", "down", "well"],
     "advantage-best": ["down", "well", "up"],
     "advantage-worst": ["up", "well", "down"],
 }
 
 
 def test_answers_are_sorted_whatever_their_stage_calls_the_reward_and_those_without_one_stand_last(tmp_path):
-    answers = read_completions(table(tmp_path, 1, *ROWS))
-    assert {order: [each.completion for each in ordered(answers, order)] for order in ORDERS} == ORDERS
+    behind = behind_step(read_completions(table(tmp_path, 1, *ROWS)), [1])
+    assert {order: [row.completion for row in chosen(behind, {"sort": order})] for order in ORDERS} == ORDERS
     for step, kind in enumerate((VerifierReward, RefinerReward), start=2):
         name = vars(kind)["__name__"]  # of its instances, as TRL asks for it; not of the class
         assert [each.reward for each in read_completions(table(tmp_path, step, *ROWS, reward=name))] == [0.2, 0.9, None]
 
 
-def test_an_answer_stands_with_question_verdict_and_confidence_and_long_texts_are_folded(tmp_path):
+def test_a_sampled_answer_stands_with_its_figures_beside_the_others_to_its_question(tmp_path):
     (short,) = read_completions(table(tmp_path, 7, ("<b>down</b>", 0.9, 1.0, "correct", 0.8)))
-    page = answers_table([short], "reward-best")
-    assert plain(page).endswith("0.900 +1.00 Correct 80 % question 0 &lt;b&gt;down&lt;/b&gt;")
-    assert "<details" not in page
     prompt = f"<question>\nIs it up?\n</question>\n<tool_output>\n{'a passage ' * 200}</tool_output>"
-    long = replace(short, prompt=prompt, completion="<answer>It is. " * 100)
-
-    question, answer = re.findall(r"<details.*?</details>", answers_table([long], "reward-best"), re.DOTALL)
-
-    head, whole = question.split("</summary>")
-    assert plain(head).startswith("Is it up? a passage a passage")
-    assert len(plain(head)) < 260 and plain(head).endswith(f"all of it, {len(prompt)} characters")
-    assert escape(prompt) in whole
-    assert plain(answer).startswith("&lt;answer&gt;It is.") and escape(long.completion) in answer
+    twin = replace(short, prompt=prompt, completion="It is up", reward=0.1, verdict=None, why="no source")
+    page = rows_page(behind_step([short, replace(short, prompt=prompt), twin], [7]), {"find": "a passage"})
+    head, body, *_ = page.split("</summary>")
+    assert head.endswith(escape("<b>down</b>") + "</span>") and "<question>" not in plain(head)
+    assert escape(prompt) in body
+    assert body.count('data-title="Answer 1"') == 1 and "reward 0.900 · advantage 1.000" in plain(body)
+    assert "no source" in plain(body).lower() and body.count("<article") == 2
 
 
-def test_the_first_answers_of_many_are_shown_and_more_in_the_same_order(tmp_path):
-    rows = [(f"answer {n}.", n / 30, 0.0, "correct", 0.5) for n in range(23)]
-    answers = read_completions(table(tmp_path, 7, *rows))
-    for count in (10, 20, 30):
-        said = plain(answers_table(answers, "reward-best", count))
-        assert [int(each) for each in re.findall(r"answer (\d+)\.", said)] == list(range(22, -1, -1))[:count]
-        assert f"Answers of step 7: {min(count, 23)} of 23" in said
+def test_an_alert_leads_to_the_answers_that_were_sampled_nearest_to_it(tmp_path):
+    run = run_in(tmp_path / "mine", steps=3)
+    for step in (1, 3):
+        table(run.completions, step, *ROWS)
+    run.append_metrics({"step": 4, "alert": "rewards are all equal"})
+    assert 'step=3" aria-label="Step 4: open the answers' in shown(run)
 
 
 # ---- who may train, and a settings file as a form ------------------------------------------------

@@ -10,10 +10,8 @@ from fastapi.testclient import TestClient
 from gradio.routes import App
 
 from lab.train import tab as train
-from lab.train.runs import Watched, follow
 from tests.lab.trainings import ROWS, allowed_in, now, plain, run_in, table
 from tests.lab.votes import services_in
-from training.run.folder import read_completions
 
 
 def page_of(services):
@@ -46,7 +44,7 @@ def services_for(tmp_path, **changes):
 
 def opened(folder, **changes):
     """Return what a visitor sees who opens the tab."""
-    return called(page_of(services_for(folder, **changes)), "train", None)
+    return called(page_of(services_for(folder, **changes)), "train", "")
 
 
 def test_the_tab_shows_the_newest_run_with_its_charts_and_answers(tmp_path):
@@ -62,20 +60,19 @@ def test_the_tab_shows_the_newest_run_with_its_charts_and_answers(tmp_path):
     assert shown["train-new"]["visible"]
 
 
-def test_ten_answers_are_shown_and_the_rest_when_asked_for(tmp_path):
-    run = run_in(tmp_path / "runs" / "mine", steps=3, status="finished")
-    rows = [(f"answer {n}", n / 20, 0.0, "correct", 0.5) for n in range(13)]
-    table(run.completions, 3, *rows)
-    shown = opened(tmp_path)
-    assert shown["train-answers"].count("<tr>") == 11  # the head and ten
-    assert (shown["train-more"]["value"], shown["train-more"]["visible"]) == ("Show 3 more", True)
-
-    with gr.Blocks():
-        part = train.TrainPage(services_for(tmp_path))
-    painted = part.listed(follow(Watched(run.path), read_completions), train.NEWEST, "reward-worst", 20)
-    assert painted[part.answers].count("<tr>") == 14
-    assert painted[part.more].visible is False
-    assert "answer 0<" in painted[part.answers].partition("</td></tr>")[0]
+def test_the_address_names_the_run_and_the_step_whose_answers_are_shown(tmp_path):
+    services = services_for(tmp_path)
+    for name in ("mine", "other"):
+        run = run_in(tmp_path / "runs" / name, steps=3, status="finished")
+        for step in (2, 3):
+            table(run.completions, step, *((f"answer {n} of {name}", n / 30, 0.0, None, 0.5) for n in range(23)))
+    page = page_of(services)
+    shown = called(page, "train", "?tab=train&run=other&step=2&page=2")["train-answers"]
+    again = called(page, "train", "?tab=leaderboard&step=2")["train-answers"]
+    services.store.close()
+    assert "Answers sampled at step 2" in plain(shown) and shown.count("<details") == 3
+    assert "answer 0 of other" in shown and 'aria-current="page">2' in shown
+    assert "Answers sampled at step 3" in plain(again) and again.count("<details") == 20
 
 
 NONE = [
@@ -90,7 +87,6 @@ def test_a_run_without_sampled_answers_says_why_there_are_none(tmp_path, changes
     run_in(tmp_path / "runs" / "mine", steps=3, **changes)
     shown = opened(tmp_path)
     assert told in plain(shown["train-answers"])
-    assert not shown["train-more"]["visible"]
 
 
 def test_on_a_shared_page_runs_are_shown_and_nothing_can_be_started(tmp_path):

@@ -294,19 +294,21 @@ def changes(known: Mapping[str, object], wanted: Mapping[str, object]) -> list[s
 
 REWARDS = ("verifier", "refiner")
 """Names of the rewards that the stages give, each a column of the table."""
+NO_PARTS = frozenset(("step", "stated_confidence", *REWARDS))
 
 
 @dataclass(frozen=True)
 class Sampled:
-    """One answer that was rewarded; None for what the table does not hold of it."""
+    """One answer that was rewarded; None for what the table does not hold of it. `parts` are its other figures."""
 
     step: int
     prompt: str
     completion: str
     reward: float | None
-    advantage: float | None
     verdict: str | None
     confidence: float | None
+    parts: Mapping[str, float]
+    why: str
 
 
 def read_completions(file: Path) -> tuple[Sampled, ...] | None:
@@ -321,9 +323,10 @@ def read_completions(file: Path) -> tuple[Sampled, ...] | None:
             prompt=text_of(row["prompt"]),
             completion=text_of(row["completion"]),
             reward=next((row[name] for name in REWARDS if name in row), None),
-            advantage=row.get("advantage"),
             verdict=row.get("verdict"),
             confidence=row.get("stated_confidence"),
+            parts={name: row[name] for name in row.keys() - NO_PARTS if isinstance(row[name], int | float)},
+            why=str(row.get("why") or ""),
         )
         for row in rows
     )

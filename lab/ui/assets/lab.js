@@ -132,21 +132,27 @@
   const NAMED = ["answer", "review", "refine"];
   const shown = Object.fromEntries(NAMED.map((name) => [name, place().get(name)]));
   let isLed = false;
-  const go = (changes) => {
-    const to = place();
-    Object.entries(changes).forEach(([name, value]) => to.set(name, value));
-    if (!isLed && `?${to}` !== location.search) history.pushState(null, "", `?${to}`);
+  const places = { [place().get("tab")]: location.search }; // where each tab was left
+  const go = (given) => {
+    const asked = new URLSearchParams(given);
+    NAMED.filter((name) => shown[name]).forEach((name) => asked.set(name, shown[name])); // whatever the tab
+    const to = `?${asked}`;
+    places[asked.get("tab")] = to;
+    if (!isLed && to !== location.search) history.pushState(null, "", to);
   };
   window.assayPlace = (changes) => {
     const to = place();
     Object.entries(changes).forEach(([name, value]) => (value ? to.set(name, value) : to.delete(name)));
+    places[to.get("tab")] = `?${to}`;
     history.replaceState(null, "", `?${to}`);
   };
   const openTab = () => {
     const buttons = [...document.querySelectorAll(BUTTONS)].filter((each) => !each.closest(".visually-hidden"));
     const wanted = place().get("tab") ?? (buttons[0] && nameOf(buttons[0]));
+    const button = buttons.find((each) => nameOf(each) === wanted);
+    if (button?.classList.contains("selected")) return window.dispatchEvent(new CustomEvent("assay-place"));
     isLed = true;
-    buttons.find((each) => nameOf(each) === wanted)?.click();
+    button?.click();
     isLed = false;
   };
   window.assayShown = (name, where) =>
@@ -154,14 +160,57 @@
       const kept = document.querySelector(where)?.dataset.kept;
       if (!kept) return;
       shown[name] = kept;
-      go({ tab: name === "answer" ? "ask" : name, [name]: kept });
+      go(`?tab=${name === "answer" ? "ask" : name}`);
     }, 100);
-  document.addEventListener("click", (event) => {
-    const button = event.target.closest?.(BUTTONS);
-    if (button) go({ tab: nameOf(button) });
-  });
+  document.addEventListener(
+    "click",
+    (event) => {
+      const button = event.target.closest?.(BUTTONS);
+      if (button && !isLed) go(places[nameOf(button)] ?? `?tab=${nameOf(button)}`);
+    },
+    true, // before the tab asks for what its address says
+  );
   window.addEventListener("popstate", () =>
     NAMED.every((name) => place().get(name) === shown[name]) ? openTab() : location.reload());
+
+  window.assayGo = go;
+
+  // A choice on the page stands in the address; a link, a filter and a point of a chart lead to an address.
+  window.assayChoose = (tab, changes) => {
+    const to = place().get("tab") === tab ? place() : new URLSearchParams({ tab });
+    ["page", "row"].forEach((name) => to.delete(name));
+    Object.entries(changes).forEach(([name, value]) => to.set(name, value));
+    go(`?${to}`);
+    return location.search;
+  };
+  const follow = (to, focus) => {
+    go(to);
+    window.dispatchEvent(new CustomEvent("assay-place", { detail: focus }));
+  };
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest?.('a[href^="?tab="]');
+    if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    follow(link.getAttribute("href"));
+  });
+  const filter = (event) => {
+    const form = event.target.closest?.(".rows-filters");
+    if (!form) return;
+    event.preventDefault();
+    const chosen = [...new FormData(form)].filter(([, value]) => value);
+    follow(`?${new URLSearchParams(chosen)}`, event.type === "change" ? `[name=${event.target.name}]` : "h2");
+  };
+  document.addEventListener("submit", filter);
+  document.addEventListener("change", filter);
+  document.addEventListener("mouseover", ({ target }) => {
+    const plot = target.closest?.(".js-plotly-plot");
+    if (!plot?.on || plot.dataset.opens) return;
+    plot.dataset.opens = "yes";
+    plot.on("plotly_click", ({ points }) => {
+      const to = [points[0].customdata].flat().at(-1);
+      if (String(to).startsWith("?tab=")) follow(to);
+    });
+  });
 
   // The pill says how the model is; once the server is gone, that nobody answers, until somebody does.
   let before = null;
