@@ -108,8 +108,9 @@ def serve(
     base: BaseOption = None,
     host: Annotated[str, typer.Option(help="127.0.0.1 = this machine only.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535)] = 8000,
-    api_key: Annotated[
-        list[str] | None, typer.Option(envvar="ASSAY_API_KEY", help="Who may ask; several by several options.")
+    keys: Annotated[
+        list[str] | None,
+        typer.Option("--api-key", envvar="ASSAY_API_KEY", help="Who may ask; several by several options."),
     ] = None,
     dtype: Annotated[str, typer.Option(help="bfloat16, float32 (the same text in any company) or nf4.")] = "bfloat16",
     rows: Annotated[int, typer.Option(min=1, help="Answers written at once.")] = 24,
@@ -125,13 +126,13 @@ def serve(
     from training.models.chain import load_chain
     from training.serve.server import ChainServer, Limits
 
-    if not (api_key or is_loopback(host)):
+    if not (keys or is_loopback(host)):
         raise BadConfig(f"{host} can be reached from other machines; name a key with --api-key or ASSAY_API_KEY.")
     with progress_shown() as progress:
         chain = load_chain(name, cast(Any, dtype), progress, base=base, cache=from_environment().cache)
     notes.print(f"{chain.manifest.name} answers at http://{host}:{port}/v1 (models: {', '.join(chain.stages)})")
     limits = Limits(rows=rows, waiting=waiting, answer_tokens=max_tokens)
-    app = ChainServer(chain, limits, api_key or (), Path(name).name).app()
+    app = ChainServer(chain, limits, keys or (), Path(name).name).app()
     uvicorn.run(app, host=host, port=port, log_level="warning", timeout_graceful_shutdown=3)
 
 
