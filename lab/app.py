@@ -42,8 +42,8 @@ TABS: dict[str, Callable[[Services, Door, gr.Tab, Collection[str]], None]] = {
     "Review": lambda services, visitor, *_: review.build(services, visitor),
     "Refine": lambda services, visitor, *_: refine.build(services, visitor),
     "Preferences": lambda services, _, tab, __: preferences.build(services, tab),
-    "Leaderboard": lambda services, _, tab, __: leaderboard.build(services, tab),
-    "Calibration": lambda services, _, tab, __: calibration.build(services, tab),
+    "Leaderboard": lambda services, visitor, tab, _: leaderboard.build(services, visitor, tab),
+    "Calibration": lambda services, visitor, tab, _: calibration.build(services, visitor, tab),
     "Train": lambda services, _, tab, __: train.build(services, tab),
 }
 ANSWERED = frozenset(("Ask", "Compare"))

@@ -345,7 +345,7 @@ def build_rating(
         try:
             rater.rate([each for each in found(visitor, name) if each.id == f"{RATED}:{name}"])
             if asked.get("do") == "rate":
-                return {fold: gr.Accordion(open=True), shown: name, line: "", **on_open(visitor, name)}
+                return {fold: gr.Accordion(open=True), shown: name, told: f"{tab}-rate", **on_open(visitor, name)}
             said = rater.thumb(f"{RATED}:{name}", "up" if asked.get("do") == "up" else "down").said
         except LabError as error:
             return {line: notice(str(error), "problem")}

@@ -3,8 +3,9 @@
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from threading import RLock
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
@@ -14,7 +15,7 @@ from pydantic import ValidationError
 from evals.annotations import assign, bad_rating, disagreements, progress, queue, settle, usual_guidelines
 from evals.annotations.formats import TAKEN
 from evals.errors import LabError
-from evals.schema import Answer, EvalReport
+from evals.schema import Answer, EvalReport, EvalRow
 from evals.schema.annotations import (
     Annotation,
     AnnotationItem,
@@ -169,11 +170,10 @@ class Rater:
             is_said = given or not before.model_copy(update={"thumb": None}).is_empty
             return self.say_of(name, "submitted" if is_said else "draft", thumb=given)
 
-    def thumbs(self, names: Iterable[str]) -> dict[str, Thumb | None]:
-        """Return this rater's thumbs on answers that are rated where they stand, by their names there."""
-        items = {f"{RATED}:{name}": name for name in names}
-        said = self.store.standing(names=items, rater=self.name)
-        return {items[each.item]: each.thumb for each in said if not each.is_adjudication}
+    def thumbs(self) -> dict[str, Thumb | None]:
+        """Return this rater's thumbs on answers that are rated where they stand, by the answers' names there."""
+        said = self.store.standing(RATED, rater=self.name)
+        return {each.item.removeprefix(f"{RATED}:"): each.thumb for each in said if not each.is_adjudication}
 
     def rate(self, items: Sequence[AnnotationItem]) -> list[str]:
         """Make answers ready to be rated where they stand, and return their ids."""
@@ -278,6 +278,30 @@ def item_of_answer(answer: Answer, project: str) -> AnnotationItem:
     )
 
 
+def item_of_row(report: EvalReport, row: EvalRow, project: str, name: str, now: datetime) -> AnnotationItem:
+    """Return an answer of a report as an item of a project, under a name of its own there."""
+    return AnnotationItem(
+        id=f"{project}:{name}",
+        project=project,
+        added_at=now,
+        question=row.example.prompt,
+        text=row.completion,
+        example_id=row.example.id,
+        kind=row.example.kind,
+        tissue=row.example.tissue,
+        stage=row.stage,
+        chain=report.chain_name,
+        verdict=row.verdict,
+        source=f"{report.data_name}, {row.stage}",
+    )
+
+
+def row_name(report: EvalReport, row: EvalRow) -> str:
+    """Return the name under which a row of a report is rated: another answer in its place has another one."""
+    text = hashlib.sha256(row.completion.encode()).hexdigest()[:8]
+    return "|".join((report.data_name, row.stage, row.example.id, text))
+
+
 def items_of_report(
     report: EvalReport, project: AnnotationProject, stages: Sequence[str], n: int
 ) -> list[AnnotationItem]:
@@ -289,20 +313,7 @@ def items_of_report(
     rows = [row for row in report.rows if row.stage in stages]
     wanted = sorted({row.example.id for row in rows}, key=place)[:n]
     items = [
-        AnnotationItem(
-            id=f"{project.id}:{place(f'{row.stage} {row.example.id}')[:16]}",
-            project=project.id,
-            added_at=project.created_at,
-            question=row.example.prompt,
-            text=row.completion,
-            example_id=row.example.id,
-            kind=row.example.kind,
-            tissue=row.example.tissue,
-            stage=row.stage,
-            chain=report.chain_name,
-            verdict=row.verdict,
-            source=f"{report.data_name}, {row.stage}",
-        )
+        item_of_row(report, row, project.id, place(f"{row.stage} {row.example.id}")[:16], project.created_at)
         for row in rows
         if row.example.id in wanted
     ]

@@ -89,7 +89,7 @@ def show_earlier(services: Services, visitor: Visitor | None, chosen: str | None
     """Return the stored answers to an earlier question, without asking the model."""
     try:
         entry = find_earlier(services, visitor, chosen)
-        given = Rater(services, visitor).thumbs(row.id for row in entry.answers)
+        given = Rater(services, visitor).thumbs()
     except LabError as error:
         return _problem(error)
     line = say("ask.history.shown", when=when(entry.first))

@@ -34,6 +34,7 @@ from lab.ui.components import Html, emphasis, empty, grid, measure, number, open
 from lab.ui.layout import Painted
 from lab.ui.text import lines as known_lines
 from lab.ui.text import say
+from lab.visitors import Door
 
 Measured = Mapping[str, Calibration]
 """The calibration of each stage, by its name."""
@@ -238,10 +239,10 @@ def diagram(measured: Evaluations, data: str | None, stage: str | None, group: s
     return Diagram(report, found, part, charts, words, page)
 
 
-def build(services: Services, tab: gr.Tab) -> None:
+def build(services: Services, door: Door, tab: gr.Tab) -> None:
     """Lay out the tab inside the `gr.Blocks` that is currently open."""
     stages = gr.Radio([], label=say("calibration.stage"), visible=False, render=False)
-    choices = ReportTab(services, "calibration", "drawn", stages, "calibration-figures")
+    choices = ReportTab(services, door, "calibration", "drawn", stages, "calibration-figures")
     words = gr.HTML(elem_id="calibration-words")
     with gr.Row(elem_classes="assay-charts", visible=False) as charts:
         drawn = [_chart("reliability"), _chart("risk")]

@@ -40,6 +40,7 @@ from lab.ui.layout import Painted
 from lab.ui.templates import render
 from lab.ui.text import lines, say
 from lab.ui.theme import ASSETS
+from lab.visitors import Door
 
 
 @dataclass(frozen=True)
@@ -202,10 +203,10 @@ def progress(report: EvalReport, group: str, order: str, opens: Opens | None = N
     return Html(f'{table}<ul class="assay-sentences">{listed}</ul>')
 
 
-def build(services: Services, tab: gr.Tab) -> None:
+def build(services: Services, door: Door, tab: gr.Tab) -> None:
     """Lay out the tab inside the `gr.Blocks` that is currently open."""
     order = gr.Dropdown([], label=say("leaderboard.order"), visible=False, render=False)
-    choices = ReportTab(services, "leaderboard", "order", order, "leaderboard-tables")
+    choices = ReportTab(services, door, "leaderboard", "order", order, "leaderboard-tables")
 
     def make(measured: Evaluations, place: Place, outdated: str) -> Painted:
         found = board(measured, place.get("questions"), place.get("group"), place.get("order"))

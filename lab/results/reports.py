@@ -14,8 +14,11 @@ from evals.errors import LabError
 from evals.leaderboard import LeaderboardRow, leaderboard
 from evals.report import HEADLINE, MEASURES, calibration_of, instrument, rows_behind, rows_of, stages_of
 from evals.schema import EvalReport, EvalRow
+from evals.schema.annotations import AnnotationItem
 from evals.stats.calibration import SHARES
 from evals.stats.scores import OVERCONFIDENT, UNDERCONFIDENT
+from lab.annotate.panel import build_rating, thumbs
+from lab.annotate.session import RATED, item_of_row, row_name
 from lab.results.evaluations import Evaluations, Outdated
 from lab.results.rows import Behind, Place, link, read_place, rows_page, said_of
 from lab.services import REPORTS, Services, chain_folder
@@ -25,6 +28,7 @@ from lab.ui.layout import Painted
 from lab.ui.templates import render
 from lab.ui.text import lines, page, say
 from lab.ui.theme import clicks
+from lab.visitors import Door, Visitor
 
 draw = partial(render, "results/view.html.jinja")
 KEPT = 128
@@ -142,9 +146,11 @@ class ReportTab:
     by `listen`; `page` is placed by the tab.
     """
 
-    def __init__(self, services: Services, name: str, own: str, last: gr.Radio | gr.Dropdown, page_id: str) -> None:
+    def __init__(
+        self, services: Services, door: Door, name: str, own: str, last: gr.Radio | gr.Dropdown, page_id: str
+    ) -> None:
         """Lay it out inside the `gr.Blocks` that is currently open; `last` is placed here."""
-        self.services, self.name, self.own, self.last = services, name, own, last
+        self.services, self.door, self.name, self.own, self.last = services, door, name, own, last
         gr.HTML(lead(name))
         self.address = gr.Textbox(visible=False, label=say("report.address"))
         with gr.Row(elem_classes="assay-choices"):
@@ -180,9 +186,13 @@ class ReportTab:
                 return choices | make(measured, place, outdated)
             place |= {"questions": report.data_name, "group": group}
             back = link({name: place.get(name, "") for name in ("tab", "questions", "group", self.own)})
+
+            def slot(row: EvalRow) -> Html:
+                return thumbs(row_name(report, row), can_open=True)
+
             behind = behind_figure(report, group, place, back)
             place |= {"stage": place.get("stage") or behind.rows[0].stage} if behind.rows else {}
-            return choices | {self.page: outdated + rows_page(behind, place, partial(said_of, self.services))}
+            return choices | {self.page: outdated + rows_page(behind, place, partial(said_of, self.services), slot)}
         except LabError as error:
             return hidden | {self.page: notice(str(error), "problem")}
 
@@ -225,6 +235,20 @@ class ReportTab:
             script = f"(value) => assayChoose('{self.name}', {{{called}: value}})"
             chosen = choice.input(None, choice, self.address, js=script)
             chosen.then(show, self.address, seen, api_visibility="private")
+        build_rating(
+            self.services, self.door, self.name, f"{self.name}_row", self.page.select, gr.State(None), self._found
+        )
+
+    def _found(self, visitor: Visitor | None, name: str) -> list[AnnotationItem]:
+        """Return the answer of a report that is rated under this name, as an item; none if it is not there any more."""
+        questions = name.split("|")[0]
+        return [
+            item_of_row(report, row, RATED, name, self.services.now())
+            for report in self.services.reports().reports
+            if report.data_name == questions
+            for row in report.rows
+            if row_name(report, row) == name
+        ]
 
 
 HERE = "() => location.search"

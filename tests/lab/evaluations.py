@@ -18,6 +18,7 @@ from evals.report import build_report
 from evals.run import RunSettings, baseline_rows, run_task
 from evals.schema import EvalReport, Example
 from lab.services import Services
+from lab.visitors import door
 from tests.evals.reports import ScriptedModel
 from tests.lab.votes import NOON
 
@@ -69,7 +70,7 @@ def plain(html: str) -> str:
 def open_tab(tab_of: ModuleType, services: Services, address: str = "") -> list[Any]:
     """Open a tab over reports at an address, and return what it shows."""
     with gr.Blocks() as page, gr.Tab("Tab") as tab:
-        tab_of.build(services, tab)
+        tab_of.build(services, door(), tab)
     sent = {"data": [address], "session_hash": "one browser"}
     reply = TestClient(App.create_app(page)).post(f"/gradio_api/run/{tab_of.__name__.rpartition('.')[2]}", json=sent)
     assert reply.status_code == 200

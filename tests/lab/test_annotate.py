@@ -28,7 +28,9 @@ from lab.annotate.session import (
     assign_answers,
     change_guidelines,
     item_of_answer,
+    item_of_row,
     items_of_report,
+    row_name,
     typed_guidelines,
 )
 from lab.ui.components import pieces
@@ -168,7 +170,7 @@ def test_a_thumb_on_a_card_is_submitted_at_once_and_pressed_again_is_taken_back_
     ann, answers = Rater(services, ANN), [answer("a1"), answer("a2", "sft")]
     first, second = ann.rate(rated(answers))
     assert ann.thumb(first, "up").said.state == "submitted"
-    assert (ann.thumbs(["a1", "a2"]), Rater(services, BOB).thumbs(["a1"])) == ({"a1": "up"}, {})
+    assert (ann.thumbs(), Rater(services, BOB).thumbs()) == ({"a1": "up"}, {})
     assert ann.thumb(first, "down").said.thumb == "down"
     assert ann.thumb(first, "down").said.model_dump(include={"state", "thumb"}) == {"state": "draft", "thumb": None}
     ann.say_of(second, ratings={"factual": 2})
@@ -176,6 +178,17 @@ def test_a_thumb_on_a_card_is_submitted_at_once_and_pressed_again_is_taken_back_
     assert ann.thumb(second, "up").said.model_dump(include={"state", "ratings"}) == {
         "state": "submitted", "ratings": {"factual": 2},
     }  # fmt: skip
+
+
+def test_an_answer_of_a_report_is_rated_under_a_name_that_another_answer_in_its_place_does_not_have(services):
+    report, ann = small_report(), Rater(services, ANN)
+    row = report.rows[0]
+    name = row_name(report, row)
+    (item,) = ann.rate([item_of_row(report, row, RATED, name, NOON)])
+    ann.thumb(item, "down")
+    assert (ann.thumbs(), ann.open(item).item.verdict) == ({name: "down"}, row.verdict)
+    assert row_name(report, row.model_copy(update={"completion": "else"})) != name
+    assert len({row_name(report, each) for each in report.rows}) == len(report.rows)
 
 
 def test_who_gave_a_name_is_the_same_rater_in_every_browser(services, project):

@@ -64,9 +64,13 @@
     return card && card === document.querySelector(`#${name}-panel [data-item]`)?.dataset.item ? span : "";
   };
 
+  // A thumb is shown as pressed once it is kept; the name of a fold instead leads to it.
   window.assayThumb = (told) => {
-    const [id, given] = told.split(" ");
-    document.querySelectorAll(`.thumbs [data-id="${id}"]`).forEach((each) => each.setAttribute("aria-pressed", each.dataset.do === given));
+    const at = told.lastIndexOf(" ");
+    if (at < 0) return setTimeout(() => document.getElementById(told)?.scrollIntoView(), 300);
+    document.querySelectorAll(".thumbs [aria-pressed]").forEach((each) => {
+      if (each.dataset.id === told.slice(0, at)) each.setAttribute("aria-pressed", each.dataset.do === told.slice(at + 1));
+    });
   };
 
   // A better answer or remark is kept when its field is left, and once typing rests: a reload must not lose it.

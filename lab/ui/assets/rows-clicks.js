@@ -9,3 +9,7 @@ watch('value', () => {
   delete element.dataset.led;
   if (led) element.querySelector(led)?.focus();
 });
+element.addEventListener('click', (event) => {
+  const button = event.target.closest('.thumbs [data-do]');
+  if (button) trigger('select', { do: button.dataset.do, id: button.dataset.id });
+});
