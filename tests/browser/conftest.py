@@ -25,7 +25,7 @@ FLAGS = [
     "--disable-sync",
     "--disable-dev-shm-usage",
 ]
-TORN_DOWN = ("queue/data", "heartbeat", "favicon")
+TORN_DOWN = ("queue/data", "heartbeat", "favicon", "upload_progress")
 """Gradio's own streams, and the icon that a new address fetches again, are cut when a page is left: no error of the page."""
 CUT = (
     "net::ERR_ABORTED",

@@ -23,7 +23,7 @@ from hub.cards.figures import tables_of
 from lab.cli import app
 from lab.commands.tables import standings_markdown, summary_table
 from lab.results.calibration import figures
-from lab.results.leaderboard import columns_of
+from lab.results.leaderboard import Opens, columns_of
 from lab.results.reports import calibrated as calibrated_of
 from tests.evals.reports import ORIGIN, ScriptedModel, small_report
 
@@ -79,7 +79,8 @@ def test_a_new_metric_is_one_line_and_stands_everywhere(monkeypatch):
     assert "toy_metric" in [column.header for column in summary_table(report).columns]
     assert "toy metric" in tables_of(report).columns
     assert "toy_metric" in columns_of(report, "accuracy") or "toy_metric" in columns_of(report, "toy_metric")
-    assert "toy metric" in figures(report, "unaided", {"sft": calibrated_of(report, "sft", "unaided")})
+    opens = Opens(report, "unaided", {"tab": "calibration"})
+    assert "toy metric" in figures(report, "unaided", {"sft": calibrated_of(report, "sft", "unaided")}, opens)
 
 
 class Sums(Task):
