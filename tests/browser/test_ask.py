@@ -150,6 +150,7 @@ def compare_until_they_differ(page):
     raise AssertionError("five pairs in a row were equal, word for word")
 
 
+@pytest.mark.slow
 def test_a_reload_and_back_lead_to_the_same_tab_answers_and_pair(open_page, scripted_lab):
     page = open_page(scripted_lab)
     ask(page, "What is HSF1?")

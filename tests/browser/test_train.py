@@ -102,7 +102,8 @@ def test_a_run_is_started_survives_page_and_lab_is_stopped_and_gone_on_with(open
         assert f"going on from {checkpoint.name}" in log
 
 
-@pytest.mark.parametrize(("width", "most"), [(1440, 3500), pytest.param(390, 9000, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("width", "most"), [(1440, 3500), (390, 9000)])
 def test_a_visitor_who_may_only_watch_sorts_and_unfolds_what_a_run_answered(open_page, scripted_lab, width, most):
     page = open_page(scripted_lab, width=width)
     open_tab(page, "Train")
