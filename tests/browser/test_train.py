@@ -64,7 +64,7 @@ def test_a_run_is_started_survives_page_and_lab_is_stopped_and_gone_on_with(open
         page.fill("#train-field-output textarea", str(place / "runs" / "mine"))
         page.fill("#train-field-lora-r textarea", "0")
         page.click("#train-check")
-        expect(page.locator("#train-told .problem")).to_contain_text("a whole number from 1 to 512")
+        expect(page.locator("#train-told .problem")).to_contain_text("greater than or equal to 1")
         page.fill("#train-field-lora-r textarea", "2")
         page.click("#train-check")
         line = f"accelerate launch --num_processes 1 -m training.grpo --config {run}.lab/settings.yaml"
