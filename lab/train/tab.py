@@ -81,7 +81,7 @@ class TrainPage:
         self.services = services
         with gr.Row(elem_classes="train-choose"):
             self.runs = gr.Dropdown([], label=say("train.runs"), elem_id="train-runs")
-        self.panel = gr.HTML(empty(say("train.empty")), elem_id="train-panel")
+        self.panel = gr.HTML(elem_id="train-panel")
         self.facts = gr.HTML(elem_id="train-facts")
         self.note = gr.HTML(elem_id="train-notice")
         with gr.Row(elem_classes="actions train-actions"):
@@ -134,7 +134,8 @@ class TrainPage:
         """Return the page of the run of that name or folder; of the first to show if there is none."""
         found = find(self.services.settings.training.runs, self.services.now())
         if not found:
-            return {self.runs: gr.Dropdown(choices=[], value=None), self.timer: gr.Timer(IDLE_SECONDS, active=True)}
+            nothing, later = gr.Dropdown(choices=[], value=None), gr.Timer(IDLE_SECONDS, active=True)
+            return {self.runs: nothing, self.panel: empty(say("train.empty")), self.timer: later}
         called = [each for each in found if chosen in (each.name, str(each.path))]
         training = called[0] if called else first_to_show(found, EMBEDDED_RUNS)
         seen = follow(Watched(training.path), read_completions)
