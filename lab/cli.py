@@ -10,7 +10,7 @@ import typer
 
 from evals.errors import LabError
 from lab.commands import ask, chain, data, eval, lab, prefs, publish, refiner, review, sweep, train
-from lab.commands.tables import notes
+from lab.commands.terminal import notes
 
 app = typer.Typer(
     name="assay",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from evals.errors import LabError
 from evals.io import write_whole
-from lab.commands.tables import counted
+from lab.commands.terminal import counted
 from lab.services import Services
 from lab.session import View, minute
 from lab.ui.components import notice

@@ -25,7 +25,7 @@ from lab.annotate.session import (
     whole,
 )
 from lab.ask.session import session_of
-from lab.commands.tables import counted
+from lab.commands.terminal import counted
 from lab.compare.export import zip_files
 from lab.services import Services
 from lab.session import stage_name

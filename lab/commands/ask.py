@@ -17,7 +17,7 @@ from evals.verifiers import stated_confidence, verify
 from lab.commands import Json
 from lab.commands.chain import BaseOption, progress_shown
 from lab.commands.data import know
-from lab.commands.tables import emit, notes
+from lab.commands.terminal import emit, notes
 from lab.settings import comma_separated, from_environment
 
 

@@ -13,7 +13,7 @@ from evals.model import Progress
 from evals.questions import system_prompt
 from evals.schema import ChainManifest, Record
 from lab.commands import Json
-from lab.commands.tables import emit, notes, table_of
+from lab.commands.terminal import emit, notes, table_of
 from lab.settings import from_environment, is_loopback
 from training.models.manifest import FILE_NAME, OURS, chain_file, read_chain
 

@@ -25,7 +25,7 @@ from evals.questions.sets import EXAMPLES, SPLITS, QuestionSet, Raw, examine, ex
 from evals.questions.statistics import DataStatistics, split_statistics, versions
 from evals.schema import Example, ReviewExample
 from lab.commands import Json
-from lab.commands.tables import emit, notes, table_of
+from lab.commands.terminal import emit, notes, table_of
 from lab.settings import from_environment
 from lab.ui.text import say
 

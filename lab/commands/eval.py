@@ -37,8 +37,8 @@ from evals.schema import Example, Record, Share
 from evals.schema.reports import Report, ReviewReport
 from evals.stats.calibration import CalibrationSettings, calibrate
 from evals.task import TASKS
-from lab.commands import Json, refiner, review, tables, verify, with_options
-from lab.commands.tables import counted, emit, notes
+from lab.commands import Json, refiner, review, terminal, verify, with_options
+from lab.commands.terminal import counted, emit, notes
 from lab.commands.verify import Read, ReadingJudge
 from lab.services import REPORTS, chain_folder
 from lab.settings import EMBEDDED, from_environment
@@ -92,7 +92,7 @@ def calibration(
     )
     if measured.note:
         notes.print(f"nothing to measure: {measured.note}")
-    emit(measured, as_json=as_json, table=tables.calibration_tables(measured))
+    emit(measured, as_json=as_json, table=terminal.calibration_tables(measured))
 
 
 Group = Annotated[str, typer.Option(help="all, unaided, or a kind such as direct; the task's headline if none.")]
@@ -164,7 +164,7 @@ def compare(
     for each in found.comparisons:
         for note in each.notes:
             notes.print(f"note: the two reports differ in {note}")
-    emit(found, as_json=as_json, table=tables.comparison_table(found))
+    emit(found, as_json=as_json, table=terminal.comparison_table(found))
 
 
 @with_options(ReadingJudge, "asked")
@@ -209,7 +209,7 @@ def rescore(
         "read_by": {s.stage: s.read_by for s in found.report.summaries if s.group == "all"},
         **found.model_dump(mode="json", include={"counts", "changes", "shifts"}),
     }
-    emit(document, as_json=as_json, table=tables.rescored_tables(found, show))
+    emit(document, as_json=as_json, table=terminal.rescored_tables(found, show))
 
 
 def _within(report: Report[Any], named: list[str]) -> list[tuple[Answers, Answers]]:
@@ -339,7 +339,7 @@ def run(
     notes.print(f"wrote {out}: {len(rows)} answers to {len(examples)} questions")
     if tried is not None:
         tried.tell()
-    emit(report, as_json=as_json, table=tables.summary_table(report))
+    emit(report, as_json=as_json, table=terminal.summary_table(report))
 
 
 def _training_rows(data: str) -> tuple[Example, ...]:
@@ -405,11 +405,11 @@ def leaderboard(
             notes.print(say("command.outdated", path=path))
     found = standings(read, group, order)
     if out is not None:
-        rows = json.dumps(tables.plain(found), ensure_ascii=False, indent=1) + "\n"
-        for name, text in {"leaderboard.md": tables.standings_markdown(found), "leaderboard.json": rows}.items():
+        rows = json.dumps(terminal.plain(found), ensure_ascii=False, indent=1) + "\n"
+        for name, text in {"leaderboard.md": terminal.standings_markdown(found), "leaderboard.json": rows}.items():
             write_whole(out / name, text)
             notes.print(f"wrote {out / name}")
-    emit(found, as_json=as_json, table=Tables(*map(tables.standings_table, found)))
+    emit(found, as_json=as_json, table=Tables(*map(terminal.standings_table, found)))
 
 
 app.command("leaderboard", cls=ByTask)(leaderboard)

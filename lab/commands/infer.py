@@ -15,7 +15,7 @@ from rich.progress import Progress as Bars
 from evals.errors import BadConfig, LabError
 from evals.schema import Article, ReviewExample
 from lab.commands import Json, KeyEnv, Remote
-from lab.commands.tables import counted, emit, notes, table_of
+from lab.commands.terminal import counted, emit, notes, table_of
 from lab.settings import from_environment
 from lab.ui.text import say
 
@@ -153,7 +153,7 @@ def _server(url: str, model: str, key_env: str, allow_remote: bool, tokenizer: s
     from training.data.tokens import ChatCounter
     from training.models.base import find_base, load_tokenizer
     from training.reviewer.engine import Room
-    from training.reviewer.server import Estimate, ServerEngine, ServerSettings
+    from training.reviewer.remote import Estimate, ServerEngine, ServerSettings
 
     counter: ChatCounter | Estimate = Estimate()
     if tokenizer:

@@ -21,7 +21,7 @@ from evals.errors import BadRow, LabError
 from evals.schema import ChainManifest, Record
 from lab.commands import Json
 from lab.commands.data import know
-from lab.commands.tables import emit, notes, table_of
+from lab.commands.terminal import emit, notes, table_of
 from lab.services import chain_folder, open_store
 from lab.settings import EMBEDDED, LabSettings, comma_separated, from_environment, is_loopback
 from lab.ui.text import say

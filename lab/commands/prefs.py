@@ -13,7 +13,7 @@ from evals.io import write_whole
 from evals.stats.agreement import NAMES, WEIGHTED_NAMES
 from evals.stats.agreement import agreement as agreed
 from lab.commands import DryRun, Json, Licence
-from lab.commands.tables import counted, emit, figure, notes, table_of
+from lab.commands.terminal import counted, emit, figure, notes, table_of
 from lab.services import open_store
 from lab.settings import from_environment
 from lab.ui.text import say

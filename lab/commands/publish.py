@@ -12,7 +12,7 @@ from platformdirs import user_data_path
 from evals.errors import LabError
 from evals.report import load_report
 from lab.commands import DryRun, Json, Licence, with_options
-from lab.commands.tables import counted, emit, notes, table_of
+from lab.commands.terminal import counted, emit, notes, table_of
 from lab.services import REPORTS, chain_folder
 from lab.settings import EMBEDDED, from_environment
 from lab.ui.text import say

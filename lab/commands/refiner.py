@@ -21,7 +21,7 @@ from evals.schema.refiner import RefinerRecord, RewardConfig, ScoredAnswer
 from evals.schema.reports import RefinerReport
 from evals.task import GradedAnswer, StageAnswer
 from lab.commands import Json, KeyEnv, Remote, with_options
-from lab.commands.tables import counted, emit, figure, notes, summary_table, table_of
+from lab.commands.terminal import counted, emit, figure, notes, summary_table, table_of
 from lab.services import open_store
 from lab.settings import from_environment
 from lab.ui.text import say

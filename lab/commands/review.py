@@ -20,7 +20,7 @@ from evals.schema.reports import Assignment, FigurePolicy
 from evals.schema.reviews import Linkage, Strategy
 from lab.commands import infer
 from lab.commands.infer import Weights, reviewed_papers, reviewing_bar
-from lab.commands.tables import (
+from lab.commands.terminal import (
     board_tables,
     counted,
     emit,

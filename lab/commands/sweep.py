@@ -20,7 +20,7 @@ from pydantic import Field
 
 from evals.errors import BadConfig, LabError
 from lab.commands.review import cell
-from lab.commands.tables import emit, notes, table_of
+from lab.commands.terminal import emit, notes, table_of
 from lab.commands.train import run_line
 from training.config import STAGES, Settings, read_settings
 

@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperCommand
 
 from evals.errors import LabError
-from lab.commands.tables import emit, notes, table_of
+from lab.commands.terminal import emit, notes, table_of
 from training.config import STAGES, advice, as_document
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from evals.verifiers import READINGS, instrument
 from evals.verifiers.judged import GivenAnswer, Reading, ReadRequest, task_of
 from evals.verifiers.score import Scoring
 from evals.verifiers.score import weights as weights_of
-from lab.commands import Json, KeyEnv, Remote, tables, with_options
-from lab.commands.tables import counted, emit, notes
+from lab.commands import Json, KeyEnv, Remote, terminal, with_options
+from lab.commands.terminal import counted, emit, notes
 from lab.settings import from_environment
 from lab.ui.text import say
 from training.judge.prompts import HttpSettings
@@ -200,19 +200,19 @@ def verify(
         verdicts = verdicts_on(texts, way, scoring, tried)
     judged = []
     for row, each in zip(answers, verdicts, strict=True):
-        said = {"id": row.id, **{name: value for name, value in each if name in tables.VerifiedRow.model_fields}}
+        said = {"id": row.id, **{name: value for name, value in each if name in terminal.VerifiedRow.model_fields}}
         stated = {"stated_confidence": each.confidence.value, "confidence_status": each.confidence.status}
-        judged.append(tables.VerifiedRow.model_validate(said | stated))
+        judged.append(terminal.VerifiedRow.model_validate(said | stated))
     versions = ", ".join(f"{name} {value}" for name, value in instrument(v4).items())
     notes.print(
-        f"judged {counted(len(judged), 'answer')} by {versions}; read by {tables.read_totals(judged)}", soft_wrap=True
+        f"judged {counted(len(judged), 'answer')} by {versions}; read by {terminal.read_totals(judged)}", soft_wrap=True
     )
     if tried is not None:
         tried.tell()
     if out is not None:
-        write_whole(out, "".join(json.dumps(tables.plain(row), ensure_ascii=False) + "\n" for row in judged))
+        write_whole(out, "".join(json.dumps(terminal.plain(row), ensure_ascii=False) + "\n" for row in judged))
         notes.print(f"wrote {out}")
-    table = tables.verdict_table(judged) if out is None else tables.verdict_totals(judged)
+    table = terminal.verdict_table(judged) if out is None else terminal.verdict_totals(judged)
     emit(judged, as_json=as_json, table=table)
 
 
@@ -253,4 +253,4 @@ def readers(
         found = compare_readers(rows, ways, tried, draws=draws, seed=seed)
     if tried is not None:
         tried.tell()
-    emit(found, as_json=as_json, table=tables.readers_tables(found, show))
+    emit(found, as_json=as_json, table=terminal.readers_tables(found, show))

@@ -9,7 +9,7 @@ import gradio as gr
 from evals.errors import LabError
 from evals.schema import VoteCounts
 from evals.schema.votes import ExportFormat
-from lab.commands.tables import counted
+from lab.commands.terminal import counted
 from lab.compare.export import build_export, zip_export
 from lab.services import Services
 from lab.session import stage_name

@@ -26,7 +26,7 @@ from evals.schema.refiner import (
     RowForm,
     ScoredAnswer,
 )
-from lab.commands.tables import counted
+from lab.commands.terminal import counted
 from lab.document_session import Work, write_export
 from lab.refine.export import export
 from lab.refine.view import refined, title_of

@@ -21,7 +21,7 @@ from evals.stats.calibration import CalibrationSettings, bin_edges
 from evals.task import GradedAnswer
 from evals.verifiers.line import read_lines
 from lab.annotate.panel import quoted, words_of
-from lab.commands.tables import counted
+from lab.commands.terminal import counted
 from lab.services import Services
 from lab.session import stage_name
 from lab.ui.components import BADGES, Card, card, number

@@ -31,7 +31,7 @@ class Reader:
         """Yield steps as concerns are found; setting `stop` ends it soon, with what was found. Imports torch."""
         from evals.review.prompt import Budget
         from training.reviewer.engine import Asking, ChainEngine, Room, stream_review
-        from training.reviewer.server import Estimate, ServerEngine, ServerSettings
+        from training.reviewer.remote import Estimate, ServerEngine, ServerSettings
 
         context = self.server.context if self.server else chain.context
         share = min(context, Budget().context) // REPLY_SHARE

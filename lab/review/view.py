@@ -7,7 +7,7 @@ from evals.confidence import read_confidence
 from evals.errors import LabError
 from evals.schema import Article
 from evals.schema.reviewruns import ABSTRACT, DraftConcern, Place
-from lab.commands.tables import counted
+from lab.commands.terminal import counted
 from lab.ui.components import empty, grid, notice, sentence
 from lab.ui.templates import render
 from lab.ui.text import say

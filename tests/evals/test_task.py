@@ -21,7 +21,7 @@ from evals.schema.reports import Report
 from evals.task import TASKS, Grade, Message, Task, calibrated, mean, share, shown, task_class
 from hub.cards.figures import tables_of
 from lab.cli import app
-from lab.commands.tables import standings_markdown, summary_table
+from lab.commands.terminal import standings_markdown, summary_table
 from lab.results.calibration import figures
 from lab.results.leaderboard import Opens, columns_of
 from lab.results.reports import calibrated as calibrated_of

@@ -20,7 +20,7 @@ from lab.app import build_app
 from lab.arena import place_of_votes
 from lab.commands import lab as commands
 from lab.commands.lab import PORT, PORTS_TRIED, choose_port, read_people
-from lab.commands.tables import table_of
+from lab.commands.terminal import table_of
 from lab.gpu import Gpu
 from lab.store.answers import Store
 from lab.store.migrate import upgrade

@@ -16,7 +16,7 @@ from evals.schema.reviews import PredictionRow, RawRow
 from tests.training.reviewers import paper
 from training.reviewer.engine import Asking, Reply, Room
 from training.reviewer.infer import Clocks, Job, ReviewFile, infer
-from training.reviewer.server import Estimate
+from training.reviewer.remote import Estimate
 
 ASKING = Asking(max_new_tokens=300)
 PAPERS = [paper(name) for name in ("a", "b", "c", "d", "e")]
