@@ -13,9 +13,9 @@ from evals.schema.annotations import Annotation, AnnotationItem, AnnotationProje
 from tests.evals.tools import installed, run
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
-PROJECT = AnnotationProject(
-    id="liver", title="Liver", created_at=NOON, guidelines=usual_guidelines(), raters_per_item=2
-)
+REASON = "wrong number; sign"
+GUIDE = usual_guidelines().model_copy(update={"reasons": (*usual_guidelines().reasons, REASON)})
+PROJECT = AnnotationProject(id="liver", title="Liver", created_at=NOON, guidelines=GUIDE, raters_per_item=2)
 QUESTIONS = [row.prompt for row in pathway_training()[:3]]
 FILES = {"argilla": "records.json", "label-studio": "tasks.json", "csv": "annotations.csv"}
 
@@ -38,7 +38,7 @@ SAID = [
     said(0, "bob", ratings={"factual": 4}, thumb="up", verdict="correct"),
     said(1, state="draft", comment='"quoted", and\na second line'),
     said(2, "bob", state="discarded", comment="no answer"),
-    said(3, ratings={"factual": 1}, thumb="down", reasons=("wrong number; sign",), corrected="Down.\nAnswer: down"),
+    said(3, ratings={"factual": 1}, thumb="down", reasons=(REASON,), corrected="Down.\nAnswer: down"),
     said(3, "bob", ratings={"factual": 4}, thumb="up"),
 ]
 
