@@ -131,6 +131,7 @@ def test_an_answer_in_ask_is_rated_where_it_stands_and_found_rated_among_earlier
     expect(page.locator("#rate-thumb input").nth(1)).to_be_checked()
 
 
+@pytest.mark.slow
 def test_the_answers_of_a_pair_are_rated_once_the_vote_has_named_them(open_page, scripted_lab):
     page = open_page(scripted_lab)
     start_comparing(page)

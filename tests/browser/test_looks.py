@@ -70,14 +70,9 @@ SEE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(
-    ("width", "dark"),
-    [
-        (390, True),
-        *(pytest.param(*each, marks=pytest.mark.slow) for each in ((1440, False), (1440, True), (390, False))),
-    ],
-)
+@pytest.mark.parametrize(("width", "dark"), [(390, True), (1440, False), (1440, True), (390, False)])
 def test_text_of_every_tab_stands_out_and_nothing_is_wider_than_the_page(
     open_page, scripted_lab, tmp_path, width, dark
 ):

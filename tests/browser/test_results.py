@@ -8,6 +8,7 @@ from playwright.sync_api import expect
 from tests.browser.pages import choose, flaws, open_tab
 
 
+@pytest.mark.slow  # tests/lab/test_leaderboard_tab.py orders it without a browser
 def test_the_leaderboard_is_ordered_by_another_metric_and_says_what_it_means(open_page, scripted_lab):
     page = open_page(scripted_lab)
     open_tab(page, "Leaderboard")

@@ -174,6 +174,7 @@ class Killed(BaseException):
     """The process ends here: nothing of ours catches this."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "is_after"),
     [*itertools.product(("create_repo", "create_commit", "create_tag"), (False, True)), ("preupload_lfs_files", True)],

@@ -490,7 +490,8 @@ def test_a_resumed_run_ends_with_the_weights_and_the_loss_of_one_that_was_never_
     assert kept[0] == kept[1] == pytest.approx(sum(figures(whole, "loss")) / 4, abs=1e-4)
 
 
-@pytest.mark.parametrize("stage", ["sft", pytest.param("grpo", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("stage", ["sft", "grpo"])
 def test_a_run_that_ended_after_its_last_step_takes_no_further_one(taught: Path, tmp_path: Path, stage: str):
     def settings(name: str) -> Path:  # three questions: the last step is in the middle of a pass
         return on_taught(
