@@ -410,7 +410,7 @@ def test_the_commands_list_projects_export_them_and_take_files_in(services, proj
 
 
 def test_ratings_notes_and_verdicts_of_an_earlier_version_of_the_lab_are_read_as_they_were_given(tmp_path):
-    with sqlite3.connect(tmp_path / "assay.db") as old:
+    with closing(sqlite3.connect(tmp_path / "assay.db")) as old:
         old.executescript((OLD / "lab-0005.sql").read_text(encoding="utf-8"))
     store = new_store(tmp_path)
     project = store.annotations.project("heart")
