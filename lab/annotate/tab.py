@@ -98,9 +98,9 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
         event.then(on_project, **seen, api_visibility="private", **QUIET)
 
     project.change(on_project, **seen, api_name="annotate_project", **QUIET)
-    role.input(on_project, **seen, api_name="annotate_role", **QUIET)
+    role.change(on_project, **seen, api_name="annotate_role", **QUIET)
     door.known.change(on_known, **seen, api_visibility="private", **QUIET)
-    gr.on([project.change, role.input], None, [project, role], None, js=PLACE)
+    gr.on([project.change, role.change], None, [project, role], None, js=PLACE)
 
     def on_select(project: str | None, role: str, request: gr.Request) -> tuple[gr.Dropdown, str]:
         found = choices(services)
