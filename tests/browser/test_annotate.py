@@ -40,6 +40,7 @@ def test_two_raters_annotate_a_third_person_settles_and_the_corrected_answer_is_
         ann.get_by_label("Title").wait_for(timeout=8_000)
     if not ann.get_by_label("Title").is_visible():
         ann.locator("#annotate-new button").first.click()
+    ann.wait_for_timeout(5_000)  # the lists of the form are filled once more as the tab opens
     ann.get_by_label("Title").fill("Thymus")
     for _ in range(5):  # the list is filled while it opens, and closes then
         ann.locator("#annotate-source input").click()
