@@ -97,10 +97,10 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     def again(event: Any) -> None:
         event.then(on_project, **seen, api_visibility="private", **QUIET)
 
+    gr.on([project.change, role.change], None, [project, role], None, js=PLACE)  # first: a reload opens what is shown
     project.change(on_project, **seen, api_name="annotate_project", **QUIET)
     role.change(on_project, **seen, api_name="annotate_role", **QUIET)
     door.known.change(on_known, **seen, api_visibility="private", **QUIET)
-    gr.on([project.change, role.change], None, [project, role], None, js=PLACE)
 
     def on_select(project: str | None, role: str, request: gr.Request) -> tuple[gr.Dropdown, str]:
         found = choices(services)
@@ -219,7 +219,7 @@ def _projects(services: Services, door: Door, tab: gr.Tab, project: gr.Dropdown,
         source = gr.Dropdown(
             [(say("annotate.new.asked"), "")], value="", label=say("annotate.new.source"), elem_id="annotate-source"
         )
-        stages = gr.CheckboxGroup([], label=say("annotate.new.stages"), elem_id="annotate-stages")
+        stages = gr.CheckboxGroup([], label=say("annotate.new.stages"), visible=False, elem_id="annotate-stages")
         with gr.Row():
             n = gr.Number(30, precision=0, minimum=1, label=say("annotate.new.n"), info=say("annotate.new.n.info"))
             raters = gr.Number(2, precision=0, minimum=1, maximum=20, label=say("annotate.new.raters"))
@@ -231,18 +231,18 @@ def _projects(services: Services, door: Door, tab: gr.Tab, project: gr.Dropdown,
         keep = gr.Button(say("annotate.change.keep"), size="sm", elem_id="annotate-change-keep")
         changed = gr.HTML()
 
-    def on_open() -> Painted:
+    def on_open() -> gr.Dropdown:
         found = [
             (say("annotate.new.asked"), ""),
             *((each.data_name, each.data_name) for each in services.reports().reports),
         ]
-        return {source: gr.Dropdown(choices=found, value=""), stages: gr.CheckboxGroup([], visible=False)}
+        return gr.Dropdown(choices=found)  # a choice made meanwhile stays
 
     def on_first() -> Any:
         return gr.skip() if choices(services) else gr.Accordion(open=True)
 
-    def on_first_open() -> Painted:
-        return {source: gr.skip()} if choices(services) else on_open()
+    def on_first_open() -> Any:
+        return gr.skip() if choices(services) else on_open()
 
     def on_source(name: str) -> gr.CheckboxGroup:
         report = next((each for each in services.reports().reports if each.data_name == name), None)
@@ -287,9 +287,9 @@ def _projects(services: Services, door: Door, tab: gr.Tab, project: gr.Dropdown,
             return notice(str(error), "problem")
         return notice(say("annotate.change.kept", version=known.guidelines.version), "good")
 
-    fold.expand(on_open, None, [source, stages], api_name="annotate_sources", **QUIET)
+    fold.expand(on_open, None, source, api_name="annotate_sources", **QUIET)
     first = tab.select(on_first, None, fold, api_visibility="private", **QUIET)
-    first.then(on_first_open, None, [source, stages], api_visibility="private", **QUIET)
+    first.then(on_first_open, None, source, api_visibility="private", **QUIET)
     source.input(on_source, source, stages, api_name="annotate_stages", **QUIET)
     given = [door.known, title, source, stages, n, raters, text, dimensions, reasons]
     make.click(on_make, given, [made, project], api_name="annotate_make", **QUIET)

@@ -40,7 +40,6 @@ def test_two_raters_annotate_a_third_person_settles_and_the_corrected_answer_is_
         ann.get_by_label("Title").wait_for(timeout=8_000)
     if not ann.get_by_label("Title").is_visible():
         ann.locator("#annotate-new button").first.click()
-    ann.wait_for_timeout(5_000)  # the lists of the form are filled once more as the tab opens
     ann.get_by_label("Title").fill("Thymus")
     for _ in range(5):  # the list is filled while it opens, and closes then
         ann.locator("#annotate-source input").click()
@@ -83,6 +82,8 @@ def test_two_raters_annotate_a_third_person_settles_and_the_corrected_answer_is_
     bob.locator("#annotate-submit").click()
     expect(bob.locator("#annotate-progress")).to_contain_text("1 of 2 answers complete")
     bob.get_by_text("Settling disagreements").click()
+    expect(bob.locator("#annotate-others")).to_contain_text("which one?")
+    bob.reload()
     expect(bob.locator("#annotate-others")).to_contain_text("which one?")
     bob.locator("#annotate-copy").click()
     better = bob.get_by_label("Better answer")

@@ -90,7 +90,7 @@ def test_votes_are_blind_cast_with_keys_and_taken_back(open_page, scripted_lab):
 
     before = page.inner_text("#compare-question")
     page.keyboard.press("u")
-    expect(page.locator("#compare-revealed .good")).to_contain_text("taken back")
+    expect(page.locator("#compare-revealed .notice.good")).to_contain_text("taken back")
     expect(page.locator("#compare-question")).not_to_have_text(before)
     expect(page.locator("#compare-undo")).not_to_be_visible()
     expect(page.locator("#vote-left")).to_be_enabled()
