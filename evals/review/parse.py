@@ -220,6 +220,8 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_object)
 
 
 def _strict(text: str, start: int) -> Region | None:
+    if text.rfind("]" if text[start] == "[" else "}") < start:  # never closed
+        return None
     try:
         value, end = _DECODER.raw_decode(text, start)
     except (ValueError, RecursionError):

@@ -107,7 +107,7 @@ def test_no_output_raises(raw: str) -> None:
 @pytest.mark.parametrize("part", ["[", '["', '{"text": ', "<think>", "[1,", '{"text": "a b c" '])
 def test_hostile_outputs_are_answered_in_bounded_time(part: str) -> None:
     started = time.process_time()
-    parse("a", part * 2_500)
+    parse("a", part * 5_000)
     assert time.process_time() - started < 5
 
 
