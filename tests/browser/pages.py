@@ -49,16 +49,10 @@ def start_comparing(page):
     expect(page.locator("#vote-left")).to_be_enabled()
 
 
-def choose(page, label, option):
-    """Choose in a list of the tab that is open."""
-    page.locator(f"input[aria-label='{label}']:visible").click()
-    page.get_by_role("option", name=option, exact=True).click()
+def choose(page, field, words, *, stays=False):
+    """Choose in a list, which may be filled anew, or be moved by what comes above it, while it is open.
 
-
-def choose_earlier(page, field, words, *, stays=False):
-    """Choose in a list that is filled anew when the page is opened and when the list is unfolded.
-
-    A filling closes the list and forgets the choice; with `stays` it is made again until it is kept.
+    A filling closes the list; with `stays` the choice is made again until it is kept.
     """
     for _ in range(10):
         page.locator("h1").click()
@@ -67,7 +61,7 @@ def choose_earlier(page, field, words, *, stays=False):
             page.get_by_role("option").filter(has_text=words).first.click(timeout=3_000)
         except NotInTime:
             continue
-        page.wait_for_timeout(700)
+        page.wait_for_timeout(700 if stays else 0)
         if not stays or page.input_value(field):
             return
     raise AssertionError(f"{words!r} never came into the list")

@@ -7,7 +7,7 @@ from zipfile import ZipFile
 import pytest
 from playwright.sync_api import TimeoutError, expect
 
-from tests.browser.pages import open_tab, start_comparing
+from tests.browser.pages import choose, open_tab, start_comparing
 
 SELECTED = """(length) => {
     const words = document.querySelector('#annotate-answer .rate-answer').firstChild;
@@ -41,11 +41,7 @@ def test_two_raters_annotate_a_third_person_settles_and_the_corrected_answer_is_
     if not ann.get_by_label("Title").is_visible():
         ann.locator("#annotate-new button").first.click()
     ann.get_by_label("Title").fill("Thymus")
-    for _ in range(5):  # the list is filled while it opens, and closes then
-        ann.locator("#annotate-source input").click()
-        with suppress(TimeoutError):
-            ann.get_by_role("option", name="pathways-heldout").click(timeout=3_000)
-            break
+    choose(ann, "#annotate-source input", "pathways-heldout")
     ann.get_by_role("spinbutton", name="Questions").fill("2")
     ann.get_by_label("SFT", exact=True).uncheck()
     ann.get_by_label("Base", exact=True).uncheck()
@@ -123,8 +119,7 @@ def test_an_answer_in_ask_is_rated_where_it_stands_and_found_rated_among_earlier
     page.reload()
     page.wait_for_selector("#ask-button")
     page.locator("#ask-history button").first.click()
-    page.locator("#ask-earlier input").click()
-    page.get_by_role("option", name="Is MYC up?").first.click()
+    choose(page, "#ask-earlier input", "Is MYC up?")
     expect(page.locator("#ask-answers .card:last-child [data-do=down]")).to_have_attribute("aria-pressed", "true")
     page.locator("#ask-rate button").first.click()
     expect(page.locator("#rate-answer")).to_contain_text("Submitted")

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import started
-from tests.browser.pages import DONE, QUESTION, ask, choose_earlier, downloaded, open_tab, start_comparing
+from tests.browser.pages import DONE, QUESTION, ask, choose, downloaded, open_tab, start_comparing
 
 LAB = [sys.executable, "-c", "from lab.cli import main; main()", "lab", "--port"]
 MINUTES = 60_000
@@ -56,7 +56,7 @@ def test_text_is_shown_never_run_and_judged_and_comes_back_after_a_reload(open_p
     page.wait_for_selector("#ask-button")
     page.click("#ask-history > button")
     expect(page.locator("#ask-history")).not_to_contain_text("Nothing asked yet")
-    choose_earlier(page, "#ask-earlier input", "remembered?", stays=True)
+    choose(page, "#ask-earlier input", "remembered?", stays=True)
     expect(page.locator("#ask-notice")).to_contain_text("Stored answers from")
     expect(page.locator("#ask-answers .card")).to_have_count(3)
     page.click("#ask-again button, button#ask-again")

@@ -28,7 +28,7 @@ def see_compare(page, folder):
 
 
 def see_leaderboard(page, folder):
-    choose(page, "Group of questions", "All questions (107)")
+    choose(page, "input[aria-label='Group of questions']:visible", "All questions (107)")
     expect(page.locator("#leaderboard-tables")).to_contain_text("n = 107")
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.pages import choose_earlier, downloaded, open_tab
+from tests.browser.pages import choose, downloaded, open_tab
 
 PASTED = (
     "<answer><snippet id=S1>OXPHOS is down in flight in mouse liver.</snippet> It fell by 40 percent."
@@ -87,5 +87,5 @@ def test_stages_are_compared_on_a_record_stopped_with_keys_and_come_back_later(o
     expect(page.locator("#refine-undo")).to_be_visible()
 
     page.click("#refine-mine > button")
-    choose_earlier(page, "#refine-earlier input", question[:40])
+    choose(page, "#refine-earlier input", question[:40])
     expect(page.locator("#refine-question textarea")).to_have_value(question)

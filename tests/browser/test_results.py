@@ -14,7 +14,7 @@ def test_the_leaderboard_is_ordered_by_another_metric_and_says_what_it_means(ope
     open_tab(page, "Leaderboard")
     expect(page.locator("#leaderboard-tables table.assay-grid").first).to_be_attached()
 
-    choose(page, "Order by", "Brier score ↓")
+    choose(page, "input[aria-label='Order by']:visible", "Brier score ↓")
 
     ordered = page.locator("#leaderboard-tables th[aria-sort]")
     expect(ordered).to_have_text("Brier score ↓")
@@ -53,7 +53,7 @@ def test_a_cell_opens_its_answers_and_the_address_leads_anybody_to_the_same_rows
     page = open_page(scripted_lab)
     open_tab(page, "Leaderboard")
     expect(page.locator("#leaderboard-tables table").first).to_be_visible()
-    choose(page, "Group of questions", "All questions (107)")
+    choose(page, "input[aria-label='Group of questions']:visible", "All questions (107)")
     page.wait_for_url("**/?tab=leaderboard&group=all")
     expect(page.locator("#leaderboard-tables")).to_contain_text("n = 107")
     cell = page.locator("#leaderboard-tables tr", has_text="GRPO").locator("a.assay-behind").first

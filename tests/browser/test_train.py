@@ -10,7 +10,7 @@ import yaml
 from playwright.sync_api import expect
 
 from tests.browser.conftest import started
-from tests.browser.pages import flaws, open_tab
+from tests.browser.pages import choose, flaws, open_tab
 
 PATIENCE = 120_000
 
@@ -58,8 +58,7 @@ def test_a_run_is_started_survives_page_and_lab_is_stopped_and_gone_on_with(open
         open_tab(page, "Train")
         expect(page.locator("#train-panel")).to_contain_text("No run yet")
         page.click("#train-new > button")
-        page.locator("#train-config input").click()
-        page.get_by_role("option", name="mine: tiny").click()
+        choose(page, "#train-config input", "mine: tiny")
         expect(page.locator("#train-field-num-generations textarea")).to_have_value("4")
         page.fill("#train-field-output textarea", str(place / "runs" / "mine"))
         page.fill("#train-field-lora-r textarea", "0")
@@ -117,8 +116,7 @@ def test_a_visitor_who_may_only_watch_sorts_and_unfolds_what_a_run_answered(open
     page.select_option("#train-answers [name=sort]", "worst")
     expect(rows.first).to_contain_text("Incorrect")
     expect(page.locator("#train-answers [name=sort]")).to_be_focused()
-    page.locator("#train-runs input").click()
-    page.get_by_role("option").filter(has_text="refiner").click()
+    choose(page, "#train-runs input", "refiner")
     expect(rows).to_have_count(16)
     assert "<question>" not in rows.first.inner_text()
     assert page.evaluate("document.documentElement.scrollHeight") < most
