@@ -93,9 +93,10 @@ def system_prompt(template: str, question: str, truth: GroundTruth | None = None
 
 
 def conversation(example: Example, template: str = SYSTEM_PROMPT) -> tuple[Message, ...]:
-    """Return what the model is shown: the system text with the question's options, then the question."""
+    """Return what the model is shown: the system text with the question's options, unless empty, then the question."""
     told = system_prompt(template, example.prompt, example.ground_truth)
-    return Message(role="system", content=told), Message(role="user", content=example.prompt)
+    asked = Message(role="user", content=example.prompt)
+    return (Message(role="system", content=told), asked) if told else (asked,)
 
 
 @lru_cache(maxsize=4096)

@@ -58,6 +58,10 @@ class BaseIdentity(Record):
     packed_sha256: str | None = None
 
 
+IMPORTED = "imported"
+"""Kind of a stage that somebody trained elsewhere: nothing is known of how."""
+
+
 class ChainStage(Record):
     """One adapter of a chain. `path` is relative to the folder of chain.json.
 

@@ -18,7 +18,7 @@ from lab.settings import from_environment, is_loopback
 from training.models.manifest import FILE_NAME, OURS, chain_file, read_chain
 
 app = typer.Typer(
-    no_args_is_help=True, help="Chains of adapters: list, show, check, add a published one, serve, export."
+    no_args_is_help=True, help="Chains of adapters: list, show, check, add a published one, import, serve, export."
 )
 
 RUNS = Path("runs")
@@ -100,6 +100,43 @@ def add(
     emit(document, as_json=as_json, table=table_of(str(folder), ("what", "value"), _facts(manifest)))
     notes.print(_base_told(manifest), soft_wrap=True)
     notes.print(f"ask it: assay ask --chain {folder} · check it: assay chain check {folder}")
+
+
+@app.command("import")
+def import_(
+    base: Annotated[str, typer.Argument(help="What the first was trained on: embedded, a folder, ORG/NAME@REVISION.")],
+    adapters: Annotated[
+        list[str],
+        typer.Argument(metavar="ADAPTER...", help="PEFT folders in the order they were trained; NAME=FOLDER."),
+    ],
+    name: Annotated[str | None, typer.Option(help="What to call the chain. Default: the last stage's name.")] = None,
+    system_prompt: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The system text that they were trained with. Default: none.")
+    ] = None,
+    runs: Annotated[Path, typer.Option(help="Where training runs are kept.")] = RUNS,
+    as_json: Json = False,
+) -> None:
+    """Make a chain of plain PEFT or TRL adapters, anybody's: ask it, serve it, train on it, publish it.
+
+    Only plain LoRA is stacked; DoRA, trained biases and whole modules are refused. Says what could be checked and
+    what not.
+
+    Example: assay chain import Qwen/Qwen2.5-0.5B-Instruct my-sft my-dpo --name mine
+    """
+    from training.models.start import import_chain
+
+    told = system_prompt.read_text(encoding="utf-8").rstrip("\n") if system_prompt else ""
+    with progress_shown() as progress:
+        chain, findings = import_chain(base, adapters, runs, name, told, progress, from_environment().cache)
+    rows = [(each.subject, each.check, "ok" if each.is_ok else "not known", each.detail) for each in findings]
+    columns = ("subject", "check", "result", "detail")
+    document = {
+        "folder": str(folder := runs / chain.manifest.name),
+        "stages": [stage.name for stage in chain.manifest.stages],
+        "checks": [dict(zip(columns, row, strict=True)) for row in rows],
+    }
+    emit(document, as_json=as_json, table=table_of(str(folder), columns, rows))
+    notes.print(f"ask it: assay ask --chain {folder} · publish it: assay publish adapter {folder} --repo ORG/NAME")
 
 
 @app.command()

@@ -26,7 +26,7 @@ from evals.errors import BadConfig, LabError
 from evals.io import read_rows, write_whole
 from evals.leaderboard import standings
 from evals.model import Progress, Sampling
-from evals.questions import DATASETS, SYSTEM_PROMPT
+from evals.questions import DATASETS
 from evals.questions.sets import load_questions
 from evals.questions.task import Questions
 from evals.readers import check_way
@@ -302,7 +302,7 @@ def run(
         dtype=loaded.dtype,
         partial=partial,
     )
-    questions = Questions((), loaded.manifest.system_prompt or SYSTEM_PROMPT, "auto" if way == "judge" else way)
+    questions = Questions((), loaded.manifest.system_prompt, "auto" if way == "judge" else way)
     with progress_bar("answering", len(examples)) as progress:
         rows = run_task(questions, loaded, examples, stages, settings, progress)
     options = {"batch_size": batch_size, "dtype": dtype, "limit": limit}

@@ -61,7 +61,7 @@ class Preference:
 
 def dpo_rows(settings: DpoSettings, chain_prompt: str | None) -> Rows[Preference]:
     """Return pairs of answers; what the monitor is to ask is tried, so that it is refused before the base is loaded."""
-    data = read_preferences(settings.data, chain_prompt or SYSTEM_PROMPT)
+    data = read_preferences(settings.data, SYSTEM_PROMPT if chain_prompt is None else chain_prompt)
     if settings.monitor_steps:
         watched_questions(settings.monitor_data, 1, settings.seed, data.questions)
     return data
@@ -174,10 +174,10 @@ def _pair(name: str, row: PreferenceRow, system_prompt: str, notes: Counter[str]
             " and chosen and rejected are one message of the role assistant or more."
         )
     told = system_prompt_for(system_prompt, prompt[-1].content)
-    if prompt[0].role != "system":
+    if prompt[0].role != "system" and told:
         prompt = (Message(role="system", content=told), *prompt)
         notes["prompts given the system message of the chain"] += 1
-    elif prompt[0].content != told:
+    elif prompt[0].role == "system" and prompt[0].content != told:
         notes["prompts with a system message of their own"] += 1
     return Preference(name, prompt, chosen, rejected)
 

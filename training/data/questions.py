@@ -75,14 +75,14 @@ SOURCE = re.compile(r"(?P<name>[^\[\]]+)(?:\[(?P<kind>[a-z]+)(?::(?P<count>\d+))
 def sft_rows(settings: SftSettings, chain_prompt: str | None) -> Rows[Any]:
     """Return questions with their answers, or records of the refiner with their references."""
     if not are_records(settings.data):
-        return sft_data(settings.data, settings.seed, chain_prompt or SYSTEM_PROMPT)
+        return sft_data(settings.data, settings.seed, SYSTEM_PROMPT if chain_prompt is None else chain_prompt)
     check_refiner_chain(chain_prompt)
     return refiner_data(settings.data, is_for_sft=True)
 
 
 def grpo_rows(settings: GrpoSettings, chain_prompt: str | None) -> Rows[Example]:
     """Return questions that a verifier can score."""
-    return grpo_data(settings.data, settings.seed, chain_prompt or SYSTEM_PROMPT)
+    return grpo_data(settings.data, settings.seed, SYSTEM_PROMPT if chain_prompt is None else chain_prompt)
 
 
 def sft_data(sources: Sequence[str], seed: int, system_prompt: str = SYSTEM_PROMPT) -> Rows[Example]:

@@ -33,6 +33,9 @@ REFUSED = {
     "layer_replication": "repeated layers (layer_replication)",
     "alpha_pattern": "a different alpha per layer (alpha_pattern)",
     "alora_invocation_tokens": "activated LoRA (alora_invocation_tokens)",
+    "arrow_config": "routing between adapters (arrow_config)",
+    "kasa_config": "base weights that were cut down (kasa_config)",
+    "monteclora_config": "Monte Carlo LoRA (monteclora_config)",
     "fan_in_fan_out": "transposed layers (fan_in_fan_out)",
 }
 PLAIN_STARTS = (None, True, False, "gaussian", "orthogonal", "eva")

@@ -81,11 +81,11 @@ class LoadedChain(Writer):
         return self.prompt((Message(role="user", content=question),))
 
     def prompt(self, messages: Sequence[Message]) -> tuple[Message, ...]:
-        """Return a conversation with the chain's system prompt, unless it has one."""
+        """Return a conversation with the chain's system prompt, unless it has one or the chain has none."""
         if messages and messages[0].role == "system":
             return tuple(messages)
         told = system_prompt_for(self.manifest.system_prompt, messages[-1].content if messages else "")
-        return (Message(role="system", content=told), *messages)
+        return (Message(role="system", content=told), *messages) if told else tuple(messages)
 
     def form(self, schema: Mapping[str, object] | None = None, repetition_penalty: float = 1.0) -> Form:
         """Return a form that this chain's answers can be held to, made for its tokenizer."""

@@ -124,7 +124,9 @@ log-probabilities by a few hundredths to tenths; an adapter that is missing shif
 
 def probe_prompt(tokenizer: PreTrainedTokenizerBase, system_prompt: str) -> str:
     """Return the fixed question as the model sees it, chat template and system prompt included."""
-    messages = [{"role": "system", "content": filled(system_prompt, QUESTION)}, {"role": "user", "content": QUESTION}]
+    told = filled(system_prompt, QUESTION)
+    messages = [{"role": "system", "content": told}] if told else []
+    messages.append({"role": "user", "content": QUESTION})
     return str(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
 
 

@@ -82,7 +82,8 @@ class Prepared:
     @property
     def system_prompt(self) -> str:
         """What the chain is told: as before, or as the rows of a chain that begins here."""
-        return self.start.system_prompt or self.data.system_prompt
+        of_chain = self.start.system_prompt
+        return self.data.system_prompt if of_chain is None else of_chain
 
     def model(self) -> PreTrainedModel:
         """Return the base as it is trained on; 4-bit weights are made on the accelerator, others follow later."""
