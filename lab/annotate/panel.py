@@ -12,7 +12,7 @@ from evals.schema.annotations import Annotation, AnnotationItem, Dimension, Note
 from lab.annotate.session import DIMENSIONS, KINDS, RATED, Opened, Rater
 from lab.services import Services
 from lab.session import stage_name
-from lab.ui.components import QUIET, empty, notice, pieces
+from lab.ui.components import CHOSEN, QUIET, empty, notice, pieces
 from lab.ui.layout import Painted
 from lab.ui.templates import Html, render
 from lab.ui.text import say
@@ -285,7 +285,7 @@ def build_panel(
     about = [door.known, item, adjudicating]
     picked = [each.input for each in (*ratings, thumb, verdict, reasons)]
     changes = [*picked, corrected.blur, comment.blur]
-    gr.on(changes, on_change, [*about, *panel.typed], [line, answer], api_name=f"{name}_draft", **QUIET)
+    gr.on(changes, on_change, [*about, *panel.typed], [line, answer], api_name=f"{name}_draft", **CHOSEN)
     for kind, button in marks.items():
         span = gr.Textbox(visible=False, value=name)
         noted = [line, answer, remark]
@@ -352,8 +352,8 @@ def build_rating(
         return {line: notice(say(f"annotate.thumbed.{said.thumb}")), told: f"{name} {said.thumb}"}
 
     opened = [which, *panel.outputs]
-    gr.on([fold.expand, shown.change], on_open, [door.known, shown], opened, api_name=f"{name}_answers", **QUIET)
-    which.input(on_which, [door.known, which], panel.outputs, api_name=f"{name}_answer", **QUIET)
+    gr.on([fold.expand, shown.change], on_open, [door.known, shown], opened, api_name=f"{name}_answers", **CHOSEN)
+    which.input(on_which, [door.known, which], panel.outputs, api_name=f"{name}_answer", **CHOSEN)
     shown.change(lambda: "", None, line, api_visibility="private", **QUIET)
     thumbed = clicked(on_thumb, door.known, [line, told, fold, shown, *opened], api_name=f"{name}_thumb", **QUIET)
     thumbed.then(None, told, None, js="(told) => window.assayThumb(told)")

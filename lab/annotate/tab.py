@@ -290,7 +290,7 @@ def _projects(services: Services, door: Door, tab: gr.Tab, project: gr.Dropdown,
     fold.expand(on_open, None, source, api_name="annotate_sources", **QUIET)
     first = tab.select(on_first, None, fold, api_visibility="private", **QUIET)
     first.then(on_first_open, None, source, api_visibility="private", **QUIET)
-    source.input(on_source, source, stages, api_name="annotate_stages", **QUIET)
+    source.change(on_source, source, stages, api_name="annotate_stages", **QUIET)
     given = [door.known, title, source, stages, n, raters, text, dimensions, reasons]
     make.click(on_make, given, [made, project], api_name="annotate_make", **QUIET)
     change.expand(on_change_open, project, [*own], api_name="annotate_guidelines", **QUIET)

@@ -193,7 +193,9 @@ def build(services: Services, door: Door) -> None:
     asked = met(door, start.click, question.submit).then(on_ask, typed, outputs, api_name="ask", **views.ANSWERING)
     replayed = again.click(on_replay, [visitor, chosen], outputs, api_name="replay", **views.ANSWERING)
     seen = [*outputs, *typed[1:]]
-    opened = chosen.input(on_show, [visitor, chosen], seen, api_name="earlier", show_progress="hidden")
+    opened = chosen.input(
+        on_show, [visitor, chosen], seen, api_name="earlier", show_progress="hidden", trigger_mode="always_last"
+    )
     visitor.change(on_open, typed[:2], [*seen, chosen], api_visibility="private", show_progress="hidden")
     for each in (asked, replayed, opened):
         each.then(None, None, None, js="() => assayShown('answer', '#ask-answers [data-kept]')")

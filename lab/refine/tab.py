@@ -12,7 +12,7 @@ from lab.refine import session
 from lab.refine.session import Own, Preset
 from lab.refine.view import refined
 from lab.services import Services
-from lab.ui.components import ANSWERING, QUIET, heading, lead, notice, sampling_fields
+from lab.ui.components import ANSWERING, CHOSEN, QUIET, heading, lead, notice, sampling_fields
 from lab.ui.layout import DocumentPane, Painted, earlier_list, export_panel, met, reopened, stops
 from lab.ui.text import say
 from lab.ui.theme import clicks
@@ -104,7 +104,7 @@ def build(services: Services, door: Door) -> None:
 
     demo_button.click(on_demo, None, [*form, line], api_name="example_record", **QUIET)
     examples.expand(on_open, own, record, api_name="records", **QUIET)
-    record.input(on_pick, [record, own], [*form, line], api_name="pick_record", **QUIET)
+    record.input(on_pick, [record, own], [*form, line], api_name="pick_record", **CHOSEN)
     file.upload(on_file, file, [own, record, *form, line], api_name="own_records", **QUIET)
     asked = [door.known, *form, preset]
     answered = met(door, start.click).then(on_start, [*asked, *settings], pane.outputs, api_name="refine", **ANSWERING)

@@ -8,7 +8,7 @@ import gradio as gr
 from evals.errors import LabError
 from lab.services import Services
 from lab.train.runner import FIELDS, Recipe, begin, free_output, preview, read_recipe, recipes, save, text_of
-from lab.ui.components import QUIET, notice, shown
+from lab.ui.components import CHOSEN, QUIET, notice, shown
 from lab.ui.layout import Painted
 from lab.ui.text import say
 from training.config import STAGES, advice
@@ -51,8 +51,8 @@ class TrainForm:
         self.started = gr.State(None)
         recipe = [self.stage, self.profile, self.rest, *self.typed.values()]
         form = [self.config, *recipe, self.told]
-        self.config.input(self.filled, [self.config], form, api_name="train_config", **QUIET)
-        self.stage.input(self.on_stage, [self.stage], [*self.typed.values()], api_name="train_stage", **QUIET)
+        self.config.input(self.filled, [self.config], form, api_name="train_config", **CHOSEN)
+        self.stage.input(self.on_stage, [self.stage], [*self.typed.values()], api_name="train_stage", **CHOSEN)
         clicks = [
             button.click(
                 partial(self._act, act),

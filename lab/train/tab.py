@@ -34,7 +34,7 @@ from lab.train.runs import (
 )
 from lab.train.view import behind_step, facts, label, none_sampled, panel
 from lab.ui.charts import CHARTS, curve
-from lab.ui.components import QUIET, empty, lead, notice, shown
+from lab.ui.components import CHOSEN, QUIET, empty, lead, notice, shown
 from lab.ui.layout import Painted
 from lab.ui.text import say
 from lab.ui.theme import clicks
@@ -101,7 +101,7 @@ class TrainPage:
         self.outputs: list[Any] = [self.view, self.runs, self.panel, self.facts, self.note, self.stop, self.resume]
         self.outputs += [self.answers, self.log_box, self.log, self.timer, *self.plots]
         here, script = [self.view, self.address], f"(view) => [view, ({HERE})()]"
-        chosen = self.runs.input(self.opened, [self.runs], self.outputs, api_name="train_run", **QUIET)
+        chosen = self.runs.input(self.opened, [self.runs], self.outputs, api_name="train_run", **CHOSEN)
         chosen.then(None, self.runs, None, js=NAMED)
         self.timer.tick(self.looked, here, self.outputs, js=script, api_name="train_look", **QUIET)
         asked: dict[str, Any] = {"js": script, "api_name": "train_answers", "trigger_mode": "always_last"}

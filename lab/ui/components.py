@@ -28,6 +28,8 @@ ANSWERING: dict[str, Any] = {"show_progress": "hidden", "trigger_mode": "once", 
 
 QUIET: dict[str, Any] = {"show_progress": "hidden", "queue": False}
 """An event that answers at once."""
+CHOSEN: dict[str, Any] = {**QUIET, "trigger_mode": "always_last"}
+"""A choice, which may be made anew before the first is answered: the last one counts."""
 
 Tone = Literal["info", "problem", "good"]
 BADGES = {"correct": "good", "incorrect": "bad", "contradictory": "bad", "no_claim": "quiet", "unscored": "quiet"}

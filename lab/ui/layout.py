@@ -12,7 +12,7 @@ from evals.errors import LabError
 from lab.document_session import Work
 from lab.services import Services
 from lab.session import Tab, View, stop
-from lab.ui.components import QUIET, heading
+from lab.ui.components import CHOSEN, QUIET, heading
 from lab.ui.text import say
 from lab.visitors import Door, Visitor, meet, named
 
@@ -138,7 +138,7 @@ def earlier_list(
         return gr.Dropdown(choices=found, value=None, info=None if found else say(f"{task}.mine.none"))
 
     mine.expand(on_open, [door.known, *hidden], chosen, api_name=f"{api_name}s", **QUIET)
-    return chosen.input(pick, [door.known, chosen], [*outputs], api_name=api_name, **QUIET)
+    return chosen.input(pick, [door.known, chosen], [*outputs], api_name=api_name, **CHOSEN)
 
 
 def reopened(

@@ -55,15 +55,16 @@ def choose(page, field, words, *, stays=False):
     A filling closes the list; with `stays` the choice is made again until it is kept.
     """
     for _ in range(10):
-        page.locator("h1").click()
         page.click(field)
+        page.wait_for_timeout(200)  # the list follows the page, which scrolled to the field, a moment later
         try:
             page.get_by_role("option").filter(has_text=words).first.click(timeout=3_000)
+            page.wait_for_timeout(700 if stays else 0)
+            if not stays or page.input_value(field):
+                return
         except NotInTime:
-            continue
-        page.wait_for_timeout(700 if stays else 0)
-        if not stays or page.input_value(field):
-            return
+            pass
+        page.locator("h1").click()
     raise AssertionError(f"{words!r} never came into the list")
 
 
