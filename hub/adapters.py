@@ -3,9 +3,9 @@
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import yaml
 from huggingface_hub import ModelCardData
@@ -18,6 +18,7 @@ from evals.report import load_report
 from evals.schema import ChainManifest, ChainStage, RunRecord
 from evals.schema.publishing import BaseOrigin, Diagnostic, Lineage, PublicationKind, PublishedStage
 from evals.schema.reports import Report, ReviewReport
+from evals.schema.runs import IMPORTED
 from hub.cards import TEMPLATES, render
 from hub.cards.figures import Measured, eval_results, measured
 from hub.cards.licences import Source, conflicts, duty, suggested, unknown
@@ -59,7 +60,8 @@ class Publication:
     """How a run is published with the chain below it: where to, on which base of the Hub, and who shall see it.
 
     `copy` is its base as it lies here, where the Hub does not hold it; `with_base` publishes that too, else it only
-    tells which checksum a base on the Hub must have.
+    tells which checksum a base on the Hub must have. `whole` are folders by stage with what else its repository holds:
+    tokenizer, and the whole chain as one adapter or model, which then stands in the place of the stage's own.
     """
 
     repo: str
@@ -72,6 +74,7 @@ class Publication:
     is_pull_request: bool = False
     copy: BaseCopy | None = None
     with_base: bool = False
+    whole: Mapping[str, Path] = field(default_factory=dict)
 
     def upload(self, kind: PublicationKind, parts: dict[str, Part], findings: Iterable[Diagnostic]) -> Upload:
         """Return files as they are uploaded to this repository."""
@@ -92,13 +95,17 @@ class PinnedBase:
 
 @dataclass(frozen=True)
 class Run:
-    """A run folder. `reports` are those that measured this very adapter, by file name, and lie in `files`."""
+    """A run folder. `reports` are those that measured this very adapter, by file name, and lie in `files`.
+
+    An imported stage has no `record`.
+    """
 
     folder: Path
-    record: RunRecord
+    record: RunRecord | None
     manifest: ChainManifest
     reports: dict[str, Report[Any]]
     files: dict[str, Path]
+    place: Path | None = None
 
     @property
     def stage(self) -> ChainStage:
@@ -113,10 +120,12 @@ class Run:
     @property
     def adapter(self) -> Path:
         """The folder of the adapter that was trained here."""
-        return (self.folder / self.stage.path).resolve()
+        return self.place or (self.folder / self.stage.path).resolve()
 
     def data(self) -> tuple[Source, ...]:
         """Return what it was trained on, with licences where they are known."""
+        if self.record is None:
+            return (Source("the data that it was trained on", None),)
         named = self.record.config.get("data") or ()
         names = map(str, named if isinstance(named, list | tuple) else (named,))
         return tuple(Source(name, data_licence(name)) for name in names)
@@ -124,9 +133,11 @@ class Run:
 
 def read_run(folder: Path, more: Iterable[Path] = ()) -> Run:
     """Return the finished run in a folder, LabError for another; `more` are reports beside those in it."""
-    record = _read(folder / RECORD, RunRecord)
-    manifest = _read(folder / CHAIN, ChainManifest)
-    if record.status != "finished":
+    manifest = _read(folder / CHAIN, ChainManifest) if (folder / CHAIN).is_file() else None
+    is_imported = manifest is not None and bool(manifest.stages) and manifest.stages[-1].kind == IMPORTED
+    record = None if is_imported else _read(folder / RECORD, RunRecord)
+    manifest = manifest or _read(folder / CHAIN, ChainManifest)
+    if record and record.status != "finished":
         raise LabError(wording("run unfinished", folder=folder, status=record.status))
     if not manifest.stages:
         raise LabError(wording("no stage", file=folder / CHAIN))
@@ -189,19 +200,30 @@ def pack_adapter(run: Run, base: PinnedBase, wanted: Publication, earlier: tuple
         return wanted.upload("adapter", {}, [too_large])
     weights = part_of(file)
     shapes, findings = inspect(weights, WEIGHTS)
-    config, settings = _config(run, base)
+    config, settings = _config(run.adapter / CONFIG, base)
     findings += _identity(run, base, weights.sha256, settings)
     if shapes:
         findings += fit_findings(WEIGHTS, shapes, settings)
+    whole = (
+        {each.name: part_of(each) for each in sorted(wanted.whole[run.stage.name].iterdir())} if wanted.whole else {}
+    )
+    models = {name: part for name, part in whole.items() if name.endswith(".safetensors")}
+    for name, part in models.items():
+        found, wrong = inspect(part, name)
+        findings += [*wrong, *filter(None, [size_finding(name, part.size, wanted.max_bytes)])]
+        if CONFIG in whole:
+            whole[CONFIG], joined = _config(Path(str(whole[CONFIG].content)), base)
+            findings += fit_findings(name, found, joined)
     sums = {"sha256": weights.sha256, "config_sha256": config.sha256}
-    own = PublishedStage(name=run.stage.name, repo=wanted.repo, revision=None, **sums)
+    place: Literal["", "stage"] = "stage" if models else ""
+    own = PublishedStage(name=run.stage.name, repo=wanted.repo, revision=None, folder=place, **sums)
     lineage = Lineage(base=base.name, base_revision=base.revision, stages=(*earlier, own))
     records = {CHAIN: published_manifest(run.manifest, lineage, base), LINEAGE: lineage}
     tables, figures = measured(run.reports, run.stage.name)
-    beside = [run.folder / name for name in BESIDE] + [run.adapter / name for name in TOKENIZER]
+    beside = [run.folder / name for name in BESIDE] + [run.adapter / name for name in TOKENIZER if not whole]
     parts = {
-        WEIGHTS: weights,
-        CONFIG: config,
+        **{f"{place}/{name}".lstrip("/"): part for name, part in ((WEIGHTS, weights), (CONFIG, config))},
+        **whole,
         **{name: part_of((record.model_dump_json(indent=1) + "\n").encode()) for name, record in records.items()},
         **{file.name: part_of(file) for file in beside if file.is_file()},
         **{f"{REPORTS}/{name}": part_of(run.files[name]) for name in run.reports},
@@ -231,9 +253,8 @@ def published_manifest(manifest: ChainManifest, lineage: Lineage, base: PinnedBa
     return manifest.model_copy(update={"stages": stages, "base": manifest.base.model_copy(update=named)})
 
 
-def _config(run: Run, base: PinnedBase) -> tuple[Part, dict[str, Any]]:
-    """Return adapter_config.json with the base's Hub id and revision in it, and what it says."""
-    file = run.adapter / CONFIG
+def _config(file: Path, base: PinnedBase) -> tuple[Part, dict[str, Any]]:
+    """Return an adapter_config.json with the base's Hub id and revision in it, and what it says."""
     try:
         settings = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -263,6 +284,7 @@ def _identity(run: Run, base: PinnedBase, sha256: str, settings: dict[str, Any])
 
 WORDS = yaml.safe_load((TEMPLATES / "stages.yaml").read_text(encoding="utf-8"))
 QUESTION = "Which direction does glycolysis take in the thymus of mice in spaceflight?"
+PLAIN_QUESTION = "What can you help me with?"
 HUB_DATASET = re.compile(r"(?P<id>[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)(?:@[^:]+)?(?::\d+)?")
 FILES = (".json", ".jsonl", ".parquet", ".csv")
 FRONT_MATTER = [
@@ -290,15 +312,18 @@ def adapter_card(
 ) -> str:
     """Return README.md, made from the run's own records: front matter and body."""
     record, name = run.record, lineage.stages[-1].repo.split("/")[-1]
-    known = WORDS["stages"].get(record.stage, {"method": record.stage})
+    kind = record.stage if record else run.stage.kind
+    known, question = WORDS["stages"].get(kind, {"method": kind}), QUESTION if record else PLAIN_QUESTION
     active: list[str] = []  # a stage that went on training the adapter before it replaces that one; others add up
     for stage in run.manifest.stages:
         active = [*(active[:-1] if stage.mode == "continue" else active), stage.name]
     is_own = any(source.licence for source in run.data())
     return model_card(
-        _front_matter(run, base, name, licence),
+        _front_matter(run, base, name, licence, is_merged="config.json" in files),
         "adapter.md",
         files,
+        gguf=next((name for name in files if name.endswith(".gguf")), None),
+        form="model" if "config.json" in files else "joined" if lineage.stages[-1].folder else "adapter",
         run=run,
         record=record,
         base=base,
@@ -308,8 +333,8 @@ def adapter_card(
         method=known["method"],
         mode=WORDS["modes"][run.stage.mode],
         told=system_prompt(run.manifest.system_prompt, ""),
-        asked=system_prompt(run.manifest.system_prompt, QUESTION),
-        question=QUESTION,
+        asked=system_prompt(run.manifest.system_prompt, question),
+        question=question,
         active=active,
         licence=licence,
         duty=duty(base.licence),
@@ -322,13 +347,14 @@ def adapter_card(
     )
 
 
-def _front_matter(run: Run, base: PinnedBase, name: str, licence: str) -> ModelCardData:
+def _front_matter(run: Run, base: PinnedBase, name: str, licence: str, *, is_merged: bool) -> ModelCardData:
     record, results = run.record, eval_results(run.reports.values(), run.stage.name)
-    more: dict[str, Any] = {"language": record.config.get("language") or ["en"]}
+    config, used = (record.config, record.result) if record else ({}, {})
+    more: dict[str, Any] = {"language": config.get("language") or ["en"]} if record else {}
     if licence == "other":
         more["license_name"] = "see-base-model-and-training-data"
-    if (emissions := record.result.get("co2_g")) is not None:
-        grams = record.result.get("co2_grams_per_kwh")
+    if (emissions := used.get("co2_g")) is not None:
+        grams = used.get("co2_grams_per_kwh")
         source = "energy as the machine's counters measured it"
         source += f", at {grams} g of CO2 per kWh" if grams is not None else ""
         more["co2_eq_emissions"] = {"emissions": emissions, "source": source, "training_type": "fine-tuning"}
@@ -337,11 +363,11 @@ def _front_matter(run: Run, base: PinnedBase, name: str, licence: str) -> ModelC
     return ModelCardData(
         license=licence,
         base_model=base.name,
-        base_model_relation="adapter",
-        library_name="peft",
+        base_model_relation="finetune" if is_merged else "adapter",
+        library_name="transformers" if is_merged else "peft",
         pipeline_tag="text-generation",
         datasets=[found for source in run.data() if (found := hub_dataset(source.name))] or None,
-        tags=["lora", "trl", record.stage, "biology", "calibration", "assay"],
+        tags=["lora", "trl", record.stage, "biology", "calibration", "assay"] if record else ["lora", "assay"],
         **more,
     )
 

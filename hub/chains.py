@@ -15,6 +15,7 @@ from evals.errors import ChainMismatch, LabError
 from evals.io import weights_identity
 from evals.schema import ChainManifest
 from evals.schema.publishing import BaseOrigin, Lineage, PublishedStage, PublishPlan, Receipt
+from evals.schema.runs import IMPORTED
 from hub import adapters
 from hub.adapters import CHAIN, CONFIG, LINEAGE, WEIGHTS, BaseCopy, PinnedBase, Publication, Run
 from hub.cards.licences import duty
@@ -54,17 +55,36 @@ def publication_of(
     return replace(wanted, copy=copy, with_base=goes_along)
 
 
-def runs_of(folder: Path) -> tuple[Run, ...]:
-    """Return the runs of a chain in order, the named one last; LabError if one is not there."""
+def runs_of(folder: Path) -> tuple[tuple[PublishedStage, ...], tuple[Run, ...]]:
+    """Return the stages of a chain that are published already, and the runs after them, the named one last.
+
+    LabError if one is not there.
+    """
     last = adapters.read_run(folder)
     reports = [folder / adapters.REPORTS / name for name in last.reports]
-    earlier = []
-    for stage in last.earlier:
+    known: list[PublishedStage] = []
+    earlier: list[Run] = []
+    for number, stage in enumerate(last.earlier, 1):
         place = (folder / stage.path).resolve().parent
-        if not (place / adapters.RECORD).is_file():
+        if (published := _published(place, stage.sha256)) and not earlier:
+            known.append(published)
+        elif stage.kind == IMPORTED:
+            manifest = last.manifest.model_copy(update={"stages": last.manifest.stages[:number]})
+            earlier.append(Run(place, None, manifest, {}, {}, place / "adapter"))
+        elif (place / adapters.RECORD).is_file():
+            earlier.append(adapters.read_run(place, reports))
+        else:
             raise LabError(wording("stage missing", stage=stage.name, folder=folder, file=place / adapters.RECORD))
-        earlier.append(adapters.read_run(place, reports))
-    return (*earlier, last)
+    return tuple(known), (*earlier, last)
+
+
+def _published(place: Path, sha256: str) -> PublishedStage | None:
+    """Return where the Hub holds the stage in this folder of a chain that `fetch_chain` brought; None of another."""
+    for folder in (place, *place.parents[:2]):
+        if (file := folder / LINEAGE).is_file():
+            lineage = Lineage.model_validate_json(file.read_bytes())
+            return next((each for each in lineage.stages if each.sha256 == sha256), None)
+    return None
 
 
 def plan_chain(api: HfApi, folder: Path, wanted: Publication) -> tuple[PublishPlan, ...]:
@@ -76,7 +96,7 @@ def plan_chain(api: HfApi, folder: Path, wanted: Publication) -> tuple[PublishPl
         is_there = all(each.change in ("same", "remote_only") for each in plans[-1].files)
         return str(plans[-1].parent) if is_there else NOT_YET
 
-    _each(api, runs_of(folder), wanted, planned)
+    _each(api, *runs_of(folder), wanted, planned)
     return tuple(plans)
 
 
@@ -92,7 +112,7 @@ def pack_last(folder: Path, wanted: Publication) -> Upload:
             raise Refused(upload.findings)
         return receipt.revision if (receipt := read_receipt(place, upload.repo)) else NOT_YET
 
-    return _each(None, runs_of(folder), wanted, pinned_by_receipt)
+    return _each(None, *runs_of(folder), wanted, pinned_by_receipt)
 
 
 def publish_chain(
@@ -110,8 +130,8 @@ def publish_chain(
             if prove:
                 prove(Path(place) / "chain")
 
-    runs = runs_of(folder)
-    if len(runs) > 1 or wanted.with_base:
+    known, runs = runs_of(folder)
+    if known or len(runs) > 1 or wanted.with_base:
         plan_chain(api, folder, wanted)
     receipts: list[Receipt] = []
 
@@ -120,13 +140,37 @@ def publish_chain(
         write_receipt(receipts[-1], place)
         return receipts[-1].revision
 
-    _each(api, runs, wanted, published)
+    _each(api, known, runs, wanted, published)
     return tuple(receipts)
 
 
-def _each(api: HfApi | None, runs: Sequence[Run], wanted: Publication, do: Callable[[Upload, Path], str]) -> Upload:
-    """Hand the base's and each stage's upload to `do`, which returns the commit that pins it; return the last."""
+def members(folder: Path, wanted: Publication, receipts: Sequence[Receipt]) -> list[tuple[str, str]]:
+    """Return what belongs into one collection, as (name, type): base, data sets of the Hub, stages as published."""
+    known, runs = runs_of(folder)
+    base = wanted.base or runs[-1].manifest.base.hub_id
+    data = [adapters.hub_dataset(each.name) for run in runs for each in run.data()]
+    found = [(base, "model")] if base and not wanted.with_base else []
+    found += [(each, "dataset") for each in data if each]
+    return [*found, *((each.repo, "model") for each in (*known, *receipts))]
+
+
+def _each(
+    api: HfApi | None,
+    known: Sequence[PublishedStage],
+    runs: Sequence[Run],
+    wanted: Publication,
+    do: Callable[[Upload, Path], str],
+) -> Upload:
+    """Hand the base's and each stage's upload to `do`, which returns the commit that pins it; return the last.
+
+    Stages that are `known` to be published stay where they are, if they are there.
+    """
     manifest = runs[-1].manifest
+    for stage in known:
+        files = look(api, stage.repo, "model", stage.revision).files if api else None
+        there = files.get(f"{stage.folder}/{WEIGHTS}".lstrip("/")) if files is not None else None
+        if files is not None and (there is None or there.lfs is None or there.lfs.sha256 != stage.sha256):
+            raise LabError(wording("stage gone", stage=stage.name, repo=stage.repo, revision=stage.revision))
     if wanted.with_base:
         if wanted.copy is None:
             raise LabError(wording("no copy"))
@@ -139,7 +183,7 @@ def _each(api: HfApi | None, runs: Sequence[Run], wanted: Publication, do: Calla
         base = pinned(api, manifest, wanted)
     else:
         base = adapters.base_of(manifest, wanted.base, wanted.base_revision)
-    places: list[PublishedStage] = []
+    places: list[PublishedStage] = [*known]
     upload = wanted.upload("adapter", {}, ())
     for run in runs:
         beside = replace(wanted, repo=f"{wanted.repo}-{run.stage.name}", is_pull_request=False)
@@ -256,7 +300,8 @@ def fetch_chain(api: HfApi, source: str, folder: Path, say: Say) -> ChainManifes
         commit, where = origin.revision or head, origin.repo if origin.revision else repo
         say(f"{stage.name}: {where} @ {commit}")
         for name, sha256 in ((WEIGHTS, stage.sha256), (CONFIG, stage.config_sha256)):
-            copies[f"{stage.path}/{name}"] = file = _download(api, check_repo(where), commit, name)
+            file = _download(api, check_repo(where), commit, f"{origin.folder}/{name}".lstrip("/"))
+            copies[f"{stage.path}/{name}"] = file
             found = part_of(file).sha256
             if found != sha256:
                 known = {"name": name, "repo": where, "commit": commit, "chain": repo}
@@ -267,10 +312,13 @@ def fetch_chain(api: HfApi, source: str, folder: Path, say: Say) -> ChainManifes
         ):
             copies[name] = _download(api, repo, head, name)
     folder.parent.mkdir(parents=True, exist_ok=True)
+    last = lineage.stages[-1].model_copy(update={"repo": repo, "revision": head})
+    lineage = lineage.model_copy(update={"stages": (*lineage.stages[:-1], last)})
     with tempfile.TemporaryDirectory(prefix=".fetching-", dir=folder.parent) as place:
         for name, file in copies.items():
             (target := Path(place) / "chain" / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, target)
+        (Path(place) / "chain" / LINEAGE).write_text(lineage.model_dump_json(indent=1) + "\n", encoding="utf-8")
         shutil.move(Path(place) / "chain", folder)
     return manifest
 

@@ -7,11 +7,11 @@ same command run again goes on, and says "already there" where nothing is left t
 
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, cast
 
 from httpx2 import HTTPError
 from huggingface_hub import CommitInfo, CommitOperationAdd, HfApi, hf_hub_download, snapshot_download
@@ -149,6 +149,20 @@ def publish(api: HfApi, upload: Upload, say: Say = lambda words: None, prove: Pr
     running = _Publishing(api, upload, say, prove)
     planned = plan(api, upload)
     return running.propose(planned) if upload.is_pull_request else running.publish(planned)
+
+
+def collect(api: HfApi, title: str, repos: Iterable[tuple[str, str]], *, is_public: bool) -> str:
+    """Put repositories, as (name, type), into the collection of a title and return its address; made if not there."""
+    listed = list(dict.fromkeys(repos))
+    try:
+        owner = listed[-1][0].split("/")[0]
+        made = api.create_collection(title, namespace=owner, private=not is_public, exists_ok=True)
+        for name, kind in listed:
+            api.add_collection_item(made.slug, name, cast(Any, kind), exists_ok=True)
+    except TROUBLE as error:
+        doing = f"published, but cannot be put into the collection {title!r}"
+        raise explained(error, doing) from error
+    return made.url
 
 
 class _Publishing:

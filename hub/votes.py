@@ -1,22 +1,14 @@
-"""One rater's lines taken out of a data set that an arena pushes votes to: one commit on a known parent.
+"""Votes of an arena, pushed to a data set on the Hub every few minutes."""
 
-Earlier revisions keep what they held; only squashing the history takes it out of them.
-"""
-
-import time
 import uuid
-from collections.abc import Callable, Collection
-from datetime import UTC, datetime
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import CommitInfo, CommitOperationAdd, CommitOperationDelete, CommitScheduler, HfApi
-from pydantic import ValidationError
+from huggingface_hub import CommitInfo, CommitOperationAdd, CommitScheduler, HfApi
 
-from evals.schema.publishing import Removal
-from evals.schema.votes import VoteEvent
-from hub.client import HubTrouble, check_repo, explained, wording
-from hub.publish import ATTEMPTS, PAUSE_SECONDS, TROUBLE, Say, download, look
+from hub.client import check_repo, explained
+from hub.publish import TROUBLE
 
 FOLDER, OPEN, PUSHED = "votes", ".open", ".jsonl"
 TITLE = "Add votes"
@@ -107,83 +99,3 @@ class _Scheduler(CommitScheduler):
         self._pushed |= self._unsure
         self._unsure = set()
         return done
-
-
-SQUASH = (
-    'python -c "from huggingface_hub import HfApi;'
-    " HfApi().super_squash_history(repo_id='{repo}', repo_type='dataset')\""
-)
-"""What makes one revision of all, so that the removed lines are in none."""
-
-
-def plan_removal(api: HfApi, repo: str, raters: Collection[str]) -> Removal:
-    """Return what removing the lines of these raters, by their hashes, would do. Only reads."""
-    return _cut(api, check_repo(repo), raters)[0]
-
-
-def remove(api: HfApi, repo: str, raters: Collection[str], say: Say, pause_seconds: float = PAUSE_SECONDS) -> Removal:
-    """Remove the lines of these raters in one commit, also those pushed meanwhile; HubTrouble leaves all whole."""
-    planned, kept = _cut(api, check_repo(repo), raters)
-    trouble = None
-    for attempt in range(1, ATTEMPTS + 1):
-        if not kept:
-            return planned
-        say(f"removing {planned.votes} votes from {repo}")
-        trouble = _commit(api, planned, kept)
-        now, kept = _cut(api, repo, raters)
-        if not kept:  # also where the answer was lost and the commit was not
-            return planned.model_copy(update={"revision": now.parent, "finished_at": datetime.now(UTC)})
-        if trouble and not trouble.is_transient and now.parent == planned.parent:
-            raise trouble
-        if attempt < ATTEMPTS:
-            time.sleep(pause_seconds * attempt)
-        planned = now
-    raise trouble or HubTrouble(wording("written meanwhile", repo=repo), is_transient=True)
-
-
-def _commit(api: HfApi, planned: Removal, kept: dict[str, bytes]) -> HubTrouble | None:
-    """Make the one commit; return what went wrong, None if nothing did."""
-    operations: list[CommitOperationAdd | CommitOperationDelete] = [
-        CommitOperationAdd(path, text) if text else CommitOperationDelete(path) for path, text in kept.items()
-    ]
-    try:
-        api.create_commit(
-            planned.repo,
-            operations,
-            commit_message="Remove the votes of a rater at their request",
-            repo_type="dataset",
-            parent_commit=planned.parent,
-        )
-    except TROUBLE as error:
-        return explained(error, f"cannot remove votes from {planned.repo}")
-    return None
-
-
-def _cut(api: HfApi, repo: str, raters: Collection[str]) -> tuple[Removal, dict[str, bytes]]:
-    """Return what removing would do, and each file that would change as it would be then."""
-    there = look(api, repo, "dataset")
-    if there.head is None:
-        raise HubTrouble(wording("no data set", repo=repo))
-    files: dict[str, list[tuple[bytes, VoteEvent | None]]] = {}
-    for path in sorted(there.files):
-        if path.startswith(f"{FOLDER}/") and path.endswith(PUSHED):
-            file = download(api, repo, there.head, path, "dataset")
-            lines = file.read_bytes().splitlines(keepends=True) if file else []
-            files[path] = [(line, _event(line)) for line in lines]
-    events = [event for lines in files.values() for _, event in lines]
-    theirs = {event.vote_id for event in events if event and event.vote and event.vote.rater in raters}
-    kept, counts = {}, {}
-    for path, lines in files.items():
-        left = [line for line, event in lines if event is None or event.vote_id not in theirs]
-        if len(left) < len(lines):
-            kept[path], counts[path] = b"".join(left), len(lines) - len(left)
-    found: dict[str, Any] = {"files": counts, "votes": len(theirs), "unreadable": events.count(None)}
-    return Removal(endpoint=api.endpoint, repo=repo, parent=there.head, **found), kept
-
-
-def _event(line: bytes) -> VoteEvent | None:
-    """Return the vote in a line, None if this version can read none there."""
-    try:
-        return VoteEvent.model_validate_json(line)
-    except ValidationError:
-        return None

@@ -13,11 +13,15 @@ Visibility = Literal["private", "public"]
 
 
 class PublishedStage(Record):
-    """Where one stage of a chain lies on the Hub. `revision` None = the repository this stands in."""
+    """Where one stage's own adapter lies on the Hub. `revision` None = the repository this stands in.
+
+    `folder` is where in it: below its root lies all of the chain up to there as one adapter or model.
+    """
 
     name: str
     repo: str
     revision: str | None
+    folder: Literal["", "stage"] = ""
     sha256: str
     config_sha256: str
 

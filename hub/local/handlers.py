@@ -120,6 +120,43 @@ def create(call: Call) -> Response:
     return JSONResponse({"url": f"{call.base}/{repository.path}", "id": name, "name": name})
 
 
+def make_collection(call: Call) -> Response:
+    """Make an empty collection; 409, with its slug, if its owner has one of this title."""
+    user, wanted = call.known_user, call.document()
+    owner, title = str(wanted.get("namespace") or user), str(wanted["title"])
+    if not call.hub.may_write(user, owner):
+        raise Refusal(403, f"{user} may not create a collection in {owner}")
+    words = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
+    slug = f"{owner}/{words}-{hashlib.sha256(title.encode()).hexdigest()[:24]}"
+    if slug in call.hub.collections:
+        return JSONResponse({"error": "You already created this collection", "slug": slug}, 409)
+    told = {"slug": slug, "title": title, "owner": {"name": owner}, "private": bool(wanted.get("private"))}
+    shown = {"lastUpdated": stamp(datetime.now(UTC)), "items": [], "position": 0, "theme": "blue", "upvotes": 0}
+    return JSONResponse(call.hub.keep_collection({**told, **shown}))
+
+
+def collection(call: Call) -> Response:
+    """Answer with a collection; a private one of others is not there."""
+    found = call.hub.collections.get(slug := f"{call.parts['org']}/{call.parts['name']}")
+    if found is None or (found["private"] and not call.hub.may_write(call.user, slug)):
+        raise Refusal(404, "Collection not found")
+    return JSONResponse(found)
+
+
+def add_to_collection(call: Call) -> Response:
+    """Put a repository into a collection; 409 if it is in it."""
+    found = call.hub.collections.get(slug := f"{call.parts['org']}/{call.parts['name']}")
+    if found is None or not call.hub.may_write(call.known_user, slug):
+        raise Refusal(404, "Collection not found")
+    item = call.document()["item"]
+    call.hub.allowed(item["type"], item["id"], call.user, "see")
+    if any((each["id"], each["type"]) == (item["id"], item["type"]) for each in found["items"]):
+        return JSONResponse({"error": "Item already in collection"}, 409)
+    place = len(found["items"])
+    items = [*found["items"], {"_id": f"{place:024}", "position": place, **item}]
+    return JSONResponse(call.hub.keep_collection({**found, "items": items}))
+
+
 def delete(call: Call) -> Response:
     """Delete a repository."""
     wanted = call.document()

@@ -1,6 +1,7 @@
 """The local Hub's state: contents and repositories in a folder, who may do what, and what was asked of it."""
 
 import hashlib
+import json
 import os
 import shutil
 import tempfile
@@ -135,6 +136,9 @@ class Hub:
         self.log: deque[Logged] = deque(maxlen=20_000)
         self.faults: list[InjectedFault] = []
         self.jobs: list[dict[str, Any]] = []
+        self._collections = folder / "collections.json"
+        is_there = self._collections.is_file()
+        self.collections: dict[str, dict[str, Any]] = json.loads(self._collections.read_text()) if is_there else {}
         self.contents, self._folder = folder / "objects", folder / "repos"
         self.contents.mkdir(parents=True, exist_ok=True)
         self._known: dict[tuple[Kind, str], Repository] = {}
@@ -144,6 +148,12 @@ class Hub:
             commits = (Commit.model_validate_json(each.read_bytes()) for each in file.parent.glob("commits/*.json"))
             self._known[known.kind, known.id] = known
             self._commits[known.kind, known.id] = {commit.oid: commit for commit in commits}
+
+    def keep_collection(self, collection: dict[str, Any]) -> dict[str, Any]:
+        """Write a collection, by its slug, and return it."""
+        self.collections[collection["slug"]] = collection
+        write_whole(self._collections, json.dumps(self.collections))
+        return collection
 
     def content(self, sha256: str) -> Path | None:
         """Return where a content lies, None if it is not here; what is under its final name is whole."""

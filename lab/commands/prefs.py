@@ -185,7 +185,7 @@ def import_(
 def forget(
     rater: Annotated[str, typer.Argument(help="The rater: the identifier, or the hash that exports show.")],
     repo: Annotated[
-        str | None, typer.Option("--repo", help="Also from the data set that an arena pushes votes to.")
+        str | None, typer.Option("--repo", help="Also from a data set: an arena's votes, or published exports.")
     ] = None,
     dry_run: DryRun = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
@@ -194,8 +194,8 @@ def forget(
 ) -> None:
     """Delete every vote, review and graded answer of one rater, on their request. It cannot be undone.
 
-    Data sets that were exported before still hold them: export again, and publish the new version. With
-    --repo the lines in an arena's data set are removed too, by one commit; there each start of the
+    Folders that were exported before still hold them: export again. With --repo the lines in a published data
+    set are removed too, by one commit: an arena's votes, and exported rows (JSONL and parquet); each start of an
     arena has hashes of its own, so give the one that stands in its rows. Earlier revisions on the Hub
     stay readable until you squash its history; the command for that is told at the end.
 
@@ -209,7 +209,7 @@ def forget(
         if repo:
             from hub.client import connect
             from hub.publish import write_receipt
-            from hub.votes import plan_removal, remove
+            from hub.removal import plan_removal, remove
 
             if dry_run:
                 removal = plan_removal(connect(), repo, names)
@@ -234,6 +234,6 @@ def forget(
         return
     notes.print("Exports made before still hold these votes: export and publish again.")
     if removal and removal.revision:
-        from hub.votes import SQUASH
+        from hub.removal import SQUASH
 
         notes.print(say("command.squash", repo=repo, line=SQUASH.format(repo=repo)), soft_wrap=True)

@@ -1,6 +1,8 @@
 """`assay publish` and `assay hub`: publish to the Hub, and a Hub on this machine to rehearse on."""
 
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain, count
 from pathlib import Path
@@ -12,6 +14,7 @@ from platformdirs import user_data_path
 from evals.errors import LabError
 from evals.report import load_report
 from lab.commands import DryRun, Json, Licence, with_options
+from lab.commands.chain import progress_shown
 from lab.commands.terminal import counted, emit, notes, table_of
 from lab.services import REPORTS, chain_folder
 from lab.settings import EMBEDDED, from_environment
@@ -38,6 +41,9 @@ class Destination(NamedTuple):
     create_pr: Annotated[
         bool, typer.Option("--create-pr", help="Propose it as a pull request, for repositories of others.")
     ] = False
+    collection: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Also put it into your collection of this name, made if needed.")
+    ] = None
 
 
 Tag = Annotated[str, typer.Option("--tag", help="The version; one that is there never changes.")]
@@ -53,6 +59,10 @@ WithBase = Annotated[
         " asking for the embedded base, which the Hub does not hold.",
     ),
 ]
+Merged = Annotated[
+    bool, typer.Option("--merged", help="Let the last repository hold one merged model instead of one joined adapter.")
+]
+AsGguf = Annotated[bool, typer.Option("--gguf", help="Add a GGUF file (q8_0) for llama.cpp and Ollama; Llama shapes.")]
 MaxFile = Annotated[float, typer.Option("--max-file-gb", help="Refuse larger files than this.")]
 Probe = Annotated[bool, typer.Option("--probe", help="Also load what was published and compare the stored probe.")]
 
@@ -67,6 +77,8 @@ def adapter(
     base: BaseName = None,
     base_revision: BaseRevision = None,
     with_base: WithBase = None,
+    merged: Merged = False,
+    gguf: AsGguf = False,
     probe: Probe = False,
     max_file_gb: MaxFile = 2.0,
     as_json: Json = False,
@@ -74,22 +86,20 @@ def adapter(
     """Publish an adapter with its card, and before it every stage that it stands on, and its base.
 
     Earlier stages go to repositories of their own, ORG/NAME-STAGE, and are pinned by their commits; so
-    does a base that the Hub does not hold. Run again after a failure: it goes on, or says that all is there.
+    does a base that the Hub does not hold. Each repository holds the chain up to its stage as one adapter, so that
+    `from_pretrained` of its name is right. Run again after a failure: it goes on, or says that all is there.
 
-    Example: assay publish adapter training/embedded/grpo --repo my-org/my-adapter --dry-run
+    Example: assay publish adapter training/embedded/grpo --repo my-org/my-adapter --gguf --dry-run
     Example: assay publish adapter runs/dpo --repo my-org/other --base my-org/my-adapter-base
     """
     from hub.adapters import Publication
-    from hub.chains import plan_chain, publish_chain
+    from hub.chains import members, plan_chain, publish_chain
     from hub.checks import GIGABYTE
     from hub.client import connect
 
     max_bytes = round(max_file_gb * GIGABYTE)
     wanted = Publication(to.repo, tag, base, base_revision, licence, max_bytes, to.public, to.create_pr)
     wanted = _with_copy(run, wanted, with_base)
-    if to.dry_run:
-        _show_plans(plan_chain(connect(), run, wanted), as_json=as_json)
-        return
 
     def compare(folder: Path) -> None:
         from training.models.chain import check_chain
@@ -99,8 +109,26 @@ def adapter(
             told = "; ".join(f"{each.subject}, {each.check}: {each.detail}" for each in wrong)
             raise LabError(f"what was published computes something else: {told}")
 
-    receipts = publish_chain(connect(), run, wanted, _tell, compare if probe else None)
+    with _whole(run, merged, gguf) as whole:
+        wanted = replace(wanted, whole=whole)
+        if to.dry_run:
+            _show_plans(plan_chain(connect(), run, wanted), as_json=as_json)
+            return
+        receipts = publish_chain(connect(), run, wanted, _tell, compare if probe else None)
     _show_receipts(receipts, as_json=as_json)
+    _collect(to, members(run, wanted, receipts))
+
+
+@contextmanager
+def _whole(run: Path, merged: bool, as_gguf: bool) -> Generator[dict[str, Path]]:
+    """Write, for as long as they are published, the chain up to each stage as one adapter, with the tokenizer."""
+    from training.models.export import write_for_hub
+
+    with tempfile.TemporaryDirectory(prefix="assay-publish-") as place:
+        with progress_shown() as progress:
+            how = {"merged": merged, "as_gguf": as_gguf, "cache": from_environment().cache}
+            folders = write_for_hub(run, Path(place), progress=progress, **how)
+        yield folders
 
 
 def _with_copy(run: Path, wanted: "Publication", with_base: bool | None) -> "Publication":
@@ -166,7 +194,17 @@ def _publish(upload: "Upload", to: Destination, tag: str | None, *, as_json: boo
     _warn(planned.warnings)
     receipt = publish(connect(), upload, _tell)
     _show_receipts([receipt], as_json=as_json)
+    _collect(to, [(receipt.repo, receipt.kind)])
     return receipt
+
+
+def _collect(to: Destination, repos: "Sequence[tuple[str, str]]") -> None:
+    """Put what was published into the collection that was named, if one was."""
+    if to.collection:
+        from hub.client import connect
+        from hub.publish import collect
+
+        _tell(f"The collection: {collect(connect(), to.collection, repos, is_public=to.public)}")
 
 
 @app.command()
@@ -180,6 +218,8 @@ def card(
     base: BaseName = None,
     base_revision: BaseRevision = None,
     with_base: WithBase = None,
+    merged: Merged = False,
+    gguf: AsGguf = False,
     as_json: Json = False,
 ) -> None:
     """Write an adapter's card into its run folder, or with --check look for faults in any card.
@@ -201,7 +241,8 @@ def card(
         text = file.read_text(encoding="utf-8", errors="replace")
     else:
         wanted = Publication(repo or f"your-name/{run.resolve().name}", tag, base, base_revision, licence)
-        parts = pack_last(run, _with_copy(run, wanted, with_base)).parts
+        with _whole(run, merged, gguf) as whole:
+            parts = pack_last(run, replace(_with_copy(run, wanted, with_base), whole=whole)).parts
         text = parts["README.md"].text()
         for name in parts if not check else ():
             if name == "README.md" or name.endswith(".png"):

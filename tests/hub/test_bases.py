@@ -34,7 +34,7 @@ def copy(tmp_path):
 
 
 def packed(run, copy):
-    return pack_base(copy, runs_of(run)[-1].manifest, Publication("org/mine"))
+    return pack_base(copy, runs_of(run)[1][-1].manifest, Publication("org/mine"))
 
 
 ASKED = [

@@ -1,8 +1,12 @@
-"""A rater who asks for it is taken out of the data set that an arena pushes votes to."""
+"""A rater who asks for it is taken out of the data set that an arena pushes votes to, and of exported ones."""
 
+import hashlib
+import io
 import json
 import zlib
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from huggingface_hub import HfApi
 from typer.testing import CliRunner
@@ -12,7 +16,8 @@ from evals.schema.votes import VoteEvent
 from hub.client import HubTrouble
 from hub.local import InjectedFault
 from hub.publish import write_receipt
-from hub.votes import SQUASH, VoteLog, plan_removal, remove
+from hub.removal import SQUASH, plan_removal, remove
+from hub.votes import VoteLog
 from lab.cli import app
 from tests.lab.votes import NOON, answer, cast, new_store, url_in, vote
 
@@ -237,3 +242,29 @@ def test_each_vote_stands_once_in_the_data_set_whether_a_push_or_its_answer_was_
     repository = stand.hub.find("dataset", name)
     titles = [each.title for each in stand.hub.history(repository)]
     assert titles.count("Add votes") == (2 if after else 1)  # what was refused went with what followed
+
+
+def test_rows_of_an_exported_data_set_go_too_from_jsonl_and_parquet_and_the_card_tells(stand, tmp_path):
+    rows = [{"vote_id": f"v{number}", "rater": rater, "text": "up"} for number, rater in enumerate((ANN, BOB, ANN))]
+    lines = [json.dumps(row).encode() + b"\n" for row in rows]
+    sha256 = hashlib.sha256(b"".join(lines)).hexdigest()
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "train.parquet")
+    stand.create("org/exported", "dataset")
+    files = {
+        "train.jsonl": b"".join(lines),
+        "train.parquet": (tmp_path / "train.parquet").read_bytes(),
+        "statistics.json": json.dumps({"rows_file": "train.jsonl", "rows_sha256": sha256}).encode(),
+        "README.md": f"---\nlicense: cc-by-4.0\n---\nsha256 `{sha256}`\n".encode(),
+    }
+    stand.commit("org/exported", files, "dataset")
+    stand.hub.log.clear()
+    done = removal(stand, "org/exported", [ANN])
+    assert (done.files, done.votes) == ({"train.jsonl": 2, "train.parquet": 2}, 2)
+    assert stand.asked("POST", "/commit/") == 1
+    left = {path: stand.read("org/exported", path, "dataset") for path in files}
+    assert left["train.jsonl"] == lines[1]
+    assert pq.read_table(io.BytesIO(left["train.parquet"])).to_pylist() == [rows[1]]
+    now = hashlib.sha256(lines[1]).hexdigest()
+    assert json.loads(left["statistics.json"])["rows_sha256"] == now
+    assert now in left["README.md"].decode() and "rows were taken out" in left["README.md"].decode()
+    assert removal(stand, "org/exported", [ANN]).votes == 0

@@ -149,8 +149,8 @@ def _unpack(source: Path, folder: Path, progress: Progress) -> None:
         progress(0.90, "unpacking the base model: writing")
         model.save_pretrained(temporary)
         tokenizer.save_pretrained(temporary)
-        _drop_names(temporary / "config.json", "_model_name_or_path")
-        _drop_names(temporary / "tokenizer_config.json", "is_local", "local_files_only")
+        drop_names(temporary / "config.json", "_model_name_or_path")
+        drop_names(temporary / "tokenizer_config.json", "is_local", "local_files_only")
         marker = Unpacked(
             source_sha256=found,
             transformers=transformers.__version__,
@@ -166,7 +166,7 @@ def _unpack(source: Path, folder: Path, progress: Progress) -> None:
     progress(1.0, "base model unpacked")
 
 
-def _drop_names(file: Path, *names: str) -> None:
+def drop_names(file: Path, *names: str) -> None:
     """Remove entries that say where and how the model was read, not what it is."""
     entries = json.loads(file.read_text(encoding="utf-8"))
     kept = {name: value for name, value in entries.items() if name not in names}

@@ -7,6 +7,8 @@ does in float32 is measured on the files themselves, along the stack's own answe
 """
 
 import gc
+import json
+import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,16 +19,16 @@ import torch
 from peft import LoraConfig, PeftModel
 from safetensors.torch import save_file
 from torch import nn
-from transformers import AutoModelForCausalLM, GgufConfig, PreTrainedModel
+from transformers import AutoConfig, AutoModelForCausalLM, GgufConfig, PreTrainedModel
 
 from evals.errors import BadConfig
 from evals.io import write_whole
 from evals.model import Progress, Sampling
-from evals.questions import kmp_test
+from evals.questions import kmp_test, system_prompt
 from evals.schema import Record
-from training.models.adapters import WEIGHTS_NAME, Adapter, read_adapter
-from training.models.base import Base, load_model, load_tokenizer, silent
-from training.models.chain import LoadedChain, load_chain
+from training.models.adapters import CONFIG_NAME, WEIGHTS_NAME, Adapter, read_adapter
+from training.models.base import Base, drop_names, find_base, load_model, load_tokenizer, silent
+from training.models.chain import LoadedChain, base_source, load_chain
 from training.models.llama_cpp import refuse_other_than_llama, write_gguf
 from training.models.manifest import active_adapters, read_chain
 from training.models.stack import merge_into, pairs_by_layer
@@ -34,7 +36,7 @@ from training.models.stack import merge_into, pairs_by_layer
 Kind = Literal["merged", "joined-lora", "gguf"]
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 ANSWER_TOKENS = 32
-FILE_NAME, GGUF_NAME = "export.json", "model.gguf"
+FILE_NAME, GGUF_NAME, GENERATION_NAME = "export.json", "model.gguf", "generation_config.json"
 
 
 class Difference(Record):
@@ -133,6 +135,49 @@ def export(
     return told
 
 
+def write_for_hub(
+    name: str | Path,
+    place: Path,
+    *,
+    merged: bool = False,
+    as_gguf: bool = False,
+    progress: Progress = silent,
+    cache: Path | None = None,
+) -> dict[str, Path]:
+    """Write below `place`, for each stage, what its repository holds so that `from_pretrained` is right; return where.
+
+    The base's tokenizer and generation settings, and where several adapters are at work, one of all in float32; of the
+    last stage with `merged` the merged model in the base's own type, with `as_gguf` also a GGUF file (q8_0) and, as
+    Ollama reads it, the system prompt. Needs no weights of the base else.
+    """
+    chain = read_chain(name)
+    base = find_base(base_source(chain, cache), progress, cache)
+    at_work, places = active_adapters(chain.manifest.stages), dict[str, Path]()
+    for stage in chain.manifest.stages:
+        progress(0.5, f"joining the adapters of {stage.name}")
+        of_stage = [each for each in chain.manifest.stages if each.name in at_work[stage.name]]
+        adapters = {each.name: read_adapter(chain.adapter_folder(each)) for each in of_stage}
+        places[stage.name] = folder = place / stage.name
+        is_last = stage is chain.manifest.stages[-1]
+        if merged and is_last:
+            held = str(AutoConfig.from_pretrained(base.folder, local_files_only=True).dtype or torch.float32)
+            _write(base, adapters, folder, "merged", held.removeprefix("torch."))
+        elif len(adapters) > 1:
+            _write(base, adapters, folder, "joined-lora", "float32")
+        else:
+            folder.mkdir()
+            _write_beside(base, folder)
+        if as_gguf and is_last:
+            progress(0.7, "writing a GGUF file")
+            model, tokenizer = load_model(base, "float32"), load_tokenizer(base)
+            refuse_other_than_llama(model.config, tokenizer, "q8_0")
+            merge_into(model, adapters)
+            write_gguf(model, tokenizer, folder / f"{chain.manifest.name}-Q8_0.gguf", "q8_0")
+            if told := system_prompt(chain.manifest.system_prompt, ""):
+                (folder / "system").write_text(told, encoding="utf-8")
+    return places
+
+
 def _answers(chain: LoadedChain, stage: str) -> StackAnswers:
     """Return the stack's greedy answers to held-out questions and the log-probabilities along them."""
     prompts = [chain.messages(each.prompt) for each in kmp_test()]
@@ -158,17 +203,30 @@ def _logprobs(model: nn.Module, tokens: Sequence[tuple[int, ...]], starts: Seque
 
 def _write(base: Base, adapters: Mapping[str, Adapter], folder: Path, kind: Kind, dtype: str) -> int | None:
     """Write the export; return the joined adapter's rank."""
-    model, tokenizer = load_model(base, "float32"), load_tokenizer(base)
     folder.mkdir()
     if kind == "joined-lora":
-        return _write_joined(model, adapters, folder, DTYPES[dtype])
+        _write_beside(base, folder)
+        with torch.device("meta"):  # its layers are needed, not its weights
+            bare = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(base.folder, local_files_only=True))
+        bare.name_or_path = base.public_name
+        return _write_joined(bare, adapters, folder, DTYPES[dtype])
+    model = load_model(base, "float32")
     merge_into(model, adapters)
     if kind == "gguf":
-        write_gguf(model, tokenizer, folder / GGUF_NAME, dtype)
+        write_gguf(model, load_tokenizer(base), folder / GGUF_NAME, dtype)
     else:
         model.to(DTYPES[dtype]).save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
+        _write_beside(base, folder)
+        drop_names(folder / "config.json", "_model_name_or_path")
     return None
+
+
+def _write_beside(base: Base, folder: Path) -> None:
+    """Write the base's tokenizer and generation settings."""
+    load_tokenizer(base).save_pretrained(folder)
+    drop_names(folder / "tokenizer_config.json", "is_local", "local_files_only")
+    if (file := base.folder / GENERATION_NAME).is_file():
+        shutil.copyfile(file, folder / GENERATION_NAME)
 
 
 def _write_joined(model: PreTrainedModel, adapters: Mapping[str, Adapter], folder: Path, dtype: torch.dtype) -> int:
@@ -199,6 +257,8 @@ def _write_joined(model: PreTrainedModel, adapters: Mapping[str, Adapter], folde
         base_model_name_or_path=model.name_or_path,
         inference_mode=True,
     ).save_pretrained(str(folder))
+    config = json.loads((folder / CONFIG_NAME).read_text(encoding="utf-8"))
+    write_whole(folder / CONFIG_NAME, json.dumps(config | {"target_modules": kinds}, indent=2))  # not in a set's order
     return rank
 
 

@@ -1,0 +1,156 @@
+"""What anybody's one line loads from a published chain is the whole chain, and the card's stages are it bit for bit."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from hub.cards.lint import lint_card
+from lab.cli import app
+from tests.hub.cases import CASES
+from tests.hub.conftest import client_settings
+from tests.hub.runs import sha256
+from tests.models import SYSTEM_PROMPT, tiny_adapter, tiny_chain
+from training.models.base import find_base
+from training.models.chain import check_chain
+from training.models.manifest import read_chain
+from training.models.start import NewStage, append_stage, import_chain
+
+LOADED = """
+import json, re, sys, torch
+from pathlib import Path
+from peft import AutoPeftModelForCausalLM, PeftModel
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+joined, merged, runs = json.loads(sys.argv[1]), json.loads(sys.argv[2]), Path(sys.argv[3])
+space = {}
+plain, staged = re.findall("```python\\n(import.*?)```", joined["card"], re.S)
+exec(plain, space)
+by_name = space["model"]
+exec(staged, space)
+by_stages, ids = space["model"], space["inputs"]["input_ids"]
+merged_space = {}
+exec(re.findall("```python\\n(import.*?)```", merged["card"], re.S)[0], merged_space)
+
+def logits(model):
+    with torch.inference_mode():
+        return model.eval()(input_ids=ids).logits
+
+def bare():
+    return AutoModelForCausalLM.from_pretrained(runs / "model", dtype=torch.float32)
+
+model = PeftModel.from_pretrained(bare(), runs / "sft/adapter", adapter_name="sft")
+model.load_adapter(runs / "grpo/adapter", adapter_name="grpo")
+model.base_model.set_adapter(["sft", "grpo"], inference_mode=True)
+ours = logits(model)
+apart = {
+    "plainly": AutoModelForCausalLM.from_pretrained(joined["repo"], dtype=torch.float32),
+    "by PEFT": AutoPeftModelForCausalLM.from_pretrained(joined["repo"], dtype=torch.float32),
+    "on the base": PeftModel.from_pretrained(bare(), joined["repo"]),
+    "by the card": by_name,
+    "merged": AutoModelForCausalLM.from_pretrained(merged["repo"], dtype=torch.float32),
+    "merged, by the card": merged_space["model"],
+    "alone": PeftModel.from_pretrained(bare(), joined["repo"], subfolder="stage"),
+}
+apart = {how: float((logits(each) - ours).abs().max()) for how, each in apart.items()}
+same = torch.equal(logits(by_stages), ours)
+text = AutoTokenizer.from_pretrained(joined["repo"]).apply_chat_template(space["messages"], tokenize=False)
+print(json.dumps({"apart": apart, "same": same, "text": text}))
+"""
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """A tiny chain with the records of its training."""
+    monkeypatch.setattr("training.models.base.FOLDERS", str(tmp_path / "folders.json"))
+    last = tiny_chain(tmp_path / "runs")
+    for stage in ("sft", "grpo"):
+        record = json.dumps(CASES["run"], default=str).replace("STAGE", stage)
+        (last.parent / stage / "run.json").write_text(record)
+    return last
+
+
+def publish(*words):
+    done = CliRunner().invoke(app, ["publish", "adapter", *map(str, words), "--json"])
+    assert done.exception is None, done.exception
+    return json.loads(done.stdout)
+
+
+def test_the_hub_s_line_peft_s_and_the_card_s_load_the_whole_chain(stand, run, tmp_path):
+    words = ("--repo", "org/loads", "--with-base", "--gguf", "--collection", "My first")
+    receipts = publish(run, *words)
+    assert [each["repo"] for each in receipts] == ["org/loads-base", "org/loads-sft", "org/loads"]
+    publish(run, "--repo", "org/merged", "--base", "org/loads-base", "--merged")
+    assert "adapter_model.safetensors" not in stand.on_main("org/merged")
+    assert {"tokenizer.json", "stage/adapter_model.safetensors"} <= stand.on_main("org/loads")
+    told = [{"repo": repo, "card": stand.read(repo, "README.md").decode()} for repo in ("org/loads", "org/merged")]
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED, *map(json.dumps, told), str(run.parent)],
+        env=os.environ | client_settings(stand.url, tmp_path / "fresh"),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["same"], "stage by stage it is the stack, bit for bit"
+    assert found["apart"].pop("alone") > 0.1
+    assert max(found["apart"].values()) < 1e-4, found["apart"]
+    assert "<|im_start|>system" in found["text"]
+
+    assert "grpo-Q8_0.gguf" in stand.on_main("org/loads")
+    assert stand.read("org/loads", "system").decode() == SYSTEM_PROMPT
+    assert "`ollama run hf.co/org/loads:Q8_0`" in told[0]["card"]
+    again = publish(run, *words)
+    assert {each["outcome"] for each in again} == {"already there"}, "what is joined twice is the same file"
+    (collection,) = stand.hub.collections.values()
+    assert collection["private"] and collection["title"] == "My first"
+    assert [each["id"] for each in collection["items"]] == ["org/loads-base", "org/loads-sft", "org/loads"]
+    for source in ("org/loads", "org/merged"):
+        back = tmp_path / source
+        assert stand.add_chain(source, back) == ["sft", "grpo"]
+        for mine, theirs in (("sft/adapter", "stages/sft/adapter"), ("grpo/adapter", "adapter")):
+            name = "adapter_model.safetensors"
+            assert sha256(run.parent / mine / name) == sha256(back / theirs / name)
+    assert re.search(r"whole chain", told[0]["card"]) and "finetune" in told[1]["card"]
+
+
+def test_a_second_person_trains_on_a_downloaded_chain_and_publishes_on_top_of_it(stand, run, tmp_path):
+    first = publish(run, "--repo", "org/below", "--with-base")
+    theirs = run.parent / "theirs"
+    assert stand.add_chain("org/below", theirs) == ["sft", "grpo"]
+    model, folder = run.parent / "model", run.parent / "dpo"
+    stage = NewStage("dpo", "dpo", tiny_adapter(model, folder / "adapter", seed=5, rank=2))
+    append_stage(folder, stage, find_base(str(model)), read_chain(theirs))
+    (folder / "run.json").write_text(json.dumps(CASES["run"], default=str).replace("STAGE", "dpo"))
+    (done,) = publish(folder, "--repo", "tester/on-top", "--base", "org/below-base")
+    lineage = json.loads(stand.read("tester/on-top", "lineage.json"))
+    assert [(each["repo"], each["revision"]) for each in lineage["stages"]] == [
+        *((each["repo"], each["revision"]) for each in first[1:]),
+        ("tester/on-top", None),
+    ]
+    assert stand.add_chain(f"tester/on-top@{done['revision']}", tmp_path / "back") == ["sft", "grpo", "dpo"]
+    assert all(each.is_ok for each in check_chain(tmp_path / "back", base=str(model)))
+    stand.api().delete_repo("org/below-sft")
+    refused = CliRunner().invoke(
+        app, ["publish", "adapter", str(folder), "--repo", "tester/late", "--base", "org/below-base"]
+    )
+    assert "the stage 'sft' lies in org/below-sft" in str(refused.exception)
+
+
+def test_a_plain_adapter_of_anybody_s_is_published_and_its_card_makes_nothing_up(stand, run, tmp_path):
+    runs = run.parent
+    adapters = [f"first={runs / 'sft/adapter'}", f"second={runs / 'grpo/adapter'}"]
+    import_chain(str(runs / "model"), adapters, runs, "plain")
+    receipts = publish(runs / "plain", "--repo", "org/plain", "--with-base")
+    assert [each["repo"] for each in receipts] == ["org/plain-base", "org/plain-first", "org/plain"]
+    for repo in ("org/plain-first", "org/plain"):
+        card = stand.read(repo, "README.md").decode()
+        assert "How it was trained is not known" in card and "without a system prompt" in card
+        assert not re.search(r"\bNone\b|- biology|thymus|All settings|How to train it again|role\": \"system", card)
+        assert not [each for each in lint_card(card, "model", stand.on_main(repo)) if each.is_error]
+    assert stand.add_chain("org/plain", tmp_path / "back") == ["first", "second"]
