@@ -323,9 +323,8 @@ def build_rating(
 
     def on_open(visitor: Visitor | None, shown: str | None) -> Painted:
         try:
-            if not shown:
+            if not (items := found(visitor, shown) if shown else ()):  # a report may have been made anew meanwhile
                 return {which: gr.Radio(visible=False), **panel.nothing(say("annotate.none_shown"))}
-            items = found(visitor, shown)
             names = Rater(services, visitor).rate(items)
         except LabError as error:
             return {which: gr.Radio(visible=False), **panel.nothing(str(error))}

@@ -18,7 +18,7 @@ from evals.schema.annotations import AnnotationItem
 from evals.stats.calibration import SHARES
 from evals.stats.scores import OVERCONFIDENT, UNDERCONFIDENT
 from lab.annotate.panel import build_rating, thumbs
-from lab.annotate.session import RATED, item_of_row, row_name
+from lab.annotate.session import RATED, Rater, item_of_row, row_name
 from lab.results.evaluations import Evaluations, Outdated
 from lab.results.rows import Behind, Place, link, read_place, rows_page, said_of
 from lab.services import REPORTS, Services, chain_folder
@@ -139,6 +139,10 @@ def groups_of(report: EvalReport) -> tuple[str, ...]:
     return tuple(sorted(known, key=lambda group: group != HEADLINE))
 
 
+Make = Callable[[Evaluations, Place, str], Painted]
+"""Shows the evaluations at a place, given what is outdated."""
+
+
 class ReportTab:
     """What the tabs over reports lay out alike: what they are for, three choices, how figures are read, one page.
 
@@ -162,11 +166,8 @@ class ReportTab:
         self.page = gr.HTML(elem_id=page_id, js_on_load=clicks("rows"), render=False)
         self.choices = [self.data, self.group, last]
 
-    def show(self, make: Callable[[Evaluations, Place, str], Painted], address: str) -> Painted:
-        """Return what the address asks for: the rows behind a figure, or what `make` shows; or why there is nothing.
-
-        `make` gets the evaluations, the place and what is outdated.
-        """
+    def show(self, make: Make, visitor: Visitor | None, address: str) -> Painted:
+        """Return what the address asks for: the rows behind a figure, or what `make` shows; or why there is nothing."""
         place = read_place(address, self.name)
         hidden: Painted = {each: type(each)(visible=False) for each in self.choices}
         try:
@@ -187,8 +188,10 @@ class ReportTab:
             place |= {"questions": report.data_name, "group": group}
             back = link({name: place.get(name, "") for name in ("tab", "questions", "group", self.own)})
 
+            given = Rater(self.services, visitor).thumbs() if visitor else {}
+
             def slot(row: EvalRow) -> Html:
-                return thumbs(row_name(report, row), can_open=True)
+                return thumbs(name := row_name(report, row), given.get(name), can_open=True)
 
             behind = behind_figure(report, group, place, back)
             place |= {"stage": place.get("stage") or behind.rows[0].stage} if behind.rows else {}
@@ -214,27 +217,31 @@ class ReportTab:
             self.group: gr.Dropdown(choices=groups, value=group, visible=True),
         }
 
-    def listen(
-        self, tab: gr.Tab, make: Callable[[Evaluations, Place, str], Painted], nothing: Painted | None = None
-    ) -> None:
+    def listen(self, tab: gr.Tab, make: Make, nothing: Painted | None = None) -> None:
         """Show what the address asks for when the tab is opened, a choice is made or a link is followed.
 
-        `nothing` is how the tab's own parts stand where `make` says nothing of them.
+        `nothing` is how the tab's own parts stand where `make` says nothing of them. Of two steps Back the second counts.
         """
         bare = nothing or {}
         seen = [*self.choices, *bare, self.page]
 
-        def show(address: str) -> Painted:
+        def show(visitor: Visitor | None, address: str) -> Painted:
             """Show a report, or the rows behind a figure, by an address: ?questions=kmp-test&rows=accuracy&stage=sft."""
-            return bare | self.show(make, address)
+            return bare | self.show(make, visitor, address)
 
-        here: dict[str, Any] = {"js": HERE, "trigger_mode": "always_last"}  # of two steps Back the second counts
-        tab.select(show, self.address, seen, api_name=self.name, **here)
-        self.page.click(show, self.address, seen, api_visibility="private", show_progress="hidden", **here)
+        def on_known(visitor: Visitor | None, address: str) -> Painted:  # rows name what this visitor thinks of them
+            return show(visitor, address) if read_place(address, self.name).get("rows") else {self.page: gr.skip()}
+
+        known = [self.door.known, self.address]
+        here: dict[str, Any] = {"js": f"(known) => [known, ({HERE})()]", "trigger_mode": "always_last"}
+        quiet: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
+        tab.select(show, known, seen, api_name=self.name, **here)
+        self.page.click(show, known, seen, **quiet, **here)
+        self.door.known.change(on_known, known, seen, **quiet, **here)
         for choice, called in zip(self.choices, ("questions", "group", self.own), strict=True):
             script = f"(value) => assayChoose('{self.name}', {{{called}: value}})"
             chosen = choice.input(None, choice, self.address, js=script)
-            chosen.then(show, self.address, seen, api_visibility="private")
+            chosen.then(show, known, seen, api_visibility="private")
         build_rating(
             self.services, self.door, self.name, f"{self.name}_row", self.page.select, gr.State(None), self._found
         )

@@ -71,7 +71,7 @@ def open_tab(tab_of: ModuleType, services: Services, address: str = "") -> list[
     """Open a tab over reports at an address, and return what it shows."""
     with gr.Blocks() as page, gr.Tab("Tab") as tab:
         tab_of.build(services, door(), tab)
-    sent = {"data": [address], "session_hash": "one browser"}
+    sent = {"data": [None, address], "session_hash": "one browser"}
     reply = TestClient(App.create_app(page)).post(f"/gradio_api/run/{tab_of.__name__.rpartition('.')[2]}", json=sent)
     assert reply.status_code == 200
     services.store.close()

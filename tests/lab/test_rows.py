@@ -3,10 +3,12 @@
 import re
 from html import unescape
 
+import gradio as gr
 import pytest
 
 from evals.schema.annotations import Annotation, AnnotationItem, AnnotationProject, Guidelines
 from evals.schema.reports import GradedRow
+from lab.annotate.session import RATED, Rater, item_of_row, row_name
 from lab.results import calibration, leaderboard
 from lab.results.calibration import ALL, diagram
 from lab.results.evaluations import Evaluations
@@ -14,6 +16,7 @@ from lab.results.leaderboard import board
 from lab.results.reports import behind_figure, groups_of
 from lab.results.rows import PER_PAGE, chosen, link, read_place, row_card, rows_page, said_of
 from lab.services import load_reports
+from lab.visitors import Visitor, door
 from tests.lab.evaluations import open_tab, plain, scripted_report
 from tests.lab.votes import NOON, answer, services_in, vote
 
@@ -172,6 +175,21 @@ def test_what_people_said_of_the_same_words_stands_beside_them(tmp_path):
     services.store.close()
     assert found[asked, "grpo", row.completion] == ["Factual: 4 · Fine.", "Preferred to SFT"]
     assert (asked, "sft", other.completion) not in found
+
+
+def test_the_thumb_that_a_visitor_gave_a_row_is_shown_as_pressed_to_them_alone(tmp_path):
+    services, ann = services_in(tmp_path, (REPORT,)), Visitor("b", "page", "name:Ann")
+    row = next(row for row in REPORT.rows if row.stage == "grpo")
+    item = item_of_row(REPORT, row, RATED, row_name(REPORT, row), NOON)
+    Rater(services, ann).rate([item])
+    Rater(services, ann).thumb(item.id, "down")
+    with gr.Blocks() as page, gr.Tab("Tab") as tab:
+        leaderboard.build(services, door(), tab)
+    show = next(event.fn for event in page.fns.values() if event.api_name == "leaderboard")
+    for visitor, pressed in ((ann, [("down", item.id)]), (Visitor("c", "page", "name:Bob"), []), (None, [])):
+        (shown,) = (each for each in show(visitor, link(PLACE, row=row.id)).values() if "rows-one" in str(each))
+        found = re.findall(r'data-do="(\w+)" data-id="([^"]*)" aria-pressed="true"', shown)
+        assert [(thumb, f"{RATED}:{unescape(name)}") for thumb, name in found] == pressed
 
 
 def test_calibration_opens_from_its_address_without_choices_having_been_listed(tmp_path):
