@@ -7,7 +7,6 @@ dev: ["pathways-grpo-half[direct]"]      # asked of each run; never test rows
 grid: {learning_rate: [1.0e-3, 2.0e-3], lora_r: [4, 8]}
 """
 
-import os
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -23,6 +22,7 @@ from lab.commands.review import cell
 from lab.commands.terminal import emit, notes, table_of
 from lab.commands.train import run_line
 from training.config import STAGES, Settings, read_settings
+from training.models.manifest import read_chain
 
 if TYPE_CHECKING:
     from training.launch.plan import Plan
@@ -46,8 +46,9 @@ class SweepSettings(Settings):
             key: [",".join(map(str, v)) if isinstance(v, list) else str(v) for v in self.grid[key]] for key in self.grid
         }
         combinations = [dict(zip(texts, values, strict=True)) for values in product(*texts.values())]
-        if not combinations or {"output", "config"} & texts.keys():
-            raise BadConfig("a grid gives each setting a value or more, and neither output nor config.")
+        if not 1 <= len(combinations) <= 100 or {"output", "config"} & texts.keys():
+            n = len(combinations)
+            raise BadConfig(f"the grid asks for {n} runs; it may ask for 1 to 100, and set neither output nor config.")
         return [(Path(self.output) / str(number), each) for number, each in enumerate(combinations, start=1)]
 
 
@@ -60,16 +61,17 @@ def sweep(
     """Train a stage under every combination of a grid and put what each does on the dev questions in one table.
 
     Given again it goes on where it was: finished runs are kept, the others go on from their last checkpoint; a
-    finished run with other settings is refused. A run that fails stops no other, and the exit code is 1.
+    finished run with other settings or data is refused. A run that fails stops no other, and the exit code is 1.
     It chooses nothing; look at the intervals. docs/launching.md shows a sweep file.
 
     Example: assay train sweep sweep.yaml --dry-run
     """
     from evals.questions import data_sha256, write_examples
     from training.data.questions import sft_data
+    from training.data.tokens import TOO_LONG
     from training.launch.accelerate import Launch
     from training.launch.plan import plan_of
-    from training.run.folder import STOPPED_BECAUSE, RunFolder, config_changes, public_config
+    from training.run.folder import STOPPED_BECAUSE, RunFolder, changes, config_changes, public_config
 
     wanted, launch = read_settings(SweepSettings, file), Launch(profile)
     if wanted.stage not in STAGES:
@@ -83,12 +85,19 @@ def sweep(
         is_done = record is not None and record.status == "finished"
         start = ("--config", wanted.config, *words, "--output", str(folder), *(["--overwrite"] if is_done else []))
         plan = plan_of(wanted.stage, start, launch)
-        if record and is_done and (changed := config_changes(record, public_config(plan.settings))):
-            raise BadConfig(
-                f"{folder} holds a finished run with other settings ({'; '.join(changed)}); name another output in"
-                " the sweep file, or move that folder away to train it anew."
-            )
-        asked = plan.data.questions if plan.data else frozenset()
+        assert plan.data is not None
+        if record and is_done:
+            stages = read_chain(plan.settings.chain).manifest.stages if plan.settings.chain else ()
+            data = {**plan.data.record(), **{f"stage {each.name}": each.sha256 for each in stages}}
+            if any(TOO_LONG in key for key in record.data):  # only a tokenizer can tell which rows were left out
+                del data["sha256"], data["rows"]
+            changed = config_changes(record, public_config(plan.settings))
+            if changed := [*changed, *changes({key: record.data.get(key) for key in data}, data)]:
+                raise BadConfig(
+                    f"{folder} holds a finished run with other settings or data ({'; '.join(changed)}); name another"
+                    " output in the sweep file, or move that folder away to train it anew."
+                )
+        asked = plan.data.questions
         if both := [example.id for example in dev if example.prompt in asked]:
             raise BadConfig(
                 f"{len(both)} of {len(dev)} dev questions (such as {both[0]}) are in the training data of {folder} as"
@@ -118,11 +127,8 @@ def sweep(
     columns = ["run", "settings", "status", *(["n", *METRICS] if dev else [])]
     cells = [[cell(row.get(name)) for name in columns] for row in rows]
     title = f"{file.name}: {wanted.stage}, {len(dev)} dev questions, 95 % intervals"
-    emit(
-        [{name: row.get(name) for name in columns} for row in rows],
-        as_json=as_json,
-        table=table_of(title, columns, cells),
-    )
+    document = [{name: row.get(name) for name in columns} for row in rows]
+    emit(document, as_json=as_json, table=table_of(title, columns, cells))
     failed = [row["run"] for row in rows if not dry_run and (row["status"] != "finished" or (dev and "n" not in row))]
     if failed:
         raise LabError(
@@ -134,7 +140,6 @@ def sweep(
 def _measured(run: Path, questions: Path, asked: str) -> dict[str, object]:
     """Return a run's figures on the dev questions, asked in a process of its own unless they were; {} if that failed."""
     from evals.report import load_report
-    from training.models.manifest import read_chain
 
     stage, out = read_chain(run).manifest.stages[-1], run / "reports" / "dev.json"
     for attempt in range(2):
@@ -146,17 +151,7 @@ def _measured(run: Path, questions: Path, asked: str) -> dict[str, object]:
             return {"n": found.metrics["accuracy"].n, **{name: found.metrics.get(name) for name in METRICS}}
         if attempt == 0:
             out.parent.mkdir(exist_ok=True)
-            words = [
-                "eval",
-                "run",
-                "--chain",
-                str(run),
-                "--stage",
-                stage.name,
-                "--data",
-                str(questions),
-                "--out",
-                str(out),
-            ]
-            subprocess.run([sys.executable, "-c", MAIN, *words], env=os.environ, stdout=subprocess.DEVNULL, check=False)
+            words = ["--chain", str(run), "--stage", stage.name, "--data", str(questions), "--out", str(out)]
+            line = [sys.executable, "-c", MAIN, "eval", "run", *words]
+            subprocess.run(line, stdout=subprocess.DEVNULL, check=False)
     return {}

@@ -15,7 +15,7 @@ from evals.errors import BadConfig
 from evals.questions import SYSTEM_PROMPT, system_prompt, write_examples
 from lab.cli import app
 from tests.evals.reviewed import example, prose
-from tests.lab.trainings import COUNTS, training_rows
+from tests.lab.trainings import COUNTS, QUESTIONS, training_rows
 from tests.models import tiny_base
 from tests.training.runs import environment
 from training.reviewer.measure import development_papers
@@ -142,6 +142,8 @@ def test_every_run_is_trained_measured_and_shown_with_intervals_once(trained, tm
     refused = invoke("sweep", sweep_file(folder, grid={"seed": [2]}))
     assert isinstance(refused.exception, BadConfig)
     assert "seed: 1, now 2" in str(refused.exception)
+    write_examples(folder / "rows.jsonl", QUESTIONS[:3])
+    assert "rows: 4, now 3" in str(invoke("sweep", sweep_file(folder, grid={"seed": [1]})).exception)
 
 
 @pytest.mark.slow
