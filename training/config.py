@@ -44,6 +44,8 @@ class Settings(BaseModel):
             return "off"  # YAML reads a bare off as false
         if kind is str and isinstance(value, int | float) and not isinstance(value, bool):
             return str(value)
+        if kind in (int, float) and isinstance(value, bool):
+            raise ValueError("Input should be a number, not true or false")
         return value
 
 

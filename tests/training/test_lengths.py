@@ -137,4 +137,6 @@ def test_a_monitor_with_nothing_left_to_ask_is_refused_in_the_plan(folder: Path)
     values = {"data": [str(folder / "asked.jsonl")], "monitor_data": [str(folder / "watched.jsonl")]}
     (problem,) = planned(folder, "dpo", **values).problems
     assert "nothing is left to watch" in problem
+    (problem,) = planned(folder, "dpo", **{**values, "monitor_data": []}).problems
+    assert "monitor_data (it is empty)" in problem
     assert planned(folder, "dpo", "--monitor_steps", "0", **values).problems == ()

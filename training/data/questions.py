@@ -130,8 +130,8 @@ def watched_questions(
     left = [row for row in found if row.prompt not in asked and row.ground_truth.kind in SCORED]
     if not left:
         raise BadConfig(
-            f"nothing is left to watch of monitor_data {', '.join(named)}: every question is trained on or has"
-            f" no verifier. Add another set, such as {KMP_DEV}, or set monitor_steps to 0."
+            f"nothing is left to watch of monitor_data {', '.join(named) or '(it is empty)'}: every question is trained"
+            f" on or has no verifier. Add another set, such as {KMP_DEV}, or set monitor_steps to 0."
         )
     if len(left) <= count:
         return tuple(left)

@@ -15,6 +15,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -119,10 +120,11 @@ def append_stage(
         base_probe=probe_of(question, at_base),
         stages=(*earlier, entry.model_copy(update={"probe": probe_of(question, at_stage)})),
     )
+    write_whole(folder / FILE_NAME, manifest.model_dump_json(indent=1) + "\n")
     is_local = base.hub_id is None and base.source != EMBEDDED
     if is_local and local_base(manifest.base.source, base.weights_sha256, folder.resolve()) is None:
-        note_folder(base)
-    write_whole(folder / FILE_NAME, manifest.model_dump_json(indent=1) + "\n")
+        with suppress(OSError):  # no cache to note it in: a base that is not found is asked for by --base
+            note_folder(base)
     return Chain(manifest, folder.resolve())
 
 

@@ -325,7 +325,7 @@ def read_completions(file: Path) -> tuple[Sampled, ...] | None:
             reward=next((row[name] for name in REWARDS if name in row), None),
             verdict=row.get("verdict"),
             confidence=row.get("stated_confidence"),
-            parts={name: row[name] for name in row.keys() - NO_PARTS if isinstance(row[name], int | float)},
+            parts={name: row[name] for name in row if name not in NO_PARTS and isinstance(row[name], int | float)},
             why=str(row.get("why") or ""),
         )
         for row in rows
