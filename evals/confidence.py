@@ -26,16 +26,16 @@ APART = 0.25
 REACH = 60
 """How many characters before a statement may say whose it is."""
 FIGURE = (
-    r"[-+]?(?:\d{1,30}(?:\.\d{1,6}|,\d{1,2})?|\.\d{1,6})(?![\d.,]*\d)(?: ?(?:-|~|to) ?\d{1,3}(?:\.\d{1,6})?(?!\d))?"
-    r"(?: ?(?:\\?%|percent\b|per cent\b)| ?(?:/|out of) ?\d{1,4}(?!\d))?"
+    r"[-+]?(?:\d{1,30}(?:\.\d{1,6}|,\d{1,2})?|\.\d{1,6})(?![\d.,]*\d)(?: ?%? ?(?:-|~|to) ?\d{1,3}(?:\.\d{1,6})?(?!\d))?"
+    r"(?: ?(?:[\\*]{0,2}%|percent\b|per cent\b)| ?(?:/|\(?out of) ?\d{1,4}(?!\d))?"
 )
 NUMBER = re.compile(FIGURE)
 PARTS = re.compile(
-    r"(?P<low>[-+]?[\d.,]+)(?: ?(?:-|~|to) ?(?P<high>[\d.]+))?(?: ?(?:/|out of) ?(?P<scale>\d+)| ?(?P<percent>\D+))?"
+    r"(?P<low>[-+]?[\d.,]+)(?: ?%? ?(?:-|~|to) ?(?P<high>[\d.]+))?(?: ?(?:/|\(?out of) ?(?P<scale>\d+)| ?(?P<percent>\D+))?"
 )
 WORD = re.compile(rf"(?:{'|'.join(sorted(WORDS, key=len, reverse=True))})(?![\w-]| to\b)")
 LABEL = re.compile(
-    r"\b(?:confidence|certainty)(?: (?:level|score|rating))?"
+    r"(?<!<!-- )\b(?:confidence|certainty)(?: (?:level|score|rating))?"
     r"(?:[\"']? ?(?:->|→|[:=|-])[ |\"'$]{0,3}| (?:is|was|of|at) | (?=\d{1,3}(?:\.\d{1,6})? ?%))"
     r"(?:(?:about|around|roughly|approximately|at least) |[~≥>] ?)?(?!0 ?(?:-|to) ?1|50 ?/ ?50)"
 )
@@ -45,10 +45,10 @@ BEFORE = re.compile(
 )
 MARKED = re.compile(r"[%p./]")
 """In a number: a percent sign, a point or a scale shows that it is a share."""
-BESIDE = re.compile(r" ?\(|, ")
+BESIDE = re.compile(r"(?: (?:in|of|about|that) [^\n.;:()]{1,40})? ?\((?=\d)| ?\(|, ")
 THINGS = re.compile(r" [a-z]|e[-+\d]")
 """After a bare number: it counts things, and is no certainty."""
-CHOICE = re.compile(r"[ ,(]{1,3}(?:or|maybe|perhaps|but|->|- ?(?=\d+%)|to ?(?=\d+%))[a-z ]{0,15}\d")
+CHOICE = re.compile(r"[ ,(]{1,3}(?:or|maybe|perhaps|but|->)[a-z ]{0,15}\d")
 NOT_OWN = re.compile(
     r"(?:\b(?:not|cannot|never|nobody|if|unless|suppose|would|their|his|her|your|authors|they|says?|said|asks?|form|format"
     r"|significan\w*|threshold|using|data|measurements)\b|n't\b|\be\.g\.)[^.;!?\n]*\Z"

@@ -570,4 +570,4 @@ def _says_none(text: str) -> bool:
     bare = re.sub(r"^```\w*|```$", "", text.strip()).strip()
     values = [region.value for region in regions(bare)]
     is_empty = any(value == [] or (isinstance(value, dict) and [] in value.values()) for value in values)
-    return bool(_NONE.fullmatch(bare)) or (is_empty)
+    return bool(_NONE.fullmatch(bare)) or is_empty

@@ -109,11 +109,8 @@ def _heard(sentence: Sentence, lexicon: Lexicon, topic: bool, question: str) -> 
             continue
         places: tuple[str, ...] = ()
         if option != CANNOT_BE_TOLD:
-            if kind:
-                is_meant = is_own(sentence, mark, topic, familiar)
-            else:
-                is_meant = option in lexicon.named or is_of_missions(sentence, mark)
-            if not is_meant:
+            is_named = option in lexicon.named or is_of_missions(sentence, mark)
+            if not (is_own(sentence, mark, topic, familiar) if kind else is_named):
                 continue
             if is_placed:
                 places, is_elsewhere = place_of(sentence, mark, lexicon)
@@ -130,10 +127,7 @@ def _doubled(sentence: Sentence) -> frozenset[int]:
     for one, other in pairwise(marks):
         if small_words("between").issuperset(sentence.words[one.j : other.i]):
             first, second = one.value.partition("|")[0], other.value.partition("|")[0]
-            if first == UP:
-                dropped.add(one.i)
-            else:
-                dropped |= {other.i} if second == UP else {one.i, other.i}
+            dropped |= {one.i} if first == UP else {other.i} if second == UP else {one.i, other.i}
     return frozenset(dropped)
 
 
