@@ -5,7 +5,8 @@ They are real files that the real loaders read; only their answers mean nothing.
 
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -127,6 +128,21 @@ def tiny_chain(folder: Path, *, strength: float = 0.2) -> Path:
         stage = NewStage(name, name, adapter)
         chain = append_stage(run, stage, base, chain, None if chain else SYSTEM_PROMPT)
     return folder / "grpo"
+
+
+@contextmanager
+def broken_at_third_pass(model: LlamaForCausalLM) -> Iterator[None]:
+    """Let the first layer raise "a layer broke" at its third pass inside the block."""
+    passes = []
+
+    def broken(*_: object) -> None:
+        passes.append(1)
+        if len(passes) == 3:
+            raise RuntimeError("a layer broke")
+
+    hook = model.model.layers[0].register_forward_hook(broken)
+    yield
+    hook.remove()
 
 
 def embedded_cache() -> Path:

@@ -12,7 +12,7 @@ from evals.errors import BadConfig, LabError
 from evals.model import Sampling
 from evals.review.prompt import ARRAY_SCHEMA, CONCERN_SCHEMA, OBJECT_SCHEMA
 from evals.schema import Message
-from tests.models import CONTEXT, tiny_base, tiny_chain, tiny_tokenizer
+from tests.models import CONTEXT, broken_at_third_pass, tiny_base, tiny_chain, tiny_tokenizer
 from training.models.chain import load_chain
 from training.models.generation import Form, RowText, SeededRows, Writer
 from training.models.manifest import active_adapters
@@ -140,17 +140,8 @@ def test_an_abandoned_iterator_stops_the_writing(chain, prompts):
 
 def test_what_breaks_while_writing_reaches_the_reader_and_the_next_answer_is_right(chain, prompts):
     expected = texts(chain.generate(prompts[:1], STAGES, SHORT))
-    calls = []
-
-    def broken(*_):
-        calls.append(1)
-        if len(calls) == 3:
-            raise RuntimeError("a layer broke")
-
-    hook = chain.stack.model.model.layers[0].register_forward_hook(broken)
-    with pytest.raises(RuntimeError, match="a layer broke"):
+    with broken_at_third_pass(chain.stack.model), pytest.raises(RuntimeError, match="a layer broke"):
         list(chain.stream(prompts[0], STAGES, SHORT, threading.Event()))
-    hook.remove()
     assert texts(chain.generate(prompts[:1], STAGES, SHORT)) == expected
 
 

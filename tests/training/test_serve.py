@@ -18,7 +18,7 @@ import uvicorn
 
 from evals.errors import BadConfig
 from evals.model import Sampling
-from tests.models import CONTEXT, tiny_chain
+from tests.models import CONTEXT, broken_at_third_pass, tiny_chain
 from training.models.chain import LoadedChain, load_chain
 from training.serve.batching import Batcher, Busy, GenerationRequest
 from training.serve.server import ChainServer, Limits
@@ -137,17 +137,8 @@ def test_a_request_joins_at_the_next_token_and_a_cancelled_one_frees_its_row(cha
 def test_what_breaks_is_told_to_those_it_took_down_and_the_next_answer_is_right(chain, shared):
     request = asked(chain, sampling=Sampling(max_new_tokens=12))
     expected = whole(submitted(shared, request)[1])
-    calls = []
-
-    def broken(*_):
-        calls.append(1)
-        if len(calls) == 3:
-            raise RuntimeError("a layer broke")
-
-    hook = chain.stack.model.model.layers[0].register_forward_hook(broken)
-    with pytest.raises(RuntimeError, match="a layer broke"):
+    with broken_at_third_pass(chain.stack.model), pytest.raises(RuntimeError, match="a layer broke"):
         list(submitted(shared, request)[1])
-    hook.remove()
     assert whole(submitted(shared, request)[1]) == expected
 
 
