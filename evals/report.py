@@ -295,8 +295,9 @@ def instrument() -> dict[str, str]:
 
 
 def save_report(report: Report[Any], path: Path) -> None:
-    """Write a report whole or not at all; LabError if it cannot be written there."""
-    write_whole(path, report.model_dump_json(indent=1) + "\n")
+    """Write a report, a line for each row, whole or not at all; LabError if it cannot be written there."""
+    head, rows = report.model_dump_json(exclude={"rows"}), ",\n".join(row.model_dump_json() for row in report.rows)
+    write_whole(path, f'{head[:-1]},"rows":[\n{rows}\n]}}\n')
 
 
 def _form(document: Any) -> str:
