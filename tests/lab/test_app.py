@@ -331,10 +331,10 @@ def test_behind_a_login_nobody_sees_a_page_made_for_another(tmp_path):
     with on_air(lab_with(tmp_path), auth=people) as app:
         names = {}
         for name, password in people:
-            with httpx.Client(base_url=app.local_url) as browser:
+            with httpx.Client(base_url=app.local_url, timeout=60) as browser:
                 browser.post("/login", data={"username": name, "password": password})
                 names[name] = browser.get("/").text
-        stranger = httpx.get(app.local_url).text
+        stranger = httpx.get(app.local_url, timeout=60).text
 
     for name in ("kim", "lee"):
         assert f'"username":"{name}"' in names[name]
