@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from transformers import AutoTokenizer
 from evals.errors import BadConfig, ChainMismatch, MissingModel
 from evals.model import Model, Sampling
 from tests.models import SYSTEM_PROMPT, tiny_adapter, tiny_base, tiny_chain
+from tests.training.runs import ROOT
 from training.config import SftSettings
 from training.models.adapters import CONFIG_NAME, WEIGHTS_NAME
 from training.models.base import find_base, identity_of, load_tokenizer
@@ -356,3 +359,37 @@ def test_a_chain_whose_first_stage_claims_to_go_on_from_another_is_refused(three
     (tmp_path / "chain.json").write_text(text.replace('"mode": "stack"', '"mode": "continue"'), encoding="utf-8")
     with pytest.raises(ChainMismatch, match="no stage before it"):
         read_chain(tmp_path)
+
+
+# ---- the end of a stage on a base that barely fits -------------------------------------------------
+
+ENDING = """
+import threading, time
+from pathlib import Path
+from training.models.base import find_base, load_tokenizer
+from training.models.start import NewStage, append_stage
+def held():
+    rows = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    return int(rows["RssAnon"].split()[0]) * 1024
+base, adapter = find_base("embedded"), Path("training/embedded/sft/adapter").resolve()
+tokenizer, most, over = load_tokenizer(base), [0], threading.Event()
+def watch():
+    while not over.wait(0.003):
+        most[0] = max(most[0], held())
+before, watcher = held(), threading.Thread(target=watch)
+watcher.start()
+append_stage(Path(PLACE), NewStage("sft", "sft", adapter), base, system_prompt="Be short.", tokenizer=tokenizer)
+over.set()
+watcher.join()
+print(most[0] - before)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.embedded
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc tells what is held")
+def test_the_end_of_a_stage_holds_its_largest_weights_and_not_the_whole_base_in_float32(tmp_path: Path):
+    whole, largest = 4 * 134_515_008, 4 * 49_152 * 576
+    code = ENDING.replace("PLACE", repr(str(tmp_path)))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert int(done.stdout) < 3.5 * largest < 0.75 * whole

@@ -75,6 +75,8 @@ class Estimate:
     trained_weights: int
     steps: int
     memory: dict[str, int]
+    ending: int
+    """Bytes of main memory at the end of the stage, where the probe is computed in float32, a weight at a time."""
 
     @property
     def total(self) -> int:
@@ -127,7 +129,8 @@ def estimate(
     }
     if isinstance(settings, SampledSettings):
         memory["keys and values while sampling"] = _cache_bytes(settings, shape, processes)
-    return Estimate(trained, steps_of(settings, rows, processes), memory)
+    ending = RUNTIME + 3 * 4 * shape.vocab * shape.hidden + 4 * trained
+    return Estimate(trained, steps_of(settings, rows, processes), memory, ending)
 
 
 def steps_of(settings: StageSettings, rows: int, processes: int = 1) -> int:

@@ -8,15 +8,19 @@ A base is named in one of three ways:
 """
 
 import json
+import logging
 import os
 import re
 import shutil
 import tempfile
+import warnings
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 import transformers
@@ -308,17 +312,21 @@ def load_model(
         bnb_4bit_use_double_quant=True,
         bnb_4bit_compute_dtype=torch.bfloat16,
     )
+    return _loaded(
+        base,
+        dtype,
+        device_map=None if device == "cpu" and dtype != "nf4" else {"": device},
+        quantization_config=nf4 if dtype == "nf4" else None,
+        attn_implementation=attention,
+    )
+
+
+def _loaded(base: Base, dtype: Dtype, **options: Any) -> PreTrainedModel:
     were_on = transformers_logging.is_progress_bar_enabled()
     transformers_logging.disable_progress_bar()  # our own progress says the same in plain words
     try:
         model = AutoModelForCausalLM.from_pretrained(
-            base.folder,
-            dtype=DTYPES[dtype],
-            use_safetensors=True,
-            local_files_only=True,
-            device_map=None if device == "cpu" and dtype != "nf4" else {"": device},
-            quantization_config=nf4 if dtype == "nf4" else None,
-            attn_implementation=attention,
+            base.folder, dtype=DTYPES[dtype], use_safetensors=True, local_files_only=True, **options
         )
     finally:
         if were_on:
@@ -326,6 +334,29 @@ def load_model(
     model.eval()
     model.name_or_path = base.public_name  # PEFT writes this name into every adapter
     return model
+
+
+@contextmanager
+def streamed_model(base: Base) -> Generator[PreTrainedModel]:
+    """Lend the model in float32, computed where there is most room for it, without holding it.
+
+    Each weight is read from the base's files when its layer is at work and let go of afterwards, so that memory
+    grows by the largest one and not by the model. The numbers are those of a model that is held.
+    """
+    report = logging.getLogger("accelerate.big_modeling")
+    level, aside = report.level, {"": "disk", "nothing": accelerator()}  # accelerate refuses a disk alone
+    report.setLevel(logging.ERROR)  # it says that weights are not held
+    try:
+        with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*do not match any submodules.*")
+            yield _loaded(base, "float32", device_map=aside, offload_folder=folder)
+    finally:
+        report.setLevel(level)
+
+
+def accelerator() -> str:
+    """Return the device that models answer on here."""
+    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def load_tokenizer(base: Base) -> PreTrainedTokenizerBase:

@@ -10,7 +10,6 @@ template, a changed or missing adapter, or other numbers than the stored probe.
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import torch
 from transformers import PreTrainedTokenizerBase
 
 from evals.errors import MissingModel
@@ -23,6 +22,7 @@ from training.models.base import (
     FOLDER_NAME,
     Base,
     Dtype,
+    accelerator,
     copy_fault,
     default_cache,
     embedded_gguf,
@@ -32,6 +32,7 @@ from training.models.base import (
     load_tokenizer,
     local_base,
     silent,
+    streamed_model,
     unpacked_weights,
 )
 from training.models.check import (
@@ -137,8 +138,9 @@ def check_chain(
     tokenizer = load_tokenizer(found)
     findings = file_findings(chain, found, tokenizer)
     if all(finding.is_ok for finding in findings):
-        stack = _stack_of(found, "float32")
-        findings += _probe_findings(chain.manifest, stack, _laid_over(stack, chain), tokenizer, "float32")
+        with streamed_model(found) as model:
+            stack = Stack(model, {})
+            findings += _probe_findings(chain.manifest, stack, _laid_over(stack, chain), tokenizer, "float32")
     return findings
 
 
@@ -148,7 +150,7 @@ def _on_same_base(base: Base, dtype: Dtype, chains: Sequence[LoadedChain]) -> Lo
 
 
 def _stack_of(base: Base, dtype: Dtype) -> Stack:
-    return Stack(load_model(base, dtype, "cuda" if torch.cuda.is_available() else "cpu"), {})
+    return Stack(load_model(base, dtype, accelerator()), {})
 
 
 def _laid_over(stack: Stack, chain: Chain) -> dict[str, frozenset[str]]:

@@ -139,7 +139,7 @@ def measure(
 ) -> torch.Tensor:
     """Return log-probabilities of the next token, (rows, vocabulary), float32, on the processor."""
     numbers = tokenizer(prompt, add_special_tokens=False, return_tensors="pt")["input_ids"]
-    inputs = torch.as_tensor(numbers).repeat(len(adapters_of_row), 1).to(model.device)
+    inputs = torch.as_tensor(numbers).repeat(len(adapters_of_row), 1).to(stack.device)
     with torch.inference_mode(), stack.rows(adapters_of_row):
         logits = model(input_ids=inputs, use_cache=False, logits_to_keep=1).logits[:, -1]
     return torch.log_softmax(logits.float().cpu(), dim=-1)

@@ -26,6 +26,7 @@ from transformers import PreTrainedModel
 
 from evals.errors import BadConfig, ChainMismatch
 from training.models.adapters import Adapter, LoraPair
+from training.models.base import accelerator
 
 SIBLINGS = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"))
 """Layers of one parent that are given the same input, in the order in which they are called."""
@@ -49,7 +50,8 @@ class Stack:
         self._columns: dict[tuple[str, ...], Columns] = {}
         reference = next(model.parameters())
         self._dtype = reference.dtype if reference.dtype.is_floating_point else torch.bfloat16
-        self._device = reference.device
+        is_streamed = reference.device.type == "meta"
+        self.device = torch.device(accelerator()) if is_streamed else reference.device
         self.add(adapters)
 
     def add(self, adapters: Mapping[str, Adapter]) -> None:
@@ -78,7 +80,7 @@ class Stack:
             for columns in self._columns.values():
                 if not wanted.isdisjoint(columns.owners):
                     kept = [[[float(owner in adapters) for owner in columns.owners]] for adapters in adapters_of_row]
-                    columns.mask = torch.tensor(kept, dtype=self._dtype, device=self._device)
+                    columns.mask = torch.tensor(kept, dtype=self._dtype, device=self.device)
             yield
         finally:
             for columns in self._columns.values():
@@ -91,7 +93,7 @@ class Stack:
         owners = tuple(owner for found in pairs for owner, pair in found.items() for _ in range(pair.down.shape[0]))
         columns = self._columns.setdefault(owners, Columns(owners))
         down, up = _matrices(layers, pairs)
-        down, up = down.to(self._device, self._dtype), up.to(self._device, self._dtype)
+        down, up = down.to(self.device, self._dtype), up.to(self.device, self._dtype)
         product = _product_of(layers[0])
         if product is not None:
             product.more.append(LowRank(down, up, columns))
@@ -251,8 +253,9 @@ def _groups(model: nn.Module, targets: Mapping[str, Mapping[str, LoraPair]]) -> 
 
 
 def _plain_layers(layers: Sequence[nn.Module]) -> list[nn.Linear]:
-    """Return the layers if all hold ordinary matrices of their own; empty if one does not."""
-    plain = [layer for layer in layers if isinstance(layer, nn.Linear) and type(layer) is nn.Linear]
+    """Return the layers if all hold ordinary matrices of their own; empty if one does not, or is streamed."""
+    plain = [each for each in layers if isinstance(each, nn.Linear) and type(each) is nn.Linear]
+    plain = [layer for layer in plain if layer.weight.device.type != "meta"]
     return plain if len(plain) == len(layers) else []
 
 

@@ -34,11 +34,11 @@ from training.models.base import (
     Base,
     find_base,
     identity_of,
-    load_model,
     load_tokenizer,
     local_base,
     note_folder,
     silent,
+    streamed_model,
     weights_sha256,
 )
 from training.models.check import ChainFinding, file_findings, measure, probe_of, probe_prompt, refuse
@@ -69,7 +69,7 @@ def append_stage(
 ) -> Chain:
     """Write `folder`/chain.json: the previous chain plus one stage, and return it.
 
-    Loads the base in float32 to measure the probe. The first stage needs a system prompt; later
+    Reads the base in float32, layer by layer, to measure the probe. The first stage needs a system prompt; later
     ones keep it. Raises BadConfig for a name that is taken or another system prompt, ChainMismatch
     if the previous chain stands on another base or the adapter cannot be stacked.
     """
@@ -97,7 +97,7 @@ def append_stage(
             f"the stage {stage.name!r} was trained on {base.public_name}, but the chain before it stands"
             f" on {previous.manifest.base.source} with other weights; train both on one base."
         )
-    model, tokenizer = load_model(base, "float32"), tokenizer or load_tokenizer(base)
+    tokenizer = tokenizer or load_tokenizer(base)
     adapter = read_adapter(stage.adapter)
     entry = ChainStage(
         name=stage.name,
@@ -109,10 +109,10 @@ def append_stage(
         probe=Probe(prompt="", token_ids=(), logprobs=()),
     )
     below = {each.name: read_adapter((folder / each.path).resolve()) for each in earlier}
-    stack = Stack(model, {**below, stage.name: adapter})
     question = probe_prompt(tokenizer, prompt)
     rows = [frozenset[str](), active_adapters((*earlier, entry))[stage.name]]
-    at_base, at_stage = measure(model, tokenizer, question, stack, rows)
+    with streamed_model(base) as model:
+        at_base, at_stage = measure(model, tokenizer, question, Stack(model, {**below, stage.name: adapter}), rows)
     manifest = ChainManifest(
         name=folder.resolve().name,
         system_prompt=prompt,
