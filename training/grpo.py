@@ -42,6 +42,7 @@ def options(settings: SampledSettings) -> dict[str, Any]:
         "vllm_gpu_memory_utilization": settings.vllm_memory,
         "vllm_tensor_parallel_size": settings.vllm_tensor_parallel,
         "vllm_max_model_length": settings.max_prompt_length + settings.max_completion_length,
+        "ds3_gather_for_generation": settings.gather_to_sample,
         "num_iterations": settings.num_iterations,
         "beta": settings.beta,
         "use_bias_correction_kl": settings.kl_by_ratio,
@@ -87,16 +88,13 @@ def policy_trainer(ready: Prepared, rewards: Any) -> PolicyTrainer:
     """Return the trainer of an adapter that these rewards teach."""
     settings = ready.settings
     assert isinstance(settings, SampledSettings)
+    told = GRPOConfig(**options(settings))  # before the base, which ZeRO-3 then loads in parts
     model = ready.model()
     policy = ready.policy(model)
     if settings.vllm == "colocate":
         model.name_or_path = str(ready.base.folder)  # what vLLM is told to load
     return PolicyTrainer(
-        model=policy,
-        args=GRPOConfig(**options(settings)),
-        train_dataset=ready.dataset(),
-        processing_class=ready.tokenizer,
-        reward_funcs=rewards,
+        model=policy, args=told, train_dataset=ready.dataset(), processing_class=ready.tokenizer, reward_funcs=rewards
     )
 
 

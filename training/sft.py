@@ -44,15 +44,14 @@ def train(request: Request) -> None:
 
 def build_trainer(ready: Prepared, model: PreTrainedModel | None = None, **arguments: Any) -> SupervisedTrainer:
     """Return the trainer of an adapter on the start; `arguments` of TRL's go over `options`."""
-    settings, model = ready.settings, model or ready.model()
+    settings = ready.settings
     assert isinstance(settings, SftSettings)
+    told = SFTConfig(**options(settings) | arguments)  # before the base, which ZeRO-3 then loads in parts
+    model = model or ready.model()
     if settings.packing:
         check_packing(model, settings.attention)
     return SupervisedTrainer(
-        model=ready.policy(model),
-        args=SFTConfig(**options(settings) | arguments),
-        train_dataset=ready.dataset(),
-        processing_class=ready.tokenizer,
+        model=ready.policy(model), args=told, train_dataset=ready.dataset(), processing_class=ready.tokenizer
     )
 
 

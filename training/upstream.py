@@ -20,7 +20,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Coroutine, Generator, Mapping, Sequence
+from collections.abc import Coroutine, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, cast
@@ -36,7 +36,8 @@ from torch.autograd import Function
 from torch.distributed.tensor import DTensor
 from torch.nn import functional
 from transformers import PreTrainedModel, Trainer, TrainerState
-from transformers.integrations.deepspeed import unset_hf_deepspeed_config
+from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled, unset_hf_deepspeed_config
+from transformers.integrations.fsdp import is_fsdp_enabled
 from transformers.trainer_callback import ExportableState as ExportableState
 from trl.trainer.utils import FusedCausalLMOutput, RepeatSampler, nanstd
 
@@ -166,6 +167,7 @@ class SafeTrainer(Trainer):
         self.model = self.model_wrapped = None
         gc.collect()
         unset_hf_deepspeed_config()  # or the next base would be loaded in parts, with processes that have gone
+        os.environ["FSDP_CPU_RAM_EFFICIENT_LOADING"] = "false"
         return self.is_world_process_zero()
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
@@ -245,8 +247,8 @@ class StackedPeftModel(PeftModelForCausalLM):
 
     frozen: tuple[str, ...] = ()
     is_rounded: bool = False
-    """Whether the base's linear layers are held in bfloat16, so that only autocast can compute them."""
-    _unmerged: Mapping[str, torch.Tensor] = {}
+    """Whether training computes under bfloat16 autocast: answers are then written so too."""
+    _is_handed_over: bool = False
 
     def freeze_below(self, adapters: Mapping[str, Path]) -> None:
         """Load adapters, by stage, under the one that learns; in training they compute what they do in use."""
@@ -299,7 +301,7 @@ class StackedPeftModel(PeftModelForCausalLM):
 
     def generate(self, *inputs: Any, **options: Any) -> Any:
         """Write answers in the arithmetic that they are scored in, doing once what each token needs."""
-        rounded = torch.autocast("cpu", torch.bfloat16) if self.is_rounded else nullcontext()
+        rounded = torch.autocast(self.device.type, torch.bfloat16) if self.is_rounded else nullcontext()
         with rounded, output_rounded_once(self):
             return super().generate(*inputs, **options)
 
@@ -335,24 +337,27 @@ class StackedPeftModel(PeftModelForCausalLM):
         super().save_pretrained(save_directory, safe_serialization, [TRAINED], save_embedding_layers, *args, **kwargs)
 
     def merge_adapter(self, adapter_names: list[str] | None = None, safe_merge: bool = False) -> None:
-        """Add the active adapters to the base's weights, as TRL does for vLLM; the weights are kept in main memory."""
-        self._unmerged = {
-            name: module.get_base_layer().weight.detach().to("cpu", copy=True)
-            for name, module in self.named_modules()
-            if isinstance(module, LoraLayer)
-        }
-        self._tuner().merge_adapter(adapter_names, safe_merge)
+        """Show the weights with the active adapters added, until `unmerge_adapter`, as TRL wants them for vLLM."""
+        self._is_handed_over = True
 
     def unmerge_adapter(self) -> None:
-        """Put the base's weights back as they were, bit for bit; subtracting would round them each time."""
-        self._tuner().unmerge_adapter()
-        modules = dict(self.named_modules())
-        with torch.no_grad():
-            for name, weight in self._unmerged.items():
-                layer = modules[name]
+        """Show the weights as they are."""
+        self._is_handed_over = False
+
+    def named_parameters(self, *inputs: Any, **options: Any) -> Iterator[tuple[str, nn.Parameter]]:
+        """Yield the weights; those to be handed over are sums that are made one at a time, so the base stays as it is.
+
+        Rounded once. PEFT would add to the base itself and subtract again, which rounds it a little each time.
+        """
+        for name, weight in super().named_parameters(*inputs, **options):
+            if self._is_handed_over and name.endswith(".base_layer.weight"):
+                layer = self.get_submodule(name.removesuffix(".base_layer.weight"))
                 assert isinstance(layer, LoraLayer)
-                layer.get_base_layer().weight.copy_(weight)
-        self._unmerged = {}
+                active = [each for each in layer.active_adapters if each in layer.lora_A]
+                with torch.no_grad():
+                    whole = sum((cast(Any, layer).get_delta_weight(each).float() for each in active), weight.float())
+                    weight = nn.Parameter(whole.to(weight.dtype), requires_grad=False)
+            yield name, weight
 
     def _tuner(self) -> BaseTuner:
         tuner = self.base_model
@@ -377,6 +382,11 @@ def write_adapter(model: PeftModel, folder: Path, weights: dict[str, torch.Tenso
             folder.rename(Path(place) / "replaced")
         whole.rename(folder)
     return sha256_of(folder / WEIGHTS_NAME)
+
+
+def is_divided() -> bool:
+    """Whether ZeRO-3 or FSDP2 divides the base among the processes as it is loaded, so that none holds all of it."""
+    return is_deepspeed_zero3_enabled() or is_fsdp_enabled()
 
 
 def join_adapters(policy: PeftModel) -> None:

@@ -113,11 +113,11 @@ def _run(plan: "Plan", *, as_json: bool) -> None:
 
 def run_line(plan: "Plan") -> int:
     """Run a plan's line with this Python and return its exit code; a first Ctrl-C lets training end in order."""
-    from training.launch.accelerate import environment
+    from training.launch.accelerate import command_of, environment
 
     notes.print(f"$ {plan.command}", soft_wrap=True)
-    line = [sys.executable, "-m", "accelerate.commands.launch", *plan.line[2:]]
-    process = subprocess.Popen(line, env=environment(plan.line, plan.launch.processes), stdout=sys.stderr.fileno())
+    line, told = command_of(plan.line), environment(plan.line, plan.launch.processes)
+    process = subprocess.Popen(line, env=told, stdout=sys.stderr.fileno())
     code = None
     while code is None:
         with suppress(KeyboardInterrupt):
@@ -192,6 +192,7 @@ def _document(plan: "Plan", seen: "Preview", needs: "Estimate | None", lacking: 
             "steps": needs.steps or None,
             "trained_weights": needs.trained_weights,
             "memory_bytes": {**needs.memory, "total": needs.total},
+            "memory_bytes_at_the_end": needs.ending,
         },
         "problems": [*plan.problems, *seen.problems, *lacking],
         "advice": [*advice(plan.settings)],
@@ -214,6 +215,7 @@ def _print_tables(plan: "Plan", seen: "Preview", needs: "Estimate | None") -> No
             ("trained weights", f"{needs.trained_weights:,}"),
             *((f"memory: {what}", f"{size / 1e9:.2f} GB") for what, size in needs.memory.items()),
             ("memory in all", f"{needs.total / 1e9:.2f} GB"),
+            ("main memory at the end", f"{needs.ending / 1e9:.2f} GB"),
         ]
     for title, cells in tables.items():
         emit(None, as_json=False, table=table_of(title, ("what", "value"), cells))

@@ -5,7 +5,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -23,7 +22,7 @@ from evals.schema import Record, RunRecord
 from evals.stats.calibration import CalibrationSettings, bin_edges, ece
 from lab.ui.text import say
 from training.config import STAGES, GrpoSettings
-from training.launch.accelerate import environment
+from training.launch.accelerate import command_of, environment
 from training.run.checkpoints import checkpoints, step_of
 from training.run.folder import COMPLETIONS, METRICS, RECORD, STOPPED_BECAUSE, MetricRow, RunFolder
 
@@ -75,7 +74,7 @@ def start(run: Path, line: Sequence[str], processes: int, now: datetime) -> Laun
 
     All it says is added to the log.
     """
-    words = [sys.executable, "-m", "accelerate.commands.launch", *line[2:]]
+    words = command_of(line)
     folder = beside(run)
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / LOG).open("ab") as log:

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import pkgutil
 import signal
 import socket
 import sys
@@ -21,8 +22,8 @@ from training.run.session import run_command
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload([f"training.{stage}" for stage in STAGES] + [__name__])
 PATIENCE_SECONDS = 120
-DYING = "--dies_while_leaving"
-"""A word for a run that is killed when all is learned, while its first process writes the chain."""
+DYING = {"--dies_before_the_chain": "append_stage", "--dies_before_the_record": "RunFolder.end"}
+"""Words for a run that is killed when all is learned: before its chain is written, or before run.json tells its end."""
 
 
 def start(stage: str, settings: Path, *words: str) -> BaseProcess:
@@ -59,10 +60,10 @@ def kill_two_after(step: int, stage: str, settings: Path, output: Path, *words: 
     assert _ended(both) == [-9, -9], f"they ended by themselves: {said(settings)}"
 
 
-def kill_two_while_leaving(stage: str, settings: Path, *words: str) -> None:
-    """Train in two processes; the first is killed while it writes the chain, the other comes to its end."""
-    codes = _ended(start_two(stage, settings, *words, DYING))
-    assert codes[0] == -9, f"it ended by itself ({codes}): {said(settings)}"
+def kill_while_leaving(word: str, stage: str, settings: Path, *words: str) -> None:
+    """Train to the last step and be killed then, at what `word` of DYING stands for."""
+    codes = _ended([start(stage, settings, *words, word)])
+    assert codes == [-9], f"it ended by itself ({codes}): {said(settings)}"
 
 
 def _ended(processes: Sequence[BaseProcess]) -> list[int]:
@@ -74,10 +75,11 @@ def _ended(processes: Sequence[BaseProcess]) -> list[int]:
     return codes
 
 
-def kill_after(step: int, stage: str, settings: Path, output: Path, *words: str) -> None:
-    """Start a stage and kill it without warning as soon as `step` is in its metrics."""
+def kill_after(step: int, stage: str, settings: Path, output: Path, *words: str, seconds: float = 0.0) -> None:
+    """Start a stage and kill it without warning as soon as `step` is in its metrics, or `seconds` later."""
     process = start(stage, settings, *words)
     wait_for(process, step, output)
+    time.sleep(seconds)
     process.kill()
     process.join(PATIENCE_SECONDS)
     assert process.exitcode == -9, f"it ended by itself ({process.exitcode}): {said(settings)}"
@@ -112,14 +114,14 @@ def _train(stage: str, settings: str, words: tuple[str, ...], surroundings: Mapp
     module = import_module(f"training.{stage}")
     if stage == "grpo":
         module.VerifierReward = lambda *_: length_of_answer
-    if DYING in words:
-        import_module("training.run.session").append_stage = _die
-        words = tuple(word for word in words if word != DYING)
+    for word in DYING.keys() & set(words):
+        owner, _, name = f"training.run.session.{DYING[word]}".rpartition(".")
+        setattr(pkgutil.resolve_name(owner), name, _die)
+    words = tuple(word for word in words if word not in DYING)
     run_command(stage, module.train, ["--config", settings, *words])
 
 
 def _die(*_: object, **__: object) -> None:
-    time.sleep(2)  # what the other process does after training is done by then
     os.kill(os.getpid(), signal.SIGKILL)
 
 

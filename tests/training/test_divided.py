@@ -1,58 +1,136 @@
-"""Weights, gradients and optimizer divided among two processes by DeepSpeed, on processors (DS_ACCELERATOR=cpu)."""
+"""What GPUs are for, without one: DeepSpeed and FSDP2 on two processors, GRPO that samples from a stand-in for vLLM."""
 
 import os
+import socket
 import subprocess
 import sys
+from collections.abc import Mapping
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from accelerate import PartialState
+from accelerate.commands.launch import _validate_launch_command, launch_command_parser
 from accelerate.utils import DistributedType
+from accelerate.utils.launch import prepare_deepspeed_cmd_env, prepare_multi_gpu_env
 
-from tests.training.runs import SFT, environment, on_taught, record, settings_file
+from tests.training.runs import SFT, environment, figures, on_taught, record, settings_file, train
+from training.launch.accelerate import profile_file
 from training.models.chain import check_chain
-from training.run.session import run_command
+from training.run.folder import RunFolder
 
-pytest.importorskip("deepspeed", reason="pip install deepspeed")
-PROFILE = {"USE_DEEPSPEED": "true", "DEEPSPEED_ZERO3_INIT": "false", "DEEPSPEED_ZERO3_SAVE_16BIT_MODEL": "true"}
-PROFILE |= {"GRADIENT_ACCUMULATION_STEPS": "1", "TORCH_DEVICE": "cpu", "DEEPSPEED_ZERO_STAGE": "3"}
+STAND_IN = Path(__file__).with_name("stand_in")
+INSTALLED = find_spec("deepspeed")
+ENGINES = Path(str(INSTALLED.origin)).parents[1] if INSTALLED else Path(sys.prefix) / "engines"
+"""Where DeepSpeed is: `make setup` puts it there (requirements-engines.txt)."""
+slow = pytest.mark.slow
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("stage", ["sft", "dpo", "grpo"])
-def test_each_stage_under_zero_3_ends_with_a_chain_that_computes_what_was_trained(taught: Path, tmp_path: Path, stage):
-    """Loading the base for the probe is one process's affair, although ZeRO-3 would load it in parts."""
-    if stage == "sft":
-        file, base = settings_file(tmp_path, SFT), tmp_path / "model"
+def environment_of(profile: str) -> dict[str, str]:
+    """Return what `accelerate launch` would start the processes of a profile with, on processors."""
+    words = ["--config_file", str(profile_file(profile)), "--num_processes", "2", "-m", "training.sft"]
+    told, *_ = _validate_launch_command(launch_command_parser().parse_args(words))
+    if told.use_deepspeed:
+        told.deepspeed_fields_from_accelerate_config = ""
+        given = prepare_deepspeed_cmd_env(told)[1]
     else:
-        values = {"monitor_steps": 0} if stage == "dpo" else {}
+        given = prepare_multi_gpu_env(told)
+    seen = {"PYTHONPATH": os.pathsep.join([environment()["PYTHONPATH"], str(ENGINES)])}
+    here = seen | {"ACCELERATE_TORCH_DEVICE": "cpu", "DS_ACCELERATOR": "cpu", "ASSAY_PROCESSES": "2"}
+    return {name: value for name, value in given.items() if name.startswith(("ACCELERATE_", "FSDP_"))} | here
+
+
+def trained(stage: str, file: Path, launcher: list[str], surroundings: Mapping[str, str]) -> None:
+    """Train a stage as a command of this file, to its end."""
+    words = ["-m", "tests.training.test_divided", stage, "--config", str(file)]
+    told = {**environment(), **surroundings}
+    done = subprocess.run([sys.executable, *launcher, *words], env=told, capture_output=True, text=True, check=False)
+    said = [line for line in done.stderr.splitlines() if "rror" in line] or done.stderr.splitlines()
+    assert done.returncode == 0, "\n".join(said[:20])
+
+
+CASES = [
+    ("zero3", "sft", {}, False),
+    ("zero3", "dpo", {"monitor_steps": 0}, True),
+    ("zero3", "grpo", {}, True),
+    ("zero3", "grpo", {"gather_to_sample": False}, True),
+    ("zero2", "sft", {}, True),
+    ("zero2", "dpo", {"monitor_steps": 0}, True),
+    ("zero2", "grpo", {}, True),
+    ("fsdp2", "sft", {}, False),
+    ("fsdp2", "dpo", {"monitor_steps": 0}, True),
+]
+
+
+@pytest.mark.parametrize(
+    ("profile", "stage", "values"), [pytest.param(*case, marks=[slow] if late else []) for *case, late in CASES]
+)
+def test_two_processes_that_divide_a_model_end_with_a_chain_that_computes_what_was_trained(
+    taught: Path, tmp_path: Path, profile: str, stage: str, values: Mapping[str, object]
+):
+    if profile != "fsdp2" and not (ENGINES / "deepspeed").is_dir():
+        pytest.skip("DeepSpeed is not here: make setup")
+    if stage == "sft":
+        file, base = settings_file(tmp_path, {**SFT, **values}), tmp_path / "model"
+    else:
         file, base = on_taught(taught, stage, tmp_path / "run", **values), taught / "model"
-    told = {f"ACCELERATE_{name}": value for name, value in PROFILE.items()}
-    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
-    done = subprocess.run(
-        [sys.executable, *launcher, "-m", "tests.training.test_divided", stage, "--config", str(file)],
-        env={**environment(), **told, "DS_ACCELERATOR": "cpu", "ASSAY_PROCESSES": "2", "PATH": _path()},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    two = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+    trained(stage, file, two, environment_of(profile))
     kept = record(tmp_path / "run")
     assert (kept["status"], kept["host"]["processes"], kept["result"]["steps"]) == ("finished", 2, 2)
     assert all(finding.is_ok for finding in check_chain(tmp_path / "run", base=str(base)))
+    if stage == "sft":  # what one process learns from the same rows
+        alone = train("sft", settings_file(tmp_path, {**SFT, "batch": 4, "output": str(tmp_path / "alone")}))
+        found = figures(RunFolder(tmp_path / "run"), "loss")
+        assert found == pytest.approx(figures(alone, "loss"), rel=1e-3)
 
 
-def _path() -> str:
-    """DeepSpeed builds a part of itself with the `ninja` beside this Python."""
-    return os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+@pytest.mark.parametrize("vllm", ["colocate", pytest.param("server", marks=slow)])
+def test_answers_from_vllm_are_those_of_the_whole_chain_as_it_is_trained(taught: Path, tmp_path: Path, vllm: str):
+    """What TRL finds between the sampled and the scored probabilities of a token would show weights of another step."""
+    values: dict[str, object] = {"vllm": vllm, "learning_rate": 1e-2, "max_steps": 3}
+    if vllm == "server":
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            values["vllm_server"] = f"http://127.0.0.1:{probe.getsockname()[1]}"
+    file = on_taught(taught, "grpo", tmp_path / "run", **values)
+    seen = os.pathsep.join([str(STAND_IN), environment()["PYTHONPATH"]])
+    trained("grpo", file, [], {"PYTHONPATH": seen})
+    run = RunFolder(tmp_path / "run")
+    assert max(figures(run, "sampling/sampling_logp_difference/max")) < 1e-3
+    assert figures(run, "kl")[0] == 0.0 < figures(run, "kl")[-1]
+    assert all(finding.is_ok for finding in check_chain(run.path, base=str(taught / "model")))
 
 
 def main() -> None:
-    """Train a stage as a command; accelerate knows no backend for DeepSpeed where there is no accelerator."""
-    PartialState._prepare_backend = lambda *_, **__: ("gloo", DistributedType.MULTI_GPU)
+    """Train a stage as a command, past what accelerate, DeepSpeed and TRL refuse where there is no accelerator."""
+    from training import grpo
+    from training.config import SampledSettings
+    from training.run import session
+
     stage, *words = sys.argv[1:]
-    run_command(stage, import_module(f"training.{stage}").train, words)
+    if "ASSAY_PROCESSES" in os.environ:
+        PartialState._prepare_backend = lambda *_, **__: ("gloo", DistributedType.MULTI_GPU)
+    if os.environ.get("ACCELERATE_USE_DEEPSPEED") == "true":
+        import_module("deepspeed.comm.torch").build_shm_op = lambda: None  # needs a compiler
+    session.check_equipment = lambda *_, **__: None
+    if stage == "grpo":
+        grpo.VerifierReward = lambda *_: import_module("tests.training.killing").length_of_answer
+        build = grpo.build_trainer
+
+        def with_server(ready):
+            settings = ready.settings
+            assert isinstance(settings, SampledSettings)
+            if settings.vllm == "server":
+                from trl.generation.vllm_client import VLLMClient
+
+                VLLMClient.init_communicator = lambda client, device: client.get_server_info()
+                import_module("vllm").serve(str(ready.base.folder), int(settings.vllm_server.rpartition(":")[2]))
+            return build(ready)
+
+        grpo.build_trainer = with_server
+    session.run_command(stage, import_module(f"training.{stage}").train, words)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,9 @@
 import errno
 import json
 import os
+import random
 import signal
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -69,6 +71,29 @@ def test_a_killed_run_goes_on_to_the_weights_of_one_that_was_never_killed(
     assert "going on from checkpoint-" in capsys.readouterr().err
     assert killing.differing(whole, parts) == []
     assert record(parts)["result"]["train_loss"] == record(whole)["result"]["train_loss"]
+    assert len(RunFolder(parts).metric_rows()) == len(RunFolder(whole).metric_rows())
+
+
+@slow
+@pytest.mark.parametrize("stage", CASES)
+def test_a_run_killed_at_seven_random_moments_also_after_its_last_step_ends_with_the_same_weights(
+    taught: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str
+):
+    """Over the three stages: twenty-one kills."""
+    seed = random.randrange(10**6)
+    sys.stderr.write(f"seed {seed}\n")
+    draw = random.Random(seed)
+    monkeypatch.setattr(grpo, "VerifierReward", lambda *_: killing.length_of_answer)
+    settings, parts = prepared(taught, tmp_path, stage), tmp_path / "parts"
+    whole = train(stage, settings, "--output", str(tmp_path / "whole")).path
+    last = record(whole)["result"]["steps"]
+    for step in sorted(draw.randrange(last) for _ in range(5)):
+        killing.kill_after(step, stage, settings, parts, "--output", str(parts), seconds=draw.uniform(0.0, 0.05))
+    for word in killing.DYING:
+        killing.kill_while_leaving(word, stage, settings, "--output", str(parts))
+    train(stage, settings, "--output", str(parts))
+    assert killing.differing(whole, parts) == []
+    assert {**record(parts)["result"], "train_seconds": 0} == {**record(whole)["result"], "train_seconds": 0}
     assert len(RunFolder(parts).metric_rows()) == len(RunFolder(whole).metric_rows())
 
 

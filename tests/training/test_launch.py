@@ -1,5 +1,8 @@
 """How a stage is launched, what this machine lacks for it, and what it will need."""
 
+import os
+import signal
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,7 @@ from tests.models import tiny_base
 from tests.training.cases import cases
 from tests.training.runs import SFT, settings_file, train
 from training.config import DpoSettings, GrpoSettings, SftSettings, StageSettings
-from training.launch.accelerate import Launch, environment, missing, profile_file, profiles, usable_cores
+from training.launch.accelerate import Launch, command_of, environment, missing, profile_file, profiles, usable_cores
 from training.launch.estimate import check_batches, estimate, shape_of, steps_of
 from training.models.policy import lora_of, stacked_policy
 
@@ -76,6 +79,35 @@ def test_one_process_where_two_were_asked_for_is_refused(monkeypatch, tmp_path: 
     assert not (tmp_path / "run").exists()
 
 
+STUBBORN = """
+import signal, sys, time
+def stop(number, frame):
+    print("asked", flush=True)
+    if frame.f_globals.setdefault("asked", []):
+        sys.exit(130)
+    asked.append(number)
+signal.signal(signal.SIGINT, stop)
+print("ready", flush=True)
+while True:
+    time.sleep(0.05)
+"""
+
+
+@pytest.mark.slow
+def test_a_ctrl_c_ends_the_stage_and_not_the_launcher_that_waits_for_it_and_none_prints_a_traceback(tmp_path: Path):
+    """A terminal sends it to both; accelerate would die of the first and leave the stage behind."""
+    (tmp_path / "stage.py").write_text(STUBBORN, encoding="utf-8")
+    line = ("accelerate", "launch", "--num_processes", "1", str(tmp_path / "stage.py"))
+    told = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "start_new_session": True}
+    with subprocess.Popen(command_of(line), env=environment(line, 1), **told) as process:
+        said = []
+        for row in process.stdout:
+            said.append(row.strip())
+            if said[-1] in ("ready", "asked") and process.poll() is None and said.count("asked") < 2:
+                os.killpg(process.pid, signal.SIGINT)
+    assert (said, process.returncode) == (["ready", "asked", "asked"], 1)
+
+
 def test_one_process_gets_every_core_that_may_be_used_and_a_number_that_somebody_set_stands(monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     assert environment(Launch().line("sft", ()), 1)["OMP_NUM_THREADS"] == str(usable_cores())
@@ -126,6 +158,7 @@ def test_mistral_and_the_published_adapters_have_their_sizes():
     kinds = ("float32", "bfloat16", "nf4")
     sizes = [estimate(sft(weights=each, autocast="none"), shape, 8).memory["base"] / 1e9 for each in kinds]
     assert sizes == pytest.approx([29.0, 14.5, 4.1], abs=0.1)
+    assert estimate(sft(weights="float32"), shape, 8).ending < 4e9 < 29e9
     whole, less = (estimate(sft(activation_checkpointing=each), shape, 8).memory for each in (False, True))
     assert less["activations"] < whole["activations"] / 5
 

@@ -241,8 +241,10 @@ def test_vllm_would_sample_from_the_whole_chain_and_the_policy_stays_bit_for_bit
     before = {name: value.clone() for name, value in stacked.state_dict().items()}
     plain = model(base, dtype)
     effect = (logits(plain) - logits(stacked)).abs().max()
+    held = {name: each.data_ptr() for name, each in stacked.named_parameters()}
     for _ in range(3):
         weights = handed_over(stacked)
+    assert held == {name: each.data_ptr() for name, each in stacked.named_parameters()}  # nothing was put in its place
     missing = plain.load_state_dict(weights, strict=False)
     assert missing.unexpected_keys == [] and missing.missing_keys in ([], ["lm_head.weight"])
     if dtype == torch.float32:

@@ -9,7 +9,7 @@ import shlex
 import subprocess
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 import pytest
 from accelerate import PartialState
@@ -24,6 +24,7 @@ from tests.models import tiny_base, tiny_tokenizer
 from tests.training.cases import cases
 from tests.training.runs import SFT, record, settings_file, train
 from training import dpo, grpo, sft
+from training.config import STAGES as KINDS
 from training.config import DpoSettings, GrpoSettings, Request, SftSettings, StageSettings
 from training.data.tokens import with_template
 from training.launch.accelerate import environment
@@ -31,7 +32,7 @@ from training.launch.plan import plan_of
 from training.launch.preview import preview
 from training.models.chain import check_chain, load_chain
 from training.run.folder import code_revision, host
-from training.run.session import command_line
+from training.run.session import command_line, run_command
 from training.upstream import CHECKED
 
 OF_THE_MACHINE = {"use_cpu", "dataloader_pin_memory", "logging_dir", "output_dir", "run_name"}
@@ -48,6 +49,40 @@ def test_trl_is_told_what_the_table_says_and_its_defaults_are_what_they_were():
         told = config(**module.options(settings)).to_dict()
         found[stage] = {name: told[name] for name in sorted(told) if name not in OF_THE_MACHINE}
     assert json.loads(json.dumps(found)) == table
+
+
+def another(name: str, field: Any, value: Any) -> Any:
+    """Return a value of a setting that is not `value`."""
+    if get_origin(field.annotation) is Literal:
+        return next(each for each in get_args(field.annotation) if each != value)
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int):
+        return value + 1
+    return value / 2 or 0.1 if isinstance(value, float) else name
+
+
+def test_every_setting_reaches_trl_or_is_named_as_one_that_assay_reads_itself():
+    """A new setting belongs into tests/training/cases/reaches.yaml."""
+    table, found = cases("reaches"), {}
+    needed = {"data": ("a",), "output": "x", "chain": "y", "judge": "heuristic"}
+    for stage, kind in KINDS.items():
+        known = {name: value for name, value in needed.items() if name in kind.model_fields}
+        ask = {"sft": sft, "review": sft, "dpo": dpo}.get(stage, grpo).options
+        for name, field in kind.model_fields.items():
+            if name in table["ours"]:
+                continue
+            values = {**known, **({"vllm": "server"} if name == "vllm_server" else {})}
+            plain = kind(**values)
+            value = table["values"].get(name, another(name, field, getattr(plain, name)))
+            before, after = ask(plain), ask(kind(**{**values, name: value}))
+            changed = {each: after[each] for each in after if after[each] != before.get(each)}
+            found.setdefault(name, set()).update(changed)
+            if isinstance(value, float) or type(value) is int:
+                assert str(value) in str(changed) or name == "max_prompt_length", (stage, name)
+    assert {name: sorted(reached) for name, reached in found.items()} == table["trl"]
+    every = {name for kind in KINDS.values() for name in kind.model_fields}
+    assert not (every - table["trl"].keys() - set(table["ours"])), "neither"
 
 
 PUBLISHED = [
@@ -125,6 +160,16 @@ def test_a_line_can_be_repeated_and_keeps_no_folder_or_address_of_this_machine(m
     monkeypatch.setenv("ASSAY_LAUNCHER", environment(given, 2)["ASSAY_LAUNCHER"])
     line = command_line("sft", Request(settings, Path("a.yaml")))
     assert line.startswith("accelerate launch --config_file=mine.yaml --num_processes 2 -m training.sft")
+
+
+def test_a_second_ctrl_c_ends_a_run_with_a_sentence(tmp_path: Path, capsys):
+    def interrupted(_: Request) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(SystemExit) as ended:
+        run_command("sft", interrupted, ["--config", str(settings_file(tmp_path, SFT))])
+    assert ended.value.code == 130
+    assert "stopped at once; the same command goes on" in capsys.readouterr().err
 
 
 def test_the_code_revision_is_the_commit_and_says_when_files_were_edited_since(tmp_path: Path):

@@ -5,6 +5,7 @@ A profile is a configuration file of accelerate under `training/configs/accelera
 
 import os
 import shlex
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -105,6 +106,15 @@ class Launch:
                 f"{this} divides the weights of the base among processes, and 4-bit weights cannot"
                 " be divided; use weights bfloat16 with it, or profile multi-gpu."
             )
+        for asked, what in (
+            (settings.mode == "merge_then_new", "mode merge_then_new adds adapters to"),
+            (getattr(settings, "packing", False), "packing is tried first on"),
+        ):
+            if asked:
+                raise BadConfig(
+                    f"{what} a whole base, and {this} loads parts of it; use a profile that does not divide the weights"
+                    " (single-gpu, multi-gpu, zero2)."
+                )
         looks = settings.looks
         if looks and getattr(settings, looks):
             raise BadConfig(
@@ -165,6 +175,20 @@ def environment(line: Sequence[str], processes: int) -> dict[str, str]:
         wanted["OMP_NUM_THREADS"] = str(usable_cores())
     launcher = shlex.join(line[: line.index("-m")] if "-m" in line else line)
     return {**wanted, **os.environ, ASKED_FOR: str(processes), LAUNCHED_BY: launcher}
+
+
+LAUNCHER = (
+    "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); from accelerate.commands.launch import main; main()"
+)
+"""Accelerate's launcher, which would die of a Ctrl-C and leave the stage alone, which has it too."""
+UNSAID = ("--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no")
+"""What accelerate takes where no configuration says it, with a warning; the stage's `autocast` decides."""
+
+
+def command_of(line: Sequence[str]) -> list[str]:
+    """Return what starts a line of `Launch.line` with this Python, errors of the stage being all that is shown."""
+    is_told = any(word.startswith(("--config_file", "--config-file")) for word in line)
+    return [sys.executable, "-c", LAUNCHER, "--quiet", *(() if is_told else UNSAID), *line[2:]]
 
 
 def usable_cores(quota: Path = QUOTA) -> int:

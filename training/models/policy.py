@@ -20,7 +20,7 @@ from training.config import StageSettings
 from training.models.adapters import read_adapter
 from training.models.stack import merge_into
 from training.models.start import Start
-from training.upstream import TRAINED, StackedPeftModel, join_adapters, round_frozen
+from training.upstream import TRAINED, StackedPeftModel, is_divided, join_adapters, round_frozen
 
 
 def policy_of(model: PreTrainedModel, start: Start, settings: StageSettings) -> StackedPeftModel:
@@ -31,11 +31,13 @@ def policy_of(model: PreTrainedModel, start: Start, settings: StageSettings) -> 
         policy = stacked_policy(model, start.frozen, lora, settings.seed)
     else:
         policy = continued_policy(model, start.frozen, start.continued, lora)
-    if policy.device.type == "cpu" and not torch.cuda.is_available():  # else it only waits there
+    policy.is_rounded = settings.autocast == "bfloat16"
+    if not is_divided():  # else the weights that a layer is called with are there for that call alone
         join_adapters(policy)
-        if settings.autocast == "bfloat16":
+        if (
+            policy.is_rounded and policy.device.type == "cpu" and not torch.cuda.is_available()
+        ):  # or it only waits there
             round_frozen(policy)
-            policy.is_rounded = True
     return policy
 
 
@@ -51,7 +53,7 @@ def stacked_policy(
     policy = StackedPeftModel(model, lora, adapter_name=TRAINED)
     policy.freeze_below(frozen)
     for name, parameter in policy.named_parameters():
-        if f".lora_B.{TRAINED}." in name and bool(parameter.any()):
+        if f".lora_B.{TRAINED}." in name and not parameter.is_meta and bool(parameter.any()):
             raise ValueError(f"{name} does not start at zero (init {lora.init_lora_weights!r})")
     return policy
 

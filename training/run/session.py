@@ -10,6 +10,7 @@ import shlex
 import signal
 import sys
 import time
+import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ from typing import Any
 
 import torch
 from accelerate import PartialState
-from accelerate.utils import broadcast_object_list, parse_flag_from_env
+from accelerate.utils import DistributedType, broadcast_object_list, parse_flag_from_env
 from datasets import Dataset
 from transformers import (
     PreTrainedModel,
@@ -244,6 +245,8 @@ class Session:
 
 def run_command(stage: str, stage_main: Callable[[Request], None], arguments: Sequence[str] | None = None) -> None:
     """Run a stage as a command: what a person can fix becomes one line and exit code 1."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which `assay train` keeps from the launcher
+    warnings.filterwarnings("ignore", "`(is_)?gradient_checkpointing", FutureWarning)  # TRL's old names of it
     words = sys.argv[1:] if arguments is None else list(arguments)
     kind = STAGES[stage]
     if not words or "--help" in words or "-h" in words:
@@ -261,7 +264,7 @@ def run_command(stage: str, stage_main: Callable[[Request], None], arguments: Se
         say(f"error: {error}")
         raise SystemExit(1) from None
     except KeyboardInterrupt:
-        say("stopped")
+        say("stopped at once; the same command goes on from the last checkpoint, if there is one")
         raise SystemExit(130) from None
 
 
@@ -319,8 +322,9 @@ def _opened(run: RunFolder, record: RunRecord, held: ExitStack, *, overwrite: bo
 
 
 def is_cpu() -> bool:
-    """Whether to train on processors; DeepSpeed is told by itself (DS_ACCELERATOR)."""
-    return not (torch.cuda.is_available() or parse_flag_from_env("ACCELERATE_USE_DEEPSPEED"))
+    """Whether to train on processors; what divides a model finds out by itself (DS_ACCELERATOR)."""
+    is_divided = any(parse_flag_from_env(f"ACCELERATE_USE_{engine}") for engine in ("DEEPSPEED", "FSDP"))
+    return not (torch.cuda.is_available() or is_divided)
 
 
 def processes() -> PartialState:
@@ -337,7 +341,7 @@ def processes() -> PartialState:
             f" ({state.distributed_type}); start them with `assay train … --profile multi-cpu`, or"
             " `--profile multi-gpu` where there are GPUs, and -- --num_processes N."
         )
-    if str(state.device) == "cpu" and parse_flag_from_env("ACCELERATE_USE_FSDP"):
+    if state.distributed_type is not DistributedType.MULTI_GPU and parse_flag_from_env("ACCELERATE_USE_FSDP"):
         raise BadConfig(f"FSDP was asked for on the CPU: {NO_FSDP}")
     return state
 
