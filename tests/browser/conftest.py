@@ -27,13 +27,7 @@ FLAGS = [
 ]
 TORN_DOWN = ("queue/data", "heartbeat", "favicon", "upload_progress")
 """Gradio's own streams, and the icon that a new address fetches again, are cut when a page is left: no error of the page."""
-CUT = (
-    "net::ERR_ABORTED",
-    "AbortError",
-    "Connection errored out",
-    "ERR_CONNECTION_REFUSED",
-    "ERR_INCOMPLETE_CHUNKED_ENCODING",
-)
+CUT = ("net::ERR_ABORTED", "AbortError", "Connection errored out")
 PAGES = pytest.StashKey[list]()
 """The pages that a test has opened, for the report if it fails."""
 
