@@ -7,7 +7,7 @@ same command run again goes on, and says "already there" where nothing is left t
 
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -144,9 +144,18 @@ def plan_of(upload: Upload, remote: Remote, endpoint: str, warnings: tuple[Diagn
     )
 
 
-def publish(api: HfApi, upload: Upload, say: Say = lambda words: None, prove: Proof | None = None) -> Receipt:
-    """Publish and return the receipt; LabError, with main whole, if something is in the way."""
-    running = _Publishing(api, upload, say, prove)
+def publish(
+    api: HfApi,
+    upload: Upload,
+    say: Say = lambda words: None,
+    prove: Proof | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Receipt:
+    """Publish and return the receipt; LabError, with main whole, if something is in the way.
+
+    `options` go to `HfApi.create_repo`, where the repository is new.
+    """
+    running = _Publishing(api, upload, say, prove, options or {})
     planned = plan(api, upload)
     return running.propose(planned) if upload.is_pull_request else running.publish(planned)
 
@@ -168,8 +177,8 @@ def collect(api: HfApi, title: str, repos: Iterable[tuple[str, str]], *, is_publ
 class _Publishing:
     """One upload on its way into its repository."""
 
-    def __init__(self, api: HfApi, upload: Upload, say: Say, prove: Proof | None) -> None:
-        self.api, self.upload, self.say, self.prove = api, upload, say, prove
+    def __init__(self, api: HfApi, upload: Upload, say: Say, prove: Proof | None, options: Mapping[str, Any]) -> None:
+        self.api, self.upload, self.say, self.prove, self.options = api, upload, say, prove, options
         self.where: dict[str, Any] = {"repo_id": upload.repo, "repo_type": upload.repo_type}
         self.title = " ".join(filter(None, ("Publish", upload.repo, upload.tag, "with Assay")))
 
@@ -225,7 +234,7 @@ class _Publishing:
         """Return the repository, made private if it was not there; the visibility of one that was stays."""
         if planned.is_new:
             self.say(f"creating {self.upload.repo}, private")
-            made: dict[str, Any] = {**self.where, "private": True, "exist_ok": True}
+            made: dict[str, Any] = {**self.where, **self.options, "private": True, "exist_ok": True}
             if self.upload.kind == "space":
                 card = known_front_matter(self.upload.parts["README.md"].text())
                 made["space_sdk"] = card.get("sdk") or "gradio"

@@ -1,4 +1,4 @@
-"""A Space as it is published: the files of its bundle, and our packages where its app imports them.
+"""A Space as it is published: the files of its bundle, and of our packages what its app imports, at once or late.
 
 Bundles lie under `spaces/`; the metrics under `evals/metrics` are Spaces too, so that anybody's
 `evaluate.load` finds them.
@@ -6,9 +6,16 @@ Bundles lie under `spaces/`; the metrics under `evals/metrics` are Spaces too, s
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+import time
+import tomllib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 
+from huggingface_hub import HfApi, SpaceHardware, Volume
+from huggingface_hub.utils import parse_hf_mount
 from markdown_it import MarkdownIt
 
 from evals.errors import LabError
@@ -16,7 +23,8 @@ from evals.schema.publishing import Diagnostic
 from hub.cards import render
 from hub.cards.lint import body_of, known_front_matter
 from hub.checks import Part, Upload, part_of
-from hub.client import finding, wording
+from hub.client import explained, finding, wording
+from hub.publish import TROUBLE, Say
 
 ROOT = Path(__file__).parents[1]
 BUNDLES, METRICS = "spaces", "evals/metrics"
@@ -28,6 +36,11 @@ PAGES = ("css", "html", "js", "svg", "woff2")
 SUFFIXES = frozenset(f".{name}" for name in ("py", *DATA, *PAGES))
 """Kinds of files that packages are made of; whatever else lies among them stays where it is."""
 LEFT = frozenset(("__pycache__", "published", "checkpoints"))
+ZERO_GPU = SpaceHardware.ZERO_A10G.value
+BUILDING = frozenset(("BUILDING", "RUNNING_BUILDING", "APP_STARTING", "RUNNING_APP_STARTING"))
+FAILED = frozenset(("BUILD_ERROR", "RUNTIME_ERROR", "CONFIG_ERROR", "NO_APP_FILE"))
+BUILD_SECONDS, OLD_SECONDS, POLL_SECONDS = 1800.0, 60.0, 3.0
+"""How long a build is followed, how long the revision before may still be shown as running, and when to look again."""
 PIN = re.compile(r"[\w.-]+(?:\[[\w,-]+\])?\s*(?:[=<>~!]=?.+)?")
 
 
@@ -51,9 +64,7 @@ def pack_space(folder: Path, repo: str, made: Mapping[str, bytes], root: Path = 
     """Return all that goes into a Space's repository, with findings; `made` files were written for this publication."""
     parts = {path: part_of(file) for path, file in sorted(_files(folder))}
     parts |= {path: part_of(content) for path, content in made.items()}
-    if _imports_ours(parts):
-        own = {"requirements.txt": parts["requirements.txt"]} if "requirements.txt" in parts else {}
-        parts |= package_parts(root) | own
+    parts = _imported_parts(folder, root) | parts
     card = parts["README.md"].text() if "README.md" in parts else ""
     settings = known_front_matter(card)
     if card and settings.get("sdk") == "static" and "index.html" not in parts:
@@ -81,15 +92,58 @@ def _files(folder: Path, before: str = "") -> Iterator[tuple[str, Path]]:
             yield before + "/".join(places), file
 
 
-def _imports_ours(parts: Mapping[str, Part]) -> bool:
-    """Whether the app imports one of our packages; they import each other, so all of them go along."""
-    try:
-        nodes = list(ast.walk(ast.parse(parts["app.py"].read()))) if "app.py" in parts else []
-    except SyntaxError:
-        return False
-    names = [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
-    names += [each.name for node in nodes if isinstance(node, ast.Import) for each in node.names]
-    return any(name.split(".")[0] in PACKAGES for name in names)
+def _imported_parts(folder: Path, root: Path) -> dict[str, Part]:
+    """Return the files of our packages that an app needs: the modules that it imports, and the data beside them.
+
+    `spaces/bundles.toml` names what is imported by name (`also`), and what the app could import and never does (`never`).
+    """
+    table = tomllib.loads((root / BUNDLES / "bundles.toml").read_text(encoding="utf-8"))
+    told = table.get(folder.name, {})
+    app, never = folder / "app.py", [*table["every"]["never"], *told.get("never", ())]
+    modules = _imported([*told.get("also", ()), *(_names(app) if app.is_file() else ())], root, never)
+    packages = {file.parent for file in modules if file.name == "__init__.py"}
+    if not packages:
+        return {}
+
+    def is_wanted(path: str) -> bool:
+        file = root / path
+        package = next(place for place in file.parents if (place / "__init__.py").is_file() or place == root)
+        is_module = package == file.parent and file.suffix == ".py"
+        return path in BESIDE or (file in modules if is_module else package in packages and not _is_any(path, never))
+
+    return {path: part for path, part in package_parts(root).items() if is_wanted(path)}
+
+
+def _is_any(path: str, patterns: Collection[str]) -> bool:
+    return any(fnmatch(path, pattern) for pattern in patterns)
+
+
+def _imported(names: Iterable[str], root: Path, never: Collection[str]) -> set[Path]:
+    """Return our modules that have these names, and those that they import, at once or late."""
+    found, waiting = set[Path](), list(names)
+    while waiting:
+        parts = waiting.pop().split(".")
+        places = [root.joinpath(*parts[:end]) for end in range(1, len(parts) + 1) if parts[0] in PACKAGES]
+        for file in (each for place in places for each in (place.with_suffix(".py"), place / "__init__.py")):
+            if file not in found and file.is_file() and not _is_any(file.relative_to(root).as_posix(), never):
+                found.add(file)
+                waiting += _names(file)
+    return found
+
+
+def _names(file: Path) -> Iterator[str]:
+    """Yield what a file imports, in full; not what only a type checker reads."""
+    waiting: list[ast.AST] = []
+    with suppress(SyntaxError):  # told among the findings
+        waiting.append(ast.parse(file.read_bytes()))
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{each.name}" for each in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (each.name for each in node.names)
+        elif not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
+            waiting += ast.iter_child_nodes(node)
 
 
 def _findings(parts: Mapping[str, Part], settings: Mapping[str, object]) -> Iterator[Diagnostic]:
@@ -115,3 +169,98 @@ def _findings(parts: Mapping[str, Part], settings: Mapping[str, object]) -> Iter
                 ast.parse(part.read())
             except SyntaxError as error:
                 yield finding("no Python", path, error.lineno, error=error.msg)
+
+
+def space_options(
+    hardware: str | None,
+    volumes: Sequence[str],
+    secrets: Sequence[str],
+    variables: Sequence[str],
+    known: Mapping[str, str],
+) -> dict[str, Any]:
+    """Return what a Space is given besides its files, as `HfApi.create_repo` takes it; LabError for what makes no sense.
+
+    A volume is hf://[TYPE/]SOURCE:/PLACE, a variable NAME=VALUE; of a secret the name is given, and its value is in `known`.
+    """
+    flavours = [each.value for each in SpaceHardware]
+    if hardware and hardware not in flavours:
+        raise LabError(wording("no hardware", hardware=hardware, known=", ".join(flavours)))
+    if missing := [name for name in secrets if not known.get(name)]:
+        raise LabError(wording("no secret", names=", ".join(missing)))
+    if unset := [each for each in variables if not re.fullmatch(r"[A-Za-z_]\w*=.*", each, re.DOTALL)]:
+        raise LabError(wording("no variable", given=unset[0].split("=")[0]))
+    try:
+        mounts = [parse_hf_mount(each) for each in volumes]
+    except ValueError as error:
+        raise LabError(wording("no volume", problem=str(error).splitlines()[0])) from None
+    given = {
+        "space_hardware": hardware,
+        "space_volumes": [
+            Volume(
+                type=mount.source.type, source=mount.source.id, mount_path=mount.mount_path, read_only=mount.read_only,
+                path=mount.source.path_in_repo or None, revision=mount.source.revision or None,
+            )
+            for mount in mounts
+        ],
+        "space_secrets": [{"key": name, "value": known[name]} for name in secrets],
+        "space_variables": [dict(zip(("key", "value"), each.split("=", 1), strict=True)) for each in variables],
+    }  # fmt: skip
+    return {name: value for name, value in given.items() if value}
+
+
+def configure(api: HfApi, repo: str, options: Mapping[str, Any]) -> None:
+    """Give a Space that is there already what `space_options` returned; HubTrouble if the Hub refuses."""
+    try:
+        for each in options.get("space_variables", ()):
+            api.add_space_variable(repo, **each)
+        for each in options.get("space_secrets", ()):
+            api.add_space_secret(repo, **each)
+        if volumes := options.get("space_volumes"):
+            api.set_space_volumes(repo, volumes)
+        if hardware := options.get("space_hardware"):
+            api.request_space_hardware(repo, hardware)
+    except TROUBLE as error:
+        raise explained(error, f"cannot set up the Space {repo}") from error
+
+
+def may_be_refused(api: HfApi, upload: Upload, hardware: str | None) -> str | None:
+    """Return what to know of accounts that do not pay, where a Space may be more than they can create; else None."""
+    card = known_front_matter(upload.parts["README.md"].text())
+    try:
+        is_paid = card.get("sdk") == "static" or hardware == ZERO_GPU or bool(api.whoami().get("isPro"))
+    except TROUBLE:
+        is_paid = False
+    return None if is_paid else wording("free account")
+
+
+def follow_build(api: HfApi, repo: str, revision: str, say: Say) -> str:
+    """Tell the build log of a Space as it is written, and return where it can be seen; LabError if it does not come up."""
+    page, start, told = f"{api.endpoint}/spaces/{repo}", time.monotonic(), 0
+    while True:
+        try:
+            runtime = api.get_space_runtime(repo)
+        except TROUBLE as error:
+            raise explained(error, f"cannot follow the build of {repo}") from error
+        lines = _log(api, repo, is_build=True)
+        for line in lines[told:]:
+            say(line)
+        told = max(told, len(lines))
+        waited = time.monotonic() - start
+        if runtime.stage not in BUILDING and (runtime.raw.get("sha", revision) == revision or waited > OLD_SECONDS):
+            break
+        if waited > BUILD_SECONDS:
+            raise LabError(wording("still building", repo=repo, stage=runtime.stage, page=page))
+        time.sleep(POLL_SECONDS)
+    if runtime.stage in FAILED:
+        log = lines if runtime.stage == "BUILD_ERROR" else _log(api, repo, is_build=False)
+        tail = "\n  ".join(log[-15:]) or runtime.raw.get("errorMessage") or "no log"
+        raise LabError(wording("space failed", repo=repo, stage=runtime.stage, log=tail, page=page))
+    domains = [f"https://{each['domain']}" for each in runtime.raw.get("domains") or ()]
+    return f"{' and '.join([page, *domains])} ({runtime.stage.lower().replace('_', ' ')})"
+
+
+def _log(api: HfApi, repo: str, *, is_build: bool) -> list[str]:
+    try:
+        return [line.rstrip() for line in api.fetch_space_logs(repo, build=is_build)]
+    except TROUBLE:
+        return []  # not there yet, or no more

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Collection
 from contextlib import closing
+from importlib import import_module
 from typing import Any
 
 import gradio as gr
@@ -14,15 +15,7 @@ from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from lab.annotate import tab as annotate
-from lab.ask import tab as ask
-from lab.compare import preferences
-from lab.compare import tab as compare
-from lab.refine import tab as refine
-from lab.results import calibration, leaderboard
-from lab.review import tab as review
 from lab.services import Services
-from lab.train import tab as train
 from lab.ui import components as views
 from lab.ui.components import AT_ONCE, QUIET
 from lab.ui.text import say
@@ -35,16 +28,25 @@ ADDRESS = ("host", "x-forwarded-host", "x-forwarded-proto", "x-gradio-server")
 LARGEST_UPLOAD = "50mb"
 PAGES_KEPT = 16
 """A page asked for at more addresses than that, as by somebody who makes them up, pushes out the oldest."""
+
+
+def _tab(module: str) -> Any:
+    """Return a tab, imported when it is built: a Space holds only those that it shows (`spaces/bundles.toml`)."""
+    return import_module(f"lab.{module}")
+
+
 TABS: dict[str, Callable[[Services, Door, gr.Tab, Collection[str]], None]] = {
-    "Ask": lambda services, visitor, *_: ask.build(services, visitor),
-    "Compare": lambda services, visitor, _, tabs: compare.build(services, visitor, is_rated="Annotate" in tabs),
-    "Annotate": lambda services, visitor, tab, _: annotate.build(services, visitor, tab),
-    "Review": lambda services, visitor, *_: review.build(services, visitor),
-    "Refine": lambda services, visitor, *_: refine.build(services, visitor),
-    "Preferences": lambda services, _, tab, __: preferences.build(services, tab),
-    "Leaderboard": lambda services, visitor, tab, _: leaderboard.build(services, visitor, tab),
-    "Calibration": lambda services, visitor, tab, _: calibration.build(services, visitor, tab),
-    "Train": lambda services, _, tab, __: train.build(services, tab),
+    "Ask": lambda services, visitor, *_: _tab("ask.tab").build(services, visitor),
+    "Compare": lambda services, visitor, _, tabs: _tab("compare.tab").build(
+        services, visitor, is_rated="Annotate" in tabs
+    ),
+    "Annotate": lambda services, visitor, tab, _: _tab("annotate.tab").build(services, visitor, tab),
+    "Review": lambda services, visitor, *_: _tab("review.tab").build(services, visitor),
+    "Refine": lambda services, visitor, *_: _tab("refine.tab").build(services, visitor),
+    "Preferences": lambda services, _, tab, __: _tab("compare.preferences").build(services, tab),
+    "Leaderboard": lambda services, visitor, tab, _: _tab("results.leaderboard").build(services, visitor, tab),
+    "Calibration": lambda services, visitor, tab, _: _tab("results.calibration").build(services, visitor, tab),
+    "Train": lambda services, _, tab, __: _tab("train.tab").build(services, tab),
 }
 ANSWERED = frozenset(("Ask", "Compare"))
 """Tabs that the lab's own chain answers in; so it does in Refine, where no other chain is named."""

@@ -56,7 +56,7 @@ def stands_on_embedded(chain: str) -> bool:
 
 TABS = ("Compare",)
 VOLUME = Path("/data")
-"""Where a Space's persistent storage is mounted."""
+"""Where a Space's volume is mounted, if it has one."""
 
 
 @dataclass(frozen=True)

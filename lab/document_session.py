@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from evals.errors import LabError
 from evals.io import write_whole
-from lab.commands.terminal import counted
 from lab.services import Services
 from lab.session import View, minute
 from lab.ui.components import notice
-from lab.ui.text import say
+from lab.ui.text import counted, say
 from lab.visitors import Visitor
 
 if TYPE_CHECKING:

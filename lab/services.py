@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from evals.model import Progress
 from lab.engine import LabEngine, Load
-from lab.results.evaluations import Evaluations, read_evaluations
 from lab.settings import EMBEDDED_RUNS, REFINER, REPORTS, LabSettings, Server
 from training.models.manifest import OURS
 
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from evals.refine.judge import Judge
     from evals.refine.task import Refine
     from evals.schema.refiner import RewardConfig
+    from lab.results.evaluations import Evaluations
     from lab.review.reader import Reader
     from lab.store.answers import Store
 
@@ -40,7 +40,7 @@ class Services:
     settings: LabSettings
     engine: LabEngine
     opened: "Callable[[], Store]"
-    reports: Callable[[], Evaluations]
+    reports: "Callable[[], Evaluations]"
     now: Callable[[], datetime]
     random: random.Random
     readers: "Callable[[], tuple[Reader, ...]]" = tuple
@@ -55,7 +55,11 @@ class Services:
 
 def build_services(settings: LabSettings) -> Services:
     """Return the real collaborators. Nothing is opened yet: `lab.app.launch` does, and loads the model."""
-    from lab.review.reader import find_readers
+
+    def readers() -> "tuple[Reader, ...]":
+        from lab.review.reader import find_readers
+
+        return find_readers(settings)
 
     return Services(
         settings=settings,
@@ -64,7 +68,7 @@ def build_services(settings: LabSettings) -> Services:
         reports=lambda: load_reports(settings.chain),
         now=lambda: datetime.now(UTC),
         random=random.SystemRandom(),
-        readers=once(lambda: find_readers(settings)),
+        readers=once(readers),
         refiner=settings.refiner or (REFINER if chain_folder(REFINER).is_dir() else ""),
         judge=lambda: find_judge(settings.judge),
     )
@@ -110,8 +114,10 @@ def loading(settings: LabSettings) -> Load:
     return load
 
 
-def load_reports(chain: str) -> Evaluations:
+def load_reports(chain: str) -> "Evaluations":
     """Return the evaluations that lie beside the chain; none if it was never evaluated."""
+    from lab.results.evaluations import read_evaluations
+
     return read_evaluations(chain, chain_folder(chain) / REPORTS)
 
 

@@ -94,7 +94,7 @@ def test_the_readme_makes_the_repository_a_gradio_space_and_opens_with_the_two_c
     assert first_block and first_block[1].index("make lab") < first_block[1].index("make test")
     told = [values[name] for name in ("sdk", "sdk_version", "app_file", "license")]
     assert told == ["gradio", pins("requirements.txt")["gradio"], "app.py", "apache-2.0"]
-    assert 'python_version: "3.11"\n' in text, "quoted, or YAML reads 3.10 as 3.1"
+    assert 'python_version: "3.12"\n' in text, "quoted, or YAML reads 3.10 as 3.1"
     assert (ROOT / "app.py").is_file()
     assert len(str(values["short_description"])) <= 60 and values["title"] and values["emoji"]
     colours = {"red", "yellow", "green", "blue", "indigo", "purple", "pink", "gray"}

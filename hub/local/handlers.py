@@ -116,6 +116,8 @@ def create(call: Call) -> Response:
     made: dict[str, Any] = dict.fromkeys(("created_at", "changed_at"), datetime.now(UTC))
     is_private = wanted.get("visibility") == "private" or bool(wanted.get("private"))
     repository = Repository(kind=kind, id=name, private=is_private, sdk=wanted.get("sdk"), **made)
+    asked = {key: wanted[key] for key in ("hardware", "secrets", "variables", "volumes") if wanted.get(key)}
+    call.hub.spaces |= {name: asked} if kind == "space" else {}
     call.hub.add(repository, state.MAIN, "initial commit", user, {".gitattributes": call.hub.keep(ATTRIBUTES.encode())})
     return JSONResponse({"url": f"{call.base}/{repository.path}", "id": name, "name": name})
 
@@ -155,6 +157,29 @@ def add_to_collection(call: Call) -> Response:
     place = len(found["items"])
     items = [*found["items"], {"_id": f"{place:024}", "position": place, **item}]
     return JSONResponse(call.hub.keep_collection({**found, "items": items}))
+
+
+def set_up(call: Call) -> Response:
+    """Note what a Space is given: variables, secrets by name, volumes, hardware. Nothing is built here."""
+    repository, wanted = call.repository("write"), call.document()
+    noted = call.hub.spaces.setdefault(repository.id, {})
+    noted.setdefault(call.parts["what"], []).append(
+        {**wanted, "value": "…"} if call.parts["what"] == "secrets" else wanted
+    )
+    return JSONResponse({"stage": "PAUSED"} if call.parts["what"] == "hardware" else {})
+
+
+def runtime(call: Call) -> Response:
+    """Answer how a Space runs: as noted by whoever tests it, else paused."""
+    stages = call.hub.spaces.get(call.repository("see").id, {}).get("stages", ["PAUSED"])
+    return JSONResponse({"stage": stages.pop(0) if len(stages) > 1 else stages[0], "hardware": {}})
+
+
+def logs(call: Call) -> Response:
+    """Answer with a Space's log, as server-sent events."""
+    lines = call.hub.spaces.get(call.repository("see").id, {}).get("log", ())
+    events = [f"data: {json.dumps({'data': line, 'timestamp': stamp(datetime.now(UTC))})}\n\n" for line in lines]
+    return Response("".join(events), media_type="text/event-stream")
 
 
 def delete(call: Call) -> Response:

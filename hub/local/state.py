@@ -139,6 +139,7 @@ class Hub:
         self._collections = folder / "collections.json"
         is_there = self._collections.is_file()
         self.collections: dict[str, dict[str, Any]] = json.loads(self._collections.read_text()) if is_there else {}
+        self.spaces: dict[str, dict[str, Any]] = {}
         self.contents, self._folder = folder / "objects", folder / "repos"
         self.contents.mkdir(parents=True, exist_ok=True)
         self._known: dict[tuple[Kind, str], Repository] = {}

@@ -25,13 +25,12 @@ from lab.annotate.session import (
     whole,
 )
 from lab.ask.session import session_of
-from lab.commands.terminal import counted
 from lab.compare.export import zip_files
 from lab.services import Services
 from lab.session import stage_name
 from lab.ui.components import QUIET, empty, grid, heading, lead, measure, notice
 from lab.ui.layout import Painted, export_panel, name_field
-from lab.ui.text import say
+from lab.ui.text import counted, say
 from lab.visitors import Door, Visitor
 
 PLACE = "(project, role) => window.assayPlace({ project, role: role === 'rater' ? null : role })"

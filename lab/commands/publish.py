@@ -1,12 +1,13 @@
 """`assay publish` and `assay hub`: publish to the Hub, and a Hub on this machine to rehearse on."""
 
+import os
 import tempfile
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain, count
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from platformdirs import user_data_path
@@ -181,10 +182,13 @@ def dataset(
         write_receipt(receipt, folder if folder.is_dir() else folder.parent)
 
 
-def _publish(upload: "Upload", to: Destination, tag: str | None, *, as_json: bool) -> "Receipt | None":
-    """Show the plan, or publish and show the receipt, which is returned."""
+def _publish(
+    upload: "Upload", to: Destination, tag: str | None, options: "Mapping[str, Any] | None" = None, *, as_json: bool
+) -> "Receipt | None":
+    """Show the plan, or publish and show the receipt, which is returned. `options` are those of a Space."""
     from hub.client import connect
     from hub.publish import plan, publish
+    from hub.spaces import configure
 
     upload = replace(upload, tag=tag, is_public=to.public, is_pull_request=to.create_pr)
     planned = plan(connect(), upload)
@@ -192,7 +196,9 @@ def _publish(upload: "Upload", to: Destination, tag: str | None, *, as_json: boo
         _show_plans([planned], as_json=as_json)
         return None
     _warn(planned.warnings)
-    receipt = publish(connect(), upload, _tell)
+    if options and not planned.is_new:
+        configure(connect(), to.repo, options)
+    receipt = publish(connect(), upload, _tell, options=options)
     _show_receipts([receipt], as_json=as_json)
     _collect(to, [(receipt.repo, receipt.kind)])
     return receipt
@@ -304,21 +310,47 @@ def space(
         list[Path] | None,
         typer.Option(help="What the leaderboard shows, of one chain or several; else those of the embedded chain."),
     ] = None,
+    hardware: Annotated[
+        str | None, typer.Option(help="What it runs on: cpu-basic, zero-a10g (ZeroGPU), t4-small, …; some cost money.")
+    ] = None,
+    volume: Annotated[
+        list[str] | None, typer.Option(help="A bucket or repository to mount: hf://buckets/ORG/NAME:/data. Repeatable.")
+    ] = None,
+    secret: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A secret, its value taken from your environment variable NAME. Repeatable."),
+    ] = None,
+    variable: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A variable that everybody may read. Repeatable.")
+    ] = None,
     tag: Annotated[str | None, typer.Option("--tag", help="Also set a version.")] = None,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Follow the build until the page is up.")] = True,
     as_json: Json = False,
 ) -> None:
     """Publish a Space: the whole lab, a leaderboard, an arena for votes, a reviewer, or a metric.
 
-    Its README says what it is told by variables and secrets; set those on the Space's settings page.
+    Its README says which variables and secrets it reads. The build is followed on the Hub, and its log shown; if it
+    fails, so does this command (exit code 1).
 
     Example: assay publish space arena --repo my-org/arena --dry-run
+    Example: assay publish space arena --repo my-org/arena --hardware zero-a10g --variable ASSAY_VOTES_REPO=my-org/votes --secret HF_TOKEN
     Example: assay publish space leaderboard --repo my-org/board --report a/kmp-test.json --report b/kmp-test.json
     """
-    from hub.spaces import bundle_folder, pack_space
+    from hub.client import connect
+    from hub.spaces import bundle_folder, follow_build, may_be_refused, pack_space, space_options
 
+    options = space_options(hardware, volume or [], secret or [], variable or [], os.environ)
+    if options and to.create_pr:
+        raise LabError(
+            "--create-pr proposes files; hardware, volumes, secrets and variables are set by who owns the Space."
+        )
     upload = pack_space(bundle_folder(name), to.repo, _board(report or []) if name == "leaderboard" else {})
-    if receipt := _publish(upload, to, tag, as_json=as_json):
-        _tell(f"The Space: {receipt.endpoint}/spaces/{to.repo}")
+    if told := may_be_refused(connect(), upload, hardware):
+        _tell(told)
+    if receipt := _publish(upload, to, tag, options, as_json=as_json):
+        page = f"{receipt.endpoint}/spaces/{to.repo}"
+        is_built = wait and "app.py" in upload.parts and not to.create_pr
+        _tell(f"The Space: {follow_build(connect(), to.repo, receipt.revision, _tell) if is_built else page}")
 
 
 def _board(files: list[Path]) -> dict[str, bytes]:

@@ -23,7 +23,7 @@ from evals.schema.reviews import MadeBy
 from evals.stats.calibration import Calibration, NullEce
 from evals.task import narrow, task_class
 from evals.verifiers.score import VERIFIERS
-from lab.ui.text import say
+from lab.ui.text import counted, say
 
 if TYPE_CHECKING:
     from evals.review.report import SystemsReport
@@ -59,11 +59,6 @@ def table_of(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]
     for row in rows:
         table.add_row(*(escape(str(cell)) for cell in row))
     return table
-
-
-def counted(n: int, noun: str) -> str:
-    """Return "1 vote", "2 votes"."""
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
 class VerifiedRow(Record):

@@ -9,14 +9,13 @@ import gradio as gr
 from evals.errors import LabError
 from evals.schema import VoteCounts
 from evals.schema.votes import ExportFormat
-from lab.commands.terminal import counted
 from lab.compare.export import build_export, zip_export
 from lab.services import Services
 from lab.session import stage_name
 from lab.store.outcomes import JudgedPair, outcome_of
 from lab.ui.components import Html, empty, grid, lead, notice, shown, tiles
 from lab.ui.layout import Download, Painted
-from lab.ui.text import page, say
+from lab.ui.text import counted, page, say
 
 RECENT = 20
 QUESTION_CHARACTERS = 140

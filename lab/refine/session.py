@@ -26,14 +26,13 @@ from evals.schema.refiner import (
     RowForm,
     ScoredAnswer,
 )
-from lab.commands.terminal import counted
 from lab.document_session import Work, write_export
 from lab.refine.export import export
 from lab.refine.view import refined, title_of
 from lab.services import Services, refine_task
 from lab.session import Drafts, Moment, QuestionRequest, View, answered, checked_sampling, new_id, origin, plain_text
 from lab.ui.components import card_of, cards, empty, notice, waiting_line
-from lab.ui.text import say
+from lab.ui.text import counted, say
 from lab.visitors import Visitor, new_visitor
 
 if TYPE_CHECKING:

@@ -21,12 +21,11 @@ from evals.stats.calibration import CalibrationSettings, bin_edges
 from evals.task import GradedAnswer
 from evals.verifiers.line import read_lines
 from lab.annotate.panel import quoted, words_of
-from lab.commands.terminal import counted
 from lab.services import Services
 from lab.session import stage_name
 from lab.ui.components import BADGES, Card, card, number
 from lab.ui.templates import Html, render
-from lab.ui.text import lines, say
+from lab.ui.text import counted, lines, say
 
 draw = partial(render, "results/rows.html.jinja")
 PER_PAGE = 20

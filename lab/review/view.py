@@ -7,10 +7,9 @@ from evals.confidence import read_confidence
 from evals.errors import LabError
 from evals.schema import Article
 from evals.schema.reviewruns import ABSTRACT, DraftConcern, Place
-from lab.commands.terminal import counted
 from lab.ui.components import empty, grid, notice, sentence
 from lab.ui.templates import render
-from lab.ui.text import say
+from lab.ui.text import counted, say
 
 TEMPLATE = "review/view.html.jinja"
 SHOWN = ("f1_above_permuted", "f1", "recall", "precision", "permuted", "generic", "bm25", "count_bound", "answered")

@@ -13,6 +13,7 @@ PACKAGES = {
     "lm-eval": ["lm_eval[api]", "pydantic"],
     "inspect": ["inspect-ai", "openai"],
     "verifiers": ["verifiers>=0.4", "uv"],
+    "uv": ["uv"],
 }
 
 

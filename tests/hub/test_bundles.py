@@ -1,23 +1,37 @@
 """What goes into a Space's repository, and what would keep it from starting."""
 
+import ast
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 from dataclasses import replace
 from importlib import metadata
 
 import pytest
 import yaml
 
+from evals.errors import LabError
 from evals.questions import data_sha256, load_questions
 from evals.questions.sets import EXAMPLES
+from hub import spaces
 from hub.checks import Refused, check_upload
 from hub.datasets import pack_dataset
 from hub.publish import publish
-from hub.spaces import ROOT, bundle_folder, bundles, pack_space
+from hub.spaces import (
+    PACKAGES,
+    ROOT,
+    bundle_folder,
+    bundles,
+    configure,
+    follow_build,
+    may_be_refused,
+    pack_space,
+    space_options,
+)
 from tests.hub.cases import was
 from tests.hub.conftest import client_settings
 from tests.hub.rows import put_report
@@ -65,13 +79,64 @@ def test_every_space_passes_every_check_and_its_card_reads_as_it_did(name):
     assert text == was(f"{kind}-{name}", text)
 
 
-def test_an_app_carries_the_packages_it_imports_and_a_static_space_carries_no_code():
-    assert set(packed("leaderboard").parts) == {"README.md", "index.html"}
-    parts = packed("arena").parts
-    assert {"app.py", "requirements.txt", "lab/arena.py", "evals/facts/enrichment.csv"} <= set(parts)
-    assert "training/embedded/grpo/adapter/adapter_model.safetensors" in parts
-    assert not [path for path in parts if "__pycache__" in path or path.startswith((".", "tests"))]
-    assert "LICENSE" in parts
+MOST = {"arena": 187, "lab": 435, "reviewer": 255}
+
+
+@pytest.mark.parametrize("name", MOST)
+def test_a_bundle_holds_what_its_app_imports_and_no_training_records_that_no_page_shows(name):
+    paths = set(packed(name).parts)
+    assert len(paths) <= MOST[name]
+    assert {"app.py", "requirements.txt", "LICENSE", "lab/arena.py", "lab/ui/assets/lab.css"} <= paths
+    assert not [path for path in paths if "__pycache__" in path or path.startswith((".", "tests", "evals/labels"))]
+    assert "training/embedded/grpo/adapter/adapter_model.safetensors" in paths or name == "reviewer"
+    assert name == "lab" or not [path for path in paths if path.endswith(".parquet")]
+    assert set(packed("leaderboard").parts) == {"README.md", "index.html"}, "a static Space carries no code"
+
+
+@pytest.mark.parametrize(("name", "tabs"), [("arena", ("Compare",)), ("reviewer", ("Review",)), ("lab", None)])
+def test_a_bundle_builds_its_page_from_its_own_files_without_torch(name, tabs, tmp_path):
+    place = uploaded.unpacked(packed(name), tmp_path / "space")
+    code = BUILT.format(tabs=tabs, site=sysconfig.get_path("purelib"))
+    settings = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code], cwd=place, env=settings, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout == "[]\n"
+
+
+BUILT = """
+import runpy, sys
+sys.path += [".", "{site}"]
+runpy.run_path("app.py")
+from lab.app import build_app
+from lab.services import build_services
+from lab.settings import from_environment
+build_app(build_services(from_environment()), {tabs})
+print([name for name in ("torch", "transformers", "tests") if name in sys.modules])
+"""
+
+
+def imported_at_once(source):
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{each.name}" for each in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (each.name for each in node.names)
+
+
+@pytest.mark.parametrize("name", MOST)
+def test_whatever_a_module_of_a_bundle_imports_at_once_is_there_too(name):
+    parts = packed(name).parts
+    missing = {
+        f"{path}: {place}"
+        for path, part in parts.items()
+        for module in (imported_at_once(part.read()) if path.endswith(".py") else ())
+        for stem in ["/".join(module.split(".")[:end]) for end in range(1, module.count(".") + 2)]
+        for place in (f"{stem}.py", f"{stem}/__init__.py")
+        if stem.split("/")[0] in PACKAGES and (ROOT / place).is_file() and place not in parts
+    }
+    assert missing == set()
 
 
 def test_a_metric_under_another_name_could_not_be_loaded_so_it_is_refused():
@@ -82,12 +147,11 @@ def test_a_metric_under_another_name_could_not_be_loaded_so_it_is_refused():
 @pytest.mark.parametrize("name", ["lab", "arena", "reviewer"])
 def test_a_bundle_runs_on_the_versions_that_were_tested(name):
     ours, wanted = pins((ROOT / "requirements.txt").read_text()), pins(requirements_of(name))
-    lowest = [int(part) for part in wanted.pop("torch").split(".")]
-    assert lowest < [int(part) for part in ours["torch"].split(".")], "ZeroGPU may bring an older one"
+    assert wanted.pop("torch") == "2.8,<2.12", "what ZeroGPU has"
     assert wanted == {package: ours[package] for package in wanted}
     assert settings(name)["sdk_version"] == ours["gradio"]
     text = (bundle_folder(name) / "README.md").read_text()
-    assert 'python_version: "3.11"\n' in text, "quoted, or YAML reads 3.10 as 3.1"
+    assert 'python_version: "3.12"\n' in text, "quoted, or YAML reads 3.10 as 3.1"
 
 
 @pytest.mark.parametrize("name", ["lab", "reviewer"])
@@ -151,6 +215,50 @@ def test_a_space_is_published_in_one_commit_and_comes_back_whole(stand):
     script = bundle_folder("stated_calibration") / "stated_calibration.py"
     assert stand.read("org/stated_calibration", "stated_calibration.py", "space") == script.read_bytes()
     assert published(stand, "stated_calibration").outcome == "already there"
+
+
+GIVEN = ("zero-a10g", ["hf://buckets/org/votes:/data"], ["HF_TOKEN"], ["ASSAY_VOTES_REPO=org/votes=1"])
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_space_gets_hardware_volumes_secrets_and_variables_whether_it_is_new_or_not(stand, is_there):
+    options = space_options(*GIVEN, {"HF_TOKEN": "not to be seen"})
+    upload = replace(packed("stated_calibration", "org/stated_calibration"), repo=f"org/space-{is_there}")
+    publish(stand.api(), upload, options={} if is_there else options)
+    if is_there:
+        configure(stand.api(), upload.repo, options)
+    noted = stand.hub.spaces[upload.repo]
+    assert noted["hardware"] == ([{"flavor": "zero-a10g"}] if is_there else "zero-a10g")
+    assert [each["key"] for each in noted["secrets"]] == ["HF_TOKEN"]
+    assert noted["variables"] == [{"key": "ASSAY_VOTES_REPO", "value": "org/votes=1"}]
+    (volume,) = noted["volumes"][0]["volumes"] if is_there else noted["volumes"]
+    assert (volume["type"], volume["source"], volume["mountPath"]) == ("bucket", "org/votes", "/data")
+
+
+def test_a_volume_or_hardware_that_the_hub_does_not_know_is_refused():
+    with pytest.raises(LabError, match="zero-a10g is ZeroGPU"):
+        space_options("moon", [], [], [], {})
+    with pytest.raises(LabError, match="hf://buckets/ORG/NAME:/data"):
+        space_options(None, ["/data"], [], [], {})
+
+
+def test_the_build_is_followed_and_one_that_fails_ends_with_its_log(stand, monkeypatch):
+    monkeypatch.setattr(spaces, "POLL_SECONDS", 0.01)
+    revision, told = published(stand, "paired_difference").revision, []
+    running = stand.hub.spaces["org/paired_difference"]
+    running |= {"stages": ["BUILDING", "APP_STARTING", "RUNNING"], "log": ["pip install", "done"]}
+    where = follow_build(stand.api(), "org/paired_difference", revision, told.append)
+    assert (where, told) == (f"{stand.url}/spaces/org/paired_difference (running)", ["pip install", "done"])
+    running |= {"stages": ["BUILDING", "BUILD_ERROR"], "log": ["ERROR: ResolutionImpossible"]}
+    with pytest.raises(LabError, match=r"BUILD_ERROR(.|\n)*ResolutionImpossible"):
+        follow_build(stand.api(), "org/paired_difference", revision, told.append)
+
+
+def test_what_an_account_that_does_not_pay_may_create_is_said_first(stand):
+    arena = packed("arena")
+    assert "two ZeroGPU Spaces" in may_be_refused(stand.api(), arena, "cpu-basic")
+    assert may_be_refused(stand.api(), arena, "zero-a10g") is None
+    assert may_be_refused(stand.api(), packed("leaderboard"), None) is None
 
 
 @pytest.mark.slow

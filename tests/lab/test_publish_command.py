@@ -97,3 +97,17 @@ def test_a_space_that_does_not_exist_is_answered_with_those_that_do():
     result = CliRunner().invoke(app, ["publish", "space", "nothing", "--repo", "org/x"])
     assert isinstance(result.exception, LabError)
     assert "arena, lab, leaderboard" in str(result.exception)
+
+
+@pytest.mark.parametrize(
+    ("wish", "told"),
+    [
+        (("--secret", "ASSAY_NOT_SET"), "no environment variable"),
+        (("--variable", "ASSAY_VOTES_REPO"), "NAME=VALUE"),
+        (("--hardware", "zero-a10g", "--create-pr"), "who owns the Space"),
+    ],
+)
+def test_a_space_s_settings_that_make_no_sense_are_refused_before_anything_is_sent(wish, told):
+    result = CliRunner().invoke(app, ["publish", "space", "arena", "--repo", "org/x", *wish])
+    assert isinstance(result.exception, LabError)
+    assert told in str(result.exception)

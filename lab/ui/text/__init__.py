@@ -25,3 +25,8 @@ def say(key: str, **values: object) -> str:
 def lines() -> dict[str, str]:
     files = sorted(TEXT.glob("*.json"))
     return {k: v for file in files for k, v in json.loads(file.read_text(encoding="utf-8")).items()}
+
+
+def counted(n: int, noun: str) -> str:
+    """Return "1 vote", "2 votes"."""
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
