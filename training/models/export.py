@@ -19,13 +19,14 @@ import torch
 from peft import LoraConfig, PeftModel
 from safetensors.torch import save_file
 from torch import nn
-from transformers import AutoConfig, AutoModelForCausalLM, GgufConfig, PreTrainedModel
+from transformers import AutoConfig, AutoModelForCausalLM, GgufConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from evals.errors import BadConfig
 from evals.io import write_whole
 from evals.model import Progress, Sampling
 from evals.questions import kmp_test, system_prompt
 from evals.schema import Record
+from evals.verifiers import verify
 from training.models.adapters import CONFIG_NAME, WEIGHTS_NAME, Adapter, read_adapter
 from training.models.base import Base, drop_names, find_base, load_model, load_tokenizer, silent
 from training.models.chain import LoadedChain, base_source, load_chain
@@ -35,7 +36,7 @@ from training.models.stack import merge_into, pairs_by_layer
 
 Kind = Literal["merged", "joined-lora", "gguf"]
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-ANSWER_TOKENS = 32
+ANSWER_TOKENS = 64
 FILE_NAME, GGUF_NAME, GENERATION_NAME = "export.json", "model.gguf", "generation_config.json"
 
 
@@ -43,13 +44,17 @@ class Difference(Record):
     """How an export differs from the stack in float32, over `n_tokens` places of the stack's own answers.
 
     `top1` is the share of places with the same likeliest token, `kl` the mean divergence of the export's next token
-    from the stack's (nats), `largest` the largest difference of a log-probability.
+    from the stack's (nats), `largest` the largest difference of a log-probability. `accuracy` and `stack_accuracy` are
+    the shares of the held-out questions that the export and the stack answer right, `same_answers` of equal texts.
     """
 
     n_tokens: int
     top1: float
     kl: float
     largest: float
+    accuracy: float | None = None
+    stack_accuracy: float | None = None
+    same_answers: float | None = None
 
 
 class Exported(Record):
@@ -73,6 +78,8 @@ class StackAnswers:
     tokens: Sequence[tuple[int, ...]]
     starts: Sequence[int]
     logprobs: Sequence[torch.Tensor]
+    texts: Sequence[str]
+    ends: Sequence[int]
 
 
 def export(
@@ -125,7 +132,7 @@ def export(
             system_prompt=manifest.system_prompt,
             adapters={each: adapter.sha256 for each, adapter in adapters.items()},
             rank=rank,
-            difference=_difference(_loaded(found, folder, kind, dtype), answers),
+            difference=_difference(_loaded(found, folder, kind, dtype), load_tokenizer(found), answers),
         )
         write_whole(folder / FILE_NAME, told.model_dump_json(indent=1) + "\n")
         folder.chmod(0o755)
@@ -178,6 +185,12 @@ def write_for_hub(
     return places
 
 
+def _accuracy(texts: Sequence[str]) -> float:
+    """Return the share of the held-out questions that these texts, in their order, answer right."""
+    judged = [verify(question, text) for question, text in zip(kmp_test(), texts, strict=True)]
+    return sum(each.verdict == "correct" for each in judged) / len(judged)
+
+
 def _answers(chain: LoadedChain, stage: str) -> StackAnswers:
     """Return the stack's greedy answers to held-out questions and the log-probabilities along them."""
     prompts = [chain.messages(each.prompt) for each in kmp_test()]
@@ -187,7 +200,8 @@ def _answers(chain: LoadedChain, stage: str) -> StackAnswers:
     ends = [tuple(chain.tokenizer.encode(text.text, add_special_tokens=False)) + chain.ends[:1] for (text,) in written]
     tokens, starts = [row + end for row, end in zip(rows, ends, strict=True)], [len(row) for row in rows]
     with chain.stack.lock, chain.stack.rows([chain.adapters_of_stage[stage]]):
-        return StackAnswers(tokens, starts, _logprobs(chain.stack.model, tokens, starts))
+        logprobs = _logprobs(chain.stack.model, tokens, starts)
+    return StackAnswers(tokens, starts, logprobs, [text.text for (text,) in written], chain.ends)
 
 
 def _logprobs(model: nn.Module, tokens: Sequence[tuple[int, ...]], starts: Sequence[int]) -> list[torch.Tensor]:
@@ -274,10 +288,20 @@ def _loaded(base: Base, folder: Path, kind: Kind, dtype: str) -> nn.Module:
     return AutoModelForCausalLM.from_pretrained(folder, **options).eval()
 
 
-def _difference(model: nn.Module, answers: StackAnswers) -> Difference:
+def _difference(model: Any, tokenizer: PreTrainedTokenizerBase, answers: StackAnswers) -> Difference:
     theirs = torch.cat(_logprobs(model, answers.tokens, answers.starts))
     ours = torch.cat(list(answers.logprobs))
+    greedy = {"max_new_tokens": ANSWER_TOKENS, "do_sample": False, "eos_token_id": list(answers.ends)}
+    texts = []
+    for tokens, start in zip(answers.tokens, answers.starts, strict=True):
+        ids = torch.tensor([tokens[:start]], device=model.device)
+        (written,) = model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), pad_token_id=0, **greedy)
+        texts.append(str(tokenizer.decode(written[start:], skip_special_tokens=True)))
+    pairs = list(zip(texts, answers.texts, strict=True))
     return Difference(
+        accuracy=_accuracy(texts),
+        stack_accuracy=_accuracy(answers.texts),
+        same_answers=sum(one.strip() == other.strip() for one, other in pairs) / len(pairs),
         n_tokens=len(ours),
         top1=float((ours.argmax(-1) == theirs.argmax(-1)).float().mean()),
         kl=max(0.0, float(nn.functional.kl_div(theirs, ours, log_target=True, reduction="batchmean"))),
