@@ -1,7 +1,8 @@
-"""The engine: chains in memory, loaded in the background, and one line for all who wait for a model.
+"""The engine: chains in memory, loaded in the background, and those who are answered by them.
 
-It knows neither torch nor tasks: how a chain is loaded and what is written come in as functions. Whoever
-asks gets a `Ticket` at once and a place in line; a model that is still loading only makes the line longer.
+It knows neither torch nor tasks: how a chain is loaded and what is written come in as functions. Whoever asks gets
+a `Ticket` at once. Each is answered in a thread of its own: the chain puts them into one batch. Who comes while a
+model is loading, or when `at_once` others are being answered, waits in line.
 """
 
 import logging
@@ -44,7 +45,7 @@ class Status:
 
 @dataclass(frozen=True)
 class Waiting:
-    """The answer has not begun. `position` counts from 1; `status` says how far the model is."""
+    """The answer has not begun. `position` counts those who wait, from 1; `status` says how far the model is."""
 
     position: int
     status: Status
@@ -71,17 +72,17 @@ class Ticket(Generic[Item]):
 
 
 class LabEngine:
-    """Loads chains and answers tickets in order, all in one thread; without a chain at once, beside the line."""
+    """Loads chains, one after another, and answers tickets; those that need no chain here do not count."""
 
-    def __init__(self, load: Load) -> None:
-        self._load = load
+    def __init__(self, load: Load, at_once: int = 16) -> None:
+        self._load, self._at_once = load, at_once
         self._chains: dict[str, LoadedChain] = {}
         self._status: dict[str, Status] = {}
         self._to_load: list[str] = []
         self._line: list[Ticket[Any]] = []
         self._running: list[Ticket[Any]] = []
-        self._changed = threading.Condition()
-        self._is_working = False
+        self._changed = threading.Lock()
+        self._is_loading = False
 
     @property
     def status(self) -> Status:
@@ -104,10 +105,9 @@ class LabEngine:
                 return
             self._status[name] = Status("loading", 0.0, "starting")
             self._to_load.append(name)
-            self._changed.notify_all()
-            if not self._is_working:
-                self._is_working = True
-                threading.Thread(target=self._work, name="assay-engine", daemon=True).start()
+            if not self._is_loading:
+                self._is_loading = True
+                threading.Thread(target=self._load_all, name="assay-engine", daemon=True).start()
 
     def ask(self, request: WriteRequest[Item]) -> Ticket[Item]:
         """Return a place in line; an earlier one of the same page is given up for it."""
@@ -117,10 +117,8 @@ class LabEngine:
             self.start(request.chain)
         with self._changed:
             self._end(request.owner, is_replaced=True)
-            (self._running if request.chain is None else self._line).append(ticket)
-            self._changed.notify_all()
-        if request.chain is None:
-            threading.Thread(target=self._serve, args=(ticket,), name="assay-aside", daemon=True).start()
+            self._line.append(ticket)
+            self._begin()
         return ticket
 
     def stop(self, owner: str, *, silently: bool = False) -> None:
@@ -138,9 +136,10 @@ class LabEngine:
                     with self._changed:
                         if ticket not in self._line:
                             continue
-                        ahead = [each for each in self._running if each.request.chain is not None]
-                        position = self._line.index(ticket) + len(ahead) + 1
-                        waiting = Waiting(position, self.status_of(ticket.request.chain or ""))
+                        status = self.status_of(ticket.request.chain or "")
+                        before = self._line[: self._line.index(ticket)]
+                        ahead = [each for each in before if self.status_of(each.request.chain or "").state == "ready"]
+                        waiting = Waiting(len(ahead) + 1, status)
                     if ticket.stop.is_set():
                         return
                     yield waiting
@@ -158,7 +157,6 @@ class LabEngine:
                 ticket.stop.set()
                 if ticket in self._line:
                     self._line.remove(ticket)
-                self._changed.notify_all()
 
     def _end(self, owner: str, *, is_replaced: bool) -> None:
         for ticket in [*self._line, *self._running]:
@@ -167,20 +165,27 @@ class LabEngine:
                     ticket.replaced.set()
                 ticket.stop.set()
 
-    # ---- the working thread ----------------------------------------------------------------
+    def _begin(self) -> None:
+        """Let those begin whose turn it is."""
+        for ticket in list(self._line):
+            name, answered = ticket.request.chain, [each for each in self._running if each.request.chain is not None]
+            if name is not None and (self.status_of(name).state == "loading" or len(answered) >= self._at_once):
+                continue
+            self._line.remove(ticket)
+            self._running.append(ticket)
+            threading.Thread(target=self._serve, args=(ticket,), name="assay-answer", daemon=True).start()
 
-    def _work(self) -> None:
+    # ---- threads of their own ----------------------------------------------------------------
+
+    def _load_all(self) -> None:
         while True:
             with self._changed:
-                while not self._to_load and not self._line:
-                    self._changed.wait()
-                todo = self._to_load.pop(0) if self._to_load else self._line.pop(0)
-                if isinstance(todo, Ticket):
-                    self._running.append(todo)
-            if isinstance(todo, Ticket):
-                self._serve(todo)
-            else:
-                self._status[todo] = self._loaded(todo)
+                self._begin()
+                self._is_loading = bool(self._to_load)
+                if not self._is_loading:
+                    return
+                name = self._to_load.pop(0)
+            self._status[name] = self._loaded(name)
 
     def _loaded(self, name: str) -> Status:
         def report(share: float, message: str) -> None:
@@ -223,4 +228,4 @@ class LabEngine:
             ticket.items.put(None)
             with self._changed:
                 self._running.remove(ticket)
-                self._changed.notify_all()
+                self._begin()

@@ -5,7 +5,7 @@ They are real files that the real loaders read; only their answers mean nothing.
 
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -114,20 +114,20 @@ def tiny_adapter(
     return folder
 
 
-def tiny_chain(folder: Path, *, strength: float = 0.2) -> Path:
-    """Write base, SFT run and GRPO run under `folder`; return the run folder of the last stage."""
+def tiny_chain(folder: Path, *, strength: float = 0.2, ranks: Mapping[str, int] = {"sft": 4, "grpo": 2}) -> Path:
+    """Write a base and a run per stage, of these ranks, under `folder`; return the run folder of the last stage."""
     from training.models.base import find_base
     from training.models.start import NewStage, append_stage
 
     source = tiny_base(folder / "model")
     base = find_base(str(source))
     chain = None
-    for seed, (name, rank) in enumerate((("sft", 4), ("grpo", 2)), start=1):
+    for seed, (name, rank) in enumerate(ranks.items(), start=1):
         run = folder / name
         adapter = tiny_adapter(source, run / "adapter", seed=seed, rank=rank, strength=strength)
         stage = NewStage(name, name, adapter)
         chain = append_stage(run, stage, base, chain, None if chain else SYSTEM_PROMPT)
-    return folder / "grpo"
+    return run
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import gc
 import queue
 import statistics
 import sys
+import threading
 import time
 from collections.abc import Callable
 from functools import partial
@@ -29,7 +30,8 @@ QUESTION = (
 )
 MERGED = "merged models, one after another"
 MIXED = "PEFT, one mixed batch (adapter_names)"
-STACK = "stacked adapters, one batch (this repository)"
+STACK = "stacked adapters, one fixed batch (assay eval run)"
+RUNNING = "stacked adapters, one running batch (the lab)"
 ALONE, TOGETHER = "one after another", "one running batch (assay chain serve)"
 
 
@@ -175,13 +177,28 @@ def _stacked() -> Callable[[], object]:
     return lambda: loaded.generate([prompt], loaded.stages, sampling)
 
 
+def _running() -> Callable[[], object]:
+    from evals.model import Sampling
+    from training.models.chain import load_chain
+    from training.serve.batching import Batcher
+
+    loaded = load_chain(CHAIN)
+    loaded.ends = (-1,)
+    _settled(loaded.stack.model)
+    batcher, sampling = Batcher(loaded), Sampling(max_new_tokens=TOKENS)
+    batcher._keeps_prefixes = False  # the others read the question anew, too
+    rows = loaded.rows(loaded.messages(QUESTION), loaded.stages, sampling)
+    return lambda: list(batcher.stream(loaded, rows, sampling, threading.Event()))
+
+
 def _parts() -> tuple[Any, list[tuple[str, str]], dict[str, Any]]:
     """Return the base, name and folder of each adapter, and the question as the base reads it."""
     from training.models.base import find_base, load_tokenizer
+    from training.models.chain import base_source
     from training.models.manifest import read_chain
 
     chain = read_chain(CHAIN)
-    base = find_base(chain.manifest.base.source)
+    base = find_base(base_source(chain))
     messages = [{"role": "system", "content": chain.manifest.system_prompt}, {"role": "user", "content": QUESTION}]
     options = {"add_generation_prompt": True, "return_tensors": "pt", "return_dict": True}
     inputs = load_tokenizer(base).apply_chat_template(messages, **options)
@@ -207,4 +224,4 @@ def _settled(model: Any) -> Any:
     return model
 
 
-WAYS = {MERGED: _merged, MIXED: _mixed, STACK: _stacked}
+WAYS = {MERGED: _merged, MIXED: _mixed, STACK: _stacked, RUNNING: _running}

@@ -277,7 +277,7 @@ def test_asking_a_stopped_question_again_blames_the_stop_and_not_the_numbers(tmp
     (entry,) = earlier(room, me)
     again = last(replay(room, me, entry.first.id))
     assert "stopped before its end" in again.notice
-    assert "Number formats" not in again.notice
+    assert "In bfloat16" not in again.notice
     assert 'class="notice info"' in again.notice
 
 

@@ -16,8 +16,8 @@ def asking(owner="page", question="why?", stages=("base", "sft"), chain="", **sa
     return WriteRequest(owner, lambda chain, stop: chain.stream(prompt, stages, Sampling(**sampling), stop), chain)
 
 
-def engine_of(chain):
-    engine = LabEngine(lambda *_: chain)
+def engine_of(chain, **options):
+    engine = LabEngine(lambda *_: chain, **options)
     engine.start()
     until(lambda: engine.status.state == "ready")
     return engine
@@ -60,24 +60,24 @@ def test_every_stage_asked_for_answers_to_its_end_and_asking_wakes_an_engine_tha
     assert ends == {"base": "stop", "sft": "stop"}
 
 
-def test_visitors_are_answered_one_at_a_time_in_the_order_they_came():
+def test_visitors_are_answered_together_and_those_for_whom_there_is_no_room_wait_in_order():
     gate = threading.Semaphore(0)
     chain = ScriptedChain({"base": "a b c"}, gate=gate)
-    engine = engine_of(chain)
-    tickets = [engine.ask(asking(f"page {n}", f"question {n}", ["base"])) for n in range(3)]
+    engine = engine_of(chain, at_once=2)
+    tickets = [engine.ask(asking(f"page {n}", f"question {n}", ["base"])) for n in range(5)]
     results = []
-    threads = [read_in_background(engine, ticket, results, n) for n, ticket in enumerate(tickets)]
-    until(lambda: len(chain.prompts) == 1)
+    threads = [read_in_background(engine, ticket, results, n) for n, ticket in enumerate(tickets[:4])]
+    until(lambda: len(chain.prompts) == 2)
 
-    waiting = next(engine.updates(tickets[2]))
+    waiting = next(engine.updates(tickets[4]))
     assert isinstance(waiting, Waiting)
     assert waiting.position == 3
 
     gate.release(100)
-    for thread in threads[:2]:
+    for thread in threads:
         thread.join(10)
-    assert [prompt[-1].content for prompt in chain.prompts[:2]] == ["question 0", "question 1"]
-    assert sorted(name for name, _ in results)[:2] == [0, 1]
+    assert sorted(name for name, _ in results) == [0, 1, 2, 3]
+    assert {prompt[-1].content for prompt in chain.prompts[:2]} == {"question 0", "question 1"}
 
 
 def test_a_question_asked_while_the_model_loads_is_answered_when_it_is_there():
@@ -206,19 +206,23 @@ def test_a_model_that_breaks_off_says_so_and_answers_the_next_question(error, sa
     assert set(read(engine, engine.ask(asking()))[0]) == {"base", "sft"}
 
 
-def test_chains_are_loaded_when_they_are_first_asked_for_and_share_one_line():
-    gate, loaded = threading.Semaphore(0), []
+def test_a_chain_is_loaded_when_it_is_first_asked_for_while_another_answers():
+    gate, loaded, may_load = threading.Semaphore(0), [], threading.Event()
 
     def load(name, _):
         loaded.append(name)
+        if name:
+            may_load.wait(10)
         return ScriptedChain({"base": f"here is {name or 'ours'}"}, gate=gate)
 
     engine = LabEngine(load)
     first = engine.ask(asking("one", stages=["base"]))
     other = engine.ask(asking("two", stages=["base"], chain="reviewer"))
     waiting = next(engine.updates(other))
-    assert isinstance(waiting, Waiting) and waiting.position == 2
+    assert isinstance(waiting, Waiting) and waiting.status.state == "loading"
 
+    may_load.set()
+    until(lambda: engine.status_of("reviewer").state == "ready")
     gate.release(100)
     assert read(engine, first)[0] == {"base": "here is ours"}
     again = engine.ask(asking("two", stages=["base"], chain="reviewer"))

@@ -9,6 +9,7 @@ import pytest
 from evals.errors import LabError, UnreadableArticle
 from evals.review.prompt import system_prompt
 from lab.app import build_app
+from lab.engine import LabEngine
 from lab.review.blind import both, vote
 from lab.review.export import export as exported
 from lab.review.session import act, demonstration, make_file, paper_of, read, review, save, work
@@ -19,7 +20,7 @@ from lab.store.documents import Standing
 from lab.ui.components import notice
 from lab.visitors import new_visitor
 from tests.evals.concerns.test_report import scored
-from tests.lab.chains import lab_with
+from tests.lab.chains import ScriptedChain, lab_with
 from tests.lab.reviewers import PAPER, QUOTE, SAID, ScriptedReader
 from training.data.conversations import read_conversations
 from training.data.preferences import read_preferences
@@ -221,12 +222,19 @@ def test_a_review_can_be_stopped_and_keeps_what_was_found(room):
     assert len(standing(room, visitor, last)) == 1
 
 
-def test_a_second_visitor_waits_for_the_first_and_is_told(room):
+def test_a_second_visitor_is_answered_beside_the_first_and_one_without_room_is_told_to_wait(room):
     first = review(room, new_visitor(), (None, PAPER), "Slow", USUAL)
     next(first), next(first)
-    second = review(room, new_visitor(), (None, PAPER), "Scripted", USUAL)
+    *_, last = review(room, new_visitor(), (None, PAPER), "Scripted", USUAL)
+    assert last.kept
+    first.close()
+
+    narrow = replace(room, engine=LabEngine(lambda *_: ScriptedChain(), at_once=1))
+    first = review(narrow, new_visitor(), (None, PAPER), "Slow", USUAL)
+    next(first), next(first)
+    second = review(narrow, new_visitor(), (None, PAPER), "Scripted", USUAL)
     seen = [next(second).notice, next(second).notice]
-    assert "You are number 2 in line" in seen[1]
+    assert "You are next" in seen[1]
     first.close()
     *_, last = second
     assert last.kept

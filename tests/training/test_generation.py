@@ -33,6 +33,13 @@ def chain(tmp_path_factory):
     return load_chain(tiny_chain(tmp_path_factory.mktemp("chain")), "float32")
 
 
+@pytest.fixture(params=["one running batch", "in turns"])
+def way(request, monkeypatch):
+    """Both ways of writing as one reads; a base whose layers keep no columns is read in turns."""
+    if request.param == "in turns":
+        monkeypatch.setattr("training.models.chain.unbatched_layers", lambda _: ["linear_attention"])
+
+
 @pytest.fixture
 def prompts(chain):
     return [chain.messages(question) for question in QUESTIONS]
@@ -52,7 +59,7 @@ def joined(pieces):
 def wait_until_idle(chain):
     """Return once no answer is being written (the generation lock can be taken)."""
     deadline = time.monotonic() + 10
-    while any(thread.name == "answers" for thread in threading.enumerate()):
+    while any(thread.name in ("answers", "batcher") for thread in threading.enumerate()):
         assert time.monotonic() < deadline, "a writing thread was left behind"
         time.sleep(0.01)
 
@@ -105,6 +112,7 @@ def test_an_answer_ends_at_the_end_mark_of_its_own_row(chain, prompts, monkeypat
     assert cut[1].finish_reason == "length"
 
 
+@pytest.mark.usefixtures("way")
 def test_streamed_pieces_add_up_to_the_whole_answer(chain, prompts):
     for prompt in prompts:
         pieces = list(chain.stream(prompt, STAGES, SHORT, threading.Event()))
@@ -116,6 +124,7 @@ def test_streamed_pieces_add_up_to_the_whole_answer(chain, prompts):
         }
 
 
+@pytest.mark.usefixtures("way")
 def test_stopping_ends_every_stage_as_cancelled_within_a_token(chain, prompts):
     stop = threading.Event()
     long = Sampling(max_new_tokens=600)
@@ -130,6 +139,7 @@ def test_stopping_ends_every_stage_as_cancelled_within_a_token(chain, prompts):
     assert set(last) == set(STAGES)
 
 
+@pytest.mark.usefixtures("way")
 def test_an_abandoned_iterator_stops_the_writing(chain, prompts):
     stream = chain.stream(prompts[0], STAGES, Sampling(max_new_tokens=900), threading.Event())
     next(stream)
@@ -138,6 +148,7 @@ def test_an_abandoned_iterator_stops_the_writing(chain, prompts):
     assert chain.generate(prompts[:1], STAGES, SHORT)
 
 
+@pytest.mark.usefixtures("way")
 def test_what_breaks_while_writing_reaches_the_reader_and_the_next_answer_is_right(chain, prompts):
     expected = texts(chain.generate(prompts[:1], STAGES, SHORT))
     with broken_at_third_pass(chain.stack.model), pytest.raises(RuntimeError, match="a layer broke"):
@@ -145,6 +156,7 @@ def test_what_breaks_while_writing_reaches_the_reader_and_the_next_answer_is_rig
     assert texts(chain.generate(prompts[:1], STAGES, SHORT)) == expected
 
 
+@pytest.mark.usefixtures("way")
 def test_ten_readers_at_once_each_get_their_own_answer(chain):
     questions = [f"Question number {number}?" for number in range(10)]
     expected = [
@@ -164,6 +176,7 @@ def test_ten_readers_at_once_each_get_their_own_answer(chain):
     assert found == expected
 
 
+@pytest.mark.usefixtures("way")
 def test_stopping_while_waiting_for_another_answer_does_not_wait(chain, prompts):
     stop_other, stop = threading.Event(), threading.Event()
     other = chain.stream(prompts[0], STAGES, Sampling(max_new_tokens=900), stop_other)

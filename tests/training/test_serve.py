@@ -18,8 +18,10 @@ import uvicorn
 
 from evals.errors import BadConfig
 from evals.model import Sampling
-from tests.models import CONTEXT, broken_at_third_pass, tiny_chain
+from evals.questions import kmp_test
+from tests.models import CONTEXT, broken_at_third_pass, embedded_cache, tiny_chain
 from training.models.chain import LoadedChain, load_chain
+from training.serve import batching
 from training.serve.batching import Batcher, Busy, GenerationRequest
 from training.serve.server import ChainServer, Limits
 
@@ -79,8 +81,11 @@ def wait_for(is_so: Callable[[], bool]) -> None:
 # ---- the batch ---------------------------------------------------------------------------------
 
 
-def test_thirty_requests_that_come_and_go_are_each_answered_as_if_alone(chain, shared):
-    """Stages, prompts, lengths, draws and moments of joining differ; prompts begin alike and are read once."""
+@pytest.mark.parametrize(("short", "piece"), [(batching.SHORT, batching.PREFILL_TOKENS), (64, 16)])
+def test_thirty_requests_that_come_and_go_are_each_answered_as_if_alone(chain, shared, monkeypatch, short, piece):
+    """Stages, prompts, lengths, draws and moments of joining differ; prompts begin alike, and are read once, in pieces."""
+    monkeypatch.setattr(batching, "SHORT", short)
+    monkeypatch.setattr(batching, "PREFILL_TOKENS", piece)
     luck, requests = random.Random(0), []
     for seed in range(30):
         question = " ".join(luck.choices(WORDS, k=luck.randint(1, 40)))
@@ -201,6 +206,27 @@ def test_every_stage_is_a_model_that_says_what_the_chain_says(chain, client):
         assert (usage.completion_tokens, usage.total_tokens) == (12, usage.prompt_tokens + 12)
 
 
+@pytest.mark.slow
+@pytest.mark.embedded
+@pytest.mark.timeout(900)
+def test_the_embedded_chain_served_in_float32_says_in_company_what_assay_ask_says():
+    chain = load_chain("embedded", "float32", cache=embedded_cache())
+    questions = [row.prompt for row in kmp_test()[:3]]
+    with serving(chain, Limits()) as url, openai.OpenAI(base_url=f"{url}/v1", api_key="secret") as client:
+
+        def ask(question: str, stage: str) -> str | None:
+            turn = {"role": "user", "content": question}
+            answer = client.chat.completions.create(model=stage, messages=[turn], temperature=0, max_tokens=32)
+            return answer.choices[0].message.content
+
+        with ThreadPoolExecutor(12) as pool:
+            asked = {(q, stage): pool.submit(ask, q, stage) for q in questions for stage in chain.stages}
+            served = {place: each.result() for place, each in asked.items()}
+    for question in questions:
+        (row,) = chain.generate([chain.messages(question)], chain.stages, Sampling(32))
+        assert {each.stage: each.text for each in row} == {each.stage: served[question, each.stage] for each in row}
+
+
 def test_a_stream_adds_up_to_the_answer_and_ends_with_its_usage(chain, client):
     options = {"stream": True, "stream_options": {"include_usage": True}}
     *chunks, last = client.chat.completions.create(model="grpo", **GREEDY, **options)
@@ -253,6 +279,23 @@ def test_texts_are_continued_as_they_are_several_at_once(chain, client):
     assert found.usage.prompt_tokens == sum(map(len, ids))
     again = client.completions.create(model="base", prompt=ids, temperature=0, max_tokens=6).choices
     assert [each.text for each in found.choices] == [each.text for each in again for _ in range(2)]
+
+
+def test_an_answer_keeps_to_a_json_schema_beside_others_that_are_free(chain, client):
+    schema = {"type": "object", "properties": {"up": {"type": "boolean"}}, "required": ["up"]}
+    schema["additionalProperties"] = False
+    held = {"type": "json_schema", "json_schema": {"name": "way", "schema": schema}}
+    with ThreadPoolExecutor(4) as pool:
+        answers = [
+            pool.submit(client.chat.completions.create, **GREEDY | {"max_tokens": 40}, model="grpo", **options)
+            for options in ({"response_format": held}, {}) * 2
+        ]
+    first, free, again, _ = (each.result().choices[0].message.content for each in answers)
+    assert first == again and set(json.loads(first)) == {"up"}
+    assert free == said(chain, length=40)
+    anything = {"response_format": {"type": "json_object"}, "max_tokens": 3}
+    answer = client.chat.completions.create(**GREEDY | anything, model="grpo").choices[0]
+    assert answer.message.content.startswith("{")
 
 
 def test_twenty_users_at_once_each_read_their_own_answer(chain, client):
@@ -310,11 +353,12 @@ REFUSED = [
         "more than the 1,024",
     ),
     ({"n": 8, "logit_bias": {"5": 1}}, openai.BadRequestError, "unsupported_parameter", "cannot do 'logit_bias'"),
+    ({"response_format": {"type": "json_schema"}}, openai.BadRequestError, None, "json_schema is missing"),
     (
-        {"response_format": {"type": "json_object"}},
+        {"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "way"}}}},
         openai.BadRequestError,
-        "unsupported_parameter",
-        "cannot do 'response_format'",
+        None,
+        "cannot be held to this schema",
     ),
 ]
 

@@ -7,13 +7,14 @@ The loader refuses a chain that does not match: other base weights, another toke
 template, a changed or missing adapter, or other numbers than the stored probe.
 """
 
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from transformers import PreTrainedTokenizerBase
 
 from evals.errors import MissingModel
-from evals.model import Progress
+from evals.model import Progress, Sampling
 from evals.questions import SYSTEM_PROMPT, system_prompt_for
 from evals.schema import ChainManifest, Message
 from training.models.adapters import read_adapter
@@ -46,9 +47,10 @@ from training.models.check import (
     probe_prompt,
     refuse,
 )
-from training.models.generation import Form, Writer
+from training.models.generation import Form, Piece, Writer
 from training.models.manifest import BARE, BASE_STAGE, Chain, active_adapters, read_chain
 from training.models.stack import Stack
+from training.serve.batching import shared_batcher, unbatched_layers
 
 
 class LoadedChain(Writer):
@@ -87,6 +89,20 @@ class LoadedChain(Writer):
             return tuple(messages)
         told = system_prompt_for(self.manifest.system_prompt, messages[-1].content if messages else "")
         return (Message(role="system", content=told), *messages) if told else tuple(messages)
+
+    def stream(
+        self,
+        prompt: Sequence[Message],
+        stages: Sequence[str],
+        sampling: Sampling,
+        stop: threading.Event,
+        form: Form | None = None,
+    ) -> Iterator[Piece]:
+        """Yield answers as `Writer.stream` does, as rows of the batch that all readers of this base share."""
+        if unbatched_layers(self):
+            return super().stream(prompt, stages, sampling, stop, form)
+        rows = self.rows(prompt, stages, sampling, thinks=form is None)
+        return shared_batcher(self).stream(self, rows, sampling, stop, form)
 
     def form(self, schema: Mapping[str, object] | None = None, repetition_penalty: float = 1.0) -> Form:
         """Return a form that this chain's answers can be held to, made for its tokenizer."""

@@ -70,12 +70,16 @@ UNFINISHED = "�"
 
 @dataclass(frozen=True)
 class Piece:
-    """New text of one stage, `n_tokens` written so far; `finish_reason` stands on its last piece alone."""
+    """New text of one stage, `n_tokens` written so far; `finish_reason` stands on its last piece alone.
+
+    `note` says of a hosted model's answer what it cost, or why there is none.
+    """
 
     stage: str
     text: str
     finish_reason: FinishReason | None
     n_tokens: int
+    note: str = ""
 
 
 class RowText:

@@ -17,7 +17,7 @@ import threading
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -46,6 +46,7 @@ class Stack:
     def __init__(self, model: PreTrainedModel, adapters: Mapping[str, Adapter]) -> None:
         """Replace adapted layers of `model`, in place; ChainMismatch for an adapter of layers that it lacks."""
         self.model, self.lock = model, threading.Lock()
+        self.batcher: Any = None  # the running batch of all who answer with this model, once there is one
         self.adapters: tuple[str, ...] = ()
         self._columns: dict[tuple[str, ...], Columns] = {}
         reference = next(model.parameters())

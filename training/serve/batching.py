@@ -11,9 +11,12 @@ adapters and the seeds are per row, so rows stay rows here.
 """
 
 import logging
+import os
+import queue
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch.nn import functional
@@ -22,15 +25,22 @@ from transformers.cache_utils import DynamicLayer
 
 from evals.errors import BadConfig, LabError
 from evals.model import Sampling
-from training.models.generation import BATCH_ROWS, FinishReason, RowText, SeededRows, Writer, row_seed
+from training.models.generation import BATCH_ROWS, FinishReason, Form, Piece, Row, RowText, SeededRows, Writer, row_seed
 
 log = logging.getLogger(__name__)
 
 PREFILL_TOKENS = 512
-"""Prompt tokens read between two tokens of those who are being answered, or one prompt if that is longer."""
-PREFIX_TOKENS = 4096
-"""Tokens whose keys and values are kept for prompts that begin alike."""
+"""Prompt tokens read between two tokens of those who are being answered."""
+PREFIX_TOKENS, SHARED_PREFIX_TOKENS = 4096, 512
+"""Tokens whose keys and values are kept for prompts that begin alike, of one prompt a quarter: by a server, and by the
+batch that chains share, which must not take much of a lab's memory."""
 SHORTEST_PREFIX = 16
+SHORT = 2048
+"""Prompts and answers up to this length share a batch; longer ones share one with those of up to twice their length."""
+SHARED_ROWS = 64
+"""Rows of the batch that the chains on one base share in a process, so that sixteen visitors may ask four stages."""
+IDLE_SECONDS = 1.0
+POLL_SECONDS = 0.05
 ROOM = 64
 """CacheColumns by which a cache grows."""
 CLOSING = "the server is stopping."
@@ -49,11 +59,17 @@ class GenerationRequest:
     sampling: Sampling = Sampling()
     stop: tuple[str, ...] = ()
     top_logprobs: int | None = None
+    form: Form | None = None
 
     @property
     def length(self) -> int:
         """Tokens of the prompt and the longest answer."""
         return len(self.prompt) + self.sampling.max_new_tokens
+
+    @property
+    def size(self) -> int:
+        """Columns of the batch that it is a row of: no row computes much for the sake of a longer one."""
+        return max(SHORT, 1 << (self.length - 1).bit_length())
 
 
 @dataclass(frozen=True)
@@ -91,14 +107,19 @@ class Generation:
         self._held = ""
         self._scored: list[Scored] = []
         sampling = asked.sampling
-        self._draw = None
+        self._processors = asked.form.processors(1) if asked.form else []
         if sampling.temperature > 0:
             seed = row_seed(sampling.seed, asked.stage, asked.prompt)
-            self._draw = SeededRows((seed,), sampling.temperature, sampling.top_p)
+            self._processors.append(SeededRows((seed,), sampling.temperature, sampling.top_p))
 
     def take(self, likeliest: int, logits: torch.Tensor) -> bool:
         """Choose the next token by its logits (1, vocabulary), hand on its text, and return whether it was the last."""
-        token = likeliest if self._draw is None else int(self._draw(logits, logits).argmax())
+        token = likeliest
+        if self._processors:
+            ids, scores = torch.tensor([[*self.asked.prompt, *self._text.tokens]]), logits
+            for process in self._processors:
+                scores = process(ids, scores)
+            token = int(scores.argmax())
         if token in self._ends:
             self._held += self._text.rest()
             return self._put(len(self._held), "stop")
@@ -201,65 +222,126 @@ class Prefix:
     layers: list[CacheColumns]
 
 
-class Batcher:
-    """The running batch of a chain, in a thread of its own, and those who wait to join it.
+@dataclass
+class Reading:
+    """Rows whose prompts are being read, and what of them, (rows, columns), is not in their cache yet."""
 
-    `max_columns` bounds the cache: rows times the longest of them. Every method may be called from any thread.
+    rows: Rows
+    ids: torch.Tensor
+    mask: torch.Tensor
+
+
+class Batcher:
+    """The running batch of a chain, in a thread of its own while there is work, and those who wait to join it.
+
+    `max_columns` bounds the cache: rows times the longest of those they run with. Every method may be called from
+    any thread.
     """
 
     def __init__(
-        self, writer: Writer, max_rows: int = BATCH_ROWS, max_waiting: int = 64, max_columns: int = 65_536
+        self,
+        writer: Writer,
+        max_rows: int = BATCH_ROWS,
+        max_waiting: int = 64,
+        max_columns: int = 65_536,
+        prefix_tokens: int = PREFIX_TOKENS,
     ) -> None:
-        self.writer, self.max_rows, self.max_waiting, self.max_columns = writer, max_rows, max_waiting, max_columns
-        self._stack, self._model = writer.stack, writer.stack.model
-        config = self._model.config.get_text_config(decoder=True)
-        kinds = set(getattr(config, "layer_types", None) or ())
-        if other := kinds - {"full_attention", "sliding_attention"}:
+        if other := unbatched_layers(writer):
             raise BadConfig(
-                f"the base has layers of the kind {', '.join(sorted(other))}, which do not keep a column per token;"
+                f"the base has layers of the kind {', '.join(other)}, which do not keep a column per token;"
                 " continuous batching takes attention alone. Export the chain (`assay chain export`) and serve that."
             )
+        self.writer, self.max_rows, self.max_waiting, self.max_columns = writer, max_rows, max_waiting, max_columns
+        self._stack, self._model = writer.stack, writer.stack.model
         # A window counts columns, so that a row must have no gap between what was read before and the rest.
+        config = self._model.config.get_text_config(decoder=True)
         self._keeps_prefixes = getattr(config, "sliding_window", None) is None
         self._prefixes: list[Prefix] = []
-        self._waiting: list[Generation] = []
+        self._prefix_tokens = prefix_tokens
+        self._waiting: list[list[Generation]] = []
+        self._running: list[Generation] = []
         self._empty = self._shape_of_cache()
-        self._rows = self._new([], [])
+        self._reading: list[Reading] = []
+        self._batches: dict[int, Rows] = {}
         self._changed = threading.Condition()
         self._is_closed = False
-        self._thread = threading.Thread(target=self._work, name="batcher", daemon=True)
-        self._thread.start()
+        self.process = os.getpid()
+        self._thread: threading.Thread | None = None
 
     def submit(self, asked: GenerationRequest, put: Put) -> Generation:
         """Queue a request; `put` is called in the batcher's thread. Busy where too many wait already."""
-        job = Generation(asked, put, self.writer)
+        return self.submit_together([(asked, put)])[0]
+
+    def submit_together(
+        self, requests: Sequence[tuple[GenerationRequest, Put]], writer: Writer | None = None
+    ) -> list[Generation]:
+        """Queue requests that begin at one token, of another chain on the same base if its `writer` is named."""
+        jobs = [Generation(asked, put, writer or self.writer) for asked, put in requests]
         with self._changed:
             if self._is_closed:
                 raise Busy(CLOSING)
-            if len(self._waiting) + len(self._rows.jobs) >= self.max_rows + self.max_waiting:
-                raise Busy(f"{len(self._waiting)} requests wait already; ask again in a moment.")
-            self._waiting.append(job)
+            n_running, n_waiting = self.load
+            if n_running + n_waiting + len(jobs) > self.max_rows + self.max_waiting:
+                raise Busy(f"{n_waiting} requests wait already; ask again in a moment.")
+            self._waiting.append(jobs)
             self._changed.notify()
-        return job
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="batcher", daemon=True)
+                self._thread.start()
+        return jobs
+
+    def stream(
+        self, writer: Writer, rows: Sequence[Row], sampling: Sampling, stop: threading.Event, form: Form | None = None
+    ) -> Iterator[Piece]:
+        """Yield the answers of rows, one per stage, as `Writer.stream` does."""
+        found: queue.SimpleQueue[tuple[str, Delta | Exception]] = queue.SimpleQueue()
+
+        def put(stage: str, item: Delta | Exception) -> None:
+            found.put((stage, item))
+
+        requests = [GenerationRequest(row.prompt, row.stage, sampling, form=form) for row in rows]
+        jobs = self.submit_together([(each, partial(put, each.stage)) for each in requests], writer)
+        n_tokens = dict.fromkeys((row.stage for row in rows), 0)  # of those that have not ended
+        try:
+            while n_tokens and not stop.is_set():
+                try:
+                    stage, item = found.get(timeout=POLL_SECONDS)
+                except queue.Empty:
+                    continue
+                if isinstance(item, Exception):
+                    raise item
+                n_tokens[stage] = item.n_tokens
+                if item.finish_reason:
+                    del n_tokens[stage]
+                yield Piece(stage, item.text, item.finish_reason, item.n_tokens)
+            for stage, count in n_tokens.items():
+                yield Piece(stage, "", "cancelled", count)
+        finally:
+            for job in jobs:
+                self.cancel(job)
 
     def cancel(self, job: Generation) -> None:
         """Give up a request; its row is free before the next token."""
         with self._changed:
             job.is_cancelled = True
-            if job in self._waiting:
-                self._waiting.remove(job)
+            for jobs in self._waiting:
+                if job in jobs:
+                    jobs.remove(job)
+            self._waiting = [jobs for jobs in self._waiting if jobs]
 
     def close(self) -> None:
         """End the thread; what runs or waits is told."""
         with self._changed:
             self._is_closed = True
             self._changed.notify()
-        self._thread.join()
+            thread = self._thread
+        if thread is not None:
+            thread.join()
 
     @property
     def load(self) -> tuple[int, int]:
         """How many requests are being answered, and how many wait."""
-        return len(self._rows.jobs), len(self._waiting)
+        return len(self._running), sum(map(len, self._waiting))
 
     # ---- the batcher's thread ----------------------------------------------------------------
 
@@ -267,42 +349,51 @@ class Batcher:
     def _work(self) -> None:
         while True:
             with self._changed:
-                while not (self._waiting or self._rows.jobs or self._is_closed):
-                    self._changed.wait()
-                if self._is_closed:
+                if not (self._waiting or self._running or self._is_closed):
+                    self._changed.wait(IDLE_SECONDS)
+                if self._is_closed or not (self._waiting or self._running):
+                    self._thread = None
+                    left = (*self._running, *(job for jobs in self._waiting for job in jobs))
                     break
-                self._keep([not job.is_cancelled for job in self._rows.jobs])
+                self._leave([job for job in self._running if job.is_cancelled])
                 newcomers = self._next()
+                self._running += newcomers
             try:
                 if newcomers:
-                    self._rows = self._rows.beside(self._read(newcomers))
-                if self._rows.jobs:
-                    self._advance()
+                    self._reading.insert(0, self._begun(newcomers))
+                if self._reading:
+                    self._read_on()
+                for size in list(self._batches):
+                    self._advance(size)
             except Exception as error:  # told to all whom it took down; the next request starts afresh
                 log.exception("a batch broke")
-                for job in {*newcomers, *self._rows.jobs}:
+                for job in self._running:
                     job.put(error)
-                self._rows, self._prefixes = self._new([], []), []
-        for job in (*self._rows.jobs, *self._waiting):
+                self._running, self._batches, self._reading, self._prefixes = [], {}, [], []
+        for job in left:
             job.put(Busy(CLOSING))
 
     def _next(self) -> list[Generation]:
-        """Take those who join now from the line, in order."""
+        """Take those who join now from the line, in order; those who were submitted together stay so."""
         chosen: list[Generation] = []
-        to_read = 0
-        while self._waiting and len(self._rows.jobs) + len(chosen) < self.max_rows:
-            job = self._waiting[0]
-            known = self._known(job)[0]
-            to_read += len(job.asked.prompt) - known
-            everyone = [*self._rows.jobs, *chosen, job]
-            is_full = len(everyone) * max(each.asked.length for each in everyone) > self.max_columns
+        to_read, running = 0, self._running
+        while self._waiting:
+            jobs = self._waiting[0]
+            known = {job: self._known(job)[0] for job in jobs}
+            to_read += sum(len(job.asked.prompt) - known[job] for job in jobs)
+            everyone = [*running, *chosen, *jobs]
+            longest: dict[int, list[int]] = {}
+            for each in everyone:
+                longest.setdefault(each.asked.size, []).append(each.asked.length)
+            is_full = sum(len(lengths) * max(lengths) for lengths in longest.values()) > self.max_columns
             # Who begins like one that is being read now waits for it, and need not read that again.
             waits = self._keeps_prefixes and any(
-                _alike(each, job, each.asked.prompt) - known >= SHORTEST_PREFIX for each in chosen
+                _alike(each, job, each.asked.prompt) - known[job] >= SHORTEST_PREFIX for each in chosen for job in jobs
             )
-            if len(everyone) > 1 and (is_full or (chosen and to_read > PREFILL_TOKENS) or waits):
+            is_full |= len(everyone) > self.max_rows
+            if (running or chosen) and (is_full or (chosen and to_read > PREFILL_TOKENS) or waits):
                 break
-            chosen.append(self._waiting.pop(0))
+            chosen += self._waiting.pop(0)
         return chosen
 
     def _known(self, job: Generation) -> tuple[int, list[CacheColumns]]:
@@ -317,8 +408,8 @@ class Batcher:
             return 0, self._empty
         return length, [layer.part(slice(None), slice(length)) for layer in found.layers]
 
-    def _read(self, jobs: list[Generation]) -> Rows:
-        """Return new rows with all but the last token of their prompts in the cache."""
+    def _begun(self, jobs: list[Generation]) -> Reading:
+        """Return new rows with what is known of their prompts in the cache; their last tokens are not to be read."""
         rows = self._new([], [])
         rest = []
         for job in jobs:
@@ -326,33 +417,73 @@ class Batcher:
             *read, job.last = job.asked.prompt
             rest.append(read[length:])
             rows = rows.beside(self._new([job], layers))
-        if any(rest):
-            rows, _ = self._computed(rows, rest)
-        for place, job in enumerate(jobs if self._keeps_prefixes else ()):
-            if rest[place]:
-                layers = rows.select([place]).layers
-                self._prefixes.append(Prefix(job.adapters, job.asked.prompt[:-1], layers))
-        while sum(len(each.tokens) for each in self._prefixes) > PREFIX_TOKENS:
+        return Reading(rows, *self._padded(rest))
+
+    def _read_on(self) -> None:
+        """Read on in the prompts of the first rows that are at it; they join when it is done."""
+        reading = self._reading.pop(0)
+        n = PREFILL_TOKENS // len(reading.rows.jobs) or 1
+        if reading.ids.shape[1]:
+            rows, _ = self._computed(reading.rows, reading.ids[:, :n], reading.mask[:, :n])
+            reading = Reading(rows, reading.ids[:, n:], reading.mask[:, n:])
+        if reading.ids.shape[1]:
+            self._reading.append(reading)
+            return
+        for place, job in enumerate(reading.rows.jobs if self._keeps_prefixes else ()):
+            tokens = job.asked.prompt[:-1][: self._prefix_tokens // 4]
+            columns = torch.arange(len(tokens), device=reading.mask.device)
+            layers = [layer.part(slice(None), columns) for layer in reading.rows.select([place]).layers]
+            self._prefixes = [each for each in self._prefixes if _alike(each, job, each.tokens) < len(each.tokens)]
+            self._prefixes.append(Prefix(job.adapters, tokens, layers))
+        while sum(len(each.tokens) for each in self._prefixes) > self._prefix_tokens:
             self._prefixes.pop(0)
-        return rows
+        for size in {job.asked.size for job in reading.rows.jobs}:
+            places = [place for place, job in enumerate(reading.rows.jobs) if job.asked.size == size]
+            self._batches[size] = self._batches.get(size, self._new([], [])).beside(reading.rows.select(places))
 
-    def _advance(self) -> None:
-        """Give every row its next token."""
-        self._rows, logits = self._computed(self._rows, [[job.last] for job in self._rows.jobs])
-        likeliest = logits.argmax(-1).tolist()
-        self._keep([not job.take(likeliest[place], logits[place, None]) for place, job in enumerate(self._rows.jobs)])
+    def _advance(self, size: int) -> None:
+        """Give every row of a batch its next token."""
+        rows = self._batches[size]
+        rows, logits = self._computed(rows, *self._padded([[job.last] for job in rows.jobs]))
+        likeliest, ended = logits.argmax(-1).tolist(), []
+        for place, job in enumerate(rows.jobs):
+            try:
+                is_last = job.take(likeliest[place], logits[place, None])
+            except LabError as error:
+                is_last = True
+                job.put(error)
+            ended += [job] if is_last else []
+        self._batches[size] = rows
+        self._leave(ended)
 
-    def _keep(self, is_kept: list[bool]) -> None:
-        if not all(is_kept):
-            self._rows = self._rows.select([place for place, kept in enumerate(is_kept) if kept])
+    def _leave(self, jobs: Sequence[Generation]) -> None:
+        """Free the rows of some requests, wherever they are."""
+        if not jobs:
+            return
+        self._running = [job for job in self._running if job not in jobs]
+        for size, rows in list(self._batches.items()):
+            places = [place for place, job in enumerate(rows.jobs) if job not in jobs]
+            if len(places) < len(rows.jobs):
+                self._batches[size] = rows.select(places)
+        self._batches = {size: rows for size, rows in self._batches.items() if rows.jobs}
+        for reading in self._reading:
+            places = [place for place, job in enumerate(reading.rows.jobs) if job not in jobs]
+            if len(places) < len(reading.rows.jobs):
+                reading.rows = reading.rows.select(places)
+                reading.ids, reading.mask = reading.ids[places], reading.mask[places]
+        self._reading = [reading for reading in self._reading if reading.rows.jobs]
 
-    def _computed(self, rows: Rows, tokens: Sequence[Sequence[int]]) -> tuple[Rows, torch.Tensor]:
-        """Return the rows with further tokens in the cache, and the logits (rows, vocabulary) after the last ones."""
+    def _padded(self, tokens: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return tokens aligned at the last one, and which are a row's own."""
         device, width = self._model.device, max(map(len, tokens))
-        ids = torch.tensor([[0] * (width - len(each)) + list(each) for each in tokens], device=device)
-        new = torch.tensor([[False] * (width - len(each)) + [True] * len(each) for each in tokens], device=device)
+        ids = torch.tensor([[0] * (width - len(each)) + list(each) for each in tokens], dtype=torch.long, device=device)
+        own = [[False] * (width - len(each)) + [True] * len(each) for each in tokens]
+        return ids, torch.tensor(own, dtype=torch.bool, device=device)
+
+    def _computed(self, rows: Rows, ids: torch.Tensor, new: torch.Tensor) -> tuple[Rows, torch.Tensor]:
+        """Return the rows with further tokens in the cache, and the logits (rows, vocabulary) after the last ones."""
         mask = torch.cat([rows.mask, new], dim=1)
-        positions = (mask.cumsum(1) - 1).clamp(min=0)[:, -width:]
+        positions = (mask.cumsum(1) - 1).clamp(min=0)[:, -ids.shape[1] :]
         with self._stack.lock, self._stack.rows([job.adapters for job in rows.jobs]):
             logits = self._model(
                 input_ids=ids,
@@ -376,6 +507,24 @@ class Batcher:
             ids = torch.zeros(1, 1, dtype=torch.long, device=self._model.device)
             kept = self._model(input_ids=ids, use_cache=True, logits_to_keep=1).past_key_values
         return [CacheColumns(layer.keys[:, :, :0], layer.values[:, :, :0]) for layer in kept.layers]
+
+
+def unbatched_layers(writer: Writer) -> list[str]:
+    """Return the kinds of layers of a base that rows cannot join and leave."""
+    config = writer.stack.model.config.get_text_config(decoder=True)
+    return sorted(set(getattr(config, "layer_types", None) or ()) - {"full_attention", "sliding_attention"})
+
+
+_making = threading.Lock()
+
+
+def shared_batcher(writer: Writer) -> Batcher:
+    """Return the running batch that the chains on one base share."""
+    with _making:
+        found: Batcher | None = writer.stack.batcher
+        if found is None or found.process != os.getpid():  # a forked process has no thread of it
+            found = writer.stack.batcher = Batcher(writer, SHARED_ROWS, prefix_tokens=SHARED_PREFIX_TOKENS)
+        return found
 
 
 def _alike(one: Generation | Prefix, job: Generation, tokens: Sequence[int]) -> int:

@@ -2,8 +2,8 @@
 
     uvicorn.run(ChainServer(load_chain("embedded"), keys=("secret",)).app())
 
-Chat completions and completions, streamed or whole, with stop, logprobs, seed, n and usage. What would change the
-answer and is not there (tools, JSON schemas, penalties, `echo`, `best_of`) is refused rather than ignored.
+Chat completions and completions, streamed or whole, with stop, logprobs, seed, n, JSON schemas and usage. What would
+change the answer and is not there (tools, penalties, `echo`, `best_of`) is refused rather than ignored.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from evals.errors import LabError
 from evals.model import Sampling
 from evals.schema import Message
 from training.models.chain import LoadedChain
-from training.models.generation import UNFINISHED
+from training.models.generation import UNFINISHED, Form
 from training.serve.batching import Batcher, Busy, Delta, Generation, GenerationRequest
 
 UNSUPPORTED = (
@@ -105,7 +105,25 @@ class Body(BaseModel):
         return {name: value for name, value in given.items() if value is not None} if isinstance(given, dict) else given
 
 
+class JsonSchema(BaseModel):
+    schema_: dict[str, Any] = Field(alias="schema")
+
+
+class ResponseFormat(BaseModel):
+    type: Literal["text", "json_object", "json_schema"]
+    json_schema: JsonSchema | None = None
+
+    @property
+    def held_to(self) -> dict[str, Any] | None:
+        """The schema that the answer is held to; None = free text."""
+        if self.type == "json_schema" and self.json_schema is None:
+            raise Refused(400, "json_schema is missing.", param="response_format.json_schema")
+        known = self.json_schema.schema_ if self.json_schema else {"type": "object"}
+        return None if self.type == "text" else known
+
+
 class ChatBody(Body):
+    response_format: ResponseFormat | None = None
     messages: list[Turn] = Field(min_length=1)
     max_completion_tokens: int | None = Field(default=None, ge=1)
     logprobs: bool = False
@@ -177,11 +195,14 @@ class ChainServer:
         turns = [("system" if turn.role == "developer" else turn.role, turn.content) for turn in body.messages]
         if turns[-1][0] != "user":
             raise Refused(400, "the last message is not the user's; end with one to be answered.", param="messages")
-        row = self.chain.rows([Message(role=role, content=text) for role, text in turns], (stage,), Sampling(1))[0]
+        schema = body.response_format.held_to if body.response_format else None
+        form = None if schema is None else await asyncio.to_thread(self.chain.form, schema)
+        messages = [Message(role=role, content=text) for role, text in turns]
+        row = self.chain.rows(messages, (stage,), Sampling(1), thinks=form is None)[0]
         body.max_tokens = body.max_completion_tokens or body.max_tokens
         logprobs = (body.top_logprobs or 0) if body.logprobs else None
         usual = min(self.limits.answer_tokens, self.chain.context - len(row.prompt))
-        return await self._answer(request, body, [row.prompt], usual, logprobs, Shape(self, stage, "chatcmpl"))
+        return await self._answer(request, body, [row.prompt], usual, logprobs, Shape(self, stage, "chatcmpl"), form)
 
     async def complete(self, request: Request) -> Response:
         """Continue one or several texts (or tokens), as they are: without template and system prompt."""
@@ -224,7 +245,7 @@ class ChainServer:
         except ValueError as error:
             raise Refused(400, f"the body is not JSON: {error}") from error
         for name in UNSUPPORTED:
-            if given.get(name) not in HARMLESS:
+            if name not in kind.model_fields and given.get(name) not in HARMLESS:
                 raise Refused(400, f"this server cannot do {name!r}; leave it out.", "unsupported_parameter", name)
         return body
 
@@ -236,6 +257,7 @@ class ChainServer:
         usual: int,
         logprobs: int | None,
         shape: "Shape",
+        form: Form | None = None,
     ) -> Response:
         length, longest, most = body.max_tokens or usual, max(map(len, prompts)), self.limits.answer_tokens
         if length > most:
@@ -249,7 +271,7 @@ class ChainServer:
         for prompt in prompts:
             for copy in range(body.n):
                 sampling = Sampling(length, body.temperature, body.top_p, (seed + copy) % 2**63)
-                asked.append(GenerationRequest(prompt, shape.stage, sampling, body.stop, logprobs))
+                asked.append(GenerationRequest(prompt, shape.stage, sampling, body.stop, logprobs, form))
         answers = PendingAnswers(self.batcher, asked, sum(map(len, prompts)))
         if body.stream:
             usage = bool(body.stream_options and body.stream_options.include_usage)
