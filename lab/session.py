@@ -110,6 +110,7 @@ class Draft:
     finish_reason: Finish | None = None
     seconds: float = 0.0
     verdict: Verdict | None = None
+    note: str = ""
 
 
 Drafts = tuple[Draft, ...]
@@ -138,7 +139,8 @@ def answered(
                 by_stage = {stage: Draft(stage) for stage in item}
                 continue
             draft = by_stage[item.stage]
-            by_stage[item.stage] = Draft(item.stage, draft.text + item.text, item.n_tokens, item.finish_reason, seconds)
+            text, note = draft.text + item.text, getattr(item, "note", "")
+            by_stage[item.stage] = Draft(item.stage, text, item.n_tokens, item.finish_reason, seconds, note=note)
         return tuple(by_stage.values())
 
     def close(drafts: Drafts) -> Moment[Drafts, Kept]:

@@ -57,7 +57,8 @@ class LabSettings:
 
     `cache` holds what can be made again, the database what cannot. `chain` and `reviewer` are names of ours, run
     folders or chain.json files; so is `refiner`, empty: ours if it is there, else `chain`. `judge` None: answers are
-    graded by word overlap. `questions` are question sets of one's own that get a verdict in Ask.
+    graded by word overlap. `questions` are question sets of one's own that get a verdict in Ask. `hosted` are models
+    that answer beside the chain's stages (`training.serve.hosted`).
     """
 
     cache: Path
@@ -70,6 +71,7 @@ class LabSettings:
     refiner: str = ""
     judge: Server | None = None
     questions: tuple[str, ...] = ()
+    hosted: tuple[str, ...] = ()
 
 
 def from_environment(environment: Mapping[str, str] = os.environ) -> LabSettings:
@@ -82,12 +84,15 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> LabSettings
     if not (at_once := environment.get("ASSAY_TRAININGS_AT_ONCE", "0")).isdecimal():
         raise BadConfig(f"ASSAY_TRAININGS_AT_ONCE is {at_once!r}; it takes a whole number.")
     is_allowed = _is_on(environment, "ASSAY_ALLOW_TRAINING") if environment.get("ASSAY_ALLOW_TRAINING") else None
+    if (dtype := environment.get("ASSAY_DTYPE") or "bfloat16") not in ("bfloat16", "float32"):
+        raise BadConfig(f"ASSAY_DTYPE is {dtype!r}; it takes bfloat16 or float32.")
     places = [Path(place).expanduser() for place in environment.get("ASSAY_RUNS", "").split(os.pathsep) if place]
     usual = TrainingSettings()
     return LabSettings(
         cache=Path(cache).expanduser() if cache else user_cache_path("assay", appauthor=False),
         database_url=environment.get("ASSAY_DATABASE_URL") or f"sqlite:///{_data_folder() / 'assay.db'}",
         chain=environment.get("ASSAY_CHAIN") or EMBEDDED,
+        dtype=dtype,
         training=TrainingSettings(
             runs=tuple(places) or usual.runs,
             configs=Path(configs).expanduser() if configs else usual.configs,
@@ -101,6 +106,7 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> LabSettings
         refiner=environment.get("ASSAY_REFINER", ""),
         judge=_server(environment, "ASSAY_JUDGE"),
         questions=comma_separated(environment.get("ASSAY_QUESTIONS", "")),
+        hosted=tuple(environment.get("ASSAY_HOSTED", "").split()),
     )
 
 

@@ -12,6 +12,15 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Check and show the plan
 Licence = Annotated[str | None, typer.Option("--license", help="A licence id of the Hub, such as apache-2.0.")]
 KeyEnv = Annotated[str, typer.Option("--key-env", help="Variable that holds the server's key; empty = no key.")]
 Remote = Annotated[bool, typer.Option("--allow-remote", help="Let a server on another machine read what is sent.")]
+HostedModels = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--hosted",
+        envvar="ASSAY_HOSTED",
+        help="A model on a server, as a stage: NAME=URL#MODEL, or a TOML file with prices and budgets. Questions are sent"
+        " there. Its key: ASSAY_KEY_NAME.",
+    ),
+]
 Command = Callable[..., None]
 
 

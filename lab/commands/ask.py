@@ -2,7 +2,7 @@
 
 import threading
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.console import Console, Group
@@ -14,7 +14,7 @@ from evals.model import Sampling
 from evals.questions import find
 from evals.schema import Completion, Record, StatedConfidence, Verdict
 from evals.verifiers import stated_confidence, verify
-from lab.commands import Json
+from lab.commands import HostedModels, Json
 from lab.commands.chain import BaseOption, progress_shown
 from lab.commands.data import know
 from lab.commands.terminal import emit, notes
@@ -40,6 +40,10 @@ def ask(
     questions: Annotated[
         str | None, typer.Option(help="Question sets of your own, with commas: a question of theirs gets a verdict.")
     ] = None,
+    dtype: Annotated[
+        Literal["bfloat16", "float32"], typer.Option(help="float32 is slower and repeats exactly.")
+    ] = "bfloat16",
+    hosted: HostedModels = None,
     as_json: Json = False,
 ) -> None:
     """Ask a question; every stage answers as it writes.
@@ -47,12 +51,13 @@ def ask(
     Example: assay ask "Which direction does glycolysis take in the thymus?" --stage base,sft
     """
     from training.models.chain import load_chain
+    from training.serve.hosted import with_hosted
 
     settings = from_environment()
     know(settings.questions if questions is None else comma_separated(questions))
     sampling = Sampling(max_new_tokens=max_new_tokens, temperature=temperature, seed=seed)
     with progress_shown() as progress:
-        loaded = load_chain(chain, progress=progress, base=base, cache=settings.cache)
+        loaded = with_hosted(load_chain(chain, dtype, progress, base=base, cache=settings.cache), hosted or ())
     for substitution in loaded.substitutions:
         notes.print(f"note: {substitution}")
     stages = loaded.stages if stage == "all" else tuple(stage.split(","))
@@ -62,6 +67,8 @@ def ask(
         for piece in pieces:
             text = (written[piece.stage].text if piece.stage in written else "") + piece.text
             end = piece.finish_reason or "cancelled"
+            if piece.note:
+                notes.print(f"{piece.stage}: {piece.note}")
             written[piece.stage] = Completion(stage=piece.stage, text=text, n_tokens=piece.n_tokens, finish_reason=end)
             shown = {each: written[each].text if each in written else "" for each in stages}
             panels = (Panel(_printable(text), title=each, title_align="left") for each, text in shown.items())

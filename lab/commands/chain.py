@@ -1,10 +1,13 @@
 """`assay chain`: which chains are here, whether they are what they claim, and those of the Hub."""
 
+import os
+import shlex
+import subprocess
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Literal, cast
 
 import typer
 
@@ -153,20 +156,50 @@ def serve(
     rows: Annotated[int, typer.Option(min=1, help="Answers written at once.")] = 24,
     waiting: Annotated[int, typer.Option(min=0, help="Requests that may wait; further ones get status 429.")] = 64,
     max_tokens: Annotated[int, typer.Option(min=1, help="Longest answer, in tokens.")] = 4096,
+    engine: Annotated[
+        Literal["transformers", "vllm", "llama.cpp"],
+        typer.Option(help="vllm: each stage one LoRA of its server. llama.cpp: one stage as a GGUF file."),
+    ] = "transformers",
+    stage: Annotated[str, typer.Option(help="The one that llama.cpp serves. Default: the last.")] = "",
+    quant: Annotated[str, typer.Option(help="Of llama.cpp's file: f32, f16, bf16, q8_0 or q4_0.")] = "q8_0",
+    exports: Annotated[
+        Path | None, typer.Option(help="Where vllm and llama.cpp find the stages. Default: in Assay's cache.")
+    ] = None,
+    is_dry: Annotated[bool, typer.Option("--dry-run", help="Print the line that starts the engine, and stop.")] = False,
 ) -> None:
     """Serve a chain to OpenAI's clients: `model` is a stage, requests share one running batch.
 
+    vLLM and llama.cpp are not part of Assay: their programs are started with the exported stages, and send no system
+    prompt of their own accord.
+
     Example: assay chain serve embedded --port 8000
+
+    Example: assay chain serve runs/grpo --engine vllm --dry-run
     """
     import uvicorn
 
     from training.models.chain import load_chain
+    from training.serve.engines import Serving, line_of
     from training.serve.server import ChainServer, Limits
 
     if not (keys or is_loopback(host)):
         raise BadConfig(f"{host} can be reached from other machines; name a key with --api-key or ASSAY_API_KEY.")
+    cache = from_environment().cache
+    if engine != "transformers":
+        asked = Serving(exports or cache / "exports", host, port, rows, dtype, stage, quant, keys or ())
+        line = line_of(name, engine, asked, base=base, cache=cache)
+        typer.echo(shlex.join(line.words))
+        if is_dry:
+            return
+        with progress_shown() as progress:
+            line.prepare(name, progress, base=base, cache=cache)
+        if code := subprocess.run(line.words, env=os.environ | line.environment, check=False).returncode:
+            raise LabError(f"{engine} ended with exit code {code}; what it printed above says why.")
+        return
+    if is_dry:
+        raise BadConfig("--dry-run is for --engine vllm and llama.cpp; the engine of Assay is started by this command.")
     with progress_shown() as progress:
-        chain = load_chain(name, cast(Any, dtype), progress, base=base, cache=from_environment().cache)
+        chain = load_chain(name, cast(Any, dtype), progress, base=base, cache=cache)
     notes.print(f"{chain.manifest.name} answers at http://{host}:{port}/v1 (models: {', '.join(chain.stages)})")
     limits = Limits(rows=rows, waiting=waiting, answer_tokens=max_tokens)
     app = ChainServer(chain, limits, keys or (), Path(name).name).app()

@@ -37,7 +37,7 @@ from evals.schema import Example, Record, Share
 from evals.schema.reports import Report, ReviewReport
 from evals.stats.calibration import CalibrationSettings, calibrate
 from evals.task import TASKS
-from lab.commands import Json, refiner, review, terminal, verify, with_options
+from lab.commands import HostedModels, Json, refiner, review, terminal, verify, with_options
 from lab.commands.terminal import counted, emit, notes
 from lab.commands.verify import Read, ReadingJudge
 from lab.services import REPORTS, chain_folder
@@ -272,6 +272,7 @@ def run(
         Literal["bfloat16", "float32"], typer.Option(help="float32 is slower and repeats exactly.")
     ] = "bfloat16",
     read: Read = "auto",
+    hosted: HostedModels = None,
     task: TaskName = "questions",
     as_json: Json = False,
 ) -> None:
@@ -283,10 +284,13 @@ def run(
     Example: assay eval run --chain embedded --data kmp-test --out reports/kmp-test.json
 
     Example: assay eval run --chain embedded --data my-questions.yaml --out reports/mine.json
+
+    Example: assay eval run --hosted gpt=https://api.openai.com/v1#gpt-4.1-mini --out reports/beside-gpt.json
     """
     from training.data.questions import from_hub
     from training.models.chain import load_chain
     from training.run.folder import versions
+    from training.serve.hosted import with_hosted
 
     way = check_way(read)
     tried = verify.tried_judge(read, asked)
@@ -294,6 +298,7 @@ def run(
     partial = out.with_name(out.name + ".partial.jsonl")
     with progress_bar("loading the chain", 100) as progress:
         loaded = load_chain(chain, dtype, progress, base=base, cache=from_environment().cache)
+    own, loaded = loaded.stages, with_hosted(loaded, hosted or ())
     stages = loaded.stages if stage == "all" else tuple(name.strip() for name in stage.split(","))
     settings = RunSettings(
         sampling=Sampling(max_new_tokens=max_new_tokens),
@@ -307,13 +312,16 @@ def run(
         rows = run_task(questions, loaded, examples, stages, settings, progress)
     options = {"batch_size": batch_size, "dtype": dtype, "limit": limit}
     told = {"substitutions": "; ".join(loaded.substitutions)} if loaded.substitutions else {}
+    for each in (loaded.hosted[stage] for stage in stages if stage not in own):
+        told[f"hosted {each.name}"] = each.told
+        notes.print(each.told)
     for substitution in loaded.substitutions:
         notes.print(f"note: {substitution}")
     name = _public(data)
     about: dict[str, Any] = {
         "data_name": name if limit is None else f"{name} (first {len(examples)})",
         "chain_name": loaded.manifest.name,
-        "stage_checksums": {name: loaded.stage_checksums[name] for name in stages},
+        "stage_checksums": {name: loaded.stage_checksums[name] for name in stages if name in own},
         "settings": {**asdict(settings.sampling), **options, "read": way, **told},
         "created_at": datetime.now(UTC),
         "command": command_line(
@@ -327,7 +335,8 @@ def run(
             judge="URL" if tried else None,
             judge_model=asked.judge_model or None,
             **options,
-        ),
+        )
+        + "".join(f" --hosted {shlex.quote(each if '://' in each else _public(each))}" for each in hosted or ()),
         "libraries": {name: each for name, each in versions().items() if name not in instrument()},
     }
     baselines = baseline_rows(questions, examples, _training_rows(data))

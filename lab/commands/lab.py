@@ -19,7 +19,7 @@ import typer
 
 from evals.errors import BadRow, LabError
 from evals.schema import ChainManifest, Record
-from lab.commands import Json
+from lab.commands import HostedModels, Json
 from lab.commands.data import know
 from lab.commands.terminal import emit, notes, table_of
 from lab.services import chain_folder, open_store
@@ -46,6 +46,7 @@ def lab(
     questions: Annotated[
         str | None, typer.Option(help="Question sets of your own, with commas: their questions get a verdict in Ask.")
     ] = None,
+    hosted: HostedModels = None,
     open_browser: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = False,
 ) -> None:
     """Start the lab and open it at http://127.0.0.1:7860.
@@ -59,6 +60,7 @@ def lab(
     training = replace(settings.training, is_shared=is_shared)
     sets = settings.questions if questions is None else comma_separated(questions)
     settings = replace(settings, training=training, chain=chain or settings.chain, questions=sets)
+    settings = replace(settings, hosted=tuple(hosted or settings.hosted))
     shown = "127.0.0.1" if host in {"0.0.0.0", "::"} else host
     open_lab(
         settings,

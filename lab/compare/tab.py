@@ -129,6 +129,10 @@ def next_pair(
             for moment in answering(services, pair):
                 if moment.is_replaced:
                     return
+                for failed in (
+                    each for each in moment.written or () if each.note and each.finish_reason == "cancelled"
+                ):
+                    raise LabError(failed.note)
                 is_same = not moment.problem and len({draft.text for draft in moment.written or ()}) == 1
                 state = replace(state, pair=Pair(asked, moment) if moment.kept and not is_same else None)
                 view = shown(state, asked, moment)

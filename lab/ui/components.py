@@ -85,6 +85,7 @@ def card_of(answer: Draft | Answer) -> Card:
         n_tokens=None if isinstance(answer, Answer) else answer.n_tokens or None,
         seconds=None if isinstance(answer, Answer) else answer.seconds or None,
         verdict=answer.verdict,
+        figures=(answer.note,) if isinstance(answer, Draft) and answer.note else (),
     )
 
 

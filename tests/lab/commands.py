@@ -43,6 +43,7 @@ SERVERS: dict[str, Behaviour] = {
     "reads": reads,
     "reads nothing": lambda asked: says({"answer": "none", "confidence": None}),
     "reviews": lambda asked: (500, b"no") if "M2x0" in asked.text else (200, json.dumps(REVIEW).encode()),
+    "says up": lambda asked: says("Answer: up"),
     "reads known answers only": lambda asked: reads(asked) if asked.parts["ANSWER"] in KNOWN else says("no"),
 }
 

@@ -1,0 +1,226 @@
+"""Models behind OpenAI-compatible servers, each a stage of its own beside those of a chain.
+
+    with_hosted(load_chain("embedded"), ["gpt=https://api.openai.com/v1#gpt-4.1-mini"]).stages
+
+They are asked the same conversation, system prompt included. A budget is never exceeded: before a request, the most
+that it may take is set aside.
+"""
+
+import asyncio
+import hashlib
+import queue
+import re
+import threading
+import tomllib
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from os import environ
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError
+
+from evals.errors import BadConfig, LabError
+from evals.model import Sampling
+from evals.schema import Completion, Message, Record
+from training.judge.client import ChatClient, Constraint, Reply
+from training.judge.prompts import ServerSettings
+from training.models.generation import FinishReason, Piece
+
+NAMED = re.compile(r"(?P<name>[\w.-]+)=(?P<url>https?://[^#\s]+)(?:#(?P<model>\S+))?")
+AS_IT_IS = (Constraint("none", {}),)
+
+
+class HostedModel(Record):
+    """A server's model, how patiently it is asked, and what a process may spend on it (None = no limit)."""
+
+    url: str
+    model: str = ""
+    key_variable: str = ""
+    retries: int = Field(default=3, ge=0)
+    timeout_seconds: float = Field(default=120, gt=0)
+    concurrency: int = Field(default=8, ge=1)
+    dollars_per_million_read: float = Field(default=0, ge=0)
+    dollars_per_million_written: float = Field(default=0, ge=0)
+    max_tokens: int | None = Field(default=None, ge=1)
+    max_dollars: float | None = Field(default=None, gt=0)
+
+    def cost(self, n_read: int, n_written: int) -> float:
+        """Dollars for so many tokens."""
+        return (n_read * self.dollars_per_million_read + n_written * self.dollars_per_million_written) / 1e6
+
+
+def read_hosted(given: Sequence[str]) -> dict[str, HostedModel]:
+    """Return the models of NAME=URL#MODEL and of TOML files with a table per name; BadConfig for anything else.
+
+    Without `key_variable`, the key is in ASSAY_KEY_NAME where that is set.
+    """
+    tables: dict[str, Any] = {}
+    for each in given:
+        if found := NAMED.fullmatch(each):
+            tables[found["name"]] = {"url": found["url"], "model": found["model"] or ""}
+            continue
+        try:
+            tables |= tomllib.loads(Path(each).expanduser().read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise BadConfig(
+                f"{each!r} is no hosted model ({error}); give NAME=URL#MODEL, such as"
+                " gpt=https://api.openai.com/v1#gpt-4.1-mini, or a TOML file with a table per name."
+            ) from None
+    models = {}
+    for name, table in tables.items():
+        try:
+            model = HostedModel.model_validate(table)
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(map(str, (name, *first["loc"])))
+            raise BadConfig(
+                f"{place}: {first['msg']}; a hosted model takes {', '.join(HostedModel.model_fields)}."
+            ) from None
+        if model.max_dollars and not model.cost(1, 1):
+            raise BadConfig(f"{name}.max_dollars needs dollars_per_million_read and dollars_per_million_written.")
+        variable = f"ASSAY_KEY_{re.sub(r'[^A-Z0-9]', '_', name.upper())}"
+        usual = variable if environ.get(variable) else ""
+        models[name] = model.model_copy(update={"key_variable": model.key_variable or usual})
+    return models
+
+
+class Hosted:
+    """A model that is asked, and what was spent on it."""
+
+    def __init__(self, name: str, model: HostedModel) -> None:
+        self.name, self.model = name, model
+        settings = ServerSettings(
+            model.url, model.model, model.key_variable, True, model.concurrency, model.timeout_seconds, model.retries
+        )
+        self.client = ChatClient(settings)
+        self.n_read = self.n_written = 0
+        self.dollars = 0.0
+        self._aside = (0, 0.0)
+        self._lock = threading.Lock()
+
+    @property
+    def told(self) -> str:
+        """What was spent, in words."""
+        cost = f", ${self.dollars:.4f}" if self.model.cost(1, 1) else ""
+        return f"{self.name} ({self.client.model}): {self.n_read:,} tokens read, {self.n_written:,} written{cost}"
+
+    async def ask(self, prompt: Sequence[Message], sampling: Sampling) -> tuple[Completion, str]:
+        """Return the answer and what it cost, in words. LabError without an answer, or where the budget is used up."""
+        most = (
+            sum(8 + len(each.content.encode()) for each in prompt),
+            sampling.max_new_tokens,
+        )  # a byte a token at most
+        n, dollars = sum(most), self.model.cost(*most)
+        with self._lock:
+            held = (self.n_read + self.n_written + self._aside[0] + n, self.dollars + self._aside[1] + dollars)
+            limits = (self.model.max_tokens, self.model.max_dollars)
+            if any(limit is not None and each > limit for each, limit in zip(held, limits, strict=True)):
+                raise LabError(f"the budget for {self.name} is used up ({self.told}); raise max_tokens or max_dollars.")
+            self._aside = (self._aside[0] + n, self._aside[1] + dollars)
+        reply = Reply(error="not asked")
+        try:
+            await self.client.find_model()
+            asked = {"temperature": sampling.temperature, "max_tokens": sampling.max_new_tokens}
+            drawn = {"top_p": sampling.top_p, "seed": sampling.seed} if sampling.temperature > 0 else {}
+            reply = await self.client.chat(lambda: [each.model_dump() for each in prompt], asked | drawn, AS_IT_IS)
+        finally:
+            with self._lock:
+                self._aside = (self._aside[0] - n, self._aside[1] - dollars)
+                n_read, n_written = (reply.tokens_read, reply.tokens_written) if not reply.error else (0, 0)
+                n_read, n_written = (most[0] if n_read is None else n_read, most[1] if n_written is None else n_written)
+                self.n_read, self.n_written = self.n_read + n_read, self.n_written + n_written
+                self.dollars += (cost := self.model.cost(n_read, n_written))
+        if reply.error:
+            raise LabError(f"{self.name} gave no answer: {reply.error}.")
+        reason: FinishReason = "length" if reply.finish_reason == "length" else "stop"
+        answer = Completion(stage=self.name, text=reply.text, n_tokens=n_written, finish_reason=reason)
+        return answer, f"${cost:.4f}" if self.model.cost(1, 1) else ""
+
+
+class WithHosted:
+    """A chain that also answers with hosted models; all else is the chain's own."""
+
+    def __init__(self, chain: Any, models: Mapping[str, HostedModel]) -> None:
+        if taken := set(models) & set(chain.stages):
+            raise BadConfig(f"the chain has a stage {sorted(taken)[0]!r} itself; give the hosted model another name.")
+        self._chain = chain
+        self.hosted = {name: Hosted(name, model) for name, model in models.items()}
+        self.stages = (*chain.stages, *models)
+        asked = {name: hashlib.sha256(f"{each.url}#{each.model}".encode()).hexdigest() for name, each in models.items()}
+        self.stage_checksums = {**chain.stage_checksums, **asked}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._chain, name)
+
+    def generate(
+        self, prompts: Sequence[Sequence[Message]], stages: Sequence[str], sampling: Sampling, *form: Any
+    ) -> list[list[Completion]]:
+        """Return answers as `Writer.generate` does; LabError where a server gives none."""
+        local = [stage for stage in stages if stage not in self.hosted]
+        rows = self._chain.generate(prompts, local, sampling, *form) if local else [[] for _ in prompts]
+        found = [{each.stage: each for each in row} for row in rows]
+        for hosted in (self.hosted[stage] for stage in stages if stage in self.hosted):
+
+            async def all_of(hosted: Hosted = hosted) -> list[tuple[Completion, str] | BaseException]:
+                asked = (hosted.ask(self.prompt(each), sampling) for each in prompts)
+                return await asyncio.gather(*asked, return_exceptions=True)  # what was sent is paid for: it is counted
+
+            for row, given in zip(found, hosted.client.run(all_of()), strict=True):
+                if isinstance(given, BaseException):
+                    raise given
+                row[hosted.name] = given[0]
+        return [[row[stage] for stage in stages] for row in found]
+
+    def stream(
+        self, prompt: Sequence[Message], stages: Sequence[str], sampling: Sampling, stop: threading.Event, *form: Any
+    ) -> Iterator[Piece]:
+        """Yield pieces as `Writer.stream` does; a hosted answer is one piece, whose note says its cost or its problem."""
+        local = [stage for stage in stages if stage not in self.hosted]
+        here = self._chain.stream(prompt, local, sampling, stop, *form) if local else ()
+        asked = [self.hosted[stage] for stage in stages if stage in self.hosted]
+        return self._pieces(here, asked, self.prompt(prompt), sampling, stop)
+
+    def _pieces(
+        self, here: Any, asked: Sequence[Hosted], prompt: Sequence[Message], sampling: Sampling, stop: threading.Event
+    ) -> Iterator[Piece]:
+        found: queue.SimpleQueue[Piece] = queue.SimpleQueue()
+        left = threading.Event()
+
+        async def ask(hosted: Hosted) -> Piece:
+            task = asyncio.ensure_future(hosted.ask(prompt, sampling))
+            while not (task.done() or stop.is_set() or left.is_set()):
+                await asyncio.wait({task}, timeout=0.05)
+            if not task.done():
+                task.cancel()
+                await asyncio.wait({task})
+                return Piece(hosted.name, "", "cancelled", 0)
+            try:
+                answer, cost = task.result()
+            except LabError as error:
+                return Piece(hosted.name, "", "cancelled", 0, str(error))
+            return Piece(hosted.name, answer.text, answer.finish_reason, answer.n_tokens, cost)
+
+        def work(hosted: Hosted, asking: Coroutine[Any, Any, Piece]) -> None:
+            try:
+                found.put(hosted.client.run(asking))
+            except Exception as error:
+                found.put(Piece(hosted.name, "", "cancelled", 0, f"{type(error).__name__}: {error}"))
+
+        for hosted in asked:
+            threading.Thread(target=work, args=(hosted, ask(hosted)), name="hosted", daemon=True).start()
+        n_open = len(asked)
+        try:
+            for piece in here:
+                yield piece
+                while not found.empty():
+                    n_open -= 1
+                    yield found.get()
+            for _ in range(n_open):
+                yield found.get()
+        finally:
+            left.set()
+
+
+def with_hosted(chain: Any, given: Sequence[str]) -> Any:
+    """Return a chain that answers with these models too; the chain itself where none is named."""
+    return WithHosted(chain, read_hosted(given)) if given else chain
