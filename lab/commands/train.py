@@ -16,6 +16,7 @@ from lab.commands.terminal import emit, notes, table_of
 from training.config import STAGES, advice, as_document
 
 if TYPE_CHECKING:
+    from hub.checkpoints import CheckpointCopies
     from training.launch.estimate import Estimate
     from training.launch.plan import Plan
     from training.launch.preview import Preview
@@ -47,6 +48,14 @@ HfOption = Annotated[
 ]
 
 
+CheckpointsTo = Annotated[
+    str | None,
+    typer.Option("--checkpoints-to", help="ORG/NAME: keep the newest checkpoint there, private, while it trains here."),
+]
+LOOK_SECONDS = 5.0
+"""How often a run is looked at for a checkpoint to be sent."""
+
+
 class LaunchCommand(TyperCommand):
     """A command whose words after `--` belong to the launcher."""
 
@@ -67,6 +76,7 @@ def _stage(
     slurm_option: SlurmOption = None,
     hf_job: HfJob = False,
     hf_option: HfOption = None,
+    checkpoints_to: CheckpointsTo = None,
     as_json: Json = False,
 ) -> None:
     from training.launch.accelerate import Launch
@@ -75,14 +85,21 @@ def _stage(
     words = ("--config", str(config), *context.args, *(["--overwrite"] if overwrite else []))
     launch = Launch(profile, context.meta[LAUNCHER])
     plan = plan_of(str(context.info_name), words, launch, is_dry=dry_run)
+    if checkpoints_to and (hf_job or slurm):
+        raise LabError(
+            f"--checkpoints-to {checkpoints_to} goes with a run on this machine; a job on the Hub leaves its run folder"
+            " there by itself, and on a cluster `hf upload` sends one."
+        )
     if hf_job:
         hub_job(plan, tuple(hf_option or ()), dry_run=dry_run, as_json=as_json)
     elif dry_run:
         _look(plan, as_json=as_json)
+        if checkpoints_to:
+            notes.print(f"would keep the newest checkpoint in {checkpoints_to} on the Hub, private", soft_wrap=True)
     elif slurm:
         _submit(plan, tuple(slurm_option or ()), as_json=as_json)
     else:
-        _run(plan, as_json=as_json)
+        _run(plan, checkpoints_to, as_json=as_json)
 
 
 for _name, _kind in STAGES.items():
@@ -95,14 +112,22 @@ for _name, _kind in STAGES.items():
     )(_stage)
 
 
-def _run(plan: "Plan", *, as_json: bool) -> None:
+def _run(plan: "Plan", checkpoints_to: str | None, *, as_json: bool) -> None:
     """Run the line with this Python and print what it left; a first Ctrl-C lets training end in order."""
     from lab.train.runner import has_gpu
     from training.launch.accelerate import check_equipment
     from training.run.folder import RunFolder
 
     check_equipment(plan.settings, has_gpu=has_gpu(), launch=plan.launch)
-    if run_line(plan):
+    copies = None
+    if checkpoints_to:
+        from hub.checkpoints import CheckpointCopies
+        from hub.client import connect
+
+        copies = CheckpointCopies(
+            connect(), checkpoints_to, plan.output, lambda words: notes.print(words, soft_wrap=True)
+        )
+    if run_line(plan, copies):
         notes.print("training did not finish: see the first error above", style="red")
         raise typer.Exit(1)
     record = RunFolder(plan.output).record()
@@ -111,8 +136,11 @@ def _run(plan: "Plan", *, as_json: bool) -> None:
         emit(record, as_json=as_json, table=table_of(str(plan.output), ("what", "value"), rows))
 
 
-def run_line(plan: "Plan") -> int:
-    """Run a plan's line with this Python and return its exit code; a first Ctrl-C lets training end in order."""
+def run_line(plan: "Plan", copies: "CheckpointCopies | None" = None) -> int:
+    """Run a plan's line with this Python and return its exit code; a first Ctrl-C lets training end in order.
+
+    `copies` sends its checkpoints, the last of a run that was stopped too.
+    """
     from training.launch.accelerate import command_of, environment
 
     notes.print(f"$ {plan.command}", soft_wrap=True)
@@ -120,8 +148,10 @@ def run_line(plan: "Plan") -> int:
     process = subprocess.Popen(line, env=told, stdout=sys.stderr.fileno())
     code = None
     while code is None:
-        with suppress(KeyboardInterrupt):
-            code = process.wait()
+        with suppress(KeyboardInterrupt, subprocess.TimeoutExpired):
+            code = process.wait(LOOK_SECONDS if copies else None)
+        if copies:
+            copies.look()
     return code
 
 
@@ -237,7 +267,7 @@ def hub_job(plan: "Plan", options: tuple[str, ...], *, dry_run: bool, as_json: b
     user = WHOEVER if api is None or chosen.repo else user_of(api)
     output, words = _inside(plan.output), list(plan.words)
     named = [words[words.index("--config") + 1]] if "--config" in words else []
-    named += [name for name in plan.settings.data if Path(name).is_file()]
+    named += [name for name in plan.settings.sources if Path(name).is_file()]
     files = {_inside(Path(name)): part_of(Path(name)) for name in named}
     if plan.settings.chain.strip():
         files |= {path: part_of(file) for path, file in _chain_files(plan.settings.chain)}
