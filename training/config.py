@@ -2,6 +2,7 @@
 
 import difflib
 import pkgutil
+import re
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,6 +50,10 @@ class Settings(BaseModel):
         return value
 
 
+RENAMED = {"held_out_steps": "eval_steps", "held_out_patience": "patience", "held_out_keep": "best_metric"}
+"""Settings that files of before may have, with what they are called."""
+WEIGHT = re.compile(r":(\d+\.\d*|\.\d+|\d+)$")
+"""The weight behind a data set in a mix."""
 SettingsType = TypeVar("SettingsType", bound=Settings)
 
 
@@ -67,8 +72,9 @@ def make(kind: type[SettingsType], values: Mapping[str, object], places: Mapping
         elif each["type"] == "missing":
             said.append(f"{name} is not set; it takes {kind.model_fields[name].description}.")
         elif name not in kind.model_fields:
+            now = RENAMED.get(name)
             near = difflib.get_close_matches(name, kind.model_fields, n=1, cutoff=0.5)
-            hint = f" Did you mean {near[0]}?" if near else ""
+            hint = f" It is {now} now." if now else f" Did you mean {near[0]}?" if near else ""
             known = ", ".join(kind.model_fields)
             said.append(f"{place} sets {name!r}, which is no setting.{hint} The settings are: {known}.")
         else:
@@ -89,13 +95,16 @@ class StageSettings(Settings):
     """What reads its rows, `module:function` of settings and the chain's system prompt (None without a chain)."""
     limit: ClassVar[str] = "max_length"
     """The setting that bounds a row's length, in tokens."""
-    looks: ClassVar[str] = ""
-    """The setting by which a model answers in the middle of its training, where there is one."""
+    looks: ClassVar[tuple[str, ...]] = ("eval_steps",)
+    """The settings by which a model answers in the middle of its training."""
+    holds_out: ClassVar[bool] = False
+    """Whether a part of the data is kept as the dev set where none is named."""
     starts_from: ClassVar[str] = ""
     """What a stage that needs a chain says of it."""
 
     data: tuple[str, ...] = Field(
-        min_length=1, description="data sets by name, NAME[KIND], NAME[KIND:COUNT], or JSONL files"
+        min_length=1,
+        description="data sets by name, NAME[KIND], NAME[KIND:COUNT], or JSONL files; each with :WEIGHT behind it for a mix",
     )
     output: str = Field(min_length=1, description="the run folder to write")
     base: str = Field("embedded", min_length=1, description="embedded, a local folder or a Hub id")
@@ -123,6 +132,21 @@ class StageSettings(Settings):
     batch: int = Field(4, ge=1, description="rows per process and forward pass")
     accumulation: int = Field(1, ge=1, description="forward passes per optimizer step")
     seed: int = Field(0, ge=0, le=4_000_000_000, description="of initialisation, order and sampling")
+    eval_data: tuple[str, ...] = Field(
+        (), description="dev set to be answered again and again, as data; never test rows"
+    )
+    eval_steps: int = Field(0, ge=0, description="optimizer steps between evaluations on the dev set; 0 = none")
+    eval_examples: int = Field(0, ge=0, description="how many of the dev set are asked at most; 0 = all")
+    eval_tokens: int = Field(0, ge=0, description="longest answer to them, tokens; 0 = max_completion_length, or 96")
+    best_metric: str = Field(
+        "",
+        description="metric of the dev set, such as accuracy, by which the run ends with its best weights; empty = last",
+    )
+    patience: int = Field(
+        0,
+        ge=0,
+        description="evaluations without a better best_metric after which training is over; 0 = to the last step",
+    )
     save_steps: int = Field(50, ge=1, description="optimizer steps between checkpoints")
     keep_checkpoints: int = Field(2, ge=1, description="how many checkpoints a running stage keeps")
     log_steps: int = Field(5, ge=1, description="optimizer steps between lines of metrics.jsonl")
@@ -149,14 +173,41 @@ class StageSettings(Settings):
         """The most tokens of a row in a forward pass, answers included."""
         return self.longest
 
+    @property
+    def longest_answer(self) -> int:
+        """The most tokens of an answer to the dev set."""
+        return self.eval_tokens or int(getattr(self, "max_completion_length", 96))
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The data without their weights."""
+        return tuple(WEIGHT.sub("", each) for each in self.data)
+
+    @property
+    def mix(self) -> tuple[float, ...]:
+        """The weights of the data, summing up to 1; empty where none are given."""
+        found = [float(match[1]) for each in self.data if (match := WEIGHT.search(each))]
+        return tuple(weight / sum(found) for weight in found)
+
     def read_rows(self, chain_prompt: str | None) -> "Rows[Any]":
-        """Return the rows to train on; BadConfig for what cannot be used, ChainMismatch for another chain's."""
-        return pkgutil.resolve_name(self.rows)(self, chain_prompt)
+        """Return the rows to train on, with the dev set; BadConfig for what cannot be used or another chain's rows."""
+        read, told = pkgutil.resolve_name(self.rows), self.model_copy(update={"data": self.sources})
+        data = read(told, chain_prompt)
+        if self.mix:
+            alone = told.model_copy(update={"eval_steps": 0})
+            parts = [read(alone.model_copy(update={"data": (each,)}), chain_prompt).named for each in self.sources]
+            data = data.mixed(dict(zip(self.sources, parts, strict=True)), self.mix, self.seed)
+        return pkgutil.resolve_name("training.data.dev:with_dev")(data, told) if self.eval_steps else data
 
     @model_validator(mode="after")
     def _check_stage(self) -> Self:
         if self.starts_from and not self.chain:
             raise BadConfig(f"chain is empty; name the run folder {self.starts_from}")
+        if len(self.mix) not in (0, len(self.data)) or 0.0 in self.mix or len(set(self.sources)) < len(self.mix):
+            raise BadConfig(
+                f"data is {', '.join(self.data)}; a mix gives each data set, named once, a weight above 0, such as"
+                " a:0.7,b:0.3."
+            )
         if self.mode != "stack" and not self.chain:
             raise BadConfig(
                 f"mode is {self.mode!r}, but there is no chain to build on; name one with chain, or use"
@@ -166,6 +217,17 @@ class StageSettings(Settings):
             raise BadConfig(
                 "mode merge_then_new adds earlier adapters to the base's own weights, and 4-bit weights"
                 " would round most of them away; use mode stack, which is exact, or weights float32."
+            )
+        has_dev = bool(self.eval_data) or self.holds_out
+        if (self.eval_data and not self.eval_steps) or (self.eval_steps and not has_dev):
+            raise BadConfig(
+                f"eval_data is {', '.join(self.eval_data) or 'empty'} and eval_steps {self.eval_steps}; an evaluation"
+                " needs both: a dev set, and every how many steps it is answered."
+            )
+        if (self.best_metric and not self.eval_steps) or (self.patience and not self.best_metric):
+            raise BadConfig(
+                f"patience is {self.patience}, best_metric {self.best_metric or 'empty'} and eval_steps"
+                f" {self.eval_steps}; patience needs a best_metric, such as accuracy, and that needs eval_steps."
             )
         return self
 
@@ -179,6 +241,18 @@ class SftSettings(StageSettings):
 
     max_length: int = Field(256, ge=16, description="longest question plus answer, tokens")
     packing: bool = Field(False, description="several rows in one sequence of max_length, each blind to the others")
+    padding_free: bool = Field(
+        False, description="the rows of a batch behind one another instead of padded; pays with flash attention"
+    )
+    liger: bool = Field(False, description="Liger's kernels for norms, rotary positions and inner layers; GPUs only")
+    sequence_parallel: int = Field(
+        1, ge=1, description="GPUs that share each sequence (Ulysses), for rows that one cannot hold; DeepSpeed only"
+    )
+
+    @property
+    def tokens_per_row(self) -> int:
+        """The part of a row that a GPU holds."""
+        return -(-self.longest // self.sequence_parallel)
 
 
 class ReviewSettings(SftSettings):
@@ -196,6 +270,7 @@ class ReviewSettings(SftSettings):
         "transformers", description="who loads the base; unsloth is faster and needs its own package and a GPU"
     )
     keep_adapters: bool = Field(False, description="keep the adapter of every checkpoint, for `assay review steps`")
+    eval_tokens: int = Field(1024, ge=1, description="longest review of a dev paper, tokens")
 
 
 class DpoSettings(StageSettings):
@@ -204,7 +279,7 @@ class DpoSettings(StageSettings):
     about = "Learn from pairs of a better and a worse answer."
     example = "--config training/configs/biorlhf/dpo.yaml --profile single-gpu --data votes.jsonl"
     rows = "training.data.preferences:dpo_rows"
-    looks = "monitor_steps"
+    looks = ("eval_steps", "monitor_steps")
     starts_from = "that DPO starts from, such as runs/embedded/sft."
 
     beta: float = Field(
@@ -280,6 +355,9 @@ class SampledSettings(StageSettings):
     vllm_memory: float = Field(
         0.3, ge=0.05, le=0.95, description="share of each GPU's memory that vLLM may take beside training"
     )
+    vllm_sleep: bool = Field(
+        False, description="let colocated vLLM give its memory back while the model learns, for some seconds a step"
+    )
     vllm_tensor_parallel: int = Field(1, ge=1, description="GPUs that share one vLLM copy")
     gather_to_sample: bool = Field(
         True,
@@ -326,6 +404,11 @@ class GrpoSettings(SampledSettings):
         "proper", description=f"how V4 scores a stated confidence: {', '.join(MODES)}; only proper cannot be gamed"
     )
 
+    environment: str = Field(
+        "", description="tools that the model may call in its answers: enrichment, or MODULE:CLASS; empty = none"
+    )
+    tool_turns: int = Field(4, ge=1, description="how often an answer may call tools and go on")
+
     @field_validator("verifier_weights", mode="before")
     @classmethod
     def _written_weights(cls, value: object) -> object:
@@ -367,7 +450,7 @@ class RefinerSettings(SampledSettings, RewardConfig):
     about = "Reward answers that cite evidence by rubric and citations (GRPO)."
     example = "--config training/configs/embedded/refiner-grpo.yaml --judge heuristic --dry-run"
     rows = "training.data.refine:refiner_rows"
-    looks = "held_out_steps"
+    holds_out = True
     starts_from = (
         "of the SFT stage that learned the grammar, such as runs/refiner/sft: answers that no one could read have no"
         " reward to learn from."
@@ -401,28 +484,13 @@ class RefinerSettings(SampledSettings, RewardConfig):
         description="an item on which a question's answers were all alike so often in a row is not asked any more;"
         " 0 = never",
     )
-    held_out_steps: int = Field(
-        0, ge=0, description="optimizer steps between looks at records that are not trained on; 0 = none are held out"
-    )
     held_out_share: float = Field(
-        0.1, ge=0.01, le=0.5, description="of the studies and tissues (groups) that are held out"
-    )
-    held_out_patience: int = Field(
-        0, ge=0, description="looks in a row without a better score after which training is over; 0 = to the last step"
-    )
-    held_out_keep: Literal["auto", "best", "last"] = Field(
-        "auto",
-        description="weights that a run ends with: of the best look at held-out records, or of the last step; auto ="
-        " best with a held_out_patience, else last",
+        0.1,
+        ge=0.01,
+        le=0.5,
+        description="of the studies and tissues (groups) that are the dev set where eval_data names none",
     )
     monitor_stop: bool = Field(False, description="stop the run at the first alarm")
-
-    @property
-    def keeps_best(self) -> bool:
-        """Whether a run ends with the weights of its best look at held-out records."""
-        if self.held_out_keep == "auto":
-            return self.held_out_patience > 0
-        return self.held_out_keep == "best"
 
     def reward(self) -> RewardConfig:
         """Return how verdicts become a reward."""

@@ -10,10 +10,13 @@ estimate is not weighted by the probability ratio.
 from typing import Any
 
 from trl import GRPOConfig, GRPOTrainer
+from trl.chat_template_utils import supports_tool_calling
 
+from evals.errors import BadConfig
 from evals.verifiers.score import VERIFIERS
 from evals.verifiers.score import weights as weights_of
 from training.config import GrpoSettings, Request, SampledSettings, advice
+from training.environments import environment_of
 from training.rewards import OneVerifier, VerifierReward
 from training.run.alarms import AlarmCallback, alarms_of
 from training.run.folder import say
@@ -24,11 +27,12 @@ from training.upstream import SampledTrainer
 def options(settings: SampledSettings) -> dict[str, Any]:
     """Return the training arguments; tests/training/cases/trl_arguments.yaml has what TRL makes of them."""
     is_server = settings.vllm == "server"
-    shares: dict[str, Any] = {}
+    has_tools = isinstance(settings, GrpoSettings) and settings.environment
+    shares: dict[str, Any] = {"max_tool_calling_iterations": settings.tool_turns} if has_tools else {}
     if isinstance(settings, GrpoSettings) and settings.aggregation == "normalize_then_sum":
         weights = weights_of(settings.verifier_weights)  # the composed reward weighs nothing: it is there to be logged
         parts = [weights.get(name, 0.0) / sum(weights.values()) for name in VERIFIERS]
-        shares = {"reward_weights": [0.0, *parts], "multi_objective_aggregation": settings.aggregation}
+        shares |= {"reward_weights": [0.0, *parts], "multi_objective_aggregation": settings.aggregation}
     return {
         **common_arguments(settings),
         "num_generations": settings.num_generations,
@@ -40,8 +44,9 @@ def options(settings: SampledSettings) -> dict[str, Any]:
         "vllm_mode": "server" if is_server else "colocate",
         "vllm_server_base_url": settings.vllm_server if is_server else None,
         "vllm_gpu_memory_utilization": settings.vllm_memory,
+        "vllm_enable_sleep_mode": settings.vllm_sleep,
         "vllm_tensor_parallel_size": settings.vllm_tensor_parallel,
-        "vllm_max_model_length": settings.max_prompt_length + settings.max_completion_length,
+        "vllm_max_model_length": None if has_tools else settings.max_prompt_length + settings.max_completion_length,
         "ds3_gather_for_generation": settings.gather_to_sample,
         "num_iterations": settings.num_iterations,
         "beta": settings.beta,
@@ -78,13 +83,21 @@ def build_trainer(ready: Prepared) -> PolicyTrainer:
     """Return the trainer of an adapter on the chain, which is also the reference."""
     settings = ready.settings
     assert isinstance(settings, GrpoSettings)
-    composed = VerifierReward(settings.verifier_weights, settings.v4)
-    if settings.aggregation == "sum_then_normalize":
-        return policy_trainer(ready, [composed])
-    return policy_trainer(ready, [composed, *(OneVerifier(name, settings.v4) for name in VERIFIERS)])
+    rewards: list[Any] = [VerifierReward(settings.verifier_weights, settings.v4)]
+    if settings.aggregation == "normalize_then_sum":
+        rewards += [OneVerifier(name, settings.v4) for name in VERIFIERS]
+    tools: dict[str, Any] = {}
+    if settings.environment:
+        tools["environment_factory"] = environment_of(settings.environment)
+        if not supports_tool_calling(ready.tokenizer):
+            raise BadConfig(
+                f"environment is {settings.environment}, but the chat template of {ready.base.public_name} cannot show"
+                " a model its tools and what they answered; use a base such as Qwen/Qwen3-8B."
+            )
+    return policy_trainer(ready, rewards, **tools)
 
 
-def policy_trainer(ready: Prepared, rewards: Any) -> PolicyTrainer:
+def policy_trainer(ready: Prepared, rewards: Any, **tools: Any) -> PolicyTrainer:
     """Return the trainer of an adapter that these rewards teach."""
     settings = ready.settings
     assert isinstance(settings, SampledSettings)
@@ -94,7 +107,12 @@ def policy_trainer(ready: Prepared, rewards: Any) -> PolicyTrainer:
     if settings.vllm == "colocate":
         model.name_or_path = str(ready.base.folder)  # what vLLM is told to load
     return PolicyTrainer(
-        model=policy, args=told, train_dataset=ready.dataset(), processing_class=ready.tokenizer, reward_funcs=rewards
+        model=policy,
+        args=told,
+        train_dataset=ready.dataset(),
+        processing_class=ready.tokenizer,
+        reward_funcs=rewards,
+        **tools,
     )
 
 

@@ -15,15 +15,13 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 
 from evals.refine.judge import Judge
 from training.config import RefinerSettings, Request
-from training.data.refine import RefinerData, refiner_data
-from training.data.tokens import fitting
+from training.data.refine import RefinerData
 from training.grpo import PolicyTrainer, policy_trainer
 from training.judge.judge import StopRule
 from training.refiner_rewards import ItemBook, RefinerReward, judge_facts, judge_for
 from training.run.alarms import AlarmCallback, alarms_of
 from training.run.folder import say
 from training.run.session import Prepared, prepare, run_command, session
-from training.run.watch import PlateauWatch
 from training.upstream import ExportableState
 
 
@@ -32,10 +30,6 @@ def train(request: Request) -> None:
     ready = prepare("refiner", request)
     settings = ready.settings
     assert isinstance(settings, RefinerSettings)
-    held = None
-    if settings.held_out_steps:
-        _, held = refiner_data(settings.data).parted(settings.held_out_share, settings.seed)
-        held = fitting(held, settings, ready.tokenizer)
     judge = judge_for(settings)
     say(f"trying the judge {judge.label} on known pairs")
     with session(ready, **judge_facts(settings, judge)) as current:
@@ -43,8 +37,6 @@ def train(request: Request) -> None:
         trainer.add_callback(AlarmCallback(current.run, alarms_of("sampling")))
         stop = current.stop.ask if settings.monitor_stop else None
         trainer.add_callback(AlarmCallback(current.run, alarms_of("refiner"), stop))
-        if held is not None:
-            trainer.add_callback(PlateauWatch(trainer, settings, held.items, current.result.__setitem__))
         current.train(trainer)
 
 

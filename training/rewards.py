@@ -104,10 +104,10 @@ verifier_reward = VerifierReward()
 
 
 def text_of(answer: Answer) -> str:
-    """Return the last thing that was said; empty where a turn holds no text, as a mere tool call."""
+    """Return the last thing that was said; empty where a turn holds no text, as a mere tool call, or is a tool's."""
     if isinstance(answer, str):
         return answer
-    content = answer[-1].get("content") if answer else None
+    content = answer[-1].get("content") if answer and answer[-1].get("role") != "tool" else None
     if isinstance(content, list):
         return "".join(part.get("text") or "" for part in content)
     return content or ""

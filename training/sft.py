@@ -4,12 +4,14 @@
 
 The loss is on the answers alone. Every row is used whole, never cut; of the refiner's records, from
 which it learns to cite, passages that nothing rests on may go. On a chain it goes on as `training.models.start`
-says. Left out on purpose: evaluation while training (`assay eval run`).
+says.
 """
 
 from typing import Any
 
 import torch
+from accelerate import ParallelismConfig, PartialState
+from accelerate.utils import DeepSpeedSequenceParallelConfig
 from transformers import PreTrainedModel
 from trl import SFTConfig, SFTTrainer
 
@@ -23,12 +25,26 @@ def options(settings: SftSettings) -> dict[str, Any]:
     """Return the training arguments; tests/training/cases/trl_arguments.yaml has what TRL makes of them."""
     return {
         **common_arguments(settings),
-        "max_length": settings.max_length,
+        "max_length": settings.max_length if settings.packing or not settings.padding_free else None,
         "completion_only_loss": True,
         "packing": settings.packing,
-        "padding_free": settings.packing,
+        "padding_free": settings.packing or settings.padding_free,
         "pad_to_multiple_of": None,
+        "use_liger_kernel": settings.liger,
+        "parallelism_config": divided_sequences(settings),
     }
+
+
+def divided_sequences(settings: SftSettings) -> ParallelismConfig | None:
+    """Return how GPUs share each sequence; None where each reads whole ones."""
+    if settings.sequence_parallel == 1:
+        return None
+    return ParallelismConfig(
+        sp_size=settings.sequence_parallel,
+        sp_backend="deepspeed",
+        sp_handler=DeepSpeedSequenceParallelConfig(sp_attn_implementation=settings.attention),
+        dp_shard_size=max(1, PartialState().num_processes // settings.sequence_parallel),
+    )
 
 
 class SupervisedTrainer(SafeTrainer, SFTTrainer):
@@ -48,7 +64,7 @@ def build_trainer(ready: Prepared, model: PreTrainedModel | None = None, **argum
     assert isinstance(settings, SftSettings)
     told = SFTConfig(**options(settings) | arguments)  # before the base, which ZeRO-3 then loads in parts
     model = model or ready.model()
-    if settings.packing:
+    if settings.packing or settings.padding_free:
         check_packing(model, settings.attention)
     return SupervisedTrainer(
         model=ready.policy(model), args=told, train_dataset=ready.dataset(), processing_class=ready.tokenizer
@@ -79,9 +95,9 @@ def check_packing(model: PreTrainedModel, attention: str) -> None:
     apart = float((packed - alone).abs().max())
     if apart > LEAK * effect:
         raise BadConfig(
-            f"packing is on, but this model with attention {attention} lets packed"
+            f"packing or padding_free is on, but this model with attention {attention} lets packed"
             f" rows see each other (its logits move by {apart:.2g} of {effect:.2g}); use attention"
-            " flash_attention_2 on a GPU, or packing false."
+            " flash_attention_2 on a GPU, or neither of the two."
         )
 
 

@@ -14,7 +14,7 @@ from evals.review.score import Measuring, articles_of
 from evals.schema import Grade, Message, ReviewExample
 from evals.schema.reports import ArticleScore, ReviewReport
 from evals.schema.reviews import PredictionRow, ReferenceConcern, ReferenceRow
-from evals.task import Measure, Task, mean, pooled, ratio, share, shown
+from evals.task import Measure, StageAnswer, Task, mean, pooled, ratio, share, shown
 
 CONCERNS = 10
 """Concerns of a baseline on each paper."""
@@ -92,6 +92,13 @@ class Review(Task[ReviewExample]):
         ]
         panel = panel_of([reference_of(row) for row in examples], said)
         return [each.grade for each in articles_of(panel, *self.measuring(panel).matched(panel))]
+
+    def row(
+        self, example: ReviewExample, prompt: tuple[Message, ...], answer: StageAnswer, grade: Grade
+    ) -> ArticleScore:
+        """Return the counts of the paper, by whom they are."""
+        assert isinstance(grade.detail, ArticleScore)
+        return grade.detail.model_copy(update={"stage": answer.stage})
 
     def baselines(self, train: Sequence[ReviewExample], asked: Sequence[ReviewExample]) -> dict[str, list[str]]:
         """Return objections that fit any paper, and those made to the training papers most alike in words."""

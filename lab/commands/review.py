@@ -496,7 +496,7 @@ def steps(
     folder = RunFolder(run)
     record = review_record(folder)
     found = development_papers(papers, measure.limit)
-    files = settings_of(record).data
+    files = settings_of(record).sources
     if here := [each for each in files if Path(each).is_file()]:
         refuse_learned(found, read_conversations(here), run.name)
     told = [

@@ -16,9 +16,12 @@ from evals.questions import (
     system_prompt,
     write_examples,
 )
+from evals.refine.bank import refiner_bank
 from evals.schema import Example
 from tests.training.cases import cases
+from training.config import RefinerSettings, SftSettings
 from training.data.questions import grpo_data, grpo_row, sft_data, sft_row, watched_questions
+from training.data.tokens import Rows
 
 KMP = DATASETS["kmp-train"]()
 
@@ -109,6 +112,30 @@ def test_held_out_rows_that_call_themselves_training_rows_are_refused(data, tmp_
     write_examples(file, pathway_training(held_out=("eye",)))
     with pytest.raises(BadConfig, match=r"standard hold-out \(such as .*eye and thymus"):
         data([str(file)], 0)
+
+
+def test_data_sets_are_mixed_by_their_weights_the_same_by_one_seed_and_no_row_twice(tmp_path: Path):
+    write_examples(tmp_path / "a.jsonl", KMP[:40])
+    write_examples(tmp_path / "b.jsonl", KMP[30:60])
+    a, b = (str(tmp_path / name) for name in ("a.jsonl", "b.jsonl"))
+
+    def mixed(seed: int, *data: str, **told: object) -> Rows:
+        return SftSettings(data=data, output="x", seed=seed, **told).read_rows(None)
+
+    data = mixed(0, f"{a}:0.7", f"{b}:0.3")
+    first = {row.id for row in KMP[:40]}
+    assert (data.count, sum(name in first for name in data.named)) == (57, 40)  # 40 of a, of b's other 20 rows 17
+    record = data.record()
+    assert (record["rows of a.jsonl (70%)"], record["rows of b.jsonl (30%)"]) == (40, 17)
+    assert record["left out, more than their share of the mix"] == 3
+    assert [*data.named] == [*mixed(0, f"{a}:7", f"{b}:3").named] != [*mixed(1, f"{a}:7", f"{b}:3").named]
+    assert mixed(0, f"{a}:1", "pathways-sft-half[direct:20]:1").count == 40
+    with pytest.raises(BadConfig, match="leaves no row of one of them"):
+        mixed(0, f"{a}:0.99", f"{b}:0.01")
+    records = RefinerSettings(
+        data=("refiner-train:1",), output="x", chain="c", judge="heuristic", eval_steps=5, best_metric="reward"
+    ).read_rows(None)
+    assert records.count + records.dev.rows.count == len(refiner_bank().train)
 
 
 def test_two_rows_with_one_id_are_refused(tmp_path: Path):

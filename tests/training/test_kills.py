@@ -40,8 +40,18 @@ ROUNDED: Mapping[str, object] = {"autocast": "bfloat16", "lora_dropout": 0.0}
 """As most runs on a CPU are: under autocast, the base held in bfloat16, adapters computed together."""
 
 
+LOOKING: Mapping[str, object] = {
+    "eval_data": ["rows.jsonl"],
+    "eval_steps": 2,
+    "eval_tokens": 8,
+    "best_metric": "reward",
+}
+
+
 def prepared(taught: Path, folder: Path, stage: str, **values: object) -> Path:
     """Write a settings file of a stage: SFT from the bare base, the others on the taught chain."""
+    if "eval_data" in values:
+        values["eval_data"] = [str(taught / "rows.jsonl")]
     if stage == "sft":
         return settings_file(folder, {**CASES[stage][0], **values})
     rows = {} if stage == "dpo" else {"data": [str(eight_rows(folder))]}
@@ -58,7 +68,9 @@ slow = pytest.mark.slow
 
 
 @slow
-@pytest.mark.parametrize(("stage", "values"), [("sft", {}), ("dpo", ROUNDED), ("grpo", ROUNDED), ("grpo", {})])
+@pytest.mark.parametrize(
+    ("stage", "values"), [("sft", {}), ("dpo", ROUNDED), ("dpo", LOOKING), ("grpo", ROUNDED), ("grpo", {})]
+)
 def test_a_killed_run_goes_on_to_the_weights_of_one_that_was_never_killed(
     taught: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys, stage: str, values: Mapping[str, object]
 ):
@@ -71,6 +83,7 @@ def test_a_killed_run_goes_on_to_the_weights_of_one_that_was_never_killed(
     assert "going on from checkpoint-" in capsys.readouterr().err
     assert killing.differing(whole, parts) == []
     assert record(parts)["result"]["train_loss"] == record(whole)["result"]["train_loss"]
+    assert record(parts)["result"].get("kept_weights") == record(whole)["result"].get("kept_weights")
     assert len(RunFolder(parts).metric_rows()) == len(RunFolder(whole).metric_rows())
 
 

@@ -48,6 +48,9 @@ def test_every_recipe_starts_with_the_command_that_runs_it_and_can_be_planned_wi
             assert (ROOT / line[line.index("--config_file") + 1]).parent == FOLDER, file
         words = ["--config", str(file), "--output", str(tmp_path / "new"), *own.get(stage, [])]
         plan = plan_of(stage, words, Launch("single-gpu"), is_dry=True)
+        bare = plan_of(stage, words[:4], Launch("single-gpu"), is_dry=True)  # without rows of one's own
+        assert plan.command.startswith(bare.command) and (bare.data is not None or bare.problems), file
+        assert bare.needs(0) is None or bare.needs(0).total > 0, file
         needs = plan.needs(plan.data.count)
         if plan.settings.base in SHAPE_NOT_KNOWN:
             assert needs is None

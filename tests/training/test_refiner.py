@@ -14,7 +14,11 @@ from evals.errors import BadConfig, ChainMismatch
 from evals.refine.bank import refiner_bank
 from evals.refine.grammar import evidence_of
 from evals.refine.prompt import SYSTEM_PROMPT
+from evals.refine.task import Refine
+from evals.report import measured
+from evals.run import graded
 from evals.schema.refiner import RewardConfig
+from evals.task import StageAnswer
 from tests.training import killing
 from tests.training.judge_server import Asked, JudgeServer, Reply, says, well
 from tests.training.refiners import RECORDS, command
@@ -27,8 +31,8 @@ from training.launch.accelerate import Launch
 from training.launch.plan import plan_of
 from training.models.chain import load_chain
 from training.refiner_rewards import judge_for
-from training.run import watch
-from training.run.watch import SCORE, WELLFORMED, BestWeights, best_of, graded, is_plateau
+from training.run import session, watch
+from training.run.watch import EVALUATED, BestWeights, best_of, is_plateau
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = ROOT / "training" / "configs"
@@ -251,26 +255,31 @@ def test_training_is_over_when_so_many_looks_saw_nothing_better():
     assert [(patience, scores, is_plateau(scores, patience)) for patience, scores, _ in table] == list(table)
 
 
-def test_references_score_high_on_held_out_records_and_text_without_the_grammar_nothing():
-    records = refiner_bank().train[:12]
-    best = graded(records, [str(each.reference) for each in records], RewardConfig())
-    worst = graded(records, ["I would rather not say."] * len(records), RewardConfig())
-    assert best[SCORE] > 7 and best[WELLFORMED] == 1.0
-    assert worst == {SCORE: 0.0, WELLFORMED: 0.0}
+def test_references_score_high_on_records_and_text_without_the_grammar_nothing():
+    records, task = refiner_bank().train[:12], Refine()
+
+    def mean(texts: list[str]) -> tuple[float, float]:
+        rows = graded(task, records, [StageAnswer("x", text) for text in texts])
+        found = measured(rows, Refine, draws=1)
+        return found["reward"].value, found["wellformed"].value
+
+    reward, wellformed = mean([str(each.reference) for each in records])
+    assert reward > 7 and wellformed == 1.0
+    assert mean(["I would rather not say."] * len(records)) == (0.0, 0.0)
 
 
 def test_a_run_that_has_stopped_learning_is_finished_early_and_says_so(start: Path):
-    values = {"held_out_steps": 1, "held_out_share": 0.25, "held_out_patience": 2}
+    values = {"eval_steps": 1, "held_out_share": 0.25, "best_metric": "reward", "patience": 2}
     words = command(start, "still", **values, learning_rate=1e-12, max_steps=9, save_steps=100)
     run = train("refiner", Path(words[1]))
     kept = record(run.path)
     assert (kept["status"], kept["result"]["steps"]) == ("finished", 2)
-    assert "have not become better in 2 looks" in kept["result"]["ended_early"]
+    assert "eval/reward has not become better in 2 evaluations" in kept["result"]["ended_early"]
     assert kept["data"]["left out, held out to see when to stop"] == 1
-    assert kept["data"]["rows"] == 3
-    looks = [row for row in run.metric_rows() if SCORE in row]
+    assert (kept["data"]["rows"], kept["data"]["dev rows"]) == (3, 1)
+    looks = [row for row in run.metric_rows() if "eval/wellformed" in row]
     assert [row["step"] for row in looks] == [0, 1, 2]
-    assert kept["result"]["kept_weights"].startswith("of step 1, which has the best held-out score")
+    assert kept["result"]["kept_weights"].startswith("of step 1, which has the best eval/reward")
     assert (run.path / "adapter").is_dir() and (run.path / "chain.json").is_file()
 
 
@@ -288,30 +297,23 @@ class Worse(TrainerCallback):
                         weight.copy_(torch.full_like(weight, 3.0))
 
 
-def test_a_run_that_may_end_early_keeps_its_best_weights_unless_told_otherwise(start: Path):
-    for patience, keep, is_best in ((0, "auto", False), (3, "auto", True), (0, "best", True), (3, "last", False)):
-        assert settings_of(start, held_out_patience=patience, held_out_keep=keep).keeps_best is is_best
-
-
-@pytest.mark.parametrize(("keep", "largest"), [("best", 0.0), pytest.param("last", 3.0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("metric", "largest"), [("reward", 0.0), pytest.param("", 3.0, marks=pytest.mark.slow)])
 def test_a_run_ends_with_the_weights_of_its_best_look_or_of_its_last_step(
-    start: Path, monkeypatch: pytest.MonkeyPatch, keep: str, largest: float
+    start: Path, monkeypatch: pytest.MonkeyPatch, metric: str, largest: float
 ):
-    name = f"keep-{keep}"
-    words = command(start, name, held_out_steps=1, held_out_share=0.25, held_out_keep=keep)
+    words = command(start, f"keep-{metric}", eval_steps=1, held_out_share=0.25, best_metric=metric)
     scores = iter((3.0, 4.0, 1.0, 1.0))  # one a look
 
     def ruined(trainer, *others):
         trainer.add_callback(Worse(2))
-        return watch.PlateauWatch(trainer, *others)
+        return watch.Evaluation(trainer, *others)
 
-    monkeypatch.setattr(refiner, "PlateauWatch", ruined)
-    monkeypatch.setattr(watch, "graded", lambda *_: {SCORE: next(scores), WELLFORMED: 1.0})
+    monkeypatch.setattr(session, "Evaluation", ruined)
+    monkeypatch.setattr(watch, "evaluated", lambda *_: {"eval/reward": next(scores), EVALUATED: 1.0})
     run = train("refiner", Path(words[1]), "--max_steps", "3", "--learning_rate", "1e-9")
     kept = record(run.path)
-    assert kept["result"]["kept_weights"].startswith(
-        "of step 1, which has the best" if keep == "best" else "of the last step, 3"
-    )
+    best = "of step 1, which has the best eval/reward, 4"
+    assert kept["result"].get("kept_weights") == (best if metric else None)
     weights = load_file(run.path / "adapter" / "adapter_model.safetensors")
     found = max(float(each.abs().max()) for name, each in weights.items() if "lora_B" in name)
     assert found == pytest.approx(largest, abs=0.01)
@@ -320,7 +322,7 @@ def test_a_run_ends_with_the_weights_of_its_best_look_or_of_its_last_step(
 
 @pytest.mark.slow
 def test_two_processes_of_which_one_is_killed_at_the_end_go_on_to_the_best_weights(start: Path):
-    values = {"held_out_steps": 1, "held_out_share": 0.25, "held_out_keep": "best"}
+    values = {"eval_steps": 1, "held_out_share": 0.25, "best_metric": "reward"}
     values |= {"learning_rate": 0.05, "max_steps": 4, "save_steps": 3, "batch": 4}
     words = command(start, "pair", **values)
     settings, whole, parts = Path(words[1]), start / "whole", start / "parts"
@@ -363,13 +365,13 @@ def test_the_best_look_is_the_first_of_equals_and_the_start_only_if_nothing_is_a
 
 
 def test_held_out_records_are_no_training_rows_in_the_plan_either(start: Path):
-    words = command(start, "plan", held_out_steps=5, held_out_share=0.25)
+    words = command(start, "plan", eval_steps=5, held_out_share=0.25)
     assert len(plan_of("refiner", words, is_dry=True).data.trl_rows()) == 3
 
 
 def test_a_profile_that_divides_weights_is_refused_before_anything_is_loaded(start: Path):
-    with pytest.raises(BadConfig, match="set held_out_steps to 0"):
-        Launch(profile="zero3").check(settings_of(start, held_out_steps=5))
+    with pytest.raises(BadConfig, match="set eval_steps to 0"):
+        Launch(profile="zero3").check(settings_of(start, eval_steps=5))
 
 
 def test_groups_stay_whole_and_one_group_cannot_be_held_out():

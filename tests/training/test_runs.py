@@ -123,7 +123,7 @@ def test_a_run_from_before_a_setting_goes_on_as_if_it_had_the_default(run: RunFo
     kind = STAGES[stage]
     judged: dict[str, Any] = {"judge": "heuristic"} if kind is RefinerSettings else {}
     config = public_config(kind(data=("rows.jsonl",), output="mine", chain="sft", **judged))
-    old = {key: value for key, value in config.items() if key not in ("aggregation", "held_out_keep", "packing")}
+    old = {key: value for key, value in config.items() if key not in ("aggregation", "eval_data", "packing")}
     run.begin(record(stage=stage, config=old))
     last = checkpoint(run, 5)
     assert run.begin(record(stage=stage, config=config)) == last

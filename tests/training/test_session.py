@@ -85,6 +85,17 @@ def test_every_setting_reaches_trl_or_is_named_as_one_that_assay_reads_itself():
     assert not (every - table["trl"].keys() - set(table["ours"])), "neither"
 
 
+LONG = {"padding_free": True, "liger": True, "sequence_parallel": 2, "attention": "flash_attention_2"}
+
+
+def test_each_option_for_long_rows_reaches_trl():
+    told = SFTConfig(**sft.options(SftSettings(data=("kmp-train",), output="run", **LONG)))
+    assert (told.padding_free, told.max_length, told.use_liger_kernel) == (True, None, True)
+    shared = told.parallelism_config
+    assert (shared.sp_size, shared.sp_backend) == (2, "deepspeed")
+    assert shared.sp_handler.sp_attn_implementation == "flash_attention_2"
+
+
 PUBLISHED = [
     ({}, {"loss_type": "grpo", "scale_rewards": "group", "use_bias_correction_kl": False}),
     ({"loss_type": "dapo", "epsilon_high": 0.28}, {"epsilon": 0.2, "epsilon_high": 0.28}),
@@ -92,6 +103,8 @@ PUBLISHED = [
     ({"kl_by_ratio": True}, {"use_bias_correction_kl": True}),
     ({"importance_sampling": "sequence"}, {"importance_sampling_level": "sequence"}),
     ({"mask_truncated": True}, {"mask_truncated_completions": True}),
+    ({"vllm_sleep": True}, {"vllm_enable_sleep_mode": True, "vllm_max_model_length": 352}),
+    ({"environment": "enrichment"}, {"max_tool_calling_iterations": 4, "vllm_max_model_length": None}),
     (
         {"batch": 1, "accumulation": 8, "num_generations": 16, "generation_batch": 16},
         {"steps_per_generation": 16, "num_generations": 16, "gradient_accumulation_steps": 8},

@@ -168,13 +168,15 @@ def test_a_command_that_cannot_run_says_why_in_one_line(words, code, said, capsy
 
 
 @pytest.mark.parametrize("attention", ["sdpa", pytest.param("eager", marks=slow)])
-def test_packed_rows_do_not_see_each_other_and_give_the_loss_of_rows_apart(tmp_path, attention: str):
+def test_rows_that_are_packed_or_not_padded_do_not_see_each_other_and_give_the_loss_of_rows_apart(
+    tmp_path, attention: str
+):
     values = {**SFT, "max_steps": 1, "learning_rate": 1e-9, "batch": 8, "attention": attention}
     losses = []
-    for name, packing in (("apart", False), ("packed", True)):
-        file = settings_file(tmp_path, {**values, "packing": packing, "output": str(tmp_path / name)})
+    for name, told in {"apart": {}, "packed": {"packing": True}, "behind": {"padding_free": True}}.items():
+        file = settings_file(tmp_path, {**values, **told, "output": str(tmp_path / name)})
         losses.append(record(train("sft", file).path)["result"]["train_loss"])
-    assert losses[0] == pytest.approx(losses[1], abs=1e-5)
+    assert losses == pytest.approx([losses[0]] * 3, abs=1e-5)
 
 
 def test_a_model_that_lets_packed_rows_see_each_other_is_refused(taught: Path):

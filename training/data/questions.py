@@ -20,7 +20,6 @@ are marked: what a model was trained on measures nothing.
 
 import hashlib
 import json
-import random
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -43,7 +42,7 @@ from evals.schema import Example
 from evals.verifiers.score import SCORED
 from training.config import GrpoSettings, SftSettings
 from training.data.refine import are_records, check_refiner_chain, refiner_data
-from training.data.tokens import Row, Rows
+from training.data.tokens import Row, Rows, some_of
 
 
 def from_hub(
@@ -110,17 +109,17 @@ def grpo_data(sources: Sequence[str], seed: int, system_prompt: str = SYSTEM_PRO
 
 
 def watched_questions(
-    sources: Sequence[str], count: int, seed: int, asked: Collection[str] = ()
+    sources: Sequence[str], count: int, seed: int, asked: Collection[str] = (), setting: str = "monitor"
 ) -> tuple[Example, ...]:
-    """Return up to `count` questions to ask while a model is trained, none of those in `asked`.
+    """Return up to `count` questions (0 = all) to ask while a model is trained, none of those in `asked`.
 
     Sources are those of training, and two more. `kmp-dev` is one question for one in five of the facts
     that KMP training asks for, so an SFT stage knows them and can be seen to forget them. `kmp-test`
-    may be watched; nothing is chosen or stopped by it. BadConfig if no question is left.
+    may be watched by the monitor; nothing is chosen or stopped by it. BadConfig if no question is left.
     """
     named, found = [source.strip() for source in sources], list[Example]()
     for source in named:
-        if source == KMP_TEST:
+        if source == KMP_TEST and setting == "monitor":
             found += DATASETS[KMP_TEST]()
         elif source == KMP_DEV:
             by_fact = {row.cluster: row for row in reversed(DATASETS["kmp-train"]())}
@@ -130,13 +129,10 @@ def watched_questions(
     left = [row for row in found if row.prompt not in asked and row.ground_truth.kind in SCORED]
     if not left:
         raise BadConfig(
-            f"nothing is left to watch of monitor_data {', '.join(named) or '(it is empty)'}: every question is trained"
-            f" on or has no verifier. Add another set, such as {KMP_DEV}, or set monitor_steps to 0."
+            f"nothing is left to watch of {setting}_data {', '.join(named) or '(it is empty)'}: every question is trained"
+            f" on or has no verifier. Add another set, such as {KMP_DEV}, or set {setting}_steps to 0."
         )
-    if len(left) <= count:
-        return tuple(left)
-    chosen = sorted(random.Random(seed).sample(range(len(left)), count))
-    return tuple(left[place] for place in chosen)
+    return some_of(left, count, seed)
 
 
 def sft_row(example: Example, system_prompt: str = SYSTEM_PROMPT) -> Row:
@@ -204,7 +200,7 @@ def _examples(source: str, seed: int) -> tuple[Example, ...]:
     if tests:
         raise BadConfig(
             f"{match['name']} holds {len(tests)} rows that are kept for testing (such as {tests[0]});"
-            f" training on them would make every later figure worthless. {_accepted()}"
+            f" training on them, or choosing by them, would make every later figure worthless. {_accepted()}"
         )
     held_out = [row.id for row in found if is_held_out(row.prompt, row.id)]
     if held_out:
@@ -222,7 +218,7 @@ def _examples(source: str, seed: int) -> tuple[Example, ...]:
     count = int(match["count"] or len(chosen))
     if not 0 < count <= len(chosen):
         raise BadConfig(f"{source} asks for {count} rows; there are {len(chosen)} of that kind.")
-    return tuple(chosen[at] for at in sorted(random.Random(seed).sample(range(len(chosen)), count)))
+    return some_of(chosen, count, seed)
 
 
 def _named(name: str) -> tuple[Example, ...]:

@@ -48,10 +48,12 @@ class RefinerData(Rows[RefinerRecord]):
 
 
 def refiner_rows(settings: RefinerSettings, chain_prompt: str | None) -> RefinerData:
-    """Return records to answer, without those that are held out."""
+    """Return records to answer, without those that are the dev set."""
     check_refiner_chain(chain_prompt)
     data = refiner_data(settings.data)
-    return data.parted(settings.held_out_share, settings.seed)[0] if settings.held_out_steps else data
+    if settings.eval_data or not settings.eval_steps:
+        return data
+    return data.parted(settings.held_out_share, settings.seed)[0]
 
 
 def refiner_data(sources: Sequence[str], *, is_for_sft: bool = False) -> RefinerData:

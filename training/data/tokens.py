@@ -1,14 +1,17 @@
 """Rows as tokens: chat templates and their quirks, lengths, and what is left out as too long."""
 
+import random
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
 
 from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
 from evals.errors import BadConfig
+from evals.task import Task
 from training.config import StageSettings
 
 Messages = Sequence[Mapping[str, str]]
@@ -84,7 +87,7 @@ class Rows(Generic[Item]):
 
     `row_of` makes the row that TRL is given, `asks` what a row asks, `checksum` identifies all of them;
     `counts` are rows by source, `left_out` by the reason, `facts` what else run.json keeps. A chain that
-    begins with these rows is told the `system_prompt`.
+    begins with these rows is told the `system_prompt`. `dev` is what is asked while they are learned from.
     """
 
     named: Mapping[str, Item]
@@ -95,6 +98,7 @@ class Rows(Generic[Item]):
     counts: Mapping[str, int]
     left_out: Mapping[str, int] = field(default_factory=dict)
     facts: Mapping[str, str | int] = field(default_factory=dict)
+    dev: "DevSet | None" = None
 
     @property
     def items(self) -> tuple[Item, ...]:
@@ -119,6 +123,7 @@ class Rows(Generic[Item]):
             **self.facts,
             **{f"rows of {name}": count for name, count in self.counts.items()},
             **{f"left out, {why}": count for why, count in self.left_out.items()},
+            **({f"dev {name}": value for name, value in self.dev.rows.record().items()} if self.dev else {}),
         }
 
     def trl_rows(self) -> dict[str, Row]:
@@ -127,8 +132,48 @@ class Rows(Generic[Item]):
 
     def without(self, names: Collection[str], why: str) -> Self:
         """Return the data without these rows, which are counted under `why`."""
-        kept = {name: item for name, item in self.named.items() if name not in set(names)}
-        return replace(self, named=kept, left_out={**self.left_out, why: len(names)})
+        gone = set(names)
+        kept = {name: item for name, item in self.named.items() if name not in gone}
+        return replace(self, named=kept, left_out={**self.left_out, why: len(gone)})
+
+    def mixed(self, parts: Mapping[str, Collection[str]], weights: Sequence[float], seed: int) -> Self:
+        """Return as many rows as can be with the sources in these proportions, drawn by the seed, none twice.
+
+        `parts` has the names of each source's rows; one that several have counts for the first.
+        """
+        left, of_source = set(self.named), dict[str, list[str]]()
+        for source, names in parts.items():
+            of_source[source] = [name for name in names if name in left]
+            left -= set(names)
+        whole = min(len(names) / weight for names, weight in zip(of_source.values(), weights, strict=True))
+        counts = {source: int(whole * weight + 1e-9) for source, weight in zip(of_source, weights, strict=True)}
+        if not all(counts.values()):
+            raise BadConfig(
+                f"a mix of {', '.join(f'{source} ({len(names)} rows)' for source, names in of_source.items())} by these"
+                " weights leaves no row of one of them; give it more rows, or a larger weight."
+            )
+        chosen = {name for source, names in of_source.items() for name in some_of(names, counts[source], seed)}
+        told = {
+            f"{Path(source).name} ({weight:.0%})": counts[source]
+            for source, weight in zip(counts, weights, strict=True)
+        }
+        over = [name for name in self.named if name not in chosen]
+        return replace(self.without(over, "more than their share of the mix") if over else self, counts=told)
+
+
+def some_of(items: Sequence[Item], count: int, seed: int) -> tuple[Item, ...]:
+    """Return `count` of the items in their order, drawn by the seed; all where there are no more, or `count` is 0."""
+    if not 0 < count < len(items):
+        return tuple(items)
+    return tuple(items[place] for place in sorted(random.Random(seed).sample(range(len(items)), count)))
+
+
+@dataclass(frozen=True)
+class DevSet:
+    """What is asked while a model is trained, and the task that grades the answers."""
+
+    task: Task[Any]
+    rows: Rows[Any]
 
 
 Data = TypeVar("Data", bound=Rows[Any])
@@ -160,9 +205,11 @@ def length_of(row: Row, tokenizer: Tokenizer) -> int:
 
 
 def fitting(data: Data, settings: StageSettings, tokenizer: Tokenizer) -> Data:
-    """Return the rows that are not too long, shortened first where that is possible; see `within`."""
+    """Return the rows and the dev set that are not too long, shortened first where that is possible; see `within`."""
     shorten = getattr(data, "shortened", None)  # records of the refiner, whose passages may go
     data = shorten(settings.longest, lambda row: length_of(row, tokenizer)) if shorten else data
+    if data.dev:
+        data = replace(data, dev=replace(data.dev, rows=fitting(data.dev.rows, settings, tokenizer)))
     return within(data, {name: length_of(row, tokenizer) for name, row in data.trl_rows().items()}, settings)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from evals.errors import BadConfig
-from training.config import SampledSettings, StageSettings
+from training.config import SampledSettings, SftSettings, StageSettings
 
 FOLDER = Path(__file__).parents[1] / "configs" / "accelerate"
 ASKED_FOR = "ASSAY_PROCESSES"
@@ -93,6 +93,13 @@ class Launch:
                 f"{self.processes} processes were asked for on the CPU, where accelerate starts a single"
                 " one and says nothing; use --profile multi-cpu, with -- --num_processes N for more."
             )
+        shared = settings.sequence_parallel if isinstance(settings, SftSettings) else 1
+        if shared > 1 and (not self.uses_deepspeed or self.processes % shared or settings.attention == "eager"):
+            raise BadConfig(
+                f"sequence_parallel {shared} shares each sequence among {shared} processes of DeepSpeed, with attention"
+                f" sdpa or flash; use --profile zero3 -- --num_processes N, a multiple of {shared}"
+                f" ({self.processes} processes were asked for)."
+            )
         if not self.divides_weights:
             return
         if self.uses_fsdp and isinstance(settings, SampledSettings) and settings.vllm == "off":
@@ -109,14 +116,14 @@ class Launch:
         for asked, what in (
             (settings.mode == "merge_then_new", "mode merge_then_new adds adapters to"),
             (getattr(settings, "packing", False), "packing is tried first on"),
+            (getattr(settings, "padding_free", False), "padding_free is tried first on"),
         ):
             if asked:
                 raise BadConfig(
                     f"{what} a whole base, and {this} loads parts of it; use a profile that does not divide the weights"
                     " (single-gpu, multi-gpu, zero2)."
                 )
-        looks = settings.looks
-        if looks and getattr(settings, looks):
+        if looks := next((name for name in settings.looks if getattr(settings, name)), ""):
             raise BadConfig(
                 f"{this} divides the weights of the base among processes, and what {looks} asks for"
                 f" needs a whole model on each; set {looks} to 0, or use a profile that does not divide"
@@ -212,6 +219,7 @@ PACKAGES = {
     "nf4": ("bitsandbytes", "pip install bitsandbytes"),
     "flash_attention_2": ("flash_attn", "pip install flash-attn --no-build-isolation"),
     "flash_attention_3": ("flash_attn_interface", "build flash-attention's hopper/ folder"),
+    "liger": ("liger_kernel", "pip install liger-kernel"),
     "trackio": ("trackio", "pip install trackio"),
     "wandb": ("wandb", "pip install wandb"),
     "tensorboard": ("tensorboard", "pip install tensorboard"),
@@ -238,12 +246,15 @@ def missing(
             found.append(f"{named} asks for FSDP on the CPU: {NO_FSDP}")
         if launch.uses_deepspeed and not has("deepspeed"):
             found.append(f"{named} needs DeepSpeed, which is not installed: pip install deepspeed.")
-    for value in (settings.weights, settings.attention, settings.report_to):
+    liger = "liger" if isinstance(settings, SftSettings) and settings.liger else ""
+    for value in (settings.weights, settings.attention, settings.report_to, liger):
         package, remedy = PACKAGES.get(value, ("", ""))
         if package and not has(package):
             found.append(f"{value} needs the package {package}, which is not installed: {remedy}.")
     if settings.attention.startswith("flash") and not has_gpu:
         found.append(f"attention {settings.attention} runs on GPUs only; use sdpa here.")
+    if liger and not has_gpu:
+        found.append("Liger's kernels run on GPUs only; set liger to false here.")
     if isinstance(settings, SampledSettings) and settings.vllm != "off":
         if not has_gpu:
             found.append(

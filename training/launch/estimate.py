@@ -13,7 +13,7 @@ from pathlib import Path
 import yaml
 
 from evals.errors import BadConfig
-from training.config import SampledSettings, StageSettings
+from training.config import SampledSettings, SftSettings, StageSettings
 
 SHAPES = Path(__file__).parent / "shapes.yaml"
 NF4_BITS = 4.127
@@ -143,7 +143,8 @@ def steps_of(settings: StageSettings, rows: int, processes: int = 1) -> int:
         questions = sampled // settings.num_generations
         passes = rows // questions * (sampled // together) * settings.num_iterations
     else:
-        passes = math.ceil(rows / (settings.batch * processes))
+        shared = settings.sequence_parallel if isinstance(settings, SftSettings) else 1
+        passes = math.ceil(rows / (settings.batch * max(1, processes // shared)))
     return math.ceil(settings.epochs * math.ceil(passes / settings.accumulation))
 
 

@@ -98,13 +98,14 @@ MAY_CHANGE_ON_RESUME = {
     *LIMITS,
     *("output", "save_steps", "keep_checkpoints", "keep_adapters", "log_steps", "report_to", "grid_co2", "hour_price"),
     *("judge", "judge_probe", "judge_concurrency", "judge_timeout_seconds", "judge_deadline_seconds"),
-    *("judge_retries", "judge_cache", "max_none_fraction", "none_patience", "held_out_patience"),
+    *("judge_retries", "judge_cache", "max_none_fraction", "none_patience", "patience"),
 }
 """Settings that leave the trained weights as they are."""
 REMOVED = {"noise_limit": 1.0, "contrast_floor": 1.0, "second_judge": "", "second_share": 0.05, "items_report": ""}
+REMOVED |= {"held_out_steps": 0, "held_out_patience": 0, "held_out_keep": "auto"}
 REMOVED |= {"judge_votes": 1}  # in the data of a record, too
 """Settings that older runs stored, with the values under which they changed nothing."""
-PATHS, LISTS_OF_PATHS = ("base", "output", "chain", "judge_cache"), ("data", "monitor_data")
+PATHS, LISTS_OF_PATHS = ("base", "output", "chain", "judge_cache"), ("data", "monitor_data", "eval_data")
 """Settings that may be paths of this machine, or lists of them."""
 PROCESSES, STOPPED_BECAUSE = "processes", "stopped_because"
 """Keys of a record's host and result: how many processes train together, what made a run stop itself."""

@@ -57,6 +57,7 @@ from training.run.folder import (
     say,
     versions,
 )
+from training.run.watch import Evaluation
 from training.upstream import SafeTrainer, StackedPeftModel
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -215,6 +216,8 @@ class Session:
         for each in trainer.callback_handler.callbacks:  # its files name the machine and its folders
             if isinstance(each, TensorBoardCallback) and each.logging_dir is None:
                 each.logging_dir = f"{self.run.path}.tensorboard"
+        if dev := self.ready.data.dev:
+            trainer.add_callback(Evaluation(trainer, self.ready.settings, dev, self.result.__setitem__))
         trainer.add_callback(MetricsCallback(self.run))
         self.stop.trainer = trainer
         trainer.add_callback(self.stop)

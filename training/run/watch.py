@@ -7,8 +7,8 @@ follows from looks: an alarm where knowledge is lost, an end where nothing is le
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from math import inf, isfinite
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import torch
@@ -28,14 +28,14 @@ from transformers import (
 )
 
 from evals.errors import BadConfig
-from evals.refine.judge import compare_words
-from evals.refine.prompt import messages
-from evals.refine.score import prepare, settle
+from evals.report import tally
+from evals.run import graded
 from evals.schema import Example
-from evals.schema.refiner import RefinerRecord, RewardConfig
+from evals.task import StageAnswer
 from evals.verifiers import verify
-from training.config import DpoSettings, RefinerSettings
-from training.data.questions import prompt_of
+from training.config import DpoSettings, StageSettings
+from training.data.questions import grpo_row
+from training.data.tokens import TEMPLATE_TOLD, DevSet, Row
 from training.models.generation import end_tokens
 from training.run.alarms import alert
 from training.run.checkpoints import BEST, best_weights, checkpoints, step_of
@@ -58,6 +58,10 @@ class Answers:
         """Return the tokens of each answer."""
         new = self.ids[:, -self.written.shape[1] :]
         return [row[keep].tolist() for row, keep in zip(new, self.written, strict=True)]
+
+    def texts(self, tokenizer: PreTrainedTokenizerBase) -> list[str]:
+        """Return each answer as text."""
+        return tokenizer.batch_decode(self.tokens(), skip_special_tokens=True)
 
 
 def answered(
@@ -85,9 +89,9 @@ def answered(
 
 
 def answers_to(
-    policy: StackedPeftModel, tokenizer: PreTrainedTokenizerBase, conversations: Sequence[Any], tokens: int
+    policy: StackedPeftModel, tokenizer: PreTrainedTokenizerBase, rows: Sequence[Row], tokens: int
 ) -> Iterator[Answers]:
-    """Yield greedy answers of at most `tokens` tokens to conversations, ROWS at a time, without dropout.
+    """Yield greedy answers of at most `tokens` tokens to the prompts of rows, ROWS at a time, without dropout.
 
     Layers with 4-bit weights stay in training mode: on a processor bitsandbytes 0.50 repacks the weights
     of one that is not, for good, into a form that gradients do not pass.
@@ -99,10 +103,14 @@ def answers_to(
             layer.training = True
     try:
         with torch.no_grad():
-            for start in range(0, len(conversations), ROWS):
+            for start in range(0, len(rows), ROWS):
                 prompts = [
-                    str(tokenizer.apply_chat_template(each, tokenize=False, add_generation_prompt=True))
-                    for each in conversations[start : start + ROWS]
+                    str(
+                        tokenizer.apply_chat_template(
+                            row["prompt"], tokenize=False, add_generation_prompt=True, **row.get(TEMPLATE_TOLD, {})
+                        )
+                    )
+                    for row in rows[start : start + ROWS]
                 ]
                 yield answered(policy, tokenizer, prompts, tokens)
     finally:
@@ -236,9 +244,9 @@ def forgetting(
     """
     texts: list[str] = []
     length, divergence = 0, 0.0
-    conversations = [prompt_of(each, system_prompt) for each in questions]
-    for batch in answers_to(policy, tokenizer, conversations, tokens):
-        texts += tokenizer.batch_decode(batch.tokens(), skip_special_tokens=True)
+    rows = [grpo_row(each, system_prompt) for each in questions]
+    for batch in answers_to(policy, tokenizer, rows, tokens):
+        texts += batch.texts(tokenizer)
         length += int(batch.written.sum())
         divergence += float((_divergence(policy, batch) * batch.written).sum())
     pairs = zip(questions, texts, strict=True)
@@ -267,54 +275,51 @@ def _logits(policy: StackedPeftModel, batch: Answers) -> torch.Tensor:
     return outputs.logits[:, :-1]
 
 
-SCORE, WELLFORMED = "held_out/score", "held_out/wellformed"
+EVALUATED = "eval/length"
+"""Mean tokens of an answer to the dev set: the figure that every evaluation has."""
 
 
-def graded(records: Sequence[RefinerRecord], texts: Sequence[str], reward: RewardConfig) -> dict[str, float]:
-    """Return the mean reward by words of answers, one to each record, and the share of well-formed ones."""
-    cases = [prepare(record, text, reward) for record, text in zip(records, texts, strict=True)]
-    rewards = [settle(case, compare_words(case.inquiry()) if case.is_judgeable else None).reward for case in cases]
-    return {SCORE: fmean(each or 0.0 for each in rewards), WELLFORMED: fmean(case.is_judgeable for case in cases)}
+class Evaluation(Looks):
+    """Grades answers to a dev set by its task's metrics; keeps the best weights, and ends training, as it is told.
 
-
-class PlateauWatch(Looks):
-    """Looks at held-out records; ends training on a plateau.
-
-    The run is then finished; `held_out_patience` 0 only looks. At the end the policy gets the weights of the
-    best look back, or keeps those of the last step, as the settings say. `tell` hears which are kept, and why
-    training ended early, under the names that run.json has for it.
+    Where `best_metric` is named the policy gets the weights of its best look back at the end. Training is over, and
+    the run finished, when `patience` looks saw nothing better. `tell` hears which weights are kept, and why training
+    ended early, under the names that run.json has for it.
     """
 
-    figure = SCORE
+    figure = EVALUATED
 
     def __init__(
-        self,
-        trainer: Trainer,
-        settings: RefinerSettings,
-        records: Sequence[RefinerRecord],
-        tell: Callable[[str, str], None],
+        self, trainer: Trainer, settings: StageSettings, dev: DevSet, tell: Callable[[str, str], None]
     ) -> None:
-        super().__init__(trainer, settings.held_out_steps, "held_out_steps")
-        self._settings, self._records, self._tell = settings, records, tell
+        super().__init__(trainer, settings.eval_steps, "eval_steps")
+        self._settings, self._dev, self._tell = settings, dev, tell
+        best = settings.best_metric
+        self._by = f"eval/{best}" if best else ""
+        self._sign = -1.0 if best and dev.task.metrics[best].better == "lower" else 1.0
         self._is_over = False
         self._best = BestWeights(Path(str(trainer.args.output_dir)))
 
     def measure(self, policy: StackedPeftModel, tokenizer: PreTrainedTokenizerBase) -> dict[str, float]:
-        """Return how the held-out records are answered now."""
-        conversations = [[turn.model_dump() for turn in messages(record)] for record in self._records]
-        batches = answers_to(policy, tokenizer, conversations, self._settings.max_completion_length)
-        texts = [text for each in batches for text in tokenizer.batch_decode(each.tokens(), skip_special_tokens=True)]
-        return graded(self._records, texts, self._settings.reward())
+        """Return every metric of the task that applies to the answers as they are now."""
+        return evaluated(policy, tokenizer, self._dev, self._settings.longest_answer)
+
+    def scores(self, state: TrainerState) -> list[Look]:
+        """Return the looks so far, a higher score being better; one without the figure is the worst."""
+        looked = (row for row in state.log_history if EVALUATED in row)
+        return [(int(row["step"]), self._sign * row[self._by] if self._by in row else -inf) for row in looked]
 
     def looked(self, figures: dict[str, float], state: TrainerState, control: TrainerControl) -> None:
         """Keep what is best so far, and end training if nothing has become better for long."""
-        looks, patience = self.seen(state), self._settings.held_out_patience
-        if self._settings.keeps_best and best_of(looks) == looks[-1] and state.is_world_process_zero:
+        if not self._by:
+            return
+        looks, patience = self.scores(state), self._settings.patience
+        if best_of(looks) == looks[-1] and state.is_world_process_zero:
             self._best.keep(self.policy, state.global_step, looks)
         if state.global_step < state.max_steps and is_plateau([score for _, score in looks], patience):
             step, best = best_of(looks)
             text = (
-                f"held-out answers have not become better in {patience} looks (best {best:.2f} at"
+                f"{self._by} has not become better in {patience} evaluations (best {self._sign * best:.3g} at"
                 f" step {step}), so training is over"
             )
             self._tell("ended_early", text)
@@ -324,25 +329,35 @@ class PlateauWatch(Looks):
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
     ) -> None:
-        """Give the policy the weights that are to be kept; a run that was stopped goes on with its own."""
-        if not self._is_over and state.global_step < state.max_steps:
+        """Give the policy its best weights; a run that was stopped goes on with its own."""
+        if not self._by or (not self._is_over and state.global_step < state.max_steps):
             return
         self.trainer.accelerator.wait_for_everyone()
-        self._tell("kept_weights", self._kept(self.seen(state), state.global_step))
+        self._tell("kept_weights", self._kept(self.scores(state), state.global_step))
         self.trainer.accelerator.wait_for_everyone()
 
     def _kept(self, looks: Sequence[Look], last: int) -> str:
         """Return which weights the policy has from now on, in words."""
         step, score = best_of(looks)
-        of_best = f"best held-out score, {score:.2f}"
+        of_best = f"best {self._by}, {self._sign * score:.3g}"
         if step == last:
             return f"of step {step}, the last, which has the {of_best}"
-        if not self._settings.keeps_best:
-            return f"of the last step, {last}; the {of_best}, was at step {step}"
         if not self._best.give_back(self.policy, step):
             return f"of the last step, {last}: those of step {step} ({of_best}) are no longer on file"
         start = ", the start: every look after it was worse" if step == 0 else ""
         return f"of step {step}, which has the {of_best}{start}"
+
+
+def evaluated(
+    policy: StackedPeftModel, tokenizer: PreTrainedTokenizerBase, dev: DevSet, tokens: int
+) -> dict[str, float]:
+    """Return the metrics of a dev set's task on greedy answers, as `eval/NAME`, and their mean length in tokens."""
+    batches = list(answers_to(policy, tokenizer, list(dev.rows.trl_rows().values()), tokens))
+    answers = [StageAnswer("now", text) for batch in batches for text in batch.texts(tokenizer)]
+    table = tally(graded(dev.task, dev.rows.items, answers), dev.task.metrics)
+    values = {f"eval/{name}": float(table.metric(name, table.totals())[0]) for name in table.metrics}
+    values[EVALUATED] = sum(int(batch.written.sum()) for batch in batches) / dev.rows.count
+    return {name: value for name, value in values.items() if isfinite(value)}
 
 
 def is_plateau(scores: Sequence[float], patience: int) -> bool:
