@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import metadata
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -13,15 +14,16 @@ from pydantic import ValidationError
 
 from evals.errors import LabError
 from evals.facts import load_provenance
-from evals.questions import system_prompt
 from evals.report import load_report
 from evals.schema import ChainManifest, ChainStage, RunRecord
 from evals.schema.publishing import BaseOrigin, Diagnostic, Lineage, PublicationKind, PublishedStage
 from evals.schema.reports import Report, ReviewReport
 from evals.schema.runs import IMPORTED
 from hub.cards import TEMPLATES, render
-from hub.cards.figures import Measured, eval_results, measured
-from hub.cards.licences import Source, conflicts, duty, suggested, unknown
+from hub.cards.example import SamplePrompt, example_of
+from hub.cards.figures import Measured, benchmark_results, eval_results, measured
+from hub.cards.licences import HUB_IDS, Source, conflicts, duty, licence_text, suggested, unknown
+from hub.cards.lint import known_front_matter
 from hub.checks import MAX_BYTES, PICKLES, STATE, Part, Upload, fit_findings, inspect, part_of, size_finding
 from hub.client import finding, wording
 
@@ -37,8 +39,13 @@ TOKENIZER = (
     "vocab.json",
     "merges.txt",
 )
-OWN_QUESTIONS = re.compile(r"(kmp|pathways|hallmark|refiner)-[a-z-]+(/[a-z]+)?")
-"""Names of the data sets that this project makes from published figures."""
+OWN_DATA = re.compile(r"(kmp|pathways|hallmark|missions|refiner)-[a-z-]+(/[a-z]+)?|training/embedded/pairs")
+"""Names of the data sets that this project makes, most of them from published figures."""
+OWN_ROWS = {
+    "c4dea639c891f4414d587d73abcf3feb707109630e44b9172767cae5947fed31": "assay data review --corpus a --context 8192 --out"
+    " runs/review/corpus"
+}
+"""Rows of this project's invented papers, by the checksum in run.json, and the command that writes them."""
 OWN_LICENCE = "apache-2.0"
 NO_REPORTS = ({"systems", "against"}, {"prompt_version", "engine", "fingerprint"})
 """Fields by which other records in the folder of reports are known."""
@@ -75,6 +82,8 @@ class Publication:
     copy: BaseCopy | None = None
     with_base: bool = False
     whole: Mapping[str, Path] = field(default_factory=dict)
+    benchmarks: Mapping[str, str] = field(default_factory=dict)
+    """Data sets of the Hub that hold the questions of reports, by the name that reports have for them."""
 
     def upload(self, kind: PublicationKind, parts: dict[str, Part], findings: Iterable[Diagnostic]) -> Upload:
         """Return files as they are uploaded to this repository."""
@@ -126,9 +135,26 @@ class Run:
         """Return what it was trained on, with licences where they are known."""
         if self.record is None:
             return (Source("the data that it was trained on", None),)
+        is_own = self.record.data.get("sha256") in OWN_ROWS
+        return tuple(Source(name, OWN_LICENCE if is_own else data_licence(name)) for name in self.data_names)
+
+    @property
+    def data_names(self) -> tuple[str, ...]:
+        """What it was trained on, as its configuration names it."""
+        if self.record is None:
+            return ()
         named = self.record.config.get("data") or ()
-        names = map(str, named if isinstance(named, list | tuple) else (named,))
-        return tuple(Source(name, data_licence(name)) for name in names)
+        return tuple(map(str, named if isinstance(named, list | tuple) else (named,)))
+
+    @property
+    def task(self) -> str:
+        """The task of its reports, else the one that its stage and data are of; "other" where none is known."""
+        kind = self.record.stage if self.record else ""
+        told = next((report.task for report in self.reports.values()), None)
+        known = told or WORDS["stages"].get(kind, {}).get("task")
+        if known or any(name.startswith("refiner-") for name in self.data_names):
+            return known or "refine"
+        return "questions" if any(OWN_DATA.fullmatch(name.split("[")[0]) for name in self.data_names) else "other"
 
 
 def read_run(folder: Path, more: Iterable[Path] = ()) -> Run:
@@ -181,12 +207,17 @@ def base_of(manifest: ChainManifest, name: str | None, revision: str | None) -> 
 
 
 def data_licence(name: str) -> str | None:
-    """Return the licence of a training set: known for this project's own questions only.
+    """Return the licence of a training set: of this project's own, or the one that the card beside its rows states.
 
-    >>> data_licence("kmp-train[abstain:16]"), data_licence("pathways-train/liver"), data_licence("votes.jsonl")
+    >>> data_licence("missions-parted-train[direct:22]"), data_licence("training/embedded/pairs"), data_licence("v.jsonl")
     ('apache-2.0', 'apache-2.0', None)
     """
-    return OWN_LICENCE if OWN_QUESTIONS.fullmatch(name.split("[")[0]) else None
+    if OWN_DATA.fullmatch(name.split("[")[0]):
+        return OWN_LICENCE
+    card = (Path(name) if Path(name).is_dir() else Path(name).parent) / "README.md"
+    is_here = Path(name).exists() and card.is_file()
+    stated = known_front_matter(card.read_text(encoding="utf-8", errors="replace")).get("license") if is_here else None
+    return stated if stated in HUB_IDS else None
 
 
 def pack_adapter(run: Run, base: PinnedBase, wanted: Publication, earlier: tuple[PublishedStage, ...]) -> Upload:
@@ -220,21 +251,25 @@ def pack_adapter(run: Run, base: PinnedBase, wanted: Publication, earlier: tuple
     lineage = Lineage(base=base.name, base_revision=base.revision, stages=(*earlier, own))
     records = {CHAIN: published_manifest(run.manifest, lineage, base), LINEAGE: lineage}
     tables, figures = measured(run.reports, run.stage.name)
+    results = benchmark_results(run.reports.values(), run.stage.name, wanted.benchmarks)
+    sources = (Source(base.name, base.licence), *run.data())
+    licence = wanted.licence or suggested(sources[0], sources[1:])
+    text = licence_text(licence)
     beside = [run.folder / name for name in BESIDE] + [run.adapter / name for name in TOKENIZER if not whole]
     parts = {
         **{f"{place}/{name}".lstrip("/"): part for name, part in ((WEIGHTS, weights), (CONFIG, config))},
         **whole,
+        **({"LICENSE": part_of(text.encode())} if text else {}),
         **{name: part_of((record.model_dump_json(indent=1) + "\n").encode()) for name, record in records.items()},
         **{file.name: part_of(file) for file in beside if file.is_file()},
         **{f"{REPORTS}/{name}": part_of(run.files[name]) for name in run.reports},
         **{name: part_of(image) for name, image in figures.items()},
+        **{name: part_of(each.encode()) for name, each in results.items()},
     }
-    sources = (Source(base.name, base.licence), *run.data())
-    licence = wanted.licence or suggested(sources[0], sources[1:])
     findings += [finding("licence conflict", "README.md", problem=each) for each in conflicts(licence, sources)]
     if names := unknown(sources):
         findings.append(finding("licence unknown", "README.md", names=", ".join(names), licence=licence))
-    parts["README.md"] = part_of(adapter_card(run, base, lineage, wanted.tag, licence, tables, parts).encode())
+    parts["README.md"] = part_of(adapter_card(run, base, lineage, wanted, licence, tables, parts).encode())
     return wanted.upload("adapter", parts, findings)
 
 
@@ -278,21 +313,19 @@ def _identity(run: Run, base: PinnedBase, sha256: str, settings: dict[str, Any])
         yield finding("base of config", CONFIG, named=named, base=base.name)
     if settings.get("peft_type") != "LORA":
         yield finding("no LoRA", CONFIG, kind=settings.get("peft_type"))
-    if base.revision is None:
+    if base.revision is None and not base.original:
         yield finding("base not pinned", "README.md", base=base.name)
 
 
 WORDS = yaml.safe_load((TEMPLATES / "stages.yaml").read_text(encoding="utf-8"))
-QUESTION = "Which direction does glycolysis take in the thymus of mice in spaceflight?"
-PLAIN_QUESTION = "What can you help me with?"
 HUB_DATASET = re.compile(r"(?P<id>[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)(?:@[^:]+)?(?::\d+)?")
 FILES = (".json", ".jsonl", ".parquet", ".csv")
 FRONT_MATTER = [
     *("license", "license_name", "language", "base_model", "base_model_relation", "library_name", "pipeline_tag"),
-    *("datasets", "tags"),
+    *("datasets", "tags", "widget"),
 ]
-NOT_SETTINGS = ("output", "base", "chain", "data")
-"""Keys of the configuration that the card tells elsewhere, by name rather than by folder."""
+WIDGET = 600
+"""Characters of an example that the page of the model offers to try."""
 
 
 def model_card(front: ModelCardData, template: str, parts: Mapping[str, Part], /, **values: Any) -> str:
@@ -305,21 +338,32 @@ def adapter_card(
     run: Run,
     base: PinnedBase,
     lineage: Lineage,
-    tag: str,
+    wanted: Publication,
     licence: str,
     tables: Sequence[Measured],
     files: Mapping[str, Part],
 ) -> str:
     """Return README.md, made from the run's own records: front matter and body."""
-    record, name = run.record, lineage.stages[-1].repo.split("/")[-1]
+    record, name, data = run.record, lineage.stages[-1].repo.split("/")[-1], run.data()
     kind = record.stage if record else run.stage.kind
-    known, question = WORDS["stages"].get(kind, {"method": kind}), QUESTION if record else PLAIN_QUESTION
+    known = WORDS["stages"].get(kind, {"method": kind})
     active: list[str] = []  # a stage that went on training the adapter before it replaces that one; others add up
     for stage in run.manifest.stages:
         active = [*(active[:-1] if stage.mode == "continue" else active), stage.name]
-    is_own = any(source.licence for source in run.data())
+    is_own = any(OWN_DATA.fullmatch(each.split("[")[0]) for each in run.data_names)
+    asked = example_of(run.task, run.stage.name, run.manifest.system_prompt, run.data_names, run.reports.values())
+    settings = {
+        key: value
+        for key, value in (record.config if record else {}).items()
+        if value not in (None, "", []) and value != WORDS["unset"].get(key) and key not in ("output", "chain")
+    }
+    if "vllm" not in settings:
+        settings = {key: value for key, value in settings.items() if not key.startswith("vllm_")}
+    address = next((each.split(", ")[1] for each in metadata("assay").get_all("Project-URL") or ()), None)
     return model_card(
-        _front_matter(run, base, name, licence, is_merged="config.json" in files),
+        _front_matter(
+            run, name, licence, base, asked, wanted.benchmarks, is_own=is_own, is_merged="config.json" in files
+        ),
         "adapter.md",
         files,
         gguf=next((name for name in files if name.endswith(".gguf")), None),
@@ -328,29 +372,47 @@ def adapter_card(
         record=record,
         base=base,
         lineage=lineage,
-        tag=tag,
+        tag=wanted.tag,
         name=name,
         method=known["method"],
+        words=WORDS["tasks"][run.task],
+        subject=WORDS["subject"] if is_own and run.task == "questions" else "",
         mode=WORDS["modes"][run.stage.mode],
-        told=system_prompt(run.manifest.system_prompt, ""),
-        asked=system_prompt(run.manifest.system_prompt, question),
-        question=question,
+        asked=asked,
         active=active,
         licence=licence,
         duty=duty(base.licence),
-        data=run.data(),
+        data={each.name.split("[")[0] if OWN_DATA.match(each.name) else each.name: each.licence for each in data},
+        is_own=is_own,
+        missing=[each for each in run.data_names if not OWN_DATA.match(each) and not hub_dataset(each)],
+        made_by=OWN_ROWS.get(str(record.data.get("sha256"))) if record else None,
         figures=load_provenance() if is_own else {},
-        unset=NOT_SETTINGS,
-        used=WORDS["used"],
+        settings=yaml.safe_dump(settings, default_flow_style=True, sort_keys=False, width=110, allow_unicode=True),
+        used={key: WORDS["used"].get(key, key) for key in (record.result if record else {}) if key != "measured_by"},
         measured=tables,
-        citations="\n".join(WORDS["papers"][paper] for paper in ("assay", "lora", *known.get("papers", ()))).rstrip(),
+        address=address,
+        revision=(record.code_revision or "" if record else "").removesuffix("+changes"),
+        papers=[WORDS["papers"][paper] for paper in ("lora", *known.get("papers", ()))],
     )
 
 
-def _front_matter(run: Run, base: PinnedBase, name: str, licence: str, *, is_merged: bool) -> ModelCardData:
-    record, results = run.record, eval_results(run.reports.values(), run.stage.name)
+def _front_matter(
+    run: Run,
+    name: str,
+    licence: str,
+    base: PinnedBase,
+    asked: SamplePrompt,
+    benchmarks: Mapping[str, str],
+    *,
+    is_own: bool,
+    is_merged: bool,
+) -> ModelCardData:
+    record, words = run.record, WORDS["tasks"][run.task]
     config, used = (record.config, record.result) if record else ({}, {})
-    more: dict[str, Any] = {"language": config.get("language") or ["en"]} if record else {}
+    results = eval_results(run.reports.values(), run.stage.name, benchmarks)
+    more: dict[str, Any] = {}
+    if language := config.get("language") or (["en"] if is_own or run.task in ("review", "refine") else None):
+        more["language"] = language
     if licence == "other":
         more["license_name"] = "see-base-model-and-training-data"
     if (emissions := used.get("co2_g")) is not None:
@@ -360,14 +422,19 @@ def _front_matter(run: Run, base: PinnedBase, name: str, licence: str, *, is_mer
         more["co2_eq_emissions"] = {"emissions": emissions, "source": source, "training_type": "fine-tuning"}
     if results:
         more |= {"model_name": name, "eval_results": results}
+    if asked.source and sum(len(each.content) for each in asked.messages) < WIDGET:
+        turns = [each.model_dump(include={"role", "content"}) for each in asked.messages]
+        more["widget"] = [{"messages": turns} | ({"output": {"text": asked.answer}} if asked.answer else {})]
+    subject = ["biology"] if is_own or run.task == "review" else []
+    calibrated = ["calibration"] if any(each.metric_type == "ece" for each in results) else []
     return ModelCardData(
         license=licence,
         base_model=base.name,
         base_model_relation="finetune" if is_merged else "adapter",
         library_name="transformers" if is_merged else "peft",
         pipeline_tag="text-generation",
-        datasets=[found for source in run.data() if (found := hub_dataset(source.name))] or None,
-        tags=["lora", "trl", record.stage, "biology", "calibration", "assay"] if record else ["lora", "assay"],
+        datasets=[found for each in run.data_names if (found := hub_dataset(each))] or None,
+        tags=["lora", *(["trl", record.stage] if record else []), *words["tags"], *subject, *calibrated, "assay"],
         **more,
     )
 

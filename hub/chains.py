@@ -103,14 +103,14 @@ def plan_chain(api: HfApi, folder: Path, wanted: Publication) -> tuple[PublishPl
 def pack_last(folder: Path, wanted: Publication) -> Upload:
     """Return what would be published of the last stage, for its card; asks no Hub.
 
-    The base and earlier stages are pinned as their receipts say, and by zeros where they were never
-    published; a base that is named is not compared.
+    The base and earlier stages are pinned as their receipts say, and not where they were never published;
+    a base that is named is not compared.
     """
 
-    def pinned_by_receipt(upload: Upload, place: Path) -> str:
+    def pinned_by_receipt(upload: Upload, place: Path) -> str | None:
         if LINEAGE not in upload.parts and upload.kind == "adapter":
             raise Refused(upload.findings)
-        return receipt.revision if (receipt := read_receipt(place, upload.repo)) else NOT_YET
+        return receipt.revision if (receipt := read_receipt(place, upload.repo)) else None
 
     return _each(None, *runs_of(folder), wanted, pinned_by_receipt)
 
@@ -159,7 +159,7 @@ def _each(
     known: Sequence[PublishedStage],
     runs: Sequence[Run],
     wanted: Publication,
-    do: Callable[[Upload, Path], str],
+    do: Callable[[Upload, Path], str | None],
 ) -> Upload:
     """Hand the base's and each stage's upload to `do`, which returns the commit that pins it; return the last.
 

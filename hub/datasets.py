@@ -17,13 +17,16 @@ import pyarrow.parquet as pq
 import yaml
 
 from evals.errors import LabError
+from evals.questions import DATASETS, conversation, load_questions
 from evals.questions.checking import trick_scores
 from evals.questions.sets import SPLITS, examine, question_row, raw_rows
 from evals.report import load_report
-from evals.schema import ChoiceTruth
+from evals.schema import ChoiceTruth, Example
 from evals.schema.publishing import Diagnostic
+from hub.cards import render
 from hub.cards.dataset import SPLITS as HUB_SPLITS
 from hub.cards.dataset import Row, RowTable, flat, rows_card, rows_of
+from hub.cards.licences import licence_text
 from hub.cards.lint import body_of, known_front_matter
 from hub.checks import MAX_BYTES, Part, Upload, part_of, size_finding
 from hub.client import finding, wording
@@ -33,29 +36,37 @@ ROWS = (".jsonl", ".parquet")
 SET_FILES = (".yaml", ".yml", ".csv", ".tsv")
 """Kinds of file that hold a question set or nothing that is published."""
 TEXTS = (".md", ".txt", ".json", ".png", ".svg")
-NAMES = ("LICENSE", "NOTICE")
+NAMES = ("LICENSE", "NOTICE", "eval.yaml")
 TOOLS = ("published", ".cache", ".git")
 RATERS = ("rater", "annotator", "user", "rater_id", "annotator_id", "user_id")
 """Columns that tell who judged."""
 HASHED = re.compile(r"[0-9a-f]{32,64}")
+LOCAL = re.compile(r'load_dataset\("(?:json|parquet)", data_files="(?P<file>[^"]+)", split="train"\)')
 LICENCE_SECTION = re.compile(r"(?ms)^## Licen[cs]e\n.*?(?=^## |\Z)")
 UNREADABLE = (ValueError, OSError, pa.ArrowException)
 """What reading rows raises where a file is not what its name says."""
 
 
 def pack_dataset(
-    folder: Path, repo: str, licence: str | None, max_bytes: int = MAX_BYTES, is_parquet: bool = False
+    folder: Path,
+    repo: str,
+    licence: str | None,
+    max_bytes: int = MAX_BYTES,
+    is_parquet: bool = False,
+    tag: str = "v1.0",
 ) -> Upload:
     """Return what goes into a data set's repository; what is wrong is among its findings.
 
-    `folder` may be the file of a question set. `is_parquet` puts JSONL files in once more as parquet.
-    LabError for a folder without rows. Files of other kinds are left out, with a warning.
+    `folder` may be the file of a question set, or the name of one that comes with Assay. `is_parquet` puts JSONL files
+    in once more as parquet. LabError for a folder without rows. Files of other kinds are left out, with a warning.
     """
-    if not folder.is_dir() and not (folder.is_file() and _is_question_set(folder)):
+    is_named = str(folder) in DATASETS and not folder.exists()
+    if not is_named and not folder.is_dir() and not (folder.is_file() and _is_question_set(folder)):
         raise LabError(wording("no folder", folder=folder))
     findings: list[Diagnostic] = []
     parts: dict[str, Part] = {}
     root, files = (folder, sorted(folder.rglob("*"))) if folder.is_dir() else (folder.parent, [folder])
+    files = [] if is_named else files
     for file in files:
         path = file.relative_to(root).as_posix()
         if file.is_dir() or path.split("/")[0] in TOOLS:
@@ -71,7 +82,7 @@ def pack_dataset(
     findings += [each for path in parts if path.endswith(ROWS) for each in _row_findings(path, parts[path])]
     has_card = CARD in parts
     if not any(each.is_error for each in findings):
-        findings += _complete(parts, is_parquet=is_parquet)
+        findings += _complete(parts, str(folder) if is_named else "", is_parquet=is_parquet)
     if not any(path.endswith(ROWS) for path in parts) and not findings:
         raise LabError(wording("no rows", folder=folder))
     findings += _statistics_findings(parts)
@@ -81,13 +92,28 @@ def pack_dataset(
             front = yaml.safe_dump({**data, "license": licence}, sort_keys=False, allow_unicode=True)
             said = f"## Licence\n\nReleased by whoever published this data set under `{licence}`.\n\n"
             text = f"---\n{front}---\n{LICENCE_SECTION.sub(lambda _: said, body_of(text)).rstrip()}\n"
+        text = _from_the_hub(text, repo, tag)
         parts[CARD] = part_of(text.encode())
+        if text_of := licence_text(known_front_matter(text).get("license")):
+            parts.setdefault("LICENSE", part_of(text_of.encode()))
         unnamed = (path for path in parts if path.endswith(".parquet") and path not in text)
         findings += [finding("parquet unnamed", CARD, file=path) for path in unnamed if has_card and is_parquet]
         front = known_front_matter(text)
         if front and not front.get("license"):
             findings.append(finding("licence not chosen", CARD))
     return Upload("dataset", repo, parts, tuple(findings), max_bytes=max_bytes)
+
+
+def _from_the_hub(text: str, repo: str, tag: str) -> str:
+    """Return a card whose code loads its files from the repository, at a version, in place of a folder."""
+    places = {}
+    for config in known_front_matter(text).get("configs") or ():
+        for each in (
+            config["data_files"] if isinstance(config, dict) and isinstance(config.get("data_files"), list) else ()
+        ):
+            named = "" if config.get("config_name") == "default" else f', "{config.get("config_name")}"'
+            places[each["path"]] = f'load_dataset("{repo}"{named}, split="{each["split"]}", revision="{tag}")'
+    return LOCAL.sub(lambda match: places.get(match["file"], match[0]), text)
 
 
 def _is_question_set(file: Path) -> bool:
@@ -99,12 +125,23 @@ def _is_question_set(file: Path) -> bool:
     return bool(rows) and {"id", "prompt", "group", "split"} <= rows[0][1].keys()
 
 
-def _complete(parts: dict[str, Part], *, is_parquet: bool) -> Iterator[Diagnostic]:
-    """Add what a folder lacks: tables of question sets and reports, parquet, a card; yield what is in the way."""
+def _complete(parts: dict[str, Part], named: str = "", *, is_parquet: bool) -> Iterator[Diagnostic]:
+    """Add what a folder lacks: tables of question sets and reports, parquet, a card; yield what is in the way.
+
+    `named` is a question set that comes with Assay, in place of a folder.
+    """
     has_card, sources, scores = CARD in parts, dict(parts), None
     files = [path for path in parts if path.endswith((*ROWS, *SET_FILES))]
     sets = [path for path in files if not path.endswith(".parquet") and _is_question_set(_file(parts[path]))]
-    if not has_card and files and sets == files:
+    if named:
+        kind, examples = "questions", load_questions(named)
+        rows = [
+            {**_asked(each), "truth": each.ground_truth.model_dump_json(), "group": each.cluster} for each in examples
+        ]
+        split = HUB_SPLITS[examples[0].split]
+        tables = [RowTable(named, f"data/{split}.jsonl", rows, split)]
+        sources[named] = part_of("".join(json.dumps(row) + "\n" for row in rows).encode())
+    elif not has_card and files and sets == files:
         faults = [(path, each) for path in sets for each in examine(_file(parts[path])).faults]
         for path, each in faults:
             yield finding("question", path, each.line, field=each.field, problem=each.problem, remedy=each.remedy)
@@ -124,6 +161,8 @@ def _complete(parts: dict[str, Part], *, is_parquet: bool) -> Iterator[Diagnosti
     else:
         rows = [path for path in files if not path.endswith(SET_FILES)]
         kind, tables = "rows", [RowTable(path, path, _rows(path, parts[path])) for path in rows]
+    if kind == "questions" and len({table.source for table in tables}) == 1 and any(t.split == "test" for t in tables):
+        parts.setdefault("eval.yaml", part_of(render("eval.yaml.jinja", name=tables[0].name).encode()))
     for at, table in enumerate(tables):
         if table.file != table.source:
             if table.file in parts:
@@ -147,12 +186,21 @@ def _complete(parts: dict[str, Part], *, is_parquet: bool) -> Iterator[Diagnosti
         parts |= rows_card(kind, tables, sources, scores)
 
 
+def _asked(example: Example) -> dict[str, Any]:
+    """Return what tells and asks a question: also as the messages that a model is given, and the answer that is right."""
+    asked = [each.model_dump() for each in conversation(example)]
+    _, _, right = example.answer.rpartition("Answer: ")
+    told = {"messages": asked, "target": right.partition("\n")[0], "kind": example.kind, "split": example.split}
+    return {"id": example.id, "prompt": example.prompt, **told}
+
+
 def _question_tables(path: str, part: Part, is_alone: bool) -> Iterator[RowTable]:
     """Yield the rows of a set by split; sets that share a folder have folders of their own. Empty columns are left out."""
     made: dict[str, list[dict[str, Any]]] = {split: [] for split in SPLITS}
+    examples = {each.id: each for each in examine(_file(part)).examples}
     for _, data in raw_rows(_file(part))[0]:
         row = question_row(data)
-        one: dict[str, Any] = {**row.model_dump(mode="json"), "kind": row.truth.kind}
+        one: dict[str, Any] = {**row.model_dump(mode="json"), **_asked(examples[row.id]), "kind": row.truth.kind}
         one["truth"] = row.truth.model_dump_json()
         one["options"] = list(row.truth.options) if isinstance(row.truth, ChoiceTruth) else []
         made[row.split].append(one)

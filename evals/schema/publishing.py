@@ -132,21 +132,3 @@ class Removal(Record):
     unreadable: int = Field(ge=0)
     revision: str | None = None
     finished_at: datetime | None = None
-
-
-class JobPlan(Record):
-    """A training as a job on the Hub: where its code goes, what runs, where the run folder comes back.
-
-    `command` is what the machine is started with, once the commit of `code_repo` is known; `script` is what
-    that runs. `secrets` are names, never values.
-    """
-
-    code_repo: str
-    run_repo: str
-    image: str
-    flavor: str
-    timeout: str
-    script: str
-    secrets: tuple[str, ...]
-    files: int = Field(ge=0)
-    upload_bytes: int = Field(ge=0)

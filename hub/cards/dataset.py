@@ -208,9 +208,15 @@ def _table_configs(tables: Sequence[RowTable]) -> list[dict[str, Any]]:
         return _configs({table.file: SPLITS[table.name] for table in tables})
     subsets: dict[str, dict[str, str]] = {}
     for table in tables:
-        subsets.setdefault(table.name, {})[table.file] = str(table.split) if is_split else "train"
+        subsets.setdefault(table.name, {})[table.file] = str(table.split) if is_split else _split_of(table)
     is_one = len(subsets) == 1
     return [each for name, files in subsets.items() for each in _configs(files, "default" if is_one else name)]
+
+
+def _split_of(table: RowTable) -> str:
+    """Return the split of rows that no file name tells: answers and rows that say so are held out, all others to train on."""
+    told = {SPLITS.get(str(row.get("split"))) for row in table.rows}
+    return "test" if table.report else next(iter(told), None) or "train" if len(told) == 1 else "train"
 
 
 def _load(table: RowTable, count: int) -> tuple[str, str, str]:

@@ -2,14 +2,15 @@
 
 import io
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import yaml
-from huggingface_hub import EvalResult
+from huggingface_hub import EvalResult, EvalResultEntry, eval_result_entries_to_yaml
+from huggingface_hub.constants import EVAL_RESULTS_FOLDER
 from PIL import Image, ImageDraw, ImageFont
 
-from evals.report import HEADLINE, calibration_of, reading, stages_of, task_of
+from evals.report import calibration_of, reading, stages_of, task_of
 from evals.schema import EvalReport, Metric, StageSummary
 from evals.schema.reports import Report, ReviewReport
 from evals.stats.calibration import Bin
@@ -17,8 +18,10 @@ from evals.task import narrow
 from hub.cards import TEMPLATES
 
 WORDS: dict[str, dict[str, Any]] = yaml.safe_load((TEMPLATES / "figures.yaml").read_text(encoding="utf-8"))
-INDEXED = ("accuracy", "ece", "brier")
+INDEXED = ("accuracy", "ece")
 """Metrics that the model-index holds."""
+WILSON = "†"
+"""Stands behind an interval that is Wilson's."""
 
 
 @dataclass(frozen=True)
@@ -34,11 +37,21 @@ class Measured:
     figure: str | None
     note: str
     asked: str
+    source: str = ""
 
     @property
     def title(self) -> str:
         """What was measured on what."""
-        return f"{self.data}, {self.group} {self.asked}"
+        return f"{self.data}, {'all' if self.group == 'all' else self.group} {self.asked}"
+
+    @property
+    def headline(self) -> str:
+        """The first figure of the last stage, with n, beside the first stage's and the best control's."""
+        (first, *_), last = self.rows, self.rows[-1]
+        told = f"{self.columns[2]} **{last[2]}**, n {last[1]}"
+        told += f"; {first[0]} {first[2]}" if first is not last else ""
+        best = next((each for each in self.baselines if each[2] != "–"), None)
+        return told + (f"; without a model at most {best[2]} ({best[0].split(' = ')[0]})" if best else "")
 
 
 def measured(reports: Mapping[str, Report[Any]], stage: str) -> tuple[list[Measured], dict[str, bytes]]:
@@ -51,7 +64,7 @@ def measured(reports: Mapping[str, Report[Any]], stage: str) -> tuple[list[Measu
             title = f"{stage}: {report.data_name}, {group}, n {drawn.n - drawn.n_missing_confidence}"
             figures |= {figure: reliability_png(drawn.bins, title)} if drawn.bins else {}
         if table := tables_of(report, stage, figure if figure in figures else None):
-            found.append(table)
+            found.append(replace(table, source=name))
     return found, figures
 
 
@@ -84,6 +97,14 @@ def tables_of(report: Report[Any], stage: str | None = None, figure: str | None 
             if control := getattr(report.score.controls, name, None):
                 rates = {key: Metric(value=getattr(control, key, None), n=control.n_articles) for key in keys}
                 baselines.append(row(words_of, rates))
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for name, *values in baselines:
+        alike.setdefault(tuple(values), []).append(name)
+    tables = [row(each.stage, each.metrics) for name in stages for each in of_group if each.stage == name]
+    tables += [(" = ".join(names), *values) for values, names in alike.items()]
+    titles = ("stage", "n", *(words["columns"].get(key, key.replace("_", " ")) for key in keys))
+    told = [at for at in range(len(titles)) if at < 3 or any(each[at] != "–" for each in tables)]
+    columns, *tables = (tuple(each[at] for at in told) for each in (titles, *tables))
     counts = [f"{each.stage}: {reading(each.read_by)}" for each in of_group if each.stage in stages]
     settings = ", ".join(f"{key} {value}" for key, value in report.settings.items() if value is not None)
     named = ((name, each) for name, each in report.instrument.items() if each != "{}")
@@ -99,12 +120,12 @@ def tables_of(report: Report[Any], stage: str | None = None, figure: str | None 
     return Measured(
         data=report.data_name,
         group=group,
-        columns=("stage", "n", *(words["columns"].get(key, key.replace("_", " ")) for key in keys)),
-        rows=tuple(row(each.stage, each.metrics) for name in stages for each in of_group if each.stage == name),
-        baselines=tuple(baselines),
+        columns=columns,
+        rows=tuple(tables[: len(tables) - len(alike)]),
+        baselines=tuple(tables[len(tables) - len(alike) :]),
         facts=tuple((name, fact) for name, fact in facts.items() if fact),
         figure=figure,
-        note=words.get("note", ""),
+        note=words.get("note", "") + (f" {WORDS['wilson']}" if any(WILSON in str(each) for each in tables) else ""),
         asked=task.asked,
     )
 
@@ -114,6 +135,7 @@ def _shown(metric: Metric | None, n: int | None = None) -> str:
     if metric is None or metric.value is None:
         return "–"
     interval = "" if metric.low is None or metric.high is None else f" [{metric.low:.3f}, {metric.high:.3f}]"
+    interval += WILSON if interval and "Wilson" in (metric.note or "") else ""
     return f"{metric.value:.3f}{interval}{f', n {metric.n}' if n not in (None, metric.n) else ''}"
 
 
@@ -126,39 +148,51 @@ def _summary(report: Report[Any], stage: str, group: str) -> StageSummary | None
     return next((each for each in report.summaries if (each.stage, each.group) == (stage, group)), None)
 
 
-def eval_results(reports: Iterable[Report[Any]], stage: str) -> list[EvalResult]:
-    """Return the results on questions for a card's model-index, n and interval with every figure."""
+def eval_results(reports: Iterable[Report[Any]], stage: str, benchmarks: Mapping[str, str]) -> list[EvalResult]:
+    """Return the results on questions for a card's model-index, n and interval in the name of every figure.
+
+    `benchmarks` names the data sets of the Hub that hold the questions; others are no data sets that the Hub knows.
+    """
     found = []
     for report in (report for report in reports if report.task == "questions"):
-        known: Mapping[str, Metric] = {}
-        for summary in (_summary(report, stage, group) for group in (HEADLINE, "all")):
-            if summary is None or summary.metrics == known:  # where no question is aided, both groups are one
+        group = _group(report, stage)
+        summary = _summary(report, stage, group)
+        for name in INDEXED:
+            metric = summary.metrics.get(name) if summary else None
+            if metric is None or metric.value is None:
                 continue
-            known = summary.metrics
-            found += [_eval_result(report, summary.group, name, known[name]) for name in INDEXED if name in known]
-    return [each for each in found if each is not None]
+            words = f"n {metric.n}"
+            if metric.low is not None and metric.high is not None:
+                words += f", 95 % interval {metric.low:.3f} to {metric.high:.3f}"
+            found.append(
+                EvalResult(
+                    task_type="text-generation",
+                    dataset_type=benchmarks.get(report.data_name, "custom"),
+                    dataset_name=f"{report.data_name}, {group} questions",
+                    dataset_config=report.data_name,
+                    dataset_split="test",
+                    dataset_args={"sha256": report.data_sha256},
+                    metric_type=name,
+                    metric_name=f"{WORDS['questions']['columns'][name]} ({words})",
+                    metric_value=round(metric.value, 4),
+                )
+            )
+    return found
 
 
-def _eval_result(report: Report[Any], group: str, name: str, metric: Metric) -> EvalResult | None:
-    if metric.value is None:
-        return None
-    words, args = f"n {metric.n}", dict[str, float](n=metric.n)
-    if metric.low is not None and metric.high is not None:
-        words += f", 95 % interval {metric.low:.3f} to {metric.high:.3f}"
-        args |= {"low": round(metric.low, 4), "high": round(metric.high, 4), "level": 0.95}
-    return EvalResult(
-        task_type="question-answering",
-        task_name="Biology questions with known answers",
-        dataset_type=report.data_name,
-        dataset_name=f"{report.data_name}, {group} questions",
-        dataset_config=group,
-        dataset_split="test",
-        dataset_args={"sha256": report.data_sha256},
-        metric_type=name,
-        metric_name=f"{WORDS['questions']['columns'][name]} ({words})",
-        metric_value=round(metric.value, 4),
-        metric_args=args,
-    )
+def benchmark_results(reports: Iterable[Report[Any]], stage: str, benchmarks: Mapping[str, str]) -> dict[str, str]:
+    """Return the files of `.eval_results` by path: the accuracy on questions that are a data set of the Hub."""
+    found = {}
+    for report in reports:
+        place, summary = benchmarks.get(report.data_name), _summary(report, stage, _group(report, stage))
+        metric = summary.metrics.get("accuracy") if summary else None
+        if place and metric and metric.value is not None:
+            told = f"share of answers that are right, {_group(report, stage)} questions, {_shown(metric)}, n {metric.n}"
+            known: dict[str, Any] = {"value": round(metric.value, 4), "date": f"{report.created_at:%Y-%m-%d}"}
+            entry = EvalResultEntry(dataset_id=place, task_id=report.data_name, notes=told, **known)
+            name = f"{EVAL_RESULTS_FOLDER}/{report.data_name}.yaml"
+            found[name] = yaml.safe_dump(eval_result_entries_to_yaml([entry]), sort_keys=False, allow_unicode=True)
+    return found
 
 
 SCALE = 2

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from importlib.metadata import distribution
 from pathlib import Path
 
 import yaml
 
 KNOWN = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
-HUB_IDS = frozenset(each for group, ids in KNOWN.items() if group != "duties" for each in ids)
+HUB_IDS = frozenset(each for group, ids in KNOWN.items() if group not in ("duties", "of_bases") for each in ids)
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,11 @@ def conflicts(licence: str, sources: Iterable[Source]) -> list[str]:
         elif theirs in KNOWN["share_alike"]:
             found.append(start + f"which wants what is made from it under the same licence, not {licence}")
     return found
+
+
+def licence_text(licence: str | None) -> str | None:
+    """Return the text of Assay's own licence, the Apache License 2.0, for what is published under it; None for others."""
+    return distribution("assay").read_text("licenses/LICENSE") if licence == "apache-2.0" else None
 
 
 def unknown(sources: Iterable[Source]) -> list[str]:

@@ -31,7 +31,6 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("POST", "/api/repos/create", handlers.create),
     ("DELETE", "/api/repos/delete", handlers.delete),
     ("POST", "/api/validate-yaml", handlers.validate),
-    ("POST", "/api/jobs/{org}", handlers.submit_job),
     ("POST", "/api/collections", handlers.make_collection),
     ("GET", "/api/collections/{org}/{name}", handlers.collection),
     ("POST", "/api/collections/{org}/{name}/items", handlers.add_to_collection),

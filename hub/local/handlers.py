@@ -1,4 +1,4 @@
-"""What the local Hub answers to each request: users, repositories, files, commits, large files; jobs are only noted down."""
+"""What the local Hub answers to each request: users, repositories, files, commits, large files."""
 
 import base64
 import fnmatch
@@ -249,18 +249,6 @@ def merge(call: Call) -> Response:
     discussions = tuple(merged if each is found else each for each in repository.discussions)
     call.hub.save(repository.model_copy(update={"discussions": discussions}))
     return JSONResponse({})
-
-
-def submit_job(call: Call) -> Response:
-    """Note a job down; it is never run."""
-    namespace, wanted = call.parts["org"], call.document()
-    if not call.hub.may_write(call.known_user, f"{namespace}/job"):
-        raise Refusal(403, f"{call.known_user} may not start jobs in {namespace}")
-    known = {"id": f"local{len(call.hub.jobs):019d}", "createdAt": stamp(datetime.now(UTC))}
-    owner = {"id": namespace, "name": namespace, "type": "user"}
-    told = {"status": {"stage": "RUNNING", "message": None}, "secrets": sorted(wanted.get("secrets") or ())}
-    call.hub.jobs.append({**wanted, **known, "owner": owner, **told})
-    return JSONResponse(call.hub.jobs[-1])
 
 
 def tree(call: Call) -> Response:

@@ -135,7 +135,6 @@ class Hub:
         self.organisations, self.redirects = organisations, redirects
         self.log: deque[Logged] = deque(maxlen=20_000)
         self.faults: list[InjectedFault] = []
-        self.jobs: list[dict[str, Any]] = []
         self._collections = folder / "collections.json"
         is_there = self._collections.is_file()
         self.collections: dict[str, dict[str, Any]] = json.loads(self._collections.read_text()) if is_there else {}

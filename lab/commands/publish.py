@@ -82,6 +82,10 @@ def adapter(
     gguf: AsGguf = False,
     probe: Probe = False,
     max_file_gb: MaxFile = 2.0,
+    benchmark: Annotated[
+        list[str] | None,
+        typer.Option(metavar="DATA=ORG/NAME", help="Where on the Hub the questions of a report lie. Repeatable."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Publish an adapter with its card, and before it every stage that it stands on, and its base.
@@ -100,6 +104,10 @@ def adapter(
 
     max_bytes = round(max_file_gb * GIGABYTE)
     wanted = Publication(to.repo, tag, base, base_revision, licence, max_bytes, to.public, to.create_pr)
+    named = [each.partition("=") for each in benchmark or ()]
+    if wrong := [data + sign + place for data, sign, place in named if not data or "/" not in place]:
+        raise LabError(f"--benchmark {wrong[0]}: write DATA=ORG/NAME, such as kmp-test=my-org/kmp-test.")
+    wanted = replace(wanted, benchmarks={data: place for data, _, place in named})
     wanted = _with_copy(run, wanted, with_base)
 
     def compare(folder: Path) -> None:
@@ -154,7 +162,10 @@ def _with_copy(run: Path, wanted: "Publication", with_base: bool | None) -> "Pub
 @with_options(Destination, "to")
 def dataset(
     folder: Annotated[
-        Path, typer.Argument(help="A folder of rows, or of reports of `assay eval run`, or the file of a question set.")
+        Path,
+        typer.Argument(
+            help="A folder of rows, or of reports of `assay eval run`, the file of a question set, or the name of one."
+        ),
     ],
     to: Destination,
     tag: Tag = "v1.0",
@@ -171,14 +182,16 @@ def dataset(
 
     Example: assay publish dataset preferences --repo my-org/votes --license cc-by-4.0 --dry-run
     Example: assay publish dataset my-questions.yaml --repo my-org/questions --license cc-by-4.0 --dry-run
+    Example: assay publish dataset kmp-test --repo my-org/kmp-test --license apache-2.0
     Example: assay publish dataset reports --repo my-org/answers --license apache-2.0 --parquet
     """
     from hub.checks import GIGABYTE
     from hub.datasets import pack_dataset
     from hub.publish import write_receipt
 
-    upload = pack_dataset(folder, to.repo, licence, round(max_file_gb * GIGABYTE), parquet)
-    if receipt := _publish(upload, to, tag, as_json=as_json):
+    upload = pack_dataset(folder, to.repo, licence, round(max_file_gb * GIGABYTE), parquet, tag)
+    receipt = _publish(upload, to, tag, as_json=as_json)
+    if receipt and folder.exists():
         write_receipt(receipt, folder if folder.is_dir() else folder.parent)
 
 
@@ -237,13 +250,13 @@ def card(
     assay publish card somebody/README.md --check
     """
     from hub.adapters import Publication
-    from hub.cards.lint import lint_card
+    from hub.cards.lint import beside, lint_card
     from hub.chains import pack_last
 
     files: set[str] | None = None
     if check and (run.is_file() or (run / "README.md").is_file()):
         file = run if run.is_file() else run / "README.md"
-        files = {each.relative_to(file.parent).as_posix() for each in file.parent.rglob("*")}
+        files = beside(file)
         text = file.read_text(encoding="utf-8", errors="replace")
     else:
         wanted = Publication(repo or f"your-name/{run.resolve().name}", tag, base, base_revision, licence)

@@ -1,9 +1,7 @@
 """`assay train`: check what a stage would do, print the exact launch line, and run it here or on a cluster."""
 
-import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from evals.errors import LabError
 from lab.commands.terminal import emit, notes, table_of
 from training.config import STAGES, advice, as_document
 
@@ -23,8 +20,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Train a stage of an adapter chain: SFT, then DPO or GRPO on top of it.")
 
-WHOEVER = "YOU"
-"""Stands in a dry run for the user, who is asked for only when the job is started."""
 LAUNCHER = "launcher"
 PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 Config = Annotated[Path, typer.Option("--config", help="The settings, a YAML file.")]
@@ -40,11 +35,6 @@ Profile = Annotated[
 Slurm = Annotated[bool, typer.Option("--slurm", help="Submit as a job that resumes itself; no cluster: write it.")]
 SlurmOption = Annotated[
     list[str] | None, typer.Option("--slurm-option", help="KEY=VALUE for the job, such as partition=gpu; repeatable.")
-]
-
-HfJob = Annotated[bool, typer.Option("--hf-job", help="Run it as a job on the Hub; --dry-run shows the job.")]
-HfOption = Annotated[
-    list[str] | None, typer.Option("--hf-option", help="KEY=VALUE for that job: flavor, timeout, repo, image.")
 ]
 
 
@@ -74,8 +64,6 @@ def _stage(
     dry_run: DryRun = False,
     slurm: Slurm = False,
     slurm_option: SlurmOption = None,
-    hf_job: HfJob = False,
-    hf_option: HfOption = None,
     checkpoints_to: CheckpointsTo = None,
     as_json: Json = False,
 ) -> None:
@@ -85,14 +73,11 @@ def _stage(
     words = ("--config", str(config), *context.args, *(["--overwrite"] if overwrite else []))
     launch = Launch(profile, context.meta[LAUNCHER])
     plan = plan_of(str(context.info_name), words, launch, is_dry=dry_run)
-    if checkpoints_to and (hf_job or slurm):
+    if checkpoints_to and slurm:
         raise LabError(
-            f"--checkpoints-to {checkpoints_to} goes with a run on this machine; a job on the Hub leaves its run folder"
-            " there by itself, and on a cluster `hf upload` sends one."
+            f"--checkpoints-to {checkpoints_to} goes with a run on this machine; on a cluster `hf upload` sends a run folder."
         )
-    if hf_job:
-        hub_job(plan, tuple(hf_option or ()), dry_run=dry_run, as_json=as_json)
-    elif dry_run:
+    if dry_run:
         _look(plan, as_json=as_json)
         if checkpoints_to:
             notes.print(f"would keep the newest checkpoint in {checkpoints_to} on the Hub, private", soft_wrap=True)
@@ -254,61 +239,3 @@ def _print_tables(plan: "Plan", seen: "Preview", needs: "Estimate | None") -> No
         given, learned = "│".join(each.tokens[: each.given]), "│".join(each.tokens[each.given :])
         text = f"{given}⟦{learned}⟧" if learned else given
         emit(None, as_json=False, table=table_of(title, ("tokens",), [(text,)]))
-
-
-def hub_job(plan: "Plan", options: tuple[str, ...], *, dry_run: bool, as_json: bool) -> None:
-    """Show the job that would be started, or start it."""
-    from hub.checks import part_of
-    from hub.client import connect
-    from hub.jobs import job_options, plan_job, submit, user_of
-
-    chosen = job_options(options)
-    api = None if dry_run else connect()
-    user = WHOEVER if api is None or chosen.repo else user_of(api)
-    output, words = _inside(plan.output), list(plan.words)
-    named = [words[words.index("--config") + 1]] if "--config" in words else []
-    named += [name for name in plan.settings.sources if Path(name).is_file()]
-    files = {_inside(Path(name)): part_of(Path(name)) for name in named}
-    if plan.settings.chain.strip():
-        files |= {path: part_of(file) for path, file in _chain_files(plan.settings.chain)}
-    job, upload = plan_job(plan.output.name, plan.line, output, files, chosen, user)
-    number = None if api is None else submit(api, job, upload, lambda words: notes.print(words, soft_wrap=True))
-    shown = {name: value for name, value in job.model_dump().items() if name != "script"}
-    emit(
-        {"job": number, **job.model_dump(), "line": plan.command},
-        as_json=as_json,
-        table=table_of("job on the Hub", ("what", "value"), [("job", number or "–"), *shown.items()]),
-    )
-    notes.print(job.script if number is None else f"started as job {number}", soft_wrap=True)
-    if number is None:
-        notes.print("This was a dry run: nothing was sent.")
-    else:
-        notes.print(f"follow it: hf jobs logs {number}")
-    notes.print(f"bring the run here: hf download {job.run_repo} --local-dir {output}", soft_wrap=True)
-
-
-def _chain_files(chain: str) -> Iterator[tuple[str, Path]]:
-    """Yield the files of a chain's stages; the embedded one travels with our packages."""
-    from hub.adapters import CHAIN, CONFIG, RECORD, WEIGHTS
-    from hub.spaces import ROOT
-    from training.models.manifest import read_chain
-
-    found = read_chain(chain)
-    for stage in found.manifest.stages:
-        adapter = found.adapter_folder(stage)
-        if adapter.is_relative_to(ROOT / "training"):
-            continue
-        _inside(Path(chain))
-        files = (adapter / WEIGHTS, adapter / CONFIG, adapter.parent / RECORD, adapter.parent / CHAIN)
-        for file in (file for file in files if file.is_file()):
-            yield _inside(Path(os.path.relpath(file))), file
-
-
-def _inside(path: Path) -> str:
-    """Return a path as the job's machine knows it too; LabError for one that leads out of here."""
-    if path.is_absolute() or ".." in path.parts:
-        raise LabError(
-            f"{path} lies outside of the folder you are in, or is named from the root, and a job has only what"
-            " lies inside; start from the folder that holds it, and name it from there."
-        )
-    return path.as_posix()

@@ -16,6 +16,7 @@ from hub.adapters import Publication, read_run
 from hub.cards.lint import lint_card
 from hub.chains import pack_last
 from tests.hub.cases import CASES, was
+from tests.hub.rows import put
 from tests.hub.runs import REVISION, change_manifest, change_record, write_run
 
 EMBEDDED = Path(__file__).parents[2] / "training/embedded"
@@ -35,7 +36,7 @@ def front_matter(text):
 
 
 def section(card):
-    return card.split("## Evaluation")[1].split("## Limits")[0]
+    return card.split("## Evaluation")[1].split("## Training")[0]
 
 
 @pytest.fixture(scope="module")
@@ -55,12 +56,7 @@ def test_the_front_matter_names_hub_data_sets_and_energy_where_the_run_tells_the
     text = card_of(write_run(tmp_path, result=used, config=config))
     assert front_matter(text)["co2_eq_emissions"]["emissions"] == 12.5
     assert front_matter(text)["datasets"] == ["org/pairs"]
-    for line in (
-        "energy, kWh | 0.42",
-        "energy measured | processors by RAPL",
-        "cost, hours times the price of one | 3.2",
-    ):
-        assert f"| {line} |" in text
+    assert "; energy, kWh 0.42; cost, hours times the price of one 3.2; CO2, g 12.5; 30 minutes" in text
     unmeasured = card_of(write_run(tmp_path / "unmeasured"))
     assert not {"model-index", "co2_eq_emissions", "datasets"} & set(front_matter(unmeasured))
     assert "kWh" not in unmeasured
@@ -73,8 +69,84 @@ def test_a_stage_that_the_hub_never_heard_of_is_published_under_its_own_name(tmp
     manifest["stages"][-1]["kind"] = "toy"
     (run / "chain.json").write_text(json.dumps(manifest))
     text = card_of(run)
-    assert "trained by toy." in text
+    assert "Trained by toy on 8 rows." in text
     assert "toy" in front_matter(text)["tags"]
+
+
+def chat(*prompts):
+    return [
+        {"messages": [{"role": "user", "content": each}, {"role": "assistant", "content": "Ja."}]} for each in prompts
+    ]
+
+
+def test_a_card_tells_what_its_own_run_is_about_and_not_what_another_is(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    put(tmp_path / "rows", "law.jsonl", chat("Ist dieser Mietvertrag wirksam?", "Und dieser?"))
+    (tmp_path / "rows/README.md").write_text("---\nlicense: cc-by-4.0\n---\n")
+    unset = {
+        "epsilon_high": 0.0,
+        "max_steps": 0,
+        "vllm": "off",
+        "vllm_server": "http://localhost:8000",
+        "judge_key_env": "",
+    }
+    run = write_run(
+        tmp_path / "runs", config={"data": ["rows/law.jsonl"], "language": ["de"], "scale_rewards": "none", **unset}
+    )
+    change_manifest(run, system_prompt="")
+    text = card_of(run)
+    assert '{"role": "user", "content": \'Ist dieser Mietvertrag wirksam?\'},' in text
+    assert front_matter(text)["language"] == ["de"]
+    assert front_matter(text)["license"] == "apache-2.0", "the licence of the rows stands on their own card"
+    assert "scale_rewards: none" in text
+    for word in ("mice", "biology", "confidence", "spaceflight", "answered without a model", *unset):
+        assert word not in text, word
+    assert "It needs `rows/law.jsonl`, which is not published here." in text
+
+
+@pytest.mark.parametrize(("run", "words"), [("review", "Review the paper below"), ("refiner/grpo", "<tool_output>")])
+def test_the_example_of_a_reviewer_is_a_paper_and_that_of_a_refiner_has_passages(run, words):
+    code = card_of(EMBEDDED / run).split("```python\n")[1].split("```")[0]
+    turns = eval(code.split("messages = [")[1].split("\n]\n")[0].partition("\n")[2].join("[]"))
+    assert [each["role"] for each in turns] == ["system", "user"]
+    assert words in turns[1]["content"]
+
+
+def test_the_first_screen_says_what_for_whom_how_good_and_how_to_run_it(embedded):
+    text = embedded.parts["README.md"].text()
+    screen = text.split("---\n", 2)[2].splitlines()[:24]
+    for word in (
+        "A LoRA adapter for",
+        "**For** ",
+        "accuracy **0.300 [0.100, 0.500]**, n 20",
+        "## How to run it",
+        "load_adapter",
+    ):
+        assert any(word in line for line in screen), word
+    assert len(text.split("---\n", 2)[2].splitlines()) < 190
+    assert "†: Wilson's interval" in text
+
+
+def test_what_is_not_published_yet_has_no_revision_and_the_card_says_how_it_gets_one(embedded, tmp_path):
+    text = embedded.parts["README.md"].text()
+    assert "0" * 40 not in text
+    assert "`assay publish adapter` publishes it, and then writes its commit here" in text
+    assert "not published yet" not in card_of(write_run(tmp_path))
+
+
+def test_questions_that_are_a_data_set_of_the_hub_are_named_by_its_id_and_their_figures_go_to_its_leaderboard():
+    parts = packed(EMBEDDED / "grpo", benchmarks={"kmp-test": "org/kmp-test"}).parts
+    (result,) = yaml.safe_load(parts[".eval_results/kmp-test.yaml"].text())
+    assert result["dataset"] == {"id": "org/kmp-test", "task_id": "kmp-test"}
+    assert result["value"] == 0.3
+    index = front_matter(parts["README.md"].text())["model-index"][0]["results"]
+    assert {each["task"]["type"] for each in index} == {"text-generation"}
+    assert sorted(each["dataset"]["type"] for each in index) == ["custom", "custom", "org/kmp-test"]
+
+
+def test_the_embedded_chain_has_a_licence_and_its_text(embedded):
+    assert front_matter(embedded.parts["README.md"].text())["license"] == "apache-2.0"
+    assert "Apache License" in embedded.parts["LICENSE"].text()
 
 
 def test_the_calibration_plot_is_an_image_that_lies_beside_the_card(embedded):
@@ -131,7 +203,7 @@ def test_the_card_of_a_refiner_has_its_rewards_beside_those_of_trivial_answers(t
     (folder / "reports/held-out.json").write_text(json.dumps(report))
     told = section(card_of(folder))
     assert "### refiner-test, all records" in told
-    for name in ("sft", "refiner", "silent", "reference"):
+    for name in ("sft", "refiner", "without a model: silent", "without a model: reference"):
         assert f"| {name} | 53 |" in told
     (row,) = (line for line in told.splitlines() if line.startswith("| refiner |"))
     assert "| 0.500 [0.400, 0.600], n 12 |" in row, "a figure over fewer answers has its own n"
@@ -150,8 +222,8 @@ def test_the_card_of_a_reviewer_has_its_score_above_the_permuted_control_and_tha
     file.write_text(json.dumps(score | {"articles": []}))
     told = section(card_of(folder))
     assert "| review | 8 | 0.265 [0.158, 0.370] | 0.371 [0.288, 0.458] |" in told
-    assert "| permuted papers | 8 | – | 0.106 |" in told
-    assert "by resampling papers" in told
+    assert "| without a model: permuted papers | 8 | – | 0.106 |" in told
+    assert "percentile bootstrap over papers" in told
     file.write_text(ReviewReport.of(ReviewScore.model_validate(score)).model_dump_json())
     assert section(card_of(folder)) == told, "a report of today says what a score of before does"
     score["made_by"]["checksums"]["review"] = "0" * 64

@@ -5,6 +5,7 @@ import itertools
 import json
 import re
 import shutil
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -151,12 +152,42 @@ def test_a_question_set_is_published_by_split_with_a_card_of_its_figures(tmp_pat
     mine.write_bytes((EXAMPLES / "codons-and-enzymes.yaml").read_bytes())
     parts = packed(mine, "cc0-1.0").parts
     tables = [f"data/{split}.jsonl" for split in ("train", "validation", "test")]
-    assert set(parts) == {"README.md", "mine.yaml", *tables}
+    assert set(parts) == {"README.md", "mine.yaml", "eval.yaml", *tables}
     card = parts["README.md"].text()
     assert "| rows | 60 |" in card
     assert "“always abstain, 60%” gets right, an answer without a model | 2 of 16 |" in card
     rows = [json.loads(line) for path in tables for line in parts[path].text().splitlines()]
     assert {row["id"] for row in rows} == {row.id for row in load_questions(mine)}
+
+
+def test_held_out_questions_that_come_with_assay_are_published_as_a_benchmark_by_their_name():
+    upload = packed(Path("kmp-test"), "apache-2.0", repo="org/kmp-test")
+    parts, card = upload.parts, upload.parts["README.md"].text()
+    (task,) = yaml.safe_load(parts["eval.yaml"].text())["tasks"]
+    assert (task["id"], task["split"], task["field_spec"]) == (
+        "kmp-test",
+        "test",
+        {"input": "messages", "target": "target"},
+    )
+    rows = [json.loads(line) for line in parts["data/test.jsonl"].text().splitlines()]
+    right = re.compile(task["scorers"][0]["args"]["pattern"])
+    for row, example in zip(rows, load_questions("kmp-test"), strict=True):
+        assert right.search(example.answer)[1] == row["target"], "the scorer finds a right answer right"
+        assert row["messages"][-1]["content"] == example.prompt
+    assert front_of(card)["configs"][0]["data_files"] == [{"split": "test", "path": "data/test.jsonl"}]
+    assert 'load_dataset("org/kmp-test", split="test", revision="v1.0")' in card
+    assert "Apache License" in parts["LICENSE"].text()
+    assert check_upload(upload) == ()
+
+
+def test_held_out_answers_are_never_a_training_split_and_the_code_loads_from_the_repository(tmp_path):
+    card = packed(put_report(tmp_path / "reports")).parts["README.md"].text()
+    assert front_of(card)["configs"][0]["data_files"][0]["split"] == "test"
+    assert 'load_dataset("org/x", split="test", revision="v1.0")' in card
+    put(tmp_path / "rows", "mine.jsonl", [{"text": "x", "split": "test"}])
+    assert (
+        front_of(packed(tmp_path / "rows").parts["README.md"].text())["configs"][0]["data_files"][0]["split"] == "test"
+    )
 
 
 def test_a_question_set_with_a_bad_row_is_not_published_and_the_row_is_named(tmp_path):

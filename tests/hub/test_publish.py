@@ -10,6 +10,7 @@ from hub.local import InjectedFault
 from tests.hub.runs import CONFIG, REVISION, refit, sha256, tensors, write_adapter, write_run
 
 ALLOWED = {
+    "LICENSE",
     *("README.md", "adapter_config.json", "adapter_model.safetensors"),
     *("chain.json", "lineage.json", "metrics.jsonl", "run.json"),
 }
