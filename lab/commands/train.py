@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from evals.errors import LabError
 from lab.commands.terminal import emit, notes, table_of
 from training.config import STAGES, advice, as_document
 
