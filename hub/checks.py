@@ -1,15 +1,19 @@
 """What is to be published, as one upload of files, and what must hold before any of it is sent."""
 
+import codecs
 import hashlib
+import io
 import json
 import re
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from safetensors import SafetensorError, safe_open
 
 from evals.errors import LabError
@@ -26,7 +30,11 @@ SETTINGS = (".env", ".netrc", ".npmrc", ".pypirc")
 ROWS = (".jsonl", ".csv", ".parquet")
 TEXTS = (".json", ".jsonl", ".csv", ".md", ".txt", ".yaml", ".py")
 TEXT_LIMIT = 50_000_000
-"""Texts up to this size (bytes) are searched for secrets; larger ones are refused unread."""
+"""Texts up to this size (bytes) are searched for secrets; larger ones are refused unread. Of other files the beginning is searched."""
+ROW_BATCH = 1000
+PRINTABLE = rb"[\t\n\r -~]"
+RUNS = re.compile(rb"%b{12,}|(?:%b\0){12,}|(?:\0%b){12,}" % (PRINTABLE, PRINTABLE, PRINTABLE))
+"""Text in binary content: ASCII, or UTF-16 of either order without its mark."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +48,10 @@ class Part:
     def read(self) -> bytes:
         """Return the bytes."""
         return self.content.read_bytes() if isinstance(self.content, Path) else self.content
+
+    def open(self) -> BinaryIO:
+        """Return the content as a file."""
+        return self.content.open("rb") if isinstance(self.content, Path) else io.BytesIO(self.content)
 
     def text(self) -> str:
         """Return the content as text."""
@@ -103,17 +115,48 @@ def check_upload(upload: Upload) -> tuple[Diagnostic, ...]:
         if path == "README.md":
             linted = lint_card(part.text(), upload.repo_type, upload.parts)
             found += [each for each in linted if each.check == "card"]  # secrets are searched for with all other texts
-        if part.size <= TEXT_LIMIT:
-            content = part.read()
-            if b"\0" not in content[: 1 << 20]:
-                is_rows = upload.kind == "dataset" and path.endswith(ROWS)
-                found += scan(path, content.decode("utf-8", "replace"), ROW_PATTERNS if is_rows else PATTERNS)
-        elif path.endswith(TEXTS):
+        if part.size > TEXT_LIMIT and path.endswith(TEXTS):
             found.append(finding("unsearched", path))
+        else:
+            is_rows = upload.kind == "dataset" and path.endswith(ROWS)
+            found += scan(path, texts_of(path, part), ROW_PATTERNS if is_rows else PATTERNS)
     errors = [each for each in found if each.is_error]
     if errors:
         raise Refused(errors)
     return tuple(found)
+
+
+def texts_of(path: str, part: Part) -> Iterator[str]:
+    """Yield all that can be read in a file, in pieces: rows of parquet as JSON lines, the header of safetensors, else `text_in`."""
+    with part.open() as file:
+        if path.endswith(".parquet"):
+            try:
+                table = pq.ParquetFile(file)
+                yield f"{table.schema_arrow.metadata or ''}"
+                for batch in table.iter_batches(ROW_BATCH):
+                    yield "".join(
+                        json.dumps(row, ensure_ascii=False, default=_cell) + "\n" for row in batch.to_pylist()
+                    )
+                return
+            except pa.ArrowException:  # it is told elsewhere that these are no rows
+                file.seek(0)
+        size = TEXT_LIMIT
+        if path.endswith(".safetensors"):
+            size = min(int.from_bytes(file.read(8), "little"), size)
+        yield text_in(file.read(size))
+
+
+def text_in(content: bytes) -> str:
+    """Return the text in bytes: UTF-8, UTF-16 by its mark, and of anything that holds a NUL its runs of printable characters."""
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return content.decode("utf-16", "replace")
+    if b"\0" not in content:
+        return content.decode("utf-8", "replace")
+    return "\0".join(run.replace(b"\0", b"").decode("ascii") for run in RUNS.findall(content))
+
+
+def _cell(value: object) -> str:
+    return text_in(value) if isinstance(value, bytes) else str(value)
 
 
 def size_finding(path: str, size: int, max_bytes: int) -> Diagnostic | None:

@@ -1,15 +1,15 @@
 """What is wrong with a card, ours or anybody's, read offline: each finding says why and what to do.
 
-Also what no text may hold. Patterns and wordings stand in lint.yaml. detect-secrets 1.5 was looked at: its last release is
-of 2024, it knows no keys of Hugging Face, Anthropic, Google or W&B, no local paths and no personal data, and guesses by
-entropy, which checksums on cards set off. A model-index is read by huggingface_hub.
+Also what no text may hold. Patterns and wordings stand in lint.yaml. Measured on tests/hub/secrets.yaml, detect-secrets 1.5
+(without entropy) and kingfisher 2.14 find a third and less than half of it; docs/publishing.md has the figures. A model-index
+is read by huggingface_hub.
 """
 
 import ast
 import difflib
 import re
 import textwrap
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,7 @@ from evals.schema.publishing import Diagnostic
 from hub.cards.licences import HUB_IDS, KNOWN, Source, conflicts
 
 RULES: dict[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
-MOST = 20
-"""Findings of one file that are listed."""
+ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))")
 
 
 @dataclass(frozen=True)
@@ -54,23 +53,41 @@ def _of_card(problem: str, remedy: str, line: int, is_error: bool = True) -> Dia
     return Diagnostic(check="card", path="README.md", problem=problem, remedy=remedy, line=line, is_error=is_error)
 
 
-def scan(path: str, text: str, patterns: Iterable[Pattern] = PATTERNS) -> list[Diagnostic]:
-    """Return what must not be published in a text, errors first, by line; values are never repeated."""
-    found: list[Diagnostic] = []
-    for pattern in patterns:
-        known: dict[str, Any] = {
-            "problem": f"{pattern.name} stands there",
-            "remedy": pattern.remedy,
-            "is_error": pattern.is_error,
-        }
-        check = "secrets" if pattern.is_error else "personal data"
-        lines = dict.fromkeys(_lines(text, pattern.regex))
-        found += [Diagnostic(check=check, path=path, line=line, **known) for line in lines]
-    return sorted(found, key=lambda each: (not each.is_error, each.line or 0))[:MOST]
+def scan(path: str, texts: Iterable[str], patterns: Sequence[Pattern] = PATTERNS) -> list[Diagnostic]:
+    """Return what must not be published in a file whose text comes in pieces of whole lines: errors first, each kind once.
+
+    Every kind tells its first line and how many more there are, never a value. Escapes, such as those of JSON, are read both ways.
+    """
+    lines: dict[Pattern, set[int]] = {}
+    start = 1
+    for text in texts:
+        for each in (text, ESCAPE.sub(_unescaped, text)) if "\\" in text else (text,):
+            for pattern in patterns:
+                lines.setdefault(pattern, set()).update(_lines(each, pattern.regex, start))
+        start += text.count("\n")
+    found = [_of_kind(path, pattern, sorted(on)) for pattern, on in lines.items() if on]
+    return sorted(found, key=lambda each: (not each.is_error, each.line or 0))
 
 
-def _lines(text: str, regex: re.Pattern[str]) -> Iterator[int]:
-    line, at = 1, 0
+def _of_kind(path: str, pattern: Pattern, lines: list[int]) -> Diagnostic:
+    more = f", and in {len(lines) - 1:,} more line{'s' if len(lines) > 2 else ''}" if len(lines) > 1 else ""
+    return Diagnostic(
+        check="secrets" if pattern.is_error else "personal data",
+        path=path,
+        line=lines[0],
+        problem=f"{pattern.name} stands there{more}",
+        remedy=pattern.remedy,
+        is_error=pattern.is_error,
+    )
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    """Return what an escape stands for; a line break becomes a space, so that lines keep their numbers."""
+    return chr(int(match[1], 16)) if match[1] else " " if match[2] in "nrt" else match[2]
+
+
+def _lines(text: str, regex: re.Pattern[str], line: int) -> Iterator[int]:
+    at = 0
     for match in regex.finditer(text):
         line, at = line + text.count("\n", at, match.start()), match.start()
         yield line
@@ -206,7 +223,7 @@ def lint_card(text: str, kind: str, files: Collection[str] | None = None) -> lis
     `files` are those beside it, to look for what it links to; None = not known. Errors are what the
     Hub refuses, what misleads readers, and what must not be published at all.
     """
-    found = [*front_matter_findings(text, kind), *scan("README.md", text)]
+    found = [*front_matter_findings(text, kind), *scan("README.md", [text])]
     prose = FENCED.sub(lambda block: "\n" * block[0].count("\n"), text)
     body = "\n" * (len(text.splitlines()) - len(body_of(text).splitlines())) + body_of(prose)
     for pattern, what in RULES["placeholders"].items():
