@@ -84,10 +84,11 @@ class Publication:
     whole: Mapping[str, Path] = field(default_factory=dict)
     benchmarks: Mapping[str, str] = field(default_factory=dict)
     """Data sets of the Hub that hold the questions of reports, by the name that reports have for them."""
+    replaces: bool = False
 
     def upload(self, kind: PublicationKind, parts: dict[str, Part], findings: Iterable[Diagnostic]) -> Upload:
         """Return files as they are uploaded to this repository."""
-        seen = (self.tag, self.is_public, self.is_pull_request, self.max_bytes)
+        seen = (self.tag, self.is_public, self.is_pull_request, self.max_bytes, self.replaces)
         return Upload(kind, self.repo, parts, tuple(findings), *seen)
 
 

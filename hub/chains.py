@@ -21,7 +21,18 @@ from hub.adapters import CHAIN, CONFIG, LINEAGE, WEIGHTS, BaseCopy, PinnedBase, 
 from hub.cards.licences import duty
 from hub.checks import Part, Refused, Upload, inspect, part_of, size_finding
 from hub.client import HubTrouble, check_repo, explained, finding, wording
-from hub.publish import TROUBLE, Say, download, look, plan, publish, read_receipt, write_receipt
+from hub.publish import (
+    TROUBLE,
+    Say,
+    check_receipts,
+    download,
+    fresh_folder,
+    look,
+    plan,
+    publish,
+    read_receipt,
+    write_receipt,
+)
 
 EMBEDDED = "embedded"
 ORIGIN = "origin.json"
@@ -125,12 +136,13 @@ def publish_chain(
     """
 
     def fetched(revision: str) -> None:
-        with tempfile.TemporaryDirectory(prefix="assay-proof-") as place:
-            fetch_chain(api, f"{wanted.repo}@{revision}", Path(place) / "chain", lambda words: None)
+        with fresh_folder("assay-proof-") as place:
+            fetch_chain(api, f"{wanted.repo}@{revision}", place / "chain", lambda words: None)
             if prove:
-                prove(Path(place) / "chain")
+                prove(place / "chain")
 
     known, runs = runs_of(folder)
+    check_receipts(*(run.folder for run in runs))
     if known or len(runs) > 1 or wanted.with_base:
         plan_chain(api, folder, wanted)
     receipts: list[Receipt] = []

@@ -82,6 +82,7 @@ class Upload:
     is_public: bool = False
     is_pull_request: bool = False
     max_bytes: int = MAX_BYTES
+    replaces: bool = False
 
     @property
     def repo_type(self) -> str:

@@ -1,6 +1,7 @@
 """The Hub's client: which Hub, who asks, and its errors in words that say what to do."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import yaml
@@ -9,10 +10,11 @@ from huggingface_hub.errors import (
     GatedRepoError,
     HfHubHTTPError,
     HFValidationError,
+    LocalTokenNotFoundError,
     OfflineModeIsEnabled,
     RepositoryNotFoundError,
 )
-from huggingface_hub.utils import validate_repo_id
+from huggingface_hub.utils import parse_ratelimit_headers, validate_repo_id
 
 from evals.errors import LabError
 from evals.schema.publishing import Diagnostic
@@ -20,6 +22,8 @@ from evals.schema.publishing import Diagnostic
 REPO = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 TRANSIENT = frozenset((408, 409, 425, 429, 500, 502, 503, 504))
 """Statuses after which the same request may succeed."""
+MOST_WAIT = 300.0
+"""Seconds that are waited at most when the Hub asks for it: one of its windows."""
 WORDS = yaml.safe_load(Path(__file__).with_name("words.yaml").read_text(encoding="utf-8"))
 """What is said where something must not or cannot be published."""
 MEANINGS = {
@@ -33,11 +37,11 @@ MEANINGS = {
 
 
 class HubTrouble(LabError):
-    """The Hub refused or could not be reached. `is_transient`: trying again may help."""
+    """The Hub refused or could not be reached. `is_transient`: trying again may help, after `wait` seconds."""
 
-    def __init__(self, message: str, *, is_transient: bool = False) -> None:
+    def __init__(self, message: str, *, is_transient: bool = False, wait: float = 0.0) -> None:
         super().__init__(message)
-        self.is_transient = is_transient
+        self.is_transient, self.wait = is_transient, wait
 
 
 def wording(key: str, **values: object) -> str:
@@ -75,6 +79,8 @@ def explained(error: Exception, doing: str) -> HubTrouble:
     again = "Run the same command again: it goes on where it stopped."
     if isinstance(error, OfflineModeIsEnabled):
         return HubTrouble(f"{doing}: offline mode is set; unset HF_HUB_OFFLINE.")
+    if isinstance(error, LocalTokenNotFoundError):
+        return HubTrouble(f"{doing}: {MEANINGS[401]}.")
     if isinstance(error, GatedRepoError):
         return HubTrouble(f"{doing}: the repository is gated; ask for access on its page first.")
     if isinstance(error, RepositoryNotFoundError):
@@ -83,12 +89,24 @@ def explained(error: Exception, doing: str) -> HubTrouble:
     if isinstance(error, HfHubHTTPError):
         status = error.response.status_code
         meaning = MEANINGS.get(status, "the Hub failed; run the same command again" if status >= 500 else "refused")
-        return HubTrouble(f"{doing}: {meaning} ({status}: {_short(error)}).", is_transient=status in TRANSIENT)
+        wait = _wait(error.response.headers)
+        later = f" The Hub asks to wait {wait / 60:.0f} minutes." if wait > MOST_WAIT else ""
+        is_transient = status in TRANSIENT and not later
+        return HubTrouble(
+            f"{doing}: {meaning} ({status}: {_short(error)}).{later}", is_transient=is_transient, wait=wait
+        )
     if isinstance(error, ValueError) and "Invalid metadata" in str(error):
         return HubTrouble(f"{doing}: the Hub refuses the card. {_short(error)}")
     return HubTrouble(
         f"{doing}: the connection failed ({type(error).__name__}: {_short(error)}). {again}", is_transient=True
     )
+
+
+def _wait(headers: Mapping[str, str]) -> float:
+    """Return how many seconds the Hub asks to wait, by RateLimit or Retry-After, as huggingface_hub's `http_backoff` reads them."""
+    limit = parse_ratelimit_headers(headers)
+    later = headers.get("retry-after", "")
+    return limit.reset_in_seconds + 1.0 if limit and not limit.remaining else float(later if later.isdecimal() else 0)
 
 
 def _short(error: Exception) -> str:

@@ -5,14 +5,18 @@ public if wanted -> receipt. A failure at any step leaves main as it was or comp
 same command run again goes on, and says "already there" where nothing is left to do.
 """
 
+import re
+import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
+from filelock import FileLock, Timeout
 from httpx2 import HTTPError
 from huggingface_hub import CommitInfo, CommitOperationAdd, HfApi, hf_hub_download, snapshot_download
 from huggingface_hub.errors import EntryNotFoundError, GatedRepoError, HfHubHTTPError, RepositoryNotFoundError
@@ -26,8 +30,11 @@ from hub.cards.lint import known_front_matter
 from hub.checks import Part, Upload, check_upload, part_of
 from hub.client import HubTrouble, check_repo, explained, wording
 
+VERIFIED = "assay-verify-"
 NOT_OURS = frozenset((".gitattributes",))
 """Files that the Hub itself puts into a repository."""
+OURS = re.compile(r"Publish .* with Assay\b")
+"""The title of our commits."""
 ATTEMPTS = 4
 PAUSE_SECONDS = 1.0
 """huggingface_hub's own `http_backoff` repeats one request; here a whole step is, after the repository was looked at."""
@@ -49,6 +56,17 @@ def write_receipt(done: Receipt | Removal, folder: Path) -> Path:
     return file
 
 
+def check_receipts(*folders: Path) -> None:
+    """Raise LabError for a folder in which no receipt can be kept: to be asked before anything is uploaded."""
+    for folder in folders:
+        try:
+            (place := folder / "published").mkdir(exist_ok=True)
+            with tempfile.TemporaryFile(dir=place):
+                pass
+        except OSError as error:
+            raise LabError(wording("no place", folder=folder, reason=error.strerror)) from None
+
+
 def read_receipt(folder: Path, repo: str) -> Receipt | None:
     """Return the receipt of what was published from `folder` to a repository, None if there is none."""
     file = folder / "published" / f"{repo.replace('/', '--')}.json"
@@ -56,6 +74,17 @@ def read_receipt(folder: Path, repo: str) -> Receipt | None:
         return Receipt.model_validate_json(file.read_bytes()) if file.is_file() else None
     except ValidationError:
         raise LabError(wording("no receipt", file=file)) from None
+
+
+@contextmanager
+def fresh_folder(prefix: str) -> Generator[Path]:
+    """Yield a temporary folder that is locked while it is used; those that killed processes left are removed first."""
+    for left in Path(tempfile.gettempdir()).glob(f"{prefix}*/lock"):
+        lock = FileLock(left, blocking=False)
+        with suppress(Timeout, OSError), lock:
+            shutil.rmtree(left.parent)
+    with tempfile.TemporaryDirectory(prefix=prefix) as name, FileLock(Path(name) / "lock"):
+        yield Path(name)
 
 
 @dataclass(frozen=True)
@@ -66,6 +95,7 @@ class Remote:
     is_private: bool = True
     files: dict[str, RepoFile] = field(default_factory=dict)
     tags: dict[str, str] = field(default_factory=dict)
+    name: str = ""
 
     def compare(self, path: str, part: Part) -> Literal["add", "change", "same"]:
         """Return what publishing this file would do."""
@@ -92,7 +122,7 @@ def look(api: HfApi, repo: str, repo_type: str, revision: str | None = None) -> 
         if isinstance(error, RepositoryNotFoundError) and not isinstance(error, GatedRepoError):
             return Remote()
         raise explained(error, f"cannot look at {repo}") from error
-    return Remote(info.sha, bool(info.private), files, {each.name: each.target_commit for each in refs.tags})
+    return Remote(info.sha, bool(info.private), files, {each.name: each.target_commit for each in refs.tags}, info.id)
 
 
 def download(api: HfApi, repo: str, revision: str, name: str, repo_type: str = "model") -> Path | None:
@@ -109,7 +139,46 @@ def plan(api: HfApi, upload: Upload) -> PublishPlan:
     """Return what publishing would do, every check passed, and only read. Refused or LabError if it would fail."""
     check_repo(upload.repo)
     warnings = check_upload(upload)
-    return plan_of(upload, look(api, upload.repo, upload.repo_type), api.endpoint, warnings)
+    remote = look(api, upload.repo, upload.repo_type)
+    if not upload.is_pull_request:
+        check_rights(api, upload, remote)
+        if not (upload.replaces or remote.holds(upload)) and set(remote.files) - NOT_OURS:
+            check_owner(api, upload, remote)
+    return plan_of(upload, remote, api.endpoint, warnings)
+
+
+def check_rights(api: HfApi, upload: Upload, remote: Remote) -> None:
+    """Raise LabError where the token may only read, the namespace is somebody else's, or the name leads elsewhere."""
+    if remote.head is not None and remote.name != upload.repo:
+        raise LabError(wording("renamed", repo=upload.repo, name=remote.name))
+    try:
+        user = api.whoami(cache=True)
+        if remote.head is not None:
+            api.auth_check(upload.repo, repo_type=upload.repo_type, write=True)
+    except TROUBLE as error:
+        raise explained(error, f"cannot write to {upload.repo}") from error
+    if user.get("auth", {}).get("accessToken", {}).get("role") == "read":
+        raise LabError(wording("only reads", user=user["name"]))
+    ours = [user["name"], *(each["name"] for each in user.get("orgs", ()) if each.get("roleInOrg") != "read")]
+    if remote.head is None and upload.repo.split("/")[0] not in ours:
+        raise LabError(wording("foreign", repo=upload.repo, ours=", ".join(ours)))
+
+
+def check_owner(api: HfApi, upload: Upload, remote: Remote) -> None:
+    """Raise LabError where what is there was not published by Assay, or stands on another base."""
+    where: dict[str, Any] = {"repo_id": upload.repo, "repo_type": upload.repo_type}
+    try:
+        titles = [each.title for each in api.list_repo_commits(**where, revision=remote.head)]
+    except TROUBLE as error:
+        raise explained(error, f"cannot read the history of {upload.repo}") from error
+    told = {"repo": upload.repo, "n": len(set(remote.files) - NOT_OURS), "title": titles[0] if titles else ""}
+    if not any(OURS.match(title) for title in titles):
+        raise LabError(wording("not published here", **told))
+    card = download(api, upload.repo, str(remote.head), "README.md", upload.repo_type)
+    texts = (card.read_text("utf-8") if card else "", upload.parts["README.md"].text())
+    there, here = (known_front_matter(text).get("base_model") for text in texts)
+    if there and there != here:
+        raise LabError(wording("another base", **told, there=there, here=here))
 
 
 def plan_of(upload: Upload, remote: Remote, endpoint: str, warnings: tuple[Diagnostic, ...]) -> PublishPlan:
@@ -119,7 +188,7 @@ def plan_of(upload: Upload, remote: Remote, endpoint: str, warnings: tuple[Diagn
     if upload.is_pull_request:
         if remote.head is None:
             raise HubTrouble(wording("no repository", kind=upload.repo_type, repo=upload.repo))
-    elif is_public_now and not upload.is_public:
+    elif is_public_now and not upload.is_public and not remote.holds(upload):
         raise LabError(wording("public", repo=upload.repo))
     elif tagged and not (tagged == remote.head and remote.holds(upload)):
         raise LabError(wording("version there", repo=upload.repo, tag=upload.tag, commit=tagged))
@@ -261,7 +330,7 @@ class _Publishing:
             if trouble is not None and (not trouble.is_transient or attempt == ATTEMPTS):
                 raise trouble
             self.say(f"trying again ({attempt} of {ATTEMPTS - 1}): {trouble}")
-            time.sleep(PAUSE_SECONDS * attempt)
+            time.sleep(max(PAUSE_SECONDS * attempt, trouble.wait if trouble else 0))
         raise HubTrouble(wording("not committed", doing=doing))
 
     def commit(self, parent: str | None, *, create_pr: bool = False) -> CommitInfo:
@@ -276,12 +345,12 @@ class _Publishing:
     def verify(self, revision: str) -> None:
         """Download everything again into a fresh folder and compare; then the caller's own proof."""
         self.say("verifying by download")
-        with tempfile.TemporaryDirectory(prefix="assay-verify-") as place:
+        with fresh_folder(VERIFIED) as place:
             wanted: dict[str, Any] = {
                 **self.where,
                 "revision": revision,
-                "local_dir": Path(place) / "files",
-                "cache_dir": Path(place) / "cache",
+                "local_dir": place / "files",
+                "cache_dir": place / "cache",
                 "allow_patterns": list(self.upload.parts),
                 "endpoint": self.api.endpoint,
             }
@@ -306,7 +375,9 @@ class _Publishing:
                 trouble = error if isinstance(error, HubTrouble) else explained(error, doing)
             if not trouble.is_transient or attempt == ATTEMPTS:
                 raise trouble
-            time.sleep(PAUSE_SECONDS * attempt)
+            if trouble.wait:
+                self.say(f"waiting {trouble.wait:.0f} seconds, as the Hub asks")
+            time.sleep(max(PAUSE_SECONDS * attempt, trouble.wait))
         raise AssertionError("not reached")
 
     def receipt(self, revision: str, planned: PublishPlan, is_there: bool, pull_request: int | None = None) -> Receipt:

@@ -65,20 +65,18 @@ def scan(path: str, texts: Iterable[str], patterns: Sequence[Pattern] = PATTERNS
             for pattern in patterns:
                 lines.setdefault(pattern, set()).update(_lines(each, pattern.regex, start))
         start += text.count("\n")
-    found = [_of_kind(path, pattern, sorted(on)) for pattern, on in lines.items() if on]
+    found = []
+    for pattern, on in lines.items():
+        if on:
+            more = f", and in {len(on) - 1:,} more line{'s' if len(on) > 2 else ''}" if len(on) > 1 else ""
+            told = {
+                "problem": f"{pattern.name} stands there{more}",
+                "remedy": pattern.remedy,
+                "is_error": pattern.is_error,
+            }
+            check = "secrets" if pattern.is_error else "personal data"
+            found.append(Diagnostic(check=check, path=path, line=min(on), **told))
     return sorted(found, key=lambda each: (not each.is_error, each.line or 0))
-
-
-def _of_kind(path: str, pattern: Pattern, lines: list[int]) -> Diagnostic:
-    more = f", and in {len(lines) - 1:,} more line{'s' if len(lines) > 2 else ''}" if len(lines) > 1 else ""
-    return Diagnostic(
-        check="secrets" if pattern.is_error else "personal data",
-        path=path,
-        line=lines[0],
-        problem=f"{pattern.name} stands there{more}",
-        remedy=pattern.remedy,
-        is_error=pattern.is_error,
-    )
 
 
 def _unescaped(match: re.Match[str]) -> str:
@@ -95,8 +93,6 @@ def _lines(text: str, regex: re.Pattern[str], line: int) -> Iterator[int]:
 
 FRONT_MATTER = re.compile(r"\A\s*---\r?\n(?P<yaml>.*?)\r?\n---\s*(?:\r?\n|\Z)", re.DOTALL)
 REPO_ID = re.compile(r"(?:[A-Za-z0-9][\w.-]{0,95}/)?[A-Za-z0-9][\w.-]{0,95}")
-RELATIONS = ("adapter", "finetune", "quantized", "merge")
-COLOURS = ("red", "yellow", "green", "blue", "indigo", "purple", "pink", "gray")
 SDKS = ("gradio", "docker", "static")
 LISTS = ("tags", "datasets", "metrics", "language", "task_categories", "size_categories")
 
@@ -181,8 +177,15 @@ def front_matter_findings(text: str, kind: str) -> list[Diagnostic]:
     if kind == "model" and data.get("pipeline_tag") not in (None, *RULES["pipeline_tags"]):
         close = difflib.get_close_matches(str(data["pipeline_tag"]), RULES["pipeline_tags"], 1)
         add("pipeline_tag", f"{data['pipeline_tag']!r}{f': do you mean {close[0]}?' if close else ''}")
-    if data.get("base_model_relation") not in (None, *RELATIONS):
-        add("base_model_relation", data["base_model_relation"])
+    categories = data.get("task_categories")
+    for each in categories if isinstance(categories, list) else []:
+        if each not in RULES["pipeline_tags"]:
+            add("task_categories", each)
+    for key, shape in {**RULES["shapes"]["any"], **RULES["shapes"].get(kind, {})}.items():
+        values = data.get(key)
+        for value in values if isinstance(values, list) else [values]:
+            if value is not None and not re.fullmatch(shape, str(value)):
+                add(key, value, "colour" if key.startswith("color") else None)
     try:
         model_index_to_eval_results(data.get("model-index") or [{"name": "", "results": []}])
     except (KeyError, TypeError, AttributeError, ValueError) as error:
@@ -190,13 +193,10 @@ def front_matter_findings(text: str, kind: str) -> list[Diagnostic]:
     if kind == "space":
         if data.get("sdk") not in SDKS:
             add("sdk")
-        for key in ("colorFrom", "colorTo"):
-            if data.get(key) not in (None, *COLOURS):
-                add(key, data[key], "colour")
         if len(str(data.get("short_description") or "")) > 60:
             add("short_description")
         if isinstance(data.get("python_version"), float):
-            add("python_version")
+            add("python_version", rule="python number")
     return found
 
 

@@ -2,8 +2,12 @@
 
     with LocalHub(Hub(folder)) as running: print(running.url)
 
-It keeps repositories in a folder and is safe to restart. It checks how the protocol is used and what cards
-say; that huggingface.co takes the same upload is not proven by it.
+It keeps repositories in a folder and is safe to restart. It refuses what huggingface.co is documented to refuse: front matter,
+files that must go by LFS, full folders, commits that take too long (`handlers.MOST_FILES` is a guess at its 60 seconds), tokens
+that only read. It is no proof that huggingface.co takes the same upload.
+
+Missing: git itself, Xet, squashing, duplicating, comparing, asking for gated access, quotas and paid plans, Spaces and jobs that run,
+buckets, discussions without changes, the viewer of data sets, web pages.
 """
 
 from hub.local.app import LocalHub, serve

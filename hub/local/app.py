@@ -27,15 +27,18 @@ REPO = "/api/{kind:repos}/{org}/{name}"
 Handler = Callable[[Call], Response | Awaitable[Response]]
 ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("GET", "/api/whoami-v2", handlers.whoami),
-    ("GET", "/api/agent-harnesses", handlers.harnesses),
+    ("GET", "/api/agent-harnesses", lambda call: JSONResponse({"harnesses": []})),  # the client asks once a day
     ("POST", "/api/repos/create", handlers.create),
     ("DELETE", "/api/repos/delete", handlers.delete),
+    ("POST", "/api/repos/move", handlers.move),
     ("POST", "/api/validate-yaml", handlers.validate),
     ("POST", "/api/collections", handlers.make_collection),
     ("GET", "/api/collections/{org}/{name}", handlers.collection),
     ("POST", "/api/collections/{org}/{name}/items", handlers.add_to_collection),
     ("GET", REPO, handlers.about),
     ("GET", REPO + "/revision/{revision}", handlers.about),
+    ("GET", REPO + "/auth-check", handlers.check_access),
+    ("GET", REPO + "/auth-check/{right}", handlers.check_access),
     ("PUT", REPO + "/settings", handlers.settings),
     ("GET", REPO + "/discussions", handlers.discussions),
     ("POST", REPO + "/discussions/{number}/merge", handlers.merge),
@@ -52,13 +55,16 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("POST", REPO + "/{what}", handlers.set_up),
     ("PUT", REPO + "/{what}", handlers.set_up),
     ("PUT", "/_lfs/{sha256}", handlers.receive),
-    ("POST", "/_lfs/{sha256}/verify", handlers.verify),
+    ("PUT", "/_lfs/{sha256}/{number}", handlers.receive),
+    ("POST", "/_lfs/{sha256}", handlers.join),
     ("GET", "/_objects/{sha256}", handlers.content),
     ("POST", "/{kind:repos}/{org}/{name}/info/lfs/objects/batch", handlers.batch),
     ("POST", "/{org}/{name}/info/lfs/objects/batch", handlers.batch),
     ("GET", "/{kind:repos}/{org}/{name}/resolve/{revision}/{rest:path}", handlers.resolve),
     ("GET", "/{org}/{name}/resolve/{revision}/{rest:path}", handlers.resolve),
 )
+READING = (handlers.validate, handlers.paths, handlers.batch)
+"""What a token that only reads may post; `batch` asks for the right itself."""
 
 
 class _Kind(StringConvertor):
@@ -89,9 +95,8 @@ def make_app(hub: Hub) -> ASGIApp:
         async def ignore(_message: Message) -> None:
             """Drop an answer that the client shall not see."""
 
-        fault = next(
-            (f for f in hub.faults if f.times and re.fullmatch(f.method, method) and re.search(f.match, raw)), None
-        )
+        meant = (f for f in hub.faults if f.times and re.fullmatch(f.method, method) and re.search(f.match, raw))
+        fault = next(meant, None)
         if fault is None:
             await inner(scope, receive, log_status)
         else:
@@ -104,7 +109,9 @@ def make_app(hub: Hub) -> ASGIApp:
                 # An answer that is promised and never finished: the server then closes the connection.
                 await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"1000")]})
             else:
-                refusal = Refusal(fault.status or 500, f"a fault on purpose: {fault.status}")
+                window = {"RateLimit": f'"api";r=0;t={fault.wait}', "Retry-After": str(fault.wait)}
+                told = fault.status or 500, f"a fault on purpose: {fault.status}"
+                refusal = Refusal(*told, headers=window if fault.status == 429 else {})
                 await (await _refused(Request(scope), refusal))(scope, receive, log_status)
         hub.log.append(Logged(method, raw, status))
 
@@ -114,8 +121,13 @@ def make_app(hub: Hub) -> ASGIApp:
 def _endpoint(hub: Hub, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         parts = {key: str(value).replace("%2F", "/") for key, value in request.path_params.items()}
+        if int(request.headers.get("content-length", 0)) > handlers.MOST_BYTES and handler is not handlers.receive:
+            raise Refusal(413, "Payload too large")
         body = b"" if handler is handlers.receive else await request.body()
-        found = handler(Call(hub, request, parts, body))
+        call = Call(hub, request, parts, body)
+        if request.method not in ("GET", "HEAD") and handler not in READING:
+            call.check_token()
+        found = handler(call)
         return await found if inspect.isawaitable(found) else found
 
     return endpoint

@@ -5,15 +5,19 @@ import fnmatch
 import hashlib
 import json
 import re
+from collections import Counter
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import parse_qs, quote
 
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Response
 
-from hub.cards.lint import front_matter_findings
+from hub.cards.lint import SDKS, front_matter_findings
 from hub.local import state
 from hub.local.state import Commit, Hub, Kind, Refusal, Repository, Right, Tree
 
@@ -24,8 +28,10 @@ LARGE = (
     " pt pth rar safetensors tflite tgz wasm xz zip zst gguf png jpg mp4 wav"
 )
 ATTRIBUTES = "".join(f"*.{end} filter=lfs diff=lfs merge=lfs -text\n" for end in LARGE.split())
-LARGE_BYTES = 10 * 1024 * 1024
-"""Files above this go to LFS whatever their name."""
+LARGE_BYTES, BINARY_BYTES = 10 * 1024 * 1024, 1_000_000
+"""Files above the first, and binary ones above the second, go to LFS whatever their name."""
+MOST_IN_FOLDER, MOST_BYTES, MOST_FILES = 10_000, 100_000_000, 1_500
+"""Entries of a folder; bytes of one request; files of one commit: about what the Hub takes before its 60 seconds are over."""
 PAGE = 1000
 """Entries of one page of a listing, as the Hub gives them."""
 
@@ -45,12 +51,16 @@ class Call:
         return str(self.request.base_url).rstrip("/")
 
     @property
+    def token(self) -> str:
+        """The token of whoever asks, empty without one."""
+        return self.request.headers.get("authorization", "").removeprefix("Bearer ").strip()
+
+    @property
     def user(self) -> str | None:
         """Who asks, None without a token; Refusal for a token that is not known."""
-        token = self.request.headers.get("authorization", "").removeprefix("Bearer ").strip()
-        if token and token not in self.hub.tokens:
+        if self.token and self.token not in self.hub.tokens:
             raise Refusal(401, "Invalid credentials in Authorization header")
-        return self.hub.tokens.get(token)
+        return self.hub.tokens.get(self.token)
 
     @property
     def known_user(self) -> str:
@@ -58,6 +68,11 @@ class Call:
         if self.user is None:
             raise Refusal(401, "Invalid username or password.")
         return self.user
+
+    def check_token(self) -> None:
+        """Refuse a token that may only read."""
+        if self.token in self.hub.readers:
+            raise Refusal(403, "Forbidden: your token may only read; you need one with write access")
 
     @property
     def is_pull_request(self) -> bool:
@@ -69,9 +84,16 @@ class Call:
         return json.loads(self.body or b"{}")
 
     def repository(self, right: Right) -> Repository:
-        """Return the repository of the address, if this user has this right to it."""
+        """Return the repository of the address, if this user has this right to it; a redirect to its name of today."""
         name = f"{self.parts['org']}/{self.parts['name'].removesuffix('.git')}"
-        return self.hub.allowed(KINDS[self.parts.get("kind", "models")], name, self.user, right)
+        found = self.hub.allowed(KINDS[self.parts.get("kind", "models")], name, self.user, right)
+        if right == "write":
+            self.check_token()
+        if found.id != name:
+            place = self.request.scope["raw_path"].decode().split("?")[0].replace(f"/{name}", f"/{found.id}", 1)
+            location = f"{self.base}{place}?{self.request.url.query}".rstrip("?")
+            raise Refusal(307, f"{name} is {found.id} now", headers={"Location": location})
+        return found
 
     def commit(self, right: Right = "read") -> tuple[Repository, Commit]:
         """Return the repository of the address, and the commit of its revision, main if none is named."""
@@ -91,14 +113,13 @@ def whoami(call: Call) -> Response:
         return {"type": kind, "name": name, "id": name, "fullname": name}
 
     organisations = [{**named(name, "org"), "roleInOrg": "admin"} for name in call.hub.organisations or ()]
-    token = {"displayName": "local", "role": "write", "createdAt": stamp(datetime.now(UTC))}
+    token = {
+        "role": "read" if call.token in call.hub.readers else "write",
+        "displayName": "local",
+        "createdAt": stamp(datetime.now(UTC)),
+    }
     auth = {"type": "access_token", "accessToken": token}
     return JSONResponse({**named(call.known_user, "user"), "isPro": False, "orgs": organisations, "auth": auth})
-
-
-def harnesses(call: Call) -> Response:
-    """Answer the client's daily question with nothing."""
-    return JSONResponse({"harnesses": []})
 
 
 def create(call: Call) -> Response:
@@ -113,11 +134,12 @@ def create(call: Call) -> Response:
     if known := call.hub.find(kind, name):
         url = f"{call.base}/{known.path}"
         return JSONResponse({"error": f"You already created this {kind} repo", "url": url}, 409)
+    if kind == "space" and wanted.get("sdk") not in SDKS:
+        raise Refusal(400, f"sdk must be one of {', '.join(SDKS)}, found {wanted.get('sdk')!r}")
     made: dict[str, Any] = dict.fromkeys(("created_at", "changed_at"), datetime.now(UTC))
-    is_private = wanted.get("visibility") == "private" or bool(wanted.get("private"))
-    repository = Repository(kind=kind, id=name, private=is_private, sdk=wanted.get("sdk"), **made)
     asked = {key: wanted[key] for key in ("hardware", "secrets", "variables", "volumes") if wanted.get(key)}
     call.hub.spaces |= {name: asked} if kind == "space" else {}
+    repository = Repository(kind=kind, id=name, private=_is_private(wanted), sdk=wanted.get("sdk"), **made)
     call.hub.add(repository, state.MAIN, "initial commit", user, {".gitattributes": call.hub.keep(ATTRIBUTES.encode())})
     return JSONResponse({"url": f"{call.base}/{repository.path}", "id": name, "name": name})
 
@@ -190,13 +212,36 @@ def delete(call: Call) -> Response:
     return JSONResponse({})
 
 
+def _is_private(wanted: dict[str, Any], before: bool = False) -> bool:
+    visibility = wanted.get("visibility") or ("private" if wanted.get("private", before) else "public")
+    if visibility not in ("private", "public"):
+        raise Refusal(400, f"a visibility is private or public, found {visibility!r}")
+    return visibility == "private"
+
+
+def move(call: Call) -> Response:
+    """Rename a repository."""
+    wanted = call.document()
+    kind, name = wanted.get("type") or "model", str(wanted["toRepo"])
+    repository = call.hub.allowed(kind, wanted["fromRepo"], call.user, "write")
+    if not NAME.fullmatch(name) or not call.hub.may_write(call.user, name):
+        raise Refusal(403, f"{call.user} may not name a repository {name}")
+    if call.hub.find(kind, name) not in (None, repository):
+        raise Refusal(409, f"{name} is there already")
+    call.hub.move(repository, name)
+    return JSONResponse({})
+
+
+def check_access(call: Call) -> Response:
+    """Say whether this user may read, or write."""
+    call.repository("write" if call.parts.get("right") == "write" else "read")
+    return JSONResponse({})
+
+
 def settings(call: Call) -> Response:
     """Change who may see or read a repository."""
     repository, wanted = call.repository("write"), call.document()
-    visibility = wanted.get("visibility", "private" if wanted.get("private", repository.private) else "public")
-    if visibility not in ("private", "public"):
-        raise Refusal(400, f"a visibility is private or public, found {visibility!r}")
-    changes = {"private": visibility == "private", "gated": wanted.get("gated", repository.gated)}
+    changes = {"private": _is_private(wanted, repository.private), "gated": wanted.get("gated", repository.gated)}
     call.hub.save(repository.model_copy(update=changes))
     return JSONResponse({})
 
@@ -204,34 +249,21 @@ def settings(call: Call) -> Response:
 def about(call: Call) -> Response:
     """Describe a repository at a revision, main if none is named."""
     repository, commit = call.commit("see")
-    document = {
-        "_id": hashlib.sha1(repository.path.encode()).hexdigest()[:24],
-        "author": repository.id.split("/")[0],
-        "sha": commit.oid,
-        "lastModified": stamp(repository.changed_at),
-        "createdAt": stamp(repository.created_at),
-        "tags": [],
-        "siblings": [{"rfilename": path} for path in sorted(commit.tree)],
-    }
-    return JSONResponse(document | repository.model_dump(include={"id", "private", "gated", "sdk"}))
+    named = {"_id": hashlib.sha1(repository.path.encode()).hexdigest()[:24], "author": repository.id.split("/")[0]}
+    dates = {"lastModified": stamp(repository.changed_at), "createdAt": stamp(repository.created_at)}
+    files = {"sha": commit.oid, "tags": [], "siblings": [{"rfilename": path} for path in sorted(commit.tree)]}
+    seen = repository.model_dump(include={"id", "private", "gated", "sdk"})
+    return JSONResponse({**named, **dates, **files, **seen})
 
 
 def discussions(call: Call) -> Response:
     """List a repository's pull requests."""
     repository = call.repository("see")
-    found = [
-        {
-            "num": each.number,
-            "title": each.title,
-            "author": {"name": each.author},
-            "createdAt": stamp(each.created_at),
-            "status": each.status,
-            "isPullRequest": True,
-            "repo": {"name": repository.id, "type": repository.kind},
-            "repoOwner": {},
-        }
-        for each in repository.discussions
-    ]
+    about = {"isPullRequest": True, "repo": {"name": repository.id, "type": repository.kind}, "repoOwner": {}}
+    found = []
+    for each in repository.discussions:
+        told = {"num": each.number, "title": each.title, "status": each.status}
+        found.append({**about, **told, "author": {"name": each.author}, "createdAt": stamp(each.created_at)})
     return JSONResponse({"discussions": found, "count": len(found), "start": 0})
 
 
@@ -339,7 +371,8 @@ def preupload(call: Call) -> Response:
     files = []
     for file in wanted["files"]:
         path, entry = file["path"], commit.tree.get(file["path"])
-        is_large = file["size"] > LARGE_BYTES or _matches(path, large) or _is_binary(file)
+        is_binary = _is_binary(base64.b64decode(file.get("sample", "")))
+        is_large = file["size"] > LARGE_BYTES or _matches(path, large) or is_binary
         one = {"path": path, "uploadMode": "lfs" if is_large else "regular", "shouldIgnore": _matches(path, ignored)}
         if entry is not None:
             one["oid"] = entry.sha256 if entry.is_lfs else entry.oid
@@ -358,8 +391,16 @@ def commit(call: Call) -> Response:
         raise Refusal(400, "the summary of the commit is empty")
     if not head.oid.startswith(header.get("parentCommit") or ""):
         raise Refusal(412, "A commit has happened since. Please refresh and try again.")
+    if len(changes) > MOST_FILES:
+        raise Refusal(504, f"Gateway time-out: a commit of {len(changes)} files takes too long; make several")
     for each in changes:
         _apply(call, repository.kind, each["key"], each["value"], tree)
+    paths = {*tree, *(str(folder) for path in tree for folder in PurePosixPath(path).parents)}
+    for folder, n in Counter(str(PurePosixPath(path).parent) for path in paths - {"."}).items():
+        if n > MOST_IN_FOLDER:
+            raise Refusal(400, f"the folder {folder} would hold {n} entries; {MOST_IN_FOLDER} are allowed")
+        if folder in tree:
+            raise Refusal(400, f"{folder} is a file, so nothing can lie below it")
     number = len(repository.discussions) + 1
     ref = revision if revision in repository.refs else state.HEADS + revision
     if call.is_pull_request:
@@ -379,10 +420,13 @@ def commit(call: Call) -> Response:
 
 def _apply(call: Call, kind: Kind, key: str, value: dict[str, Any], tree: Tree) -> None:
     path = str(value["path"])
-    if path.startswith("/") or {"..", ".git", ""} & set(path.rstrip("/").split("/")):
-        raise Refusal(400, f"Invalid path: {path}")
+    if path.startswith("/") or {"..", ".git", ""} & set(path.rstrip("/").split("/")) or not path.isprintable():
+        raise Refusal(400, f"Invalid path: {path!r}")
     if key == "file":
         content = base64.b64decode(value["content"])
+        if len(content) > LARGE_BYTES or (len(content) > BINARY_BYTES and _is_binary(content)):
+            what = "files larger than 10 MiB" if len(content) > LARGE_BYTES else "binary files"
+            raise Refusal(400, f"Your push was rejected because it contains {what}: {path}. Use LFS.")
         if path == "README.md":
             found = front_matter_findings(content.decode("utf-8", "replace"), kind)
             if errors := [each.problem for each in found if each.is_error]:
@@ -407,18 +451,12 @@ def _apply(call: Call, kind: Kind, key: str, value: dict[str, Any], tree: Tree) 
 
 
 def _matches(path: str, patterns: list[str]) -> bool:
-    name = path.rsplit("/", 1)[-1]
-    return any(
-        fnmatch.fnmatch(name, each.rstrip("/"))
-        or fnmatch.fnmatch(path, each)
-        or path.startswith(f"{each.rstrip('/')}/")
-        for each in patterns
-    )
+    names, bare = (path, path.rsplit("/", 1)[-1]), [each.rstrip("/") for each in patterns]
+    return any(path.startswith(f"{each}/") or any(fnmatch.fnmatch(name, each) for name in names) for each in bare)
 
 
-def _is_binary(file: dict[str, Any]) -> bool:
+def _is_binary(sample: bytes) -> bool:
     """Whether the first bytes of a file are no text; its last character there may be cut."""
-    sample = base64.b64decode(file.get("sample", ""))
     try:
         sample.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -460,36 +498,49 @@ def make_tag(call: Call) -> Response:
 def batch(call: Call) -> Response:
     """Say where each large file goes; one that is here gets no address, so nobody sends it again."""
     wanted = call.document()
-    call.repository("write" if wanted.get("operation") == "upload" and "ref" in wanted else "read")
+    is_write = wanted.get("operation") == "upload" and "ref" in wanted  # without a ref it is for a pull request
+    call.repository("write" if is_write else "read")
     objects = []
     for each in wanted.get("objects", []):
         one = {"oid": each["oid"], "size": each["size"], "authenticated": True}
         if call.hub.content(each["oid"]) is None:
-            place = f"{call.base}/_lfs/{each['oid']}"
-            one["actions"] = {"upload": {"href": place}, "verify": {"href": f"{place}/verify"}}
+            place, chunk = f"{call.base}/_lfs/{each['oid']}", call.hub.chunk_bytes
+            parts = {f"{n + 1:05}": f"{place}/{n + 1:05}" for n in range(-(-each["size"] // chunk))}
+            header = {"chunk_size": str(chunk), **parts} if len(parts) > 1 else {}
+            one["actions"] = {"upload": {"href": place, "header": header}}
         objects.append(one)
     return JSONResponse({"transfer": "basic", "objects": objects})
 
 
-async def receive(call: Call) -> Response:
-    """Keep an object as it is sent, never whole in memory; 400 if it is not what was announced."""
-    sha256, unfinished, digest = call.parts["sha256"], call.hub.unfinished(), hashlib.sha256()
+@contextmanager
+def _written(hub: Hub, sha256: str, name: str) -> Generator[Callable[[bytes], object]]:
+    """Let a content be written piece by piece, and keep it under `name`; Refusal if an object is not what was announced."""
+    unfinished, digest = hub.unfinished(), hashlib.sha256()
     try:
         with unfinished.open("wb") as file:
-            async for chunk in call.request.stream():
-                digest.update(chunk)
-                file.write(chunk)
-        if digest.hexdigest() != sha256:
+            yield lambda chunk: (digest.update(chunk), file.write(chunk))
+        if name == sha256 != digest.hexdigest():
             raise Refusal(400, f"the content's sha256 is {digest.hexdigest()}, not {sha256}")
-        unfinished.replace(call.hub.contents / sha256)
+        unfinished.replace(hub.contents / name)
     finally:
         unfinished.unlink(missing_ok=True)
-    return Response(headers={"ETag": f'"{sha256}"'})
 
 
-def verify(call: Call) -> Response:
-    """Say whether an object is here, whole."""
-    place = call.hub.content(call.parts["sha256"])
-    if place is None or place.stat().st_size != call.document().get("size"):
-        raise Refusal(400, "the object is not here, or has another size")
+async def receive(call: Call) -> Response:
+    """Keep an object, or a part of one, as it is sent, never whole in memory."""
+    sha256, number = call.parts["sha256"], call.parts.get("number")
+    with _written(call.hub, sha256, f"{sha256}.{number}.part" if number else sha256) as write:
+        async for chunk in call.request.stream():
+            write(chunk)
+    return Response(headers={"ETag": f'"{number or sha256}"'})
+
+
+def join(call: Call) -> Response:
+    """Make an object of the parts that were sent."""
+    sha256 = call.parts["sha256"]
+    parts = [call.hub.contents / f"{sha256}.{each['partNumber']:05}.part" for each in call.document()["parts"]]
+    with _written(call.hub, sha256, sha256) as write:
+        for part in filter(Path.is_file, parts):
+            write(part.read_bytes())
+            part.unlink()
     return JSONResponse({})

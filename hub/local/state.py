@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import uuid
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -36,7 +36,10 @@ class Refusal(Exception):
 
 @dataclass
 class InjectedFault:
-    """Trouble for the next `times` requests that match: an error `status` or a `drop`, `after` they are done."""
+    """Trouble for the next `times` requests that match: an error `status` or a `drop`, `after` they are done.
+
+    A 429 says by RateLimit and Retry-After that `wait` seconds are to be waited.
+    """
 
     method: str = "(POST|PUT)"
     match: str = ""
@@ -44,6 +47,7 @@ class InjectedFault:
     drop: bool = False
     after: bool = False
     times: int = 1
+    wait: int = 1
 
 
 class Logged(NamedTuple):
@@ -103,6 +107,12 @@ class Repository(Record):
     refs: dict[str, str] = Field(default_factory=dict)
     discussions: tuple[Discussion, ...] = ()
     sdk: str | None = None
+    former: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> tuple[Kind, str]:
+        """What the repository is found by: names differ by more than their case."""
+        return self.kind, self.id.lower()
 
     @property
     def path(self) -> str:
@@ -121,7 +131,10 @@ def pointer(sha256: str, size: int) -> bytes:
 
 
 class Hub:
-    """What requests work on, kept in a folder; `organisations` are namespaces that all may write to, None = any."""
+    """What requests work on, kept in a folder; `organisations` are namespaces that all may write to, None = any.
+
+    `readers` are the tokens that may only read; large files above `chunk_bytes` come in parts.
+    """
 
     def __init__(
         self,
@@ -129,8 +142,11 @@ class Hub:
         tokens: Mapping[str, str] | None = None,
         organisations: tuple[str, ...] | None = None,
         *,
+        readers: Collection[str] = (),
         redirects: bool = False,
+        chunk_bytes: int = 64 << 20,
     ) -> None:
+        self.readers, self.chunk_bytes = frozenset(readers), chunk_bytes
         self.tokens = {"hf_local": "you"} if tokens is None else tokens
         self.organisations, self.redirects = organisations, redirects
         self.log: deque[Logged] = deque(maxlen=20_000)
@@ -146,8 +162,8 @@ class Hub:
         for file in sorted(self._folder.glob("*/*/*/repository.json")):
             known = Repository.model_validate_json(file.read_bytes())
             commits = (Commit.model_validate_json(each.read_bytes()) for each in file.parent.glob("commits/*.json"))
-            self._known[known.kind, known.id] = known
-            self._commits[known.kind, known.id] = {commit.oid: commit for commit in commits}
+            self._known[known.key] = known
+            self._commits[known.key] = {commit.oid: commit for commit in commits}
 
     def keep_collection(self, collection: dict[str, Any]) -> dict[str, Any]:
         """Write a collection, by its slug, and return it."""
@@ -173,19 +189,29 @@ class Hub:
         return Entry(sha256=sha256, size=len(content), oid=git_oid("blob", content))
 
     def find(self, kind: Kind, name: str) -> Repository | None:
-        """Return a repository, None if there is none of that name."""
-        return self._known.get((kind, name))
+        """Return the repository that has or had this name, whatever its case; None if there is none."""
+        olds = (each for each in self._known.values() if each.kind == kind and name.lower() in each.former)
+        return self._known.get((kind, name.lower())) or next(olds, None)
+
+    def move(self, repository: Repository, name: str) -> None:
+        """Give a repository another name; its former ones lead there."""
+        moved = repository.model_copy(update={"id": name, "former": (*repository.former, repository.id.lower())})
+        (place := self._place(moved)).parent.mkdir(parents=True, exist_ok=True)
+        self._place(repository).rename(place)
+        del self._known[repository.key]
+        self._commits[moved.key] = self._commits.pop(repository.key)
+        self.save(moved)
 
     def save(self, repository: Repository) -> Repository:
         """Write a repository's settings, and only then let them count."""
         write_whole(self._place(repository) / "repository.json", repository.model_dump_json(indent=1))
-        self._known[repository.kind, repository.id] = repository
-        self._commits.setdefault((repository.kind, repository.id), {})
+        self._known[repository.key] = repository
+        self._commits.setdefault(repository.key, {})
         return repository
 
     def remove(self, repository: Repository) -> None:
         """Forget a repository and remove its folder."""
-        del self._known[repository.kind, repository.id], self._commits[repository.kind, repository.id]
+        del self._known[repository.key], self._commits[repository.key]
         shutil.rmtree(self._place(repository))
 
     def add(
@@ -198,12 +224,12 @@ class Hub:
         write_whole(self._place(repository) / "commits" / f"{oid}.json", commit.model_dump_json())
         refs = {**repository.refs, ref: oid}
         saved = self.save(repository.model_copy(update={"refs": refs, "changed_at": date}))
-        self._commits[saved.kind, saved.id][oid] = commit
+        self._commits[saved.key][oid] = commit
         return saved, commit
 
     def commit(self, repository: Repository, revision: str) -> Commit:
         """Return the commit that a branch, tag, reference or number stands for; Refusal if none."""
-        commits = self._commits[repository.kind, repository.id]
+        commits = self._commits[repository.key]
         named = (repository.refs.get(ref) for ref in (revision, HEADS + revision, TAGS + revision))
         found = commits.get(next(filter(None, named), revision))
         if found is None:
@@ -215,7 +241,7 @@ class Hub:
         found: Commit | None = self.commit(repository, revision)
         while found is not None:
             yield found
-            found = self._commits[repository.kind, repository.id].get(found.parent or "")
+            found = self._commits[repository.key].get(found.parent or "")
 
     def may_write(self, user: str | None, name: str) -> bool:
         """Whether a user may write to ORG/NAME."""

@@ -1,7 +1,6 @@
 """`assay publish` and `assay hub`: publish to the Hub, and a Hub on this machine to rehearse on."""
 
 import os
-import tempfile
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -45,6 +44,9 @@ class Destination(NamedTuple):
     collection: Annotated[
         str | None, typer.Option(metavar="NAME", help="Also put it into your collection of this name, made if needed.")
     ] = None
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Put it over what Assay did not publish there, or over another base.")
+    ] = False
 
 
 Tag = Annotated[str, typer.Option("--tag", help="The version; one that is there never changes.")]
@@ -101,14 +103,16 @@ def adapter(
     from hub.chains import members, plan_chain, publish_chain
     from hub.checks import GIGABYTE
     from hub.client import connect
+    from hub.publish import fresh_folder
 
     max_bytes = round(max_file_gb * GIGABYTE)
-    wanted = Publication(to.repo, tag, base, base_revision, licence, max_bytes, to.public, to.create_pr)
+    wanted = Publication(
+        to.repo, tag, base, base_revision, licence, max_bytes, to.public, to.create_pr, replaces=to.replace
+    )
     named = [each.partition("=") for each in benchmark or ()]
     if wrong := [data + sign + place for data, sign, place in named if not data or "/" not in place]:
         raise LabError(f"--benchmark {wrong[0]}: write DATA=ORG/NAME, such as kmp-test=my-org/kmp-test.")
     wanted = replace(wanted, benchmarks={data: place for data, _, place in named})
-    wanted = _with_copy(run, wanted, with_base)
 
     def compare(folder: Path) -> None:
         from training.models.chain import check_chain
@@ -118,8 +122,8 @@ def adapter(
             told = "; ".join(f"{each.subject}, {each.check}: {each.detail}" for each in wrong)
             raise LabError(f"what was published computes something else: {told}")
 
-    with _whole(run, merged, gguf) as whole:
-        wanted = replace(wanted, whole=whole)
+    with fresh_folder("assay-base-") as place, _whole(run, merged, gguf, place if to.dry_run else None) as whole:
+        wanted = replace(_with_copy(run, wanted, with_base, place if to.dry_run else None), whole=whole)
         if to.dry_run:
             _show_plans(plan_chain(connect(), run, wanted), as_json=as_json)
             return
@@ -129,18 +133,27 @@ def adapter(
 
 
 @contextmanager
-def _whole(run: Path, merged: bool, as_gguf: bool) -> Generator[dict[str, Path]]:
+def _whole(run: Path, merged: bool, as_gguf: bool, spare: Path | None = None) -> Generator[dict[str, Path]]:
     """Write, for as long as they are published, the chain up to each stage as one adapter, with the tokenizer."""
+    from hub.publish import fresh_folder
     from training.models.export import write_for_hub
 
-    with tempfile.TemporaryDirectory(prefix="assay-publish-") as place:
+    with fresh_folder("assay-publish-") as place:
         with progress_shown() as progress:
-            how = {"merged": merged, "as_gguf": as_gguf, "cache": from_environment().cache}
-            folders = write_for_hub(run, Path(place), progress=progress, **how)
+            how = {"merged": merged, "as_gguf": as_gguf, "cache": _cache(spare)}
+            folders = write_for_hub(run, place, progress=progress, **how)
         yield folders
 
 
-def _with_copy(run: Path, wanted: "Publication", with_base: bool | None) -> "Publication":
+def _cache(spare: Path | None) -> Path:
+    """Return where the embedded base is unpacked: in the folder of a dry run, which leaves nothing behind, unless it is."""
+    from training.models.base import unpacked_weights
+
+    kept = from_environment().cache
+    return spare if spare and unpacked_weights(kept) is None else kept
+
+
+def _with_copy(run: Path, wanted: "Publication", with_base: bool | None, spare: Path | None = None) -> "Publication":
     """Return how a chain is published; imports torch where a copy of its base is published or compared."""
     from hub.chains import publication_of
 
@@ -149,7 +162,7 @@ def _with_copy(run: Path, wanted: "Publication", with_base: bool | None) -> "Pub
         from training.models.base import find_base, licence_file, origin_of
         from training.models.chain import base_source
 
-        cache = from_environment().cache
+        cache = _cache(spare)
         source = base_source(read_chain(run), cache)
         with notes.status("looking for the base") as status:
             found = find_base(source, lambda _, message: status.update(message), cache)
@@ -187,12 +200,15 @@ def dataset(
     """
     from hub.checks import GIGABYTE
     from hub.datasets import pack_dataset
-    from hub.publish import write_receipt
+    from hub.publish import check_receipts, write_receipt
 
+    place = folder if folder.is_dir() else folder.parent
     upload = pack_dataset(folder, to.repo, licence, round(max_file_gb * GIGABYTE), parquet, tag)
+    if folder.exists() and not to.dry_run:
+        check_receipts(place)
     receipt = _publish(upload, to, tag, as_json=as_json)
     if receipt and folder.exists():
-        write_receipt(receipt, folder if folder.is_dir() else folder.parent)
+        write_receipt(receipt, place)
 
 
 def _publish(
@@ -203,7 +219,7 @@ def _publish(
     from hub.publish import plan, publish
     from hub.spaces import configure
 
-    upload = replace(upload, tag=tag, is_public=to.public, is_pull_request=to.create_pr)
+    upload = replace(upload, tag=tag, is_public=to.public, is_pull_request=to.create_pr, replaces=to.replace)
     planned = plan(connect(), upload)
     if to.dry_run:
         _show_plans([planned], as_json=as_json)
@@ -394,7 +410,9 @@ def about() -> None:
 def serve(
     port: Annotated[int, typer.Option(min=1, max=65535, help="The port on this machine.")] = PORT,
     folder: Annotated[Path | None, typer.Option(help="Where repositories are kept. Default: the user's data.")] = None,
-    users: Annotated[Path | None, typer.Option(help="A file with a line TOKEN NAME for each user.")] = None,
+    users: Annotated[
+        Path | None, typer.Option(help="A file with a line TOKEN NAME, or TOKEN NAME read, for each token.")
+    ] = None,
     fault: Annotated[
         list[str] | None,
         typer.Option(metavar="CODE:N", help="Answer the next N uploads with the error CODE. Repeatable."),
@@ -418,24 +436,25 @@ def serve(
         if not (code.isdecimal() and times.isdecimal() and 400 <= int(code) < 600):
             raise LabError(f"--fault {each}: give an HTTP error and a number of requests, such as 429:3.")
         faults.append(InjectedFault(status=int(code), times=int(times)))
-    tokens = _users(users) if users else {TOKEN: "you"}
+    tokens, readers = _users(users) if users else ({TOKEN: "you"}, set())
     place = folder or user_data_path("assay", appauthor=False) / "hub"
-    # with a file of users, everybody writes to their own namespace alone
-    running = Hub(place, tokens, () if users else None)
+    running = Hub(place, tokens, (), readers=readers)  # everybody writes to their own namespace alone
     running.faults += faults
     token, user = next(iter(tokens.items()))
     _tell(say("command.hub", port=port, place=place, token=token, user=user))
     start(running, port)
 
 
-def _users(file: Path) -> dict[str, str]:
-    """Return the users of a file by token; LabError for a line that is not TOKEN NAME."""
+def _users(file: Path) -> tuple[dict[str, str], set[str]]:
+    """Return the users of a file by token, and the tokens that only read; LabError for a line that is neither."""
     if not file.is_file():
         raise LabError(f"--users {file}: there is no such file; write a line TOKEN NAME for each user.")
     lines = [line.split() for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
     for words in lines:
-        if len(words) != 2:
-            raise LabError(f"--users {file}: {' '.join(words)!r} is not TOKEN NAME, such as hf_ann ann.")
+        if len(words) != 2 and words[2:] not in (["read"], ["write"]):
+            raise LabError(
+                f"--users {file}: {' '.join(words)!r} is not TOKEN NAME, such as hf_ann ann or hf_bob bob read."
+            )
     if not lines:
         raise LabError(f"--users {file} holds no user; write a line TOKEN NAME for each.")
-    return dict(lines)
+    return {token: name for token, name, *_ in lines}, {token for token, _, *right in lines if right == ["read"]}

@@ -1,17 +1,20 @@
 """The Hub on this machine, asked by the real client."""
 
+import base64
+import json
 import os
 
 import pytest
 from huggingface_hub import ModelCard, get_session, hf_hub_download, hf_hub_url, snapshot_download
+from huggingface_hub.errors import HfHubHTTPError
 from typer.testing import CliRunner
 
 from evals.errors import LabError
 from hub import local
-from hub.local import Hub, InjectedFault
+from hub.local import Hub, InjectedFault, handlers
 from lab.cli import app
 from tests.hub.cases import CASES
-from tests.hub.conftest import OTHER
+from tests.hub.conftest import OTHER, TOKEN
 
 BINARY = bytes(range(256)) * 300
 
@@ -81,6 +84,98 @@ def test_who_may_see_read_and_write_is_as_on_the_hub(stand):
     assert found == ("GatedRepoError", 403)
 
 
+def test_a_stranger_may_propose_large_files_and_a_token_that_reads_may_not_write(stand, monkeypatch):
+    stand.create("tester/open", private=False)
+    files = {"w.bin": os.urandom(3000)}
+    assert refused(lambda: stand.commit("tester/open", files, token=OTHER)) == ("HfHubHTTPError", 403)
+    assert stand.commit("tester/open", files, token=OTHER, create_pr=True).pr_num == 1
+    stand.hub.tokens["hf_reads"] = "tester"
+    monkeypatch.setattr(stand.hub, "readers", frozenset(["hf_reads"]))
+    assert stand.api("hf_reads").whoami()["auth"]["accessToken"]["role"] == "read"
+    assert refused(lambda: stand.commit("tester/open", files, token="hf_reads")) == ("HfHubHTTPError", 403)
+    assert refused(lambda: stand.api("hf_reads").create_repo("tester/more")) == ("HfHubHTTPError", 403)
+    assert stand.api("hf_reads").list_repo_files("tester/open", revision="refs/pr/1") == [".gitattributes", "w.bin"]
+
+
+def test_a_renamed_repository_is_found_by_its_former_name_and_names_differ_by_more_than_case(stand):
+    stand.create("org/Old-Name")
+    stand.commit("org/Old-Name", {"a.txt": b"1"})
+    assert refused(lambda: stand.api().create_repo("org/old-name")) == ("HfHubHTTPError", 409)
+    assert stand.api().model_info("ORG/OLD-NAME").id == "org/Old-Name"
+    stand.api().move_repo("org/Old-Name", "org/new-name")
+    assert stand.api().model_info("org/Old-Name", revision="main").id == "org/new-name"
+    assert "a.txt" in stand.api().list_repo_files("org/Old-Name", revision="main")
+    stand.commit("org/Old-Name", {"b.bin": BINARY})
+    assert stand.on_main("org/new-name") == {"a.txt", "b.bin"}
+    again = Hub(stand.hub.contents.parent)
+    assert again.find("model", "org/OLD-name").id == "org/new-name"
+
+
+def lines(stand, name, *changes):
+    """Send a commit as a client would that does not ask how to upload; return the answer's status and words."""
+    header = {"key": "header", "value": {"summary": "a change"}}
+    body = "\n".join(json.dumps(each) for each in (header, *({"key": "file", "value": each} for each in changes)))
+    token = {"Authorization": f"Bearer {TOKEN}"}
+    answer = get_session().post(f"{stand.url}/api/models/{name}/commit/main", content=body, headers=token)
+    return answer.status_code, answer.text
+
+
+def file_of(path, content=b"x"):
+    return {"path": path, "content": base64.b64encode(content).decode(), "encoding": "base64"}
+
+
+def test_a_commit_is_refused_where_the_hub_refuses_it(stand, monkeypatch):
+    stand.create("org/limits")
+    stand.commit("org/limits", {f"full/{n}.txt": b"x" for n in range(50)})
+    assert handlers.MOST_IN_FOLDER == 10_000
+    monkeypatch.setattr(handlers, "MOST_IN_FOLDER", 50)
+    wrong = {
+        "11 MB of text": ([file_of("a.txt", b"x" * 11_000_000)], 400, "larger than 10 MiB"),
+        "2 MB of weights": ([file_of("a.safetensors", bytes(2_000_000))], 400, "binary files"),
+        "one more in a full folder": ([file_of("full/more.txt")], 400, "would hold 51 entries"),
+        "too many at once": ([file_of(f"{n % 9}/{n}.txt") for n in range(1501)], 504, "takes too long"),
+        "a file as a folder": ([file_of("full")], 400, "nothing can lie below"),
+        "a control character": ([file_of("a\tb.txt")], 400, "Invalid path"),
+        "a huge request": ([file_of("a.txt", b"x" * 80_000_000)], 413, "too large"),
+    }
+    before = stand.on_main("org/limits")
+    for name, (changes, status, words) in wrong.items():
+        found = lines(stand, "org/limits", *changes)
+        assert found[0] == status, name
+        assert words in found[1], name
+    assert stand.on_main("org/limits") == before
+
+
+def test_a_visibility_or_an_sdk_that_does_not_exist_makes_no_repository(stand):
+    stand.create("org/kept-private", private=True)
+    token = {"Authorization": f"Bearer {TOKEN}"}
+    asked = [
+        ("POST", "/api/repos/create", {"name": "seen", "organization": "org", "visibility": "banana"}),
+        ("POST", "/api/repos/create", {"name": "seen", "organization": "org", "type": "space", "sdk": "streamlit"}),
+        ("PUT", "/api/models/org/kept-private/settings", {"visibility": "protected"}),
+    ]
+    for method, path, wanted in asked:
+        assert get_session().request(method, stand.url + path, json=wanted, headers=token).status_code == 400, wanted
+    assert stand.hub.find("model", "org/kept-private").private
+    assert {stand.hub.find(kind, "org/seen") for kind in ("model", "space")} == {None}
+
+
+def test_a_large_file_goes_in_parts_and_comes_back_whole(stand, tmp_path, monkeypatch):
+    monkeypatch.setattr(stand.hub, "chunk_bytes", 1000)
+    stand.create("org/parts")
+    stand.commit("org/parts", {"w.bin": (content := os.urandom(3500))})
+    assert stand.asked("PUT", "/_lfs/") == 4
+    assert stand.read("org/parts", "w.bin") == content
+    assert list(stand.hub.contents.glob("*.part")) == []
+
+
+def test_a_full_window_is_told_by_the_headers_of_the_hub(stand):
+    stand.create("org/limited")
+    stand.hub.faults.append(InjectedFault("GET", "/api/models/org/limited", status=429, wait=77))
+    with pytest.raises(HfHubHTTPError, match="Retry after 77 seconds"):
+        stand.api().model_info("org/limited")
+
+
 def test_a_long_listing_comes_in_pages(stand):
     stand.create("org/pages")
     stand.commit("org/pages", {f"many/{n:04}.txt": b"x" for n in range(1100)})
@@ -142,12 +237,13 @@ def test_a_fault_strikes_where_it_was_asked_for_and_main_is_whole_either_way(sta
 def test_hub_serve_knows_the_users_of_a_file_and_the_faults_that_were_asked_for(tmp_path, monkeypatch):
     started = []
     monkeypatch.setattr(local, "serve", lambda hub, port: started.append(hub))
-    (tmp_path / "users").write_text("hf_ann ann\nhf_bob bob\n")
+    (tmp_path / "users").write_text("hf_ann ann\nhf_bob bob\nhf_see bob read\n")
     words = ["hub", "serve", "--folder", str(tmp_path / "hub"), "--users", str(tmp_path / "users"), "--fault", "429:3"]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
     (hub,) = started
     assert [hub.tokens["hf_bob"], hub.may_write("ann", "ann/x"), hub.may_write("ann", "bob/x")] == ["bob", True, False]
+    assert (hub.tokens["hf_see"], hub.readers) == ("bob", {"hf_see"})
     assert [(each.status, each.times) for each in hub.faults] == [(429, 3)]
     (tmp_path / "users").write_text("hf_ann\n")
     wrong = CliRunner().invoke(app, words)

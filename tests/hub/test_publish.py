@@ -1,13 +1,19 @@
 """A run on its way to the Hub: in order, whole, and completed by a second run whatever went wrong in the first."""
 
 import itertools
+import tempfile
+import time
 import zlib
 
 import pytest
+from filelock import FileLock
 from huggingface_hub import HfApi
 
+from hub.adapters import Publication
+from hub.chains import plan_chain
 from hub.local import InjectedFault
-from tests.hub.runs import CONFIG, REVISION, refit, sha256, tensors, write_adapter, write_run
+from tests.hub.conftest import OTHER
+from tests.hub.runs import CONFIG, REVISION, change_manifest, refit, sha256, tensors, write_adapter, write_run
 
 ALLOWED = {
     "LICENSE",
@@ -235,5 +241,79 @@ def test_somebody_elses_commit_meanwhile_is_never_overwritten(stand, run, monkey
     monkeypatch.setattr(HfApi, "create_commit", slower)
     assert "somebody committed meanwhile" in stand.publish(run, "org/raced")
     assert stand.on_main("org/raced") == {"theirs.txt"}
-    (receipt,) = stand.publish(run, "org/raced")
+    assert "--replace" in stand.publish(run, "org/raced")
+    (receipt,) = stand.publish(run, "org/raced", replaces=True)
     assert receipt.outcome == "published"
+
+
+def test_what_is_not_ours_or_stands_on_another_base_is_shown_and_needs_replace(stand, run, tmp_path):
+    stand.create("org/byhand", private=True)
+    stand.commit("org/byhand", {"weights.bin": b"theirs"})
+    assert "holds 1 files that Assay did not publish (last change: 'a change')" in stand.publish(run, "org/byhand")
+    assert stand.on_main("org/byhand") == {"weights.bin"}
+    other = write_run(tmp_path / "other")
+    change_manifest(other, base={"hub_id": "org/other-base"})
+    write_adapter(other / "adapter", tensors(), {**CONFIG, "base_model_name_or_path": "org/other-base"})
+    refit(other)
+    stand.publish(run, "org/ours")
+    message = stand.plan(other, "org/ours", tag="v2.0")
+    assert "stands on the base org/base; what you publish stands on org/other-base. Add --replace" in message
+    (plan,) = stand.plan(other, "org/ours", tag="v2.0", replaces=True)
+    assert plan.parent
+
+
+def test_a_dry_run_tells_what_would_be_refused_and_only_reads(stand, run, monkeypatch):
+    stand.hub.tokens["hf_reads"] = "tester"
+    monkeypatch.setattr(stand.hub, "readers", frozenset(["hf_reads"]))
+    stand.create("org/taken", private=False)
+    stand.create("org/before")
+    stand.api().move_repo("org/before", "org/after")
+    stand.hub.log.clear()
+    told = {
+        "a token that only reads": (stand.api("hf_reads"), "org/new", "the token of tester may only read"),
+        "a namespace of others": (stand.api(), "elsewhere/run", "yours: tester, org"),
+        "a name that is taken": (stand.api(OTHER), "tester/mine", "yours: stranger, org"),
+        "a renamed repository": (stand.api(), "org/before", "org/before leads to org/after"),
+        "another spelling": (stand.api(), "org/AFTER", "org/AFTER leads to org/after"),
+        "nobody": (stand.api("hf_wrong"), "org/new", "the token is missing or wrong"),
+    }
+    for name, (api, repo, words) in told.items():
+        message = stand.attempt(lambda api=api, repo=repo: plan_chain(api, run, Publication(repo)))
+        assert words in str(message), name
+    assert stand.only_read()
+
+
+def test_the_same_again_without_public_leaves_a_public_repository_as_it_is(stand, run):
+    stand.publish(run, "org/opened", is_public=True)
+    (receipt,) = stand.publish(run, "org/opened")
+    assert (receipt.outcome, receipt.visibility) == ("already there", "public")
+    (run / "metrics.jsonl").write_text("{}\n")
+    assert "--public" in stand.publish(run, "org/opened", tag="v1.1")
+
+
+def test_a_folder_without_room_for_the_receipt_is_told_before_anything_is_uploaded(stand, run):
+    (run / "published").write_text("not a folder")
+    assert "where nothing can be written" in stand.publish(run, "org/noplace")
+    assert stand.only_read()
+
+
+def test_what_killed_runs_left_is_cleaned_and_what_runs_beside_is_not(stand, run, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    for name in ("assay-verify-killed", "assay-verify-alive"):
+        (tmp_path / "tmp" / name / "files").mkdir(parents=True)
+        (tmp_path / "tmp" / name / "lock").touch()
+    with FileLock(tmp_path / "tmp/assay-verify-alive/lock"):
+        stand.publish(run, "org/cleaned")
+    assert [each.name for each in (tmp_path / "tmp").glob("assay-*")] == ["assay-verify-alive"]
+
+
+@pytest.mark.parametrize("part", ["/commit/", "/api/repos/create"])
+def test_a_full_window_is_waited_for_as_long_as_the_hub_says(stand, run, part, monkeypatch):
+    waited = []
+    monkeypatch.setattr(time, "sleep", waited.append)
+    freshen(run, name := f"org/limited-{len(part)}")
+    stand.hub.faults.append(InjectedFault("POST", part, status=429, wait=40))
+    (receipt,) = stand.publish(run, name)
+    assert (receipt.outcome, 41.0 in waited) == ("published", True)
+    stand.hub.faults.append(InjectedFault("POST", "/api/repos/create", status=429, wait=2580))
+    assert "The Hub asks to wait 43 minutes" in stand.publish(run, f"{name}-long")

@@ -41,7 +41,7 @@ def kinds() -> dict[str, str]:
     found = {}
     for name, template in rows:
         dice = random.Random(name)
-        found[name] = re.sub(r"<([ahAdwb])(\d+)>", body, template)
+        found[name] = re.sub(r"<([ahAdwb])(\d+)>", body, template.replace("<>", ""))
     return found
 
 
