@@ -79,11 +79,11 @@ def read_receipt(folder: Path, repo: str) -> Receipt | None:
 @contextmanager
 def fresh_folder(prefix: str) -> Generator[Path]:
     """Yield a temporary folder that is locked while it is used; those that killed processes left are removed first."""
-    for left in Path(tempfile.gettempdir()).glob(f"{prefix}*/lock"):
+    for left in Path(tempfile.gettempdir()).glob(f"{prefix}*/.lock"):
         lock = FileLock(left, blocking=False)
         with suppress(Timeout, OSError), lock:
             shutil.rmtree(left.parent)
-    with tempfile.TemporaryDirectory(prefix=prefix) as name, FileLock(Path(name) / "lock"):
+    with tempfile.TemporaryDirectory(prefix=prefix) as name, FileLock(Path(name) / ".lock"):
         yield Path(name)
 
 

@@ -104,3 +104,19 @@ def test_the_embedded_chain_loads_by_its_card_with_the_very_same_logits(stand, t
     back = read_chain(tmp_path / "back")
     assert back.manifest.base.revision == receipts[0].revision
     assert base_source(back, embedded_cache()) == "embedded", "nothing is fetched twice"
+
+
+@pytest.mark.slow
+def test_a_dry_run_of_a_fresh_machine_leaves_no_base_behind(stand, tmp_path):
+    for name in ("cache", "tmp"):
+        (tmp_path / name).mkdir()
+    places = {"ASSAY_CACHE": str(tmp_path / "cache"), "TMPDIR": str(tmp_path / "tmp")}
+    settings = {**os.environ, **client_settings(stand.url, tmp_path / "home"), **places}
+    words = ["publish", "adapter", str(EMBEDDED / "sft"), "--repo", "org/dry-embedded", "--dry-run", "--json"]
+    line = [sys.executable, "-c", "from lab.cli import main; main()", *words]
+    done = subprocess.run(line, env=settings, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    base, last = json.loads(done.stdout)
+    assert (base["repo"], base["is_new"], last["repo"]) == ("org/dry-embedded-base", True, "org/dry-embedded")
+    assert [*(tmp_path / "cache").iterdir(), *(tmp_path / "tmp").glob("assay-*")] == []
+    assert stand.only_read()

@@ -301,8 +301,8 @@ def test_what_killed_runs_left_is_cleaned_and_what_runs_beside_is_not(stand, run
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
     for name in ("assay-verify-killed", "assay-verify-alive"):
         (tmp_path / "tmp" / name / "files").mkdir(parents=True)
-        (tmp_path / "tmp" / name / "lock").touch()
-    with FileLock(tmp_path / "tmp/assay-verify-alive/lock"):
+        (tmp_path / "tmp" / name / ".lock").touch()
+    with FileLock(tmp_path / "tmp/assay-verify-alive/.lock"):
         stand.publish(run, "org/cleaned")
     assert [each.name for each in (tmp_path / "tmp").glob("assay-*")] == ["assay-verify-alive"]
 
