@@ -42,7 +42,7 @@ SHARED_ROWS = 64
 IDLE_SECONDS = 1.0
 POLL_SECONDS = 0.05
 ROOM = 64
-"""CacheColumns by which a cache grows."""
+"""Columns by which a cache grows."""
 CLOSING = "the server is stopping."
 
 
