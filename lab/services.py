@@ -106,11 +106,14 @@ def loading(settings: LabSettings) -> Load:
         progress(0.0, "starting PyTorch")
         from lab.gpu import Borrowed
         from training.models.chain import load_chain
-        from training.serve.hosted import with_hosted
 
         named = name or settings.chain
         loaded.append(load_chain(named, settings.dtype, progress, cache=settings.cache, beside=loaded))
-        return with_hosted(Borrowed(loaded[-1]), () if name else settings.hosted)
+        if name or not settings.hosted:
+            return Borrowed(loaded[-1])
+        from training.serve.hosted import with_hosted
+
+        return with_hosted(Borrowed(loaded[-1]), settings.hosted)
 
     return load
 

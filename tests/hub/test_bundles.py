@@ -290,7 +290,7 @@ import evaluate
 from evals.questions import data_sha256, load_questions
 from training.data.questions import from_hub
 metric = evaluate.load("org/paired_difference").compute(predictions=[1, 1, 1, 0], references=[0, 1, 0, 0])
-rows = load_dataset("org/answers", split="train")
+rows = load_dataset("org/answers", split="test")
 print(json.dumps({
     "metric": [metric["difference"], metric["n"]],
     "verdicts": [[row["stage"], row["verdict"]] for row in rows],
