@@ -6,7 +6,7 @@ It keeps repositories in a folder and is safe to restart. It refuses what huggin
 files that must go by LFS, full folders, commits that take too long (`handlers.MOST_FILES` is a guess at its 60 seconds), tokens
 that only read. It is no proof that huggingface.co takes the same upload.
 
-Missing: git itself, Xet, squashing, duplicating, comparing, asking for gated access, quotas and paid plans, Spaces and jobs that run,
+Missing: git itself, Xet, squashing, duplicating, comparing, gated access on request, quotas and paid plans, Spaces that run,
 buckets, discussions without changes, the viewer of data sets, web pages.
 """
 

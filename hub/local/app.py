@@ -34,7 +34,7 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("POST", "/api/validate-yaml", handlers.validate),
     ("POST", "/api/collections", handlers.make_collection),
     ("GET", "/api/collections/{org}/{name}", handlers.collection),
-    ("POST", "/api/collections/{org}/{name}/items", handlers.add_to_collection),
+    ("POST", "/api/collections/{org}/{name}/items", handlers.collection),
     ("GET", REPO, handlers.about),
     ("GET", REPO + "/revision/{revision}", handlers.about),
     ("GET", REPO + "/auth-check", handlers.check_access),

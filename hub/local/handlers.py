@@ -113,13 +113,10 @@ def whoami(call: Call) -> Response:
         return {"type": kind, "name": name, "id": name, "fullname": name}
 
     organisations = [{**named(name, "org"), "roleInOrg": "admin"} for name in call.hub.organisations or ()]
-    token = {
-        "role": "read" if call.token in call.hub.readers else "write",
-        "displayName": "local",
-        "createdAt": stamp(datetime.now(UTC)),
-    }
-    auth = {"type": "access_token", "accessToken": token}
-    return JSONResponse({**named(call.known_user, "user"), "isPro": False, "orgs": organisations, "auth": auth})
+    role = "read" if call.token in call.hub.readers else "write"
+    token = {"role": role, "displayName": "local", "createdAt": stamp(datetime.now(UTC))}
+    told = {"isPro": False, "orgs": organisations, "auth": {"type": "access_token", "accessToken": token}}
+    return JSONResponse({**named(call.known_user, "user"), **told})
 
 
 def create(call: Call) -> Response:
@@ -160,35 +157,27 @@ def make_collection(call: Call) -> Response:
 
 
 def collection(call: Call) -> Response:
-    """Answer with a collection; a private one of others is not there."""
+    """Answer with a collection, or put a repository into it (409 if it is in it); one of others is not there to write to."""
     found = call.hub.collections.get(slug := f"{call.parts['org']}/{call.parts['name']}")
-    if found is None or (found["private"] and not call.hub.may_write(call.user, slug)):
+    is_write = call.request.method == "POST"
+    if found is None or ((found["private"] or is_write) and not call.hub.may_write(call.user, slug)):
         raise Refusal(404, "Collection not found")
-    return JSONResponse(found)
-
-
-def add_to_collection(call: Call) -> Response:
-    """Put a repository into a collection; 409 if it is in it."""
-    found = call.hub.collections.get(slug := f"{call.parts['org']}/{call.parts['name']}")
-    if found is None or not call.hub.may_write(call.known_user, slug):
-        raise Refusal(404, "Collection not found")
+    if not is_write:
+        return JSONResponse(found)
     item = call.document()["item"]
     call.hub.allowed(item["type"], item["id"], call.user, "see")
     if any((each["id"], each["type"]) == (item["id"], item["type"]) for each in found["items"]):
         return JSONResponse({"error": "Item already in collection"}, 409)
-    place = len(found["items"])
-    items = [*found["items"], {"_id": f"{place:024}", "position": place, **item}]
-    return JSONResponse(call.hub.keep_collection({**found, "items": items}))
+    added = {"_id": f"{len(found['items']):024}", "position": len(found["items"]), **item}
+    return JSONResponse(call.hub.keep_collection({**found, "items": [*found["items"], added]}))
 
 
 def set_up(call: Call) -> Response:
     """Note what a Space is given: variables, secrets by name, volumes, hardware. Nothing is built here."""
-    repository, wanted = call.repository("write"), call.document()
-    noted = call.hub.spaces.setdefault(repository.id, {})
-    noted.setdefault(call.parts["what"], []).append(
-        {**wanted, "value": "…"} if call.parts["what"] == "secrets" else wanted
-    )
-    return JSONResponse({"stage": "PAUSED"} if call.parts["what"] == "hardware" else {})
+    repository, wanted, what = call.repository("write"), call.document(), call.parts["what"]
+    given = {**wanted, "value": "…"} if what == "secrets" else wanted
+    call.hub.spaces.setdefault(repository.id, {}).setdefault(what, []).append(given)
+    return JSONResponse({"stage": "PAUSED"} if what == "hardware" else {})
 
 
 def runtime(call: Call) -> Response:
@@ -436,10 +425,8 @@ def _apply(call: Call, kind: Kind, key: str, value: dict[str, Any], tree: Tree) 
         place = call.hub.content(sha256 := value["oid"])
         if place is None:
             raise Refusal(400, f"LFS pointer pointed to a file that does not exist: {path}")
-        size = place.stat().st_size
-        tree[path] = state.Entry(
-            sha256=sha256, size=size, oid=state.git_oid("blob", state.pointer(sha256, size)), is_lfs=True
-        )
+        oid = state.git_oid("blob", state.pointer(sha256, size := place.stat().st_size))
+        tree[path] = state.Entry(sha256=sha256, size=size, oid=oid, is_lfs=True)
     elif key in ("deletedFile", "deletedFolder"):
         gone = [name for name in tree if name == path or name.startswith(path.rstrip("/") + "/")]
         if not gone:
@@ -466,11 +453,9 @@ def _is_binary(sample: bytes) -> bool:
 
 def history(call: Call) -> Response:
     """List the commits up to a revision, newest first."""
-    found = [
-        {"id": each.oid, "title": each.title, "message": each.message, "date": stamp(each.date), "authors": []}
-        for each in call.hub.history(call.repository("see"), call.parts["revision"])
-    ]
-    return JSONResponse(found)
+    found = call.hub.history(call.repository("see"), call.parts["revision"])
+    told = ({"id": one.oid, "title": one.title, "message": one.message, "date": stamp(one.date)} for one in found)
+    return JSONResponse([{**each, "authors": []} for each in told])
 
 
 def references(call: Call) -> Response:
