@@ -340,9 +340,13 @@ class _Wrong(ValueError):
         self.found = found
 
 
+ASKED = ("messages", "target")
+"""Columns that publishing adds for readers who ask by them; they follow from the others."""
+
+
 def _one_shape(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return a row with its truth in one piece, short forms written out, and empty fields left out."""
-    row = _given(data)
+    row = {name: value for name, value in _given(data).items() if name not in ASKED}
     truth = row.pop("truth", {})
     if isinstance(truth, str):
         try:
