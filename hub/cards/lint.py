@@ -226,8 +226,10 @@ def lint_card(text: str, kind: str, files: Collection[str] | None = None) -> lis
     found = [*front_matter_findings(text, kind), *scan("README.md", [text])]
     prose = FENCED.sub(lambda block: "\n" * block[0].count("\n"), text)
     body = "\n" * (len(text.splitlines()) - len(body_of(text).splitlines())) + body_of(prose)
-    for pattern, what in RULES["placeholders"].items():
-        where = text if "None" in pattern else body if "TODO" in pattern else prose
+    places = {"anywhere": text, "outside code": prose, "outside code and front matter": body}
+    for where, pattern, what in (
+        (places[at], *each) for at, rules in RULES["placeholders"].items() for each in rules.items()
+    ):
         if matches := list(re.finditer(pattern, where)):
             often = f", {len(matches)} times" if len(matches) > 1 else ""
             told = (f"{what} stands there{often}: readers learn nothing", "write what is the case, or leave it out")
