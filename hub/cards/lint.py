@@ -10,7 +10,7 @@ import difflib
 import re
 import textwrap
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,30 +21,39 @@ from evals.schema.publishing import Diagnostic
 from hub.cards.licences import HUB_IDS, KNOWN, Source, conflicts
 
 RULES: dict[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+BEFORE, AFTER = 100, 400
+"""How far before and behind its word a secret is looked for, in characters."""
 ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))")
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """One kind of thing to look for."""
+    """One kind of thing to look for: near `words`, in a text in lower case, or anywhere if there are none."""
 
     name: str
+    words: tuple[str, ...]
     regex: re.Pattern[str]
     remedy: str = "remove it, or ask the person first"
     is_error: bool = True
 
+    @classmethod
+    def of(cls, name: str, rule: Sequence[str], **named: Any) -> "Pattern":
+        """Return a kind as lint.yaml writes it."""
+        words, regex = rule
+        return cls(name, tuple(words.split()), re.compile(regex), **named)
+
 
 WITHDRAW = "remove it, and withdraw it where it was issued"
 KEYS = (
-    *(Pattern(name, re.compile(text), WITHDRAW) for name, text in RULES["secrets"].items()),
-    Pattern("a path of this machine", re.compile(RULES["local_path"]), "write a name or a relative path instead"),
+    *(Pattern.of(name, rule, remedy=WITHDRAW) for name, rule in RULES["secrets"].items()),
+    Pattern.of("a path of this machine", RULES["local_path"], remedy="write a name or a relative path instead"),
 )
-E_MAIL, PHONE = re.compile(RULES["e_mail"]), re.compile(RULES["phone"])
-PATTERNS = (*KEYS, Pattern("an e-mail address", E_MAIL))
+E_MAIL = Pattern.of("an e-mail address", RULES["e_mail"])
+PATTERNS = (*KEYS, E_MAIL)
 ROW_PATTERNS = (
     *KEYS,
-    Pattern("an e-mail address", E_MAIL, is_error=False),
-    Pattern("a telephone number", PHONE, is_error=False),
+    replace(E_MAIL, is_error=False),
+    Pattern.of("a telephone number", RULES["phone"], is_error=False),
 )
 """In the rows of a data set people may be named on purpose: those are warnings there."""
 
@@ -62,8 +71,9 @@ def scan(path: str, texts: Iterable[str], patterns: Sequence[Pattern] = PATTERNS
     start = 1
     for text in texts:
         for each in (text, ESCAPE.sub(_unescaped, text)) if "\\" in text else (text,):
+            lower = each.replace("İ", "i").lower()  # the only letter that is two in lower case
             for pattern in patterns:
-                lines.setdefault(pattern, set()).update(_lines(each, pattern.regex, start))
+                lines.setdefault(pattern, set()).update(_lines(each, lower, pattern, start))
         start += text.count("\n")
     found = []
     for pattern, on in lines.items():
@@ -84,11 +94,31 @@ def _unescaped(match: re.Match[str]) -> str:
     return chr(int(match[1], 16)) if match[1] else " " if match[2] in "nrt" else match[2]
 
 
-def _lines(text: str, regex: re.Pattern[str], line: int) -> Iterator[int]:
+def _lines(text: str, lower: str, pattern: Pattern, line: int) -> Iterator[int]:
     at = 0
-    for match in regex.finditer(text):
-        line, at = line + text.count("\n", at, match.start()), match.start()
-        yield line
+    for start, end in _around(lower, pattern.words) if pattern.words else ((0, len(text)),):
+        for match in pattern.regex.finditer(text, start, end):
+            line, at = line + text.count("\n", at, match.start()), match.start()
+            yield line
+
+
+def _around(text: str, words: Iterable[str]) -> Iterator[tuple[int, int]]:
+    """Yield the stretches of a text that are near one of these words, in order."""
+    spots = []
+    for word in words:
+        at = text.find(word)
+        while at >= 0:
+            spots.append(at)
+            at = text.find(word, at + 1)
+    start = end = 0
+    for spot in sorted(spots):
+        if spot - BEFORE > end:
+            if end:
+                yield start, end
+            start = max(0, spot - BEFORE)
+        end = spot + AFTER
+    if end:
+        yield start, end
 
 
 FRONT_MATTER = re.compile(r"\A\s*---\r?\n(?P<yaml>.*?)\r?\n---\s*(?:\r?\n|\Z)", re.DOTALL)
