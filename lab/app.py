@@ -15,6 +15,7 @@ from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from lab.guard import GuardedBlocks
 from lab.services import Services
 from lab.ui import components as views
 from lab.ui.components import AT_ONCE, QUIET
@@ -57,7 +58,8 @@ def build_app(
 ) -> gr.Blocks:
     """Return the lab with all tabs, or those named, no model loaded; `has_sign_in` works on a Space with OAuth."""
     wanted = set(TABS if tabs is None else tabs)
-    with gr.Blocks(title=say("title"), analytics_enabled=False, fill_width=True) as app:
+    page: dict[str, Any] = {"title": say("title"), "analytics_enabled": False, "fill_width": True}
+    with GuardedBlocks(services.role_of, services.log, **page) as app:
         visitor = door()
         _header(services, app, has_model=needs_chain(services, wanted))
         if has_sign_in:

@@ -9,7 +9,7 @@ import sys
 import typer
 
 from evals.errors import LabError
-from lab.commands import ask, chain, data, eval, lab, prefs, publish, refiner, review, sweep, train
+from lab.commands import ask, chain, data, eval, lab, people, prefs, publish, refiner, review, sweep, train
 from lab.commands.terminal import notes
 
 app = typer.Typer(
@@ -27,6 +27,7 @@ app.add_typer(chain.app, name="chain")
 app.add_typer(review.app, name="review")
 app.add_typer(refiner.app, name="refiner")
 app.add_typer(prefs.app, name="prefs")
+app.add_typer(people.app, name="people")
 publish.app.command("space")(publish.space)
 app.add_typer(publish.app, name="publish")
 app.add_typer(publish.hub, name="hub")
@@ -34,6 +35,7 @@ app.command("ask")(ask.ask)
 app.command("leaderboard")(eval.leaderboard)
 app.command("lab")(lab.lab)
 app.command("doctor")(lab.doctor)
+app.command("backup")(lab.backup)
 
 
 def main() -> None:

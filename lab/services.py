@@ -2,14 +2,15 @@
 
 import random
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from evals.model import Progress
 from lab.engine import LabEngine, Load
+from lab.people import Person, Role, read_people
 from lab.settings import EMBEDDED_RUNS, REFINER, REPORTS, LabSettings, Server
 from training.models.manifest import OURS
 
@@ -34,7 +35,7 @@ class Services:
     `opened` gives the store, the same each time; `reports` reads the evaluations of the chain, those
     that no longer hold apart; `random` draws stages, sides and questions. `readers` are those who can
     review papers. `refiner` names the chain that answers in the Refine tab, "" the lab's own; `judge` gives
-    who grades there.
+    who grades there. `people` may enter, by name; nobody named: everybody may.
     """
 
     settings: LabSettings
@@ -46,6 +47,16 @@ class Services:
     readers: "Callable[[], tuple[Reader, ...]]" = tuple
     refiner: str = ""
     judge: "Callable[[], Judge]" = lambda: find_judge(None)
+    people: Mapping[str, Person] = field(default_factory=dict)
+
+    def role_of(self, name: str | None) -> Role:
+        """Return what somebody may do who came in by this name, None = without one."""
+        person = self.people.get(name or "")
+        return person.role if person else "reader" if self.people else self.settings.everyone
+
+    def log(self, who: str, what: str, about: str) -> None:
+        """Keep who did what, for `assay people log`."""
+        self.store.log(who, what, about, self.now())
 
     @property
     def store(self) -> "Store":
@@ -71,6 +82,7 @@ def build_services(settings: LabSettings) -> Services:
         readers=once(readers),
         refiner=settings.refiner or (REFINER if chain_folder(REFINER).is_dir() else ""),
         judge=lambda: find_judge(settings.judge),
+        people=read_people(settings.people) if settings.people else {},
     )
 
 

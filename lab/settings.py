@@ -58,7 +58,8 @@ class LabSettings:
     `cache` holds what can be made again, the database what cannot. `chain` and `reviewer` are names of ours, run
     folders or chain.json files; so is `refiner`, empty: ours if it is there, else `chain`. `judge` None: answers are
     graded by word overlap. `questions` are question sets of one's own that get a verdict in Ask. `hosted` are models
-    that answer beside the chain's stages (`training.serve.hosted`).
+    that answer beside the chain's stages (`training.serve.hosted`). `people` names who may enter (`lab.people`); without
+    it others are let in only where `allows_everyone`.
     """
 
     cache: Path
@@ -72,6 +73,14 @@ class LabSettings:
     judge: Server | None = None
     questions: tuple[str, ...] = ()
     hosted: tuple[str, ...] = ()
+    people: Path | None = None
+    allows_everyone: bool = False
+
+    @property
+    def everyone(self) -> Literal["rater", "admin"]:
+        """What somebody without a name may do: all on a page of this machine alone, judge on one that others reach."""
+        is_open = (self.training.is_shared or self.training.is_space) and not self.training.is_allowed
+        return "rater" if is_open else "admin"
 
 
 def from_environment(environment: Mapping[str, str] = os.environ) -> LabSettings:
@@ -107,6 +116,8 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> LabSettings
         judge=_server(environment, "ASSAY_JUDGE"),
         questions=comma_separated(environment.get("ASSAY_QUESTIONS", "")),
         hosted=tuple(environment.get("ASSAY_HOSTED", "").split()),
+        people=Path(people).expanduser() if (people := environment.get("ASSAY_PEOPLE")) else None,
+        allows_everyone=_is_on(environment, "ASSAY_ALLOW_EVERYONE"),
     )
 
 

@@ -152,7 +152,9 @@ def serve(
         list[str] | None,
         typer.Option("--api-key", envvar="ASSAY_API_KEY", help="Who may ask; several by several options."),
     ] = None,
-    dtype: Annotated[str, typer.Option(help="bfloat16, float32 (an answer is the same whoever else asks) or nf4.")] = "bfloat16",
+    dtype: Annotated[
+        str, typer.Option(help="bfloat16, float32 (an answer is the same whoever else asks) or nf4.")
+    ] = "bfloat16",
     rows: Annotated[int, typer.Option(min=1, help="Answers written at once.")] = 24,
     waiting: Annotated[int, typer.Option(min=0, help="Requests that may wait; further ones get status 429.")] = 64,
     max_tokens: Annotated[int, typer.Option(min=1, help="Longest answer, in tokens.")] = 4096,

@@ -8,7 +8,7 @@ import shutil
 import socket
 import sys
 from collections.abc import Callable, Collection
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from importlib import metadata
 from importlib.util import find_spec
@@ -17,11 +17,12 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from evals.errors import BadRow, LabError
+from evals.errors import LabError
 from evals.schema import ChainManifest, Record
 from lab.commands import HostedModels, Json
 from lab.commands.data import know
 from lab.commands.terminal import emit, notes, table_of
+from lab.people import password_check
 from lab.services import chain_folder, open_store
 from lab.settings import EMBEDDED, LabSettings, comma_separated, from_environment, is_loopback
 from lab.ui.text import say
@@ -41,8 +42,11 @@ def lab(
     chain: Annotated[str | None, typer.Option(help="embedded, a run folder or a chain.json.")] = None,
     share: Annotated[bool, typer.Option("--share", help="Also a public link, for 3 days.")] = False,
     auth_file: Annotated[
-        Path | None, typer.Option(help="Who may enter: a file with one name:password per line.")
+        Path | None, typer.Option(envvar="ASSAY_PEOPLE", help="Who may enter: a file made with `assay people add`.")
     ] = None,
+    allow_everyone: Annotated[
+        bool, typer.Option("--allow-everyone", help="Let others in without a name: they may ask, vote and rate.")
+    ] = False,
     questions: Annotated[
         str | None, typer.Option(help="Question sets of your own, with commas: their questions get a verdict in Ask.")
     ] = None,
@@ -53,24 +57,23 @@ def lab(
 
     Example: assay lab --chain runs/my-grpo --port 7861
     """
-    people = read_people(auth_file) if auth_file else None
-    chosen = choose_port(host, port)
     settings = from_environment()
-    is_shared = people is None and (share or not is_loopback(host))
-    training = replace(settings.training, is_shared=is_shared)
+    training = replace(settings.training, is_shared=auth_file is None and (share or not is_loopback(host)))
+    settings = replace(settings, people=auth_file, allows_everyone=allow_everyone or settings.allows_everyone)
     sets = settings.questions if questions is None else comma_separated(questions)
     settings = replace(settings, training=training, chain=chain or settings.chain, questions=sets)
     settings = replace(settings, hosted=tuple(hosted or settings.hosted))
+    check_door(settings)
+    chosen = choose_port(host, port)
     shown = "127.0.0.1" if host in {"0.0.0.0", "::"} else host
     open_lab(
         settings,
         ready=lambda: notes.print(
-            f"Assay runs at http://{shown}:{chosen} (stop: Ctrl C){seen_by_others(host, chosen, is_shared=is_shared)}"
+            f"Assay runs at http://{shown}:{chosen} (stop: Ctrl C){address_on_network(host, chosen)}"
         ),
         server_name=host,
         server_port=chosen,
         share=share,
-        auth=people,
         inbrowser=open_browser,
         quiet=not share,
     )
@@ -88,6 +91,7 @@ def open_lab(
     `tabs` names those to show, None = all; only a chain that they ask is loaded. `ready` is called once the
     page and the database are there. Raises LabError if the database cannot be opened.
     """
+    check_door(settings)
     know(settings.questions)
     os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # read by gradio when it is imported
     gc.disable()  # what is imported and built here stays: going over it again and again takes a fifth of the start
@@ -96,6 +100,8 @@ def open_lab(
         from lab.services import build_services
 
         services = build_services(settings)
+        if services.people:
+            options["auth"] = password_check(services.people, services.log)
         app = build_app(services, tabs)
         put_on_air(app, **options)
     finally:
@@ -104,14 +110,21 @@ def open_lab(
     run(app, services, ready, tabs)
 
 
-def seen_by_others(host: str, port: int, *, is_shared: bool) -> str:
-    """Return the address on the network, and what anybody may do there whom nobody asks for a password; "" for neither."""
+def check_door(settings: LabSettings) -> None:
+    """Refuse, by LabError, a page that others reach and that asks nobody who they are, unless that is wanted."""
+    training = settings.training
+    if training.is_shared and not (training.is_space or settings.people or settings.allows_everyone):
+        raise LabError(say("lab.open"))
+
+
+def address_on_network(host: str, port: int) -> str:
+    """Return a line with the address on the network of a page that listens there, "" for any other."""
     told = ""
     if host in {"0.0.0.0", "::"}:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe, suppress(OSError):
             probe.connect(("192.0.2.1", 9))  # sends nothing: it only chooses the way out
             told = f"\nOn the network: http://{probe.getsockname()[0]}:{port}"
-    return told + (f"\n{say('lab.shared')}" if is_shared else "")
+    return told
 
 
 def choose_port(host: str, wanted: int | None) -> int:
@@ -146,24 +159,17 @@ def is_free(host: str, port: int) -> bool:
     return True
 
 
-def read_people(path: Path) -> list[tuple[str, str]]:
-    """Return names and passwords of a file; BadRow for a line without a colon, LabError if it names nobody."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise LabError(say("lab.names.unreadable", path=path, error=type(error).__name__)) from error
-    people = []
-    for number, line in enumerate(lines, 1):
-        if not line.strip() or line.lstrip().startswith("#"):
-            continue
-        name, colon, password = line.strip().partition(":")
-        if not (name and colon and password):
-            # The line is not repeated: it may be a password.
-            raise BadRow(path, number, "name:password", "needs a name, a colon and a password")
-        people.append((name, password))
-    if not people:
-        raise LabError(f"the file of names {path} names nobody; write one name:password per line.")
-    return people
+def backup(file: Annotated[Path, typer.Argument(help="The copy; nothing is overwritten.")]) -> None:
+    """Copy the database whole, also while the lab runs: answers, votes, ratings, reviews, projects.
+
+    To go back: stop the lab, put the copy where `assay doctor` says the store is, start again.
+
+    Example: assay backup assay-2026-11-23.db
+    """
+    settings = from_environment()
+    with closing(open_store(settings.database_url)) as store:
+        store.back_up(file)
+    notes.print(f"wrote {file} ({file.stat().st_size / 1e6:.1f} MB)", soft_wrap=True)
 
 
 class Check(Record):

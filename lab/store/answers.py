@@ -2,10 +2,13 @@
 
 import hashlib
 import hmac
+import uuid
 from collections.abc import Callable, Collection, Sequence
+from contextlib import closing
 from dataclasses import astuple, dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
 from sqlalchemy import ColumnElement, case, delete, func, select, true
 from sqlalchemy.exc import IntegrityError
@@ -15,10 +18,10 @@ from evals.errors import LabError
 from evals.schema import Answer, Choice, Comparison, VoteCounts
 from evals.schema.votes import VoteEvent
 from lab.store.annotations import Annotations, annotated_by, forget_annotations
-from lab.store.database import open_engine, reading, revision, writing
+from lab.store.database import explained, open_engine, reading, revision, writing
 from lab.store.documents import Documents, forget_documents, votes_of
 from lab.store.outcomes import JudgedPair, count_pairs, outcome_of
-from lab.store.tables import REVISION, AnswerRow, ComparisonRow, DocumentRow, DocumentVoteRow, SettingRow
+from lab.store.tables import REVISION, AnswerRow, ComparisonRow, DeedRow, DocumentRow, DocumentVoteRow, SettingRow
 from lab.ui.text import say
 
 
@@ -36,6 +39,15 @@ class Belongings:
     def total(self) -> int:
         """All kinds together; 0 = nothing is known of such a rater."""
         return sum(astuple(self))
+
+
+class Deed(NamedTuple):
+    """One line of the log."""
+
+    at: datetime
+    who: str
+    what: str
+    about: str
 
 
 STANDS = ComparisonRow.voided_at.is_(None)
@@ -208,6 +220,28 @@ class Store:
     def hash_rater(self, rater: str) -> str:
         """Return the name under which this store keeps `rater`: 32 hexadecimal digits."""
         return hmac.new(self._salt, rater.encode(), hashlib.sha256).hexdigest()[:32]
+
+    # ---- the log ---------------------------------------------------------------------------
+
+    def log(self, who: str, what: str, about: str, at: datetime) -> None:
+        """Keep who did what; nothing here is ever changed."""
+        with writing(self._engine) as session:
+            session.add(DeedRow(id=uuid.uuid4().hex, at=at, who=who, what=what, about=about))
+
+    def deeds(self, newest: int) -> tuple[Deed, ...]:
+        """Return what was logged, newest first."""
+        query = select(DeedRow).order_by(DeedRow.at.desc(), DeedRow.id).limit(newest)
+        with reading(self._engine) as session:
+            return tuple(Deed(row.at, row.who, row.what, row.about) for row in session.scalars(query))
+
+    def back_up(self, to: Path) -> None:
+        """Write a whole copy of a SQLite database beside its use; LabError where `to` is there, or for a server's."""
+        if self._engine.dialect.name != "sqlite":
+            raise LabError(say("backup.server"))
+        if to.exists():
+            raise LabError(say("backup.taken", file=to))
+        with explained(self._engine), closing(self._engine.raw_connection()) as connection:
+            connection.cursor().execute("VACUUM INTO ?", (str(to),))
 
 
 def _answer(row: AnswerRow) -> Answer:

@@ -13,7 +13,7 @@ from sqlalchemy.types import TypeDecorator
 
 from evals.schema import Choice
 
-REVISION = "0005"
+REVISION = "0006"
 """The newest migration: what a database must stand at before the store works with it."""
 
 
@@ -198,6 +198,20 @@ class AnnotationRow(StoreTable):
     voided_at: Mapped[datetime | None]
 
     __table_args__ = (Index("one_number_per_annotation", "item", "rater", "role", "number", unique=True),)
+
+
+class DeedRow(StoreTable):
+    """What somebody did who may train, publish, delete or hand out work, and who tried to enter."""
+
+    __tablename__ = "deeds"
+
+    id: Mapped[Key]
+    at: Mapped[datetime]
+    who: Mapped[str]
+    what: Mapped[str]
+    about: Mapped[str]
+
+    __table_args__ = (Index("deeds_by_time", "at"),)
 
 
 class SettingRow(StoreTable):

@@ -19,7 +19,7 @@ from lab import arena, cli
 from lab.app import build_app
 from lab.arena import place_of_votes
 from lab.commands import lab as commands
-from lab.commands.lab import PORT, PORTS_TRIED, choose_port, read_people
+from lab.commands.lab import PORT, PORTS_TRIED, choose_port
 from lab.commands.terminal import table_of
 from lab.gpu import Gpu
 from lab.store.answers import Store
@@ -53,34 +53,11 @@ def test_a_host_that_is_not_this_machine_is_explained(network_guard, host):
     network_guard.attempts.clear()
 
 
-def test_a_lab_that_others_reach_says_where_and_what_they_can_do(network_guard):
-    told = commands.seen_by_others("0.0.0.0", 7860, is_shared=True)
+def test_a_lab_on_the_network_tells_its_address(network_guard):
+    told = commands.address_on_network("0.0.0.0", 7860)
     network_guard.attempts.clear()
-    assert "vote and export all votes" in told
-    assert "--auth-file" in told
-    assert commands.seen_by_others("127.0.0.1", 7860, is_shared=False) == ""
-
-
-PEOPLE = {
-    "kim\n": "line 1",
-    "kim:a\n:b\n": "line 2",
-    "kim:\n": "line 1",
-    "": "one name:password per line",
-    "# nobody\n": "one name:password per line",
-}
-
-
-def test_names_and_passwords_are_read_one_per_line_and_never_repeated_in_an_error(tmp_path):
-    path = tmp_path / "people"
-    with pytest.raises(LabError, match="one name:password per line"):
-        read_people(path)
-    for text, told in PEOPLE.items():
-        path.write_text(text)
-        with pytest.raises(LabError, match=told) as caught:
-            read_people(path)
-        assert "kim" not in str(caught.value)
-    path.write_text("# the lab\n\nkim:pass:word\n lee:x \n")
-    assert read_people(path) == [("kim", "pass:word"), ("lee", "x")]
+    assert told == "" or ":7860" in told
+    assert commands.address_on_network("127.0.0.1", 7860) == ""
 
 
 def test_assay_lab_serves_the_page_before_any_model_is_there(tmp_path):

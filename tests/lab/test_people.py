@@ -1,0 +1,141 @@
+"""Who may enter the lab and what they may do there, tried on the real page over HTTP, past its buttons."""
+
+import sqlite3
+from contextlib import contextmanager
+from dataclasses import replace
+
+import httpx
+import pytest
+from typer.testing import CliRunner
+
+from evals.errors import LabError
+from lab import guard
+from lab.app import build_app
+from lab.cli import app as assay
+from lab.commands.lab import check_door
+from lab.people import hashed, password_check, read_people, role_needed
+from lab.settings import from_environment
+from tests.lab.chains import lab_with
+from tests.lab.served import ON_AIR, Browser, on_air
+
+PASSWORD = "a long password"
+ADMIN = """annotate_assign annotate_assigned annotate_change annotate_export annotate_guidelines annotate_import
+annotate_make annotate_sources annotate_stages export_preferences reload_model train_check train_resume train_save
+train_start train_stop"""
+
+
+@pytest.fixture
+def people(tmp_path, monkeypatch):
+    monkeypatch.setenv("ASSAY_PASSWORD", PASSWORD)
+    path = tmp_path / "people"
+    for name, role in (("ada", "admin"), ("rob", "rater"), ("rea", "reader")):
+        done = CliRunner().invoke(assay, ["people", "add", name, "--role", role, "--file", str(path)])
+        assert done.exit_code == 0, done.output
+    return read_people(path)
+
+
+@contextmanager
+def entered(url, name, password=PASSWORD):
+    with httpx.Client(base_url=url, timeout=60) as browser:
+        browser.post("/login", data={"username": name, "password": password})
+        yield browser
+
+
+def test_a_file_of_people_holds_no_password_and_a_bad_line_is_never_repeated(people, tmp_path):
+    path = tmp_path / "people"
+    assert PASSWORD not in path.read_text() and path.stat().st_mode & 0o077 == 0
+    assert hashed("same") != hashed("same")
+    assert {name: person.role for name, person in people.items()} == {"ada": "admin", "rob": "rater", "rea": "reader"}
+    for text, told in {"kim:secret\n": "line 1", "kim:admin:secret\n": "line 1", "": "names nobody"}.items():
+        path.write_text(text)
+        with pytest.raises(LabError, match=told) as caught:
+            read_people(path)
+        assert "secret" not in str(caught.value)
+
+
+def test_every_event_of_the_page_that_only_an_admin_may_call_is_known(room):
+    events = {each["api_name"] for each in build_app(room).get_config_file()["dependencies"]}
+    assert {each for each in events if role_needed(each) == "admin"} == set(ADMIN.split())
+    assert role_needed("an_event_of_tomorrow") == "admin"
+
+
+CALLS = {
+    "reader": ("rea", {"preferences": True, "undo": False, "export_preferences": False, "train_stop": False}),
+    "rater": ("rob", {"preferences": True, "undo": True, "export_preferences": False, "train_start": False}),
+    "admin": ("ada", {"preferences": True, "undo": True, "annotate_sources": True}),
+}
+
+
+@ON_AIR
+def test_the_api_around_the_page_asks_for_the_same_roles(tmp_path, people):
+    room = replace(lab_with(tmp_path), people=people)
+    with on_air(room, auth=password_check(people, room.log)) as app:
+        config = {each["api_name"]: each for each in app.get_config_file()["dependencies"]}
+        for name, calls in CALLS.values():
+            with entered(app.local_url, name) as browser:
+                for event, may in calls.items():
+                    known = config[event]
+                    payload = {"data": [None] * len(known["inputs"]), "fn_index": known["id"], "session_hash": name}
+                    replies = [browser.post(f"/gradio_api/run/{event}", json=payload).text]
+                    replies += [browser.post("/gradio_api/run/predict", json=payload).text]
+                    called = browser.post(f"/gradio_api/call/{event}", json={"data": payload["data"]})
+                    if called.status_code == 200:
+                        replies.append(browser.get(f"/gradio_api/call/{event}/{called.json()['event_id']}").text)
+                    for reply in replies:
+                        assert ("takes the role" in reply) is not may, (name, event, reply[:300])
+        assert httpx.post(f"{app.local_url}gradio_api/run/preferences", json={"data": []}).status_code == 401
+        with entered(app.local_url, "rob", "wrong password") as stranger:
+            assert stranger.get("/config").status_code == 401
+        log = [(deed.who, deed.what) for deed in room.store.deeds(50)]
+    assert ("rob", "wrong password") in log and ("ada", "logged in") in log
+    assert {what for who, what in log if who == "ada"} == {"logged in", "annotate_sources"}
+
+
+@ON_AIR
+def test_a_session_of_another_name_is_not_taken_over(tmp_path, people):
+    room = replace(lab_with(tmp_path), people=people)
+    with on_air(room, auth=password_check(people, room.log)) as app:
+        known = next(each for each in app.get_config_file()["dependencies"] if each["api_name"] == "undo")
+        payload = {"data": [None] * len(known["inputs"]), "fn_index": known["id"], "session_hash": "adas"}
+        with entered(app.local_url, "ada") as ada, entered(app.local_url, "rob") as rob:
+            assert "another name" not in ada.post("/gradio_api/run/undo", json=payload).text
+            assert "another name" in rob.post("/gradio_api/run/undo", json=payload).text
+
+
+@ON_AIR
+def test_somebody_who_asks_too_often_is_told_when_to_go_on_and_admins_are_not_held(tmp_path, monkeypatch):
+    monkeypatch.setattr(guard, "PER_MINUTE", 2)
+    room = lab_with(tmp_path)
+    shared = replace(room.settings, training=replace(room.settings.training, is_shared=True))
+    for settings, refused in ((shared, 1), (room.settings, 0)):
+        with on_air(replace(room, settings=settings)) as app:
+            browser = Browser(app, app.local_url)
+            replies = [browser.call("ask", "Which way does adipogenesis move?", 7, 8, 0) for _ in range(3)]
+        assert sum("questions a minute is the limit" in reply for reply in replies) == refused
+
+
+def test_a_page_that_others_reach_asks_for_names_unless_everybody_is_wanted(tmp_path, people):
+    alone = from_environment({})
+    on_network = from_environment({"GRADIO_SERVER_NAME": "0.0.0.0"})
+    check_door(alone)
+    with pytest.raises(LabError, match="assay people add NAME"):
+        check_door(on_network)
+    for more in ({"ASSAY_ALLOW_EVERYONE": "1"}, {"ASSAY_PEOPLE": str(tmp_path / "people")}, {"SPACE_ID": "org/lab"}):
+        check_door(from_environment({"GRADIO_SERVER_NAME": "0.0.0.0", **more}))
+    assert (alone.everyone, on_network.everyone, from_environment({"SPACE_ID": "org/lab"}).everyone) == (
+        "admin",
+        "rater",
+        "rater",
+    )
+
+
+def test_a_backup_is_a_whole_database_and_overwrites_nothing(services, tmp_path):
+    services.log("ada", "train_start", "my-run")
+    copy = tmp_path / "copy.db"
+    services.store.back_up(copy)
+    with pytest.raises(LabError, match="overwrites nothing"):
+        services.store.back_up(copy)
+    services.log("ada", "train_stop", "my-run")
+    with sqlite3.connect(copy) as database:
+        assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        assert database.execute("SELECT who, what FROM deeds").fetchall() == [("ada", "train_start")]
