@@ -47,7 +47,7 @@ app = typer.Typer(
 
 
 def judge_options(
-    judge_help: str = "heuristic (word overlap), or the address of a server.",
+    judge_help: str = "heuristic (word overlap), or the address of a server.", *, is_needed: bool = True
 ) -> Callable[..., HttpSettings]:
     """Return the options of a judge of cited answers."""
 
@@ -62,6 +62,8 @@ def judge_options(
     ) -> HttpSettings:
         return HttpSettings(judge, model, key_env, allow_remote, cache=cache)
 
+    if not is_needed:
+        options.__defaults__ = ("", *(options.__defaults__ or ()))
     return options
 
 

@@ -18,7 +18,7 @@ from evals.errors import BadConfig, IncomparableReports, LabError
 from evals.schema import Metric
 from evals.schema.reports import Assignment, FigurePolicy
 from evals.schema.reviews import Linkage, Strategy
-from lab.commands import infer
+from lab.commands import infer, validity
 from lab.commands.infer import Weights, reviewed_papers, reviewing_bar
 from lab.commands.terminal import (
     board_tables,
@@ -585,6 +585,8 @@ app.command("steps")(steps)
 app.command("report")(report)
 app.command("leaderboard")(leaderboard)
 app.command("import")(import_results)
+app.add_typer(validity.insertion, name="insertion")
+app.command("verify-claims")(validity.verify_claims)
 
 Out = Annotated[Path | None, typer.Option(help="A .jsonl file to write the rows to.")]
 

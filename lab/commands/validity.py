@@ -1,0 +1,218 @@
+"""`assay review insertion`, `verify-claims`, `checks` and `agreement`: is a concern right, not only alike?"""
+
+import json
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from evals.errors import BadConfig, LabError
+from evals.io import read_rows, write_whole
+from evals.schema import Article
+from lab.commands import Json, with_options
+from lab.commands.infer import reviewed_papers
+from lab.commands.refiner import judge_options
+from lab.commands.terminal import counted, emit, notes, table_of
+from training.judge.prompts import HttpSettings
+
+if TYPE_CHECKING:
+    from evals.review.insertion import Detected, Pair
+    from evals.schema.reviews import PredictionRow
+
+Papers = Annotated[
+    str, typer.Option(help="A file or folder of `assay data review`, a file of one paper, or demonstration.")
+]
+PAPERS, PAIRS = "papers.jsonl", "pairs.jsonl"
+insertion = typer.Typer(
+    no_args_is_help=True, help="Insertion test: is a planted flaw named, and the mended paper left alone?"
+)
+
+
+@insertion.command()
+def make(
+    out: Annotated[Path, typer.Option(help="A folder for papers.jsonl and pairs.jsonl.")],
+    papers: Papers = "demonstration",
+    split: Annotated[str, typer.Option(help="Papers of this split alone: train, dev, test, dev+test or all.")] = "all",
+    n: Annotated[int, typer.Option("--pairs", min=1, help="Pairs at most, as many of each kind as can be.")] = 85,
+    kind: Annotated[list[str] | None, typer.Option(help="Only this kind of flaw; repeat it for several.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Same seed, same pairs.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Plant flaws in papers: pairs of one paper with a flaw and without it, apart by a sentence or a number.
+
+    Of seventeen kinds of flaw (evals/review/flaws.toml) those are planted that fit a paper: what it says of blinding is
+    taken out, or a sentence on it is added to one version only; a p value or a number of patients is changed.
+    papers.jsonl is what a reviewer is given, and its ids tell nothing; pairs.jsonl is the key.
+
+    Example: assay review insertion make --split dev+test --out insertion
+
+    Example: assay review infer --papers insertion/papers.jsonl --split all --out insertion/reviewer.jsonl
+    """
+    from evals.review.insertion import make_pairs
+
+    splits = split.split("+")
+    chosen = [each for name in splits for each in reviewed_papers(papers, name, 0)]
+    pairs, versions = make_pairs(chosen, n, seed, kind or ())
+    for name, rows in ((PAPERS, versions), (PAIRS, pairs)):
+        write_whole(out / name, "".join(row.model_dump_json() + "\n" for row in rows))
+    kinds = {each.kind: sum(pair.kind == each.kind for pair in pairs) for each in pairs}
+    document = {"pairs": len(pairs), "papers": len({pair.paper for pair in pairs}), "seed": seed, "kinds": kinds}
+    notes.print(f"wrote {out / PAPERS} and {out / PAIRS}")
+    title = f"{counted(len(pairs), 'pair')} of {counted(document['papers'], 'paper')}"
+    emit(document, as_json=as_json, table=table_of(title, ("kind of flaw", "pairs"), list(kinds.items())))
+
+
+@insertion.command("score")
+def score_insertion(
+    test: Annotated[Path, typer.Argument(help="The folder of `assay review insertion make`.")],
+    predictions: Annotated[Path, typer.Argument(help="JSONL: article_id (of papers.jsonl), concerns.")],
+    encoder: Annotated[
+        str, typer.Option(help="Also take what is alike by this encoder for naming a flaw; empty = words alone.")
+    ] = "",
+    threshold: Annotated[float, typer.Option(help="Similarity from which a concern names a flaw.")] = 0.6,
+    name: Annotated[str, typer.Option(help="What the system is called.")] = "",
+    draws: Annotated[int, typer.Option(min=1, help="Draws of papers behind each interval.")] = 1000,
+    seed: Annotated[int, typer.Option(min=0, help="Same seed, same intervals.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="A .json file for the whole score.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Score what a reviewer said of the pairs: detection, false alarms and d' of both, with 95 % intervals.
+
+    A flaw is detected if a concern about the planted version names it; a false alarm is a concern about the mended
+    version that would have. d' is 0 for lists that say the same of both, however long they are. Pairs without an
+    answer to both versions are left out and counted, so a sample of them can be asked about.
+
+    Example: assay review insertion score insertion insertion/reviewer.jsonl --out score.json
+    """
+    from evals.papers.collection import read_collection
+    from evals.review.insertion import Pair, score_pairs
+    from evals.schema.reviews import PredictionRow
+
+    pairs = read_rows(test / PAIRS, Pair, key=lambda row: row.id)
+    versions = {each.id: each.article for each in read_collection(str(test / PAPERS)).examples}
+    rows = read_rows(predictions, PredictionRow, key=lambda row: row.article_id)
+    said = {row.article_id: texts_of(row) for row in rows}
+    other = alike_by(encoder, threshold, pairs, said.values()) if encoder else None
+    named_by = f"words, or {encoder} at {threshold:g}" if encoder else "words"
+    found = score_pairs(pairs, versions, said, name or predictions.stem, other, named_by, draws, seed)
+    if found.unanswered:
+        notes.print(f"note: {counted(found.unanswered, 'pair')} without an answer to both versions left out")
+    if out is not None:
+        write_whole(out, found.model_dump_json(indent=1) + "\n")
+        notes.print(f"wrote {out}")
+
+    def cells(group: str, each: "Detected") -> list[object]:
+        shown = []
+        for metric in ("detection", "false_alarm", "d_prime"):
+            span = each.intervals[metric]
+            shown.append(f"{getattr(each, metric):.2f}" + (f" [{span[0]:.2f}, {span[1]:.2f}]" if span else ""))
+        return [group, each.pairs, *shown]
+
+    table = [cells(group, each) for group, each in [("all", found.all), *found.kinds.items()]]
+    columns = ("kind of flaw", "pairs", "detection", "false alarm", "d'")
+    emit(found, as_json=as_json, table=table_of(f"{found.system}, named by {named_by}", columns, table))
+
+
+def texts_of(row: "PredictionRow") -> list[str]:
+    """Return the texts of a row's concerns, blank ones left out."""
+    from evals.review.clean import written
+
+    return [text for each in written(row) if (text := (each.text or "").strip())]
+
+
+def alike_by(
+    name: str, threshold: float, pairs: Sequence["Pair"], said: Collection[Sequence[str]]
+) -> Callable[[str, "Pair"], bool]:
+    """Return whether a concern is as alike to what a pair's flaw is called as the threshold, by an encoder."""
+    from lab.commands.review import find_cached
+
+    texts = list({each for concerns in said for each in concerns} | {pair.statement for pair in pairs})
+    vector = dict(zip(texts, find_cached(name).encode(texts), strict=True))
+    return lambda text, pair: float(vector[text] @ vector[pair.statement]) >= threshold
+
+
+@with_options(
+    judge_options("A server's address: a model checks beside the rules; empty = the rules alone.", is_needed=False),
+    "server",
+)
+def verify_claims(
+    rows: Annotated[Path, typer.Argument(help="JSONL: article_id, concerns.")],
+    server: HttpSettings,
+    papers: Papers = "demonstration",
+    out: Annotated[Path | None, typer.Option(help="A .jsonl file: the rows, each with its grounding.")] = None,
+    drop: Annotated[
+        bool, typer.Option("--drop", help="Take contradicted concerns out; they stand in dropped.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Hold what concerns say of a paper against the paper: supported, contradicted or not checkable.
+
+    Rules read claims about registration, blinding, randomisation, placebo, controls, sample size, ethics, data, doses,
+    named statistics and numbers, and whether quoted words stand in the paper (evals/review/claims.toml). Most of what a
+    concern says is none of these, and is not checkable by rules. With --judge a model reads the paper, too: a concern is
+    contradicted if either says so and shows the sentence.
+
+    Example: assay review verify-claims reviewer.jsonl --papers corpus --drop --out verified.jsonl
+    """
+    from evals.review.clean import written
+    from evals.review.grounding import Paper, summary
+    from evals.review.page import hand_on, refuse_overlap
+    from evals.schema.reviews import PredictionRow
+    from training.judge.concerns import ConcernJudge
+
+    if drop and out is None:
+        raise BadConfig("--drop writes the concerns that are left; name a file for them: --out verified.jsonl")
+    if out is not None:
+        refuse_overlap([rows], out)
+    articles = {each.id: each for each in papers_named(papers)}
+    judge = ConcernJudge(server) if server.base_url else None
+    found, documents, cells = [], [], list[Sequence[object]]()
+    for row in read_rows(rows, PredictionRow, key=lambda row: row.article_id):
+        if row.article_id not in articles:
+            raise LabError(
+                f"{papers} holds no paper {row.article_id!r}; name the papers that were reviewed: --papers F"
+            )
+        article = articles[row.article_id]
+        paper, concerns = Paper(article), [each for each in written(row) if (each.text or "").strip()]
+        texts = [each.text or "" for each in concerns]
+        said = [paper.ground(text) for text in texts]
+        if judge is not None:
+            said = [
+                one if one.contradiction else other
+                for one, other in zip(said, judge.ground(texts, article), strict=True)
+            ]
+        found += said
+        for text, each in zip(texts, said, strict=True):
+            if wrong := each.contradiction:
+                cells.append((row.article_id, text, wrong.sentence or wrong.claim))
+        kept = [each.contradiction is None or not drop for each in said]
+        told = [each.model_dump(exclude_none=True) for each in concerns]
+        document = row.model_dump(mode="json", exclude={"concerns", "structured_concerns"}, exclude_none=True)
+        document["concerns"] = [each for each, stays in zip(told, kept, strict=True) if stays]
+        document["grounding"] = [each.model_dump(mode="json") for each, stays in zip(said, kept, strict=True) if stays]
+        if drop:
+            document["dropped"] = [
+                {**concern, "grounding": each.model_dump(mode="json")}
+                for concern, each, stays in zip(told, said, kept, strict=True)
+                if not stays
+            ]
+        documents.append(document)
+    if out is not None:
+        write_whole(out, "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in documents))
+        hand_on(rows, out)
+        notes.print(f"wrote {out}")
+    counts = summary(found)
+    notes.print(", ".join(f"{n} {name.replace('_', ' ')}" for name, n in counts.items()))
+    table = table_of("contradicted by the paper", ("paper", "concern", "the paper says"), cells)
+    emit({**counts, "dropped": len(cells) if drop else 0, "rows": documents}, as_json=as_json, table=table)
+
+
+def papers_named(papers: str) -> list[Article]:
+    """Return the papers of a collection, all splits, or the one in a file."""
+    from evals.papers import read_article_file
+
+    path = Path(papers)
+    if path.is_file() and path.suffix not in (".jsonl", ".parquet"):
+        return [read_article_file(path)]
+    return [each.article for each in reviewed_papers(papers, "all", 0)]

@@ -1,0 +1,48 @@
+"""A model as judge of concerns: against the paper, and against each other."""
+
+import pytest
+
+from evals.errors import LabError
+from tests.evals.reviewed import example
+from tests.training.judge_server import FAST, Asked, JudgeServer, says
+from training.judge.concerns import ConcernJudge
+from training.judge.prompts import HttpSettings
+
+PAPER = example([("Methods", "The trial was open-label. It was registered.")]).article
+CONCERNS = ["It was not registered.", "It was double-blind.", "It is dull."]
+
+
+def verdicts(*rows):
+    return says({"verdicts": [{"item": n, "verdict": word, "quote": quote} for n, word, quote in rows]})
+
+
+def judge(server, **more):
+    return ConcernJudge(HttpSettings(server.url, **FAST, **more))
+
+
+def test_a_contradiction_shows_words_of_the_paper_and_one_that_shows_none_is_none(tmp_path):
+    def behaviour(asked: Asked):
+        assert "The trial was open-label" in asked.text and "It is dull." in asked.text
+        return verdicts(
+            (1, "contradicted", "It was registered."), (2, "contradicted", "made up"), (3, "not_checkable", "")
+        )
+
+    with JudgeServer(behaviour) as server:
+        for _ in range(2):
+            found = judge(server, cache=tmp_path / "cache").ground(CONCERNS, PAPER)
+    assert [each.status for each in found] == ["contradicted", "not_checkable", "not_checkable"]
+    assert found[0].contradiction.sentence == "It was registered"
+    assert len(server.requests) == 1
+
+
+def test_pairs_of_concerns_are_the_same_partly_or_not():
+    with JudgeServer(lambda _: verdicts((2, "no", ""), (1, "Yes", ""), (3, "partly", ""))) as server:
+        assert judge(server).same([("a", "b"), ("c", "d"), ("e", "f")]) == [1.0, 0.0, 0.5]
+
+
+def test_a_verdict_that_is_missing_twice_is_an_error_and_no_guess():
+    with (
+        JudgeServer(lambda _: verdicts((1, "yes", ""), (2, "perhaps", ""))) as server,
+        pytest.raises(LabError, match="1 of 2"),
+    ):
+        judge(server).same([("a", "b"), ("c", "d")])
