@@ -145,6 +145,9 @@ def test_what_breaks_is_told_to_those_it_took_down_and_the_next_answer_is_right(
     with broken_at_third_pass(chain.stack.model), pytest.raises(RuntimeError, match="a layer broke"):
         list(submitted(shared, request)[1])
     assert whole(submitted(shared, request)[1]) == expected
+    with pytest.raises(TypeError):  # in line, before it is a row
+        list(submitted(shared, GenerationRequest(None, "grpo"))[1])
+    assert whole(submitted(shared, request)[1]) == expected
 
 
 def test_requests_together_never_take_more_of_the_cache_than_they_may(chain):

@@ -348,17 +348,19 @@ class Batcher:
     @torch.inference_mode()
     def _work(self) -> None:
         while True:
-            with self._changed:
-                if not (self._waiting or self._running or self._is_closed):
-                    self._changed.wait(IDLE_SECONDS)
-                if self._is_closed or not (self._waiting or self._running):
-                    self._thread = None
-                    left = (*self._running, *(job for jobs in self._waiting for job in jobs))
-                    break
-                self._leave([job for job in self._running if job.is_cancelled])
-                newcomers = self._next()
-                self._running += newcomers
+            has_joined = False
             try:
+                with self._changed:
+                    if not (self._waiting or self._running or self._is_closed):
+                        self._changed.wait(IDLE_SECONDS)
+                    if self._is_closed or not (self._waiting or self._running):
+                        self._thread = None
+                        left = (*self._running, *(job for jobs in self._waiting for job in jobs))
+                        break
+                    self._leave([job for job in self._running if job.is_cancelled])
+                    newcomers = self._next()
+                    self._running += newcomers
+                has_joined = True
                 if newcomers:
                     self._reading.insert(0, self._begun(newcomers))
                 if self._reading:
@@ -367,9 +369,13 @@ class Batcher:
                     self._advance(size)
             except Exception as error:  # told to all whom it took down; the next request starts afresh
                 log.exception("a batch broke")
-                for job in self._running:
+                with self._changed:
+                    lost, self._running = self._running, []
+                    if not has_joined:
+                        lost, self._waiting = lost + [job for jobs in self._waiting for job in jobs], []
+                self._batches, self._reading, self._prefixes = {}, [], []
+                for job in lost:
                     job.put(error)
-                self._running, self._batches, self._reading, self._prefixes = [], {}, [], []
         for job in left:
             job.put(Busy(CLOSING))
 
