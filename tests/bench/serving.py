@@ -171,7 +171,7 @@ def _stacked() -> Callable[[], object]:
     from training.models.chain import load_chain
 
     loaded = load_chain(CHAIN)
-    loaded.ends = (-1,)  # the others write on past the end mark, too
+    loaded.stack.model.generation_config.eos_token_id = None  # the others write on past the end mark, too
     _settled(loaded.stack.model)
     prompt, sampling = loaded.messages(QUESTION), Sampling(max_new_tokens=TOKENS)
     return lambda: loaded.generate([prompt], loaded.stages, sampling)
@@ -185,8 +185,8 @@ def _running() -> Callable[[], object]:
     loaded = load_chain(CHAIN)
     loaded.ends = (-1,)
     _settled(loaded.stack.model)
-    batcher, sampling = Batcher(loaded), Sampling(max_new_tokens=TOKENS)
-    batcher._keeps_prefixes = False  # the others read the question anew, too
+    # The others read the question anew, too.
+    batcher, sampling = Batcher(loaded, prefix_tokens=0), Sampling(max_new_tokens=TOKENS)
     rows = loaded.rows(loaded.messages(QUESTION), loaded.stages, sampling)
     return lambda: list(batcher.stream(loaded, rows, sampling, threading.Event()))
 
