@@ -1,5 +1,6 @@
 """`assay people`: who may enter the lab and what they may do there, and the log of what they did."""
 
+import json
 import os
 from contextlib import closing
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Annotated
 import typer
 
 from evals.errors import LabError
+from evals.io import write_whole
 from lab.commands import Json
 from lab.commands.terminal import emit, notes, table_of
 from lab.people import Person, Role, hashed, read_people, write_people
@@ -82,3 +84,21 @@ def log(newest: Annotated[int, typer.Option(min=1, help="How many lines.")] = 50
     rows = [(f"{deed.at:%Y-%m-%d %H:%M:%S}", deed.who, deed.what, deed.about) for deed in deeds]
     document = [{**deed._asdict(), "at": deed.at.isoformat()} for deed in deeds]
     emit(document, as_json=as_json, table=table_of("Log (UTC)", ("at", "who", "what", "about"), rows))
+
+
+@app.command()
+def export(
+    name: Annotated[str, typer.Argument(help="The name, or the hash that exports show.")],
+    out: Annotated[Path, typer.Option(help="A JSON file to write.")],
+) -> None:
+    """Write all there is of somebody, on their request: questions asked, votes, reviews, annotations, log lines.
+
+    `assay prefs forget NAME` deletes it.
+
+    Example: assay people export kim --out kim.json
+    """
+    with closing(open_store(from_environment().database_url)) as store:
+        found = store.personal_data(name)
+    write_whole(out, json.dumps(found, indent=1, ensure_ascii=False, default=str) + "\n")
+    rows = [(table.replace("_", " "), len(each)) for table, each in found.items()]
+    emit({}, as_json=False, table=table_of(str(out), ("of", "rows"), rows))

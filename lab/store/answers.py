@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from sqlalchemy import ColumnElement, case, delete, func, select, true
+from sqlalchemy import ColumnElement, case, delete, func, select, true, union
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, aliased
 
@@ -21,7 +21,17 @@ from lab.store.annotations import Annotations, annotated_by, forget_annotations
 from lab.store.database import explained, open_engine, reading, revision, writing
 from lab.store.documents import Documents, forget_documents, votes_of
 from lab.store.outcomes import JudgedPair, count_pairs, outcome_of
-from lab.store.tables import REVISION, AnswerRow, ComparisonRow, DeedRow, DocumentRow, DocumentVoteRow, SettingRow
+from lab.store.tables import (
+    REVISION,
+    AnnotationRow,
+    AnswerRow,
+    ComparisonRow,
+    DeedRow,
+    DocumentRow,
+    DocumentVoteRow,
+    SettingRow,
+    VersionRow,
+)
 from lab.ui.text import say
 
 
@@ -34,6 +44,7 @@ class Belongings:
     reviews: int
     graded_answers: int
     annotations: int = 0
+    answers: int = 0
 
     @property
     def total(self) -> int:
@@ -205,17 +216,47 @@ class Store:
     def belongings(self, rater: str) -> Belongings:
         """Return how much there is of a rater, by kind: what `forget_rater` would delete."""
         with reading(self._engine) as session:
-            return _belongings(session, (rater, self.hash_rater(rater)))
+            return _belongings(session, self._names(rater), self._asked(rater))
+
+    def personal_data(self, rater: str) -> dict[str, list[dict[str, Any]]]:
+        """Return every row there is of a rater, by table, with what they took back."""
+        names = self._names(rater)
+        mine = select(DocumentRow.id).where(DocumentRow.session.in_(names))
+        kinds: dict[Any, Any] = {
+            AnswerRow: AnswerRow.session.in_(self._asked(rater)),
+            ComparisonRow: ComparisonRow.rater.in_(names),
+            DocumentRow: DocumentRow.session.in_(names),
+            VersionRow: VersionRow.document_id.in_(mine),
+            DocumentVoteRow: DocumentVoteRow.rater.in_(names),
+            AnnotationRow: AnnotationRow.rater.in_(names),
+            DeedRow: DeedRow.who.in_(names),
+        }
+        with reading(self._engine) as session:
+            return {
+                kind.__tablename__: [
+                    {column.name: getattr(row, column.name) for column in kind.__table__.columns}
+                    for row in session.scalars(select(kind).where(which))
+                ]
+                for kind, which in kinds.items()
+            }
 
     def forget_rater(self, rater: str) -> Belongings:
         """Delete all there is of a rater, by identifier or hash, and return how much went, by kind."""
-        names = (rater, self.hash_rater(rater))
+        names, asked = self._names(rater), self._asked(rater)
         with writing(self._engine) as session:
-            gone = _belongings(session, names)
+            gone = _belongings(session, names, asked)
             session.execute(delete(ComparisonRow).where(ComparisonRow.rater.in_(names)))
+            session.execute(delete(AnswerRow).where(_own(asked, names)))
             forget_documents(session, names)
             forget_annotations(session, names)
         return gone
+
+    def _names(self, rater: str) -> tuple[str, str]:
+        return rater, self.hash_rater(rater)
+
+    def _asked(self, rater: str) -> tuple[str, ...]:
+        """Return the sessions in which a rater asked, one for each tab."""
+        return tuple(self.hash_rater(f"{tab} {rater}") for tab in ("ask", "compare"))
 
     def hash_rater(self, rater: str) -> str:
         """Return the name under which this store keeps `rater`: 32 hexadecimal digits."""
@@ -262,7 +303,14 @@ def _number(session: Session, column: Any, *which: ColumnElement[bool]) -> int:
     return session.execute(select(func.count(column)).where(*which)).scalar_one()
 
 
-def _belongings(session: Session, names: Collection[str]) -> Belongings:
+def _own(sessions: Collection[str], names: Collection[str]) -> ColumnElement[bool]:
+    """Return which answers these sessions asked for that nobody else voted on."""
+    sides = (ComparisonRow.left_answer, ComparisonRow.right_answer)
+    judged = union(*(select(side).where(ComparisonRow.rater.not_in(names)) for side in sides))
+    return AnswerRow.session.in_(sessions) & AnswerRow.id.not_in(judged)
+
+
+def _belongings(session: Session, names: Collection[str], asked: Collection[str]) -> Belongings:
     mine = DocumentRow.session.in_(names)
     return Belongings(
         votes=_number(session, ComparisonRow.id, ComparisonRow.rater.in_(names)),
@@ -270,6 +318,7 @@ def _belongings(session: Session, names: Collection[str]) -> Belongings:
         reviews=_number(session, DocumentRow.id, mine, DocumentRow.task == "review"),
         graded_answers=_number(session, DocumentRow.id, mine, DocumentRow.task == "refine"),
         annotations=annotated_by(session, names),
+        answers=_number(session, AnswerRow.id, _own(asked, names)),
     )
 
 
