@@ -106,6 +106,21 @@
     if (event.target.closest?.("#keys-button")) toggleKeys();
   });
 
+  // Arrow keys go from tab to tab; the open one alone is a stop of the Tab key.
+  const tabs = () => [...document.querySelectorAll("#tabs [role=tab]")].filter(isShown);
+  const stopAtOpenTab = () =>
+    tabs().forEach((tab) => tab.setAttribute("tabindex", tab.getAttribute("aria-selected") === "true" ? 0 : -1));
+  document.addEventListener("keydown", (event) => {
+    const all = event.target.matches?.("#tabs [role=tab]") ? tabs() : [];
+    const at = all.indexOf(event.target);
+    const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: -1 }[event.key];
+    if (at < 0 || to === undefined) return;
+    event.preventDefault();
+    const tab = all.at(to % all.length);
+    tab.click();
+    tab.focus();
+  });
+
   document.addEventListener("keydown", (event) => {
     if (event.isComposing || event.repeat) return;
     const isEnter = event.key === "Enter" && (event.ctrlKey || event.metaKey);
@@ -237,6 +252,9 @@
   const settle = new MutationObserver(() => {
     if (!document.querySelector("#theme-toggle") || !document.querySelector(BUTTONS)) return;
     settle.disconnect();
+    stopAtOpenTab();
+    const bar = document.querySelector("#tabs [role=tablist]");
+    new MutationObserver(stopAtOpenTab).observe(bar, { childList: true, subtree: true, attributeFilter: ["aria-selected"] });
     if (chosen) setDark(chosen === "dark");
     if (place().has("tab")) setTimeout(openTab);
   });
