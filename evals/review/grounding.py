@@ -73,7 +73,7 @@ class Paper:
     """A paper cut into sentences once, to hold many concerns against it."""
 
     def __init__(self, article: Article) -> None:
-        self.article, self._map = article, Map(article)
+        self.map = Map(article)
         texts = [(ABSTRACT, f"{article.title}.\n{article.abstract}")]
         texts += [(number, each.text) for number, each in enumerate(article.sections)]
         self.sentences = [(place, text[a:b].strip()) for place, text in texts for a, b in sentences(text)]
@@ -89,15 +89,20 @@ class Paper:
         if statuses & {"contradicted", "supported"}:
             status = "contradicted" if "contradicted" in statuses else "supported"
         quoted = [each[1] or each[2] for each in QUOTED.finditer(concern)]
-        quote = "found" if all(self._map.place(f'"{each}"') for each in quoted) else "missing"
+        quote = "found" if all(self.map.place(f'"{each}"') for each in quoted) else "missing"
         return Grounding(status=status, checks=tuple(checks), quote=quote if quoted else "none")
+
+    def contradiction(self, concern: str) -> str:
+        """Return the sentence of the paper that contradicts a concern, or what it claims; empty if none does."""
+        wrong = self.ground(concern).contradiction
+        return wrong.sentence or wrong.claim if wrong else ""
 
     def _checks(self, sentence: str) -> Iterator[Check]:
         data, wished = _data(), re.search(_data()["wished"], sentence, re.I)
         taken = set[str]()
         for topic, rule in data["topic"].items():
             found = re.search(rule["about"], sentence, re.I)
-            if found is None or (topic == "blinded" and "double_blind" in taken):
+            if found is None or rule.get("unless") in taken:
                 continue
             taken.add(topic)
             before, after = (f"(?:{data['before']})(?:{rule['about']})", f"(?:{rule['about']}){data['after']}")
@@ -119,14 +124,12 @@ class Paper:
         for each in self.sentences:
             if rule["denied"] and re.search(rule["denied"], each[1], re.I):
                 denied.append(each)
-            elif re.search(rule["shown"], each[1], re.I) and (not rule.get("is_near") or near & _telling(each[1])):
+            elif is_said(rule, each[1]) and (not rule.get("is_near") or near & _telling(each[1])):
                 shown.append(each)
         claim = f"{topic} is {'not stated' if is_absent and is_unstated else 'absent' if is_absent else 'there'}"
         status: Status = "not_checkable"
         told = (shown or denied)[:1]
-        if is_absent and is_unstated:  # what is said one way or the other is stated
-            status = "contradicted" if shown or denied else "supported"
-        elif is_absent and not (shown and denied):
+        if is_absent and not (shown and denied and not is_unstated):
             status, told = ("contradicted", shown[:1]) if shown else ("supported", denied[:1])
         elif not is_absent and shown:
             status = "supported" if not denied or topic != "double_blind" else "not_checkable"
@@ -201,6 +204,17 @@ def _flat(article: Article) -> tuple[tuple[str, ...], tuple[tuple[str, int], ...
 
 def _words(text: str) -> list[str]:
     return [each[0].lower() for each in WORD.finditer(text)]
+
+
+def is_said(topic: Mapping[str, Any], sentence: str) -> bool:
+    """Return whether a sentence of a paper shows a topic and does not deny it."""
+    is_denied = topic["denied"] and re.search(topic["denied"], sentence, re.I)
+    return not is_denied and re.search(topic["shown"], sentence, re.I) is not None
+
+
+def topics() -> dict[str, dict[str, Any]]:
+    """Return the topics of claims with the patterns that show or deny them, by name."""
+    return _data()["topic"]
 
 
 @cache

@@ -18,7 +18,7 @@ from pydantic import Field
 from evals.errors import LabError
 from evals.io import sha256_of_text
 from evals.review.grounding import copied, sentences
-from evals.review.places import LITTLE, WORD
+from evals.review.places import LITTLE, QUOTED, WORD
 from evals.schema import Article, ReviewExample, Section
 from evals.schema.record import Record
 from evals.stats.intervals import NORMAL, Floats, Interval, Units, is_point, percentile_interval, resample
@@ -319,12 +319,12 @@ class InsertionScore(Record):
 
 
 def names_flaw(text: str, pair: Pair) -> bool:
-    """Return whether a concern objects to the flaw of a pair, by the words of its kind."""
-    kind = kinds()[pair.kind]
+    """Return whether a concern objects to the flaw of a pair, by the words of its kind; quoted words only say where."""
+    kind, own = kinds()[pair.kind], QUOTED.sub(" ", text)
     pattern = kind.names or kind.topic
     for name, value in pair.values.items():
         pattern = pattern.replace(f"{{{name}}}", re.escape(value))
-    if not (re.search(pattern, text, re.I) and re.search(_data()["objection"], text)):
+    if not (re.search(pattern, own, re.I) and re.search(_data()["objection"], own)):
         return False
     return not kind.is_local or len(_stems(text) & _stems(pair.sentence)) >= 2
 
@@ -353,7 +353,7 @@ def score_pairs(
 
     def naming(pair: Pair, version: str) -> tuple[str, ...]:
         found = (each for each in said[version] if names_flaw(each, pair) or (other is not None and other(each, pair)))
-        return tuple(each for each in found if not copied(each, versions[version]))
+        return tuple(each for each in found if not copied(QUOTED.sub(" ", each), versions[version]))
 
     outcomes = tuple(
         PairOutcome(

@@ -205,13 +205,17 @@ class Place(Record):
 
 
 class DraftConcern(Concern):
-    """A concern that people work on; `before` holds a model's own words where a person changed them."""
+    """A concern that people work on; `before` holds a model's own words where a person changed them.
+
+    `contradiction` is the sentence of the paper that contradicts what it says, as far as rules tell.
+    """
 
     id: Text
     by: Literal["model", "person"]
     decision: Decision = "open"
     before: Concern | None = None
     place: Place | None = None
+    contradiction: str = ""
 
     @property
     def concern(self) -> Concern:

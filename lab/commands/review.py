@@ -587,6 +587,7 @@ app.command("leaderboard")(leaderboard)
 app.command("import")(import_results)
 app.add_typer(validity.insertion, name="insertion")
 app.command("verify-claims")(validity.verify_claims)
+app.command("checks")(validity.checks)
 
 Out = Annotated[Path | None, typer.Option(help="A .jsonl file to write the rows to.")]
 

@@ -208,11 +208,53 @@ def verify_claims(
     emit({**counts, "dropped": len(cells) if drop else 0, "rows": documents}, as_json=as_json, table=table)
 
 
-def papers_named(papers: str) -> list[Article]:
-    """Return the papers of a collection, all splits, or the one in a file."""
+def papers_named(papers: str, split: str = "all") -> list[Article]:
+    """Return the papers of a collection, or the one in a file."""
     from evals.papers import read_article_file
 
     path = Path(papers)
     if path.is_file() and path.suffix not in (".jsonl", ".parquet"):
         return [read_article_file(path)]
-    return [each.article for each in reviewed_papers(papers, "all", 0)]
+    return [each.article for each in reviewed_papers(papers, split, 0)]
+
+
+def checks(
+    papers: Annotated[
+        str, typer.Argument(help="A paper (.pdf, .xml, .md, .txt), a file or folder of papers, or demonstration.")
+    ],
+    split: Annotated[str, typer.Option(help="Papers of this split alone: train, dev, test or all.")] = "all",
+    guideline: Annotated[
+        list[str] | None,
+        typer.Option(help="CONSORT, ARRIVE, STROBE or PRISMA, repeated for several; those that fit the paper if none."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="A .jsonl file of rows with concerns, to be scored as any reviewer's.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Check papers by rules: what reporting guidelines ask for and the text lacks, and statistics that cannot be.
+
+    Items of CONSORT, ARRIVE, STROBE and PRISMA are looked for by words (evals/review/guidelines.toml). t, F, r, z and
+    chi-squared tests are recomputed from their degrees of freedom, means of whole numbers held against n (GRIM). What is
+    found are concerns in the usual form. A rule knows no merit: they are a list to go through, and a control for models.
+
+    Example: assay review checks paper.pdf
+
+    Example: assay review checks corpus --split test --out checks.jsonl
+    """
+    from evals.review.checks import check, guidelines
+
+    named = tuple(each.upper() for each in guideline or ())
+    if unknown := set(named) - set(guidelines()):
+        raise BadConfig(f"no guideline {', '.join(sorted(unknown))}; known are {', '.join(guidelines())}.")
+    found = {each.id: check(each, named) for each in papers_named(papers, split)}
+    if out is not None:
+        rows = (
+            {"article_id": name, "concerns": [each.concern.model_dump() for each in mine]}
+            for name, mine in found.items()
+        )
+        write_whole(out, "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in rows))
+        notes.print(f"wrote {out}")
+    cells = [(name, each.source, each.item, each.concern.text) for name, mine in found.items() for each in mine]
+    title = f"{counted(len(cells), 'finding')} in {counted(len(found), 'paper')}"
+    emit(found, as_json=as_json, table=table_of(title, ("paper", "by", "item", "concern"), cells))

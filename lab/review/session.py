@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from evals.errors import LabError, UnreadableArticle
 from evals.model import Sampling
-from evals.review.places import Map
+from evals.review.grounding import Paper
 from evals.schema import Article
 from evals.schema.reviewruns import DraftConcern, KeptReview, ReviewAnswer, Reviewer, ReviewForm, ReviewStep
 from evals.schema.reviews import CATEGORIES, SEVERITIES, UNKNOWN, Concern
@@ -74,7 +74,7 @@ def reviewing(
                 n_tokens=step.n_tokens,
                 **row.model_dump(include={"status", "problems", "finish_reason", "seconds", "tokens_lost"}),
             ),
-            concerns=drafts(row.concerns, Map(article)),
+            concerns=drafts(row.concerns, Paper(article)),
         )
         services.store.documents("review").add(kept)
         return Moment(step, kept=kept)
@@ -83,13 +83,14 @@ def reviewing(
     return session(services.engine, request, lambda _, steps: steps[-1], finish)
 
 
-def drafts(concerns: Sequence[Concern], paper: Map) -> tuple[DraftConcern, ...]:
-    """Return a model's concerns as people work on them, each with its place in the paper."""
+def drafts(concerns: Sequence[Concern], paper: Paper) -> tuple[DraftConcern, ...]:
+    """Return a model's concerns as people work on them, each with its place in the paper and what contradicts it."""
     return tuple(
         DraftConcern(
             id=f"m{number}",
             by="model",
-            place=paper.place(concern.text),
+            place=paper.map.place(concern.text),
+            contradiction=paper.contradiction(concern.text),
             **concern.model_dump(include=set(Concern.model_fields)),
         )
         for number, concern in enumerate(concerns, start=1)
@@ -162,7 +163,7 @@ def review(
     try:
         article = paper_of(None, text) if (text or "").strip() or article is None else article
         reader = reader_named(services.readers(), reader_name)
-        sampling, paper = checked_sampling(*settings, SHORTEST, LONGEST), Map(article)
+        sampling, paper = checked_sampling(*settings, SHORTEST, LONGEST), Paper(article)
         for moment in reviewing(services, visitor or new_visitor(), article, reader, sampling):
             if moment.is_replaced:
                 return
@@ -240,16 +241,23 @@ def save(
 
     def change(standing: "Review") -> Sequence[DraftConcern]:
         typed = checked(*words)
-        place = Map(standing.document.article).place(typed.text)
+        paper = Paper(standing.document.article)
+        place, wrong = paper.map.place(typed.text), paper.contradiction(typed.text)
         if concern_id is None:
             name = f"p{uuid.uuid4().hex[:8]}"
             own = DraftConcern(id=name, by="person", decision="accepted", place=place, **typed.model_dump())
+            own = own.model_copy(update={"contradiction": wrong})
             return [*standing.parts, own]
         at, mine = find(standing.parts, concern_id)
         if mine.concern == typed:
             return standing.parts
         before = mine.before or (mine.concern if mine.by == "model" else None)
-        changed = {**typed.model_dump(), "before": None if before == typed else before, "place": place}
+        changed = {
+            **typed.model_dump(),
+            "before": None if before == typed else before,
+            "place": place,
+            "contradiction": wrong,
+        }
         return [*standing.parts[:at], mine.model_copy(update=changed), *standing.parts[at + 1 :]]
 
     return work(services, visitor).change(review_id, "edit" if concern_id else "add", change)

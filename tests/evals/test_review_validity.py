@@ -7,6 +7,7 @@ import yaml
 
 from evals.errors import LabError
 from evals.papers import demonstration
+from evals.review.checks import applying, check
 from evals.review.controls import generic_concerns
 from evals.review.grounding import Paper, copied, sentences
 from evals.review.insertion import kinds, make_pairs, names_flaw, plant, score_pairs, text_of
@@ -133,3 +134,61 @@ def test_good_practice_is_taken_out_of_the_planted_version_alone():
     assert "blinded" in text_of(mended) and "blinded" not in text_of(planted)
     denied = example([("Methods", "Mice were not randomised to groups of treatment.")])
     assert plant(denied.article, kinds()["no_randomisation"], np.random.default_rng(0)) is None
+
+
+# ---- rules as a reviewer ----------------------------------------------------------------------------
+
+STATISTICS = (
+    ("The groups differed (t(28) = 2.52, p = 0.018).", ""),
+    ("The groups differed (t(28) = 2.52, p = .009).", ""),  # one-sided
+    ("The groups differed (t(28) = 2.52, p = 0.0018).", "recomputed"),
+    ("Dose had an effect, F(2, 57) = 4.10, p < 0.05.", ""),
+    ("Dose had an effect, F(2, 57) = 1.10, p < 0.05.", "recomputed"),
+    ("Sexes differed (χ2(1, N = 90) = 6.3, p = 0.012).", ""),
+    ("Sexes were compared (χ2(1, N = 90) = 6.3, p = 0.12).", "recomputed"),
+    ("They correlated (r(40) = 0.35, p = 0.023).", ""),
+    ("They correlated (r(40) = 0.15, p = 0.023).", "recomputed"),
+    ("It was found (z = 1.96, p = 0.05).", ""),
+    ("It was found (z = 1.20, p = 0.01).", "recomputed"),
+    ("It was found (t = 5.1, p < 0.0001).", ""),  # no degrees of freedom, nothing to recompute
+    ("The mean number of eggs was 3.50 (n = 12).", ""),
+    ("The mean number of eggs was 3.47 (n = 12).", "GRIM"),
+    ("The mean weight was 3.47 g (n = 12).", ""),
+    ("Weight fell more in treated mice (p = 0.47).", "p value"),
+    ("Weight did not fall more in treated mice (p = 0.47).", ""),
+)
+
+
+def test_statistics_that_cannot_be_are_found_and_those_that_can_are_not():
+    wrong = []
+    for sentence, kind in STATISTICS:
+        found = check(example([("Results", sentence)]).article)
+        seen = [each.source for each in found if each.kind == "statistics"]
+        if (seen or [""]) != [kind]:
+            wrong.append((sentence, kind, seen))
+    assert wrong == []
+
+
+def test_guidelines_apply_by_the_kind_of_study_and_ask_for_what_is_not_there():
+    trial = paper("blind")
+    assert applying(trial) == ["CONSORT"]
+    items = {each.item for each in check(trial)}
+    assert {"allocation concealment", "sample size", "ethics", "harms"} <= items
+    assert not items & {"registration", "blinding", "sequence generation", "data availability", "multiple tests"}
+    assert {"search", "risk of bias"} <= {each.item for each in check(trial, ("PRISMA",))}
+    (concern,) = [each.concern for each in check(trial) if each.item == "sample size"]
+    assert (concern.category, concern.severity) == ("statistical_methodology", "major")
+
+
+def test_words_that_claim_too_much_are_quoted():
+    found = check(example([("Discussion", "These results prove beyond doubt that it works.")]).article)
+    assert ["These results prove beyond doubt" in each.concern.text for each in found if each.item == "certainty"] == [
+        True
+    ]
+
+
+def test_the_rules_find_planted_flaws_and_leave_the_mended_papers_alone(made):
+    pairs, versions = made
+    said = {each.id: [one.concern.text for one in check(each.article)] for each in versions}
+    found = score_pairs(pairs, {each.id: each.article for each in versions}, said, draws=100).all
+    assert found.detection > 0.5 and found.false_alarm < 0.1
