@@ -2,10 +2,12 @@
 
 import uuid
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Engine, delete, func, select
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from evals.errors import LabError
@@ -39,13 +41,18 @@ class Annotations:
 
     def keep_project(self, project: AnnotationProject) -> None:
         """Keep a new project, or a known one as it is now."""
-        document = project.model_dump(mode="json")
-        with writing(self._engine) as session:
-            session.merge(ProjectRow(id=project.id, created_at=project.created_at, document=document))
+        row = {"id": project.id, "created_at": project.created_at, "document": project.model_dump(mode="json")}
+        with suppress(IntegrityError), writing(self._engine) as session:
+            session.merge(ProjectRow(**row))
+            return
+        with writing(self._engine) as session:  # another process made the same project at the same moment
+            session.merge(ProjectRow(**row))
 
     def add_items(self, items: Sequence[AnnotationItem]) -> int:
         """Put answers at the end of their project's queue and return how many; known ones stay as they are."""
         with writing(self._engine) as session:
+            for project in sorted({item.project for item in items}):
+                session.get_one(ProjectRow, project, with_for_update=True)  # two queues filled at once take turns
             names = [item.id for item in items]
             known = set(session.scalars(select(ItemRow.id).where(ItemRow.id.in_(names))))
             new = list({item.id: item for item in items if item.id not in known}.values())

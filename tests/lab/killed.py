@@ -1,4 +1,4 @@
-"""A writer that is killed again and again: `python -m tests.lab.killed URL KILLS` says what was lost, as JSON."""
+"""A writer that is killed again and again: `python -m tests.lab.killed URL KILLS SEED` says what was lost, as JSON."""
 
 import json
 import os
@@ -18,7 +18,7 @@ ITEM = AnnotationItem(id="i0", project="p", added_at=NOON, question="Up?", text=
 LONGEST_SECONDS = 0.06
 
 
-def write_on(url: str, told: int, run: int) -> None:
+def write_on(url: str, told: int, run: str) -> None:
     """Write answers, votes and every key of a rating until killed; each id is told once the store has it."""
     store = Store(url)
     for number in range(1_000_000):
@@ -36,7 +36,7 @@ def write_on(url: str, told: int, run: int) -> None:
             os.write(told, f"annotation {state} {name}\n".encode())
 
 
-def kill_again_and_again(url: str, kills: int, seed: int = 7) -> dict[str, object]:
+def kill_again_and_again(url: str, kills: int, seed: int) -> dict[str, object]:
     """Return how many of the rows that were acknowledged before each kill are missing in the end."""
     draw, acknowledged = random.Random(seed), set[str]()
     for run in range(kills):
@@ -44,7 +44,7 @@ def kill_again_and_again(url: str, kills: int, seed: int = 7) -> dict[str, objec
         child = os.fork()
         if not child:
             os.close(ear)
-            write_on(url, mouth, run)
+            write_on(url, mouth, f"{seed}-{run}")
         os.close(mouth)
         with os.fdopen(ear) as heard:
             acknowledged.add(heard.readline().strip())
@@ -62,10 +62,10 @@ def kill_again_and_again(url: str, kills: int, seed: int = 7) -> dict[str, objec
 
 
 if __name__ == "__main__":
-    place, times = sys.argv[1:]
+    place, times, seed = sys.argv[1:]
     opened = Store(place)
     opened.annotations.keep_project(PROJECT)
     opened.annotations.add_items([ITEM])
     opened.close()
     assert "torch" not in sys.modules
-    json.dump(kill_again_and_again(place, int(times)), sys.stdout)
+    json.dump(kill_again_and_again(place, int(times), int(seed)), sys.stdout)

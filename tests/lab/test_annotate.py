@@ -345,7 +345,7 @@ def test_forgetting_a_rater_deletes_what_they_said_and_nobody_elses(services, pr
 @pytest.mark.parametrize("kills", [20, pytest.param(1000, marks=[pytest.mark.slow, pytest.mark.timeout(900)])])
 def test_nothing_that_was_acknowledged_is_lost_when_the_writer_is_killed(tmp_path, kills):
     new_store(tmp_path).close()
-    command = [sys.executable, "-m", "tests.lab.killed", url_in(tmp_path), str(kills)]
+    command = [sys.executable, "-m", "tests.lab.killed", url_in(tmp_path), str(kills), "7"]
     found = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     assert (found["kills"], found["lost"]) == (kills, [])
     assert found["acknowledged"] >= kills

@@ -1,9 +1,13 @@
 """The store of answers and votes: what comes back, what counts, what goes wrong, and databases of earlier versions."""
 
+import json
 import os
+import shutil
+import socket
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -341,16 +345,52 @@ def test_the_tables_and_the_vote_query_compile_for_postgresql():
     assert "voided_at IS NULL" in str(standing.compile(dialect=dialect))
 
 
-def test_votes_are_kept_in_postgresql_as_in_sqlite():
-    url = os.environ.get("ASSAY_TEST_POSTGRES")
-    if url is None:
-        pytest.skip("ASSAY_TEST_POSTGRES names no empty PostgreSQL database to try this with")
-    upgrade(url)
-    store = Store(url)
+@pytest.fixture(scope="module")
+def postgres(tmp_path_factory):
+    """The address of an empty database of a server of our own, from Debian's packages; or ASSAY_TEST_POSTGRES."""
+    if url := os.environ.get("ASSAY_TEST_POSTGRES"):
+        yield url
+        return
+    found = shutil.which("initdb") or next(iter(sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))), None)
+    if found is None:
+        assert not os.environ.get("CI"), "in CI the tests of PostgreSQL must run: apt install postgresql"
+        pytest.skip("no PostgreSQL here: apt install postgresql")
+    user = {"user": 65534, "group": 65534} if os.getuid() == 0 else {}  # it refuses to run as root
+    with tempfile.TemporaryDirectory() as folder, socket.create_server(("127.0.0.1", 0)) as probe:
+        shutil.chown(folder, *user.values()) if user else None
+        port, quiet = probe.getsockname()[1], {"stdout": subprocess.DEVNULL, "cwd": folder, **user}
+        probe.close()
+        initdb = [found, "-D", f"{folder}/data", "-U", "assay", "-A", "trust", "--no-sync"]
+        subprocess.run(initdb, check=True, **quiet)
+        control = [Path(found).with_name("pg_ctl"), "-D", f"{folder}/data", "-w", "-l", f"{folder}/log"]
+        subprocess.run([*control, "-o", f"-p {port} -k {folder}", "start"], check=True, **quiet)
+        try:
+            yield f"postgresql+psycopg://assay@127.0.0.1:{port}/postgres"
+        finally:
+            subprocess.run([*control, "-m", "immediate", "stop"], check=True, **quiet)
+
+
+@pytest.mark.slow
+def test_votes_are_kept_in_postgresql_as_in_sqlite(postgres):
+    upgrade(postgres)
+    store = Store(postgres)
     first = cast(store, 1, SIDES, "left")
     (pair,) = store.preference_pairs()
     assert (pair.left.stage, pair.right.stage) == SIDES
     assert store.add_comparison(first.model_copy(update={"id": "other", "rater": "kim"})) == first
     store.void_comparison(first.id, "kim")
     assert (store.counts().votes, store.counts().withdrawn) == (0, 1)
+    with pytest.raises(LabError, match="pg_dump"):
+        store.back_up(Path("copy.db"))
     store.close()
+
+
+@pytest.mark.slow
+def test_two_processes_on_one_postgresql_lose_nothing_when_their_writers_are_killed(postgres):
+    upgrade(postgres)
+    command = [sys.executable, "-m", "tests.lab.killed", postgres, "25"]
+    both = [subprocess.Popen([*command, seed], stdout=subprocess.PIPE, text=True) for seed in ("1", "2")]
+    for process in both:
+        found = json.loads(process.communicate()[0])
+        assert (found["kills"], found["lost"]) == (25, [])
+        assert found["acknowledged"] >= 25
