@@ -50,6 +50,7 @@ class Block:
     level: int = 1
     page: int | None = None
     figure: Figure | None = None
+    starts: tuple[PageStart, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,7 @@ class Outline:
     title: str
     abstract: str
     sections: tuple[Section, ...]
+    abstract_pages: tuple[PageStart, ...] = ()
     figures: tuple[Figure, ...] = ()
     references: tuple[Reference, ...] = ()
     doi: str = ""
@@ -107,22 +109,25 @@ def outline_of(blocks: Sequence[Block], title: str = "") -> Outline:
         abstract = [each for each in front if named and len(each.text.split()) >= LONG_PARAGRAPH]
         page = front[0].page if front else None
         front = [replace(each, page=page) for each in front if each not in abstract] if abstract else front
+    whole = _section("", abstract)
     sections = [(FRONT if named else UNNAMED, front), *named]
     return Outline(
         title=title,
-        abstract="\n\n".join(each.text for each in abstract),
+        abstract=whole.text,
+        abstract_pages=whole.pages,
         sections=tuple(_section(name, members) for name, members in sections if members),
         figures=tuple(figures),
         references=tuple(Reference(text=each.text) for each in found.get("references", ())),
     )
 
 
-def _section(name: str, paragraphs: Sequence[Block]) -> Section:
-    """Return paragraphs as a section that knows where each page begins."""
-    text, pages = "", list[PageStart]()
-    for each in paragraphs:
+def _section(name: str, members: Sequence[Block]) -> Section:
+    """Return paragraphs as a section that knows where each stands; headings below it are paragraphs of their own."""
+    text, places = "", list[PageStart]()
+    for each in members:
         text += "\n\n" if text else ""
-        if each.page is not None and (not pages or pages[-1].page != each.page):
-            pages.append(PageStart(at=len(text), page=each.page))
+        starts = each.starts or (() if each.page is None else (PageStart(at=0, page=each.page),))
+        is_heading = each.kind == "heading"
+        places += [start.model_copy(update={"at": start.at + len(text), "is_heading": is_heading}) for start in starts]
         text += each.text
-    return Section(name=name, text=text, pages=tuple(pages))
+    return Section(name=name, text=text, pages=tuple(places))

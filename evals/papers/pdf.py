@@ -7,17 +7,22 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from functools import cached_property
+from itertools import groupby, pairwise
 from math import pi
 from statistics import median
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pypdfium2
 import pypdfium2.raw as pdfium
 
 from evals.errors import UnreadableArticle
-from evals.papers.outline import Block, Outline, caption_of, outline_of, plain_name, role_of
+from evals.papers.outline import NUMBER, Block, Outline, caption_of, outline_of, plain_name, role_of
 from evals.papers.text import ABSTRACT, LONGEST_HEADING, FileLimits, heading_level, tidy
+from evals.schema.articles import Box, PageStart
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 HYPHENS = frozenset((0x02, 0xFFFE))
 """What PDFium gives for a hyphen at the end of a line."""
@@ -38,7 +43,7 @@ class Word:
     right: float
     bottom: float
     top: float
-    is_bold: bool = False
+    style: str = ""
 
     @property
     def height(self) -> float:
@@ -67,7 +72,7 @@ def words_of(text_page: Any) -> list[Word]:
                     right=max(each.right for each in current),
                     bottom=min(each.bottom for each in current),
                     top=max(each.top for each in current),
-                    is_bold=_is_bold(text_page, current[0].index),
+                    style=_style(text_page, current[0].index),
                 )
             )
             current = []
@@ -105,23 +110,28 @@ def _is_apart(one: _Character, other: _Character) -> bool:
     return not is_on_line or gap > GAP * height or gap < -height
 
 
-def _is_bold(text_page: Any, index: int) -> bool:
+BOLD = re.compile(r"bold|black|heavy|demi|-bd|bx\d|medi(?!um)|\.b$|tb$")
+ITALIC = re.compile(r"ital|obli|cmti|\.i$|-it$")
+
+
+def _style(text_page: Any, index: int) -> str:
+    """Return "bold" and "italic" as the name of a character's font tells them."""
     name = ctypes.create_string_buffer(128)
     length = pdfium.FPDFText_GetFontInfo(text_page, index, name, 128, ctypes.byref(ctypes.c_int()))
     called = name.raw[: max(0, min(length, 128) - 1)].decode("utf-8", "replace").lower()
-    return any(mark in called for mark in ("bold", "black", "heavy", "-bd"))
+    is_bold = BOLD.search(called) or pdfium.FPDFText_GetFontWeight(text_page, index) >= 600
+    return ("bold " if is_bold else "") + ("italic" if ITALIC.search(called) else "")
 
 
-CROSSED = 0.15
-"""Share of lines that may cross a gutter: titles, wide figures, running heads."""
-EACH_SIDE = 0.2
-"""Share of lines that each side of a gutter needs."""
 NARROWEST_COLUMN = 90.0
 """Points; real columns are 150 and more."""
-NARROWEST_GUTTER = 6.0
 STEP = 3.0
 FEWEST_LINES = 8
-"""On a page with fewer lines nothing can be told, and little be lost."""
+"""Lines one below the other that a gutter parts before it is believed; then it holds for the whole paper."""
+CLEAR, CELL = 0.6, 1.2
+"""Of the height: a gap around a gutter is at least so wide; one between cells of a table, so wide."""
+FILLED = 0.55
+"""Share of a column's width that a line of running text fills in one piece."""
 
 
 @dataclass(frozen=True)
@@ -132,40 +142,68 @@ class TextLine:
     column: int = 0
     page: int = 1
 
-    @property
+    @cached_property
     def text(self) -> str:
-        return " ".join(word.text for word in self.words)
+        return " ".join(self.cells)
 
     @property
     def left(self) -> float:
         return self.words[0].left
 
     @property
+    def right(self) -> float:
+        return self.words[-1].right
+
+    @cached_property
     def top(self) -> float:
         return max(word.top for word in self.words)
 
-    @property
+    @cached_property
     def bottom(self) -> float:
         return min(word.bottom for word in self.words)
 
-    @property
+    @cached_property
     def height(self) -> float:
         return median(word.height for word in self.words)
 
-    @property
+    @cached_property
     def is_bold(self) -> bool:
-        bold = sum(len(word.text) for word in self.words if word.is_bold)
-        return 2 * bold > sum(len(word.text) for word in self.words)
+        return self._mostly("bold")
+
+    @cached_property
+    def is_italic(self) -> bool:
+        return self._mostly("italic")
+
+    def _mostly(self, style: str) -> bool:
+        letters = sum(len(word.text) for word in self.words if style in word.style)
+        return letters > 0.85 * sum(len(word.text) for word in self.words)
+
+    @cached_property
+    def cells(self) -> list[str]:
+        """The pieces of the line that wide gaps part: more than one in a table."""
+        cells = _cells(self.words)
+        spaced = [len(cell) >= 5 and all(len(word.text) == 1 for word in cell) for cell in cells]
+        return [
+            ("" if is_spaced else " ").join(word.text for word in cell)
+            for cell, is_spaced in zip(cells, spaced, strict=True)
+        ]
 
 
 Row = tuple[Word, ...]
 
 
-def reading_order(words: Sequence[Word], page: int) -> list[TextLine]:
-    """Return the lines of a page as they are read.
+def _cells(row: Sequence[Word]) -> list[list[Word]]:
+    cells: list[list[Word]] = []
+    for word in row:
+        if cells and word.left - cells[-1][-1].right <= CELL * word.height:
+            cells[-1].append(word)
+        else:
+            cells.append([word])
+    return cells
 
-    A line across a gutter ends the columns above it: they are read before it, from left to right.
-    """
+
+def rows_of(words: Sequence[Word]) -> list[Row]:
+    """Return the words of a page by rows from top to bottom, each from left to right over all columns."""
     rows: list[list[Word]] = []
     for word in sorted(words, key=lambda each: (-(each.top + each.bottom) / 2, each.left)):
         for row in rows[-3:]:  # a raised or lowered figure stands on the line, too
@@ -174,62 +212,130 @@ def reading_order(words: Sequence[Word], page: int) -> list[TextLine]:
                 break
         else:
             rows.append([word])
-    sorted_rows = [tuple(sorted(row, key=lambda each: each.left)) for row in rows]
-    return [TextLine(row, column, page) for row, column in _columns(sorted_rows, column=0)]
+    return [tuple(sorted(row, key=lambda each: each.left)) for row in rows]
 
 
-def _columns(rows: Sequence[Row], column: int) -> Iterator[tuple[Row, int]]:
+def gutters_of(rows: Sequence[Row]) -> list[float]:
+    """Return where running text stands to the left and right of a clear strip (points), the longest strips first."""
+    if len(rows) < FEWEST_LINES:
+        return []
+    start, end = min(row[0].left for row in rows), max(row[-1].right for row in rows)
+    strips: list[list[tuple[int, float]]] = []
+    count = max(0, int((end - start - 2 * NARROWEST_COLUMN) / STEP) + 1)
+    for place in (start + NARROWEST_COLUMN + STEP * step for step in range(count)):
+        best = run = left = right = 0
+        for row in rows:
+            if _crosses(row, place):
+                run = left = right = 0
+                continue
+            one, other = _parted(row, place)
+            is_left, is_right = _is_text(one, place - start), _is_text(other, end - place)
+            left, right, run = left + is_left, right + is_right, run + (is_left or is_right)
+            if min(left, right) >= FEWEST_LINES // 2:
+                best = max(best, run)
+        if best < FEWEST_LINES:
+            continue
+        if strips and place - strips[-1][-1][1] <= STEP * 1.5:
+            strips[-1].append((best, place))
+        else:
+            strips.append([(best, place)])
+    wide = sorted((strip for strip in strips if len(strip) > 1), key=lambda strip: -max(strip)[0])
+    return [median(place for best, place in strip if best == max(strip)[0]) for strip in wide]
+
+
+def _gutters(pages: Sequence[Sequence[Row]]) -> list[list[float]]:
+    """Return the gutters of each page: its own, and those that a good part of the pages have, the commonest first."""
+    own = [gutters_of(rows) for rows in pages]
+    common: list[list[float]] = []
+    for place in sorted(place for places in own for place in places):
+        if common and place - common[-1][-1] < 4 * STEP:
+            common[-1].append(place)
+        else:
+            common.append([place])
+    common.sort(key=len, reverse=True)
+    found = []
+    for places in own:
+        near = [next((place for place in places if group[0] <= place <= group[-1]), None) for group in common]
+        found.append(
+            [
+                median(group) if place is None else place
+                for place, group in zip(near, common, strict=True)
+                if place is not None or len(group) > 0.15 * len(pages)
+            ]
+        )
+    return found
+
+
+def reading_order(rows: Sequence[Row], gutters: Sequence[float], page: int) -> list[TextLine]:
+    """Return the lines of a page as they are read.
+
+    A row across a gutter ends the columns above it: they are read before it, from left to right.
+    """
+    return [TextLine(row, column, page) for row, column in _columns(rows, gutters, 0)]
+
+
+def _columns(rows: Sequence[Row], gutters: Sequence[float], column: int) -> Iterator[tuple[Row, int]]:
     """Yield rows with the number of their column, in reading order."""
-    gutter = gutter_of(rows)
-    if gutter is None:
+    if not gutters or not rows:
         yield from ((row, column) for row in rows)
         return
-    left: list[Row] = []
-    right: list[Row] = []
-    for row in [*rows, None]:
-        if row is None or _crosses(row, gutter):
-            yield from _columns(left, 2 * column + 1)
-            yield from _columns(right, 2 * column + 2)
-            left, right = [], []
-            if row is not None:
-                yield row, column
+    gutter, *others = gutters
+    crossing = _crossing(rows, gutter)
+    for is_across, group in groupby(zip(crossing, rows, strict=True), key=lambda each: each[0]):
+        band = [row for _, row in group]
+        sides = [tuple(part for row in band if (part := _parted(row, gutter)[side])) for side in (0, 1)]
+        if is_across:
+            yield from _columns(band, others, column)
             continue
-        first = tuple(word for word in row if word.right <= gutter)
-        second = tuple(word for word in row if word.right > gutter)
-        left += [first] if first else []
-        right += [second] if second else []
+        for side, place in enumerate((2 * column + 1, 2 * column + 2)):
+            inside = [
+                each for each in others if abs(each - gutter) > NARROWEST_COLUMN and (each > gutter) == bool(side)
+            ]
+            yield from _columns(sides[side], inside, place)
 
 
-def gutter_of(rows: Sequence[Row]) -> float | None:
-    """Return the middle of the widest strip that parts two columns (points from the left), or None."""
-    if len(rows) < FEWEST_LINES:
-        return None
-    start = min(row[0].left for row in rows) + NARROWEST_COLUMN
-    end = max(row[-1].right for row in rows) - NARROWEST_COLUMN
-    strips: list[list[float]] = []
-    for place in (start + STEP * step for step in range(max(0, int((end - start) / STEP) + 1))):
-        clear = [row for row in rows if not _crosses(row, place)]
-        sides = sum(row[0].right <= place for row in clear), sum(row[-1].right > place for row in clear)
-        if len(rows) - len(clear) > CROSSED * len(rows) or min(sides) < EACH_SIDE * len(rows):
-            continue
-        if strips and place - strips[-1][-1] <= STEP * 1.5:
-            strips[-1].append(place)
-        else:
-            strips.append([place])
-    widest = max(strips, key=lambda strip: strip[-1] - strip[0], default=None)
-    if widest is None or widest[-1] - widest[0] + STEP < NARROWEST_GUTTER:
-        return None
-    return (widest[0] + widest[-1]) / 2
+def _crossing(rows: Sequence[Row], gutter: float) -> list[bool]:
+    """Return which rows go across a gutter: those with words over it, and a table or picture with such a caption."""
+    start, end = min(row[0].left for row in rows), max(row[-1].right for row in rows)
+    crossing = [_crosses(row, gutter) for row in rows]
+    texts = [" ".join(word.text for word in row) for row in rows]
+    captions = [at for at, is_across in enumerate(crossing) if is_across and caption_of(f"{texts[at]} x")]
+    for at in captions:
+        last = next((n for n in range(at, len(rows)) if not crossing[n]), len(rows)) - 1
+        for step, first in ((-1, at), (1, last)):
+            place = first + step
+            while 0 <= place < len(rows):
+                one, other = _parted(rows[place], gutter)
+                if not crossing[place] and (_is_text(one, gutter - start) or _is_text(other, end - gutter)):
+                    break
+                crossing[place] = True
+                place += step
+    whole: list[bool] = []
+    for is_across, group in groupby(zip(crossing, rows, strict=True), key=lambda each: each[0]):
+        parts = [_parted(row, gutter) for _, row in group]
+        is_band = len(parts) > 1 and all(any(part[side] for part in parts) for side in (0, 1))
+        whole += [is_across or not is_band] * len(parts)
+    return whole
 
 
-def _crosses(row: Sequence[Word], place: float) -> bool:
+def _parted(row: Row, place: float) -> tuple[Row, Row]:
+    return tuple(word for word in row if word.right <= place), tuple(word for word in row if word.right > place)
+
+
+def _is_text(part: Row, width: float) -> bool:
+    """Whether a part of a row is a line of running text, in columns of that width together."""
+    cells = _cells(part)
+    filled = sum(cell[-1].right - cell[0].left for cell in cells)
+    return len(part) > 2 * len(cells) and filled > FILLED * width
+
+
+def _crosses(row: Row, place: float) -> bool:
     """Whether a row runs over `place`: through a word, or with no more than a space around it."""
     for index, word in enumerate(row):
         if word.left < place < word.right:
             return True
         if word.left >= place:
-            gap = word.left - row[index - 1].right if index else None
-            return gap is not None and gap < 0.45 * word.height
+            return index > 0 and word.left - row[index - 1].right < CLEAR * word.height
     return False
 
 
@@ -247,11 +353,19 @@ NUMBERED_SHARE = 0.6
 
 @dataclass(frozen=True)
 class PageLines:
-    """The lines of one page in reading order; `number` counts from 1, `height` in points."""
+    """The lines of one page in reading order; `number` counts from 1, width and height in points."""
 
     number: int
+    width: float
     height: float
     lines: tuple[TextLine, ...]
+
+    def box(self, lines: Sequence[TextLine]) -> Box:
+        """Return what encloses lines, as shares of the page: left, top, right, bottom, from the upper left corner."""
+        left, right = min(line.left for line in lines) / self.width, max(line.right for line in lines) / self.width
+        top, bottom = max(line.top for line in lines) / self.height, min(line.bottom for line in lines) / self.height
+        left, top, right, bottom = (round(min(max(x, 0.0), 1.0), 4) for x in (left, 1 - top, right, 1 - bottom))
+        return left, top, right, bottom
 
 
 def without_furniture(pages: Sequence[PageLines]) -> list[PageLines]:
@@ -281,45 +395,131 @@ def body_height(pages: Sequence[PageLines]) -> float:
     return counts.most_common(1)[0][0] if counts else 0.0
 
 
-def title_of(pages: Sequence[PageLines], body: float) -> tuple[str, list[PageLines]]:
-    """Return the title and the pages without it: the largest lines in the upper part of page 1.
+def title_of(pages: Sequence[PageLines], body: float, heads: str) -> tuple[str, list[PageLines]]:
+    """Return the title and the pages without it: the largest lines one below the other in the upper part of page 1.
 
-    Where headings are as large as the title, it ends at the first that names a section, as Abstract does.
+    What a publisher prints above it (the name of the journal, the kind of article) is no title. Where headings are as
+    large as the title, it ends at the first that names a section, as Abstract does.
     """
     first = pages[0]
-    upper = [
-        line
-        for line in first.lines
-        if line.bottom > 0.4 * first.height and line.height > LARGER * body and len(line.text) > 3
-    ]
-    if not upper:
+    groups: list[list[TextLine]] = []
+    for line in first.lines:
+        if line.bottom < 0.4 * first.height or line.height <= LARGER * body or len(line.text) <= 3:
+            continue
+        if PUBLISHERS.match(line.text) or _mark(line) in heads:
+            continue
+        last = groups[-1][-1] if groups else None
+        if (
+            last
+            and abs(last.height - line.height) < 0.1 * line.height
+            and 0 < last.bottom - line.bottom < 2.5 * line.height
+        ):
+            groups[-1].append(line)
+        else:
+            groups.append([line])
+    if not groups:
         return "", list(pages)
-    large = [line for line in upper if line.height > 0.93 * max(line.height for line in upper)]
+    most = max(group[0].height for group in groups)
+    phrases = [group for group in groups if group[0].height > 0.7 * most and len(_joined(group).split()) > 2]
+    large = phrases[0] if phrases else max(groups, key=lambda group: group[0].height)
     # a heading, and not a title that begins with such a word
     names = [role_of(line.text) != "other" and len(plain_name(line.text).split()) <= 3 for line in large]
     title = large[: names.index(True, 1) if True in names[1:] else None]
     rest = tuple(line for line in first.lines if line not in title)
-    return tidy(_joined(title)), [replace(first, lines=rest), *pages[1:]]
+    words = [[word for word in line.words if word.height > 0.8 * large[0].height] for line in title]
+    return tidy(_joined([replace(line, words=tuple(kept)) for line, kept in zip(title, words, strict=True)])), [
+        replace(first, lines=rest),
+        *pages[1:],
+    ]
 
 
 def blocks_of(pages: Sequence[PageLines], body: float) -> list[Block]:
-    """Return headings and paragraphs; a paragraph that a column or page cuts in two is whole again."""
+    """Return headings, paragraphs, tables and references; a paragraph that a column or page cuts in two is whole."""
+    lines, contents = _tables([line for page in pages for line in page.lines])
+    groups = _groups(lines, body)
+    tops, has_names = _styles(groups), False
+    is_named = any(role_of(group[0].text) in ("abstract", "introduction") for group in groups if len(group) == 1)
     blocks: list[Block] = []
-    for group in _groups([line for page in pages for line in page.lines], body):
-        text, page = tidy(_joined(group)), group[0].page
-        level, opening = _level(text, group, body), ABSTRACT.match(text)
+    listed: list[TextLine] = []
+    is_list = False
+    paragraph: int | None = None  # the last one of running text, which may go on behind a picture or a footnote
+    for at, group in enumerate(groups):
+        page = group[0].page
+        is_label = LABEL.fullmatch(group[0].text) is not None and len(group) > 1
+        text = tidy(f"{group[0].text.rstrip('.:')}. {_joined(group[1:])}" if is_label else _joined(group))
+        start = PageStart(at=0, page=page, box=pages[page - 1].box(group))
+        level = (_level(text, group, body, tops) if _precedes_text(groups, at, body) else None) or _plain_level(
+            groups, at, body
+        )
+        opening = ABSTRACT.match(text)
+        has_names = has_names or (level is not None and role_of(text) != "other") or opening is not None
+        is_front = is_named and not has_names and page <= 2
+        if is_front or (is_list and level != 1 and not LETTERED.match(text)):
+            level = None  # names of authors and places; names of books
+        figure = caption_of(text, page)
+        if level is None and is_list and figure is None:
+            listed += group
+            continue
         if level is not None:
-            blocks.append(Block("heading", plain_name(text), level, page))
+            blocks += [Block("paragraph", each) for each in _references(listed)]
+            listed, is_list, paragraph = [], role_of(text) == "references", None
+            blocks.append(Block("heading", plain_name(LETTERED.sub("", text)), level, page, starts=(start,)))
         elif opening:
             blocks.append(Block("heading", "Abstract", 1, page))
-            blocks.append(Block("paragraph", text[opening.end() :], page=page))
-        elif blocks and text and _goes_on(blocks[-1], text):
-            last = blocks[-1]
+            rest = text[opening.end() :]
+            blocks.append(Block("paragraph", rest, page=page, starts=(start,)))
+        elif figure is not None:
+            content = contents.get(group[0], "")
+            blocks.append(Block("figure", "", page=page, figure=figure.model_copy(update={"content": content})))
+        elif paragraph is not None and abs(group[0].height - body) < 0.07 * body and _goes_on(blocks[paragraph], text):
+            last = blocks[paragraph]
             whole = last.text[:-1] + text if last.text.endswith("-") else f"{last.text} {text}"
-            blocks[-1] = replace(last, text=whole)
+            moved = start.model_copy(update={"at": len(whole) - len(text)})
+            blocks[paragraph] = replace(last, text=whole, starts=(*last.starts, moved))
         elif text:
-            blocks.append(Block("paragraph", text, page=page))
-    return blocks
+            if abs(group[0].height - body) < 0.07 * body or paragraph is None:
+                paragraph = len(blocks)
+            blocks.append(Block("paragraph", text, page=page, starts=(start,)))
+    return [*blocks, *(Block("paragraph", each) for each in _references(listed))]
+
+
+def _tables(lines: Sequence[TextLine]) -> tuple[list[TextLine], dict[TextLine, str]]:
+    """Return the lines without the rows of tables, and those rows by the first line of their caption."""
+    taken: set[int] = set()
+    contents: dict[TextLine, str] = {}
+    for at, line in enumerate(lines):
+        figure = caption_of(line.text + " x")
+        if figure is None or figure.kind != "table":
+            continue
+        for step, first in ((1, at + 1), (-1, at - 1)):
+            place, rows = first, list[int]()
+            while 0 <= place < len(lines) and lines[place].page == line.page and place not in taken:
+                if len(lines[place].cells) > 1:
+                    rows.append(place)
+                elif (rows or step < 0 or place - at > 4) and len(rows) <= 3 * (abs(place - first) - len(rows)):
+                    break
+                place += step
+            if len(rows) >= 2:
+                whole = range(min(rows), max(rows) + 1)
+                taken.update(whole if step < 0 else set(whole) - set(range(at, min(rows))))
+                contents[line] = "\n".join(" | ".join(lines[n].cells) for n in sorted(whole))
+                break
+    return [line for at, line in enumerate(lines) if at not in taken], contents
+
+
+Style = tuple[float, bool, bool]
+
+
+def _style_of(line: TextLine) -> Style:
+    return round(line.height * 2) / 2, line.is_bold, line.is_italic
+
+
+def _styles(groups: Sequence[Sequence[TextLine]]) -> frozenset[Style]:
+    """Return the styles in which the paper prints the headings whose names tell a section."""
+    named = (group[0] for group in groups if len(group) == 1 and _heading(group[0].text) == 1)
+    return frozenset(
+        _style_of(line) for line in named if role_of(line.text) not in ("other", "supplement", "statement")
+    )
 
 
 def _groups(lines: Sequence[TextLine], body: float) -> list[list[TextLine]]:
@@ -329,27 +529,60 @@ def _groups(lines: Sequence[TextLine], body: float) -> list[list[TextLine]]:
         if (one.page, one.column) == (other.page, other.column)
     ]
     usual = median([gap for gap in gaps if 0 < gap < 3 * body] or [body * 1.2])
+    edges = _edges(lines)
     groups: list[list[TextLine]] = []
     for line in lines:
-        if groups and not _begins(groups[-1], line, usual):
+        if groups and not _begins(groups[-1], line, usual, edges[line.page, line.column]):
             groups[-1].append(line)
         else:
             groups.append([line])
     return groups
 
 
-def _begins(group: Sequence[TextLine], new: TextLine, usual: float) -> bool:
+def _edges(lines: Sequence[TextLine]) -> dict[tuple[int, int], float]:
+    """Return where the lines of each page and column begin, at the left."""
+    edges: dict[tuple[int, int], float] = {}
+    for line in lines:
+        edges[line.page, line.column] = min(line.left, edges.get((line.page, line.column), line.left))
+    return edges
+
+
+def _begins(group: Sequence[TextLine], new: TextLine, usual: float, edge: float) -> bool:
     last = group[-1]
+    if (last.page, last.column) != (new.page, new.column) or new.bottom > last.top:
+        return True
+    if last.bottom - new.bottom > WIDE * usual or caption_of(new.text) is not None:
+        return True
+    if LABEL.fullmatch(last.text):
+        return False
+    is_same = _style_of(last) == _style_of(new) and (last.is_bold or last.is_italic)
+    if is_same and HEADED.match(last.text) and not HEADED.match(new.text):
+        return False
     return (
-        (last.page, last.column) != (new.page, new.column)
-        or last.bottom - new.bottom > WIDE * usual
-        or new.bottom > last.top
+        (len(group) == 1 and min(last.left, new.left) - edge > INDENT * new.height)
         or (last.is_bold != new.is_bold and len(last.text.split()) <= LONGEST_HEADING)
+        or (_style_of(last) != _style_of(new) and (new.is_bold or new.is_italic) and HEADED.match(new.text) is not None)
         or abs(last.height - new.height) > 0.12 * last.height
         or _heading(last.text) is not None
-        or caption_of(new.text) is not None
         or new.left - min(each.left for each in group) > INDENT * new.height
     )
+
+
+LABEL = re.compile(r"(?:Table|Figure|Fig\.?)\s+\d+[.:]?", re.I)
+HEADED = re.compile(r"(?:\d+|[A-H])(?:\.\d+)*\.?\s+(?=[A-Z(])")
+LETTERED = re.compile(r"^(?:Appendix\s+)?(?P<number>[A-H](?:\.\d+)*)[.:]?\s+(?=[A-Z])")
+PUBLISHERS = re.compile(
+    r"(?:accepted manuscript|(?:original|research|review)? ?(?:article|research)$|contents lists|open access|preprint)",
+    re.I,
+)
+
+
+def _precedes_text(groups: Sequence[Sequence[TextLine]], at: int, body: float) -> bool:
+    """Whether running text stands below a group, perhaps after more headings: below the words of a picture it does not."""
+    for group in groups[at + 1 : at + 4]:
+        if abs(group[0].height - body) < 0.07 * body and len(" ".join(line.text for line in group).split()) > 8:
+            return True
+    return at + 1 >= len(groups) or role_of(groups[at][0].text) != "other"
 
 
 def _heading(text: str) -> int | None:
@@ -358,23 +591,88 @@ def _heading(text: str) -> int | None:
     return level if level is not None and (role_of(text) != "other" or text[:1].isdigit()) else None
 
 
-def _level(text: str, group: Sequence[TextLine], body: float) -> int | None:
-    """Return the level of a heading, told by its font or words; None for a paragraph."""
-    by_words = heading_level(text)
-    if _heading(text) is not None:
-        return by_words
-    if len(text.split()) > LONGEST_HEADING or text.endswith((".", ",", ";", ":")) or len(text) < 3:
+def _level(text: str, group: Sequence[TextLine], body: float, tops: frozenset[Style]) -> int | None:
+    """Return the level of a heading, told by its font or words; None for a paragraph.
+
+    Letters of a chart and equations are none: a heading is made of words.
+    """
+    words = NUMBER.sub("", text)
+    is_words = sum(map(str.isalpha, words)) > 0.6 * len(words.replace(" ", "")) and re.search(r"[^\W\d_]{3}", text)
+    if not is_words or len(text.split()) > LONGEST_HEADING or text.endswith((".", ",", ";", ":")):
         return None
-    if group[0].height > LARGER * body or by_words == 1:
-        return 1 if by_words == 1 else 2
-    return 2 if all(each.is_bold for each in group) and text[:1].isupper() else None
+    is_sentence = re.search(r"[a-z]\.\s+[A-Z]", text) or caption_of(text) or LABEL.fullmatch(text)
+    if is_sentence or any(
+        len(each.cells) > 1 + bool(HEADED.match(each.text) or LETTERED.match(each.text)) for each in group
+    ):
+        return None
+    line, by_words = group[0], heading_level(text)
+    is_marked = line.height > LARGER * body or all(each.is_bold for each in group) or all(e.is_italic for e in group)
+    if role_of(text) != "other" and by_words is not None and (is_marked or len(text.split()) <= 5):
+        return 2 if not (text[:1].isdigit() or _style_of(line) in tops) and by_words == 1 and is_marked else by_words
+    if lettered := LETTERED.match(text):
+        return lettered["number"].count(".") + 1 if is_marked else None
+    if HEADED.match(text) and by_words is not None and (is_marked or by_words > 1):
+        return by_words
+    if not text[:1].isupper() or len(group) > 3:
+        return None
+    if _style_of(line) in tops and is_marked:
+        return 1
+    return 2 if line.height > LARGER * body or all(each.is_bold for each in group) else None
+
+
+def _plain_level(groups: Sequence[Sequence[TextLine]], at: int, body: float) -> int | None:
+    """Return 2 for a short line in the font of the text that stands alone above a paragraph; None for anything else."""
+    group, after = groups[at], groups[at + 1] if at + 1 < len(groups) else ()
+    line, words = group[0], group[0].text.split()
+    is_alone = len(group) == 1 and len(words) <= 6 and line.text[0].isupper() and line.text[-1].isalpha()
+    if not is_alone or not after or abs(line.height - body) > 0.05 * body or len(line.cells) > 1:
+        return None
+    follows = (line.page, line.column) == (after[0].page, after[0].column)
+    is_text = (
+        len(after) > 2 - (len(words) < 2) and abs(after[0].height - body) < 0.05 * body and after[0].text[0].isupper()
+    )
+    is_words = (
+        all(word.isalpha() for word in words)
+        and at > 0
+        and (groups[at - 1][-1].text.endswith((".", ")")) or _heading(groups[at - 1][-1].text) is not None)
+    )
+    near = 0 < line.bottom - after[0].bottom < 2.2 * line.height
+    return 2 if follows and is_text and is_words and near and not line.is_italic else None
 
 
 def _goes_on(last: Block, text: str) -> bool:
     """Whether a paragraph is the rest of the one before it."""
     is_open = last.text.endswith(("-", ",")) or last.text[-1:].isalnum()
-    is_rest = last.kind == "paragraph" and is_open and text[:1].islower()
-    return is_rest and caption_of(text) is None and caption_of(last.text) is None
+    return last.kind == "paragraph" and is_open and text[:1].islower()
+
+
+NUMBERED_ENTRY = re.compile(r"[\[(]?(?P<number>\d{1,3})[\]).]\s*(?=\S)")
+
+
+def _references(lines: Sequence[TextLine]) -> list[str]:
+    """Return the entries of a list of references: told by rising numbers, else by lines that hang out, else by gaps."""
+    starts: list[int] = []
+    for at, line in enumerate(lines):
+        number = NUMBERED_ENTRY.match(line.text)
+        if number and int(number["number"]) == len(starts) + 1:
+            starts.append(at)
+    if len(starts) < 3:
+        edges = _edges(lines)
+        hanging = [line.left - edges[line.page, line.column] < 0.4 * line.height for line in lines]
+        if 0.1 < sum(hanging) / max(len(lines), 1) < 0.75:
+            starts = [at for at, hangs in enumerate(hanging) if hangs]
+        else:
+            starts = [at for at in range(len(lines)) if at == 0 or _parts(lines[at - 1], lines[at])]
+    starts = [0, *starts] if lines and (not starts or starts[0] > 0) else starts
+    return [tidy(_joined(lines[one:other])) for one, other in pairwise([*starts, len(lines)])]
+
+
+def _parts(last: TextLine, new: TextLine) -> bool:
+    """Whether an entry of a list ends with a full stop and the next begins with a name and initials."""
+    return (
+        last.text.endswith((".", "/"))
+        and re.match(r"[^\W\d_a-z][\w’'-]+,? (?:[A-Z]\.|[A-Z]{1,3}\b|[A-Z]\w+)", new.text) is not None
+    )
 
 
 def _joined(lines: Sequence[TextLine]) -> str:
@@ -403,7 +701,9 @@ def _without_line_numbers(page: PageLines) -> PageLines:
 
 
 def _is_at_edge(line: TextLine, page: PageLines) -> bool:
-    return line.bottom > (1 - EDGE) * page.height or line.top < EDGE * page.height
+    if line.bottom > (1 - EDGE) * page.height or line.top < EDGE * page.height:
+        return True
+    return PAGE_NUMBER.fullmatch(line.text) is not None and line.bottom <= min(each.bottom for each in page.lines)
 
 
 def _mark(line: TextLine) -> str:
@@ -436,8 +736,19 @@ def read_pdf(
         )
     pages = without_furniture(found)
     body = body_height(pages)
-    title, pages = title_of(pages, body)
+    heads = "\n".join(_mark(line) for page in found[1:] for line in page.lines if _is_at_edge(line, page))
+    title, pages = title_of(pages, body, heads)
     return outline_of(blocks_of(pages, body), title), len(found), empty
+
+
+def picture(data: bytes, number: int, scale: float) -> "Image":
+    """Return a page (from 1) as a picture with so many pixels per point; UnreadableArticle if it is not there."""
+    with ONE_AT_A_TIME:
+        try:
+            with closing(pypdfium2.PdfDocument(data)) as document, closing(document[number - 1]) as page:
+                return page.render(scale=scale).to_pil()
+        except (pypdfium2.PdfiumError, IndexError) as error:
+            raise UnreadableArticle(f"page {number} cannot be drawn ({error}); drop the file again.") from None
 
 
 def _page_lines(
@@ -449,14 +760,17 @@ def _page_lines(
             limits.check_pages(count, name)
             if not count:
                 raise pypdfium2.PdfiumError("it has no pages")
-            found = []
+            read: list[tuple[tuple[float, float], list[Row]]] = []
             for number in range(1, count + 1):
                 with closing(document[number - 1]) as page, closing(page.get_textpage()) as text_page:
-                    lines = reading_order(words_of(text_page), number)
-                    found.append(PageLines(number, page.get_height(), tuple(lines)))
+                    read.append((page.get_size(), rows_of(words_of(text_page))))
                 if progress is not None:
                     progress(number, count)
-            return found
+            gutters = _gutters([rows for _, rows in read])
+            return [
+                PageLines(number, width, height, tuple(reading_order(rows, places, number)))
+                for number, (((width, height), rows), places) in enumerate(zip(read, gutters, strict=True), start=1)
+            ]
     except pypdfium2.PdfiumError as error:
         problem = str(error)
         if "password" in problem.lower() or "security" in problem.lower():

@@ -11,6 +11,7 @@ from difflib import SequenceMatcher
 from pathlib import Path
 
 from evals.schema import Article
+from evals.schema.articles import start_at
 from evals.schema.reviewruns import ABSTRACT, Place
 
 WORD = re.compile(r"\w+(?:[.'’-]\w+)*", re.UNICODE)
@@ -71,6 +72,15 @@ class Map:
             return None
         length, section, at = best
         start, end = section.spans[at][0], section.spans[at + length - 1][1]
-        page = None if section.section == ABSTRACT else self._article.sections[section.section].page_at(start)
-        quote = section.text[start:end]
-        return Place(section=section.section, start=start, end=end, quote=quote, page=page, is_quoted=is_whole)
+        is_abstract = section.section == ABSTRACT
+        starts = self._article.abstract_pages if is_abstract else self._article.sections[section.section].pages
+        there = start_at(starts, start)
+        return Place(
+            section=section.section,
+            start=start,
+            end=end,
+            quote=section.text[start:end],
+            page=there.page if there else None,
+            box=there.box if there else None,
+            is_quoted=is_whole,
+        )

@@ -1,5 +1,6 @@
 """A paper as retrieval reads it, from article files of ours and from published split files."""
 
+from collections.abc import Sequence
 from datetime import date
 from typing import Annotated, Literal
 
@@ -12,11 +13,17 @@ ArticleFormat = Literal["split", "hub", "jats", "markdown", "plain", "pdf", "cor
 Split = Literal["train", "dev", "test"]
 
 
+Box = tuple[float, float, float, float]
+"""Left, top, right and bottom as shares of a page, from its upper left corner."""
+
+
 class PageStart(Record):
-    """From the character `at` on (counted from 0), a section's text stands on this page."""
+    """From the character `at` on (counted from 0), a section's text stands on this page, in this box where it is known."""
 
     at: int = Field(ge=0)
     page: int = Field(ge=1)
+    box: Box | None = None
+    is_heading: bool = False
 
 
 class Section(Record):
@@ -31,7 +38,12 @@ class Section(Record):
 
     def page_at(self, at: int) -> int | None:
         """Return the page on which the character `at` of the text stands, None if that is not known."""
-        return next((start.page for start in reversed(self.pages) if start.at <= at), None)
+        return start.page if (start := start_at(self.pages, at)) else None
+
+
+def start_at(starts: Sequence[PageStart], at: int) -> PageStart | None:
+    """Return the last of the starts at or before a character, None if there is none."""
+    return next((start for start in reversed(starts) if start.at <= at), None)
 
 
 class Figure(Record):
@@ -76,6 +88,7 @@ class Article(Record):
     doi: str = ""
     title: str
     abstract: str = ""
+    abstract_pages: tuple[PageStart, ...] = ()
     sections: tuple[Section, ...] = ()
     figures: tuple[Figure, ...] = ()
     references: tuple[Reference, ...] = ()

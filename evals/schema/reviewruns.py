@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from evals.schema.articles import Article, Split
+from evals.schema.articles import Article, Box, Split
 from evals.schema.record import Record
 from evals.schema.reviews import Concern, ParseStatus, Text
 
@@ -193,7 +193,7 @@ ABSTRACT = -1
 class Place(Record):
     """Where a concern's words stand in the paper: characters of a section (from 0; ABSTRACT = -1).
 
-    `is_quoted`: the concern puts them in quotation marks; else it merely uses the same words.
+    `page` and `box` (of the paragraph) where the file has pages. `is_quoted`: the concern puts them in quotation marks; else it merely uses the same words.
     """
 
     section: int = Field(ge=ABSTRACT)
@@ -201,6 +201,7 @@ class Place(Record):
     end: int = Field(ge=0)
     quote: str
     page: int | None = None
+    box: Box | None = None
     is_quoted: bool
 
 

@@ -16,6 +16,7 @@ from evals.schema.reviews import CATEGORIES, SEVERITIES, UNKNOWN, Concern
 from lab.document_session import Exported, Work, write_export
 from lab.engine import WriteRequest
 from lab.review.export import export
+from lab.review.pages import hold
 from lab.review.reader import Reader, reader_named
 from lab.review.view import concerns as cards
 from lab.review.view import paper as paper_view
@@ -114,7 +115,7 @@ def paper_of(file: str | None, text: str | None) -> Article:
     from evals.papers import read_article, read_article_file  # late: the vote arena has no library for PDF
 
     if file:
-        return read_article_file(Path(file))
+        return hold(read_article_file(Path(file)), Path(file))
     pasted = (text or "").strip()
     if not pasted:
         raise UnreadableArticle(say("review.nothing"))

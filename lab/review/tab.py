@@ -10,6 +10,7 @@ from evals.schema import Article
 from evals.schema.reviewruns import ReviewForm
 from evals.schema.reviews import CATEGORIES, SEVERITIES, UNKNOWN
 from lab.review import blind
+from lab.review.pages import page_view
 from lab.review.session import USUAL, act, demonstration, find, make_file, read, review, save, work
 from lab.review.view import board_view, concerns, paper
 from lab.services import Services, chain_folder
@@ -61,21 +62,22 @@ def build(services: Services, door: Door) -> None:
             undo = gr.Button(say("review.undo"), size="sm", elem_id="review-undo")
             editor = gr.Column(elem_classes="assay-panel", elem_id="review-editor")
         with gr.Column(scale=6, min_width=320):
+            page = gr.HTML(elem_id="review-page")
             shown = gr.HTML(paper(None), elem_id="review-paper")
     pane = DocumentPane(line, cards, gr.State(None), [start], stopping, shown)
     with editor:
-        _editing(services, door, pane, undo)
+        _editing(services, door, pane, undo, page)
     panel = export_panel("review", FORMS)
 
     def on_file(file: str | None) -> Painted:
         if file is None:
-            return {article: None}
+            return {article: None, page: ""}
         given, view = read(file, None)
-        return {article: given, text: "", **pane.show(view)}
+        return {article: given, text: "", page: "", **pane.show(view)}
 
     def on_demo() -> Painted:
         given, view = demonstration()
-        return {article: given, text: "", **pane.show(view)}
+        return {article: given, text: "", page: "", **pane.show(view)}
 
     def on_start(
         visitor: Visitor | None, article: Article | None, text: str, name: str, *settings: float
@@ -89,7 +91,7 @@ def build(services: Services, door: Door) -> None:
     def on_pick(visitor: Visitor | None, chosen: str | None) -> Painted:
         return pane.show(work(services, visitor).show_earlier(chosen))
 
-    seen = [article, text, *pane.shown]
+    seen = [article, text, page, *pane.shown]
     gr.on([file.upload, file.clear], on_file, file, seen, api_name="read_paper")
     demo.click(on_demo, None, seen, api_name="demonstration_paper", **QUIET)
     asked = [door.known, article, text, reader, *settings]
@@ -109,8 +111,8 @@ def build(services: Services, door: Door) -> None:
     ranked.expand(show_board, None, ranks, api_name="review_leaderboard", **QUIET)
 
 
-def _editing(services: Services, door: Door, pane: DocumentPane, undo: gr.Button) -> None:
-    """Lay out the editor of a concern, and wire it and the buttons of each card."""
+def _editing(services: Services, door: Door, pane: DocumentPane, undo: gr.Button, page: gr.HTML) -> None:
+    """Lay out the editor of a concern, and wire it and the buttons of each card; `page` shows where one belongs."""
     editing = gr.State(None)
     title = gr.HTML(heading(say("review.editor.add")))
     text = gr.Textbox(label=say("review.editor.text"), lines=3, elem_id="review-edit-text")
@@ -136,12 +138,15 @@ def _editing(services: Services, door: Door, pane: DocumentPane, undo: gr.Button
     def on_card(visitor: Visitor | None, review_id: str | None, event: gr.EventData) -> Painted:
         asked = event._data if isinstance(event._data, dict) else {}
         action, concern_id = str(asked.get("do")), str(asked.get("id"))
-        if action != "edit":
+        if action not in {"edit", "show"}:
             return pane.show(act(services, visitor, review_id, action, concern_id))
         try:
-            at, found = find(work(services, visitor).get(review_id).parts, concern_id)
+            standing = work(services, visitor).get(review_id)
+            at, found = find(standing.parts, concern_id)
         except LabError as error:
             return {pane.line: notice(str(error), "problem")}
+        if action == "show":
+            return {page: page_view(standing.document.article, found.place)}
         words = {text: found.text, category: found.category, severity: found.severity}
         return {pane.line: "", editing: found.id, title: heading(say("review.editor.edit", number=at + 1)), **words}
 
@@ -159,7 +164,7 @@ def _editing(services: Services, door: Door, pane: DocumentPane, undo: gr.Button
     here, typed = [door.known, pane.kept], [text, category, severity]
     fields = [editing, *typed, title]
     outputs = [*pane.shown, *fields]
-    pane.cards.click(on_card, here, outputs, api_name="change_concern", **QUIET)
+    pane.cards.click(on_card, here, [*outputs, page], api_name="change_concern", **QUIET)
     save_button.click(on_save, [*here, editing, *typed], outputs, api_name="save_concern", **QUIET)
     cancel.click(on_cancel, None, fields, api_name="cancel_edit", **QUIET)
     undo.click(on_undo, here, pane.shown, api_name="undo_concern", **QUIET)

@@ -1,6 +1,7 @@
 """The Review tab: a real PDF dropped, reviewed, edited, exported, voted on blind."""
 
 import json
+import re
 
 import pytest
 from playwright.sync_api import expect
@@ -54,6 +55,9 @@ def test_a_pdf_is_reviewed_edited_and_exported(scripted_lab, open_page, tmp_path
     expect(cards).to_have_count(3)
     page.click("[data-concern=m1] [data-do=show]")
     expect(page.locator("#review-paper mark.here")).to_have_text(QUOTE)
+    expect(page.locator("#review-page img")).to_have_attribute("alt", re.compile(f"Page 1 of the paper.*{QUOTE}"))
+    picture, frame = (page.locator(f"#review-page {each}").bounding_box() for each in ("img", ".page-here"))
+    assert picture["y"] < frame["y"] < picture["y"] + picture["height"] / 3 and frame["height"] > 20
     page.locator("[data-concern=m1] [data-do=accept]").press("Enter")
     expect(page.locator("[data-concern=m1][data-decision=accepted]")).to_be_visible()
     expect(page.locator("[data-concern=m1] [data-do=accept]")).to_be_focused()

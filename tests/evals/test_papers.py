@@ -17,7 +17,7 @@ from evals.papers.families import family_of, split_by_family, without_leaks
 from evals.papers.outline import role_of
 from evals.papers.text import without_markup
 from evals.review.corpus import words_of
-from evals.schema import TextOrigin
+from evals.schema import Article, TextOrigin
 from tests.evals.pdfs import LEFT, LINE, MIDDLE, Put, column, pdf, row_by_row
 from tests.evals.reviewed import concern
 from tests.evals.reviewed import example as reviewed
@@ -178,6 +178,61 @@ def test_lines_of_one_column_stay_whole_and_three_columns_are_read_in_order():
     assert [word for word in words if word[-2:].isdigit()] == [
         f"{name}{n:02d}" for name, _ in columns for n in range(30)
     ]
+
+
+def banded():
+    """A page of two columns with a table across both, an appendix behind references that hang, letters of a chart."""
+    left = "## Methods\n\n" + "Mice were kept in cages of four and fed a diet for two weeks each. " * 9
+    right = "All of the animals were weighed by the same person who did not know. " * 9
+    across = [
+        Put(LEFT, 520, "Table 1. Weight of the mice in both of the groups, with a caption that goes across the page.")
+    ]
+    rows = (("Group", "n", "Mean", "SD"), ("Control", "8", "21.4", "1.2"), ("Flight", "8", "19.9", "1.4"))
+    across += [Put(LEFT + 130 * x, 500 - 12 * y, cell) for y, row in enumerate(rows) for x, cell in enumerate(row)]
+    lower = "## Results\n\n" + "Mice that had flown were lighter than those that had not flown at all. " * 5
+    end = "Weights did not change after landing, and no animal was lost in the study. " * 5
+    chart = [Put(MIDDLE + 10, 300, "A1B2", 14), Put(MIDDLE + 120, 300, "C3D4", 14)]
+    page = [*row_by_row(column(left, LEFT, 760), column(right, MIDDLE, 760)), *across]
+    page += [*row_by_row(column(lower, LEFT, 440), column(end, MIDDLE, 440)), *chart]
+    cited = [("Palmer RMJ, Ferrige AG. Nitric oxide release accounts for", "the activity of a factor. Nature 1987.")]
+    cited += [
+        ("Smith J, Doe A. Bones of mice that have flown for a long", "time are thin. J Bone 2001."),
+        ("Zhao L. Mice.", "2003."),
+    ]
+    last = [Put(LEFT, 760, "References", 10.5, bold=True)]
+    for n, (first, second) in enumerate(cited):
+        last += [Put(LEFT, 740 - 24 * n, first), Put(LEFT + 14, 728 - 24 * n, second)]
+    last += column("## A Diets\n\n" + "The diet had 12 % of fat and was given each day at noon. " * 4, LEFT, 640, 80)
+    return of_pages(page, last)
+
+
+def test_a_table_across_ends_the_columns_above_it_and_its_rows_are_its_own():
+    article = banded()
+    assert named(article) == ["Methods", "Results", "Diets"]
+    methods, results, _ = (each.text for each in article.sections)
+    assert "two weeks each. All of the animals" in methods.replace("\n\n", " ") and "flown" not in methods
+    assert "at all. Weights did not change" in results.replace("\n\n", " ")
+    (table,) = article.figures
+    assert table.content == "Group | n | Mean | SD\nControl | 8 | 21.4 | 1.2\nFlight | 8 | 19.9 | 1.4"
+
+
+def test_references_that_hang_out_are_told_apart_and_an_appendix_behind_them_is_a_section():
+    article = banded()
+    assert [each.text[:8] for each in article.references] == ["Palmer R", "Smith J,", "Zhao L. "]
+    assert article.sections[-1].text.startswith("The diet had 12 % of fat")
+
+
+def test_every_section_knows_its_pages_and_boxes_and_older_articles_without_boxes_are_read():
+    article = banded()
+    _, results, appendix = article.sections
+    assert [start.page for start in appendix.pages] == [2]
+    left, top, right, bottom = results.pages[0].box
+    assert 0.08 < left < 0.09 and 0.45 < top < bottom < 0.7 and right < 0.53
+    old = json.loads(article.model_dump_json())
+    for section in old["sections"]:
+        section["pages"] = [{"at": start["at"], "page": start["page"]} for start in section["pages"]]
+    del old["abstract_pages"]
+    assert Article.model_validate(old).sections[0].page_at(0) == 1
 
 
 def test_words_broken_at_line_ends_come_together_and_hyphens_that_belong_stay():

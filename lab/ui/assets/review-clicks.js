@@ -2,7 +2,11 @@ element.addEventListener('click', (event) => {
   const button = event.target.closest('[data-do]');
   if (!button) return;
   const id = button.dataset.id;
-  if (button.dataset.do === 'show') { window.assayShowPlace(button.dataset.place); return; }
+  if (button.dataset.do === 'show') {
+    window.assayShowPlace(button.dataset.place);
+    if (button.dataset.page) trigger('click', { do: 'show', id });
+    return;
+  }
   element.dataset.last = `[data-do="${button.dataset.do}"][data-id="${id}"]`;
   trigger('click', { do: button.dataset.do, id });
   if (button.dataset.do === 'edit') document.querySelector('#review-edit-text textarea')?.focus();

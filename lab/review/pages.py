@@ -1,0 +1,69 @@
+"""Pages of the PDFs that were dropped, as pictures with the place of a concern marked."""
+
+import base64
+import io
+import threading
+from collections import OrderedDict
+from pathlib import Path
+
+from evals.schema import Article
+from evals.schema.reviewruns import Place
+from lab.ui.components import notice
+from lab.ui.templates import render
+from lab.ui.text import say
+
+MOST_BYTES = 200_000_000
+"""Of PDFs that are held in memory; the one that was not looked at for the longest goes first."""
+SCALE = 1.6
+"""Pixels per point: a page of A4 is about 950 pixels wide."""
+
+
+class _Held:
+    def __init__(self) -> None:
+        self._files: OrderedDict[str, bytes] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def keep(self, checksum: str, data: bytes) -> None:
+        with self._lock:
+            self._files[checksum] = data
+            while len(self._files) > 1 and sum(map(len, self._files.values())) > MOST_BYTES:
+                self._files.popitem(last=False)
+
+    def get(self, checksum: str) -> bytes | None:
+        with self._lock:
+            if checksum in self._files:
+                self._files.move_to_end(checksum)
+            return self._files.get(checksum)
+
+
+_HELD = _Held()
+
+
+def hold(article: Article, file: Path) -> Article:
+    """Keep the PDF an article was read from, so that its pages can be shown; return the article."""
+    if article.origin.format == "pdf":
+        _HELD.keep(article.origin.sha256, file.read_bytes())
+    return article
+
+
+def page_view(article: Article, place: Place | None) -> str:
+    """Return the page of a place as a picture with the paragraph marked; nothing where the paper has no pages."""
+    if place is None or place.page is None:
+        return ""
+    data = _HELD.get(article.origin.sha256)
+    if data is None:
+        return notice(say("review.page.gone", file=article.origin.file, page=place.page))
+    from evals.papers.pdf import picture  # late: the vote arena has no library for PDF
+
+    with io.BytesIO() as file:
+        picture(data, place.page, SCALE).save(file, "PNG", optimize=True)
+        encoded = base64.b64encode(file.getvalue()).decode("ascii")
+    quote = " ".join(place.quote.split())
+    return render(
+        "review/view.html.jinja",
+        "page",
+        title=say("review.page", page=place.page, pages=article.origin.pages, file=article.origin.file),
+        alt=say("review.page.alt", page=place.page, quote=quote if len(quote) < 200 else quote[:199] + "…"),
+        source=f"data:image/png;base64,{encoded}",
+        box=place.box,
+    )
