@@ -1,4 +1,4 @@
-"""Papers from files: published review benchmarks, JATS XML, Markdown, plain text and PDF.
+"""Papers from files: published review benchmarks, JATS and TEI XML, Markdown, plain text and PDF.
 
     article = read_article(Path("paper.pdf").read_bytes(), "paper.pdf")
 
@@ -16,6 +16,7 @@ from typing import Any
 from evals.errors import UnreadableArticle
 from evals.papers.jats import read_jats
 from evals.papers.pdf import read_pdf
+from evals.papers.tei import read_tei
 from evals.papers.text import FileLimits, decoded, read_markdown, read_plain
 from evals.schema import Article, ReviewExample, TextOrigin
 
@@ -23,7 +24,7 @@ __all__ = ["FileLimits", "demonstration", "read_article", "read_article_file"]
 
 Progress = Callable[[int, int], None]
 """Called with pages done and pages in all while a PDF is read."""
-ACCEPTED = "accepted are PDF, JATS XML, Markdown (.md) and plain text (.txt)"
+ACCEPTED = "accepted are PDF, JATS XML, TEI XML of GROBID, Markdown (.md) and plain text (.txt)"
 OTHERS = (
     (b"PK\x03\x04", "a ZIP archive or an Office document (.docx, .odt)"),
     (b"\xd0\xcf\x11\xe0", "an old Office document (.doc)"),
@@ -34,6 +35,7 @@ OTHERS = (
     (b"\x1f\x8b", "a gzip archive"),
 )
 XML_START = re.compile(rb"\s*<(?:\?xml|!DOCTYPE\s+article|article\b|pmc-articleset\b)", re.I)
+TEI_START = re.compile(rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:tei:)?TEI\b", re.S)
 HTML_START = re.compile(rb"\s*<(?:!DOCTYPE\s+html|html)\b", re.I)
 
 
@@ -79,6 +81,9 @@ def read_article(data: bytes, name: str, limits: FileLimits | None = None, progr
         raise UnreadableArticle(
             f"{name} is a web page; {ACCEPTED}. Download the article's PDF or XML from the same page."
         )
+    elif TEI_START.match(data.removeprefix(b"\xef\xbb\xbf")[:2000]):
+        found = read_tei(data, name)
+        origin["format"] = "tei"
     elif XML_START.match(data.removeprefix(b"\xef\xbb\xbf")[:2000]) or name.lower().endswith((".xml", ".nxml")):
         found = read_jats(data, name)
         origin["format"] = "jats"

@@ -306,7 +306,9 @@ def _crossing(rows: Sequence[Row], gutter: float) -> list[bool]:
             place = first + step
             while 0 <= place < len(rows):
                 one, other = _parted(rows[place], gutter)
-                if not crossing[place] and (_is_text(one, gutter - start) or _is_text(other, end - gutter)):
+                is_end = not (one and other) and len(rows[place]) > 1 and len(_cells(rows[place])) == 1
+                is_text = _is_text(one, gutter - start) or _is_text(other, end - gutter) or is_end
+                if is_text and not crossing[place]:
                     break
                 crossing[place] = True
                 place += step

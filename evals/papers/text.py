@@ -160,6 +160,9 @@ def read_plain(text: str) -> Outline:
             blocks.append(Block("heading", plain_name(lines.pop(0)), level))
         rest = ""
         for line in (each.strip() for each in lines):
+            if rest.endswith("-") and rest[-2:-1].isalpha() and line[:1].isalnum():
+                rest = (rest[:-1] if line[0].islower() else rest) + line
+                continue
             is_item = re.match(r"(?:[-*•]|\d+[.)])\s", line)
             rest += ("\n" if is_item else " ") + line if rest else line
         if opening := ABSTRACT.match(rest):
@@ -190,17 +193,20 @@ def heading_level(line: str) -> int | None:
     return 1 if len(letters) > 3 and all(letter.isupper() for letter in letters) else None
 
 
+ATTRIBUTES = re.compile(r"\s*\{[#.][^{}]*\}$")
+"""What pandoc writes behind a heading: {#sec:intro .unnumbered}."""
 FRONT_MATTER = re.compile(r"\A---\n(?P<yaml>.*?)\n(?:---|\.\.\.)\s*\n", re.S)
 
 
 def read_markdown(text: str) -> Outline:
     """Return the title (front matter, else the one heading above all others) and the sections."""
-    title = ""
+    title = abstract = ""
     if front := FRONT_MATTER.match(text):
         text = text[front.end() :]
         with suppress(yaml.YAMLError):
             document = yaml.safe_load(front["yaml"])
-            title = tidy(str((document.get("title") if isinstance(document, dict) else None) or ""))
+            told = document if isinstance(document, dict) else {}
+            title, abstract = (tidy(str(told.get(name) or "")) for name in ("title", "abstract"))
     blocks = _blocks(MarkdownIt("commonmark").enable("table").parse(text))
     headings = [block for block in blocks if block.kind == "heading"]
     if not title and headings and role_of(headings[0].text) == "other":
@@ -215,7 +221,8 @@ def read_markdown(text: str) -> Outline:
         Block("heading", plain_name(each.text), each.level - top + 1) if each.kind == "heading" else each
         for each in blocks
     ]
-    return outline_of(lifted, title)
+    before = [Block("heading", "Abstract"), Block("paragraph", abstract)] if abstract else []
+    return outline_of([*before, *lifted], title)
 
 
 def _blocks(tokens: Sequence[Token]) -> list[Block]:
@@ -252,7 +259,7 @@ def _inline(token: Token, opener: Token, item: str) -> list[Block]:
     ]
     text = _text(token)
     if opener.type == "heading_open":
-        return [Block("heading", text, int(opener.tag[1:])), *figures]
+        return [Block("heading", ATTRIBUTES.sub("", text), int(opener.tag[1:])), *figures]
     return [*figures, Block("paragraph", item + text if text else "")]
 
 

@@ -78,6 +78,24 @@ def test_jats_gives_sections_figures_tables_and_references_but_never_the_decisio
     assert read_article(collection.encode(), "pmc.xml").title == "Sleep in Drosophila"
 
 
+def test_the_tei_xml_of_grobid_gives_abstract_sections_figures_tables_references_and_appendices():
+    article = read_article_file(PAPERS / "grobid.tei.xml")
+    told = (article.title, article.doi, article.abstract, article.origin.format)
+    assert told == ("Sleep in Drosophila", "10.1/x.5", "Aim\n\nFlies sleep less.", "tei")
+    assert sections(article) == [
+        ("Introduction", "Flies sleep [1]."),
+        ("Methods", "We counted flies.\n\nStocks\n\nWild type.\n\nE = 2"),
+        ("Appendix A", "More flies."),
+    ]
+    assert [(each.label, each.kind, each.content) for each in article.figures] == [
+        ("Figure 1", "figure", ""),
+        ("Table 1", "table", "fly | h\nwt | 8"),
+    ]
+    (reference,) = article.references
+    cited = (reference.authors, reference.year, reference.title, reference.journal)
+    assert cited == ("Doe Jo", "2019", "Flies at night", "J Fly")
+
+
 def test_xml_that_is_broken_hostile_or_no_article_is_refused():
     deep = "<article>" + "<sec>" * 200 + "</sec>" * 200 + "</article>"
     for xml, said in [*CASES["xml"], (deep, "inside each other")]:
@@ -192,7 +210,7 @@ def banded():
     lower = "## Results\n\n" + "Mice that had flown were lighter than those that had not flown at all. " * 5
     end = "Weights did not change after landing, and no animal was lost in the study. " * 5
     chart = [Put(MIDDLE + 10, 300, "A1B2", 14), Put(MIDDLE + 120, 300, "C3D4", 14)]
-    page = [*row_by_row(column(left, LEFT, 760), column(right, MIDDLE, 760)), *across]
+    page = [TITLE, *row_by_row(column(left, LEFT, 760), column(right, MIDDLE, 760)), *across]
     page += [*row_by_row(column(lower, LEFT, 440), column(end, MIDDLE, 440)), *chart]
     cited = [("Palmer RMJ, Ferrige AG. Nitric oxide release accounts for", "the activity of a factor. Nature 1987.")]
     cited += [
@@ -233,6 +251,14 @@ def test_every_section_knows_its_pages_and_boxes_and_older_articles_without_boxe
         section["pages"] = [{"at": start["at"], "page": start["page"]} for start in section["pages"]]
     del old["abstract_pages"]
     assert Article.model_validate(old).sections[0].page_at(0) == 1
+
+
+def test_markdown_of_pandoc_keeps_its_abstract_and_loses_the_marks_of_headings_and_text_joins_broken_words():
+    pandoc = "---\ntitle: Moss\nabstract: |\n  Spores were turned.\n---\n\n# Introduction {#sec:intro}\n\nMoss grows.\n"
+    article = read_article(pandoc.encode(), "a.md")
+    assert (article.title, article.abstract, named(article)) == ("Moss", "Spores were turned.", ["Introduction"])
+    broken = b"A title of it\n\nIntroduction\n\nThe effect of hyphen-\nation on IL-\n6 is seen.\n"
+    assert read_article(broken, "a.txt").sections[0].text == "The effect of hyphenation on IL-6 is seen."
 
 
 def test_words_broken_at_line_ends_come_together_and_hyphens_that_belong_stay():
