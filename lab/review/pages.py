@@ -56,7 +56,8 @@ def page_view(article: Article, place: Place | None) -> str:
     from evals.papers.pdf import picture  # late: the vote arena has no library for PDF
 
     with io.BytesIO() as file:
-        picture(data, place.page, SCALE).save(file, "PNG", optimize=True)
+        drawn = picture(data, place.page, SCALE)
+        drawn.save(file, "PNG")
         encoded = base64.b64encode(file.getvalue()).decode("ascii")
     quote = " ".join(place.quote.split())
     return render(
@@ -65,5 +66,6 @@ def page_view(article: Article, place: Place | None) -> str:
         title=say("review.page", page=place.page, pages=article.origin.pages, file=article.origin.file),
         alt=say("review.page.alt", page=place.page, quote=quote if len(quote) < 200 else quote[:199] + "…"),
         source=f"data:image/png;base64,{encoded}",
+        size=drawn.size,
         box=place.box,
     )

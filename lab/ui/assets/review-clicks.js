@@ -4,7 +4,16 @@ element.addEventListener('click', (event) => {
   const id = button.dataset.id;
   if (button.dataset.do === 'show') {
     window.assayShowPlace(button.dataset.place);
-    if (button.dataset.page) trigger('click', { do: 'show', id });
+    if (button.dataset.page) {
+      const page = document.getElementById('review-page');
+      const drawn = new MutationObserver(() => {  // Gradio's own marks come first
+        if (!page.querySelector('.page-view, .notice')) return;
+        drawn.disconnect();
+        page.scrollIntoView({ block: 'start' });
+      });
+      drawn.observe(page, { childList: true, subtree: true });
+      trigger('click', { do: 'show', id });
+    }
     return;
   }
   element.dataset.last = `[data-do="${button.dataset.do}"][data-id="${id}"]`;
