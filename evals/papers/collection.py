@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from pydantic import ValidationError
 
 from evals.errors import BadRow, LabError
+from evals.io import first_of
 from evals.papers import demonstration
 from evals.papers.families import family_of
 from evals.papers.jats import ARTICLE_TYPES
@@ -107,39 +108,46 @@ EVERY = 200
 
 @dataclass
 class Collection:
-    """Papers with their reviews; `left_out` counts what could not be used, by the reason."""
+    """Papers with their reviews; `left_out` counts what could not be used, by the reason, `skipped` are the bad rows."""
 
     name: str
     examples: tuple[ReviewExample, ...]
     left_out: Counter[str] = field(default_factory=Counter)
+    skipped: list[BadRow] = field(default_factory=list)
 
     @property
     def has_splits(self) -> bool:
         return all(each.split is not None for each in self.examples)
 
 
-def read_collection(source: str, progress: Progress | None = None) -> Collection:
+def read_collection(source: str, progress: Progress | None = None, *, skips: bool = False) -> Collection:
     """Return the papers of `demonstration`, of a JSONL or Parquet file, or of a folder of split files.
 
     A folder holds train, val (or validation, dev) and test as .jsonl or .parquet, alone or in shards
-    such as train-00000-of-00002.parquet. LabError for what is not there; BadRow with file and line.
+    such as train-00000-of-00002.parquet. LabError for what is not there; BadRow with file and line, unless bad rows
+    are to be skipped (`skips`): then they are noted, and of an article that is there twice the first row stands.
     """
     if source == OWN:
         return Collection(OWN, demonstration())
     path = Path(source)
-    found: list[ReviewExample] = []
+    found: dict[str, ReviewExample] = {}
+    bad: list[BadRow] = []
     left_out: Counter[str] = Counter()
     for file, split in _files(path):
-        for example in _examples(file, split, left_out):
-            found.append(example)
+        for number, example in _examples(file, split, left_out, bad):
+            if example.id in found:
+                bad.append(BadRow(file, number, "id", f"{path} holds the article {example.id!r} twice; ids are unique"))
+            else:
+                found[example.id] = example
+            if bad and not skips:
+                raise first_of(bad)
             if progress is not None and len(found) % EVERY == 0:
                 progress(file.name, len(found))
+    if bad and (not skips or not found):
+        raise first_of(bad)
     if not found:
         raise LabError(f"{path} holds no papers.")
-    twice = [name for name, n in Counter(each.id for each in found).items() if n > 1]
-    if twice:
-        raise LabError(f"{path} holds the article {twice[0]!r} twice; ids are unique. Remove one of them.")
-    return Collection(path.name, tuple(found), left_out)
+    return Collection(path.name, tuple(found.values()), left_out, bad)
 
 
 def _files(path: Path) -> list[tuple[Path, Split | None]]:
@@ -160,10 +168,12 @@ def _files(path: Path) -> list[tuple[Path, Split | None]]:
     return sorted(named, key=lambda each: (order.index(each[1]), each[0].name))
 
 
-def _examples(file: Path, split: Split | None, left_out: Counter[str]) -> Iterator[ReviewExample]:
+def _examples(
+    file: Path, split: Split | None, left_out: Counter[str], bad: list[BadRow]
+) -> Iterator[tuple[int, ReviewExample]]:
     is_table = file.suffix == ".parquet"
     try:
-        numbered = list(enumerate(pq.read_table(file).to_pylist(), start=1) if is_table else _jsonl(file))
+        numbered = list(enumerate(pq.read_table(file).to_pylist(), start=1) if is_table else _jsonl(file, bad))
     except (pa.ArrowInvalid, OSError) as error:
         raise LabError(f"{file} is not a Parquet file that can be read: {str(error)[:100]}") from None
     origin = TextOrigin(format="hub" if is_table else "split", file=file.name)
@@ -172,30 +182,33 @@ def _examples(file: Path, split: Split | None, left_out: Counter[str]) -> Iterat
     for number, row in numbered:
         try:
             if str(row.get("schema_version", "")).startswith("assay-review"):
-                yield ReviewExample.model_validate(row)
+                yield number, ReviewExample.model_validate(row)
             else:
-                yield example_of(row, origin, left_out, split)
+                yield number, example_of(row, origin, left_out, split)
         except ValidationError as error:
             first = error.errors()[0]
             place = ".".join(map(str, first["loc"])) or "(whole line)"
-            raise BadRow(file, number, place, f"{first['msg']}, seen {str(first['input'])[:80]!r}") from None
+            bad.append(BadRow(file, number, place, f"{first['msg']}, seen {str(first['input'])[:80]!r}"))
 
 
-def _jsonl(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+def _jsonl(file: Path, bad: list[BadRow]) -> Iterator[tuple[int, dict[str, Any]]]:
     """Give the rows of a file with their lines. A key that repeats inside sections keeps both texts."""
-    with file.open(encoding="utf-8-sig") as lines:
-        number = 0
-        try:
+    number = 0
+    try:
+        with file.open(encoding="utf-8-sig") as lines:
             for number, line in enumerate(lines, start=1):
                 if not line.strip():
                     continue
-                row = json.loads(
-                    line, object_pairs_hook=lambda pairs: pairs if len(dict(pairs)) < len(pairs) else dict(pairs)
-                )
-                if not isinstance(row, dict):
-                    raise BadRow(file, number, "(whole line)", "is no object, or a key of it stands twice")
-                yield number, row
-        except json.JSONDecodeError as error:
-            raise BadRow(file, number, "(whole line)", f"is not JSON: {error.msg}") from None
-        except UnicodeDecodeError:
-            raise LabError(f"{file} is not UTF-8 after line {number}; save it as UTF-8.") from None
+                try:
+                    row = json.loads(
+                        line, object_pairs_hook=lambda pairs: pairs if len(dict(pairs)) < len(pairs) else dict(pairs)
+                    )
+                except json.JSONDecodeError as error:
+                    bad.append(BadRow(file, number, "(whole line)", f"is not JSON: {error.msg}"))
+                    continue
+                if isinstance(row, dict):
+                    yield number, row
+                else:
+                    bad.append(BadRow(file, number, "(whole line)", "is no object, or a key of it stands twice"))
+    except UnicodeDecodeError:
+        raise LabError(f"{file} is not UTF-8 after line {number}; save it as UTF-8.") from None

@@ -12,23 +12,19 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import json_repair
 
 from evals.schema.reviews import CATEGORIES, SEVERITIES, UNKNOWN, Category, Concern, ParsedReview, Severity, Unknown
 
-LABELS: dict[str, dict[str, list[str]]] = tomllib.loads(
-    Path(__file__).with_name("labels.toml").read_text(encoding="utf-8")
-)
-TEXT_KEYS, CATEGORY_KEYS, SEVERITY_KEYS, PASSED_OVER = (
-    tuple(LABELS["keys"][name]) for name in ("text", "category", "severity", "passed_over")
+LABELS: dict[str, dict[str, Any]] = tomllib.loads(Path(__file__).with_name("labels.toml").read_text(encoding="utf-8"))
+TEXT_KEYS, CATEGORY_KEYS, SEVERITY_KEYS, DETAIL_KEYS, PASSED_OVER = (
+    tuple(LABELS["keys"][name]) for name in ("text", "category", "severity", "detail", "passed_over")
 )
 
-_TAG = r"(?:think|thinking|thought|thoughts|reasoning|reflection|scratchpad|analysis)"
-_CLOSE = re.compile(rf"<\s*/\s*{_TAG}\s*>", re.IGNORECASE)
-_OPEN = re.compile(rf"<\s*{_TAG}\s*>", re.IGNORECASE)
-_CHANNEL = re.compile(r"<\|channel\|>\s*final\s*<\|message\|>", re.IGNORECASE)
+_RE = {name: re.compile(pattern, re.IGNORECASE) for name, pattern in LABELS["patterns"].items()}
+_IDEOGRAPH = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
 _SPECIAL = re.compile(r"<\|[a-z_]{1,30}\|>|<(?:end_of_turn|eos|/s)>", re.IGNORECASE)
 
 
@@ -38,14 +34,14 @@ def answer_of(raw: str) -> tuple[str, str, bool]:
     answer_of("<think>[1] looks weak</think>[]")  ->  ("[]", "[1] looks weak", False)
     """
     text = raw.lstrip("\ufeff")
-    *before, last = _CHANNEL.split(text)
+    *before, last = _RE["answer"].split(text)
     if before:
         return _plain(last), "\n".join(before), False
-    *before, last = _CLOSE.split(text)
-    last, *unfinished = _OPEN.split(last)
+    *before, last = _RE["close"].split(text)
+    last, *unfinished = _RE["open"].split(last)
     kept, thoughts = [], unfinished.copy()
     for each in before:
-        *start, thought = _OPEN.split(each)  # nothing before it where the template opened the block
+        *start, thought = _RE["open"].split(each)  # nothing before it where the template opened the block
         kept += start[:1]
         thoughts.append(thought)
     return _plain("\n".join([*kept, last])), "\n".join(thoughts), bool(unfinished)
@@ -63,6 +59,11 @@ CLOSE = 0.85
 """How alike (difflib's ratio) a misspelt label must be to the one that is meant."""
 
 _APART = re.compile(r"[\W_]+")
+
+
+def n_words(text: str) -> int:
+    """Return how many words a text has; two signs of Chinese or Japanese count as one."""
+    return len(text.split()) + len(_IDEOGRAPH.findall(text)) // 2
 
 
 def plain_label(written: str) -> str:
@@ -167,6 +168,7 @@ _KEY_BEGUN = re.compile(r"""(?<!\\)(["”'\]}])\s*,\s*(?:["“']\w{0,40}["”']?
 """A key, or the comma before it, that the output ended in: the value before it is whole."""
 _OBJECT_BEGUN = re.compile(r"""\{\s*(?:["'“]\w[^{}]*)?$""")
 _CLOSED_STRING = re.compile(r"""(?<!\\)["”\]}]$|^[\[{\s]*'.*(?<!\\)'$""", re.DOTALL)
+_ESCAPE_BEGUN = re.compile(r"\\(?:u[0-9a-f]{0,3})?$")
 MOST_KEYS = 12
 """Keys of one object that are looked at."""
 
@@ -295,10 +297,11 @@ class Candidate:
 
     def said(self, text: str) -> "Candidate":
         """Return the concern of this text under these labels."""
-        item = replace(self, text=text.strip(), is_cut=isinstance(text, CutText))
+        is_cut = isinstance(text, CutText)
+        item = replace(self, text=(_ESCAPE_BEGUN.sub("", text) if is_cut else text).strip(), is_cut=is_cut)
         if not _WORD.search(item.text) or item.text.lower() in ("none", "null", "nan"):
             return replace(item, lost="has no text")
-        is_stub = item.is_cut and len(item.text.split()) < WORDS_OF_A_CUT
+        is_stub = item.is_cut and n_words(item.text) < WORDS_OF_A_CUT
         return replace(item, lost="is cut off after a few words") if is_stub else item
 
     def labelled(self, *words: str) -> "Candidate":
@@ -337,6 +340,9 @@ def items(value: object, around: Candidate = Candidate(""), depth: int = 0) -> I
     name = next((key for key in TEXT_KEYS if key in texts), None)
     if name is None and has_labels:  # the text under a key that nobody knows
         name = max((key for key in texts if " " in texts[key]), key=lambda key: len(texts[key]), default=None)
+    if name and n_words(texts[name]) < FULL and texts[name].rstrip()[-1:] not in (".", "!", "?"):  # a heading
+        more = next((texts[key] for key in (*DETAIL_KEYS, *TEXT_KEYS) if key != name and texts.get(key)), "")
+        texts[name] = f"{texts[name]}: {more}" if " " in more else texts[name]
     found = [around.said(texts[name])] if name else []
     for key, inside in members.items():  # a key that is a label labels what it holds
         if plain_label(key) in PASSED_OVER:
@@ -351,14 +357,14 @@ def items(value: object, around: Candidate = Candidate(""), depth: int = 0) -> I
 
 
 _BULLET = re.compile(
-    r"^(?P<indent>\s{0,8})(?:\*\*)?(?:[-*•–+]|\(?\d{1,3}[.):]|\(?[a-z][.)]|(?:concern|comment|point|issue)\s+\d{1,3}\s*[.:)])"
-    r"\s+(?P<rest>\S.*)$",
+    r"^(?P<indent>\s{0,8})(?:\*\*)?(?:(?:[-*•–+]|\(?\d{1,3}[.):]|\(?[a-z][.)]|(?:concern|comment|point|issue)\s+\d{1,3}\s*[.:)])"
+    r"\s+|(?:[・●]|\d{1,3}[.)](?=[\u3040-\u9fff])|[（(]?\d{1,3}[、．）]|[①-⑳])\s*)(?P<rest>\S.*)$",
     re.IGNORECASE,
 )
-_HEADING = re.compile(r"^\s{0,3}(?:#{1,6}\s+(?P<marked>.+?)|(?P<bold>\*\*[^*]+\*\*:?)|(?P<plain>[^.]{3,60}:))\s*$")
-_FIELD = re.compile(r"^\W{0,6}(?P<key>[A-Za-z_ ]{2,20}?)\W{0,4}:\W{0,4}(?P<value>.*?)\W{0,3}$")
+_HEADING = re.compile(r"^\s{0,3}(?:#{1,6}\s+(?P<marked>.+?)|(?P<bold>\*\*[^*]+\*\*:?)|(?P<plain>[^.]{3,60}[:：]))\s*$")
+_FIELD = re.compile(r"^\W{0,6}(?P<key>[A-Za-z_ ]{2,20}?)(?:\s+#?\d+)?\W{0,4}:[*_\s]{0,4}(?P<value>.*?)[*_\s]{0,4}$")
 _LEAD = re.compile(
-    r"^(?:\*\*|__|\[|\()?(?P<label>[^:*\]()\[]{3,45}?)\s*(?:\((?P<inner>[^)]{3,20})\)|\[(?P<square>[^\]]{3,20})\])?\s*(?:\*\*|__|\]|\))?\s*[:.\-–—]\s*(?:\*\*|__)?\s*(?P<text>\S.*)$",
+    r"^(?:\*\*|__|\[|\()?(?P<label>[^:*\]()\[]{3,45}?)\s*(?:\*\*|__)?\s*(?:\((?P<inner>[^)]{3,30})\)|\[(?P<square>[^\]]{3,30})\])?\s*(?:\*\*|__|\]|\))?\s*[:.\-–—]\s*(?:\*\*|__)?\s*(?P<text>\S.*)$",
     re.DOTALL,
 )
 _TRAIL = re.compile(r"\s*[\[(](?P<labels>[^\[\]()]{3,80})[\])]\s*\.?$")
@@ -374,14 +380,25 @@ def prose_items(text: str) -> list[Candidate]:
     prose_items("1. **Design flaw (major):** No control arm.\n2. Too few mice.")
     ->  [Candidate("No control arm.", "design_flaw", "major"), Candidate("Too few mice.")]
     """
-    if rows := list(_table(text)):
+    if rows := list(_table(text)) or _blocks(text):
         return rows
     under, outer, is_kept, is_apart = Candidate(""), 0, True, False
     bullets: list[tuple[Candidate, list[str]]] = []
     lines: list[str] | None = None  # those of the bullet that is read, under the labels of the headings above it
     for line in text.splitlines():
         start, heading = _BULLET.match(line), _HEADING.match(line)
-        if start is not None and (lines is None or len(start["indent"]) <= outer):
+        if (
+            start is not None
+            and lines
+            and (_field_of(start["rest"]) or ("", ""))[0] in (*CATEGORY_KEYS, *SEVERITY_KEYS)
+        ):
+            lines.append(start["rest"])
+        elif start is not None and len(start["indent"]) > outer and lines and _is_heading(lines):
+            under = replace(Candidate("").labelled(lines[0].strip("*_:： ")), severity=under.severity)
+            bullets.pop()
+            outer, is_apart, lines = len(start["indent"]), False, [start["rest"]]
+            bullets.append((under, lines))
+        elif start is not None and (lines is None or len(start["indent"]) <= outer):
             outer, is_apart, lines = len(start["indent"]), False, [start["rest"]] if is_kept else None
             bullets += [(under, lines)] if lines else []
         elif heading is not None and not (lines and _field_of(line)):
@@ -396,15 +413,38 @@ def prose_items(text: str) -> list[Candidate]:
         elif lines is not None:
             lines.append(line.strip() if start is None else start["rest"])
             is_apart = False
-    return [
-        item for labels, lines in bullets if len((item := _bullet_item(labels, lines)).text.split()) >= FEWEST_WORDS
-    ]
+    return [item for labels, lines in bullets if n_words((item := _bullet_item(labels, lines)).text) >= FEWEST_WORDS]
+
+
+def _is_heading(lines: Sequence[str]) -> bool:
+    """Return whether a bullet only names what the bullets below it are about."""
+    return len(lines) == 1 and n_words(lines[0]) < FULL and not lines[0].rstrip("*_ ").endswith((".", "!", "?", "。"))
 
 
 def _is_full(lines: Sequence[str]) -> bool:
     """Return whether a bullet already says something, so that a paragraph after it is no part of it."""
-    n_words = sum(len(line.split()) for line in lines)
-    return n_words >= (FULL // 2 if lines[-1].rstrip("*_").endswith((".", "!", "?")) else FULL)
+    return sum(map(n_words, lines)) >= (FULL // 2 if lines[-1].rstrip("*_").endswith((".", "!", "?", "。")) else FULL)
+
+
+def _blocks(text: str) -> list[Candidate]:
+    """Return the concerns of blocks of `Concern: …`, `Category: …` and `Severity: …` lines, in any order."""
+    found: list[dict[str, str]] = [{}]
+    for line in text.splitlines():
+        name, value = _field_of(line) or ("", "")
+        kind = next((keys[0] for keys in (TEXT_KEYS, CATEGORY_KEYS, SEVERITY_KEYS) if name in keys), "")
+        if kind and value and line.strip()[0] not in '"“':
+            found += [{}] if kind in found[-1] else []
+            found[-1][kind] = value
+        elif _RULE.match(line) or _HEADING.match(line):
+            found.append({})
+        elif line.strip() and (_BULLET.match(line) or line.strip()[0] in '{["“'):
+            return []
+        elif line.strip() and "text" in found[-1]:
+            found[-1]["text"] += f" {line.strip()}"
+    known = [each for each in found if each]
+    if not any(len(each) > 1 for each in known) or not all("text" in each for each in known):
+        return []
+    return [Candidate(each["text"], each.get("category"), each.get("severity")) for each in known]
 
 
 def _field_of(line: str) -> tuple[str, str] | None:
@@ -422,7 +462,7 @@ def _bullet_item(labels: Candidate, lines: Sequence[str]) -> Candidate:
         if name in (*CATEGORY_KEYS, *SEVERITY_KEYS):
             labels = replace(labels, **{"category" if name in CATEGORY_KEYS else "severity": value})
         else:
-            kept.append(value + line[len(line.rstrip(".!?")) :] if value else "" if name else line)
+            kept.append(value if name else line)
     text = " ".join(filter(None, kept))
     for pattern in (_LEAD, _TRAIL):
         if found := pattern.search(text):
@@ -450,16 +490,13 @@ def _table(text: str) -> Iterator[Candidate]:
         return
 
 
+LONGEST_NONE = 40
+"""Words of an answer that says there are no concerns."""
 SHOWN = 40
 """Characters of an unknown label that a problem shows."""
 
 _SEPARATORS = re.compile(r"(?:[\s,;\]\[{}`]|//[^\n]*|/\*.*?\*/|json\b)*", re.DOTALL)
 _FINAL = re.compile(r"\b(?:final|revised|corrected|updated|improved|actual)\b", re.IGNORECASE)
-_NONE = re.compile(
-    r"\W*(?:none|null|\{\s*\}|n/a|(?:there are |i have |i found )?no (?:major |further |specific )?"
-    r"(?:concerns?|issues?|comments?)(?: (?:found|identified|to report|to raise|were found|at all))?)\W*",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True)
@@ -488,6 +525,7 @@ def parse(name: str, raw: str | None) -> ParsedReview:
     """
     if raw is None or not raw.strip():
         return _failed(name, "there is no output")
+    raw = _RE["latex"].sub(r"\\\\", raw) if '"' in raw else raw
     whole = _strict(raw.strip(), 0) if raw.strip()[0] in "[{" else None
     is_json = whole is not None and whole.end == len(raw.strip())
     answer, reasoning, is_unfinished = (raw.strip(), "", False) if is_json else answer_of(raw)
@@ -506,12 +544,13 @@ def parse(name: str, raw: str | None) -> ParsedReview:
 
 
 def _review(name: str, found: _Found, problems: list[str], *, is_whole: bool) -> ParsedReview:
-    concerns: list[Concern] = []
+    concerns, n_none = list[Concern](), 0
     if found.is_cut:
         problems.append("the output ends before its list does")
     for place, item in enumerate(found.items, start=1):
-        if item.lost is not None:
-            problems.append(f"concern {place} {item.lost}")
+        if why := item.lost or none_in(item.text):
+            problems.append(f"concern {place} {why}")
+            n_none += item.lost is None
             continue
         if item.is_cut:
             problems.append(f"concern {place} is cut off")
@@ -525,7 +564,7 @@ def _review(name: str, found: _Found, problems: list[str], *, is_whole: bool) ->
         concerns.append(Concern(text=text, category=category, severity=severity))
     if not concerns:
         return _failed(name, *problems, "no concern can be read")
-    is_whole = is_whole and not found.is_cut and len(concerns) == len(found.items)
+    is_whole = is_whole and not found.is_cut and len(concerns) + n_none == len(found.items)
     return ParsedReview(
         id=name, status="ok" if is_whole else "partial", concerns=tuple(concerns), problems=tuple(problems)
     )
@@ -569,5 +608,13 @@ def _says_none(text: str) -> bool:
     """Return whether an answer says that there are no concerns."""
     bare = re.sub(r"^```\w*|```$", "", text.strip()).strip()
     values = [region.value for region in regions(bare)]
-    is_empty = any(value == [] or (isinstance(value, dict) and [] in value.values()) for value in values)
-    return bool(_NONE.fullmatch(bare)) or is_empty
+    is_empty = any(value == [] or (isinstance(value, dict) and not any(value.values())) for value in values)
+    if is_empty or n_words(bare) > LONGEST_NONE or any(map(_BULLET.match, bare.splitlines())):
+        return is_empty
+    return bool(_RE["none"].fullmatch(bare.strip("\"'*_#.!。 "))) and not _RE["contrast"].search(bare)
+
+
+def none_in(text: str) -> str | None:
+    """Return why an item of a list is no concern: "is a refusal" and the like; None if it may be one."""
+    why = next((name for name, each in _RE.items() if name.startswith("is ") and each.fullmatch(text)), None)
+    return None if why == "is praise" and _RE["doubt"].search(text) else why

@@ -419,6 +419,7 @@ def review(
     min_confidence: Annotated[float | None, typer.Option(help="Instead of the corpus's own, 0 to 1.")] = None,
     min_concerns: Annotated[int | None, typer.Option(help="Instead of the corpus's own, 1 or more.")] = None,
     seed: Annotated[int, typer.Option(help="Of the split, where papers come without one.")] = 0,
+    strict: Annotated[bool, typer.Option("--strict", help="Stop at a bad row instead of skipping it.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Count everything, write nothing.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -426,7 +427,10 @@ def review(
 
     train, dev and test.jsonl hold papers with their concerns; scoring takes them as references. With
     --corpus, sft_train and sft_dev.jsonl hold chat rows in which no reply is ever cut, each with a
-    statistics file, and the instructions they teach.
+    statistics file, and the instructions they teach. A bad row of a split file is told with its line,
+    counted and skipped.
+
+    Example: assay data review --corpus a --context 8192 --out runs/review/corpus
     """
     from evals.papers.collection import read_collection
     from evals.papers.families import split_by_family, without_leaks
@@ -436,8 +440,13 @@ def review(
 
     if corpus is not None and corpus.lower() not in CORPORA:
         raise BadConfig(f"corpus is {corpus!r}; it takes {' or '.join(CORPORA)}.")
-    collection = read_collection(papers, lambda file, rows: notes.print(f"read {rows} rows, now {file}"))
-    left_out = {f"concern: {why}": count for why, count in collection.left_out.items()}
+    collection = read_collection(
+        papers, lambda file, rows: notes.print(f"read {rows} rows, now {file}"), skips=not strict
+    )
+    for each in collection.skipped:
+        notes.print(f"skipped: {each}", soft_wrap=True)
+    left_out = {"paper: bad row": len(collection.skipped)} if collection.skipped else {}
+    left_out |= {f"concern: {why}": count for why, count in collection.left_out.items()}
     if collection.has_splits:
         examples, leaks = without_leaks(collection.examples)
         left_out |= {f"paper: {why}": count for why, count in leaks.items()}

@@ -380,6 +380,25 @@ def test_a_bad_file_is_named_with_its_line_and_a_place_without_papers_with_what_
             read_collection(str(tmp_path / "train.jsonl"))
 
 
+def test_bad_rows_are_skipped_with_their_lines_where_that_is_asked_for(tmp_path):
+    good = {"id": "e:1", "source": "e", "title": "T", "concerns": []}
+    twice = {
+        "concern_id": "c1",
+        "reviewer_num": 1,
+        "concern_text": "No control.",
+        "category": "other",
+        "severity": "minor",
+    }
+    rows = [good, "{broken", good | {"id": "e:2", "concerns": [twice, twice]}, good, [1], good | {"id": "e:3"}]
+    lines = [each if isinstance(each, str) else json.dumps(each) for each in rows]
+    (tmp_path / "train.jsonl").write_text("\n".join(lines) + "\n")
+    found = read_collection(str(tmp_path / "train.jsonl"), skips=True)
+    assert [each.id for each in found.examples] == ["e:1", "e:3"]
+    assert sorted(each.line for each in found.skipped) == [2, 3, 4, 5]
+    with pytest.raises(errors.BadRow, match="line 2"):
+        read_collection(str(tmp_path / "train.jsonl"))
+
+
 # ---- our own reviewed papers ------------------------------------------------------------------
 
 STYLES = {f"demo-{style}" for style in ("bulleted", "narrative", "digest", "numbered", "conversational")}

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evals.review.parse import parse, without_lead
+from tests.evals.concerns import outputs
 from tests.evals.concerns.mutations import lost, mutated
 
 CASES = yaml.safe_load((Path(__file__).parents[1] / "cases/review_answers.yaml").read_text(encoding="utf-8"))
@@ -30,6 +31,15 @@ def said(raw: str | None) -> list[str]:
 def test_every_concern_is_found_word_for_word() -> None:
     found = {row["case"]: (read(row["raw"]).status, said(row["raw"])) for row in CASES["read"]}
     assert found == {row["case"]: ("ok", TEXTS[: row["found"]]) for row in CASES["read"]}
+
+
+def test_concerns_are_found_with_their_labels_in_the_forms_of_model_families() -> None:
+    def told(row) -> tuple[str, list[list[str]]]:
+        found = read(row["raw"])
+        return found.status, [[each.text, each.category, each.severity] for each in found.concerns]
+
+    found = {row["case"]: told(row) for row in CASES["forms"]}
+    assert found == {row["case"]: (row.get("status", "ok"), row["said"]) for row in CASES["forms"]}
 
 
 def test_a_bad_item_in_the_middle_costs_neither_itself_nor_what_follows() -> None:
@@ -109,6 +119,36 @@ def test_hostile_outputs_are_answered_in_bounded_time(part: str) -> None:
     started = time.process_time()
     parse("a", part * 5_000)
     assert time.process_time() - started < 5
+
+
+def test_fresh_outputs_of_every_form_lose_one_planted_concern_in_five_hundred_at_most_and_invent_none() -> None:
+    _little_lost(range(222))
+
+
+@pytest.mark.slow
+def test_two_thousand_fresh_outputs_lose_one_planted_concern_in_five_hundred_at_most_and_invent_none() -> None:
+    _little_lost(range(1_000, 3_000))
+
+
+def _little_lost(seeds: range) -> None:
+    assert len(outputs.FAMILIES) >= 26
+    lost, invented = zip(*map(outputs.read, seeds), strict=True)
+    planted = sum(len(outputs.output(seed)[2]) for seed in seeds)
+    assert [each for each in invented if each] == []
+    assert sum(map(len, lost)) <= planted / 500
+
+
+def test_an_answer_that_is_cut_anywhere_says_nothing_but_what_stands_in_it() -> None:
+    rows = [{"category": "other", "severity": "minor", "text": text} for text in (*TEXTS, "样本量太小，无法支持结论。")]
+    debris = set()
+    for raw in (
+        json.dumps(rows),
+        json.dumps(rows, indent=2, ensure_ascii=False),
+        repr([dict(reversed(rows[0].items()))]),
+    ):
+        found = {each.text for end in range(len(raw)) for each in parse("a", raw[:end]).concerns}
+        debris |= {each for each in found if not any(row["text"].startswith(each) for row in rows)}
+    assert debris == set()
 
 
 def test_five_hundred_damaged_outputs_lose_nothing_that_a_person_would_find() -> None:
