@@ -16,9 +16,12 @@ from evals.report import CONSTANT, Tally, cells_of, read_counts, reading, rows_o
 from evals.schema import Metric, Record, Share
 from evals.schema.reports import Report
 from evals.stats.calibration import interval_note
-from evals.stats.intervals import DRAWS, Floats, is_point, percentile_interval
+from evals.stats.intervals import DRAWS, Floats, is_point, jackknife_interval, percentile_interval
 from evals.stats.paired import ALPHA, Swaps, bootstrap_p, holm, mcnemar_p, permutation_p
 from evals.task import Better, Measure
+
+FEW = 20
+"""Clusters below which a p from bootstrap draws is too small; beside an interval by jackknife none is given then."""
 
 
 class Difference(Metric):
@@ -91,13 +94,17 @@ def difference(name: str, first: Resampled, second: Resampled) -> Difference:
         sides = (("first", before), ("second", after))
         which = " and ".join(f"the {order} side" for order, value in sides if value is None)
         return bare.model_copy(update={"note": f"{which}: {measure.undefined}"})
-    apart = second.drawn(name) - first.drawn(name)
-    span = percentile_interval(apart)
+    apart, n_clusters = second.drawn(name) - first.drawn(name), len(first.table.clusters)
+    if measure.interval == "jackknife":
+        one, other = (each.metric(name, each.totals() - each.sums) for each in (first.table, second.table))
+        span, note, is_few = jackknife_interval(after - before, other - one), None, n_clusters < FEW
+    else:
+        span, note, is_few = percentile_interval(apart), interval_note(apart, n_clusters), False
     if span is None or is_point(span):
         return bare.model_copy(update={"value": after - before, "note": CONSTANT})
     found: dict[str, object] = {"value": after - before, "low": span[0], "high": span[1]}
-    found["note"] = interval_note(apart, len(first.table.clusters))
-    found["p_bootstrap"] = bootstrap_p(apart) if measure.is_tested else None
+    found["note"] = note
+    found["p_bootstrap"] = bootstrap_p(apart) if measure.is_tested and not is_few else None
     return bare.model_copy(update=found)
 
 

@@ -23,7 +23,7 @@ from evals.schema import EvalReport, Metric, StageSummary
 from evals.schema.reports import GradedRow, RefinerReport, Report, ReviewReport, ReviewScore
 from evals.stats import calibration
 from evals.stats.calibration import interval_note
-from evals.stats.intervals import CELLS, DRAWS, Floats, Units, is_point, percentile_interval, wilson
+from evals.stats.intervals import CELLS, DRAWS, Floats, Units, is_point, jackknife_interval, percentile_interval, wilson
 from evals.task import GradedAnswer, Measure, Task, task_class
 
 __all__ = ["DIRECTIONS", "HEADLINE", "MEANINGS", "MEASURES"]
@@ -212,7 +212,8 @@ def measured(
 ) -> dict[str, Metric]:
     """Return every metric of some rows, with n and 95 % interval, and the task's figures that need no draws."""
     table = tally(rows, task.metrics)
-    once, drawn = table.totals(), table.drawn(draws, seed)
+    once, left_out = table.totals(), table.totals() - table.sums
+    drawn = table.drawn(draws, seed) if any(each.interval == "bootstrap" for each in task.metrics.values()) else once
     found = {}
     for name, measure in table.metrics.items():
         value, n = float(table.metric(name, once)[0]), table.n(name)
@@ -220,8 +221,12 @@ def measured(
         if np.isnan(value):
             found[name] = Metric(value=None, n=n, note=lacking or measure.undefined)
             continue
-        values = table.metric(name, drawn)
-        span, note = percentile_interval(values), interval_note(values, len(table.clusters))
+        if measure.interval == "jackknife":
+            span, note = jackknife_interval(value, table.metric(name, left_out)), None
+            span = span and (max(span[0], measure.limits[0]), min(span[1], measure.limits[1]))
+        else:
+            values = table.metric(name, drawn)
+            span, note = percentile_interval(values), interval_note(values, len(table.clusters))
         if measure.is_share and value in (0.0, 1.0):
             n_clusters = len(table.clusters)
             span = wilson(round(value * n_clusters), n_clusters)

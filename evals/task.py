@@ -69,6 +69,10 @@ class Measure:
     better: Better | None = "higher"
     is_share: bool = False
     is_tested: bool = True
+    interval: Literal["bootstrap", "jackknife"] = "bootstrap"
+    """How its 95 % interval is made: from draws of clusters, or of Student's t, which holds with few clusters, too."""
+    limits: tuple[float, float] = (-np.inf, np.inf)
+    """What an interval by jackknife is cut to."""
     is_shown: bool = False
     """Whether narrow tables show it, on the page and in the terminal."""
     undefined: str = "no row that it applies to"

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from evals.errors import LabError
 from evals.facts import load_provenance
 from evals.report import load_report
+from evals.review import DEMONSTRATION, is_demonstration
 from evals.schema import ChainManifest, ChainStage, RunRecord
 from evals.schema.publishing import BaseOrigin, Diagnostic, Lineage, PublicationKind, PublishedStage
 from evals.schema.reports import Report, ReviewReport
@@ -376,7 +377,8 @@ def adapter_card(
         tag=wanted.tag,
         name=name,
         method=known["method"],
-        words=WORDS["tasks"][run.task],
+        words=WORDS["tasks"][run.task]
+        | ({"limits": DEMONSTRATION} if is_demonstration(run.stage.name, {run.stage.name: run.stage.sha256}) else {}),
         subject=WORDS["subject"] if is_own and run.task == "questions" else "",
         mode=WORDS["modes"][run.stage.mode],
         asked=asked,

@@ -1,9 +1,14 @@
-"""What lists get that know nothing of the paper: the measure of what a score is worth.
+"""What lists get that object to nothing: the measure of what a score is worth.
 
 - permuted: the same lists, each held against another paper of its source; the mean over rounds
 - count_bound: every predicted concern matches until one list runs out, the most any matcher can give
 - generic: one fixed list of objections that fit any paper, cut to each list's length
-- bm25: human concerns on the papers whose words are most alike (`evals.review.controls`)
+- generic_titled: the same objections, each with the paper's title before it
+- bm25: human concerns on the papers whose words are most alike
+- echo: sentences of the paper's Methods and Results, copied
+- echo_objected: the same sentences behind "It was not stated that"
+
+The strongest of them (`STRONGEST`; the bound is no list) is what a reviewer has to beat.
 """
 
 import re
@@ -28,8 +33,16 @@ LONGEST = 40_000
 NEIGHBOURS = 8
 QUERIES = 64
 """Queries that are scored at once."""
+STRONGEST = ("permuted", "generic", "generic_titled", "bm25", "echo", "echo_objected")
+"""The controls of which a score is held against the strongest."""
+COPIED = re.compile(r"method|material|procedure|experiment|participant|patient|statistic|result|finding", re.IGNORECASE)
+"""Sections whose sentences are copied; all where a paper names none of them."""
+OBJECTION = "It was not stated that "
+FEWEST_WORDS = 5
+"""Of a sentence that is copied."""
 STOP = frozenset(tomllib.loads(Path(__file__).with_name("stopwords.toml").read_text(encoding="utf-8"))["bm25"].split())
 _WORD = re.compile(r"[a-z0-9]{3,}")
+_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[^a-z\s])|(?<=[。！？])|\n+")
 
 
 @dataclass(frozen=True)
@@ -40,6 +53,16 @@ class Paper:
     text: str
     concerns: tuple[str, ...] = ()
     family: str = ""
+    title: str = ""
+    sections: tuple[tuple[str, str], ...] = ()
+
+    def copied(self, n: int) -> list[str]:
+        """Return `n` sentences of Methods and Results, evenly spaced in their order; all if there are fewer."""
+        named = [text for name, text in self.sections if COPIED.search(name)]
+        texts = named or [text for _, text in self.sections] or [self.text]
+        pieces = (piece.strip() for text in texts for piece in _SENTENCE.split(text))
+        found = list(dict.fromkeys(each for each in pieces if len(each.split()) >= FEWEST_WORDS or "。" in each))
+        return [found[int((at + 0.5) * len(found) / n)] for at in range(n)] if n < len(found) else found
 
 
 class Index:
@@ -97,16 +120,17 @@ GENERIC_FILE = Path(__file__).with_name("generic.txt")
 
 
 @dataclass(frozen=True)
-class Permuted:
-    """The permuted control, and its mean counts for each article, for drawing."""
+class Listed:
+    """A control, and how many concerns it said and matched in each article."""
 
     control: Control
     matched: Floats
+    said: Floats
 
 
 def permuted(
     panel: Panel, similarity: Similarity, matcher: Matcher, rounds: int = ROUNDS, seed: int = 0
-) -> Permuted | None:
+) -> Listed | None:
     """Return what the lists get on other papers.
 
     None where similarities do not cross articles, or fewer than two articles have predictions.
@@ -123,7 +147,7 @@ def permuted(
     sizes = panel.human.sizes.sum(), panel.predicted.sizes.sum()
     sums = (matched.sum(), *sizes, 0, n_major / rounds, (panel.human.severity == MAJOR).sum())
     note = f"each list held against another paper of its source, mean of {rounds} rounds"
-    return Permuted(_control(rates_of(sums, len(matched)), note), matched)
+    return Listed(_control(rates_of(sums, len(matched)), note), matched, panel.predicted.sizes.astype(float))
 
 
 def count_bound(panel: Panel, counts: Floats) -> Control:
@@ -141,24 +165,42 @@ def generic_concerns() -> tuple[str, ...]:
     return tuple(line.strip() for line in lines if line.strip())
 
 
-def generic(panel: Panel, encoder: Encoder | None, matcher: Matcher) -> Control:
-    """Return the score of the same generic objections on every paper, as many as were predicted."""
+def generic(panel: Panel, encoder: Encoder | None, matcher: Matcher, papers: Sequence[Paper] | None = None) -> Listed:
+    """Return the score of the same generic objections on every paper, as many as were predicted.
+
+    With `papers`, one for each article, the paper's title stands before each.
+    """
     texts = generic_concerns()
-    lists = [texts[:n] for n in panel.predicted.sizes.tolist()]
+    titles = (
+        [f"{paper.title}: " if paper.title else "" for paper in papers] if papers else [""] * len(panel.article_ids)
+    )
+    sizes = panel.predicted.sizes.tolist()
+    lists = [[title + text for text in texts[:n]] for title, n in zip(titles, sizes, strict=True)]
     note = "one fixed list of objections that fit any paper, as long as each predicted list"
+    note += ", the paper's title before each" if papers else ""
     if (panel.predicted.sizes > len(texts)).any():
         note += f" (at most {len(texts)})"
     return listed(panel, lists, encoder, matcher, note)
 
 
+def echo(panel: Panel, encoder: Encoder | None, matcher: Matcher, papers: Sequence[Paper], before: str = "") -> Listed:
+    """Return the score of sentences copied from each paper, as many as were predicted, `before` in front of each."""
+    lists = [paper.copied(n) if n else [] for paper, n in zip(papers, panel.predicted.sizes.tolist(), strict=True)]
+    if before:
+        lists = [[before + text[:1].lower() + text[1:] for text in texts] for texts in lists]
+    note = "sentences of the paper's Methods and Results, evenly spaced, as many as were predicted"
+    return listed(panel, lists, encoder, matcher, f"{note}, each behind {before.strip()!r}" if before else note)
+
+
 def listed(
     panel: Panel, lists: Sequence[Sequence[str]], encoder: Encoder | None, matcher: Matcher, note: str
-) -> Control:
+) -> Listed:
     """Return the score of other lists on the same papers, matched the same way; None is lexical."""
     other = lists_of([[(text, UNKNOWN, UNKNOWN, 0) for text in texts] for texts in lists])
     held = replace(panel, predicted=other)
     found = match(held, similarity_of(other, panel.human, encoder), matcher.threshold, matcher.assignment)
-    return _control(rates_of(counts_of(held, found).sum(axis=0), len(panel.article_ids)), note)
+    counts = counts_of(held, found)
+    return Listed(_control(rates_of(counts.sum(axis=0), len(counts)), note), counts[:, 0], counts[:, 2])
 
 
 def _control(rates: Rates, note: str) -> Control:

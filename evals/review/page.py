@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import jinja2
@@ -11,8 +11,9 @@ from pydantic import ValidationError
 from evals.compare import Difference
 from evals.errors import BadConfig, LabError
 from evals.io import write_whole
+from evals.review import DEMONSTRATION, is_demonstration
 from evals.schema import Metric, Record
-from evals.schema.reports import PublishedResult, ReviewReport, Span
+from evals.schema.reports import Headline, PublishedResult, ReviewReport, Span
 from evals.schema.reviewruns import ReviewRun
 from evals.schema.reviews import MadeBy
 
@@ -111,6 +112,7 @@ def _row(system: str, made: MadeBy | None) -> tuple[str, ...]:
     if made is None:
         return (system, *["–"] * (len(COLUMNS) - 1))
     who = f"{made.name}, {made.stage}" if made.stage else made.name
+    who += f". {DEMONSTRATION}" if is_demonstration(made.stage, made.checksums) else ""
     if made.kind == "server":
         served = ", ".join(made.served)
         who = f"{served} by API, asked for as {made.name}"
@@ -124,9 +126,13 @@ def _row(system: str, made: MadeBy | None) -> tuple[str, ...]:
 
 NAMES = {
     "f1": "F1",
+    "f1_above_strongest": "F1 above the strongest control",
     "f1_above_permuted": "F1 above permuted",
     "recall_major": "recall of major concerns",
+    "generic_titled": "generic + title",
     "bm25": "BM25",
+    "echo": "copied sentences",
+    "echo_objected": "copied + “not stated”",
     "count_bound": "count bound",
 }
 
@@ -154,7 +160,7 @@ def _page(template: str, **values: object) -> str:
         lstrip_blocks=True,
         autoescape=False,
     )
-    environment.filters |= {"cell": cell, "named": named, "rate": rate, "apart": apart}
+    environment.filters |= {"cell": cell, "named": named, "rate": rate, "apart": apart, "strongest": told_strongest}
     environment.filters["p"] = lambda p: "–" if p is None else f"{p:.4f}"
     tables = {"table": table, "made_rows": made_rows, "made_columns": COLUMNS}
     text = environment.get_template(template).render(**values, **tables)
@@ -164,6 +170,20 @@ def _page(template: str, **values: object) -> str:
 def named(metric: str) -> str:
     """Return a metric or control as people write it."""
     return NAMES.get(metric, metric)
+
+
+def told_strongest(headline: Headline) -> str:
+    """Return the strongest control with its F1 and the p of the test against it: "copied sentences 0.423, p 0.0940"."""
+    if headline.strongest is None:
+        return "–"
+    p = "" if headline.p is None else f", p {headline.p:.4f}{' (exact)' if headline.is_exact else ''}"
+    return f"{named(headline.strongest)} {rate(headline.f1_strongest)}{p}"
+
+
+def told_controls(metrics: Mapping[str, Metric], controls: Iterable[str]) -> list[str]:
+    """Return the F1 of each control that there is, the strongest first and the bound last."""
+    known = [(name == "count_bound", -(metrics[name].value or 0.0), name) for name in controls if name in metrics]
+    return [f"{named(name)} {-value:.3f}" for _, value, name in sorted(known)]
 
 
 def apart(each: Difference, after: str = "") -> str:

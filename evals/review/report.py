@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import get_args
@@ -12,9 +12,10 @@ import numpy as np
 from evals.compare import Comparisons, Pairing, check_comparable, compare
 from evals.errors import BadConfig, IncomparableReports, LabError
 from evals.io import read_rows
-from evals.leaderboard import Standings, standings
+from evals.leaderboard import LeaderboardRow, Standings, standings
 from evals.papers.families import family_of
 from evals.report import measured
+from evals.review import is_demonstration
 from evals.review.clean import key_of, written
 from evals.review.controls import Paper
 from evals.review.match import (
@@ -60,7 +61,7 @@ from evals.schema.reports import (
 from evals.schema.reviews import ParseStatus, PredictionRow, ReferenceRow
 from evals.stats.intervals import DRAWS as SWAPS
 
-ABOVE = Review.order
+ABOVE, CONTROLS = Review.order, Review.controls
 WORST = 10
 LOOP_TIMES = 10
 """How often the same line or concern stands in an answer that goes in circles."""
@@ -283,20 +284,23 @@ def _library(reference: Path, wanted: Wanted) -> Library | None:
     searched = _papers(wanted.retrieve_from, wanted.figures) if wanted.retrieve_from else scored
     if wanted.retrieve_from is None and wanted.papers is not None:
         said: Mapping[str, Sequence[str]] = {paper.id: paper.concerns for paper in _papers(reference, wanted.figures)}
-        searched = tuple(Paper(each.id, each.text, tuple(said.get(each.id, ())), each.family) for each in scored)
+        searched = tuple(replace(each, concerns=tuple(said.get(each.id, ()))) for each in scored)
     return Library(scored, searched)
 
 
 def _papers(path: Path, figures: FigurePolicy) -> tuple[Paper, ...]:
-    rows = read_rows(path, PaperRow, key=lambda row: row.article_id)
-    return tuple(
-        Paper(
-            id=row.article_id,
-            text=row.text,
-            concerns=tuple(each.text for each in row.concerns if not is_on_figure(each, figures)),
-            family=row.family or family_of(row.article_id, ""),
-        )
-        for row in rows
+    return tuple(paper_of(row, figures) for row in read_rows(path, PaperRow, key=lambda row: row.article_id))
+
+
+def paper_of(row: PaperRow, figures: FigurePolicy) -> Paper:
+    """Return what controls know of a paper."""
+    return Paper(
+        id=row.article_id,
+        text=row.text,
+        concerns=tuple(each.text for each in row.concerns if not is_on_figure(each, figures)),
+        family=row.family or family_of(row.article_id, ""),
+        title=row.title,
+        sections=row.named,
     )
 
 
@@ -367,6 +371,17 @@ def boards_of(reports: Sequence[ReviewReport], order: str = ABOVE) -> tuple[Stan
     for report in sorted(reports, key=lambda report: report.chain_name):
         together[tuple(report.instrument.values())].append(report)
     found = [board for alike in together.values() for board in standings(alike, order=order)]
+    demonstrations = {
+        each.chain_name
+        for each in reports
+        if (made := each.score.made_by) and is_demonstration(made.stage, made.checksums)
+    }
+
+    def marked(row: LeaderboardRow) -> LeaderboardRow:
+        name = f"{row.stage} (demonstration)"
+        return row.model_copy(update={"stage": name, "chain": name}) if row.stage in demonstrations else row
+
+    found = [board.model_copy(update={"rows": tuple(map(marked, board.rows))}) for board in found]
     return tuple(sorted(found, key=lambda board: -len(board.rows)))
 
 
@@ -397,8 +412,8 @@ def _system(report: ReviewReport, rows: Rows | None) -> SystemReport:
 
 
 STEPS_RULE = (
-    "Measured on development papers; test papers were not touched and nothing was chosen. Intervals are over"
-    " articles (95 %); p is of the paired permutation test of F1 above permuted, corrected by Holm for all pairs"
+    "Measured on development papers; test papers were not touched and nothing was chosen. Intervals are over articles"
+    " (95 %); p is of the paired permutation test of F1 above the strongest control, corrected by Holm for all pairs"
     " of steps. The more steps are looked at, the likelier the best of them is so by chance: an interval or a"
     " corrected p tells more than a maximum."
 )

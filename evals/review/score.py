@@ -1,14 +1,18 @@
 """A system's concerns scored against human ones, with the controls that say what the score is worth."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
+from evals.compare import FEW as FEW_PAPERS
+from evals.compare import Pairing, paired_differences
 from evals.errors import LabError
 from evals.report import summarise
 from evals.review import controls as made
-from evals.review.controls import Index, Paper, Permuted
+from evals.review.controls import Index, Listed, Paper
 from evals.review.match import (
     CATEGORY_NAMES,
     FEW,
@@ -21,11 +25,10 @@ from evals.review.match import (
     Similarity,
     match,
 )
-from evals.review.page import span_of
+from evals.review.page import named, span_of
 from evals.review.rates import counts_of, label_accuracy, macro_of, rates_by, rates_of, soft_of
 from evals.schema.reports import (
     ArticleScore,
-    Control,
     Controls,
     GroupSpans,
     Headline,
@@ -35,7 +38,7 @@ from evals.schema.reports import (
     ReviewScore,
 )
 from evals.schema.reviews import MadeBy
-from evals.stats.intervals import Floats
+from evals.stats.intervals import DRAWS as SWAPS
 from evals.task import task_class
 
 DRAWS = 1000
@@ -45,7 +48,7 @@ SATURATED = 0.99
 
 @dataclass(frozen=True)
 class Library:
-    """Papers for the BM25 control: the ones that are scored, and those whose concerns are borrowed."""
+    """Papers for the controls: the ones that are scored, and those whose concerns BM25 borrows."""
 
     scored: tuple[Paper, ...]
     searched: tuple[Paper, ...]
@@ -67,33 +70,39 @@ class Measuring:
     draws: int = DRAWS
     seed: int = 0
 
-    def matched(self, panel: Panel) -> tuple[Matching, Permuted | None]:
-        """Return who matches whom, here and, as the permuted control, on other papers."""
+    def matched(self, panel: Panel) -> tuple[Matching, dict[str, Listed], dict[str, str]]:
+        """Return who matches whom, the controls by name, and why others cannot be made."""
         found = match(panel, self.similarity, self.matcher.threshold, self.matcher.assignment)
-        return found, made.permuted(panel, self.similarity, self.matcher, seed=self.seed) if self.has_controls else None
+        return found, *_listed(panel, self)
 
 
 def score(system: str, panel: Panel, measuring: Measuring, made_by: MadeBy | None = None) -> ReviewReport:
     """Return everything that is known about how a system's concerns agree with human ones."""
-    found, by_chance = measuring.matched(panel)
+    found, listed, notes = measuring.matched(panel)
     counts = counts_of(panel, found)
-    rows = articles_of(panel, found, by_chance, system)
+    rows = articles_of(panel, found, listed, system)
     task = task_class("review")
     groups = task.groups(rows)
     summaries = summarise(rows, measuring.draws, measuring.seed, task=task)
     spans = {each.group: {name: span_of(metric) for name, metric in each.metrics.items()} for each in summaries}
     known = {name: spans["all"][name] if summaries else None for name in task.compared}
-    if by_chance is None:
-        del known["f1_above_permuted"]
+    known = {name: span for name, span in known.items() if listed or "above" not in name}
+    if "permuted" not in listed:
+        known.pop("f1_above_permuted", None)
     kinds = {kind: rates_by(kind, groups) for kind in ("source", "category", "severity")}
-    controls = _controls(panel, counts, by_chance, measuring) if measuring.has_controls else None
+    controls = None
+    if measuring.has_controls:
+        lists = {name: each.control for name, each in listed.items()}
+        controls = Controls(count_bound=made.count_bound(panel, counts), notes=notes, **lists)
     micro = rates_of(counts.sum(axis=0), len(panel.article_ids))
-    below = None if by_chance is None else by_chance.control.f1
+    below = listed["permuted"].control.f1 if "permuted" in listed else None
     best = found.best[~np.isnan(found.best)]
     passing = float((best >= np.float32(measuring.matcher.threshold)).mean()) if len(best) else None
     whole = ReviewScore(
         system=system,
         headline=Headline(
+            **_against_strongest(rows, listed, measuring),
+            interval_above_strongest=known.get("f1_above_strongest"),
             f1_above_permuted=None if below is None else micro.f1 - below,
             interval=known.get("f1_above_permuted"),
             f1=micro.f1,
@@ -119,7 +128,7 @@ def score(system: str, panel: Panel, measuring: Measuring, made_by: MadeBy | Non
         matcher=measuring.matcher,
         coverage=panel.coverage,
         best_similarities_passing=passing,
-        warnings=tuple(_warnings(panel, measuring, passing, by_chance)),
+        warnings=tuple(_warnings(panel, measuring, passing, listed)),
         reference_sha256=panel.reference_sha256,
         seed=measuring.seed,
         draws=measuring.draws,
@@ -130,9 +139,10 @@ def score(system: str, panel: Panel, measuring: Measuring, made_by: MadeBy | Non
 
 
 def articles_of(
-    panel: Panel, found: Matching, by_chance: Permuted | None = None, system: str = ""
+    panel: Panel, found: Matching, listed: Mapping[str, Listed] | None = None, system: str = ""
 ) -> tuple[ArticleScore, ...]:
     """Return the counts and matches of each article, places as in the files."""
+    listed = listed or {}
     pairs: list[list[MatchedPair]] = [[] for _ in panel.article_ids]
     groups: list[dict[str, list[int]]] = [{} for _ in panel.article_ids]
     human, near = panel.human, np.where(found.is_matched, found.human, found.nearest)
@@ -172,56 +182,96 @@ def articles_of(
                 **rates.model_dump(include={"n_human", "precision", "recall", "f1"}),
                 is_answered=bool(panel.is_answered[index]),
                 pairs=tuple(pairs[index]),
-                n_matched_permuted=None if by_chance is None else float(by_chance.matched[index]),
+                n_matched_permuted=float(listed["permuted"].matched[index]) if "permuted" in listed else None,
+                by_control={
+                    name: (float(each.matched[index]), float(each.said[index])) for name, each in listed.items()
+                },
                 groups={name: tuple(each) for name, each in groups[index].items()},
             )
         )
     return tuple(scored)
 
 
-def _controls(panel: Panel, counts: Floats, by_chance: Permuted | None, measuring: Measuring) -> Controls:
-    """Return the controls that can be made, with the reasons for the others as notes."""
+def _listed(panel: Panel, measuring: Measuring) -> tuple[dict[str, Listed], dict[str, str]]:
+    """Return the controls that can be made, by name, and the reasons why others cannot."""
+    if not measuring.has_controls:
+        return {}, {}
     notes: dict[str, str] = {}
-    if by_chance is None:
-        notes["permuted"] = (
-            "needs an encoder and two articles with predictions: similarities from a file say nothing"
-            " about other papers"
-        )
-    makers = {"generic": lambda: made.generic(panel, measuring.encoder, measuring.matcher)}
-    if measuring.library is None:
-        notes["bm25"] = "needs the texts of the papers: --papers and --retrieve-from"
-    else:
-        makers["bm25"] = partial(_bm25, panel, measuring, measuring.library, notes)
-    found: dict[str, Control] = {}
-    for name, make in makers.items():
-        if not measuring.similarity.is_crossing:
+    makers = {"generic": made.generic}
+    if library := measuring.library:
+        by_id = {paper.id: paper for paper in library.scored}
+        papers = [by_id.get(name, Paper(name, "")) for name in panel.article_ids]
+        makers["generic_titled"] = partial(made.generic, papers=papers)
+        makers["echo"] = partial(made.echo, papers=papers)
+        makers["echo_objected"] = partial(made.echo, papers=papers, before=made.OBJECTION)
+        if library.searched:
+            makers["bm25"] = partial(_bm25, searched=library.searched, papers=papers)
+        if n_unread := sum(1 for paper in papers if not paper.text):
+            notes["texts"] = f"{n_unread} articles have no text in --papers; nothing of theirs was copied or searched"
+    found: dict[str, Listed] = {}
+    if by_chance := made.permuted(panel, measuring.similarity, measuring.matcher, seed=measuring.seed):
+        found["permuted"] = by_chance
+    for name in made.STRONGEST:
+        if name in makers and measuring.similarity.is_crossing:
+            try:
+                found[name] = makers[name](panel, measuring.encoder, measuring.matcher)
+            except LabError as error:
+                notes[name] = str(error)
+        elif name not in found and not measuring.similarity.is_crossing:
             notes[name] = "needs an encoder: similarities from a file say nothing about other texts"
-            continue
-        try:
-            found[name] = make()
-        except LabError as error:
-            notes[name] = str(error)
-    permuted = None if by_chance is None else by_chance.control
-    return Controls(permuted=permuted, count_bound=made.count_bound(panel, counts), notes=notes, **found)
+        elif name == "permuted":
+            notes.setdefault(name, "needs two articles with predictions")
+        elif name not in makers:
+            notes[name] = "needs the texts of the papers: --papers" + (", --retrieve-from" if name == "bm25" else "")
+    return {name: found[name] for name in made.STRONGEST if name in found}, notes
 
 
-def _bm25(panel: Panel, measuring: Measuring, library: Library, notes: dict[str, str]) -> Control:
+def _against_strongest(
+    rows: Sequence[ArticleScore], listed: Mapping[str, Listed], measuring: Measuring
+) -> dict[str, Any]:
+    """Return how a system's F1 stands against the strongest control, tested by changing the sides of articles."""
+    if not listed:
+        return {}
+    name = max(listed, key=lambda each: listed[each].control.f1)
+
+    def of_control(row: ArticleScore) -> ArticleScore:
+        matched, said = row.by_control[name]
+        return row.model_copy(update={"n_matched": matched, "n_predicted": said})
+
+    pairing = Pairing(draws=max(measuring.draws, SWAPS), seed=measuring.seed)
+    metrics = {"f1": task_class("review").metrics["f1"]}
+    (found,), _ = paired_differences(([of_control(row) for row in rows], rows), metrics, pairing)
+    return {
+        "f1_above_strongest": found.value,
+        "strongest": name,
+        "f1_strongest": found.first,
+        "p": found.p_permutation,
+        "is_exact": found.is_exact,
+    }
+
+
+def _bm25(
+    panel: Panel, encoder: Encoder | None, matcher: Matcher, searched: tuple[Paper, ...], papers: Sequence[Paper]
+) -> Listed:
     """Return the retrieval control: lists as long as the predicted ones, from other papers."""
-    index = Index(library.searched)
-    by_id = {paper.id: paper for paper in library.scored}
-    asked = [by_id.get(name, Paper(name, "")) for name in panel.article_ids]
+    index = Index(searched)
     lists = [
         index.concerns(neighbours, n)
-        for neighbours, n in zip(index.nearest(asked), panel.predicted.sizes.tolist(), strict=True)
+        for neighbours, n in zip(index.nearest(papers), panel.predicted.sizes.tolist(), strict=True)
     ]
-    note = f"human concerns on the {len(library.searched)} papers most alike in words, as many as were predicted"
-    if n_unread := sum(1 for paper in asked if not paper.text):
-        notes["bm25"] = f"{n_unread} articles have no text in --papers and got no list"
-    return made.listed(panel, lists, measuring.encoder, measuring.matcher, note)
+    note = f"human concerns on the {len(searched)} papers most alike in words, as many as were predicted"
+    return made.listed(panel, lists, encoder, matcher, note)
 
 
-def _warnings(panel: Panel, measuring: Measuring, passing: float | None, by_chance: Permuted | None) -> list[str]:
+def _warnings(panel: Panel, measuring: Measuring, passing: float | None, listed: Mapping[str, Listed]) -> list[str]:
     found = []
+    if (n := len(panel.article_ids)) < FEW_PAPERS:
+        found.append(f"{n} papers are few: differences between systems that are not large cannot be shown on them")
+    if listed and "echo" not in listed:
+        found.append(
+            f"no sentences were copied from the papers, so the strongest control is {named('permuted')} or another of"
+            f" those that do not read: a reviewer that copies would not be noticed; give --papers"
+        )
     if passing is not None and passing > SATURATED:
         found.append(
             f"{100 * passing:.1f} % of best similarities pass the threshold"
@@ -230,7 +280,7 @@ def _warnings(panel: Panel, measuring: Measuring, passing: float | None, by_chan
         )
     if measuring.n_by_chance < FEW:
         found.append(f"the threshold rests on {measuring.n_by_chance} similarities only; it is rough")
-    if by_chance is not None and len(set(panel.sources)) > 1:
+    if "permuted" in listed and len(set(panel.sources)) > 1:
         alone = [name for name in set(panel.sources) if panel.sources.count(name) == 1]
         if alone:
             found.append(f"{len(alone)} sources have one article; it was permuted across sources")

@@ -3,14 +3,17 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
-from evals.review.controls import Index, Paper, generic_concerns
+import numpy as np
+
+from evals.review.controls import STRONGEST, Index, Paper, generic_concerns
 from evals.review.match import CATEGORY_NAMES, SEVERITY_NAMES, UNATTRIBUTED, Panel, panel_of
 from evals.review.parse import parse
 from evals.review.prompt import conversation, head_of, request, sections_of
 from evals.review.rates import f1_of
-from evals.review.score import Measuring, articles_of
+from evals.review.score import Library, Measuring, articles_of
 from evals.schema import Grade, Message, ReviewExample
 from evals.schema.reports import ArticleScore, ReviewReport
 from evals.schema.reviews import PredictionRow, ReferenceConcern, ReferenceRow
@@ -25,8 +28,19 @@ class Review(Task[ReviewExample]):
 
     name = "review"
     asked = "papers"
-    order = "f1_above_permuted"
+    order = "f1_above_strongest"
     metrics: ClassVar[Mapping[str, Measure]] = {
+        "f1_above_strongest": Measure(
+            lambda row: (
+                (row.n_matched, row.n_human, row.n_predicted, *_pooled_controls(row)) if row.by_control else None
+            ),
+            lambda _, matched, human, predicted, *others: (
+                f1_of(matched, human, predicted)
+                - np.max([f1_of(one, human, said) for one, said in zip(others[::2], others[1::2], strict=True)], axis=0)
+            ),
+            is_shown=True,
+            undefined="no control",
+        ),
         "f1_above_permuted": Measure(
             lambda row: (
                 None
@@ -36,7 +50,6 @@ class Review(Task[ReviewExample]):
             lambda _, matched, human, predicted, by_chance: (
                 f1_of(matched, human, predicted) - f1_of(by_chance, human, predicted)
             ),
-            is_shown=True,
             undefined="no permuted control",
         ),
         "f1": shown(
@@ -52,8 +65,12 @@ class Review(Task[ReviewExample]):
         "none_found": mean(lambda row: float(not row.n_matched) if row.n_human else None, better=None),
         "all_found": mean(lambda row: float(row.n_matched == row.n_human) if row.n_human else None, better=None),
     }
-    compared = ("f1_above_permuted", "f1", "recall", "precision", "recall_major")
-    controls = ("permuted", "generic", "bm25", "count_bound")
+    metrics = {
+        name: replace(each, interval="jackknife", limits=(-1.0 if "above" in name else 0.0, 1.0))
+        for name, each in metrics.items()
+    }
+    compared = ("f1_above_strongest", "f1_above_permuted", "f1", "recall", "precision", "recall_major")
+    controls = (*STRONGEST, "count_bound")
     report = ReviewReport
 
     def __init__(
@@ -91,7 +108,10 @@ class Review(Task[ReviewExample]):
             PredictionRow(article_id=each.id, concerns=tuple(c.model_dump() for c in each.concerns)) for each in read
         ]
         panel = panel_of([reference_of(row) for row in examples], said)
-        return [each.grade for each in articles_of(panel, *self.measuring(panel).matched(panel))]
+        measuring = self.measuring(panel)
+        measuring = replace(measuring, library=measuring.library or Library(tuple(map(_paper, examples)), ()))
+        found = measuring.matched(panel)
+        return [each.grade for each in articles_of(panel, *found[:2])]
 
     def row(
         self, example: ReviewExample, prompt: tuple[Message, ...], answer: StageAnswer, grade: Grade
@@ -137,9 +157,15 @@ def reference_of(example: ReviewExample) -> ReferenceRow:
     return ReferenceRow(article_id=example.id, source=example.source, concerns=tuple(concerns))
 
 
+def _pooled_controls(row: ArticleScore) -> list[float]:
+    return [count for name in STRONGEST for count in row.by_control.get(name, (0.0, 0.0))]
+
+
 def _paper(example: ReviewExample) -> Paper:
-    text = "\n".join((example.title, example.abstract, *(text for _, text in sections_of(example))))
-    return Paper(example.id, text, tuple(each.concern_text for each in example.concerns), example.family)
+    sections = tuple(sections_of(example))
+    text = "\n".join((example.title, example.abstract, *(text for _, text in sections)))
+    concerns = tuple(each.concern_text for each in example.concerns)
+    return Paper(example.id, text, concerns, example.family, example.title, sections)
 
 
 def _reply(concerns: Sequence[str]) -> str:

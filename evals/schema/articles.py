@@ -198,10 +198,13 @@ class PaperRow(Record):
     concerns: tuple[ReferenceConcern, ...] = ()
 
     @property
+    def named(self) -> tuple[tuple[str, str], ...]:
+        """Names and texts of the sections."""
+        if isinstance(self.sections, dict):
+            return tuple((name, text or "") for name, text in self.sections.items())
+        return tuple((section.name, section.text) for section in self.sections)
+
+    @property
     def text(self) -> str:
         """Title, abstract and sections, one after another; empty if there is nothing but ids."""
-        if isinstance(self.sections, dict):
-            parts = [text or "" for text in self.sections.values()]
-        else:
-            parts = [section.text for section in self.sections]
-        return "\n".join(part for part in (self.title, self.abstract, *parts) if part)
+        return "\n".join(part for part in (self.title, self.abstract, *(text for _, text in self.named)) if part)

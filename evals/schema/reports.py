@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime, time
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from evals.schema.questions import Example, Message, Verdict
 from evals.schema.record import Grade, Record, Share, skipping
@@ -115,6 +115,7 @@ class EvalReport(Report[EvalRow]):
     task: str = "questions"
 
 
+OLDER = "scored before copied sentences were a control; score it again with this version"
 Assignment = Literal["optimal", "greedy"]
 FigurePolicy = Literal["both", "flag", "keep"]
 """Which human concerns are left out: flag *and* category say figure (either is enough), flag, none."""
@@ -182,7 +183,7 @@ class Labels(Record):
 
 
 class Control(Rates):
-    """What a list gets that knows nothing of the paper; `note` says how it was made."""
+    """What a list gets that objects to nothing in the paper; `note` says how it was made."""
 
     note: str
 
@@ -193,13 +194,25 @@ class Controls(Record):
     permuted: Control | None = None
     count_bound: Control
     generic: Control | None = None
+    generic_titled: Control | None = None
     bm25: Control | None = None
+    echo: Control | None = None
+    echo_objected: Control | None = None
     notes: dict[str, str] = Field(default_factory=dict)
 
 
 class Headline(Record):
-    """The score above what the same lists get on other papers of the source, and the published form."""
+    """F1 above the strongest control, and, as before 23 November 2026, above permuted papers (`interval`).
 
+    `strongest` names that control, `p` is of the paired permutation test against it.
+    """
+
+    f1_above_strongest: float | None = None
+    interval_above_strongest: tuple[float, float] | None = None
+    strongest: str | None = None
+    f1_strongest: float | None = None
+    p: float | None = None
+    is_exact: bool = False
     f1_above_permuted: float | None
     interval: tuple[float, float] | None
     f1: float
@@ -261,6 +274,8 @@ class ArticleScore(Record):
     pairs: tuple[MatchedPair, ...]
     n_matched_permuted: float | None = None
     """What the list gets on other papers of the source, mean of the rounds of the permuted control."""
+    by_control: dict[str, tuple[float, float]] = Field(default_factory=dict)
+    """What each control matched and said; empty in files of before 23 November 2026."""
     groups: dict[str, tuple[int, int, int, int, int]] = Field(default_factory=dict)
 
     def of_group(self, name: str) -> "ArticleScore":
@@ -268,7 +283,7 @@ class ArticleScore(Record):
         matched, human, predicted, major_matched, major = self.groups[name]
         counted = {"n_matched": matched, "n_human": human, "n_predicted": predicted}
         counted |= {"n_major_matched": major_matched, "n_major": major}
-        return self.model_copy(update={**counted, "n_matched_permuted": None})
+        return self.model_copy(update={**counted, "n_matched_permuted": None, "by_control": {}})
 
     @property
     def id(self) -> str:
@@ -347,6 +362,15 @@ class ReviewReport(Report[ArticleScore]):
     score: ReviewScore
     stages: dict[str, ReviewedStage] = Field(default_factory=dict)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _with_headline(cls, given: Any) -> Any:
+        """Give a report of before 23 November 2026 its headline, which it cannot know: the papers' sentences are not in it."""
+        for summary in given.get("summaries", ()) if isinstance(given, dict) else ():
+            if isinstance(summary, dict):
+                summary["metrics"].setdefault("f1_above_strongest", {"value": None, "n": 0, "note": OLDER})
+        return given
+
     def by_stage(self) -> "tuple[ReviewReport, ...]":
         """Return a report on each stage by itself, named after chain and stage; that of one score as it is."""
         found = []
@@ -362,10 +386,10 @@ class ReviewReport(Report[ArticleScore]):
         """Return the report of a score with its articles; a file of before reports has no `summaries` of groups."""
         made, name = score.made_by, score.system
         if not summaries:
-            found = {"f1_above_permuted": score.headline.f1_above_permuted, **score.micro.model_dump()}
-            found["answered"] = score.coverage.share
+            found = {**score.headline.model_dump(), **score.micro.model_dump(), "answered": score.coverage.share}
+            above = ("f1_above_strongest", "f1_above_permuted")
             metrics = {}
-            for each in ("f1_above_permuted", "f1", "recall", "precision", "recall_major", "answered"):
+            for each in (*above, "f1", "recall", "precision", "recall_major", "answered"):
                 low, high = score.intervals.get(each) or (None, None)
                 n = 0 if found[each] is None else score.coverage.n_articles
                 metrics[each] = Metric(value=found[each], n=n, low=low, high=high)

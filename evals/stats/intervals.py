@@ -1,11 +1,12 @@
-"""95 % intervals: Wilson for a share, bootstrap over clusters (percentile or BCa) for anything else.
+"""95 % intervals: Wilson for a share, bootstrap over clusters (percentile or BCa) or Student's t for anything else.
 
 Questions about one gene set in one tissue are not independent, so draws take whole clusters. A draw is
 a row of weights: how often each question occurs in it. Metrics take weights, so the estimate (all
 weights 1) and its draws come from the same code.
 
 Sources: Wilson 1927; percentile and BCa intervals, Efron 1987 and Efron and Tibshirani 1993, chapters
-13 and 14 (the acceleration from the jackknife, over clusters where rows come in clusters).
+13 and 14 (the acceleration from the jackknife, over clusters where rows come in clusters); t with the
+jackknife's standard error, Tukey 1958; quantiles of t, Cornish and Fisher 1937.
 """
 
 import math
@@ -142,6 +143,31 @@ def bca_interval(estimate: float, values: Floats, left_out: Floats, level: float
         shares.append(NORMAL.cdf(bias + shifted / (1 - acceleration * shifted)))
     low, high = np.quantile(kept, shares)
     return float(low), float(high)
+
+
+def student(share: float, degrees: int) -> float:
+    """Return a quantile of Student's t, within 1 % from 2 degrees of freedom on: 2.365 for 0.975 and 7."""
+    z = NORMAL.inv_cdf(share)
+    terms = (
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92_160,
+    )
+    return z + sum(term / degrees**power for power, term in enumerate(terms, start=1))
+
+
+def jackknife_interval(estimate: float, left_out: Floats, level: float = LEVEL) -> Interval | None:
+    """Return estimate ± t · standard error, from the values with each unit left out once, shape (units,).
+
+    None for one unit, and where leaving out some unit leaves the metric undefined.
+    """
+    n = len(left_out)
+    if n < 2 or np.isnan(left_out).any():
+        return None
+    error = math.sqrt((n - 1) / n * float(((left_out - left_out.mean()) ** 2).sum()))
+    half = student((1 + level) / 2, n - 1) * error
+    return estimate - half, estimate + half
 
 
 def is_point(span: Interval) -> bool:

@@ -67,28 +67,32 @@ def score(
     figures: Annotated[
         FigurePolicy, typer.Option(help="Human concerns left out: both (flag or category), flag, or keep all.")
     ] = "both",
-    papers: Annotated[Path | None, typer.Option(help="Articles with texts, for the BM25 control.")] = None,
+    papers: Annotated[
+        Path | None, typer.Option(help="Articles with texts, for controls that copy or search them.")
+    ] = None,
     retrieve_from: Annotated[
         Path | None, typer.Option(help="Articles whose concerns BM25 may borrow, such as train.")
     ] = None,
     controls: Annotated[
-        bool, typer.Option("--controls/--no-controls", help="What knows-nothing lists would get.")
+        bool, typer.Option("--controls/--no-controls", help="What lists without an objection to the paper would get.")
     ] = True,
     per_article: Annotated[bool, typer.Option("--per-article", help="Every article with its matches.")] = False,
     name: Annotated[str | None, typer.Option(help="What the system is called.")] = None,
-    draws: Annotated[int, typer.Option(min=1, help="Draws behind each interval.")] = 1000,
+    draws: Annotated[int, typer.Option(min=1, help="Draws behind a p from draws.")] = 1000,
     seed: Annotated[int, typer.Option(min=0, help="Same seed, same figures.")] = 0,
     out: Annotated[Path | None, typer.Option(help="A .json file for the whole score.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Score concerns against human ones, beside controls that know nothing of the paper.
+    """Score concerns against human ones, beside controls that object to nothing in the paper.
 
     A row of the reference: {"article_id": "elife:1", "source": "elife", "concerns": [{"text": "...",
     "category": "design_flaw", "severity": "major"}]}; article files are read as well. A row of the
     predictions: {"article_id": "elife:1", "concerns": ["..."]}, or objects with labels.
 
-    The headline is F1 above what the same lists get on other papers of the source. Without
-    --threshold it is calibrated for the encoder; docs/review-scoring.md explains every figure.
+    The headline is F1 above the strongest control: the same lists on other papers, generic objections,
+    concerns that BM25 borrows, sentences copied from the paper. The last need the papers' texts: in the
+    reference, or by --papers. Without --threshold it is calibrated for the encoder; docs/review-scoring.md
+    explains every figure.
     Where PREDICTIONS.run.json stands beside the rows, the score says who answered, and how.
 
     Example: assay review score --reference test.jsonl --predictions clean.jsonl --out score.json
@@ -287,9 +291,9 @@ def measure_reviewer(
     if known is not None:
         return known
     notes.print(f"{reviewer.name} reviews {counted(len(papers), 'development paper')}")
-    with reviewing_bar(len(papers)) as progress:
+    with reviewing_bar(len(papers)) as (progress, within):
         clocks = Clocks(time.monotonic, lambda: datetime.now(UTC))
-        return measured(reviewer, papers, measure, folder, clocks, find_cached, progress)
+        return measured(reviewer, papers, measure, folder, clocks, find_cached, progress, within)
 
 
 ReviewReportOut = Annotated[Path | None, typer.Option(help="A folder for the page and the JSON document.")]
@@ -340,8 +344,8 @@ def report(
 def leaderboard(
     scores: Annotated[list[Path] | None, typer.Argument(help="Scores of `score --out`.")] = None,
     order: Annotated[
-        str, typer.Option(help="f1_above_permuted, f1, recall, precision or recall_major.")
-    ] = "f1_above_permuted",
+        str, typer.Option(help="f1_above_strongest, f1_above_permuted, f1, recall, precision or recall_major.")
+    ] = "f1_above_strongest",
     published: Published = None,
     out: ReviewReportOut = None,
     as_json: Json = False,
@@ -518,8 +522,8 @@ def steps(
         row["not_read_whole"] = sum(one.run.by_status.get(status, 0) for status in ("partial", "failed"))
         spread = one.run.seconds_per_article
         rows.append({**row, "seconds_per_paper": spread and spread.median})
-    is_permuted = all(each.score.headline.f1_permuted is not None for each in reports)
-    tests = compared(reports, (ABOVE if is_permuted else "f1",))
+    is_above = all(each.score.headline.strongest is not None for each in reports)
+    tests = compared(reports, (ABOVE if is_above else "f1",))
     pairs = {(each.first.stage, each.second.stage): each.differences[0] for each in tests.comparisons} if tests else {}
     changes = ["–"]
     for before, after in pairwise(reports):
@@ -542,7 +546,7 @@ def steps(
     emit(document, as_json=as_json, table=table_of(title, list(shown[0]), [list(row.values()) for row in shown]))
 
 
-SCORED = ("f1_above_permuted", "f1", "recall", "precision", "recall_major")
+SCORED = ("f1_above_strongest", "f1_above_permuted", "f1", "recall", "precision", "recall_major")
 
 
 def score_cells(report: "ReviewReport | None") -> dict[str, object]:
@@ -556,6 +560,7 @@ def score_cells(report: "ReviewReport | None") -> dict[str, object]:
         "n": score and score.coverage.n_articles,
         **{name: metrics.get(name) for name in SCORED},
         "permuted": score and score.headline.f1_permuted,
+        "strongest_control": score and score.headline.strongest,
         "predicted": score and round(score.micro.n_predicted),
         "matched": score and round(score.micro.n_matched),
         "answered": score and score.coverage.n_answered,

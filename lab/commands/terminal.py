@@ -244,17 +244,21 @@ def rescored_tables(found: Rescored, show: bool) -> Group:
 def _standings(board: Standings, names: Iterable[str]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Return the columns and the ranked entries of a leaderboard, with these metrics beside the one of its order."""
     task = task_class(board.task)
-    shown = tuple(dict.fromkeys((board.order, *names, *task.controls)))
+    from evals.review.page import told_controls
+
+    shown = tuple(dict.fromkeys((board.order, *names)))
     rows: list[tuple[str, ...]] = [
         (
             rank,
             _name(row),
             *(_measured(row.metrics.get(name)) for name in shown),
+            *(["\n".join(told_controls(row.metrics, task.controls)) or "–"] if task.controls else []),
             *([reading(row.read_by).replace(", ", ",\n")] if task.says_reading else []),
         )
         for rank, row in zip(shown_ranks([row.rank for row in board.rows]), board.rows, strict=True)
     ]
-    return ("rank", "answers of", *shown, *(["read by"] if task.says_reading else [])), rows
+    more = [*(["controls"] if task.controls else []), *(["read by"] if task.says_reading else [])]
+    return ("rank", "answers of", *shown, *more), rows
 
 
 def standings_table(board: Standings) -> Table:
@@ -320,12 +324,13 @@ RATES = ("human", "said", "match", "recall", "prec.", "F1", "major")
 
 def report_tables(report: "SystemsReport") -> Group:
     """Return scores, gates, differences, errors and faults; groups stand in the written page."""
-    from evals.review.page import named, rate
+    from evals.review.page import named, rate, told_strongest
 
     scores = [
         (
             each.score.system,
-            rate(each.score.headline.f1_above_permuted, each.score.headline.interval),
+            rate(each.score.headline.f1_above_strongest, each.score.headline.interval_above_strongest),
+            told_strongest(each.score.headline),
             *(rate(getattr(each.score.micro, name), each.score.intervals.get(name)) for name in SCORED.values()),
             f"{each.score.coverage.n_answered}/{each.score.coverage.n_articles}",
         )
@@ -336,7 +341,7 @@ def report_tables(report: "SystemsReport") -> Group:
         passed = (each.gates.f1.passes, each.gates.recall.passes, each.gates.as_documented, each.gates.as_coded)
         gates.append((each.score.system, *("pass" if one else "hold" for one in passed)))
     tables = [
-        table_of("scores", ("system", named("f1_above_permuted"), *SCORED, "answered"), scores),
+        table_of("scores", ("system", named("f1_above_strongest"), "strongest control", *SCORED, "answered"), scores),
         *_made((each.score.system, each.score.made_by) for each in report.systems),
         table_of("published gates", ("system", "F1 ≥ 0.58", "recall ≥ 0.45", "either", "both"), gates),
         *([comparison_table(report.comparisons)] if report.comparisons else []),
@@ -377,10 +382,12 @@ def published_tables(found: Sequence[PublishedResult]) -> list[Table]:
 
 def score_tables(found: ReviewScore) -> Group:
     """Return the headline with its controls, then the score by source, category and severity."""
-    from evals.review.page import named, rate
+    from evals.review.page import named, rate, told_strongest
 
     head, matcher, micro = found.headline, found.matcher, found.micro
     cells = [
+        (named("f1_above_strongest"), rate(head.f1_above_strongest, head.interval_above_strongest)),
+        ("strongest control", told_strongest(head)),
         ("F1 above permuted papers", rate(head.f1_above_permuted, head.interval)),
         *((shown, rate(getattr(micro, name), found.intervals.get(name))) for shown, name in SCORED.items()),
         ("F1, mean over articles", rate(found.macro.f1)),
@@ -392,7 +399,11 @@ def score_tables(found: ReviewScore) -> Group:
         ("matcher", f"{matcher.encoder} @ {matcher.revision}, {matcher.assignment}"),
         ("threshold", f"{matcher.threshold:.3f} ({matcher.threshold_from})"),
     ]
-    controls = {} if found.controls is None else {named(name): getattr(found.controls, name) for name in CONTROLS}
+    controls = (
+        {}
+        if found.controls is None
+        else {named(name): getattr(found.controls, name) for name in task_class("review").controls}
+    )
     groups = {
         "beside its controls": {found.system: micro, **{name: each for name, each in controls.items() if each}},
         "by source": found.per_source,
@@ -409,4 +420,3 @@ def score_tables(found: ReviewScore) -> Group:
 
 
 SCORED = {"F1": "f1", "recall": "recall", "precision": "precision"}
-CONTROLS = ("permuted", "generic", "bm25", "count_bound")

@@ -8,6 +8,7 @@ from typing import Any
 
 from evals.errors import LabError
 from evals.model import Sampling
+from evals.review import is_demonstration
 from evals.schema import Article, ChainManifest
 from evals.schema.reviewruns import ReviewStep
 from lab.services import chain_folder
@@ -55,14 +56,13 @@ def find_readers(settings: LabSettings) -> tuple[Reader, ...]:
     Where the chain is not there, the embedded base stands alone. Nothing is loaded yet.
     """
     file = chain_folder(settings.reviewer) / "chain.json"
-    chain, stages = "base:embedded", ["base"]
+    chain, stages, checksums = "base:embedded", ["base"], dict[str, str]()
     if file.exists():
         manifest = ChainManifest.model_validate_json(file.read_bytes())
         chain, stages = settings.reviewer, [*(stage.name for stage in reversed(manifest.stages)), "base"]
-    readers = [
-        Reader(say(f"review.stage.{'base' if stage == 'base' else 'other'}", stage=stage), chain, stage)
-        for stage in stages
-    ]
+        checksums = {stage.name: stage.sha256 for stage in manifest.stages}
+    kinds = {"base": "base"} | {stage: "demonstration" for stage in stages if is_demonstration(stage, checksums)}
+    readers = [Reader(say(f"review.stage.{kinds.get(stage, 'other')}", stage=stage), chain, stage) for stage in stages]
     server = settings.review_server
     if server is not None:
         readers.append(Reader(say("review.server", model=server.model or server.url), server=server))

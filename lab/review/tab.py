@@ -6,6 +6,7 @@ from functools import partial
 import gradio as gr
 
 from evals.errors import LabError
+from evals.review import DEMONSTRATION
 from evals.schema import Article
 from evals.schema.reviewruns import ReviewForm
 from evals.schema.reviews import CATEGORIES, SEVERITIES, UNKNOWN
@@ -42,7 +43,7 @@ def build(services: Services, door: Door) -> None:
                 names,
                 value=names[0] if names else None,
                 label=say("review.reader"),
-                info=say("review.reader.ours"),
+                info=say("review.reader.ours", demonstration=DEMONSTRATION),
                 elem_id="review-reader",
             )
         with (

@@ -12,7 +12,7 @@ from lab.ui.templates import render
 from lab.ui.text import counted, say
 
 TEMPLATE = "review/view.html.jinja"
-SHOWN = ("f1_above_permuted", "f1", "recall", "precision", "permuted", "generic", "bm25", "count_bound", "answered")
+SHOWN = ("f1_above_strongest", "f1", "recall", "precision", "answered")
 Marks = list[tuple[Place, str]]
 LONGEST = 90
 """Characters of a quote that are shown."""
@@ -91,14 +91,14 @@ def _stated(concern: DraftConcern) -> float | None:
 
 
 def board_view(folder: Path) -> str:
-    """Return the scores of reviewers in a folder, ranked above chance, a table per matcher and reference.
+    """Return the scores of reviewers in a folder, ranked above the strongest control, a table per matcher and reference.
 
     Without a score, how to get some.
     """
     from evals.leaderboard import RULE, shown_ranks  # late: they bring the statistics
     from evals.report import load_report
-    from evals.review.page import COLUMNS, is_beside_scores, made_rows, named, rate, span_of, systems_of
-    from evals.review.report import boards_of
+    from evals.review.page import COLUMNS, is_beside_scores, made_rows, named, rate, span_of, systems_of, told_controls
+    from evals.review.report import CONTROLS, boards_of
     from evals.schema.reports import ReviewReport
 
     files = [file for file in sorted(folder.glob("*.json")) if not is_beside_scores(file)]
@@ -123,11 +123,12 @@ def board_view(folder: Path) -> str:
                     "–" if (metric := row.metrics.get(name)) is None else rate(metric.value, span_of(metric))
                     for name in SHOWN
                 ),
+                ", ".join(told_controls(row.metrics, CONTROLS)) or "–",
             )
             for rank, row in zip(shown_ranks([row.rank for row in board.rows]), board.rows, strict=True)
         ]
         caption = f"{board.versions['encoder']} at {board.versions['threshold']}; {board.data_name}"
-        tables.append(grid(caption, ("System", "Rank", *(sentence(named(name)) for name in SHOWN)), rows))
+        tables.append(grid(caption, ("System", "Rank", *(sentence(named(name)) for name in SHOWN), "Controls"), rows))
     if made := made_rows(systems_of(reports)):
         tables.append(grid(say("review.board.made"), tuple(map(sentence, COLUMNS)), made))
     return "".join([*page, *tables, notice(RULE) if tables else ""])

@@ -210,7 +210,7 @@ def test_the_card_of_a_refiner_has_its_rewards_beside_those_of_trivial_answers(t
     assert row.count(", n ") == 1
 
 
-def test_the_card_of_a_reviewer_has_its_score_above_the_permuted_control_and_that_of_no_other(tmp_path):
+def test_the_card_of_a_reviewer_has_its_score_above_the_strongest_control_and_that_of_no_other(tmp_path):
     folder = shutil.copytree(EMBEDDED / "review", tmp_path / "review")
     file, stage = folder / "reports/held-out.json", read_run(folder).stage
     report = json.loads(file.read_text())
@@ -221,9 +221,9 @@ def test_the_card_of_a_reviewer_has_its_score_above_the_permuted_control_and_tha
     }
     file.write_text(json.dumps(score | {"articles": []}))
     told = section(card_of(folder))
-    assert "| review | 8 | 0.265 [0.158, 0.370] | 0.371 [0.288, 0.458] |" in told
-    assert "| without a model: permuted papers | 8 | – | 0.106 |" in told
-    assert "percentile bootstrap over papers" in told
+    assert "| review | 8 | -0.013 [-0.156, 0.130] | 0.265 [0.126, 0.404] | 0.371 [0.267, 0.475] |" in told
+    assert "| without a model: permuted papers = generic objections with the title | 8 | – | – | 0.106 |" in told
+    assert "| without a model: sentences copied from the paper = " in told
     file.write_text(ReviewReport.of(ReviewScore.model_validate(score)).model_dump_json())
     assert section(card_of(folder)) == told, "a report of today says what a score of before does"
     score["made_by"]["checksums"]["review"] = "0" * 64

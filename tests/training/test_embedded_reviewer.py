@@ -9,10 +9,16 @@ from evals.io import read_rows
 from evals.papers import demonstration
 from evals.papers.families import split_by_family
 from evals.report import load_report
-from evals.review.page import made_by, made_rows
+from evals.review import DEMONSTRATION
+from evals.review.page import made_by, made_rows, named
 from evals.review.prompt import check_prompt
+from evals.review.report import boards_of
+from evals.review.task import Review
 from evals.schema.reports import Rates, ReviewReport, ReviewScore
 from evals.schema.reviews import PredictionRow
+from lab.review.reader import find_readers
+from lab.settings import from_environment
+from tests.hub.test_adapter_card import packed
 from tests.models import embedded_cache
 from training.models.adapters import WEIGHTS_NAME
 from training.models.chain import check_chain
@@ -35,6 +41,17 @@ def test_it_is_small_and_was_trained_with_the_instructions_that_it_is_asked_with
     check_prompt(read_chain("reviewer").manifest.system_prompt, "reviewer")
 
 
+def test_it_is_called_a_demonstration_wherever_it_is_named() -> None:
+    report = load_report(REPORTS / "held-out.json", ReviewReport)
+    (board,) = boards_of([report])
+    assert board.rows[0].stage == "review (demonstration)"
+    ((_, who, *_),) = made_rows([("review", report.score.made_by)])
+    readers = [each.name for each in find_readers(from_environment({}))]
+    pages = [(ROOT / "docs/review.md").read_text(), packed(FOLDER).parts["README.md"].text(), who]
+    assert all(DEMONSTRATION in " ".join(page.split()) for page in pages)
+    assert readers[:2] == ["Demonstration (review)", "Base model, not trained to review"]
+
+
 def test_it_was_scored_on_papers_whose_family_it_never_saw():
     split = {each.id: each.split for each in split_by_family(demonstration(), 0)}
     rows = (REPORTS / "held-out.jsonl").read_text(encoding="utf-8").splitlines()
@@ -50,10 +67,10 @@ def rows_of(name: str, score: ReviewScore) -> list[str]:
     controls = score.controls
     assert controls is not None
     found: list[tuple[str, Rates]] = [(name, score.micro)]
-    for control in ("permuted", "generic", "bm25", "count_bound"):
+    for control in Review.controls:
         made = getattr(controls, control)
         if made is not None:
-            found.append((f"{name}: {control.replace('_', ' ')}", made))
+            found.append((f"{name}: {named(control)}", made))
     return [
         f"| {title} | {each.n_human} | {each.n_predicted:.0f} | {each.n_matched:.1f}"
         f" | {each.recall:.3f} | {each.precision:.3f} | {each.f1:.3f} |"
@@ -67,9 +84,9 @@ def test_the_page_says_what_the_scores_say_row_by_row():
     shown = [line for line in table.split("\n\n")[0].splitlines() if line.startswith("| ")]
     reviewer, base = score_of("held-out"), score_of("held-out-base")
     assert shown == [*rows_of("reviewer", reviewer), *rows_of("bare base", base)]
-    low, high = reviewer.headline.interval or (None, None)
-    headline = f"{reviewer.headline.f1_above_permuted:.3f} [{low:.3f}, {high:.3f}]"
-    assert f"**F1 above permuted papers: {headline}.**" in page
+    low, high = reviewer.headline.interval_above_strongest or (None, None)
+    headline = f"{reviewer.headline.f1_above_strongest:.3f} [{low:.3f}, {high:.3f}]"
+    assert f"**F1 above the strongest control: {headline}.**" in page
 
 
 @pytest.mark.parametrize(("name", "stage"), [("held-out", "review"), ("held-out-base", "base")])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from evals.errors import LabError
-from evals.review.controls import Index, Paper, count_bound, generic, permuted, words
+from evals.review.controls import OBJECTION, Index, Paper, count_bound, echo, generic, permuted, words
 from evals.review.match import CachedEncoder, ReadyVectors, calibrated, match, partners, similarity_of
 from evals.review.rates import counts_of, rates_of
 from tests.evals.concerns.rows import WordEncoder, matcher, panel, predicted, reference
@@ -62,9 +62,42 @@ def test_one_article_alone_has_no_permuted_control() -> None:
 
 def test_the_generic_list_is_as_long_as_each_predicted_one() -> None:
     of = knowing()
-    found = generic(of, WordEncoder(), matcher(0.9))
+    found = generic(of, WordEncoder(), matcher(0.9)).control
     assert found.n_predicted == len(of.predicted.texts)
     assert found.f1 == 0.0
+
+
+PAPER = Paper(
+    "a",
+    "",
+    title="Mice",
+    sections=(
+        ("Introduction", "Nobody knows why mice sleep at night."),
+        ("Methods", "We bought twelve mice from one dealer. Short one. Each mouse slept in a cage of its own."),
+        (
+            "Results",
+            "Mice of both groups slept for 9.5 hours on average. Nothing else differed between the groups (p > 0.2).",
+        ),
+    ),
+)
+
+
+def test_a_copier_gets_whole_sentences_of_methods_and_results_evenly_spaced() -> None:
+    every = PAPER.copied(9)
+    assert every[0] == "We bought twelve mice from one dealer."
+    assert every[-1] == "Nothing else differed between the groups (p > 0.2)."
+    assert (len(every), PAPER.copied(2)) == (4, [every[1], every[3]])
+    assert Paper("b", "One text of five words.").copied(3) == ["One text of five words."]
+
+
+def test_copied_sentences_and_titled_objections_are_as_many_as_were_predicted() -> None:
+    of = panel((reference("a", "we bought twelve mice from one dealer."), predicted("a", "x y", "z", "u", "v")))
+    encoder = WordEncoder()
+    found = echo(of, encoder, matcher(0.2), [PAPER], OBJECTION)
+    assert (found.said.tolist(), found.matched.tolist()) == ([4.0], [1.0])
+    titled = generic(of, encoder, matcher(0.2), [PAPER])
+    assert any(text.startswith("Mice: ") for text in encoder.asked)
+    assert "title" in titled.control.note
 
 
 def test_the_threshold_lets_the_wanted_share_match_by_chance_and_ignores_the_system() -> None:

@@ -6,10 +6,12 @@ import pytest
 
 from evals.compare import check_comparable
 from evals.errors import IncomparableReports, LabError
+from evals.report import load_report, save_report
+from evals.review.controls import Paper
 from evals.review.match import similarity_of
 from evals.review.page import report_page
 from evals.review.report import boards_of, compared, errors_of, gates_of, mode_of, report_of
-from evals.review.score import Measuring, score
+from evals.review.score import Library, Measuring, score
 from evals.schema.reports import ReviewReport
 from evals.schema.reviews import PredictionRow
 from tests.evals.concerns.rows import WordEncoder, human, matcher, panel, predicted, reference
@@ -39,6 +41,62 @@ def scored(name: str, right: int, wrong: int = 0, threshold: float = 0.8, short:
 @pytest.fixture(scope="module")
 def scores() -> tuple[ReviewReport, ReviewReport, ReviewReport]:
     return scored("good", 4), scored("half", 2, 2), scored("none", 0, 4)
+
+
+def copier(texts: list[str], said: list[str]) -> ReviewReport:
+    """Return the score of a system on eight papers of whose text human concerns quote something."""
+    papers = [Paper(f"a{n}", "", sections=(("Methods", " ".join(texts).format(n)),)) for n in range(8)]
+    pairs = [
+        (
+            reference(f"a{n}", *(text.format(n) for text in texts)),
+            predicted(f"a{n}", *(each.format(n) for each in said)),
+        )
+        for n in range(8)
+    ]
+    of, encoder = panel(*pairs), WordEncoder()
+    similarity = similarity_of(of.predicted, of.human, encoder)
+    return score("x", of, Measuring(similarity, encoder, matcher(0.8), library=Library(tuple(papers), ()), draws=200))
+
+
+QUOTED = [
+    "Mouse{0} lost its group{0} twice.",
+    "Nurse{0} saw all labels{0} before.",
+    "Half of drug{0} was left{0} over.",
+]
+
+
+def test_a_copier_is_far_above_permuted_papers_and_not_above_the_strongest_control() -> None:
+    head = copier(QUOTED, QUOTED).score.headline
+    assert (head.f1_above_permuted, head.f1_above_strongest) == (pytest.approx(1.0, abs=0.05), pytest.approx(0.0))
+    assert (head.strongest, head.f1_strongest, head.p) == ("echo", 1.0, 1.0)
+
+
+def test_who_finds_what_no_sentence_says_is_above_the_strongest_control_by_an_exact_test() -> None:
+    said = [f"{text} nobody{{0}} masked{{0}} blind{{0}} sham{{0}} dose{{0}} arm{{0}}" for text in QUOTED]
+    report = copier(said, said)
+    head = report.score.headline
+    assert head.f1_above_strongest is not None and head.f1_above_strongest > 0.4
+    assert (head.p, head.is_exact) == (pytest.approx(2 / 2**8), True)
+    assert any("8 papers are few" in each for each in report.score.warnings)
+
+
+def test_on_few_papers_a_comparison_gives_no_p_from_draws(scores) -> None:
+    (found,) = compared(scores[:2], ("f1",)).comparisons[0].differences
+    assert (found.p_bootstrap, found.p_permutation) == (None, pytest.approx(2 / 2**8))
+
+
+def test_a_score_of_before_copied_sentences_is_read_and_stands_last_without_a_rank(scores, tmp_path) -> None:
+    save_report(scores[1], tmp_path / "half.json")
+    document = json.loads((tmp_path / "half.json").read_text())
+    for row in document["rows"]:
+        row.pop("by_control")
+    for summary in document["summaries"]:
+        del summary["metrics"]["f1_above_strongest"]
+    (tmp_path / "half.json").write_text(json.dumps(document))
+    old = load_report(tmp_path / "half.json", ReviewReport)
+    (board,) = boards_of([scores[0], old])
+    assert [(row.stage, row.rank) for row in board.rows] == [("good", 1), ("half", None)]
+    assert "score it again" in board.rows[1].metrics["f1_above_strongest"].note
 
 
 def test_the_two_gates_stand_apart_and_are_joined_both_ways(scores) -> None:
