@@ -259,7 +259,7 @@ class ReviewSettings(SftSettings):
     """Settings of fine-tuning a reviewer; `data` are files of chat rows (`assay data review --corpus`)."""
 
     about = "Fine-tune a reviewer on papers and what people objected to."
-    example = "--config training/configs/embedded/review.yaml --dry-run"
+    example = "--config training/configs/embedded/review.yaml --output runs/review/mine --dry-run"
     rows = "training.data.conversations:review_rows"
 
     max_length: int = Field(16_384, ge=16, description="longest paper plus reply, tokens")

@@ -429,8 +429,6 @@ def review(
     --corpus, sft_train and sft_dev.jsonl hold chat rows in which no reply is ever cut, each with a
     statistics file, and the instructions they teach. A bad row of a split file is told with its line,
     counted and skipped.
-
-    Example: assay data review --corpus a --context 8192 --out runs/review/corpus
     """
     from evals.papers.collection import read_collection
     from evals.papers.families import split_by_family, without_leaks

@@ -12,7 +12,8 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 
-from evals.errors import BadConfig, LabError
+from evals.errors import BadConfig, LabError, MissingModel
+from evals.review import DEMONSTRATION, is_demonstration
 from evals.schema import Article, ReviewExample
 from lab.commands import Json, KeyEnv, Remote
 from lab.commands.terminal import counted, emit, notes, table_of
@@ -81,9 +82,11 @@ def infer(
     """
     given = dict(locals())
     from training.models.chain import load_chain
+    from training.models.manifest import chain_file
     from training.reviewer.engine import Asking, ChainEngine
     from training.reviewer.infer import Clocks, Job, ReviewFile
     from training.reviewer.infer import infer as run_all
+    from training.run.folder import RunFolder
 
     if out.suffix == ".json":
         from lab.commands.review import report_on_stages
@@ -94,14 +97,17 @@ def infer(
     if server:
         engine: ReviewEngine = _server(server, model, key_env, allow_remote, tokenizer, asking)
     else:
+        if not chain_file(chain).is_file() and (unfinished := RunFolder(Path(chain)).unfinished()):
+            raise MissingModel(f"{chain} is no chain yet: {unfinished}.")
         cache = from_environment().cache
         loaded = load_chain(chain, dtype, lambda _, message: notes.print(message), cache=cache)
         engine = ChainEngine(loaded, asking, stage)
+        if is_demonstration(engine.stage, loaded.stage_checksums):
+            notes.print(f"note: {chain}: {DEMONSTRATION}", soft_wrap=True)
     job = Job(articles, engine, asking, batch)
-    with reviewing_bar(len(articles)) as progress:
-        run = run_all(
-            job, ReviewFile(out), Clocks(time.monotonic, lambda: datetime.now(UTC)), progress, overwrite=overwrite
-        )
+    with reviewing_bar(len(articles)) as (progress, within):
+        clocks = Clocks(time.monotonic, lambda: datetime.now(UTC))
+        run = run_all(job, ReviewFile(out), clocks, progress, within, overwrite=overwrite)
     rows: list[Sequence[object]] = [
         ("papers", run.articles),
         ("of them reviewed before", run.reviewed_before),
@@ -166,8 +172,13 @@ def _server(url: str, model: str, key_env: str, allow_remote: bool, tokenizer: s
 
 
 @contextmanager
-def reviewing_bar(total: int) -> Generator[Callable[[int, int, "ReviewedRow | None"], None]]:
-    """Show how many papers are done, and what the last one gave, on standard error."""
+def reviewing_bar(
+    total: int,
+) -> Generator[tuple[Callable[[int, int, "ReviewedRow | None"], None], Callable[[str], None]]]:
+    """Show how many papers are done, what the last one gave, and how far it is within one, on standard error.
+
+    Where that is no terminal, a line tells of each part and of every 100 tokens.
+    """
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Bars(*columns, console=notes) as bars:
         task = bars.add_task("reviewing", total=total)
@@ -181,4 +192,9 @@ def reviewing_bar(total: int) -> Generator[Callable[[int, int, "ReviewedRow | No
                 notes.print(f"{row.article_id}: {row.status}, {said}, {row.seconds:.1f} s")
             bars.update(task, completed=done, total=of)
 
-        yield progress
+        def within(told: str) -> None:
+            bars.update(task, description=told)
+            if not notes.is_terminal and (told.endswith("00 tokens") or "tokens" not in told):
+                notes.print(told)
+
+        yield progress, within

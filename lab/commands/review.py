@@ -469,7 +469,8 @@ def steps(
     before. Only papers of the development split are read, none that the run was trained on, and
     nothing is chosen. Given again it goes on where it was; what was measured is not measured twice.
 
-    Example: assay train review --config training/configs/embedded/review.yaml --keep_adapters true
+    Example: assay train review --config training/configs/embedded/review.yaml --output runs/review/mine
+    --keep_adapters true
 
     Example: assay review steps runs/review/mine --papers runs/review/corpus --out runs/review/steps
     """

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="Train a stage of an adapter chain: SFT, then DPO or GRPO on top of it.")
 
 LAUNCHER = "launcher"
+STOPPED = 3
+"""Exit code of a run that was stopped and can be gone on with, so that `train && infer` goes no further."""
 PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 Config = Annotated[Path, typer.Option("--config", help="The settings, a YAML file.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Train a finished run anew.")]
@@ -93,7 +95,7 @@ for _name, _kind in STAGES.items():
         _name,
         cls=LaunchCommand,
         context_settings=PASSED_ON,
-        help=f"{_kind.about} Any setting of the file can be given as --key value.",
+        help=f"{_kind.about} Any setting of the file can be given as --key value. Exit code 3: stopped, to be gone on with.",
         epilog=f"Example: assay train {_name} {_kind.example}",
     )(_stage)
 
@@ -120,6 +122,9 @@ def _run(plan: "Plan", checkpoints_to: str | None, *, as_json: bool) -> None:
     if record is not None:
         rows = [("status", record.status), *record.result.items()]
         emit(record, as_json=as_json, table=table_of(str(plan.output), ("what", "value"), rows))
+        if record.status == "stopped":
+            notes.print(f"not finished: {RunFolder(plan.output).unfinished()}", style="yellow", soft_wrap=True)
+            raise typer.Exit(STOPPED)
 
 
 def run_line(plan: "Plan", copies: "CheckpointCopies | None" = None) -> int:

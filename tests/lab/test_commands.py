@@ -6,6 +6,7 @@ Below them stands what a table cannot say: files that are spoilt or moved, and a
 import hashlib
 import json
 import re
+import shlex
 import shutil
 from dataclasses import replace
 
@@ -26,6 +27,7 @@ from tests.lab.votes import cast, new_store, url_in
 from tests.models import tiny_chain
 from tests.training.judge_server import JudgeServer, reads
 from tests.training.runs import sampled_run
+from training.config import STAGES
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +58,26 @@ def test_the_help_of_every_command_shows_an_example_of_it():
     assert [name for name, text in told.items() if not re.search(rf"Examples?: assay {name}", text)] == []
     shown = CliRunner().invoke(app, ["publish", "space", "--help"]).output
     assert "assay publish space arena --repo my-org/arena --dry-run" in " ".join(shown.split())
+
+
+REVIEWING = ("review ", "data review", "train review")
+
+
+@pytest.mark.parametrize(
+    "name", [each for each, _ in commands(typer.main.get_command(app)) if each.startswith(REVIEWING)]
+)
+def test_every_word_of_an_example_of_reviewing_is_taken_by_the_command_that_it_names(name):
+    told = dict(commands(typer.main.get_command(app)))[name]
+    examples = re.findall(r"Examples?: assay (.+?)(?= Examples?: |$)", told.removesuffix(" None"))
+    assert examples
+    for example in examples:
+        command, words, context = typer.main.get_command(app), shlex.split(example), None
+        while hasattr(command, "commands"):
+            context = command.make_context(command.name or "assay", words, parent=context)
+            _, command, words = command.resolve_command(context, [*context._protected_args, *context.args])
+        left = command.make_context(command.name, list(words), parent=context).args
+        known = {f"--{each}" for each in STAGES["review"].model_fields} if "train review" in example else set()
+        assert {each for each in left if each.startswith("--")} <= known, example
 
 
 def assay(*words):

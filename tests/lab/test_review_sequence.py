@@ -1,15 +1,15 @@
 """Reviewing from end to end at small scale: each command takes what the one before it wrote.
 
-The model is random and tiny, so its concerns mean nothing; that every step fits the next one is what
-is shown. docs/review.md has the same list of commands for the embedded model.
+The model is random and tiny, so its concerns mean nothing; that every step of docs/review.md fits the next one
+is what is shown.
 """
 
 import json
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 from typer.testing import CliRunner
 
 from lab.cli import app
@@ -17,10 +17,9 @@ from tests.evals.reviewed import concern, example, prose
 from tests.models import tiny_base
 from tests.training.reviewers import CONTEXT
 from tests.training.runs import COMMON
-from training import review
-from training.config import ReviewSettings, read_request
 
 RUN = CliRunner()
+ROOT = Path(__file__).parents[2]
 SAME = ("--max-new-tokens", "120", "--temperature", "1.0", "--seed", "2", "--batch", "1")
 SPLITS = ("train", "train", "train", "dev", "test", "test", "test", "test")
 FAULTS = ("No control arm.", "Six mice are too few.", "The antibody is not named.", "No blinding.")
@@ -41,38 +40,42 @@ def papers() -> Iterator[str]:
         yield example(sections, faults, id=f"s:{n}", family=str(n), split=split, title=f"Paper {n}").model_dump_json()
 
 
+def documented() -> list[list[str]]:
+    """Return the words of each command of the sequence that docs/review.md gives."""
+    text = (ROOT / "docs" / "review.md").read_text(encoding="utf-8")
+    block = text.split("## From papers to a scored reviewer")[1].split("```")[1].replace("\\\n", " ")
+    return [shlex.split(line, comments=True)[1:] for line in block.strip().splitlines()]
+
+
 @pytest.mark.slow
-def test_a_reviewer_is_trained_reviews_and_is_cleaned_scored_merged_and_reported(tmp_path: Path):
+def test_the_sequence_of_the_page_runs_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Each command word for word, with words behind it that make it small: a tiny base, eight papers, few tokens."""
     base = tiny_base(tmp_path / "model", context=CONTEXT)
     (tmp_path / "papers.jsonl").write_text("\n".join(papers()) + "\n", encoding="utf-8")
-    corpus = tmp_path / "corpus"
-    made = run(
-        *("data", "review", "--papers", tmp_path / "papers.jsonl", "--corpus", "a", "--base", base),
-        *("--context", CONTEXT, "--reply-reserve", 600, "--out", corpus),
-    )
-    assert made["splits"]["test"]["papers"] == 4
-    told = {"base": str(base), "data": [str(corpus / "sft_train.jsonl")], "output": str(tmp_path / "review"), **COMMON}
-    (tmp_path / "review.yaml").write_text(yaml.safe_dump({**told, "batch": 1, "max_length": CONTEXT}))
-    review.train(read_request(ReviewSettings, ["--config", str(tmp_path / "review.yaml")]))
-
-    asked = ("review", "infer", "--papers", corpus, "--chain", tmp_path / "review", *SAME)
-    raw, bare, tuned, both = (tmp_path / f"{name}.jsonl" for name in ("tuned", "base", "clean", "both"))
-    assert run(*asked, "--out", raw)["articles"] == 4
-    run(*asked, "--stage", "base", "--constrain", "never", "--out", bare)
-    assert run("review", "clean", raw, "--cap", 20, "--out", tuned)["rows"] == 4
+    (tmp_path / "training").symlink_to(ROOT / "training")
+    monkeypatch.chdir(tmp_path)
     matcher = ("--encoder", "lexical", "--threshold", "0.2")
-    assert run("review", "ensemble", tuned, bare, *matcher, "--out", both)["tools"] == ["clean", "base"]
-    for file in (tuned, bare, both):
-        found = run(
-            *("review", "score", "--reference", corpus / "test.jsonl", "--predictions", file, *matcher),
-            *("--retrieve-from", corpus / "train.jsonl", "--draws", 20, "--out", file.with_suffix(".json")),
-        )
-        assert found["micro"]["n_human"] == 16
-        assert {"permuted", "count_bound", "bm25"} <= found["controls"].keys()
-    scores = [file.with_suffix(".json") for file in (tuned, bare, both)]
-    told = ("--against", "base", "--predictions", f"clean={raw}", "--out", tmp_path / "report")
-    assert run("review", "report", *scores, *told)
-    assert (tmp_path / "report" / "report.md").is_file()
+    small = {
+        "data review": ("--papers", "papers.jsonl", "--base", base, "--context", CONTEXT, "--reply-reserve", "600"),
+        "train review": (
+            *("--base", base, "--batch", "1", "--max_length", CONTEXT),
+            *(word for key, value in COMMON.items() for word in (f"--{key}", json.dumps(value).strip('"'))),
+        ),
+        "review infer": SAME,
+        "review ensemble": matcher,
+        "review score": (*matcher, "--draws", "20"),
+    }
+    done = [(words, run(*words, *small.get(" ".join(words[:2]), ()))) for words in documented()]
+    assert len(done) == 10
+    found = {words[-1]: told for words, told in done}
+    assert found["runs/review/corpus"]["splits"]["test"]["papers"] == 4
+    assert found["runs/review/mine"]["status"] == "finished"
+    assert found["runs/review/tuned.jsonl"]["articles"] == 4
+    assert found["runs/review/both.jsonl"]["tools"] == ["tuned-clean", "base-clean"]
+    score = found["runs/review/tuned-clean.json"]
+    assert score["micro"]["n_human"] == 16
+    assert {"permuted", "count_bound", "bm25", "echo"} <= {name for name, each in score["controls"].items() if each}
+    assert Path("runs/review/report/report.md").is_file()
 
 
 def test_infer_says_what_is_wrong_before_a_model_is_loaded(tmp_path: Path):

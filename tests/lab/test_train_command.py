@@ -19,6 +19,7 @@ from tests.lab.trainings import COUNTS, QUESTIONS, training_rows
 from tests.models import tiny_base
 from tests.training.runs import environment
 from training.reviewer.measure import development_papers
+from training.run.folder import RunFolder
 
 ROOT = Path(__file__).parents[2]
 SMALL = {"max_steps": 1, "batch": 2, "log_steps": 1, "max_length": 1024, "autocast": "none"}
@@ -92,6 +93,27 @@ def test_the_command_trains_and_prints_the_record_of_the_run_or_says_that_it_did
     found = json.loads(done.stdout)
     assert (found["status"], found["seed"], found["config"]["data"]) == ("finished", 1, ["rows.jsonl"])
     assert str(folder) not in done.stdout
+
+
+def test_a_run_that_was_stopped_ends_with_code_3_and_is_no_chain_yet(folder, monkeypatch):
+    record = RunFolder(ROOT / "training/embedded/sft").record()
+    output = folder / "stopped"
+    words = f"--config sft.yaml --output {output}"
+    changes = {"status": "stopped", "result": {"steps": 12}, "command": f"accelerate launch -m training.sft {words}"}
+
+    def stopped(plan, copies=None) -> int:
+        (output / "checkpoint-12").mkdir(parents=True)
+        RunFolder(output).write(record.model_copy(update=changes))
+        (output / "checkpoint-12/trainer_state.json").write_text('{"global_step": 12, "max_steps": 45}')
+        return 0
+
+    monkeypatch.setattr("lab.commands.train.run_line", stopped)
+    monkeypatch.setattr("training.run.folder.last_whole", lambda path, _: path / "checkpoint-12")
+    done = invoke("sft", "--config", folder / "sft.yaml", "--output", output)
+    told = f"stopped at step 12 of 45; go on with `assay train sft {words}`"
+    assert (done.exit_code, told in " ".join(done.stderr.split())) == (3, True), done.stderr
+    asked = CliRunner().invoke(app, ["review", "infer", "--chain", str(output), "--out", str(folder / "p.jsonl")])
+    assert (asked.exit_code, told in str(asked.exception)) == (1, True)
 
 
 def sweep_file(folder: Path, **values: object) -> Path:

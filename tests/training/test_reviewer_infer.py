@@ -10,7 +10,7 @@ import pytest
 
 from evals.errors import BadConfig, LabError
 from evals.io import read_rows
-from evals.schema import Article
+from evals.schema import Article, Section
 from evals.schema.reviewruns import EngineRecord, ReviewedRow
 from evals.schema.reviews import PredictionRow, RawRow
 from tests.training.reviewers import paper
@@ -33,8 +33,10 @@ class Scripted:
     def record(self) -> EngineRecord:
         return EngineRecord(kind="server", name=self.name, tokenizer="t", constraint="none", prompt_sha256="p")
 
-    def answer(self, requests: Sequence[str]) -> list[Reply]:
+    def answer(self, requests: Sequence[str], told: Callable[[int], None] | None = None) -> list[Reply]:
         self.batches.append(len(requests))
+        if told:
+            told(20)
         return [self.say(each) if self.say else said(each) for each in requests]
 
 
@@ -64,6 +66,13 @@ def breaking_at(letter: str) -> Callable[[str], Reply]:
         return said(request)
 
     return say
+
+
+def test_progress_within_a_paper_tells_its_parts_and_the_tokens_written(tmp_path: Path):
+    told: list[str] = []
+    long = paper("l").model_copy(update={"sections": (Section(name="Methods", text="Mice were fed twice. " * 2_500),)})
+    run(tmp_path / "p.jsonl", Scripted(), (long,), batch=1, within=told.append)
+    assert told[:3] == ["demo:l: part 1 of 3", "demo:l: part 1 of 3, 20 tokens", "demo:l: part 2 of 3"]
 
 
 def test_every_paper_has_one_row_in_order_with_progress_and_seconds(tmp_path: Path):

@@ -260,11 +260,16 @@ class Writer:
         return messages
 
     def generate(
-        self, prompts: Sequence[Sequence[Message]], stages: Sequence[str], sampling: Sampling, form: Form | None = None
+        self,
+        prompts: Sequence[Sequence[Message]],
+        stages: Sequence[str],
+        sampling: Sampling,
+        form: Form | None = None,
+        told: Callable[[int], None] | None = None,
     ) -> list[list[Completion]]:
         """Return one list per prompt, in it one completion per stage, in the order asked.
 
-        Answers that are held to a `form` are not preceded by reasoning. Raises LabError for an empty prompt or one
+        `told` is called after every token with how many of each answer are written. Answers that are held to a `form` are not preceded by reasoning. Raises LabError for an empty prompt or one
         too long for the model, BadConfig for an unknown stage or setting; nothing is written then.
         """
         thinks = form is None
@@ -274,7 +279,9 @@ class Writer:
         for start in range(0, len(order), BATCH_ROWS):
             places = order[start : start + BATCH_ROWS]
             with self.stack.lock:
-                written = self._run([rows[place] for place in places], sampling, form)
+                written = self._run(
+                    [rows[place] for place in places], sampling, form, halt=_Told(told) if told else None
+                )
             for place, tokens in zip(places, written, strict=True):
                 end = next((at for at, token in enumerate(tokens) if token in self.ends), None)
                 answers[place] = Completion(
@@ -366,7 +373,7 @@ class Writer:
         sampling: Sampling,
         form: Form | None,
         streamer: RowStreamer | None = None,
-        halt: "_Halt | None" = None,
+        halt: StoppingCriteria | None = None,
     ) -> list[list[int]]:
         """Return the new tokens of each row, end mark included where it was written."""
         width = max(len(row.prompt) for row in rows)
@@ -406,6 +413,18 @@ class _Halt(StoppingCriteria):
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor, **kwargs: object) -> torch.Tensor:
         return torch.full((input_ids.shape[0],), self.is_set(), device=input_ids.device)
+
+
+class _Told(StoppingCriteria):
+    """Stops nothing; says how many tokens are written."""
+
+    def __init__(self, told: Callable[[int], None]) -> None:
+        self._told, self._written = told, 0
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor, **kwargs: object) -> torch.Tensor:
+        self._written += 1
+        self._told(self._written)
+        return torch.zeros(input_ids.shape[0], dtype=torch.bool, device=input_ids.device)
 
 
 def _pieces(thread: threading.Thread, streamer: RowStreamer, halt: _Halt) -> Generator[Piece]:

@@ -83,8 +83,11 @@ class ReviewEngine(Protocol):
     def record(self) -> EngineRecord:
         """Return who answers, as far as is known by now."""
 
-    def answer(self, requests: Sequence[str]) -> list[Reply]:
-        """Return one reply per request, in order; one that fails has an error and raises nothing."""
+    def answer(self, requests: Sequence[str], told: Callable[[int], None] | None = None) -> list[Reply]:
+        """Return one reply per request, in order; one that fails has an error and raises nothing.
+
+        `told` is called with the tokens of each reply so far, where the engine knows.
+        """
 
     def stream(self, request: str, stop: threading.Event) -> Iterator[Reply]:
         """Yield the reply as it grows, whole at last; setting `stop` ends it soon."""
@@ -192,6 +195,10 @@ def merged(parts: Sequence[Sequence[Concern]]) -> tuple[tuple[Concern, ...], int
     return tuple(kept), repeats
 
 
+TOLD_EVERY = 20
+"""Tokens after which a reply that grows is shown again."""
+
+
 class ChainEngine:
     """A stage of a chain as reviewer, the last one if none is named.
 
@@ -230,10 +237,10 @@ class ChainEngine:
             substitutions=tuple(self._chain.substitutions),
         )
 
-    def answer(self, requests: Sequence[str]) -> list[Reply]:
+    def answer(self, requests: Sequence[str], told: Callable[[int], None] | None = None) -> list[Reply]:
         """Return one reply per request, written in one batch."""
         prompts = [conversation(request) for request in requests]
-        written = self._chain.generate(prompts, (self.stage,), self._sampling, self._form)
+        written = self._chain.generate(prompts, (self.stage,), self._sampling, self._form, told)
         return [
             Reply(
                 completion.text,
@@ -245,11 +252,15 @@ class ChainEngine:
         ]
 
     def stream(self, request: str, stop: threading.Event) -> Iterator[Reply]:
-        """Yield the reply whenever an object of it may be whole; setting `stop` ends it within a token."""
-        text, reason, tokens = "", "cancelled", 0
+        """Yield the reply whenever an object of it may be whole, or some tokens more are written.
+
+        Setting `stop` ends it within a token.
+        """
+        text, reason, tokens, told = "", "cancelled", 0, 0
         for piece in self._chain.stream(conversation(request), (self.stage,), self._sampling, stop, self._form):
             text, tokens, reason = text + piece.text, piece.n_tokens, piece.finish_reason or reason
-            if "}" in piece.text:
+            if "}" in piece.text or tokens >= told + TOLD_EVERY:
+                told = tokens
                 yield Reply(text, "unfinished", None, tokens)
         yield Reply(text, reason, None, tokens)
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -111,6 +112,10 @@ Progress = Callable[[int, int, ReviewedRow | None], None]
 """Called with papers done, papers in all, and the last row."""
 
 
+Within = Callable[[str], None]
+"""Called within papers: "part 2 of 4, 120 tokens"."""
+
+
 @dataclass(frozen=True)
 class Clocks:
     """What tells the time: seconds from any start, and the date."""
@@ -137,7 +142,15 @@ class Job:
             raise BadConfig(f"the paper {twice[0]!r} is there twice; ids are unique.")
 
 
-def infer(job: Job, file: ReviewFile, clocks: Clocks, progress: Progress, *, overwrite: bool = False) -> ReviewRun:
+def infer(
+    job: Job,
+    file: ReviewFile,
+    clocks: Clocks,
+    progress: Progress,
+    within: Within | None = None,
+    *,
+    overwrite: bool = False,
+) -> ReviewRun:
     """Review every paper that has no good row yet and return the run's record.
 
     However it ends, even by Ctrl-C, the file then holds exactly one row per paper that was reviewed.
@@ -165,7 +178,7 @@ def infer(job: Job, file: ReviewFile, clocks: Clocks, progress: Progress, *, ove
         progress(done, len(asked), None)
         started, fresh, status = clocks.seconds(), [], "stopped"
         try:
-            for rows in _reviewed(open_ones, job, clocks):
+            for rows in _reviewed(open_ones, job, clocks, within):
                 file.add(rows)
                 fresh += rows
                 for row in rows:
@@ -192,7 +205,7 @@ def infer(job: Job, file: ReviewFile, clocks: Clocks, progress: Progress, *, ove
     return run
 
 
-def _reviewed(papers: Sequence[Asked], job: Job, clocks: Clocks) -> Iterator[list[ReviewedRow]]:
+def _reviewed(papers: Sequence[Asked], job: Job, clocks: Clocks, within: Within | None) -> Iterator[list[ReviewedRow]]:
     """Give the rows of whole papers, as many at a time as a batch has room for."""
     groups: list[list[Asked]] = []
     for each in papers:
@@ -203,8 +216,15 @@ def _reviewed(papers: Sequence[Asked], job: Job, clocks: Clocks) -> Iterator[lis
     for group in groups:
         requests = [request for each in group for request in each.requests]
         started = clocks.seconds()
-        batches = (requests[at : at + job.batch] for at in range(0, len(requests), job.batch))
-        replies = [reply for batch in batches for reply in job.engine.answer(batch)]
+        replies = []
+        for at in range(0, len(requests), job.batch):
+            batch = requests[at : at + job.batch]
+            parts = f"part {at + 1}" if len(batch) == 1 else f"parts {at + 1} to {at + len(batch)}"
+            where = f"{group[0].article_id if len(group) == 1 else f'{len(group)} papers'}: {parts} of {len(requests)}"
+            if within:
+                within(where)
+            told = partial(_told, within, where) if within else None
+            replies += job.engine.answer(batch, told)
         seconds = clocks.seconds() - started
         # what a reply cost: tokens written, and one for reading, which is fast
         effort = [1 + (reply.tokens_written or len(reply.text) // 4) for reply in replies]
@@ -213,3 +233,7 @@ def _reviewed(papers: Sequence[Asked], job: Job, clocks: Clocks) -> Iterator[lis
             mine = slice(at, at := at + len(each.requests))
             rows.append(row_of(each, replies[mine], seconds * sum(effort[mine]) / max(1, sum(effort))))
         yield rows
+
+
+def _told(within: Within, where: str, tokens: int) -> None:
+    within(f"{where}, {tokens} tokens")

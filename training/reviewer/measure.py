@@ -44,7 +44,7 @@ from training.models.chain import load_chain
 from training.models.manifest import BASE_STAGE, FILE_NAME, read_chain
 from training.models.start import append_stage, start_of
 from training.reviewer.engine import Asking, ChainEngine
-from training.reviewer.infer import Clocks, Job, Progress, ReviewFile, infer
+from training.reviewer.infer import Clocks, Job, Progress, ReviewFile, Within, infer
 from training.run.checkpoints import checkpoints, fault_of, step_of
 from training.run.folder import STEPS, RunFolder
 from training.upstream import SafeTrainer
@@ -162,6 +162,7 @@ def measured(
     clocks: Clocks,
     find_encoder: Callable[[str], Encoder],
     progress: Progress,
+    within: Within | None = None,
 ) -> Measured:
     """Return the score of a reviewer that has none yet (`known_score`); papers that are done are not done again."""
     rows = folder / "rows.jsonl"
@@ -172,7 +173,7 @@ def measured(
     before = read_record(rows)
     is_other = before is not None and before.engine.checksums != chain.stage_checksums
     try:
-        run = infer(job, ReviewFile(rows), clocks, progress, overwrite=is_other)
+        run = infer(job, ReviewFile(rows), clocks, progress, within, overwrite=is_other)
     finally:  # the next one needs the room
         del job, chain
         gc.collect()

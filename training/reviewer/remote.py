@@ -6,7 +6,7 @@ it came to stands in the run's record, and `constrain` always stops where it wou
 
 import asyncio
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from urllib.parse import urlsplit
 
 from evals.errors import LabError
@@ -51,7 +51,7 @@ class ServerEngine:
             substitutions=tuple(f"the server refuses {name}: {said[:160]}" for name, said in client.refused.items()),
         )
 
-    def answer(self, requests: Sequence[str]) -> list[Reply]:
+    def answer(self, requests: Sequence[str], told: Callable[[int], None] | None = None) -> list[Reply]:
         """Return one reply per request, in order, all asked at the same time."""
         asking = self._asking
         sampling = {

@@ -203,6 +203,19 @@ class RunFolder:
         if status == "finished":
             drop_all(self.path)
 
+    def unfinished(self) -> str:
+        """Return how far a run came that has not finished, and how to go on; "" for one that has, and for none."""
+        record = self.record()
+        if record is None or record.status == "finished":
+            return ""
+        at = f"{record.result.get('steps', 0)} steps"
+        if checkpoint := self.last_checkpoint():
+            saved = json.loads((checkpoint / "trainer_state.json").read_text(encoding="utf-8"))
+            at = f"step {saved['global_step']} of {saved['max_steps']}"
+        words = record.command.partition(f"-m training.{record.stage} ")[2]
+        state = {"running": f"is running, or was killed, and was saved at {at}", "failed": f"failed; saved is {at}"}
+        return f"the run in {self.path} {state.get(record.status, f'stopped at {at}')}; go on with `assay train {record.stage} {words}`"
+
     def write(self, record: RunRecord) -> None:
         """Write run.json whole."""
         write_whole(self.path / RECORD, record.model_dump_json(indent=1) + "\n")
