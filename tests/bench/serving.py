@@ -1,9 +1,9 @@
 """Four stages in one batch against four merged models one after another; eight users in one running batch.
 
 Each way runs in a process of its own, holds its models, and writes 64 tokens per stage whenever it
-is told to; the ways take turns and medians are compared. Weights are the growth of the resident set over
+is told to; the ways take turns and medians are compared (the first turn warms up). Weights are the growth of the resident set over
 the process before loading, no weights file left mapped. Users ask the last stage at once, each another question:
-in one running batch, and one after another (a batch of one row) in the same process, in turns.
+in one running batch, and one after another (a batch of one row) in the same process, in turns, 24 tokens each.
 """
 
 import gc
@@ -20,7 +20,7 @@ from rich.table import Table
 
 from tests.bench._measure import ROOT, SMALL, apart, in_turns, resident, show, spread, start
 
-TOKENS = 2 if SMALL else 64
+TOKENS, USER_TOKENS = (2, 2) if SMALL else (64, 24)
 TIME_LIMIT, MEMORY_LIMIT = 0.28, 0.45
 USERS, SPEEDUP, FIRST_SECONDS = 8, 3.0, 1.5
 CHAIN = ROOT / "training" / "embedded" / "grpo"
@@ -51,7 +51,7 @@ def main() -> None:
 
     try:
         memory = {name: tuple(map(float, line(name).split())) for name in ways}
-        times = in_turns(7, {name: partial(written, name) for name in ways})
+        times = in_turns(3, {name: partial(written, name) for name in ways})
     finally:
         for way in ways.values():
             way.kill()
@@ -69,7 +69,7 @@ def main() -> None:
 
 
 def _users_table(found: dict[str, list[tuple[float, float]]]) -> Table:
-    title = f"{USERS} users at once, {TOKENS} tokens each, bfloat16"
+    title = f"{USERS} users at once, {USER_TOKENS} tokens each, bfloat16"
     table = Table("way", "seconds", "times as fast", "first token of the last user, s", title=title)
     reference = statistics.median(seconds for seconds, _ in found[ALONE])
     for name, rounds in found.items():
@@ -85,21 +85,19 @@ def users() -> dict[str, list[tuple[float, float]]]:
     from training.serve.batching import Batcher
 
     loaded = load_chain(CHAIN)
-    loaded.ends = (-1,)
+    loaded.ends = (-1,)  # each writes all its tokens
     ways = {ALONE: Batcher(loaded, max_rows=1), TOGETHER: Batcher(loaded, max_rows=USERS)}
-    for batcher in ways.values():
-        _asked(batcher, "warming up")
-    return in_turns(5, {name: lambda batcher=batcher: _asked(batcher) for name, batcher in ways.items()})
+    return in_turns(3, {name: lambda batcher=batcher: _asked(batcher) for name, batcher in ways.items()})
 
 
-def _asked(batcher: Any, what: str | None = None) -> tuple[float, float]:
+def _asked(batcher: Any) -> tuple[float, float]:
     from evals.model import Sampling
     from training.serve.batching import GenerationRequest
 
-    sampling, found = Sampling(max_new_tokens=TOKENS), queue.SimpleQueue[tuple[int, float, Any]]()
+    sampling, found = Sampling(max_new_tokens=USER_TOKENS), queue.SimpleQueue[tuple[int, float, Any]]()
     chain, begun, n_open, first = batcher.writer, time.perf_counter(), USERS, dict[int, float]()
     for user in range(USERS):
-        question = what or f"In round {begun:.6f} user {user} asks: {QUESTION}"  # so that no question is known
+        question = f"In round {begun:.6f} user {user} asks: {QUESTION}"  # so that no question is known
         (row,) = chain.rows(chain.messages(question), chain.stages[-1:], sampling)
         request = GenerationRequest(row.prompt, row.stage, sampling)
         batcher.submit(request, lambda delta, user=user: found.put((user, time.perf_counter() - begun, delta)))
@@ -125,7 +123,6 @@ def serve(name: str) -> None:
     write = WAYS[name]()
     gc.collect()
     print(resident("VmRSS") - before, resident("VmHWM"), flush=True)
-    write()
     for _ in sys.stdin:
         begun = time.perf_counter()
         write()

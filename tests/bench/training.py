@@ -1,10 +1,10 @@
 """Our SFT and GRPO against a plain TRL script with the same settings: throughput and peak memory.
 
-Each run is a process of its own, and the ways take turns; medians are compared. Both train the embedded base
+Each run is a process of its own; the median of its steps after the first is compared. Both train the embedded base
 (GRPO: on the shipped SFT stage, which the plain script merges, as one would) on the same rows, with the same
-adapter, batch, lengths, steps, types and seed, and both write a checkpoint on the way. What is measured are
-the steps after the first ones, and the resident set of the whole run: ours writes its chain and its records
-as well. ASSAY_BENCH_STEPS says how many steps are measured.
+adapter, batch, lengths, steps, types and seed, and both write a checkpoint on the way. The memory is the
+resident set of the whole run: ours writes its chain and its records as well. ASSAY_BENCH_STEPS says how many steps
+are measured, ASSAY_BENCH_ROUNDS how often the ways take turns.
 """
 
 import os
@@ -12,6 +12,7 @@ import statistics
 import tempfile
 import time
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,18 +23,17 @@ from tests.bench._measure import ROOT, SMALL, apart, in_turns, resident, show, s
 PLAIN, OURS = "a plain TRL script", "this repository"
 SPEED_LIMIT, MEMORY_LIMIT = 1.0, 1.05
 SEED = 0
-CHAIN = ROOT / "training" / "embedded" / "sft"
-WARM = {"sft": 2, "grpo": 1}
-MEASURED = {"sft": 10, "grpo": 3}
-BATCH = {"sft": 2, "grpo": 4} if SMALL else {"sft": 8, "grpo": 16}
+CHAIN, BASE = ROOT / "training" / "embedded" / "sft", "embedded"
+WARM, MEASURED = 1, 1 if SMALL else 3
+BATCH = {"sft": 2, "grpo": 4} if SMALL else {"sft": 8, "grpo": 8}
 DATA = {"sft": ("kmp-train", "pathways-sft-half"), "grpo": ("pathways-grpo-half",)}
 RATE = {"sft": 2e-3, "grpo": 2e-4}
 LENGTH, PROMPT, ANSWER, GROUP, BETA = 256, 160, 4 if SMALL else 48, 2 if SMALL else 8, 0.02
 
 
-def steps(stage: str) -> int:
+def steps() -> int:
     """Return how many steps are trained, the first ones included."""
-    return WARM[stage] + int(os.environ.get("ASSAY_BENCH_STEPS", 1 if SMALL else MEASURED[stage]))
+    return WARM + int(os.environ.get("ASSAY_BENCH_STEPS", MEASURED))
 
 
 def main() -> None:
@@ -42,10 +42,10 @@ def main() -> None:
         apart(__name__, "prepare", place)
         for stage, unit in (("sft", "tokens"), ("grpo", "answers")):
             ways = {way: partial(apart, __name__, "measure", stage, way, place) for way in (PLAIN, OURS)}
-            title = f"{stage.upper()}, {steps(stage)} steps of {BATCH[stage]} rows"
+            title = f"{stage.upper()}, {steps()} steps of {BATCH[stage]} rows"
             table = Table("way", f"{unit}/s", "ratio", "per cpu second", "peak MB", "ratio", "loss", title=title)
             plain: dict[str, float] = {}
-            for way, runs in in_turns(3, ways).items():
+            for way, runs in in_turns(1, ways).items():
                 values = {name: statistics.median(each[name] for each in runs) for name in runs[0]}
                 plain = plain or values
                 speed, cpu, peak = (f"{values[name] / plain[name]:.2f}" for name in ("speed", "cpu_speed", "peak"))
@@ -63,7 +63,7 @@ def prepare(place: str) -> None:
     from training.models.base import find_base
     from training.models.manifest import read_chain
 
-    model, tokenizer = load_base(find_base("embedded"), "float32")
+    model, tokenizer = load_base(find_base(BASE), "float32")
     chain = read_chain(CHAIN)
     for name in ("sft", "grpo"):
         if name == "grpo":
@@ -107,10 +107,9 @@ def measure(stage: str, way: str, place: str) -> dict[str, float]:
             trainer = watch(_plain(stage, place, folder))
             trainer.train()
             trainer.save_model()
-    (wall, cpu), (wall_end, cpu_end) = times[WARM[stage] - 1], times[-1]
-    total = sum(units[WARM[stage] :])
-    speeds = {"speed": total / (wall_end - wall), "cpu_speed": total / (cpu_end - cpu)}
-    return {**speeds, "peak": resident("VmHWM"), "loss": loss[0]}
+    taken = list(zip(units[WARM:], pairwise(times), strict=True))
+    speed, cpu_speed = (statistics.median(n / (to[by] - since[by]) for n, (since, to) in taken) for by in (0, 1))
+    return {"speed": speed, "cpu_speed": cpu_speed, "peak": resident("VmHWM"), "loss": loss[0]}
 
 
 def _plain(stage: str, place: str, output: str) -> Any:
@@ -123,9 +122,9 @@ def _plain(stage: str, place: str, output: str) -> Any:
     from training.rewards import VerifierReward
 
     options = {
-        "output_dir": output, "max_steps": steps(stage), "learning_rate": RATE[stage],
+        "output_dir": output, "max_steps": steps(), "learning_rate": RATE[stage],
         "lr_scheduler_type": "constant", "per_device_train_batch_size": BATCH[stage], "bf16": True,
-        "gradient_checkpointing": False, "logging_steps": 1, "save_steps": max(steps(stage) // 2, 1),
+        "gradient_checkpointing": False, "logging_steps": 1, "save_steps": max(steps() // 2, 1),
         "seed": SEED, "data_seed": SEED, "report_to": "none", "use_cpu": True,
     }  # fmt: skip
     lora = LoraConfig(r=8, lora_alpha=16, target_modules="all-linear", task_type="CAUSAL_LM")
@@ -156,9 +155,9 @@ def _ours(stage: str, folder: Path, watch: Any) -> None:
     own = {"chain": str(CHAIN), "num_generations": GROUP, "beta": BETA}
     own |= {"max_prompt_length": PROMPT, "max_completion_length": ANSWER}
     values = {
-        "data": list(DATA[stage]), "output": str(folder / "run"), "seed": SEED, "max_steps": steps(stage),
+        "base": BASE, "data": list(DATA[stage]), "output": str(folder / "run"), "seed": SEED, "max_steps": steps(),
         "learning_rate": RATE[stage], "schedule": "constant", "warmup": 0, "batch": BATCH[stage],
-        "log_steps": 1, "save_steps": max(steps(stage) // 2, 1),
+        "log_steps": 1, "save_steps": max(steps() // 2, 1),
         **(own if stage == "grpo" else {"max_length": LENGTH}),
     }  # fmt: skip
     file = folder / "settings.yaml"
