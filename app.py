@@ -2,8 +2,8 @@
 
 import os
 
-from lab.arena import prepare
 from lab.commands.lab import open_lab
+from lab.gpu import prepare
 from lab.settings import from_environment
 
 

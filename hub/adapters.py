@@ -25,7 +25,7 @@ from hub.cards.example import SamplePrompt, example_of
 from hub.cards.figures import Measured, benchmark_results, eval_results, measured
 from hub.cards.licences import HUB_IDS, Source, conflicts, duty, licence_text, suggested, unknown
 from hub.cards.lint import known_front_matter
-from hub.checks import MAX_BYTES, PICKLES, STATE, Part, Upload, fit_findings, inspect, part_of, size_finding
+from hub.checks import PICKLES, STATE, Part, Upload, fit_findings, inspect, part_of, size_finding
 from hub.client import finding, wording
 
 RECORD, CHAIN, LINEAGE, METRICS, REPORTS = "run.json", "chain.json", "lineage.json", "metrics.jsonl", "reports"
@@ -77,7 +77,6 @@ class Publication:
     base: str | None = None
     base_revision: str | None = None
     licence: str | None = None
-    max_bytes: int = MAX_BYTES
     is_public: bool = False
     is_pull_request: bool = False
     copy: BaseCopy | None = None
@@ -89,7 +88,7 @@ class Publication:
 
     def upload(self, kind: PublicationKind, parts: dict[str, Part], findings: Iterable[Diagnostic]) -> Upload:
         """Return files as they are uploaded to this repository."""
-        seen = (self.tag, self.is_public, self.is_pull_request, self.max_bytes, self.replaces)
+        seen = (self.tag, self.is_public, self.is_pull_request, self.replaces)
         return Upload(kind, self.repo, parts, tuple(findings), *seen)
 
 
@@ -229,7 +228,7 @@ def pack_adapter(run: Run, base: PinnedBase, wanted: Publication, earlier: tuple
         pickle = " It holds a pickle (adapter_model.bin), which can run code and is not published."
         pickle *= any(file.parent.glob("adapter_model.bin"))
         raise LabError(wording("no adapter", folder=file.parent, name=file.name, pickle=pickle))
-    if too_large := size_finding(WEIGHTS, file.stat().st_size, wanted.max_bytes):
+    if too_large := size_finding(WEIGHTS, file.stat().st_size):
         return wanted.upload("adapter", {}, [too_large])
     weights = part_of(file)
     shapes, findings = inspect(weights, WEIGHTS)
@@ -243,7 +242,7 @@ def pack_adapter(run: Run, base: PinnedBase, wanted: Publication, earlier: tuple
     models = {name: part for name, part in whole.items() if name.endswith(".safetensors")}
     for name, part in models.items():
         found, wrong = inspect(part, name)
-        findings += [*wrong, *filter(None, [size_finding(name, part.size, wanted.max_bytes)])]
+        findings += [*wrong, *filter(None, [size_finding(name, part.size)])]
         if CONFIG in whole:
             whole[CONFIG], joined = _config(Path(str(whole[CONFIG].content)), base)
             findings += fit_findings(name, found, joined)

@@ -20,19 +20,8 @@ from hub import adapters
 from hub.adapters import CHAIN, CONFIG, LINEAGE, WEIGHTS, BaseCopy, PinnedBase, Publication, Run
 from hub.cards.licences import duty
 from hub.checks import Part, Refused, Upload, inspect, part_of, size_finding
-from hub.client import HubTrouble, check_repo, explained, finding, wording
-from hub.publish import (
-    TROUBLE,
-    Say,
-    check_receipts,
-    download,
-    fresh_folder,
-    look,
-    plan,
-    publish,
-    read_receipt,
-    write_receipt,
-)
+from hub.client import TROUBLE, HubTrouble, check_repo, explained, finding, wording
+from hub.publish import Say, check_receipts, download, look, plan, publish, read_receipt, write_receipt
 
 EMBEDDED = "embedded"
 ORIGIN = "origin.json"
@@ -126,21 +115,11 @@ def pack_last(folder: Path, wanted: Publication) -> Upload:
     return _each(None, *runs_of(folder), wanted, pinned_by_receipt)
 
 
-def publish_chain(
-    api: HfApi, folder: Path, wanted: Publication, say: Say, prove: Callable[[Path], None] | None = None
-) -> tuple[Receipt, ...]:
+def publish_chain(api: HfApi, folder: Path, wanted: Publication, say: Say) -> tuple[Receipt, ...]:
     """Publish base and stages in order and return the receipts, which also lie in the run folders.
 
-    Nothing is uploaded before all of it was checked and planned. `prove` is given a folder into which the
-    whole chain was fetched, and raises if it is not what was published.
+    Nothing is uploaded before all of it was checked and planned.
     """
-
-    def fetched(revision: str) -> None:
-        with fresh_folder("assay-proof-") as place:
-            fetch_chain(api, f"{wanted.repo}@{revision}", place / "chain", lambda words: None)
-            if prove:
-                prove(place / "chain")
-
     known, runs = runs_of(folder)
     check_receipts(*(run.folder for run in runs))
     if known or len(runs) > 1 or wanted.with_base:
@@ -148,7 +127,7 @@ def publish_chain(
     receipts: list[Receipt] = []
 
     def published(upload: Upload, place: Path) -> str:
-        receipts.append(publish(api, upload, say, fetched if prove and upload.repo == wanted.repo else None))
+        receipts.append(publish(api, upload, say))
         write_receipt(receipts[-1], place)
         return receipts[-1].revision
 
@@ -218,7 +197,7 @@ def pack_base(copy: BaseCopy, manifest: ChainManifest, wanted: Publication) -> U
     if origin.recorded_sha256 != manifest.base.weights_sha256:
         raise LabError(wording("other base", found=origin.recorded_sha256, expected=manifest.base.weights_sha256))
     files = sorted(copy.folder.glob(BASE_WEIGHTS))
-    sizes = (size_finding(file.name, file.stat().st_size, wanted.max_bytes) for file in files)
+    sizes = (size_finding(file.name, file.stat().st_size) for file in files)
     if too_large := list(filter(None, sizes)):
         return wanted.upload("model", {}, too_large)
     parts = {file.name: part_of(file) for file in files}

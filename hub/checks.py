@@ -22,7 +22,7 @@ from hub.cards.lint import PATTERNS, ROW_PATTERNS, lint_card, scan
 from hub.client import finding
 
 GIGABYTE = 1_000_000_000
-MAX_BYTES, MAX_FILES = 2 * GIGABYTE, 10_000
+MAX_BYTES, MAX_FILES = 50 * GIGABYTE, 10_000
 """What the Hub takes, with room to spare."""
 PICKLES = frozenset((".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib", ".npy", ".h5", ".msgpack"))
 STATE = frozenset(("optimizer.pt", "scheduler.pt", "rng_state.pth", "training_args.bin"))
@@ -81,7 +81,6 @@ class Upload:
     tag: str | None = None
     is_public: bool = False
     is_pull_request: bool = False
-    max_bytes: int = MAX_BYTES
     replaces: bool = False
 
     @property
@@ -111,7 +110,7 @@ def check_upload(upload: Upload) -> tuple[Diagnostic, ...]:
     for path, part in upload.parts.items():
         if problem := _path_problem(path):
             found.append(finding("name", path, problem=problem))
-        if too_large := size_finding(path, part.size, upload.max_bytes):
+        if too_large := size_finding(path, part.size):
             found.append(too_large)
         if path == "README.md":
             linted = lint_card(part.text(), upload.repo_type, upload.parts)
@@ -160,11 +159,11 @@ def _cell(value: object) -> str:
     return text_in(value) if isinstance(value, bytes) else str(value)
 
 
-def size_finding(path: str, size: int, max_bytes: int) -> Diagnostic | None:
+def size_finding(path: str, size: int) -> Diagnostic | None:
     """Return what speaks against a file of this size; to be asked before it is read."""
-    if size <= max_bytes:
+    if size <= MAX_BYTES:
         return None
-    return finding("large", path, gigabytes=size / GIGABYTE, limit=max_bytes / GIGABYTE)
+    return finding("large", path, gigabytes=size / GIGABYTE, limit=MAX_BYTES / GIGABYTE)
 
 
 def _path_problem(path: str) -> str | None:

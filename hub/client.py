@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import yaml
+from httpx2 import HTTPError
 from huggingface_hub import HfApi
 from huggingface_hub.errors import (
     GatedRepoError,
@@ -22,6 +23,9 @@ from evals.schema.publishing import Diagnostic
 REPO = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 TRANSIENT = frozenset((408, 409, 425, 429, 500, 502, 503, 504))
 """Statuses after which the same request may succeed."""
+TROUBLE = (HfHubHTTPError, HTTPError, OSError, RuntimeError, ValueError, KeyError)
+"""What the client raises when a request fails: ValueError for a card that the Hub refuses, KeyError for
+an answer that lacks what it should hold."""
 MOST_WAIT = 300.0
 """Seconds that are waited at most when the Hub asks for it: one of its windows."""
 WORDS = yaml.safe_load(Path(__file__).with_name("words.yaml").read_text(encoding="utf-8"))

@@ -4,17 +4,16 @@ Takes what `assay prefs export`, `assay data` and `assay eval run` write, with t
 a folder of reports and plain rows without a card get one here; nothing else is read into the columns.
 """
 
-import io
 import json
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
+from huggingface_hub import HfApi
 
 from evals.errors import LabError
 from evals.questions import DATASETS, conversation, load_questions
@@ -28,8 +27,8 @@ from hub.cards.dataset import SPLITS as HUB_SPLITS
 from hub.cards.dataset import Row, RowTable, flat, rows_card, rows_of
 from hub.cards.licences import licence_text
 from hub.cards.lint import body_of, known_front_matter
-from hub.checks import MAX_BYTES, Part, Upload, part_of, size_finding
-from hub.client import finding, wording
+from hub.checks import Part, Upload, part_of, size_finding
+from hub.client import TROUBLE, check_repo, explained, finding, wording
 
 CARD, STATISTICS = "README.md", "statistics.json"
 ROWS = (".jsonl", ".parquet")
@@ -47,18 +46,10 @@ UNREADABLE = (ValueError, OSError, pa.ArrowException)
 """What reading rows raises where a file is not what its name says."""
 
 
-def pack_dataset(
-    folder: Path,
-    repo: str,
-    licence: str | None,
-    max_bytes: int = MAX_BYTES,
-    is_parquet: bool = False,
-    tag: str = "v1.0",
-) -> Upload:
+def pack_dataset(folder: Path, repo: str, licence: str | None, tag: str = "v1.0") -> Upload:
     """Return what goes into a data set's repository; what is wrong is among its findings.
 
-    `folder` may be the file of a question set, or the name of one that comes with Assay. `is_parquet` puts JSONL files
-    in once more as parquet. LabError for a folder without rows. Files of other kinds are left out, with a warning.
+    `folder` may be the file of a question set, or the name of one that comes with Assay. LabError for a folder without rows. Files of other kinds are left out, with a warning.
     """
     is_named = str(folder) in DATASETS and not folder.exists()
     if not is_named and not folder.is_dir() and not (folder.is_file() and _is_question_set(folder)):
@@ -75,14 +66,13 @@ def pack_dataset(
             findings.append(finding("link", path))
         elif not path.endswith((*ROWS, *TEXTS)) and path not in NAMES and not _is_question_set(file):
             findings.append(finding("other kind", path))
-        elif too_large := size_finding(path, file.stat().st_size, max_bytes):
+        elif too_large := size_finding(path, file.stat().st_size):
             findings.append(too_large)
         else:
             parts[path] = part_of(file)
     findings += [each for path in parts if path.endswith(ROWS) for each in _row_findings(path, parts[path])]
-    has_card = CARD in parts
     if not any(each.is_error for each in findings):
-        findings += _complete(parts, str(folder) if is_named else "", is_parquet=is_parquet)
+        findings += _complete(parts, str(folder) if is_named else "")
     if not any(path.endswith(ROWS) for path in parts) and not findings:
         raise LabError(wording("no rows", folder=folder))
     findings += _statistics_findings(parts)
@@ -96,12 +86,19 @@ def pack_dataset(
         parts[CARD] = part_of(text.encode())
         if text_of := licence_text(known_front_matter(text).get("license")):
             parts.setdefault("LICENSE", part_of(text_of.encode()))
-        unnamed = (path for path in parts if path.endswith(".parquet") and path not in text)
-        findings += [finding("parquet unnamed", CARD, file=path) for path in unnamed if has_card and is_parquet]
         front = known_front_matter(text)
         if front and not front.get("license"):
             findings.append(finding("licence not chosen", CARD))
-    return Upload("dataset", repo, parts, tuple(findings), max_bytes=max_bytes)
+    return Upload("dataset", repo, parts, tuple(findings))
+
+
+def fetch_files(api: HfApi, repo: str, patterns: Sequence[str]) -> list[Path]:
+    """Return the files of a data set whose names are like one of these, fetched; LabError if it cannot be read."""
+    try:
+        folder = api.snapshot_download(check_repo(repo), repo_type="dataset", allow_patterns=[*patterns])
+    except TROUBLE as error:
+        raise explained(error, f"cannot read the data set {repo}") from error
+    return sorted(file for file in Path(folder).rglob("*") if file.is_file())
 
 
 def _from_the_hub(text: str, repo: str, tag: str) -> str:
@@ -125,7 +122,7 @@ def _is_question_set(file: Path) -> bool:
     return bool(rows) and {"id", "prompt", "group", "split"} <= rows[0][1].keys()
 
 
-def _complete(parts: dict[str, Part], named: str = "", *, is_parquet: bool) -> Iterator[Diagnostic]:
+def _complete(parts: dict[str, Part], named: str = "") -> Iterator[Diagnostic]:
     """Add what a folder lacks: tables of question sets and reports, parquet, a card; yield what is in the way.
 
     `named` is a question set that comes with Assay, in place of a folder.
@@ -163,25 +160,12 @@ def _complete(parts: dict[str, Part], named: str = "", *, is_parquet: bool) -> I
         kind, tables = "rows", [RowTable(path, path, _rows(path, parts[path])) for path in rows]
     if kind == "questions" and len({table.source for table in tables}) == 1 and any(t.split == "test" for t in tables):
         parts.setdefault("eval.yaml", part_of(render("eval.yaml.jinja", name=tables[0].name).encode()))
-    for at, table in enumerate(tables):
+    for table in tables:
         if table.file != table.source:
             if table.file in parts:
                 yield finding("taken", table.file)
                 return
             parts[table.file] = part_of("".join(json.dumps(row) + "\n" for row in table.rows).encode())
-        if is_parquet and table.file.endswith(".jsonl"):
-            beside = table.file.removesuffix(".jsonl") + ".parquet"
-            if beside in parts:
-                yield finding("taken", beside)
-                return
-            buffer = io.BytesIO()
-            try:
-                pq.write_table(pa.Table.from_pylist([dict(row) for row in table.rows]), buffer, compression="zstd")
-            except UNREADABLE as error:
-                yield finding("no parquet", table.file, error=" ".join(str(error).split()))
-                continue
-            parts[beside] = part_of(buffer.getvalue())
-            tables[at] = replace(table, file=beside)
     if not has_card and tables:
         parts |= rows_card(kind, tables, sources, scores)
 

@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
 from filelock import FileLock, Timeout
-from httpx2 import HTTPError
 from huggingface_hub import CommitInfo, CommitOperationAdd, HfApi, hf_hub_download, snapshot_download
-from huggingface_hub.errors import EntryNotFoundError, GatedRepoError, HfHubHTTPError, RepositoryNotFoundError
+from huggingface_hub.errors import EntryNotFoundError, GatedRepoError, LocalTokenNotFoundError, RepositoryNotFoundError
 from huggingface_hub.hf_api import RepoFile
 from pydantic import ValidationError
 
@@ -28,7 +27,7 @@ from evals.io import write_whole
 from evals.schema.publishing import Change, Diagnostic, PlannedFile, PublishPlan, Receipt, Removal
 from hub.cards.lint import known_front_matter
 from hub.checks import Part, Upload, check_upload, part_of
-from hub.client import HubTrouble, check_repo, explained, wording
+from hub.client import TROUBLE, HubTrouble, check_repo, explained, finding, wording
 
 VERIFIED = "assay-verify-"
 NOT_OURS = frozenset((".gitattributes",))
@@ -38,13 +37,8 @@ OURS = re.compile(r"Publish .* with Assay\b")
 ATTEMPTS = 4
 PAUSE_SECONDS = 1.0
 """huggingface_hub's own `http_backoff` repeats one request; here a whole step is, after the repository was looked at."""
-TROUBLE = (HfHubHTTPError, HTTPError, OSError, RuntimeError, ValueError, KeyError)
-"""What the client raises when a request fails: ValueError for a card that the Hub refuses, KeyError for
-an answer that lacks what it should hold."""
 Answer = TypeVar("Answer")
 Say = Callable[[str], None]
-Proof = Callable[[str], None]
-"""Takes the commit and raises if what is there is not what was published."""
 
 
 def write_receipt(done: Receipt | Removal, folder: Path) -> Path:
@@ -141,20 +135,25 @@ def plan(api: HfApi, upload: Upload) -> PublishPlan:
     warnings = check_upload(upload)
     remote = look(api, upload.repo, upload.repo_type)
     if not upload.is_pull_request:
-        check_rights(api, upload, remote)
+        warnings += check_rights(api, upload, remote)
         if not (upload.replaces or remote.holds(upload)) and set(remote.files) - NOT_OURS:
             check_owner(api, upload, remote)
     return plan_of(upload, remote, api.endpoint, warnings)
 
 
-def check_rights(api: HfApi, upload: Upload, remote: Remote) -> None:
-    """Raise LabError where the token may only read, the namespace is somebody else's, or the name leads elsewhere."""
+def check_rights(api: HfApi, upload: Upload, remote: Remote) -> tuple[Diagnostic, ...]:
+    """Raise LabError where the token may only read, the namespace is somebody else's, or the name leads elsewhere.
+
+    Return what cannot be known without a token.
+    """
     if remote.head is not None and remote.name != upload.repo:
         raise LabError(wording("renamed", repo=upload.repo, name=remote.name))
     try:
         user = api.whoami(cache=True)
         if remote.head is not None:
             api.auth_check(upload.repo, repo_type=upload.repo_type, write=True)
+    except LocalTokenNotFoundError:
+        return (finding("no token", upload.repo),)
     except TROUBLE as error:
         raise explained(error, f"cannot write to {upload.repo}") from error
     if user.get("auth", {}).get("accessToken", {}).get("role") == "read":
@@ -162,6 +161,7 @@ def check_rights(api: HfApi, upload: Upload, remote: Remote) -> None:
     ours = [user["name"], *(each["name"] for each in user.get("orgs", ()) if each.get("roleInOrg") != "read")]
     if remote.head is None and upload.repo.split("/")[0] not in ours:
         raise LabError(wording("foreign", repo=upload.repo, ours=", ".join(ours)))
+    return ()
 
 
 def check_owner(api: HfApi, upload: Upload, remote: Remote) -> None:
@@ -214,28 +214,24 @@ def plan_of(upload: Upload, remote: Remote, endpoint: str, warnings: tuple[Diagn
 
 
 def publish(
-    api: HfApi,
-    upload: Upload,
-    say: Say = lambda words: None,
-    prove: Proof | None = None,
-    options: Mapping[str, Any] | None = None,
+    api: HfApi, upload: Upload, say: Say = lambda words: None, options: Mapping[str, Any] | None = None
 ) -> Receipt:
     """Publish and return the receipt; LabError, with main whole, if something is in the way.
 
     `options` go to `HfApi.create_repo`, where the repository is new.
     """
-    running = _Publishing(api, upload, say, prove, options or {})
+    running = _Publishing(api, upload, say, options or {})
     planned = plan(api, upload)
     return running.propose(planned) if upload.is_pull_request else running.publish(planned)
 
 
 def collect(api: HfApi, title: str, repos: Iterable[tuple[str, str]], *, is_public: bool) -> str:
-    """Put repositories, as (name, type), into the collection of a title and return its address; made if not there."""
+    """Put repositories, as (name, type), that are there into the collection of a title, made if not there; return its address."""
     listed = list(dict.fromkeys(repos))
     try:
         owner = listed[-1][0].split("/")[0]
         made = api.create_collection(title, namespace=owner, private=not is_public, exists_ok=True)
-        for name, kind in listed:
+        for name, kind in (each for each in listed if api.repo_exists(each[0], repo_type=each[1])):
             api.add_collection_item(made.slug, name, cast(Any, kind), exists_ok=True)
     except TROUBLE as error:
         doing = f"published, but cannot be put into the collection {title!r}"
@@ -246,8 +242,8 @@ def collect(api: HfApi, title: str, repos: Iterable[tuple[str, str]], *, is_publ
 class _Publishing:
     """One upload on its way into its repository."""
 
-    def __init__(self, api: HfApi, upload: Upload, say: Say, prove: Proof | None, options: Mapping[str, Any]) -> None:
-        self.api, self.upload, self.say, self.prove, self.options = api, upload, say, prove, options
+    def __init__(self, api: HfApi, upload: Upload, say: Say, options: Mapping[str, Any]) -> None:
+        self.api, self.upload, self.say, self.options = api, upload, say, options
         self.where: dict[str, Any] = {"repo_id": upload.repo, "repo_type": upload.repo_type}
         self.title = " ".join(filter(None, ("Publish", upload.repo, upload.tag, "with Assay")))
 
@@ -343,7 +339,7 @@ class _Publishing:
         )
 
     def verify(self, revision: str) -> None:
-        """Download everything again into a fresh folder and compare; then the caller's own proof."""
+        """Download everything again into a fresh folder and compare."""
         self.say("verifying by download")
         with fresh_folder(VERIFIED) as place:
             wanted: dict[str, Any] = {
@@ -359,9 +355,6 @@ class _Publishing:
             found = {path: part_of(fetched / path).sha256 for path in self.upload.parts if (fetched / path).is_file()}
             if different := [path for path, part in self.upload.parts.items() if found.get(path) != part.sha256]:
                 raise LabError(wording("other bytes", repo=self.upload.repo, files=", ".join(different[:5])))
-        if self.prove:
-            self.say("loading it and comparing the stored probe")
-            self.prove(revision)
 
     def look(self, revision: str | None = None) -> Remote:
         return self.attempt("", lambda: look(self.api, self.upload.repo, self.upload.repo_type, revision))

@@ -20,9 +20,9 @@ from pydantic import ValidationError
 from evals.schema.publishing import Removal
 from evals.schema.votes import VoteEvent
 from hub.cards.dataset import Row
-from hub.client import HubTrouble, check_repo, explained, wording
+from hub.client import TROUBLE, HubTrouble, check_repo, explained, wording
 from hub.datasets import CARD, RATERS, ROWS, STATISTICS
-from hub.publish import ATTEMPTS, PAUSE_SECONDS, TROUBLE, Say, download, look
+from hub.publish import ATTEMPTS, PAUSE_SECONDS, Say, download, look
 from hub.votes import FOLDER, PUSHED
 
 TELLING = (CARD, STATISTICS)

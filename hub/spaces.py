@@ -23,8 +23,8 @@ from evals.schema.publishing import Diagnostic
 from hub.cards import render
 from hub.cards.lint import body_of, known_front_matter
 from hub.checks import Part, Upload, part_of
-from hub.client import explained, finding, wording
-from hub.publish import TROUBLE, Say
+from hub.client import TROUBLE, explained, finding, wording
+from hub.publish import Say
 
 ROOT = Path(__file__).parents[1]
 BUNDLES, METRICS = "spaces", "evals/metrics"
@@ -109,7 +109,8 @@ def _imported_parts(folder: Path, root: Path) -> dict[str, Part]:
         file = root / path
         package = next(place for place in file.parents if (place / "__init__.py").is_file() or place == root)
         is_module = package == file.parent and file.suffix == ".py"
-        return path in BESIDE or (file in modules if is_module else package in packages and not _is_any(path, never))
+        is_named = file in modules if is_module else path in BESIDE or package in packages
+        return is_named and (is_module or not _is_any(path, never))
 
     return {path: part for path, part in package_parts(root).items() if is_wanted(path)}
 

@@ -7,8 +7,7 @@ from typing import Any
 
 from huggingface_hub import CommitInfo, CommitOperationAdd, CommitScheduler, HfApi
 
-from hub.client import check_repo, explained
-from hub.publish import TROUBLE
+from hub.client import TROUBLE, check_repo, explained
 
 FOLDER, OPEN, PUSHED = "votes", ".open", ".jsonl"
 TITLE = "Add votes"

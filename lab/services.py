@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from evals.refine.judge import Judge
     from evals.refine.task import Refine
     from evals.schema.refiner import RewardConfig
+    from lab.compare.recorded import Recorded
     from lab.results.evaluations import Evaluations
     from lab.review.reader import Reader
     from lab.store.answers import Store
@@ -35,7 +36,8 @@ class Services:
     `opened` gives the store, the same each time; `reports` reads the evaluations of the chain, those
     that no longer hold apart; `random` draws stages, sides and questions. `readers` are those who can
     review papers. `refiner` names the chain that answers in the Refine tab, "" the lab's own; `judge` gives
-    who grades there. `people` may enter, by name; nobody named: everybody may.
+    who grades there. `people` may enter, by name; nobody named: everybody may. `recorded` are answers of before that
+    Compare shows; without them a model writes new ones.
     """
 
     settings: LabSettings
@@ -47,6 +49,7 @@ class Services:
     readers: "Callable[[], tuple[Reader, ...]]" = tuple
     refiner: str = ""
     judge: "Callable[[], Judge]" = lambda: find_judge(None)
+    recorded: "Recorded | None" = None
     people: Mapping[str, Person] = field(default_factory=dict)
 
     def role_of(self, name: str | None) -> Role:

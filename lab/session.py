@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from evals.errors import LabError
 from evals.model import Sampling
-from evals.questions import system_prompt_for
-from evals.schema import Message, Verdict
+from evals.schema import Answer, Message, Verdict
 from lab.engine import Finish, Item, LabEngine, Waiting, WriteRequest
 from lab.services import Services
 from lab.ui.text import say
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from training.models.generation import Piece
 
 Tab = Literal["ask", "compare", "refine", "review", "blind"]
+LONGEST_QUESTION = 2_000
 LONGEST_ANSWER = 512
 SHORTEST_ANSWER = 8
 HIGHEST_SEED = 2**31 - 1
@@ -116,6 +116,12 @@ class Draft:
 Drafts = tuple[Draft, ...]
 
 
+def stored_moment(answers: tuple[Answer, ...]) -> Moment[Drafts, tuple[Answer, ...]]:
+    """Return the moment at which answers are there that were stored before."""
+    drafts = tuple(Draft(each.stage, each.text, 0, each.finish_reason, verdict=each.verdict) for each in answers)
+    return Moment(drafts, kept=answers, is_done=True)
+
+
 def answered(
     services: Services, asked: QuestionRequest, finish: Callable[[Drafts], Moment[Drafts, Kept]]
 ) -> Iterator[Moment[Drafts, Kept]]:
@@ -123,6 +129,8 @@ def answered(
     began: list[datetime] = []
 
     def write(chain: "LoadedChain", stop: Any) -> "Iterator[tuple[str, ...] | Piece]":
+        from evals.questions import system_prompt_for
+
         stages = asked.pick(chain.stages)
         yield stages
         system = system_prompt_for(chain.manifest.system_prompt, asked.question)
@@ -170,6 +178,21 @@ def stop(services: Services, visitor: Visitor | None, tab: Tab, *, silently: boo
     """End what this page waits for in this tab; what was written is kept, unless `silently`."""
     if visitor is not None:
         services.engine.stop(owner(tab, visitor), silently=silently)
+
+
+def session_of(services: Services, visitor: Visitor, tab: Tab) -> str:
+    """Return the name of a visitor's answers, another for each tab: Ask must not tell who wrote a pair."""
+    return services.store.hash_rater(f"{tab} {visitor.rater}")
+
+
+def checked_question(text: str | None) -> str:
+    """Return the question as it will be asked and stored. Raises BadQuestion."""
+    question = plain_text(text)
+    if not any(character.isalnum() for character in question):
+        raise BadQuestion(say("question.empty"))
+    if len(question) > LONGEST_QUESTION:
+        raise BadQuestion(say("question.long", length=len(question), limit=LONGEST_QUESTION))
+    return question
 
 
 def plain_text(text: str | None) -> str:

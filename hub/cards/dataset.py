@@ -25,9 +25,6 @@ WORDS = yaml.safe_load((TEMPLATES / "preferences.yaml").read_text(encoding="utf-
 SIZES = {1_000: "n<1K", 10_000: "1K<n<10K", 100_000: "10K<n<100K", 1_000_000: "100K<n<1M"}
 SPLITS = {"train": "train", "dev": "validation", "validation": "validation", "test": "test"}
 """The Hub's name of a split, by the name of a file."""
-SHOWN = 60
-"""Different values that a table shows."""
-NOT_GIVEN = "not given"
 Row = Mapping[str, Any]
 
 
@@ -145,8 +142,6 @@ def rows_card(
     lengths: Counter[str] = Counter()
     for table in tables:
         lengths[table.source] += len(table.rows)
-    distinct = {name: _values(rows, path) for name, path in kind.get("distinct", {}).items()}
-    counted = {name: _counts(_values(rows, path)) for name, path in kind.get("count_by", {}).items()}
     card = _card(
         "rows.md",
         kind["title"],
@@ -155,50 +150,16 @@ def rows_card(
         _table_configs(tables),
         kind["task"],
         kind=kind,
-        lines={
-            "rows": len(rows),
-            **{f"different {name}": len(set(map(str, values))) for name, values in distinct.items()},
-            **(scores or {}),
-        },
-        tables={name: each for name, each in counted.items() if each},
+        lines={"rows": len(rows), **(scores or {})},
         columns=columns,
         inner=inner,
         reports=[(table.source, table.report, tables_of(table.report)) for table in tables if table.report],
         loads=[_load(table, len(tables)) for table in tables],
         has_guidelines=guidelines is not None,
-        is_searched=not any(table.source.endswith(".parquet") for table in tables),
         sources=[(file, n, sources[file].size, sources[file].sha256) for file, n in lengths.items()],
     )
     made = {CARD: part_of(str(card).encode())}
     return made | ({GUIDELINES: part_of(guidelines.read_bytes())} if guidelines else {})
-
-
-def _counts(values: Iterable[Any]) -> list[tuple[str, int]]:
-    """Return different values with their n, most frequent first; nothing where none is given."""
-    named = {"": NOT_GIVEN, "None": NOT_GIVEN, "True": "yes", "False": "no"}
-    counts = Counter(named.get(str(each), str(each)) for each in values)
-    ordered = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])) if counts.keys() - {NOT_GIVEN} else []
-    rest = ordered[SHOWN:]
-    return ordered[:SHOWN] + ([(f"{len(rest)} others", sum(n for _, n in rest))] if rest else [])
-
-
-def _values(rows: Iterable[Row], path: str | Sequence[str]) -> list[Any]:
-    """Return what stands under a path of rows.yaml, one value for each element; none where the column is missing."""
-    found: list[Any] = []
-    for row in rows:
-        if not isinstance(path, str):
-            found += [", ".join(str(row[name]) for name in path)] if all(name in row for name in path) else []
-            continue
-        columns = (each.partition("[]") for each in path.split("|"))
-        name, is_list, inner = next((each for each in columns if each[0] in row), ("", "", ""))
-        if not is_list:
-            found += [row[name]] if name else []
-        elif isinstance(row[name], list):
-            elements = row[name]
-            found += (
-                [each.get(inner[1:]) if isinstance(each, dict) else None for each in elements] if inner else elements
-            )
-    return found
 
 
 def _table_configs(tables: Sequence[RowTable]) -> list[dict[str, Any]]:

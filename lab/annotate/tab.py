@@ -24,10 +24,9 @@ from lab.annotate.session import (
     new_project,
     whole,
 )
-from lab.ask.session import session_of
 from lab.compare.export import zip_files
 from lab.services import Services
-from lab.session import stage_name
+from lab.session import session_of, stage_name
 from lab.ui.components import QUIET, empty, grid, heading, lead, measure, notice
 from lab.ui.layout import Painted, export_panel, name_field
 from lab.ui.text import counted, say

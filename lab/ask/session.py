@@ -8,23 +8,12 @@ from evals import questions
 from evals.errors import LabError
 from evals.schema import Answer, Verdict
 from lab.services import Services
-from lab.session import BadQuestion, Draft, Drafts, Moment, QuestionRequest, Tab, answered, new_id, origin, plain_text
+from lab.session import Draft, Drafts, Moment, QuestionRequest, answered, new_id, origin, session_of
 from lab.ui.text import say
 from lab.visitors import Visitor
 
-LONGEST_QUESTION = 2_000
 ANSWERS = 90
 """How many stored answers are looked through, newest first."""
-
-
-def checked_question(text: str | None) -> str:
-    """Return the question as it will be asked and stored. Raises BadQuestion."""
-    question = plain_text(text)
-    if not any(character.isalnum() for character in question):
-        raise BadQuestion(say("question.empty"))
-    if len(question) > LONGEST_QUESTION:
-        raise BadQuestion(say("question.long", length=len(question), limit=LONGEST_QUESTION))
-    return question
 
 
 def answering(services: Services, asked: QuestionRequest) -> Iterator[Moment[Drafts, tuple[Answer, ...]]]:
@@ -68,11 +57,6 @@ def answering(services: Services, asked: QuestionRequest) -> Iterator[Moment[Dra
         is_complete = moment.written and all(draft.finish_reason for draft in moment.written)
         if moment.is_done or moment.is_replaced or not (is_complete or moment.is_grading):
             yield moment
-
-
-def session_of(services: Services, visitor: Visitor, tab: Tab) -> str:
-    """Return the name of a visitor's answers, another for each tab: Ask must not tell who wrote a pair."""
-    return services.store.hash_rater(f"{tab} {visitor.rater}")
 
 
 @dataclass(frozen=True)

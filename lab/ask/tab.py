@@ -14,9 +14,9 @@ from evals.schema import Answer, Example
 from evals.schema.annotations import AnnotationItem
 from lab.annotate.panel import build_rating, thumbs
 from lab.annotate.session import RATED, Rater, item_of_answer
-from lab.ask.session import Earlier, answering, checked_question, compared, earlier, find_earlier, when
+from lab.ask.session import Earlier, answering, compared, earlier, find_earlier, when
 from lab.services import Services
-from lab.session import Drafts, Moment, QuestionRequest, View, checked_sampling
+from lab.session import Drafts, Moment, QuestionRequest, View, checked_question, checked_sampling
 from lab.settings import EMBEDDED
 from lab.ui import components as views
 from lab.ui.layout import Painted, met, stops

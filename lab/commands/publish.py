@@ -12,6 +12,7 @@ import typer
 from platformdirs import user_data_path
 
 from evals.errors import LabError
+from evals.io import as_jsonl, read_rows
 from evals.report import load_report
 from lab.commands import DryRun, Json, Licence, with_options
 from lab.commands.chain import progress_shown
@@ -66,8 +67,6 @@ Merged = Annotated[
     bool, typer.Option("--merged", help="Let the last repository hold one merged model instead of one joined adapter.")
 ]
 AsGguf = Annotated[bool, typer.Option("--gguf", help="Add a GGUF file (q8_0) for llama.cpp and Ollama; Llama shapes.")]
-MaxFile = Annotated[float, typer.Option("--max-file-gb", help="Refuse larger files than this.")]
-Probe = Annotated[bool, typer.Option("--probe", help="Also load what was published and compare the stored probe.")]
 
 
 @app.command()
@@ -82,8 +81,6 @@ def adapter(
     with_base: WithBase = None,
     merged: Merged = False,
     gguf: AsGguf = False,
-    probe: Probe = False,
-    max_file_gb: MaxFile = 2.0,
     benchmark: Annotated[
         list[str] | None,
         typer.Option(metavar="DATA=ORG/NAME", help="Where on the Hub the questions of a report lie. Repeatable."),
@@ -101,33 +98,21 @@ def adapter(
     """
     from hub.adapters import Publication
     from hub.chains import members, plan_chain, publish_chain
-    from hub.checks import GIGABYTE
     from hub.client import connect
     from hub.publish import fresh_folder
 
-    max_bytes = round(max_file_gb * GIGABYTE)
-    wanted = Publication(
-        to.repo, tag, base, base_revision, licence, max_bytes, to.public, to.create_pr, replaces=to.replace
-    )
+    wanted = Publication(to.repo, tag, base, base_revision, licence, to.public, to.create_pr, replaces=to.replace)
     named = [each.partition("=") for each in benchmark or ()]
     if wrong := [data + sign + place for data, sign, place in named if not data or "/" not in place]:
         raise LabError(f"--benchmark {wrong[0]}: write DATA=ORG/NAME, such as kmp-test=my-org/kmp-test.")
     wanted = replace(wanted, benchmarks={data: place for data, _, place in named})
-
-    def compare(folder: Path) -> None:
-        from training.models.chain import check_chain
-
-        wrong = [each for each in check_chain(folder, cache=from_environment().cache) if not each.is_ok]
-        if wrong:
-            told = "; ".join(f"{each.subject}, {each.check}: {each.detail}" for each in wrong)
-            raise LabError(f"what was published computes something else: {told}")
 
     with fresh_folder("assay-base-") as place, _whole(run, merged, gguf, place if to.dry_run else None) as whole:
         wanted = replace(_with_copy(run, wanted, with_base, place if to.dry_run else None), whole=whole)
         if to.dry_run:
             _show_plans(plan_chain(connect(), run, wanted), as_json=as_json)
             return
-        receipts = publish_chain(connect(), run, wanted, _tell, compare if probe else None)
+        receipts = publish_chain(connect(), run, wanted, _tell)
     _show_receipts(receipts, as_json=as_json)
     _collect(to, members(run, wanted, receipts))
 
@@ -183,8 +168,6 @@ def dataset(
     to: Destination,
     tag: Tag = "v1.0",
     licence: Licence = None,
-    max_file_gb: MaxFile = 2.0,
-    parquet: Annotated[bool, typer.Option("--parquet", help="Put the rows in once more as parquet.")] = False,
     as_json: Json = False,
 ) -> None:
     """Publish a data set: its rows must be readable, its raters hashed, its licence chosen.
@@ -196,14 +179,13 @@ def dataset(
     Example: assay publish dataset preferences --repo my-org/votes --license cc-by-4.0 --dry-run
     Example: assay publish dataset my-questions.yaml --repo my-org/questions --license cc-by-4.0 --dry-run
     Example: assay publish dataset kmp-test --repo my-org/kmp-test --license apache-2.0
-    Example: assay publish dataset reports --repo my-org/answers --license apache-2.0 --parquet
+    Example: assay publish dataset reports --repo my-org/answers --license apache-2.0
     """
-    from hub.checks import GIGABYTE
     from hub.datasets import pack_dataset
     from hub.publish import check_receipts, write_receipt
 
     place = folder if folder.is_dir() else folder.parent
-    upload = pack_dataset(folder, to.repo, licence, round(max_file_gb * GIGABYTE), parquet, tag)
+    upload = pack_dataset(folder, to.repo, licence, tag)
     if folder.exists() and not to.dry_run:
         check_receipts(place)
     receipt = _publish(upload, to, tag, as_json=as_json)
@@ -339,6 +321,14 @@ def space(
         list[Path] | None,
         typer.Option(help="What the leaderboard shows, of one chain or several; else those of the embedded chain."),
     ] = None,
+    answers: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE|ORG/NAME",
+            help="What the arena shows: reports of `assay eval run`, or a data set of the Hub that holds them; else"
+            " answers of the embedded chain. Repeatable.",
+        ),
+    ] = None,
     hardware: Annotated[
         str | None, typer.Option(help="What it runs on: cpu-basic, zero-a10g (ZeroGPU), t4-small, …; some cost money.")
     ] = None,
@@ -362,7 +352,7 @@ def space(
     fails, so does this command (exit code 1).
 
     Example: assay publish space arena --repo my-org/arena --dry-run
-    Example: assay publish space arena --repo my-org/arena --hardware zero-a10g --variable ASSAY_VOTES_REPO=my-org/votes --secret HF_TOKEN
+    Example: assay publish space arena --repo my-org/arena --answers reports/mine.json --hardware zero-a10g --variable ASSAY_VOTES_REPO=my-org/votes --secret HF_TOKEN
     Example: assay publish space leaderboard --repo my-org/board --report a/kmp-test.json --report b/kmp-test.json
     """
     from hub.client import connect
@@ -373,7 +363,11 @@ def space(
         raise LabError(
             "--create-pr proposes files; hardware, volumes, secrets and variables are set by who owns the Space."
         )
-    upload = pack_space(bundle_folder(name), to.repo, _board(report or []) if name == "leaderboard" else {})
+    for option, given, of in (("--report", report, "leaderboard"), ("--answers", answers, "arena")):
+        if given and name != of:
+            raise LabError(f"{option} is what the {of} shows; {name} shows none. Leave it out.")
+    made = _board(report or []) if name == "leaderboard" else _recorded(answers) if answers else {}
+    upload = pack_space(bundle_folder(name), to.repo, made)
     if told := may_be_refused(connect(), upload, hardware):
         _tell(told)
     if receipt := _publish(upload, to, tag, options, as_json=as_json):
@@ -393,6 +387,35 @@ def _board(files: list[Path]) -> dict[str, bytes]:
         names = chain([path.name], (f"{path.stem}-{number}{path.suffix}" for number in count(2)))
         made[next(place for name in names if (place := f"{REPORTS}/{name}") not in made)] = path.read_bytes()
     return made
+
+
+def _recorded(sources: "Sequence[str]") -> dict[str, bytes]:
+    """Return the file of answers that an arena shows, from reports here or in data sets of the Hub."""
+    from evals.questions import is_held_out
+    from evals.schema import Answer
+    from hub.client import connect
+    from hub.datasets import fetch_files
+    from lab.compare.recorded import ANSWERS, Recorded, answers_of
+
+    found: list[Answer] = []
+    for source in sources:
+        is_here = Path(source).exists()
+        for file in [Path(source)] if is_here else fetch_files(connect(), source, ("*.json", ANSWERS)):
+            if file.name.endswith(".jsonl"):
+                found += read_rows(file, Answer)
+                continue
+            try:
+                found += answers_of(load_report(file))
+            except LabError:
+                if is_here:  # a data set holds other files too
+                    raise
+    recorded = Recorded(found)
+    held_out = sum(is_held_out(question) for question in recorded.questions)
+    _tell(
+        f"The arena shows {counted(len(recorded.answers), 'answer')} to {counted(len(recorded.questions), 'question')}"
+        + (f"; votes on {held_out} of these train nothing: they are held out to measure." if held_out else ".")
+    )
+    return {ANSWERS: as_jsonl(recorded.answers).encode()}
 
 
 hub = typer.Typer(no_args_is_help=True, help="A Hub on this machine, to rehearse publishing.")

@@ -5,28 +5,37 @@ browser before the vote is the two texts and nothing else about them.
 """
 
 import random
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
+from typing import TYPE_CHECKING
 
 import gradio as gr
 
-from evals import questions
 from evals.errors import LabError
 from evals.model import Sampling
 from evals.schema import Answer, Choice, Comparison
-from evals.schema.annotations import AnnotationItem
-from evals.verifiers.line import LINE
-from lab.annotate.panel import build_rating, thumbs
-from lab.annotate.session import RATED, item_of_answer
-from lab.ask.session import answering, checked_question, session_of
 from lab.services import Services
-from lab.session import Draft, Drafts, Moment, QuestionRequest, new_id, stage_name, stop
+from lab.session import (
+    Drafts,
+    Moment,
+    QuestionRequest,
+    checked_question,
+    new_id,
+    session_of,
+    stage_name,
+    stop,
+    stored_moment,
+)
 from lab.ui import components as views
 from lab.ui.layout import Painted, name_field
 from lab.ui.text import page, say
 from lab.ui.theme import clicks
 from lab.visitors import BROWSER_SECRET, Door, Visitor, meet, new_visitor
+
+if TYPE_CHECKING:
+    from evals.schema.annotations import AnnotationItem
 
 
 @dataclass(frozen=True)
@@ -53,7 +62,8 @@ class Comparing:
     """What one page is comparing: the pair on the table, and the last one voted on.
 
     `place` counts the questions of the bank that were taken so far, in the order of `seed`; `asked` is the one asked
-    last. `remark` stands where the names of the last pair would: a vote was taken back.
+    last. `remark` stands where the names of the last pair would: a vote was taken back. `is_rated`: what was voted on
+    can be rated here.
     """
 
     pair: Pair | None = None
@@ -62,6 +72,12 @@ class Comparing:
     place: int = 0
     asked: str = ""
     remark: str = ""
+    is_rated: bool = True
+
+
+def begun(services: Services, pair: Pair | None = None) -> Comparing:
+    """Return the state of a page that opens, with the pair that it still shows."""
+    return Comparing(pair, seed=services.random.getrandbits(32), is_rated=services.recorded is None)
 
 
 def restored(services: Services, visitor: Visitor, table: object) -> Comparing | None:
@@ -70,26 +86,40 @@ def restored(services: Services, visitor: Visitor, table: object) -> Comparing |
     answers = services.store.stored(ids, session_of(services, visitor, "compare"))
     if len(answers) != 2:
         return None
-    drafts = tuple(Draft(each.stage, each.text, 0, each.finish_reason, verdict=each.verdict) for each in answers)
-    pair = Pair(answers[0].question, Moment(drafts, kept=answers, is_done=True))
-    return Comparing(pair, seed=services.random.getrandbits(32))
+    return begun(services, Pair(answers[0].question, stored_moment(answers)))
+
+
+@cache
+def bank() -> tuple[str, ...]:
+    """Return the questions that pairs are drawn on: votes train, so none that measures a model."""
+    from evals.questions import kmp_training, pathway_training
+
+    return tuple(row.prompt for row in (*kmp_training(), *pathway_training()))
 
 
 @lru_cache(maxsize=64)
-def _drawn(seed: int) -> list[str]:
-    rows = [*questions.kmp_training(), *questions.pathway_training()]
-    return random.Random(seed).sample([row.prompt for row in rows], len(rows))
+def _order(seed: int, n: int) -> list[int]:
+    return random.Random(seed).sample(range(n), n)
 
 
-def bank_question(state: Comparing) -> str:
-    """Return the question at the place reached, in drawn order; votes train, so none that measures a model."""
-    order = _drawn(state.seed)
-    return order[(state.place - 1) % len(order)]
+def drawn_question(state: Comparing, asked: Sequence[str]) -> str:
+    """Return the question at the place reached, in drawn order: none comes twice before all came once."""
+    return asked[_order(state.seed, len(asked))[(state.place - 1) % len(asked)]]
+
+
+def answering(services: Services, asked: QuestionRequest) -> Iterator[Moment[Drafts, tuple[Answer, ...]]]:
+    """Yield moments until both answers are stored: those that were recorded, else new ones of the lab's own chain."""
+    if services.recorded is not None:
+        return services.recorded.answering(services, asked)
+    from lab.ask.session import answering as written
+
+    return written(services, asked)
 
 
 ATTEMPTS = 4
 """Questions of the bank that are tried in a row until two answers differ."""
 CHOICES: tuple[Choice, ...] = ("left", "tie", "both_bad", "right")
+CONFIDENCE = re.compile(r"(?im)^\W*confidence\b.*$")
 
 
 @dataclass(frozen=True)
@@ -111,7 +141,8 @@ def next_pair(
     services: Services, visitor: Visitor | None, state: Comparing | None, own: str | None = None
 ) -> Iterator[Step]:
     """Yield the next pair as it is written: on the visitor's own question, or one of the bank."""
-    state = replace(state or Comparing(seed=services.random.getrandbits(32)), pair=None)
+    state = replace(state or begun(services), pair=None)
+    drawn = services.recorded.questions if services.recorded else bank()
 
     def pick(stages: tuple[str, ...]) -> tuple[str, ...]:
         if len(stages) < 2:
@@ -122,7 +153,7 @@ def next_pair(
         for attempt in range(ATTEMPTS):
             if own is None:
                 state = replace(state, place=state.place + 1)
-            asked = checked_question(own if own is not None else bank_question(state))
+            asked = drawn_question(state, drawn) if own is None else checked_question(own)
             state = replace(state, asked=asked)
             pair = QuestionRequest(visitor or new_visitor(), asked, Sampling(), "compare", pick)
             is_same = False
@@ -200,9 +231,7 @@ def shown(state: Comparing, asked: str, moment: Moment[Drafts, tuple[Answer, ...
     if moment.waiting is not None:
         line = views.waiting_line(moment.waiting)
     elif state.pair is not None:
-        kept = {
-            LINE.sub(lambda found: found[0] * (found[1][0] in "aA"), draft.text).strip() for draft in state.pair.drafts
-        }
+        kept = {CONFIDENCE.sub("", draft.text).strip() for draft in state.pair.drafts}
         line = say("compare.reading" if len(kept) == 2 else "compare.confidence")
     # Both end together: which one finished first would tell something about who wrote it.
     done = bool(moment.written) and all(draft.finish_reason for draft in moment.written)
@@ -215,20 +244,24 @@ def shown(state: Comparing, asked: str, moment: Moment[Drafts, tuple[Answer, ...
         notice=views.notice(line) if moment.problem is None else views.notice(moment.problem, "problem"),
         question=views.question(asked),
         cards=views.cards(blind),
-        revealed=revealed(state.last) or (views.notice(state.remark, "good") if state.remark else ""),
+        revealed=revealed(state) or (views.notice(state.remark, "good") if state.remark else ""),
         may_vote=state.pair is not None,
         may_undo=state.last is not None,
     )
 
 
-def revealed(pair: Pair | None) -> str:
-    """Return the names and verdicts behind the pair that was voted on last."""
+def revealed(state: Comparing) -> str:
+    """Return the names and verdicts behind the pair that was voted on last, with thumbs where answers are rated."""
+    pair = state.last
     if pair is None or pair.vote is None:
         return ""
     left, right = (stage_name(draft.stage) for draft in pair.drafts)
     line = say("compare.thanks", choice=say(f"compare.{pair.vote.choice}").lower(), left=left, right=right)
-    rated = zip(pair.drafts, pair.answers, strict=True)
-    shown = [replace(views.card_of(draft), beneath=thumbs(answer.id)) for draft, answer in rated]
+    shown = [views.card_of(draft) for draft in pair.drafts]
+    if state.is_rated:
+        from lab.annotate.panel import thumbs
+
+        shown = [replace(card, beneath=thumbs(each.id)) for card, each in zip(shown, pair.answers, strict=True)]
     return views.reveal(line, pair.question, shown)
 
 
@@ -237,7 +270,7 @@ def _problem(state: Comparing, text: str) -> CompareView:
     line = views.notice(text, "problem")
     if state.pair is not None:
         return replace(shown(state, state.pair.question, state.pair.moment), notice=line)
-    return CompareView(line, "", views.empty(say("compare.empty")), revealed(state.last), False, state.last is not None)
+    return CompareView(line, "", views.empty(say("compare.empty")), revealed(state), False, state.last is not None)
 
 
 # ---- layout ----------------------------------------------------------------------------------
@@ -246,17 +279,13 @@ def _problem(state: Comparing, text: str) -> CompareView:
 def build(services: Services, door: Door, *, is_rated: bool = True) -> None:
     """Lay out the tab inside the `gr.Blocks` that is currently open; `is_rated`: what was voted on can be annotated."""
     state, table = gr.State(None), gr.BrowserState(None, storage_key="assay-pair", secret=BROWSER_SECRET)
+    has_own = services.recorded is None
     gr.HTML(views.lead("compare"))
     with gr.Accordion(say("compare.guidelines"), open=False, elem_id="compare-guidelines"):
         gr.Markdown(page("guidelines"))
     last, voted = gr.HTML(js_on_load=clicks("annotate"), elem_id="compare-revealed"), gr.State(None)
-
-    def stored(visitor: Visitor | None, names: str) -> Sequence[AnnotationItem]:
-        own = session_of(services, visitor, "compare") if visitor else ""
-        return [item_of_answer(each, RATED) for each in services.store.stored(names.split(), own)]
-
     if is_rated:
-        build_rating(services, door, "compare", "pair", last.click, voted, stored)
+        _rating(services, door, last, voted)
     asked = gr.HTML(elem_id="compare-question")
     answers = gr.HTML(views.empty(say("compare.empty")), elem_id="compare-answers")
     line = gr.HTML(elem_id="compare-notice")
@@ -265,7 +294,7 @@ def build(services: Services, door: Door, *, is_rated: bool = True) -> None:
         start = gr.Button(say("compare.start"), variant="primary", elem_id="compare-start")
         skip = gr.Button(say("compare.skip"), visible=False, elem_id="compare-skip", size="sm")
         back = gr.Button(say("compare.undo"), visible=False, elem_id="compare-undo", size="sm")
-    with gr.Accordion(say("compare.own"), open=False, elem_id="compare-own"):
+    with gr.Accordion(say("compare.own"), open=False, visible=has_own, elem_id="compare-own"):
         own = gr.Textbox(label=say("compare.own.question"), lines=2, elem_id="compare-own-question")
         own_button = gr.Button(say("compare.own.ask"), elem_id="compare-own-button", size="sm")
 
@@ -328,6 +357,18 @@ def build(services: Services, door: Door, *, is_rated: bool = True) -> None:
         returned = button.click(on_return, [*known, table], known, api_visibility="private", **views.QUIET)
         returned.then(partial(on_vote, choice), here, outputs, api_name=f"vote_{choice}", **views.ANSWERING)
     door.known.change(on_open, [*here, table], outputs, api_visibility="private", **views.ANSWERING)
+
+
+def _rating(services: Services, door: Door, last: gr.HTML, voted: gr.State) -> None:
+    """Lay out where the answers that were voted on last are rated."""
+    from lab.annotate.panel import build_rating
+    from lab.annotate.session import RATED, item_of_answer
+
+    def stored(visitor: Visitor | None, names: str) -> "list[AnnotationItem]":
+        own = session_of(services, visitor, "compare") if visitor else ""
+        return [item_of_answer(each, RATED) for each in services.store.stored(names.split(), own)]
+
+    build_rating(services, door, "compare", "pair", last.click, voted, stored)
 
 
 def vote_buttons(words: str, prefix: str = "") -> dict[Choice, gr.Button]:

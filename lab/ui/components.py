@@ -10,10 +10,7 @@ from typing import Any, Literal
 
 import gradio as gr
 
-from evals.report import CONSTANT
 from evals.schema import Answer, Metric, Verdict
-from evals.verifiers import stated_confidence
-from evals.verifiers.line import read_lines
 from lab.engine import Status, Waiting
 from lab.session import HIGHEST_TEMPERATURE, LONGEST_ANSWER, SHORTEST_ANSWER, Draft, stage_name
 from lab.ui.templates import Html, escape, render, shown
@@ -175,6 +172,8 @@ def _marks(card: Card) -> list[tuple[int, int, str]]:
     marks = differing(card.other, card.text) if card.other is not None else []
     verdict = card.verdict
     if verdict is None:
+        from evals.verifiers.line import read_lines
+
         read = read_lines(card.text)
         return [*marks, (read.start, read.end, "claim")]
     for claim in verdict.claims if verdict.read_by else ():
@@ -207,7 +206,12 @@ def _foot(card: Card) -> dict[str, object] | None:
     if card.state != "done" or card.is_blind:
         return None
     verdict = card.verdict
-    stated = verdict.confidence if verdict else stated_confidence(card.text)
+    if verdict is None:
+        from evals.verifiers import stated_confidence
+
+        stated = stated_confidence(card.text)
+    else:
+        stated = verdict.confidence
     percent = f"{stated.value:.0%}" if stated.value is not None else ""
     kind, reason = "", sentence(card.reason)
     if verdict is not None:
@@ -257,6 +261,8 @@ def measure(metric: Metric | None, scale: Scale = "share", band: float | None = 
         return Html(f'<span class="assay-missing">– <small>{reason}</small></span>')
     figure, n = opening(number(metric.value, scale), href, metric.n), f"n\u00a0=\u00a0{metric.n}"
     if metric.low is None or metric.high is None:
+        from evals.report import CONSTANT
+
         told = say("metric.constant") if metric.note == CONSTANT else metric.note
         return stacked(figure, f"{n} · {told}" if told else n)
     left, middle, right = (100 * min(max(x, 0.0), 1.0) for x in (metric.low, metric.value, metric.high))

@@ -1,10 +1,11 @@
-"""Blind votes between the stages of a chain, and nothing else; where votes are kept is in README.md."""
+"""Blind votes on the answers of answers.jsonl, and nothing else; where votes are kept is in README.md."""
 
 import os
+from pathlib import Path
 
-from lab.arena import open_arena, prepare
-from lab.settings import from_environment
+from lab.arena import open_arena
+from lab.gpu import prepare
 
 if __name__ == "__main__":
-    prepare(os.environ, chains=[from_environment().chain])
-    open_arena(os.environ)
+    prepare(os.environ, chains=[])
+    open_arena(os.environ, Path(__file__).with_name("answers.jsonl"))

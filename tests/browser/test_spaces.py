@@ -38,12 +38,10 @@ def space(open_page, name, folder, **settings):
 
 
 @pytest.mark.slow
-@pytest.mark.embedded
-def test_the_arena_takes_blind_votes_and_nothing_else(open_page, tmp_path):
+def test_the_arena_takes_blind_votes_on_recorded_answers_and_nothing_else(open_page, tmp_path):
     from lab.store.answers import Store
-    from tests.models import embedded_cache
 
-    with space(open_page, "arena", tmp_path, ASSAY_CACHE=str(embedded_cache())) as page:
+    with space(open_page, "arena", tmp_path) as page:
         page.click("#compare-start")
         expect(page.locator("#vote-left")).to_be_enabled(timeout=PATIENCE)
         assert page.locator("[role=tab]").all_inner_texts() == ["Compare"]

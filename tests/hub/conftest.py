@@ -56,10 +56,10 @@ class Stand:
         operations = [CommitOperationAdd(path, content) for path, content in files.items()]
         return self.api(token).create_commit(name, operations, commit_message="a change", repo_type=kind, **named)
 
-    def publish(self, folder: Path, repo: str, *, prove: Any = None, **wanted: Any) -> Any:
+    def publish(self, folder: Path, repo: str, **wanted: Any) -> Any:
         """Publish a run with its chain; return the receipts, or the message of the error."""
         publication = Publication(repo, **wanted)
-        return self.attempt(lambda: publish_chain(self.api(), folder, publication, lambda words: None, prove))
+        return self.attempt(lambda: publish_chain(self.api(), folder, publication, lambda words: None))
 
     def plan(self, folder: Path, repo: str, **wanted: Any) -> Any:
         """Return the plans of a dry run, or the message of the error."""

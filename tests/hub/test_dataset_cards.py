@@ -1,7 +1,5 @@
 """Data sets: what is published of a folder, and the cards of votes, of pairs and of rows."""
 
-import io
-import itertools
 import json
 import re
 import shutil
@@ -35,8 +33,8 @@ def votes_card(row_type=DpoRow, **changes):
     return dataset_card(STATISTICS.model_copy(update=changes), row_type, guidelines="GUIDELINES.md")
 
 
-def packed(folder, licence="cc-by-4.0", is_parquet=False, repo="org/x"):
-    return pack_dataset(folder, repo, licence, is_parquet=is_parquet)
+def packed(folder, licence="cc-by-4.0", repo="org/x"):
+    return pack_dataset(folder, repo, licence)
 
 
 def problems(folder, **options):
@@ -202,22 +200,20 @@ FOLDERS = {"reports": put_report, "plain rows": lambda place: put(place, "mine.j
 
 
 def test_a_folder_without_a_card_passes_every_check_with_the_card_it_gets(tmp_path):
-    for name, is_parquet in itertools.product(FOLDERS, (False, True)):
-        upload = packed(FOLDERS[name](tmp_path / name), is_parquet=is_parquet)
+    for name in FOLDERS:
+        upload = packed(FOLDERS[name](tmp_path / name))
         assert [each.problem for each in check_upload(upload)] == []
         front = front_of(upload.parts["README.md"].text())
         (config,) = front["configs"]
         assert front["license"] == "cc-by-4.0"
         assert all(each["path"] in upload.parts for each in config["data_files"])
-        assert all(each["path"].endswith(".parquet") == is_parquet for each in config["data_files"])
 
 
 def test_the_card_of_a_report_has_its_figures_beside_the_baselines_and_its_rows_as_a_table(tmp_path):
-    parts = packed(put_report(tmp_path), is_parquet=True).parts
-    text = packed(tmp_path).parts["README.md"].text()
+    parts = packed(put_report(tmp_path)).parts
+    text = parts["README.md"].text()
     assert text == was("eval-rows-card", text)
-    table = pq.read_table(io.BytesIO(parts["kmp-rows.parquet"].read())).to_pylist()
-    assert table == [json.loads(line) for line in parts["kmp-rows.jsonl"].text().splitlines()]
+    table = [json.loads(line) for line in parts["kmp-rows.jsonl"].text().splitlines()]
     assert table == [flat(row) for row in report().rows]
     assert set(flat(report().rows[0])) == set(KINDS["eval"]["columns"])
 
@@ -245,19 +241,3 @@ def test_the_command_that_writes_reviewed_papers_writes_their_card_and_guideline
     assert {name for each in (ReviewExample, Conversation) for name in each.model_fields} <= set(told["columns"])
     assert {name for each in (Concern, HumanConcern) for name in each.model_fields} <= set(told["inner"]["concerns"])
     assert problems(tmp_path) == []
-    put(tmp_path, "train.jsonl", [{"id": name, "concerns": []} for name in ("p", "q", "q")])
-    write_rows_card(tmp_path, "reviews", ["train.jsonl"])
-    assert "\n| different papers | 2 |\n" in (tmp_path / "README.md").read_text()
-
-
-def test_rows_that_fit_no_column_type_are_not_written_as_parquet(tmp_path):
-    put(tmp_path, "train.jsonl", [{"id": "p", "doi": each} for each in (1, "10.1/x")])
-    (found,) = packed(tmp_path, is_parquet=True).findings
-    assert "cannot be written as parquet" in found.problem
-    assert "leave out --parquet" in found.remedy
-
-
-def test_a_card_that_does_not_lead_to_the_parquet_file_is_noticed(folder):
-    (folder / "README.md").write_text("---\nlicense: mit\n---\n\n# Mine\n")
-    told = problems(folder, licence=None, is_parquet=True)
-    assert told == ["does not name train.parquet, so readers load the JSONL file"]

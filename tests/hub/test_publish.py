@@ -67,10 +67,8 @@ def test_the_plan_tells_what_changes_what_stays_and_what_is_only_there(stand, ru
 
 def test_a_chain_is_published_in_order_and_pinned_and_comes_back_bit_for_bit(stand, tmp_path):
     run = write_run(tmp_path / "here", stages=("sft", "grpo"))
-    proven = []
-    first, last = stand.publish(run, "org/chain", prove=lambda folder: proven.append(sha256(folder / SFT)))
+    first, last = stand.publish(run, "org/chain")
     assert (first.repo, last.repo) == ("org/chain-sft", "org/chain")
-    assert proven == [sha256(tmp_path / "here/sft/adapter/adapter_model.safetensors")], "the whole chain, fetched again"
     card = stand.read("org/chain", "README.md").decode()
     assert f'"org/chain-sft", revision="{first.revision}"' in card
     assert f'revision="{REVISION}"' in card

@@ -5,8 +5,13 @@ import os
 import struct
 
 import numpy as np
+import pytest
+from huggingface_hub import HfApi, constants
 
+from evals.errors import LabError
+from hub.adapters import Publication
 from hub.cards.lint import scan
+from hub.chains import plan_chain, publish_chain
 from tests.hub.cases import CASES
 from tests.hub.runs import CONFIG, change_manifest, change_record, refit, tensors, write_adapter, write_run
 
@@ -79,7 +84,7 @@ INPUTS = {
     "a header that lies": (with_bytes(struct.pack("<Q", 9) + b'{"a": 12}'), "is no safetensors file"),
     "an empty file": (with_bytes(b""), "is no safetensors file"),
     "a file that was cut": (lambda run: (run / WEIGHTS).write_bytes((run / WEIGHTS).read_bytes()[:-10]), "cut short"),
-    "a huge file": (lambda run: os.truncate(run / WEIGHTS, 3_000_000_000), "--max-file-gb"),
+    "a huge file": (lambda run: os.truncate(run / WEIGHTS, 60_000_000_000), "save it in several"),
     "weights of another run": (
         lambda run: write_adapter(run / "adapter", tensors(7), CONFIG),
         "not the adapter that chain.json describes",
@@ -133,6 +138,17 @@ def test_a_bad_name_is_refused_before_the_hub_is_asked(stand, tmp_path):
 
 def test_a_stranger_is_told_that_the_token_may_not_write_and_how_to_propose(stand, tmp_path):
     assert "--create-pr" in stand.publish(write_run(tmp_path), "elsewhere/run")
+
+
+def test_a_dry_run_before_anybody_logged_in_says_what_it_could_not_check(stand, tmp_path, monkeypatch):
+    run = write_run(tmp_path)
+    monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "none"))
+    monkeypatch.delenv("HF_TOKEN")
+    (plan,) = plan_chain(HfApi(endpoint=stand.url), run, Publication("org/later"))
+    assert "nobody is logged in" in plan.warnings[0].problem
+    with pytest.raises(LabError, match="token is missing"):
+        publish_chain(HfApi(endpoint=stand.url), run, Publication("org/later"), print)
+    assert stand.on_main("org/later") is None
 
 
 def test_an_unknown_data_licence_is_no_licence_that_somebody_made_up(stand, tmp_path):

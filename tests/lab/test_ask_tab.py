@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from evals import questions
 from evals.errors import LabError
 from evals.verifiers.line import read_lines
-from lab.ask.session import LONGEST_QUESTION, checked_question, earlier
+from lab.ask.session import earlier
 from lab.ask.tab import ask, examples, replay, show_earlier
 from lab.engine import LabEngine
-from lab.session import BadQuestion, checked_sampling, stop
+from lab.session import LONGEST_QUESTION, BadQuestion, checked_question, checked_sampling, stop
 from lab.ui.components import Card, cards, escape
 from lab.ui.text import say
 from lab.visitors import new_visitor as somebody

