@@ -260,6 +260,9 @@ class StackedPeftModel(PeftModelForCausalLM):
             if isinstance(module, LoraLayer):
                 for name in set(names) & set(module.lora_dropout):
                     module.lora_dropout[name] = nn.Identity()
+                for pairs in (module.lora_A, module.lora_B):  # accelerate finds weights by their place in memory
+                    if (learned := cast(Any, pairs)[TRAINED]).weight.is_meta:
+                        learned.to_empty(device="cpu").weight.data.zero_()
         self.set_adapter(TRAINED)
 
     def set_adapter(self, adapter_name: str | Sequence[str], inference_mode: bool = False) -> None:
@@ -493,8 +496,7 @@ class Scores(Function):
         ctx: Any, hidden: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor, temperature: float
     ) -> tuple[torch.Tensor, ...]:
         """Score all labels, a chunk of positions at a time."""
-        device = hidden.device.type
-        low = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
+        low = _type(hidden)
         weight = weight.to(low)
         learns = ctx.needs_input_grad[0]
         gradient = torch.empty_like(hidden, dtype=torch.float32) if learns else None

@@ -1,13 +1,16 @@
 """What GPUs are for, without one: DeepSpeed and FSDP2 on two processors, GRPO that samples from a stand-in for vLLM."""
 
 import os
+import re
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 from accelerate import PartialState
@@ -15,6 +18,7 @@ from accelerate.commands.launch import _validate_launch_command, launch_command_
 from accelerate.utils import DistributedType
 from accelerate.utils.launch import prepare_deepspeed_cmd_env, prepare_multi_gpu_env
 
+from tests.models import tiny_llama, tiny_tokenizer
 from tests.training.runs import SFT, environment, figures, on_taught, record, settings_file, train
 from training.launch.accelerate import profile_file
 from training.models.chain import check_chain
@@ -24,6 +28,7 @@ STAND_IN = Path(__file__).with_name("stand_in")
 INSTALLED = find_spec("deepspeed")
 ENGINES = Path(str(INSTALLED.origin)).parents[1] if INSTALLED else Path(sys.prefix) / "engines"
 """Where DeepSpeed is: `make setup` puts it there (requirements-engines.txt)."""
+TWO = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
 slow = pytest.mark.slow
 
 
@@ -41,13 +46,14 @@ def environment_of(profile: str) -> dict[str, str]:
     return {name: value for name, value in given.items() if name.startswith(("ACCELERATE_", "FSDP_"))} | here
 
 
-def trained(stage: str, file: Path, launcher: list[str], surroundings: Mapping[str, str]) -> None:
-    """Train a stage as a command of this file, to its end."""
+def trained(stage: str, file: Path, launcher: list[str], surroundings: Mapping[str, str]) -> list[tuple[int, int]]:
+    """Train a stage as a command of this file, to its end; return the weights that each process read, and in what room."""
     words = ["-m", "tests.training.test_divided", stage, "--config", str(file)]
     told = {**environment(), **surroundings}
     done = subprocess.run([sys.executable, *launcher, *words], env=told, capture_output=True, text=True, check=False)
     said = [line for line in done.stderr.splitlines() if "rror" in line] or done.stderr.splitlines()
     assert done.returncode == 0, "\n".join(said[:20])
+    return [(int(a), int(b)) for a, b in re.findall(r"read (\d+) weights with (\d+) bytes", done.stdout)]
 
 
 CASES = [
@@ -75,8 +81,9 @@ def test_two_processes_that_divide_a_model_end_with_a_chain_that_computes_what_w
         file, base = settings_file(tmp_path, {**SFT, **values}), tmp_path / "model"
     else:
         file, base = on_taught(taught, stage, tmp_path / "run", **values), taught / "model"
-    two = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
-    trained(stage, file, two, environment_of(profile))
+    read = trained(stage, file, TWO, environment_of(profile))
+    if profile == "fsdp2" and read:  # of two processes on one machine one reads the base
+        assert sorted(weights > 0 for weights, _ in read) == [False, True]
     kept = record(tmp_path / "run")
     assert (kept["status"], kept["host"]["processes"], kept["result"]["steps"]) == ("finished", 2, 2)
     assert all(finding.is_ok for finding in check_chain(tmp_path / "run", base=str(base)))
@@ -86,10 +93,26 @@ def test_two_processes_that_divide_a_model_end_with_a_chain_that_computes_what_w
         assert found == pytest.approx(figures(alone, "loss"), rel=1e-3)
 
 
-@pytest.mark.parametrize("vllm", ["colocate", pytest.param("server", marks=slow)])
+@slow
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc tells what is held")
+@pytest.mark.parametrize(("profile", "most"), [("fsdp2", 1.2), ("zero3", 1.9)])
+def test_two_processes_of_one_machine_load_a_base_in_less_than_two_of_it(tmp_path: Path, profile: str, most: float):
+    tokenizer = tiny_tokenizer()
+    base = tiny_llama(tokenizer, num_hidden_layers=16, hidden_size=512, intermediate_size=1536).bfloat16()
+    base.save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    file = settings_file(tmp_path, {**SFT, "max_steps": 1, "weights": "float32"})
+    read = trained("sft", file, TWO, environment_of(profile))
+    whole = 4 * sum(each.numel() for each in base.parameters())
+    sys.stdout.write(f"{profile}: {[f'{room / whole:.2f}' for _, room in read]} of a base of {whole / 1e6:.0f} MB\n")
+    assert len(read) == 2
+    assert sum(room for _, room in read) < most * whole
+
+
+@pytest.mark.parametrize("vllm", ["colocate", "server"])
 def test_answers_from_vllm_are_those_of_the_whole_chain_as_it_is_trained(taught: Path, tmp_path: Path, vllm: str):
     """What TRL finds between the sampled and the scored probabilities of a token would show weights of another step."""
-    values: dict[str, object] = {"vllm": vllm, "learning_rate": 1e-2, "max_steps": 3}
+    values: dict[str, object] = {"vllm": vllm, "learning_rate": 1e-2}
     if vllm == "server":
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
@@ -101,6 +124,34 @@ def test_answers_from_vllm_are_those_of_the_whole_chain_as_it_is_trained(taught:
     assert max(figures(run, "sampling/sampling_logp_difference/max")) < 1e-3
     assert figures(run, "kl")[0] == 0.0 < figures(run, "kl")[-1]
     assert all(finding.is_ok for finding in check_chain(run.path, base=str(taught / "model")))
+
+
+def held() -> int:
+    """Return the bytes of main memory that this process alone holds, mapped files apart."""
+    rows = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines())
+    return int(rows["RssAnon"].split()[0]) * 1024
+
+
+def telling(load: Callable[..., Any]) -> Callable[..., Any]:
+    """Let `load` print how many weights of the base are there afterwards, and by how many bytes it grew at most."""
+
+    def loaded(*told: Any) -> Any:
+        before, most, over = held(), [0], threading.Event()
+
+        def watch() -> None:
+            while not over.wait(0.003):
+                most[0] = max(most[0], held() - before)
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        model = load(*told)
+        over.set()
+        watcher.join()
+        there = sum(not each.is_meta for each in model.parameters())
+        sys.stdout.write(f"\nread {there} weights with {most[0]} bytes\n")
+        return model
+
+    return loaded
 
 
 def main() -> None:
@@ -115,6 +166,8 @@ def main() -> None:
     if os.environ.get("ACCELERATE_USE_DEEPSPEED") == "true":
         import_module("deepspeed.comm.torch").build_shm_op = lambda: None  # needs a compiler
     session.check_equipment = lambda *_, **__: None
+    if sys.platform.startswith("linux"):
+        session.load_model = telling(session.load_model)
     if stage == "grpo":
         grpo.VerifierReward = lambda *_: import_module("tests.training.killing").length_of_answer
         build = grpo.build_trainer

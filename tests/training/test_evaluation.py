@@ -79,6 +79,18 @@ def test_a_run_ends_early_with_the_weights_of_its_best_evaluation(taught: Path, 
     assert (moved == 0.0) == (best == 0)
 
 
+@slow
+def test_a_metric_that_has_no_value_in_any_evaluation_chooses_no_weights_and_ends_nothing(tmp_path: Path, capsys):
+    run = train(
+        "review", looked(tmp_path, tmp_path, "review", eval_steps=1, best_metric="f1_above_permuted", patience=1)
+    )
+    result = record(run.path)["result"]
+    assert figures(run, "eval/f1_above_permuted") == [] and figures(run, "eval/f1") == [0.0, 0.0, 0.0]
+    assert result["kept_weights"] == "of the last step, 2: eval/f1_above_permuted had no value in any evaluation"
+    assert result["steps"] == 2 and "ended_early" not in result
+    assert "step 1: eval/f1_above_permuted has no value for these answers" in capsys.readouterr().err
+
+
 REFUSED = [
     ("sft", {"eval_data": ["kmp-test"]}, "20 rows that are kept for testing"),
     ("grpo", {"eval_data": ["pathways-heldout"]}, "kept for testing"),

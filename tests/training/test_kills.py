@@ -40,6 +40,7 @@ ROUNDED: Mapping[str, object] = {"autocast": "bfloat16", "lora_dropout": 0.0}
 """As most runs on a CPU are: under autocast, the base held in bfloat16, adapters computed together."""
 
 
+slow = pytest.mark.slow
 LOOKING: Mapping[str, object] = {
     "eval_data": ["rows.jsonl"],
     "eval_steps": 2,
@@ -64,12 +65,15 @@ def eight_rows(folder: Path) -> Path:
     return folder / "eight.jsonl"
 
 
-slow = pytest.mark.slow
-
-
-@slow
 @pytest.mark.parametrize(
-    ("stage", "values"), [("sft", {}), ("dpo", ROUNDED), ("dpo", LOOKING), ("grpo", ROUNDED), ("grpo", {})]
+    ("stage", "values"),
+    [
+        ("sft", {}),
+        pytest.param("dpo", ROUNDED, marks=slow),
+        pytest.param("dpo", LOOKING, marks=slow),
+        pytest.param("grpo", ROUNDED, marks=slow),
+        pytest.param("grpo", {}, marks=slow),
+    ],
 )
 def test_a_killed_run_goes_on_to_the_weights_of_one_that_was_never_killed(
     taught: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys, stage: str, values: Mapping[str, object]
@@ -133,7 +137,7 @@ def troubled(patch: pytest.MonkeyPatch, stage: Any, step: int, does: Callable[[t
     patch.setattr(stage, "build_trainer", built)
 
 
-@pytest.mark.parametrize(("number", "stage"), [(signal.SIGTERM, grpo), pytest.param(signal.SIGINT, sft, marks=slow)])
+@pytest.mark.parametrize(("number", "stage"), [(signal.SIGTERM, sft), pytest.param(signal.SIGINT, grpo, marks=slow)])
 def test_a_signal_ends_a_run_between_rounds_and_it_goes_on_as_if_it_had_not(
     taught: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys, number: int, stage: Any
 ):

@@ -14,9 +14,11 @@ from trl.trainer.utils import use_adapter
 from evals.errors import BadConfig, ChainMismatch
 from tests.models import ALL_LINEAR, tiny_adapter, tiny_base
 from training import upstream
+from training.config import SftSettings
 from training.models.adapters import read_adapter
-from training.models.policy import stacked_policy
+from training.models.policy import policy_of, stacked_policy
 from training.models.stack import Stack, merge_into
+from training.models.start import Start
 from training.upstream import Scores, StackedPeftModel, join_adapters, round_frozen, write_adapter
 
 TOKENS = torch.arange(24).reshape(2, 12)
@@ -149,6 +151,17 @@ def test_adapters_side_by_side_compute_and_learn_what_they_do_one_by_one(base: P
     after = logits(stacked)  # a changed adapter is seen at once
     assert not torch.allclose(before, after)
     torch.testing.assert_close(after, computed(stacked)["scores"])
+
+
+def test_answers_are_sampled_under_the_autocast_that_they_are_scored_in(base: Path, sft: Path):
+    seen: dict[str, bool] = {}
+    for kind in ("bfloat16", "none"):
+        settings = SftSettings(data=("x",), output="x", lora_targets=ALL_LINEAR, autocast=kind)
+        stacked = policy_of(model(base), Start(frozen={"sft": sft}), settings)
+        layer = stacked.get_submodule("base_model.model.model.layers.0.mlp.down_proj")
+        layer.register_forward_pre_hook(lambda *_, kind=kind: seen.update({kind: torch.is_autocast_enabled("cpu")}))
+        stacked.generate(input_ids=TOKENS, max_new_tokens=2)
+    assert seen == {"bfloat16": True, "none": False}
 
 
 def test_rounding_the_frozen_base_once_changes_no_bit_under_autocast(base: Path, sft: Path):

@@ -57,6 +57,7 @@ def test_an_unfinished_run_goes_on_from_its_newest_whole_checkpoint_with_the_met
     assert run.begin(record()) is None
     for step in (5, 10, 11, 12):
         run.append_metrics({"step": step, "loss": None})
+        run.append_metrics({"step": step, "train_runtime": 1.0})  # the end of training, that it may not be the end of
     with run.metrics.open("a", encoding="utf-8") as file:
         file.write('{"step": 13, "lo')
     checkpoint(run, 5)

@@ -211,7 +211,6 @@ def _activation_bytes(settings: StageSettings, shape: Shape, *, has_gpu: bool) -
 
 def _cache_bytes(settings: SampledSettings, shape: Shape, processes: int) -> int:
     sampled = _sampled(settings, processes)
-    tokens = settings.tokens_per_row
     size = 4 if settings.weights == "float32" and settings.autocast == "none" else 2
     per_token = 2 * shape.layers * shape.kv_heads * shape.head_dim * size
-    return math.ceil(sampled / processes) * tokens * per_token
+    return math.ceil(sampled / processes) * settings.tokens_per_row * per_token

@@ -34,10 +34,8 @@ def policy_of(model: PreTrainedModel, start: Start, settings: StageSettings) -> 
     policy.is_rounded = settings.autocast == "bfloat16"
     if not is_divided():  # else the weights that a layer is called with are there for that call alone
         join_adapters(policy)
-        if (
-            policy.is_rounded and policy.device.type == "cpu" and not torch.cuda.is_available()
-        ):  # or it only waits there
-            round_frozen(policy)
+        if policy.is_rounded and policy.device.type == "cpu" and not torch.cuda.is_available():
+            round_frozen(policy)  # where there is a GPU, it only waits here
     return policy
 
 
@@ -53,7 +51,7 @@ def stacked_policy(
     policy = StackedPeftModel(model, lora, adapter_name=TRAINED)
     policy.freeze_below(frozen)
     for name, parameter in policy.named_parameters():
-        if f".lora_B.{TRAINED}." in name and not parameter.is_meta and bool(parameter.any()):
+        if f".lora_B.{TRAINED}." in name and bool(parameter.any()):
             raise ValueError(f"{name} does not start at zero (init {lora.init_lora_weights!r})")
     return policy
 

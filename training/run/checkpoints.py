@@ -23,7 +23,7 @@ BEST = "best-"
 def seal(checkpoint: Path) -> None:
     """Mark a checkpoint as whole, once each of its files is on the disk and not only in memory."""
     files = {}
-    for file in _files(checkpoint):
+    for file in sorted(path for path in checkpoint.rglob("*") if path.is_file() and path.name != SEAL):
         with file.open("rb") as content:
             os.fsync(content.fileno())
         files[file.relative_to(checkpoint).as_posix()] = sha256_of(file)
@@ -100,8 +100,3 @@ def writing_failed(run: Path, checkpoint: Path, reason: BaseException) -> Traini
         f"{checkpoint.name} could not be written to {run} ({first}); {kept} Make room or mend the"
         " disk or quota, then give the same command again to go on from there."
     )
-
-
-def _files(checkpoint: Path) -> list[Path]:
-    found = (path for path in checkpoint.rglob("*") if path.is_file() and path.name != SEAL)
-    return sorted(found)

@@ -189,8 +189,8 @@ class RunFolder:
         return checkpoint
 
     def _cut_metrics(self, step: int) -> None:
-        """Drop the lines after `step`: a resumed run writes them again."""
-        kept = [row for row in self.metric_rows() if row["step"] <= step] if step else []
+        """Drop the lines after `step` and the one that closed a run: a resumed run writes them again."""
+        kept = [row for row in self.metric_rows() if row["step"] <= step and "train_runtime" not in row] if step else []
         write_whole(self.metrics, "".join(json.dumps(row) + "\n" for row in kept))
 
     def end(self, status: Literal["finished", "failed", "stopped"], result: Mapping[str, float | int | str]) -> None:

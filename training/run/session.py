@@ -31,7 +31,7 @@ from transformers import (
     TrainerState,
     TrainingArguments,
 )
-from transformers.integrations import TensorBoardCallback
+from transformers.integrations import TensorBoardCallback, is_fsdp_enabled
 
 from evals.errors import BadConfig, LabError, TrainingStopped
 from evals.schema import RunRecord
@@ -88,9 +88,11 @@ class Prepared:
         return self.data.system_prompt if of_chain is None else of_chain
 
     def model(self) -> PreTrainedModel:
-        """Return the base as it is trained on; 4-bit weights are made on the accelerator, others follow later."""
-        settings = self.settings
-        device = str(processes().device) if settings.weights == "nf4" else "cpu"
+        """Return the base as it is trained on; under FSDP2 one process of a machine reads it, for the others too."""
+        settings, state = self.settings, processes()
+        device = str(state.device) if settings.weights == "nf4" else "cpu"  # from where others follow later
+        if is_fsdp_enabled() and not state.is_local_main_process:
+            device = "meta"
         return load_model(self.base, settings.weights, device, settings.attention)
 
     def policy(self, model: PreTrainedModel | None = None) -> StackedPeftModel:

@@ -314,7 +314,9 @@ class Evaluation(Looks):
         if not self._by:
             return
         looks, patience = self.scores(state), self._settings.patience
-        if best_of(looks) == looks[-1] and state.is_world_process_zero:
+        if looks[-1][1] == -inf and state.is_world_process_zero:
+            say(f"step {state.global_step}: {self._by} has no value for these answers, so they choose no weights")
+        elif best_of(looks) == looks[-1] and state.is_world_process_zero:
             self._best.keep(self.policy, state.global_step, looks)
         if state.global_step < state.max_steps and is_plateau([score for _, score in looks], patience):
             step, best = best_of(looks)
@@ -339,6 +341,8 @@ class Evaluation(Looks):
     def _kept(self, looks: Sequence[Look], last: int) -> str:
         """Return which weights the policy has from now on, in words."""
         step, score = best_of(looks)
+        if score == -inf:
+            return f"of the last step, {last}: {self._by} had no value in any evaluation"
         of_best = f"best {self._by}, {self._sign * score:.3g}"
         if step == last:
             return f"of step {step}, the last, which has the {of_best}"
@@ -361,12 +365,12 @@ def evaluated(
 
 
 def is_plateau(scores: Sequence[float], patience: int) -> bool:
-    """Return whether the last `patience` looks were no better than the best before them; 0 = never.
+    """Return whether the last `patience` looks were no better than the best before them, if any had a score; 0 = never.
 
-    >>> is_plateau([1.0, 2.0, 1.5, 2.0], 2), is_plateau([1.0, 2.0, 1.5, 2.1], 2)
-    (True, False)
+    >>> is_plateau([1.0, 2.0, 1.5, 2.0], 2), is_plateau([1.0, 2.0, 1.5, 2.1], 2), is_plateau([-inf, -inf], 1)
+    (True, False, False)
     """
-    return bool(patience) and len(scores) > patience and max(scores[-patience:]) <= max(scores[:-patience])
+    return bool(patience) and len(scores) > patience and -inf < max(scores[:-patience]) >= max(scores[-patience:])
 
 
 def best_of(looks: Sequence[Look]) -> Look:
