@@ -67,7 +67,7 @@ def words_of(text_page: Any) -> list[Word]:
         if current and (character is None or _is_apart(current[-1], character)):
             words.append(
                 Word(
-                    text="".join(each.text for each in current).replace(SOFT_HYPHEN, "-"),
+                    text=_whole("".join(each.text for each in current)).replace(SOFT_HYPHEN, "-"),
                     left=min(each.left for each in current),
                     right=max(each.right for each in current),
                     bottom=min(each.bottom for each in current),
@@ -79,6 +79,11 @@ def words_of(text_page: Any) -> list[Word]:
         if character is not None:
             current.append(character)
     return words
+
+
+def _whole(text: str) -> str:
+    """Return text whose letters beyond U+FFFF, which PDFium gives in two halves, are whole; a half alone is U+FFFD."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def _characters(text_page: Any) -> Iterator[_Character | None]:
@@ -253,17 +258,14 @@ def _gutters(pages: Sequence[Sequence[Row]]) -> list[list[float]]:
         else:
             common.append([place])
     common.sort(key=len, reverse=True)
-    found = []
-    for places in own:
-        near = [next((place for place in places if group[0] <= place <= group[-1]), None) for group in common]
-        found.append(
-            [
-                median(group) if place is None else place
-                for place, group in zip(near, common, strict=True)
-                if place is not None or len(group) > 0.15 * len(pages)
-            ]
-        )
-    return found
+
+    def of_page(places: Sequence[float]) -> Iterator[float]:
+        for group in common:
+            near = [place for place in places if group[0] <= place <= group[-1]]
+            if near or len(group) > 0.15 * len(pages):
+                yield median(near or group)
+
+    return [list(of_page(places)) for places in own]
 
 
 def reading_order(rows: Sequence[Row], gutters: Sequence[float], page: int) -> list[TextLine]:
@@ -287,11 +289,9 @@ def _columns(rows: Sequence[Row], gutters: Sequence[float], column: int) -> Iter
         if is_across:
             yield from _columns(band, others, column)
             continue
-        for side, place in enumerate((2 * column + 1, 2 * column + 2)):
-            inside = [
-                each for each in others if abs(each - gutter) > NARROWEST_COLUMN and (each > gutter) == bool(side)
-            ]
-            yield from _columns(sides[side], inside, place)
+        apart = [each for each in others if abs(each - gutter) > NARROWEST_COLUMN]
+        yield from _columns(sides[0], [each for each in apart if each < gutter], 2 * column + 1)
+        yield from _columns(sides[1], [each for each in apart if each > gutter], 2 * column + 2)
 
 
 def _crossing(rows: Sequence[Row], gutter: float) -> list[bool]:
@@ -408,14 +408,12 @@ def title_of(pages: Sequence[PageLines], body: float, heads: str) -> tuple[str, 
     for line in first.lines:
         if line.bottom < 0.4 * first.height or line.height <= LARGER * body or len(line.text) <= 3:
             continue
-        if PUBLISHERS.match(line.text) or _mark(line) in heads:
+        is_numbered = HEADED.match(line.text) is not None and role_of(line.text) != "other"
+        if is_numbered or PUBLISHERS.match(line.text) or _mark(line) in heads:
             continue
         last = groups[-1][-1] if groups else None
-        if (
-            last
-            and abs(last.height - line.height) < 0.1 * line.height
-            and 0 < last.bottom - line.bottom < 2.5 * line.height
-        ):
+        is_as_large = last is not None and abs(last.height - line.height) < 0.1 * line.height
+        if last and is_as_large and 0 < last.bottom - line.bottom < 2.5 * line.height:
             groups[-1].append(line)
         else:
             groups.append([line])
@@ -428,11 +426,8 @@ def title_of(pages: Sequence[PageLines], body: float, heads: str) -> tuple[str, 
     names = [role_of(line.text) != "other" and len(plain_name(line.text).split()) <= 3 for line in large]
     title = large[: names.index(True, 1) if True in names[1:] else None]
     rest = tuple(line for line in first.lines if line not in title)
-    words = [[word for word in line.words if word.height > 0.8 * large[0].height] for line in title]
-    return tidy(_joined([replace(line, words=tuple(kept)) for line, kept in zip(title, words, strict=True)])), [
-        replace(first, lines=rest),
-        *pages[1:],
-    ]
+    kept = (tuple(word for word in line.words if word.height > 0.8 * large[0].height) for line in title)
+    return tidy(_joined([TextLine(words) for words in kept if words])), [replace(first, lines=rest), *pages[1:]]
 
 
 def blocks_of(pages: Sequence[PageLines], body: float) -> list[Block]:

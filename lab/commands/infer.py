@@ -39,6 +39,10 @@ def infer(
         ),
     ] = "demonstration",
     split: Annotated[Literal["train", "dev", "test", "all"], typer.Option(help="Papers of this split alone.")] = "test",
+    reader: Annotated[
+        Literal["assay", "docling"],
+        typer.Option(help="Who reads a PDF: docling where it is installed (layout models; minutes a paper)."),
+    ] = "assay",
     chain: Annotated[
         str, typer.Option(help="Who reviews: reviewer, a run folder, chain.json, base:NAME.")
     ] = "reviewer",
@@ -93,7 +97,7 @@ def infer(
 
         return report_on_stages(given)
     asking = Asking(**{each.name: given[each.name] for each in fields(Asking)})
-    articles = _articles(papers, split, limit)
+    articles = _articles(papers, split, limit, reader)
     if server:
         engine: ReviewEngine = _server(server, model, key_env, allow_remote, tokenizer, asking)
     else:
@@ -128,14 +132,26 @@ def infer(
         raise typer.Exit(1)
 
 
-def _articles(papers: str, split: str, limit: int) -> list[Article]:
+def _articles(papers: str, split: str, limit: int, reader: str = "assay") -> list[Article]:
     """Return the papers, without what reviewers said of them."""
     from evals.papers import read_article_file
 
     path = Path(papers)
     if path.is_file() and path.suffix not in (".jsonl", ".parquet"):
-        return [read_article_file(path)]
+        return [read_article_file(path) if reader == "assay" else _by_docling(path)]
     return [each.article for each in reviewed_papers(papers, split, limit)]
+
+
+def _by_docling(path: Path) -> Article:
+    """Return a paper as docling reads it, by way of the Markdown it writes; LabError where it is not installed."""
+    from evals.papers import read_article
+
+    try:
+        from docling.document_converter import DocumentConverter  # ty: ignore[import-not-found]
+    except ImportError:
+        raise LabError(say("command.no_docling")) from None
+    text = DocumentConverter().convert(path).document.export_to_markdown()
+    return read_article(text.encode(), f"{path.stem}.md")
 
 
 def reviewed_papers(papers: str, split: str, limit: int) -> list[ReviewExample]:

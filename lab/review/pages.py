@@ -13,36 +13,23 @@ from lab.ui.templates import render
 from lab.ui.text import say
 
 MOST_BYTES = 200_000_000
-"""Of PDFs that are held in memory; the one that was not looked at for the longest goes first."""
+"""Of PDFs that are held in memory; the one that was dropped first goes first."""
 SCALE = 1.6
 """Pixels per point: a page of A4 is about 950 pixels wide."""
 
 
-class _Held:
-    def __init__(self) -> None:
-        self._files: OrderedDict[str, bytes] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def keep(self, checksum: str, data: bytes) -> None:
-        with self._lock:
-            self._files[checksum] = data
-            while len(self._files) > 1 and sum(map(len, self._files.values())) > MOST_BYTES:
-                self._files.popitem(last=False)
-
-    def get(self, checksum: str) -> bytes | None:
-        with self._lock:
-            if checksum in self._files:
-                self._files.move_to_end(checksum)
-            return self._files.get(checksum)
-
-
-_HELD = _Held()
+_HELD: OrderedDict[str, bytes] = OrderedDict()
+_LOCK = threading.Lock()
 
 
 def hold(article: Article, file: Path) -> Article:
     """Keep the PDF an article was read from, so that its pages can be shown; return the article."""
     if article.origin.format == "pdf":
-        _HELD.keep(article.origin.sha256, file.read_bytes())
+        with _LOCK:
+            _HELD[article.origin.sha256] = file.read_bytes()
+            _HELD.move_to_end(article.origin.sha256)
+            while len(_HELD) > 1 and sum(map(len, _HELD.values())) > MOST_BYTES:
+                _HELD.popitem(last=False)
     return article
 
 

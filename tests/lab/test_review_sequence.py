@@ -79,7 +79,15 @@ def test_the_sequence_of_the_page_runs_as_written(tmp_path: Path, monkeypatch: p
 
 
 def test_infer_says_what_is_wrong_before_a_model_is_loaded(tmp_path: Path):
-    for words, said in ((("--papers", tmp_path / "none"), "there are no papers"), (("--constrain", "maybe"), "maybe")):
+    paper = tmp_path / "a.pdf"
+    paper.write_bytes(b"%PDF-1.4")
+    cases = (
+        (("--papers", tmp_path / "none"), "there are no papers"),
+        (("--constrain", "maybe"), "maybe"),
+        (("--papers", paper, "--reader", "docling"), "docling is not installed"),
+        (("--papers", paper), "cannot be read as a PDF"),
+    )
+    for words, said in cases:
         done = RUN.invoke(app, ["review", "infer", *map(str, words), "--out", str(tmp_path / "p.jsonl")])
         assert done.exit_code != 0
         assert said in f"{done.output}{done.exception}"
