@@ -408,8 +408,9 @@ def title_of(pages: Sequence[PageLines], body: float, heads: str) -> tuple[str, 
     for line in first.lines:
         if line.bottom < 0.4 * first.height or line.height <= LARGER * body or len(line.text) <= 3:
             continue
-        is_numbered = HEADED.match(line.text) is not None and role_of(line.text) != "other"
-        if is_numbered or PUBLISHERS.match(line.text) or _mark(line) in heads:
+        role = role_of(line.text)
+        is_section = role == "abstract" or (role != "other" and HEADED.match(line.text) is not None)
+        if is_section or PUBLISHERS.match(line.text) or _mark(line) in heads:
             continue
         last = groups[-1][-1] if groups else None
         is_as_large = last is not None and abs(last.height - line.height) < 0.1 * line.height
