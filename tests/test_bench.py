@@ -20,17 +20,17 @@ def printed(*names: str) -> str:
     return done.stdout
 
 
-def test_every_benchmark_that_needs_neither_a_model_nor_papers_prints_its_tables():
-    names = sorted({*NAMES} - {"pdfs", "serving", "training"})
+def test_every_benchmark_that_needs_no_model_prints_its_tables():
+    names = sorted({*NAMES} - {"serving", "training"})
     for name, table in zip(names, printed(*names).split("\n== ")[1:], strict=True):
         assert table.startswith(name) and any(word in table for word in ("ratio", "times", "of the")), table
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("name", [pytest.param("pdfs", marks=pytest.mark.network), "serving", "training"])
-def test_a_benchmark_of_the_embedded_chain_or_of_papers_prints_its_tables(name):
-    assert name in printed(name)
+@pytest.mark.parametrize("name", ["serving", "training"])
+def test_a_benchmark_of_the_embedded_chain_prints_its_tables(name):
+    assert "ratio" in printed(name)
 
 
 def test_training_is_measured_both_ways_on_a_tiny_base(tmp_path, monkeypatch):
