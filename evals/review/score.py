@@ -1,6 +1,6 @@
 """A system's concerns scored against human ones, with the controls that say what the score is worth."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -25,7 +25,7 @@ from evals.review.match import (
     Similarity,
     match,
 )
-from evals.review.page import named, span_of
+from evals.review.page import span_of
 from evals.review.rates import counts_of, label_accuracy, macro_of, rates_by, rates_of, soft_of
 from evals.schema.reports import (
     ArticleScore,
@@ -42,6 +42,12 @@ from evals.stats.intervals import DRAWS as SWAPS
 from evals.task import task_class
 
 DRAWS = 1000
+NEEDS = {
+    "permuted": "needs two articles with predictions",
+    "bm25": "needs the texts of the papers: --papers and --retrieve-from",
+    "echo": "needs the texts of the papers: --papers",
+}
+"""Why a control cannot be made."""
 SATURATED = 0.99
 """Share of best similarities above the threshold from which matching only counts."""
 
@@ -128,7 +134,7 @@ def score(system: str, panel: Panel, measuring: Measuring, made_by: MadeBy | Non
         matcher=measuring.matcher,
         coverage=panel.coverage,
         best_similarities_passing=passing,
-        warnings=tuple(_warnings(panel, measuring, passing, listed)),
+        warnings=tuple(_warnings(panel, measuring, passing, listed, notes)),
         reference_sha256=panel.reference_sha256,
         seed=measuring.seed,
         draws=measuring.draws,
@@ -196,34 +202,30 @@ def _listed(panel: Panel, measuring: Measuring) -> tuple[dict[str, Listed], dict
     """Return the controls that can be made, by name, and the reasons why others cannot."""
     if not measuring.has_controls:
         return {}, {}
-    notes: dict[str, str] = {}
-    makers = {"generic": made.generic}
+    if not measuring.similarity.is_crossing:
+        why = "needs an encoder: similarities from a file say nothing about other texts"
+        return {}, dict.fromkeys(made.STRONGEST, why)
+    notes, alike = dict[str, str](), (panel, measuring.encoder, measuring.matcher)
+    by_chance = partial(made.permuted, panel, measuring.similarity, measuring.matcher, seed=measuring.seed)
+    makers: dict[str, Callable[[], Listed | None]] = {"permuted": by_chance, "generic": partial(made.generic, *alike)}
     if library := measuring.library:
         by_id = {paper.id: paper for paper in library.scored}
         papers = [by_id.get(name, Paper(name, "")) for name in panel.article_ids]
-        makers["generic_titled"] = partial(made.generic, papers=papers)
-        makers["echo"] = partial(made.echo, papers=papers)
-        makers["echo_objected"] = partial(made.echo, papers=papers, before=made.OBJECTION)
+        makers["generic_titled"] = partial(made.generic, *alike, papers)
+        makers["echo"] = partial(made.echo, *alike, papers)
+        makers["echo_objected"] = partial(made.echo, *alike, papers, made.OBJECTION)
         if library.searched:
-            makers["bm25"] = partial(_bm25, searched=library.searched, papers=papers)
+            makers["bm25"] = partial(_bm25, *alike, papers, library.searched)
         if n_unread := sum(1 for paper in papers if not paper.text):
             notes["texts"] = f"{n_unread} articles have no text in --papers; nothing of theirs was copied or searched"
-    found: dict[str, Listed] = {}
-    if by_chance := made.permuted(panel, measuring.similarity, measuring.matcher, seed=measuring.seed):
-        found["permuted"] = by_chance
+    found: dict[str, Listed | None] = {}
     for name in made.STRONGEST:
-        if name in makers and measuring.similarity.is_crossing:
-            try:
-                found[name] = makers[name](panel, measuring.encoder, measuring.matcher)
-            except LabError as error:
-                notes[name] = str(error)
-        elif name not in found and not measuring.similarity.is_crossing:
-            notes[name] = "needs an encoder: similarities from a file say nothing about other texts"
-        elif name == "permuted":
-            notes.setdefault(name, "needs two articles with predictions")
-        elif name not in makers:
-            notes[name] = "needs the texts of the papers: --papers" + (", --retrieve-from" if name == "bm25" else "")
-    return {name: found[name] for name in made.STRONGEST if name in found}, notes
+        try:
+            found[name] = makers[name]() if name in makers else None
+            notes |= {} if found[name] else {name: NEEDS.get(name, NEEDS["echo"])}
+        except LabError as error:
+            notes[name] = str(error)
+    return {name: each for name, each in found.items() if each}, notes
 
 
 def _against_strongest(
@@ -251,7 +253,7 @@ def _against_strongest(
 
 
 def _bm25(
-    panel: Panel, encoder: Encoder | None, matcher: Matcher, searched: tuple[Paper, ...], papers: Sequence[Paper]
+    panel: Panel, encoder: Encoder | None, matcher: Matcher, papers: Sequence[Paper], searched: tuple[Paper, ...]
 ) -> Listed:
     """Return the retrieval control: lists as long as the predicted ones, from other papers."""
     index = Index(searched)
@@ -263,15 +265,14 @@ def _bm25(
     return made.listed(panel, lists, encoder, matcher, note)
 
 
-def _warnings(panel: Panel, measuring: Measuring, passing: float | None, listed: Mapping[str, Listed]) -> list[str]:
+def _warnings(
+    panel: Panel, measuring: Measuring, passing: float | None, listed: Mapping[str, Listed], notes: Mapping[str, str]
+) -> list[str]:
     found = []
     if (n := len(panel.article_ids)) < FEW_PAPERS:
         found.append(f"{n} papers are few: differences between systems that are not large cannot be shown on them")
     if listed and "echo" not in listed:
-        found.append(
-            f"no sentences were copied from the papers, so the strongest control is {named('permuted')} or another of"
-            f" those that do not read: a reviewer that copies would not be noticed; give --papers"
-        )
+        found.append(f"no sentences were copied from the papers ({notes['echo']}); who copies would not be noticed")
     if passing is not None and passing > SATURATED:
         found.append(
             f"{100 * passing:.1f} % of best similarities pass the threshold"
