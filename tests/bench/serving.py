@@ -29,7 +29,6 @@ QUESTION = (
     " mice that were kept in hindlimb unloading, and how sure can one be from these missions?"
 )
 MERGED = "merged models, one after another"
-MIXED = "PEFT, one mixed batch (adapter_names)"
 STACK = "stacked adapters, one fixed batch (assay eval run)"
 RUNNING = "stacked adapters, one running batch (the lab)"
 ALONE, TOGETHER = "one after another", "one running batch (assay chain serve)"
@@ -144,25 +143,6 @@ def _merged() -> Callable[[], object]:
     return lambda: [_generate(model, inputs) for model in models]
 
 
-def _mixed() -> Callable[[], object]:
-    from peft import PeftModel
-
-    from tests.models import load_base
-
-    base, adapters, inputs = _parts()
-    (first, folder), *others = adapters
-    model, names = PeftModel.from_pretrained(load_base(base)[0], folder, adapter_name=first), [first]
-    rows = ["__base__", first]
-    for name, folder in others:
-        model.load_adapter(folder, adapter_name=name)
-        names.append(name)
-        rows.append(f"up to {name}")
-        model.add_weighted_adapter(list(names), [1.0] * len(names), rows[-1], combination_type="cat")
-    _settled(model.eval())
-    repeated = {name: value.repeat(len(rows), 1) for name, value in inputs.items()}
-    return lambda: _generate(model, repeated, adapter_names=rows)
-
-
 def _stacked() -> Callable[[], object]:
     from evals.model import Sampling
     from training.models.chain import load_chain
@@ -202,12 +182,12 @@ def _parts() -> tuple[Any, list[tuple[str, str]], dict[str, Any]]:
     return base, [(stage.name, str(chain.adapter_folder(stage))) for stage in chain.manifest.stages], dict(inputs)
 
 
-def _generate(model: Any, inputs: dict[str, Any], **options: object) -> object:
+def _generate(model: Any, inputs: dict[str, Any]) -> object:
     import torch
 
     lengths = {"max_new_tokens": TOKENS, "min_new_tokens": TOKENS}
     with torch.inference_mode():
-        return model.generate(**inputs, **lengths, do_sample=False, pad_token_id=0, **options)
+        return model.generate(**inputs, **lengths, do_sample=False, pad_token_id=0)
 
 
 def _settled(model: Any) -> Any:
@@ -221,4 +201,4 @@ def _settled(model: Any) -> Any:
     return model
 
 
-WAYS = {MERGED: _merged, MIXED: _mixed, STACK: _stacked, RUNNING: _running}
+WAYS = {MERGED: _merged, STACK: _stacked, RUNNING: _running}
