@@ -7,7 +7,7 @@ from typing import Any
 
 import gradio as gr
 
-from lab.people import ROLES, Log, Role, role_needed
+from lab.roles import ROLES, Log, Role, role_needed
 from lab.ui.text import say
 
 PER_MINUTE, AT_ONCE_EACH = 30, 4

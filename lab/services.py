@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from evals.model import Progress
 from lab.engine import LabEngine, Load
-from lab.people import Person, Role, read_people
+from lab.roles import Person, Role, read_people
 from lab.settings import EMBEDDED_RUNS, REFINER, REPORTS, LabSettings, Server
 from training.models.manifest import OURS
 

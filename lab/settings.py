@@ -58,7 +58,7 @@ class LabSettings:
     `cache` holds what can be made again, the database what cannot. `chain` and `reviewer` are names of ours, run
     folders or chain.json files; so is `refiner`, empty: ours if it is there, else `chain`. `judge` None: answers are
     graded by word overlap. `questions` are question sets of one's own that get a verdict in Ask. `hosted` are models
-    that answer beside the chain's stages (`training.serve.hosted`). `people` names who may enter (`lab.people`); without
+    that answer beside the chain's stages (`training.serve.hosted`). `people` names who may enter (`lab.roles`); without
     it others are let in only where `allows_everyone`.
     """
 

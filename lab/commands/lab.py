@@ -22,7 +22,7 @@ from evals.schema import ChainManifest, Record
 from lab.commands import HostedModels, Json
 from lab.commands.data import know
 from lab.commands.terminal import emit, notes, table_of
-from lab.people import password_check
+from lab.roles import password_check
 from lab.services import chain_folder, open_store
 from lab.settings import EMBEDDED, LabSettings, comma_separated, from_environment, is_loopback
 from lab.ui.text import say

@@ -12,7 +12,7 @@ from evals.errors import LabError
 from evals.io import write_whole
 from lab.commands import Json
 from lab.commands.terminal import emit, notes, table_of
-from lab.people import Person, Role, hashed, read_people, write_people
+from lab.roles import Person, Role, hashed, read_people, write_people
 from lab.services import open_store
 from lab.settings import from_environment
 from lab.ui.text import say

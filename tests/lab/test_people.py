@@ -13,7 +13,7 @@ from lab import guard
 from lab.app import build_app
 from lab.cli import app as assay
 from lab.commands.lab import check_door
-from lab.people import hashed, password_check, read_people, role_needed
+from lab.roles import hashed, password_check, read_people, role_needed
 from lab.settings import from_environment
 from tests.lab.chains import lab_with
 from tests.lab.served import ON_AIR, Browser, on_air
