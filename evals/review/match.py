@@ -266,6 +266,10 @@ def lists_of(rows: Sequence[Sequence[Listed]]) -> Lists:
 Block = npt.NDArray[np.float32] | npt.NDArray[np.float64]
 LEXICAL = "lexical"
 LEXICAL_REVISION = "jaccard-1"
+JUDGED_THRESHOLD = 0.75
+"""Only the same point counts as a match, not one that overlaps."""
+NEAREST = 3
+"""Human concerns that a judge is asked about for each predicted one."""
 LEXICAL_THRESHOLD = 0.195
 """The published 0.3 of the cosine threshold 0.65."""
 
@@ -296,7 +300,12 @@ class Similarity:
 
 
 def similarity_of(predicted: Lists, human: Lists, encoder: Encoder | None) -> Similarity:
-    """Return cosines by an encoder, which is asked once; None compares words of three or more letters or digits."""
+    """Return cosines by an encoder, which is asked once; None compares words of three or more letters or digits.
+
+    With a judge the encoder only chooses whom it is asked about.
+    """
+    if isinstance(encoder, JudgedEncoder):
+        return JudgedSimilarity(similarity_of(predicted, human, encoder.encoder), encoder, predicted, human)
     n = 0 if predicted is human else len(predicted.texts)
     texts = (*predicted.texts[:n], *human.texts)
     if encoder is None:
@@ -304,6 +313,49 @@ def similarity_of(predicted: Lists, human: Lists, encoder: Encoder | None) -> Si
     else:
         both = encoder.encode(texts) if texts else np.zeros((0, 1), np.float32)
     return Similarity(both[:n] if n else both, both[n:], predicted, human)
+
+
+class JudgedEncoder:
+    """A judge as matcher: it is asked about the human concerns that an encoder (None: words) finds nearest.
+
+    `same` gives for each pair 1 for the same point, 0.5 for one that overlaps and 0 for others; each pair is asked once.
+    """
+
+    def __init__(
+        self, name: str, encoder: Encoder | None, same: Callable[[Sequence[tuple[str, str]]], Sequence[float]]
+    ) -> None:
+        self.name, self.encoder, self.same = name, encoder, same
+        self.revision = (
+            f"nearest {NEAREST} by {encoder.name}@{encoder.revision}" if encoder else f"nearest {NEAREST} by words"
+        )
+        self.known: dict[tuple[str, str], float] = {}
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """Raise BadConfig: a judge says which concerns are the same, and has no vectors."""
+        raise BadConfig(f"{self.name} is a judge and has no vectors; name an encoder here: --encoder embedded")
+
+
+class JudgedSimilarity(Similarity):
+    """What a judge says of the nearest pairs, 0 for all others."""
+
+    def __init__(self, base: Similarity, judged: JudgedEncoder, predicted: Lists, human: Lists) -> None:
+        self._base, self._judged, self._sides = base, judged, (predicted, human)
+
+    def block(self, predicted: int, human: int) -> Block:
+        """Return verdicts on article `predicted`'s predictions (rows) and article `human`'s concerns."""
+        near = self._base.block(predicted, human)
+        rows, columns = (
+            side.texts[side.start[at] : side.start[at + 1]]
+            for side, at in zip(self._sides, (predicted, human), strict=True)
+        )
+        places = [(row, int(at)) for row in range(len(rows)) for at in np.argsort(-near[row], kind="stable")[:NEAREST]]
+        pairs = [(rows[row], columns[at]) for row, at in places]
+        if new := [pair for pair in dict.fromkeys(pairs) if pair not in self._judged.known]:
+            self._judged.known.update(zip(new, self._judged.same(new), strict=True))
+        found = np.zeros(near.shape, np.float32)
+        for place, pair in zip(places, pairs, strict=True):
+            found[place] = self._judged.known[pair]
+        return found
 
 
 class ReadySimilarity(Similarity):

@@ -20,10 +20,12 @@ from evals.review.clean import key_of, written
 from evals.review.controls import Paper
 from evals.review.match import (
     FALSE_MATCH_RATE,
+    JUDGED_THRESHOLD,
     LEXICAL,
     LEXICAL_REVISION,
     LEXICAL_THRESHOLD,
     Encoder,
+    JudgedEncoder,
     Panel,
     ReadySimilarity,
     ReadyVectors,
@@ -259,6 +261,8 @@ def _threshold(panel: Panel, encoder: Encoder | None, wanted: Wanted) -> Thresho
         return Threshold(PUBLISHED, "the published one; give yours with --threshold")
     if given is None and wanted.encoder == LEXICAL:
         return Threshold(LEXICAL_THRESHOLD, "the published 0.3 of 0.65")
+    if given is None and isinstance(encoder, JudgedEncoder):
+        return Threshold(JUDGED_THRESHOLD, "the judge says yes")
     if given is None and encoder is not None and encoder.name == PUBLISHED_ENCODER:
         return Threshold(PUBLISHED, "the published one")
     if given is None or given == AUTO:

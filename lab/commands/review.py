@@ -40,7 +40,10 @@ if TYPE_CHECKING:
     from training.reviewer.measure import Measured, MeasureSettings, Reviewer
 
 Encoders = Annotated[
-    str, typer.Option(help="embedded, specter2, specter2-base-mean, lexical, a folder or a sentence-transformers id.")
+    str,
+    typer.Option(
+        help="embedded, specter2, specter2-base-mean, lexical, a folder, a sentence-transformers id, or a judge: URL#MODEL."
+    ),
 ]
 Vectors = Annotated[Path | None, typer.Option(help="JSONL: text, vector; instead of an encoder.")]
 ThresholdOption = Annotated[
@@ -102,6 +105,8 @@ def score(
     """
     given = dict(locals())
     from evals.report import save_report
+    from evals.review.labelled import agreement, agreement_line
+    from evals.review.match import LEXICAL
     from evals.review.page import made_by, refuse_overlap
     from evals.review.report import Wanted, measuring_of, read_panel
     from evals.review.score import score as scored
@@ -117,20 +122,31 @@ def score(
     found = report.score
     for warning in found.warnings:
         notes.print(f"note: {warning}")
+    agreed = None
+    if found.matcher.encoder in (LEXICAL, getattr(measuring.encoder, "name", "")) and vectors is None:
+        agreed = agreement(measuring.encoder, found.matcher.threshold, draws)
+        notes.print(f"note: {agreement_line(agreed)} (assay review agreement)", soft_wrap=True)
     if out is not None:
         save_report(report, out)
         notes.print(f"wrote {out}")
     document = found.model_dump(mode="json", exclude={"articles"})
+    if agreed is not None:
+        document["matcher_agreement"] = agreed.model_dump(mode="json")
     if per_article:
         document["articles"] = [row.model_dump(mode="json") for row in report.rows]
     emit(document, as_json=as_json, table=score_tables(found))
 
 
 def find_cached(name: str) -> "Encoder":
-    """Return an encoder whose vectors are kept on disk; progress is shown while it encodes."""
+    """Return an encoder whose vectors are kept on disk, or for an address the judge there; progress is shown."""
     from evals.review.match import CachedEncoder
-    from training.encoders import find_encoder
+    from training.encoders import EMBEDDED, find_encoder
     from training.models.base import default_cache
+
+    if name.startswith(("http://", "https://")):
+        from training.judge.concerns import matching_judge
+
+        return matching_judge(name, find_cached(EMBEDDED), default_cache())
 
     def report(done: int, total: int) -> None:
         if done == total or done % 1024 == 0:
@@ -594,6 +610,7 @@ app.command("import")(import_results)
 app.add_typer(validity.insertion, name="insertion")
 app.command("verify-claims")(validity.verify_claims)
 app.command("checks")(validity.checks)
+app.command("agreement")(validity.matcher_agreement)
 
 Out = Annotated[Path | None, typer.Option(help="A .jsonl file to write the rows to.")]
 

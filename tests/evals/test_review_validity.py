@@ -1,5 +1,6 @@
 """Whether concerns are right: planted flaws that are named or not, and claims that a paper bears out or contradicts."""
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,10 @@ from evals.review.checks import applying, check
 from evals.review.controls import generic_concerns
 from evals.review.grounding import Paper, copied, sentences
 from evals.review.insertion import kinds, make_pairs, names_flaw, plant, score_pairs, text_of
+from evals.review.labelled import agreement, labelled_pairs
+from evals.review.match import LEXICAL_THRESHOLD, JudgedEncoder, match, panel_of, similarity_of
 from evals.review.places import WORD
+from evals.schema.reviews import PredictionRow, ReferenceRow
 from tests.evals.reviewed import example
 
 CASES = yaml.safe_load((Path(__file__).parent / "cases" / "grounding.yaml").read_text(encoding="utf-8"))
@@ -192,3 +196,52 @@ def test_the_rules_find_planted_flaws_and_leave_the_mended_papers_alone(made):
     said = {each.id: [one.concern.text for one in check(each.article)] for each in versions}
     found = score_pairs(pairs, {each.id: each.article for each in versions}, said, draws=100).all
     assert found.detection > 0.5 and found.false_alarm < 0.1
+
+
+# ---- matchers against hand labels ------------------------------------------------------------------
+
+
+def test_the_labelled_pairs_are_of_concerns_about_papers_that_ship_and_near_misses_are_common():
+    pairs = labelled_pairs()
+    papers = {each.id: {c.concern_text for c in each.concerns} for each in demonstration()}
+    assert len(pairs) >= 200 and len({(each.a, each.b) for each in pairs}) == len(pairs)
+    assert not [each for each in pairs if not any(text.endswith(each.a) for text in papers[each.article_id])]
+    labels = Counter(each.label for each in pairs)
+    assert labels["yes"] >= 50 and labels["partly"] >= 15 and labels["no"] >= 100
+    assert all(each.reason and each.labelled_by for each in pairs)
+
+
+def test_a_matcher_that_follows_the_labels_agrees_fully_and_one_of_words_hardly():
+    label = {(each.a, each.b): each.label for each in labelled_pairs()}
+    judge = JudgedEncoder(
+        "judge", None, lambda pairs: [{"yes": 1.0, "partly": 0.5, "no": 0.0}[label[pair]] for pair in pairs]
+    )
+    perfect = agreement(judge, 0.75, draws=50)
+    assert (perfect.precision, perfect.recall, perfect.kappa, perfect.auroc, perfect.partly) == (1, 1, 1, 1, 0)
+    words = agreement(None, LEXICAL_THRESHOLD, draws=50)
+    assert words.kappa < 0.2 and words.intervals["recall"][1] < 0.3
+
+
+def test_a_judge_is_asked_about_the_nearest_concerns_alone_and_each_pair_once():
+    asked = []
+
+    def same(pairs):
+        asked.extend(pairs)
+        return [float("arm" in a and "arm" in b) for a, b in pairs]
+
+    humans = [
+        "No control arm was used.",
+        "Six mice are few.",
+        "The diet is not given.",
+        "The title is too strong.",
+        "Typos abound.",
+    ]
+    reference = [ReferenceRow(article_id=name, concerns=[{"text": text} for text in humans]) for name in "ab"]
+    said = [
+        PredictionRow(article_id=name, concerns=("A control arm is missing.", "Nobody was blinded.")) for name in "ab"
+    ]
+    panel = panel_of(reference, said)
+    similarity = similarity_of(panel.predicted, panel.human, JudgedEncoder("judge", None, same))
+    found = match(panel, similarity, 0.75)
+    assert found.human.tolist() == [0, -1, 5, -1]
+    assert len(asked) == len(set(asked)) == 6

@@ -2,10 +2,10 @@
 
 import pytest
 
-from evals.errors import LabError
+from evals.errors import BadConfig, LabError
 from tests.evals.reviewed import example
 from tests.training.judge_server import FAST, Asked, JudgeServer, says
-from training.judge.concerns import ConcernJudge
+from training.judge.concerns import ConcernJudge, matching_judge
 from training.judge.prompts import HttpSettings
 
 PAPER = example([("Methods", "The trial was open-label. It was registered.")]).article
@@ -46,3 +46,12 @@ def test_a_verdict_that_is_missing_twice_is_an_error_and_no_guess():
         pytest.raises(LabError, match="1 of 2"),
     ):
         judge(server).same([("a", "b"), ("c", "d")])
+
+
+def test_a_judge_named_by_its_address_matches_concerns_and_asks_another_machine_only_with_a_key(tmp_path, monkeypatch):
+    with JudgeServer(lambda _: verdicts((1, "yes", ""))) as server:
+        found = matching_judge(f"{server.url}#tiny", None, tmp_path)
+        assert found.name == "judge tiny (concerns-1)" and found.same([("a", "b")]) == [1.0]
+    monkeypatch.delenv("ASSAY_JUDGE_KEY", raising=False)
+    with pytest.raises(BadConfig, match="not on this machine"):
+        matching_judge("https://example.org/v1#big", None, tmp_path)

@@ -7,17 +7,20 @@ alike = judge.same([("No control arm.", "There is no placebo group.")])
 
 import hashlib
 import json
+import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import get_args
 
 from evals.errors import LabError
 from evals.review.grounding import Check, Grounding, Status
+from evals.review.match import Encoder, JudgedEncoder
 from evals.review.places import Map
 from evals.review.prompt import head_of, sections_of
 from evals.schema import Article
 from training.judge.client import Messages, in_a_loop
 from training.judge.judge import TRIES, HttpJudge, by_deadline
-from training.judge.prompts import conversation, instruction, objects, reply_schema
+from training.judge.prompts import HttpSettings, conversation, instruction, objects, reply_schema
 
 VERSION = "concerns-1"
 ITEMS = 20
@@ -108,3 +111,20 @@ class ConcernJudge(HttpJudge):
             f"the judge {self.label} gave {len(found)} of {len(items)} verdicts ({problem}); look at its server, or use"
             " a more capable model, and give the same command again: verdicts in the cache are not asked for again."
         )
+
+
+KEY = "ASSAY_JUDGE_KEY"
+"""The variable that holds the key of a judge that is named as URL#MODEL; a key is leave to ask another machine."""
+
+
+def matching_judge(address: str, encoder: Encoder | None, folder: Path) -> JudgedEncoder:
+    """Return the judge at URL#MODEL as a matcher; what it said is kept in a folder.
+
+    A judge on another machine is asked only where ASSAY_JUDGE_KEY is set: concerns are sent there.
+    """
+    url, _, model = address.partition("#")
+    has_key = bool(os.environ.get(KEY))
+    settings = HttpSettings(url, model, KEY if has_key else "", has_key, cache=folder / "matching.sqlite")
+    judge = ConcernJudge(settings)
+    judge.client.run(judge.client.find_model())
+    return JudgedEncoder(f"judge {judge.client.model} ({VERSION})", encoder, judge.same)
