@@ -48,6 +48,13 @@ def infer(
     ] = "reviewer",
     stage: Annotated[str, typer.Option(help="A stage; the last if not named. For a report: several, or all.")] = "",
     server: Annotated[str, typer.Option(help="Or a server: http://127.0.0.1:8000/v1.")] = "",
+    staged: Annotated[
+        bool,
+        typer.Option(
+            "--staged",
+            help="With --server: summary, concerns by section, merge, and what the paper contradicts dropped.",
+        ),
+    ] = False,
     model: Annotated[str, typer.Option(help="The server's model; needless if it has one.")] = "",
     key_env: KeyEnv = "",
     allow_remote: Remote = False,
@@ -97,9 +104,11 @@ def infer(
 
         return report_on_stages(given)
     asking = Asking(**{each.name: given[each.name] for each in fields(Asking)})
+    if staged and not server:
+        raise BadConfig("--staged asks a server: name one with --server URL; `assay chain serve` serves a chain.")
     articles = _articles(papers, split, limit, reader)
     if server:
-        engine: ReviewEngine = _server(server, model, key_env, allow_remote, tokenizer, asking)
+        engine: ReviewEngine = _server(server, model, key_env, allow_remote, tokenizer, asking, staged=staged)
     else:
         if not chain_file(chain).is_file() and (unfinished := RunFolder(Path(chain)).unfinished()):
             raise MissingModel(f"{chain} is no chain yet: {unfinished}.")
@@ -171,11 +180,14 @@ def reviewed_papers(papers: str, split: str, limit: int) -> list[ReviewExample]:
     return chosen[:limit] if limit else chosen
 
 
-def _server(url: str, model: str, key_env: str, allow_remote: bool, tokenizer: str, asking: "Asking") -> "ReviewEngine":
+def _server(
+    url: str, model: str, key_env: str, allow_remote: bool, tokenizer: str, asking: "Asking", *, staged: bool
+) -> "ReviewEngine":
     from training.data.tokens import ChatCounter
     from training.models.base import find_base, load_tokenizer
     from training.reviewer.engine import Room
     from training.reviewer.remote import Estimate, ServerEngine, ServerSettings
+    from training.reviewer.staged import StagedEngine
 
     counter: ChatCounter | Estimate = Estimate()
     if tokenizer:
@@ -184,7 +196,8 @@ def _server(url: str, model: str, key_env: str, allow_remote: bool, tokenizer: s
     else:
         notes.print("note: tokens are estimated, one for three characters; name the model's own with --tokenizer")
     room = Room(counter, asking.context or 16_384)
-    return ServerEngine(ServerSettings(url, model, key_env, allow_remote), asking, room)
+    engine = StagedEngine if staged else ServerEngine
+    return engine(ServerSettings(url, model, key_env, allow_remote), asking, room)
 
 
 @contextmanager

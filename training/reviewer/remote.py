@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from evals.errors import LabError
 from evals.review.prompt import ARRAY_SCHEMA, OBJECT_SCHEMA, conversation, prompt_sha256
+from evals.schema import Message
 from evals.schema.reviewruns import EngineRecord
 from training.judge.client import ChatClient, Constraint, Reply
 from training.judge.prompts import ServerSettings
@@ -53,7 +54,13 @@ class ServerEngine:
 
     def answer(self, requests: Sequence[str], told: Callable[[int], None] | None = None) -> list[Reply]:
         """Return one reply per request, in order, all asked at the same time."""
-        asking = self._asking
+        return self.asked([conversation(each) for each in requests])
+
+    def asked(
+        self, conversations: Sequence[Sequence[Message]], held: Sequence[Constraint] | None = None
+    ) -> list[Reply]:
+        """Return one reply per conversation, held to the form of concerns or to another."""
+        asking, form = self._asking, held or self._held
         sampling = {
             "temperature": asking.temperature,
             "top_p": asking.top_p,
@@ -63,11 +70,11 @@ class ServerEngine:
         if asking.repetition_penalty != 1.0:
             sampling["repetition_penalty"] = asking.repetition_penalty
 
-        async def asked() -> list[Reply]:
-            ask = [lambda each=each: [turn.model_dump() for turn in conversation(each)] for each in requests]
-            return await asyncio.gather(*(self._client.chat(each, sampling, self._held) for each in ask))
+        async def replied() -> list[Reply]:
+            ask = [lambda each=each: [turn.model_dump() for turn in each] for each in conversations]
+            return await asyncio.gather(*(self._client.chat(each, sampling, form) for each in ask))
 
-        replies = self._client.run(asked())
+        replies = self._client.run(replied())
         refused = next((each.error for each in replies if "the server answered 4" in each.error), "").lower()
         if asking.constrain == "always" and any(word in refused for word in ABOUT_FORM):
             raise LabError(

@@ -30,7 +30,9 @@ class StagedEngine(ServerEngine):
 
     def __init__(self, settings: ServerSettings, asking: Asking, room: Room) -> None:
         super().__init__(settings, asking, room)
-        self._judge = ConcernJudge(HttpSettings(settings.base_url, self.model, settings.key_variable, settings.allow_remote))
+        self._judge = ConcernJudge(
+            HttpSettings(settings.base_url, self.model, settings.key_variable, settings.allow_remote)
+        )
         self.dropped: list[str] = []
         """Concerns that the paper contradicts."""
 
@@ -48,13 +50,18 @@ class StagedEngine(ServerEngine):
 
     def _reviewed(self, paper: str) -> Reply:
         words = words_of()
-        asked = (Message(role="system", content=words["summary_system"]), Message(role="user", content=words["summary"].format(paper=paper)))
+        asked = (
+            Message(role="system", content=words["summary_system"]),
+            Message(role="user", content=words["summary"].format(paper=paper)),
+        )
         summary = self.asked([asked], HELD[-1:])[0]
         if summary.error:
             return summary
         head, *sections = paper.split("\n\n## ")
         shown = [f"## {each}" for each in sections if len(each.split()) > 20] or [head]
-        replies = self.asked([conversation(words["section"].format(summary=summary.text, section=each)) for each in shown])
+        replies = self.asked(
+            [conversation(words["section"].format(summary=summary.text, section=each)) for each in shown]
+        )
         if failed := next((each for each in replies if each.error), None):
             return failed
         found, _ = merged([parse("", each.text).concerns for each in replies])
