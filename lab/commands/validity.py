@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 Papers = Annotated[
     str, typer.Option(help="A file or folder of `assay data review`, a file of one paper, or demonstration.")
 ]
+FEW_PAPERS = 20
+"""Manuscripts below which draws of them spread too little."""
 PAPERS, PAIRS = "papers.jsonl", "pairs.jsonl"
 insertion = typer.Typer(
     no_args_is_help=True, help="Insertion test: is a planted flaw named, and the mended paper left alone?"
@@ -98,6 +100,9 @@ def score_insertion(
     found = score_pairs(pairs, versions, said, name or predictions.stem, other, named_by, draws, seed)
     if found.unanswered:
         notes.print(f"note: {counted(found.unanswered, 'pair')} without an answer to both versions left out")
+    if found.all.papers < FEW_PAPERS:
+        papers = counted(found.all.papers, "manuscript")
+        notes.print(f"note: {papers}; below {FEW_PAPERS} the intervals are too narrow", soft_wrap=True)
     if out is not None:
         write_whole(out, found.model_dump_json(indent=1) + "\n")
         notes.print(f"wrote {out}")
