@@ -372,11 +372,10 @@ class SampledSettings(StageSettings):
 
     @model_validator(mode="after")
     def _check_sampling(self) -> Self:
-        if self.vllm != "off" and self.weights == "nf4":
+        if self.vllm == "colocate" and self.weights == "nf4":
             raise BadConfig(
-                "vLLM is given the adapters merged into the base at every step, which 4-bit weights do not"
-                " survive: they would be rounded anew each time, and with them policy and reference. Use"
-                " vllm off, or weights bfloat16."
+                "TRL starts vLLM beside a 4-bit policy in 4 bits, too, and that takes no merged weights. Use vllm server,"
+                " which holds the base whole and is given each weight unpacked with the adapters added, or vllm off."
             )
         return self
 

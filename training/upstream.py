@@ -29,6 +29,7 @@ import torch
 from peft import PeftModel, PeftModelForCausalLM, get_peft_model_state_dict
 from peft.tuners.lora import Linear, LoraLayer
 from peft.tuners.tuners_utils import BaseTuner
+from peft.utils.integrations import dequantize_bnb_weight
 from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import nn
@@ -353,13 +354,15 @@ class StackedPeftModel(PeftModelForCausalLM):
         Rounded once. PEFT would add to the base itself and subtract again, which rounds it a little each time.
         """
         for name, weight in super().named_parameters(*inputs, **options):
-            if self._is_handed_over and name.endswith(".base_layer.weight"):
-                layer = self.get_submodule(name.removesuffix(".base_layer.weight"))
-                assert isinstance(layer, LoraLayer)
-                active = [each for each in layer.active_adapters if each in layer.lora_A]
+            if self._is_handed_over and ".lora_" not in name:
+                layer = self.get_submodule(name.rpartition(".")[0].removesuffix(".base_layer"))
+                active = [each for each in getattr(layer, "active_adapters", ()) if each in cast(Any, layer).lora_A]
                 with torch.no_grad():
-                    whole = sum((cast(Any, layer).get_delta_weight(each).float() for each in active), weight.float())
-                    weight = nn.Parameter(whole.to(weight.dtype), requires_grad=False)
+                    whole = dequantize_bnb_weight(weight) if hasattr(weight, "quant_state") else weight.data
+                    if name.endswith(".base_layer.weight"):
+                        sums = (cast(Any, layer).get_delta_weight(each).float() for each in active)
+                        whole = sum(sums, whole.float()).to(whole.dtype)
+                    weight = nn.Parameter(whole, requires_grad=False)
             yield name, weight
 
     def _tuner(self) -> BaseTuner:

@@ -7,7 +7,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 from peft import LoraConfig, PeftModel
-from transformers import LlamaForCausalLM
+from peft.utils.integrations import dequantize_bnb_weight
+from transformers import BitsAndBytesConfig, LlamaForCausalLM
 from trl.generation.vllm_generation import VLLMGeneration
 from trl.trainer.utils import use_adapter
 
@@ -236,6 +237,26 @@ def test_quantised_weights_and_adapters_of_another_base_are_refused_before_anyth
     deeper = read_adapter(tiny_adapter(tiny_base(tmp_path / "deeper", layers=3), tmp_path / "adapter"))
     with pytest.raises(ChainMismatch, match="another base"):
         merge_into(model(base), {"sft": deeper})
+
+
+def test_vllm_is_given_a_4_bit_policy_unpacked_with_its_adapters_added(base, sft):
+    packing = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True)
+    packed = LlamaForCausalLM.from_pretrained(base, dtype=torch.float32, quantization_config=packing)
+    unpacked = model(base)
+    unpacked.load_state_dict(
+        {name: dequantize_bnb_weight(each) for name, each in packed.named_parameters() if hasattr(each, "quant_state")},
+        strict=False,
+    )
+    apart = stacked_policy(unpacked, {"sft": sft}, lora()).eval()
+    stacked = stacked_policy(packed, {"sft": sft}, lora()).eval()
+    for each in (apart, stacked):
+        shake(each)
+    plain = model(base)
+    missing = plain.load_state_dict(handed_over(stacked), strict=False)
+    assert missing.unexpected_keys == [] and missing.missing_keys in ([], ["lm_head.weight"])
+    assert (logits(plain) - logits(apart)).abs().max() < 1e-3
+    off = (logits(plain) - logits(stacked)).abs().max()  # bitsandbytes multiplies in fewer bits on a CPU
+    assert off < 0.03 * (logits(model(base)) - logits(stacked)).abs().max()
 
 
 def handed_over(policy: StackedPeftModel) -> dict[str, torch.Tensor]:

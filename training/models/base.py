@@ -410,7 +410,7 @@ def _embedded(cache: Path, progress: Progress) -> Base:
     return replace(base, licence=EMBEDDED_LICENCE, substitutions=(note,))
 
 
-def _from_hub(source: str, hub_id: str, revision: str | None, progress: Progress, needs_weights: bool) -> Base:
+def _from_hub(source: str, hub_id: str, revision: str | None, progress: Progress, needs_weights: bool = True) -> Base:
     progress(0.0, f"fetching {hub_id} from the Hub")
     try:
         config = cached_file(hub_id, "config.json", revision=revision)
