@@ -69,7 +69,7 @@ Judge = Callable[[Sequence[str], Article], Sequence[Grounding]]
 """Grounds the concerns about one paper."""
 
 
-class Paper:
+class PaperSentences:
     """A paper cut into sentences once, to hold many concerns against it."""
 
     def __init__(self, article: Article) -> None:

@@ -161,7 +161,7 @@ def verify_claims(
     Example: assay review verify-claims reviewer.jsonl --papers corpus --drop --out verified.jsonl
     """
     from evals.review.clean import written
-    from evals.review.grounding import Paper, summary
+    from evals.review.grounding import PaperSentences, summary
     from evals.review.page import hand_on, refuse_overlap
     from evals.schema.reviews import PredictionRow
     from training.judge.concerns import ConcernJudge
@@ -179,7 +179,7 @@ def verify_claims(
                 f"{papers} holds no paper {row.article_id!r}; name the papers that were reviewed: --papers F"
             )
         article = articles[row.article_id]
-        paper, concerns = Paper(article), [each for each in written(row) if (each.text or "").strip()]
+        paper, concerns = PaperSentences(article), [each for each in written(row) if (each.text or "").strip()]
         texts = [each.text or "" for each in concerns]
         said = [paper.ground(text) for text in texts]
         if judge is not None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from evals.errors import LabError, UnreadableArticle
 from evals.model import Sampling
-from evals.review.grounding import Paper
+from evals.review.grounding import PaperSentences
 from evals.schema import Article
 from evals.schema.reviewruns import DraftConcern, KeptReview, ReviewAnswer, Reviewer, ReviewForm, ReviewStep
 from evals.schema.reviews import CATEGORIES, SEVERITIES, UNKNOWN, Concern
@@ -75,7 +75,7 @@ def reviewing(
                 n_tokens=step.n_tokens,
                 **row.model_dump(include={"status", "problems", "finish_reason", "seconds", "tokens_lost"}),
             ),
-            concerns=drafts(row.concerns, Paper(article)),
+            concerns=drafts(row.concerns, PaperSentences(article)),
         )
         services.store.documents("review").add(kept)
         return Moment(step, kept=kept)
@@ -84,7 +84,7 @@ def reviewing(
     return session(services.engine, request, lambda _, steps: steps[-1], finish)
 
 
-def drafts(concerns: Sequence[Concern], paper: Paper) -> tuple[DraftConcern, ...]:
+def drafts(concerns: Sequence[Concern], paper: PaperSentences) -> tuple[DraftConcern, ...]:
     """Return a model's concerns as people work on them, each with its place in the paper and what contradicts it."""
     return tuple(
         DraftConcern(
@@ -164,7 +164,7 @@ def review(
     try:
         article = paper_of(None, text) if (text or "").strip() or article is None else article
         reader = reader_named(services.readers(), reader_name)
-        sampling, paper = checked_sampling(*settings, SHORTEST, LONGEST), Paper(article)
+        sampling, paper = checked_sampling(*settings, SHORTEST, LONGEST), PaperSentences(article)
         for moment in reviewing(services, visitor or new_visitor(), article, reader, sampling):
             if moment.is_replaced:
                 return
@@ -242,7 +242,7 @@ def save(
 
     def change(standing: "Review") -> Sequence[DraftConcern]:
         typed = checked(*words)
-        paper = Paper(standing.document.article)
+        paper = PaperSentences(standing.document.article)
         place, wrong = paper.map.place(typed.text), paper.contradiction(typed.text)
         if concern_id is None:
             name = f"p{uuid.uuid4().hex[:8]}"

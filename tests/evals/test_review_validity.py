@@ -10,7 +10,7 @@ from evals.errors import LabError
 from evals.papers import demonstration
 from evals.review.checks import applying, check
 from evals.review.controls import generic_concerns
-from evals.review.grounding import Paper, copied, sentences
+from evals.review.grounding import PaperSentences, copied, sentences
 from evals.review.insertion import kinds, make_pairs, names_flaw, plant, score_pairs, text_of
 from evals.review.labelled import agreement, labelled_pairs
 from evals.review.match import LEXICAL_THRESHOLD, JudgedEncoder, match, panel_of, similarity_of
@@ -28,7 +28,7 @@ def paper(name):
 
 
 def test_claims_are_supported_or_contradicted_by_the_sentence_that_says_so():
-    papers, wrong = {name: Paper(paper(name)) for name in CASES["papers"]}, []
+    papers, wrong = {name: PaperSentences(paper(name)) for name in CASES["papers"]}, []
     for name, concern, status, words in CASES["cases"]:
         found = papers[name].ground(concern)
         told = [each.sentence for each in found.checks if each.status == status]
@@ -38,7 +38,7 @@ def test_claims_are_supported_or_contradicted_by_the_sentence_that_says_so():
 
 
 def test_words_in_quotation_marks_are_looked_for_in_the_paper():
-    found = [(name, concern, Paper(paper(name)).ground(concern).quote) for name, concern, _ in CASES["quotes"]]
+    found = [(name, concern, PaperSentences(paper(name)).ground(concern).quote) for name, concern, _ in CASES["quotes"]]
     assert found == [tuple(each) for each in CASES["quotes"]]
 
 

@@ -12,7 +12,7 @@ from functools import cache
 from importlib import resources
 
 from evals.papers import read_article
-from evals.review.grounding import Paper
+from evals.review.grounding import PaperSentences
 from evals.review.parse import parse
 from evals.review.prompt import MOST, conversation, prompt_sha256
 from evals.schema import Message
@@ -79,7 +79,7 @@ class StagedEngine(ServerEngine):
     def _verified(self, found: Sequence[Concern], paper: str) -> list[Concern]:
         """Return the concerns that the paper does not contradict, by rules and by the model."""
         article = read_article(paper.encode(), "paper.md")
-        rules = Paper(article)
+        rules = PaperSentences(article)
         kept = [each for each in found if not rules.contradiction(each.text)]
         grounded = self._judge.ground([each.text for each in kept], article) if kept else []
         last = [each for each, said in zip(kept, grounded, strict=True) if said.contradiction is None]
