@@ -5,6 +5,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -156,10 +157,10 @@ def _by_docling(path: Path) -> Article:
     from evals.papers import read_article
 
     try:
-        from docling.document_converter import DocumentConverter  # ty: ignore[import-not-found]
+        docling = import_module("docling.document_converter")
     except ImportError:
         raise LabError(say("command.no_docling")) from None
-    text = DocumentConverter().convert(path).document.export_to_markdown()
+    text = docling.DocumentConverter().convert(path).document.export_to_markdown()
     return read_article(text.encode(), f"{path.stem}.md")
 
 

@@ -105,11 +105,11 @@ def score(
     """
     given = dict(locals())
     from evals.report import save_report
-    from evals.review.labelled import agreement, agreement_line
     from evals.review.match import LEXICAL
     from evals.review.page import made_by, refuse_overlap
     from evals.review.report import Wanted, measuring_of, read_panel
     from evals.review.score import score as scored
+    from evals.validity.labelled import agreement, agreement_line
 
     if similarities is not None and vectors is not None:
         raise BadConfig("--similarities and --vectors were both given; leave one out")

@@ -17,8 +17,8 @@ from lab.commands.terminal import counted, emit, notes, table_of
 from training.judge.prompts import HttpSettings
 
 if TYPE_CHECKING:
-    from evals.review.insertion import Detected, Pair
     from evals.schema.reviews import PredictionRow
+    from evals.validity.insertion import Detected, Pair
 
 Papers = Annotated[
     str, typer.Option(help="A file or folder of `assay data review`, a file of one paper, or demonstration.")
@@ -43,7 +43,7 @@ def make(
 ) -> None:
     """Plant flaws in papers: pairs of one paper with a flaw and without it, apart by a sentence or a number.
 
-    Of seventeen kinds of flaw (evals/review/flaws.toml) those are planted that fit a paper: what it says of blinding is
+    Of seventeen kinds of flaw (evals/validity/flaws.toml) those are planted that fit a paper: what it says of blinding is
     taken out, or a sentence on it is added to one version only; a p value or a number of patients is changed.
     papers.jsonl is what a reviewer is given, and its ids tell nothing; pairs.jsonl is the key.
 
@@ -51,7 +51,7 @@ def make(
 
     Example: assay review infer --papers insertion/papers.jsonl --split all --out insertion/reviewer.jsonl
     """
-    from evals.review.insertion import make_pairs
+    from evals.validity.insertion import make_pairs
 
     splits = split.split("+")
     chosen = [each for name in splits for each in reviewed_papers(papers, name, 0)]
@@ -88,8 +88,8 @@ def score_insertion(
     Example: assay review insertion score insertion insertion/reviewer.jsonl --out score.json
     """
     from evals.papers.collection import read_collection
-    from evals.review.insertion import Pair, score_pairs
     from evals.schema.reviews import PredictionRow
+    from evals.validity.insertion import Pair, score_pairs
 
     pairs = read_rows(test / PAIRS, Pair, key=lambda row: row.id)
     versions = {each.id: each.article for each in read_collection(str(test / PAPERS)).examples}
@@ -154,16 +154,16 @@ def verify_claims(
     """Hold what concerns say of a paper against the paper: supported, contradicted or not checkable.
 
     Rules read claims about registration, blinding, randomisation, placebo, controls, sample size, ethics, data, doses,
-    named statistics and numbers, and whether quoted words stand in the paper (evals/review/claims.toml). Most of what a
+    named statistics and numbers, and whether quoted words stand in the paper (evals/validity/claims.toml). Most of what a
     concern says is none of these, and is not checkable by rules. With --judge a model reads the paper, too: a concern is
     contradicted if either says so and shows the sentence.
 
     Example: assay review verify-claims reviewer.jsonl --papers corpus --drop --out verified.jsonl
     """
     from evals.review.clean import written
-    from evals.review.grounding import PaperSentences, summary
     from evals.review.page import hand_on, refuse_overlap
     from evals.schema.reviews import PredictionRow
+    from evals.validity.grounding import PaperSentences, summary
     from training.judge.concerns import ConcernJudge
 
     if drop and out is None:
@@ -239,7 +239,7 @@ def checks(
 ) -> None:
     """Check papers by rules: what reporting guidelines ask for and the text lacks, and statistics that cannot be.
 
-    Items of CONSORT, ARRIVE, STROBE and PRISMA are looked for by words (evals/review/guidelines.toml). t, F, r, z and
+    Items of CONSORT, ARRIVE, STROBE and PRISMA are looked for by words (evals/validity/guidelines.toml). t, F, r, z and
     chi-squared tests are recomputed from their degrees of freedom, means of whole numbers held against n (GRIM). What is
     found are concerns in the usual form. A rule knows no merit: they are a list to go through, and a control for models.
 
@@ -247,7 +247,7 @@ def checks(
 
     Example: assay review checks corpus --split test --out checks.jsonl
     """
-    from evals.review.checks import check, guidelines
+    from evals.validity.checks import check, guidelines
 
     named = tuple(each.upper() for each in guideline or ())
     if unknown := set(named) - set(guidelines()):
@@ -280,7 +280,7 @@ def matcher_agreement(
 ) -> None:
     """Hold a matcher against hand-labelled pairs of concerns: does it match those that make the same point?
 
-    282 pairs about the papers that ship were labelled yes, partly or no by one reader (evals/review/labelled_pairs.jsonl).
+    282 pairs about the papers that ship were labelled yes, partly or no by one reader (evals/validity/labelled_pairs.jsonl).
     Precision, recall and kappa are of yes against no, with 95 % intervals; pairs that overlap in part stand apart.
 
     Example: assay review agreement --encoder embedded
@@ -288,7 +288,6 @@ def matcher_agreement(
     Example: assay review agreement --encoder http://127.0.0.1:8000/v1#Qwen/Qwen3-8B
     """
     from evals.papers import demonstration
-    from evals.review.labelled import agreement, agreement_line
     from evals.review.match import (
         FALSE_MATCH_RATE,
         JUDGED_THRESHOLD,
@@ -299,6 +298,7 @@ def matcher_agreement(
         panel_of,
     )
     from evals.review.task import reference_of
+    from evals.validity.labelled import agreement, agreement_line
     from lab.commands.review import find_cached
 
     found = None if encoder == LEXICAL else find_cached(encoder)

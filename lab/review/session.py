@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from evals.errors import LabError, UnreadableArticle
 from evals.model import Sampling
-from evals.review.grounding import PaperSentences
 from evals.schema import Article
 from evals.schema.reviewruns import DraftConcern, KeptReview, ReviewAnswer, Reviewer, ReviewForm, ReviewStep
 from evals.schema.reviews import CATEGORIES, SEVERITIES, UNKNOWN, Concern
+from evals.validity.grounding import PaperSentences
 from lab.document_session import Exported, Work, write_export
 from lab.engine import WriteRequest
 from lab.review.export import export

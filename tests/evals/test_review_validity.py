@@ -8,14 +8,14 @@ import yaml
 
 from evals.errors import LabError
 from evals.papers import demonstration
-from evals.review.checks import applying, check
 from evals.review.controls import generic_concerns
-from evals.review.grounding import PaperSentences, copied, sentences
-from evals.review.insertion import kinds, make_pairs, names_flaw, plant, score_pairs, text_of
-from evals.review.labelled import agreement, labelled_pairs
 from evals.review.match import LEXICAL_THRESHOLD, JudgedEncoder, match, panel_of, similarity_of
 from evals.review.places import WORD
 from evals.schema.reviews import PredictionRow, ReferenceRow
+from evals.validity.checks import applying, check
+from evals.validity.grounding import PaperSentences, copied, sentences
+from evals.validity.insertion import kinds, make_pairs, names_flaw, plant, score_pairs, text_of
+from evals.validity.labelled import agreement, labelled_pairs
 from tests.evals.reviewed import example
 
 CASES = yaml.safe_load((Path(__file__).parent / "cases" / "grounding.yaml").read_text(encoding="utf-8"))

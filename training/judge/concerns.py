@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import get_args
 
 from evals.errors import LabError
-from evals.review.grounding import Check, Grounding, Status
 from evals.review.match import Encoder, JudgedEncoder
 from evals.review.places import Map
 from evals.review.prompt import head_of, sections_of
 from evals.schema import Article
+from evals.validity.grounding import Check, Grounding, Status
 from training.judge.client import Messages, in_a_loop
 from training.judge.judge import TRIES, HttpJudge, by_deadline
 from training.judge.prompts import HttpSettings, conversation, instruction, objects, reply_schema

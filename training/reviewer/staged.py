@@ -12,12 +12,12 @@ from functools import cache
 from importlib import resources
 
 from evals.papers import read_article
-from evals.review.grounding import PaperSentences
 from evals.review.parse import parse
 from evals.review.prompt import MOST, conversation, prompt_sha256
 from evals.schema import Message
 from evals.schema.reviewruns import EngineRecord
 from evals.schema.reviews import Concern
+from evals.validity.grounding import PaperSentences
 from training.judge.client import Reply
 from training.judge.concerns import ConcernJudge
 from training.judge.prompts import HttpSettings, ServerSettings

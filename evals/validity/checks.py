@@ -15,10 +15,10 @@ from typing import Any, Literal
 
 from scipy import stats
 
-from evals.review.grounding import is_said, sentences, topics
 from evals.schema import Article
 from evals.schema.record import Record
 from evals.schema.reviews import Category, Concern, Severity
+from evals.validity.grounding import is_said, sentences, topics
 
 GUIDELINES = Path(__file__).with_name("guidelines.toml")
 EVERY = "every study"

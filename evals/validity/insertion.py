@@ -17,11 +17,11 @@ from pydantic import Field
 
 from evals.errors import LabError
 from evals.io import sha256_of_text
-from evals.review.grounding import copied, sentences
 from evals.review.places import LITTLE, QUOTED, WORD
 from evals.schema import Article, ReviewExample, Section
 from evals.schema.record import Record
 from evals.stats.intervals import NORMAL, Floats, Interval, Units, is_point, percentile_interval, resample
+from evals.validity.grounding import copied, sentences
 
 FLAWS = Path(__file__).with_name("flaws.toml")
 PARTS = {"methods": r"method|material|procedure|patients|participants", "results": r"result|finding"}
