@@ -7,16 +7,17 @@ import gguf
 import pytest
 import torch
 from peft import PeftModel
-from tokenizers import pre_tokenizers
-from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig, PreTrainedTokenizerFast, Qwen2Config
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GgufConfig, PreTrainedTokenizerFast
+from transformers.models.qwen2.tokenization_qwen2 import Qwen2Tokenizer
 
 from evals.errors import BadConfig
 from evals.model import Sampling
-from tests.models import tiny_adapter, tiny_base
+from tests.models import tiny_adapter, tiny_base, tiny_llama, tiny_tokenizer
 from training.models.base import find_base
 from training.models.chain import LoadedChain, load_chain
 from training.models.export import export
-from training.models.llama_cpp import refuse_other_than_llama
+from training.models.llama_cpp import refuse_unwritten, write_gguf
 from training.models.start import NewStage, append_stage
 
 QUESTION = "Which way does the liver go?"
@@ -106,15 +107,92 @@ def test_a_gguf_file_has_the_tokenizer_and_says_what_its_quantisation_changes(fo
     assert fields["tokenizer.ggml.token_type"].contents()[:4] == [3, 3, 3, 1]
 
 
-def test_another_shape_is_refused_with_llama_cpp_s_own_commands(folder, chain, monkeypatch):
-    config, tokenizer = chain.stack.model.config, chain.tokenizer
+SHAPES = {"mistral": {"head_dim": 32, "sliding_window": None}, "qwen2": {}, "qwen3": {"head_dim": 128}}
+
+
+def shaped(kind: str, tokenizer: PreTrainedTokenizerFast, **changes: object):
+    """A tiny random model of another kind than Llama, its norms and biases random, too."""
+    settings = tiny_llama(tokenizer, tie_word_embeddings=False).config.to_dict()
+    for name in ("model_type", "head_dim"):
+        del settings[name]
+    settings |= {"rope_parameters": {"rope_type": "default", "rope_theta": 1e6}} | SHAPES.get(kind, {}) | changes
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, **settings)).eval()
+        for parameter in model.parameters():
+            parameter.data += 0.1 * torch.randn_like(parameter)
+    return model
+
+
+@pytest.mark.parametrize("kind", SHAPES)
+def test_a_gguf_file_of_another_shape_computes_what_the_model_does(tmp_path, kind):
+    tokenizer = tiny_tokenizer()
+    model, ids = shaped(kind, tokenizer), torch.tensor([tokenizer.encode(QUESTION)])
+    refuse_unwritten(model.config, tokenizer, "f32")
+    write_gguf(model, tokenizer, tmp_path / "model.gguf", "f32")
+    with torch.inference_mode():
+        assert (model(ids).logits - loaded(tmp_path, tmp_path, "gguf")(ids).logits).abs().max() < 1e-4
+
+
+def test_llama_cpp_is_told_of_the_split_of_qwen_s_own_tokenizer(tmp_path):
+    tokenizer = tiny_tokenizer()
+    rules = json.loads(tokenizer.backend_tokenizer.to_str())["model"]
+    qwen = Qwen2Tokenizer(rules["vocab"], [tuple(each) for each in rules["merges"]])
+    qwen.chat_template = tokenizer.chat_template
+    model = shaped("qwen2", qwen, vocab_size=512)
+    refuse_unwritten(model.config, qwen, "f16")
+    write_gguf(model, qwen, tmp_path / "model.gguf", "f16")
+    fields = gguf.GGUFReader(tmp_path / "model.gguf").fields
+    assert fields["tokenizer.ggml.pre"].contents() == "qwen2"
+
+
+def test_llama_cpp_is_told_of_a_sentencepiece_tokenizer_by_the_scores_of_its_words(tmp_path):
+    words = ["<unk>", "<s>", "</s>", *(f"<0x{number:02X}>" for number in range(256)), "▁", "a", "b", "ab", "▁a", "▁ab"]
+    merges = [("a", "b"), ("▁", "a"), ("▁", "ab"), ("▁a", "b")]
+
+    def tokenizer(merges: list[tuple[str, str]]) -> PreTrainedTokenizerFast:
+        numbers = {word: number for number, word in enumerate(words)}
+        backend = Tokenizer(models.BPE(numbers, merges, unk_token="<unk>", fuse_unk=True, byte_fallback=True))
+        backend.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+        backend.post_processor = processors.TemplateProcessing("<s> $A", special_tokens=[("<s>", 1)])
+        marks = {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}
+        return PreTrainedTokenizerFast(tokenizer_object=backend, chat_template="{{ bos_token }}", **marks)
+
+    model = shaped("mistral", tokenizer(merges))
+    refuse_unwritten(model.config, tokenizer(merges), "f32")
+    write_gguf(model, tokenizer(merges), tmp_path / "model.gguf", "f32")
+    fields = gguf.GGUFReader(tmp_path / "model.gguf").fields
+    assert fields["tokenizer.ggml.model"].contents() == "llama" and fields["tokenizer.ggml.add_bos_token"].contents()
+    assert fields["tokenizer.ggml.scores"].contents()[-3:] == [0.0, -1.0, -2.0]
+    assert fields["tokenizer.ggml.token_type"].contents()[1:5] == [3, 3, 6, 6]
+    with pytest.raises(BadConfig, match="leaves out merges"):
+        refuse_unwritten(model.config, tokenizer(merges[:-1]), "f32")
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "words"),
+    [
+        ("gemma", {"head_dim": 16}, r"kind gemma is not .* but llama, mistral, qwen2, qwen3\..*convert_hf_to_gguf.py"),
+        ("mistral", {"sliding_window": 64}, "attention to the last 64 places alone"),
+        ("qwen3", {"attention_bias": True}, "qwen3 with biases"),
+        ("qwen2", {"hidden_act": "gelu"}, "the activation gelu"),
+        ("qwen2", {"rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 1e4}}, "scaled positions"),
+    ],
+)
+def test_another_shape_is_refused_with_llama_cpp_s_own_commands(kind, changes, words):
+    tokenizer = tiny_tokenizer()
+    with pytest.raises(BadConfig, match=words):
+        refuse_unwritten(shaped(kind, tokenizer, **changes).config, tokenizer, "f16")
+
+
+def test_another_quant_or_tokenizer_is_refused_with_llama_cpp_s_own_commands():
+    tokenizer = tiny_tokenizer()
+    config = tiny_llama(tokenizer).config
     with pytest.raises(BadConfig, match=r"quant 'q4_k_m' .*llama-quantize"):
-        refuse_other_than_llama(config, tokenizer, "q4_k_m")
-    with pytest.raises(BadConfig, match=r"kind qwen2 .*convert_hf_to_gguf.py"):
-        refuse_other_than_llama(Qwen2Config(), tokenizer, "f16")
-    monkeypatch.setattr(tokenizer.backend_tokenizer, "pre_tokenizer", pre_tokenizers.Whitespace())
+        refuse_unwritten(config, tokenizer, "q4_k_m")
+    tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     with pytest.raises(BadConfig, match="the steps Whitespace"):
-        refuse_other_than_llama(config, tokenizer, "f16")
+        refuse_unwritten(config, tokenizer, "f16")
 
 
 @pytest.mark.parametrize(

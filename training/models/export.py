@@ -30,7 +30,7 @@ from evals.verifiers import verify
 from training.models.adapters import CONFIG_NAME, WEIGHTS_NAME, Adapter, read_adapter
 from training.models.base import Base, drop_names, find_base, load_model, load_tokenizer, silent
 from training.models.chain import LoadedChain, base_source, load_chain
-from training.models.llama_cpp import refuse_other_than_llama, write_gguf
+from training.models.llama_cpp import refuse_unwritten, write_gguf
 from training.models.manifest import active_adapters, read_chain
 from training.models.stack import merge_into, pairs_by_layer
 
@@ -108,7 +108,7 @@ def export(
     if stage not in chain.stages[1:]:
         raise BadConfig(f"no stage {stage!r} with adapters in this chain; it has {', '.join(chain.stages[1:])}.")
     if kind == "gguf":
-        refuse_other_than_llama(chain.stack.model.config, chain.tokenizer, dtype)
+        refuse_unwritten(chain.stack.model.config, chain.tokenizer, dtype)
     progress(0.5, "the stack answers questions to compare with")
     answers = _answers(chain, stage)
     del chain  # a large base is not held twice
@@ -177,7 +177,7 @@ def write_for_hub(
         if as_gguf and is_last:
             progress(0.7, "writing a GGUF file")
             model, tokenizer = load_model(base, "float32"), load_tokenizer(base)
-            refuse_other_than_llama(model.config, tokenizer, "q8_0")
+            refuse_unwritten(model.config, tokenizer, "q8_0")
             merge_into(model, adapters)
             write_gguf(model, tokenizer, folder / f"{chain.manifest.name}-Q8_0.gguf", "q8_0")
             if told := system_prompt(chain.manifest.system_prompt, ""):
