@@ -214,7 +214,7 @@ def export(
     out: Annotated[Path, typer.Option(help="A folder that is new or empty.")],
     merged: Annotated[bool, typer.Option("--merged", help="One model, the adapters added to its weights.")] = False,
     joined_lora: Annotated[bool, typer.Option("--joined-lora", help="One LoRA adapter for the base.")] = False,
-    gguf: Annotated[bool, typer.Option("--gguf", help="One model as a file for llama.cpp (Llama shapes).")] = False,
+    gguf: Annotated[bool, typer.Option("--gguf", help="One file for llama.cpp: Llama, Mistral, Qwen.")] = False,
     stage: Annotated[str | None, typer.Option(help="Default: the last one.")] = None,
     dtype: Annotated[str, typer.Option(help="bf16, fp16 or fp32.")] = "bf16",
     quant: Annotated[str, typer.Option(help="Of a GGUF file: f32, f16, bf16, q8_0 or q4_0.")] = "q8_0",

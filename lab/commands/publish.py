@@ -66,7 +66,7 @@ WithBase = Annotated[
 Merged = Annotated[
     bool, typer.Option("--merged", help="Let the last repository hold one merged model instead of one joined adapter.")
 ]
-AsGguf = Annotated[bool, typer.Option("--gguf", help="Add a GGUF file (q8_0) for llama.cpp and Ollama; Llama shapes.")]
+AsGguf = Annotated[bool, typer.Option("--gguf", help="Add a GGUF file (q8_0) for llama.cpp: Llama, Mistral, Qwen.")]
 
 
 @app.command()
