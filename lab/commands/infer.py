@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 
 Weights = Literal["float32", "bfloat16", "nf4"]
+DOCLING = "docling.document_converter"
 
 
 def infer(
@@ -157,7 +158,7 @@ def _by_docling(path: Path) -> Article:
     from evals.papers import read_article
 
     try:
-        docling = import_module("docling.document_converter")
+        docling = import_module(DOCLING)
     except ImportError:
         raise LabError(say("command.no_docling")) from None
     text = docling.DocumentConverter().convert(path).document.export_to_markdown()
