@@ -81,11 +81,11 @@ def test_its_steps_make_a_lab_that_asks_for_names_in_an_empty_directory(open_fol
             tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
             for path in tracked.split("\n")[:-1] if sources == ["."] else sources:
                 (here / path).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(ROOT / path, here / path)
-            subprocess.run(["chown", "-R", f"{NOBODY}:{NOBODY}", here], check=True)
+                shutil.copy(ROOT / path, here / path, follow_symlinks=False)
+            subprocess.run(["chown", "-Rh", f"{NOBODY}:{NOBODY}", here], check=True)
         elif verb == "RUN" and is_plain:
             run(value.replace("python3", pythons[0]))
-    run(f"{here}/.venv/bin/assay people add ada --role admin", ASSAY_PASSWORD="a long password")
+    run(".venv/bin/assay people add ada --role admin", ASSAY_PASSWORD="a long password")
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = str(probe.getsockname()[1])
     command = [here / ".venv/bin/assay", "lab", "--host", "0.0.0.0", "--port", port]
