@@ -2,7 +2,7 @@
 FROM python:3.12-slim
 ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
 RUN useradd --create-home --uid 1000 assay && install --directory --owner assay /app /data
-USER assay
+USER 1000
 WORKDIR /app
 COPY --chown=assay requirements.txt requirements-embedded.txt constraints.txt ./
 RUN python3 -m venv .venv \
