@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,9 @@ def test_its_steps_make_a_lab_that_asks_for_names_in_an_empty_directory(open_fol
     with subprocess.Popen(command, cwd=home, env=env, user=NOBODY, group=NOBODY) as lab:
         try:
             assert '"auth_required":true' in wait_for(f"http://127.0.0.1:{port}/", lab)
+            limit = time.monotonic() + 60
+            while not (data / "assay.db").exists() and lab.poll() is None and time.monotonic() < limit:
+                time.sleep(0.1)
         finally:
             lab.kill()
     assert {each.name for each in data.iterdir()} >= {"assay.db", "people"}
