@@ -5,11 +5,13 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from evals.model import Progress
 from lab.engine import LabEngine, Load
+from lab.jobs import Jobs
 from lab.roles import Person, Role, read_people
 from lab.settings import EMBEDDED_RUNS, REFINER, REPORTS, LabSettings, Server
 from training.models.manifest import OURS
@@ -65,6 +67,11 @@ class Services:
     def store(self) -> "Store":
         """Every answer and vote; opened by whoever asks first. Raises LabError if it cannot be."""
         return self.opened()
+
+    @cached_property
+    def jobs(self) -> Jobs:
+        """Long work: who builds a tab registers how its kind is done, and the running lab does it."""
+        return Jobs(lambda: self.store.jobs)
 
 
 def build_services(settings: LabSettings) -> Services:

@@ -20,6 +20,7 @@ from evals.schema.votes import VoteEvent
 from lab.store.annotations import Annotations, annotated_by, forget_annotations
 from lab.store.database import explained, open_engine, reading, revision, writing
 from lab.store.documents import Documents, forget_documents, votes_of
+from lab.store.jobs import JobRows
 from lab.store.outcomes import JudgedPair, count_pairs, outcome_of
 from lab.store.tables import (
     REVISION,
@@ -29,6 +30,7 @@ from lab.store.tables import (
     DeedRow,
     DocumentRow,
     DocumentVoteRow,
+    JobRow,
     SettingRow,
     VersionRow,
 )
@@ -109,6 +111,11 @@ class Store:
     def annotations(self) -> Annotations:
         """What people say of answers, in projects."""
         return Annotations(self._engine, self._now)
+
+    @property
+    def jobs(self) -> JobRows:
+        """Long work, and who does it."""
+        return JobRows(self._engine, self._now)
 
     def close(self) -> None:
         self._engine.dispose()
@@ -230,6 +237,7 @@ class Store:
             DocumentVoteRow: DocumentVoteRow.rater.in_(names),
             AnnotationRow: AnnotationRow.rater.in_(names),
             DeedRow: DeedRow.who.in_(names),
+            JobRow: JobRow.who.in_(names),
         }
         with reading(self._engine) as session:
             return {
@@ -249,6 +257,7 @@ class Store:
             session.execute(delete(AnswerRow).where(_own(asked, names)))
             forget_documents(session, names)
             forget_annotations(session, names)
+            session.execute(delete(JobRow).where(JobRow.who.in_(names)))
         return gone
 
     def _names(self, rater: str) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from sqlalchemy.types import TypeDecorator
 
 from evals.schema import Choice
 
-REVISION = "0006"
+REVISION = "0007"
 """The newest migration: what a database must stand at before the store works with it."""
 
 
@@ -212,6 +212,31 @@ class DeedRow(StoreTable):
     about: Mapped[str]
 
     __table_args__ = (Index("deeds_by_time", "at"),)
+
+
+class JobRow(StoreTable):
+    """Long work; the columns are the fields of `lab.jobs.Job`, and who does it: `holder`, last heard of at `seen_at`."""
+
+    __tablename__ = "jobs"
+
+    id: Mapped[Key]
+    kind: Mapped[str]
+    title: Mapped[str]
+    settings: Mapped[Document]
+    who: Mapped[str]
+    state: Mapped[str]
+    done: Mapped[int]
+    total: Mapped[int]
+    line: Mapped[str]
+    started_at: Mapped[datetime]
+    ended_at: Mapped[datetime | None]
+    result: Mapped[MaybeDocument]
+    error: Mapped[str]
+    holder: Mapped[str]
+    seen_at: Mapped[datetime | None]
+    is_stopping: Mapped[bool]
+
+    __table_args__ = (Index("jobs_by_time", "started_at"),)
 
 
 class SettingRow(StoreTable):

@@ -1,0 +1,161 @@
+"""Long work as rows of the store, so that it outlives a reload and a restart: one job at a time in each process."""
+
+import logging
+import threading
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal
+from uuid import uuid4
+
+from evals.errors import LabError
+from lab.ui.text import say
+
+if TYPE_CHECKING:
+    from lab.store.jobs import JobRows
+
+log = logging.getLogger(__name__)
+JSON = Any
+State = Literal["waiting", "running", "done", "failed", "cancelled"]
+Told = Callable[[int, int, str], None]
+"""Takes how much is done, of how much, and in a short line what is being done."""
+Run = Callable[[Mapping[str, JSON], Told, Callable[[], bool], JSON], JSON]
+"""What a kind of job does, given its settings, a function to tell how far it is and one that says whether to end early.
+
+The last is None, or how far it was when its process ended ({"done", "total"}): then it is to go on. Returns the result.
+"""
+LEASE_SECONDS = 20.0
+"""A job of which nothing was heard for so long belongs to a process that ended: another one goes on with it."""
+BEAT_SECONDS = 1.0
+LOOK_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class Job:
+    """One piece of long work; `started_at` is when it was asked for, `line` what it does now, `error` why it failed."""
+
+    id: str
+    kind: str
+    title: str
+    settings: Mapping[str, JSON]
+    who: str
+    state: State
+    done: int
+    total: int
+    line: str
+    started_at: datetime
+    ended_at: datetime | None = None
+    result: JSON = None
+    error: str = ""
+
+    @property
+    def is_over(self) -> bool:
+        return self.state not in ("waiting", "running")
+
+
+@dataclass
+class _Doing:
+    """The job that this process does, and how far it is."""
+
+    job: Job
+    far: tuple[int, int, str]
+    stop: threading.Event = field(default_factory=threading.Event)
+    over: threading.Event = field(default_factory=threading.Event)
+
+
+class Jobs:
+    """Everybody's long work. Nothing is done until the lab runs (`working`); `rows` keeps it."""
+
+    def __init__(self, rows: "Callable[[], JobRows]", lease_seconds: float = LEASE_SECONDS) -> None:
+        self._rows, self._lease = rows, lease_seconds
+        self._kinds: dict[str, Run] = {}
+        self._holder = uuid4().hex
+        self._wake, self._end = threading.Event(), threading.Event()
+        self._doing: _Doing | None = None
+
+    def register(self, kind: str, run: Run) -> None:
+        """Say how a kind of job is done; a process leaves kinds alone that it does not know."""
+        self._kinds[kind] = run
+
+    def start(self, kind: str, title: str, settings: Mapping[str, JSON], who: str) -> str:
+        """Put a job in line and return its id; it is kept when this returns."""
+        name = uuid4().hex
+        self._rows().add(name, kind, title, settings, who)
+        self._wake.set()
+        return name
+
+    def cancel(self, id: str) -> None:
+        """End a job, wherever it runs; one that is over stays as it is. LabError if there is none."""
+        self._rows().cancel(id)
+        if (doing := self._doing) is not None and doing.job.id == id:
+            doing.stop.set()
+
+    def all(self, who: str | None = None) -> Sequence[Job]:
+        """Return the newest jobs, newest first; of one person if they are named."""
+        return self._rows().newest(who)
+
+    def get(self, id: str) -> Job:
+        """Return a job; LabError if there is none."""
+        return self._rows().get(id)
+
+    @contextmanager
+    def working(self) -> Generator[None]:
+        """Do jobs, one after another, in a thread of their own; the one under way at the end goes back in line."""
+        threading.Thread(target=self._work, name="assay-jobs", daemon=True).start()
+        try:
+            yield
+        finally:
+            self._end.set()
+            self._wake.set()
+            if (doing := self._doing) is not None:
+                doing.stop.set()
+                self._rows().release(doing.job.id, self._holder, doing.far)
+
+    # ---- the thread ----------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        while not self._end.is_set():
+            self._wake.clear()
+            try:
+                found = self._rows().claim(self._holder, [*self._kinds], self._lease)
+                if found is not None:
+                    self._do(*found)
+                    continue
+            except LabError as error:  # the store cannot be reached: it may be later
+                log.warning("%s", error)
+            self._wake.wait(LOOK_SECONDS)
+
+    def _do(self, job: Job, is_new: bool) -> None:
+        doing = self._doing = _Doing(job, (job.done, job.total, job.line))
+
+        def told(done: int, total: int, line: str) -> None:
+            doing.far = (done, total, line)
+
+        beat = threading.Thread(target=self._beat, args=(doing,), name="assay-job-beat", daemon=True)
+        beat.start()
+        result, error = None, ""
+        try:
+            resume = None if is_new else {"done": job.done, "total": job.total}
+            result = self._kinds[job.kind](job.settings, told, doing.stop.is_set, resume)
+        except LabError as problem:
+            error = str(problem)
+        except Exception as problem:
+            log.exception("a job failed")
+            error = say("job.broke", name=type(problem).__name__, problem=problem)
+        finally:
+            doing.over.set()
+            beat.join()
+            self._doing = None
+        if not self._end.is_set():
+            state: State = "cancelled" if doing.stop.is_set() else "failed" if error else "done"
+            self._rows().finish(job.id, self._holder, doing.far, state, result, error if state == "failed" else "")
+
+    def _beat(self, doing: _Doing) -> None:
+        """Keep how far the job is; stop it where somebody cancelled it, or another process has taken it over."""
+        while not doing.over.wait(min(BEAT_SECONDS, self._lease / 4)):
+            try:
+                if not self._rows().beat(doing.job.id, self._holder, doing.far):
+                    doing.stop.set()
+            except LabError as error:
+                log.warning("%s", error)
