@@ -1,12 +1,13 @@
 """The page for people who see, hear and move otherwise: axe-core's rules on every tab, and the keyboard alone."""
 
+import csv
 import subprocess
 import tarfile
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.pages import open_tab
+from tests.browser.pages import ask, downloaded, open_tab
 from tests.browser.test_looks import SEE
 
 AXE = "axe-core@4.14.1"
@@ -49,3 +50,49 @@ def test_arrow_keys_go_from_tab_to_tab_and_only_the_open_one_is_a_stop(open_page
         expect(tab).to_be_focused()
         expect(tab).to_have_attribute("aria-selected", "true")
     expect(page.locator("#tabs [role=tab]:visible:not([tabindex='-1'])")).to_have_count(1)
+
+
+def test_an_answer_is_read_out_once_it_is_written(open_page, scripted_lab):
+    page = open_page(scripted_lab)
+    spoken = page.locator("body > .assay-hidden[role=status]")
+    expect(spoken).to_be_empty()
+    ask(page, "What is HSF1?")
+    expect(spoken.locator("p")).to_have_count(3)
+    for title in page.locator("#ask-answers .card h3").all_text_contents():
+        expect(spoken).to_contain_text(title)
+
+
+def test_a_chart_has_a_name_and_its_picture_and_points_can_be_saved(open_page, scripted_lab):
+    page = open_page(scripted_lab)
+    open_tab(page, "Calibration")
+    chart = page.get_by_role("figure", name="share correct, stated confidence")
+    expect(chart).to_be_visible()
+    saved = "#calibration-reliability .chart-files button"
+    with page.expect_download() as picture:
+        page.locator(saved, has_text="SVG").press("Enter")
+    assert "<svg" in picture.value.path().read_text(encoding="utf-8")
+    written = downloaded(page, f"{saved}:has-text('CSV')").read_text(encoding="utf-8")
+    rows = list(csv.DictReader(written.splitlines()))
+    shown = page.evaluate(
+        "document.querySelector('#calibration-reliability .js-plotly-plot').data.flatMap(({ y }) => [...y])"
+    )
+    assert [float(row["y"]) for row in rows] == shown
+    assert {row["x axis"] for row in rows} == {"stated confidence"}
+    assert all(float(row["interval below"]) >= 0 for row in rows if row["interval below"])
+
+
+SHIFTS = """() => new Promise((done) => new PerformanceObserver((list) =>
+  done(list.getEntries().reduce((sum, { value, hadRecentInput }) => sum + (hadRecentInput ? 0 : value), 0)))
+  .observe({ type: "layout-shift", buffered: true }) ?? setTimeout(() => done(0), 500))"""
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_nothing_moves_under_the_hand_while_a_page_comes_up(open_page, scripted_lab, width):
+    page = open_page(scripted_lab, width=width)
+    moved = {}
+    for name in map(str.lower, SEE):
+        page.goto(f"{scripted_lab}?tab={name}")
+        page.wait_for_selector("#tabs")
+        page.wait_for_timeout(1500)
+        moved[name] = page.evaluate(SHIFTS)
+    assert {name: round(sum_, 3) for name, sum_ in moved.items() if sum_ >= 0.1} == {}

@@ -246,6 +246,66 @@
     }
   }, 5000);
 
+  // An answer is read out once it is written, and a chart says what it shows; its picture and its points can be saved.
+  const voice = document.createElement("div");
+  voice.className = "assay-hidden";
+  voice.setAttribute("role", "status");
+  const heard = new Map();
+  const readOut = () =>
+    document.querySelectorAll(".cards .card").forEach((card) => {
+      const name = `${card.closest("[id]")?.id} ${card.dataset.title}`;
+      const text = card.dataset.state === "done" && isShown(card) ? card.innerText : "";
+      if (text && heard.get(name) !== text) voice.append(Object.assign(document.createElement("p"), { innerText: text }));
+      if (text || card.dataset.state !== "done") heard.set(name, text);
+      while (voice.childElementCount > 8) voice.firstChild.remove();
+    });
+  const axis = (plot, one) => plot.layout[one.replace(/^(.)(\d*)$/, "$1axis$2")]?.title?.text ?? one;
+  const points = (plot) =>
+    plot._fullData.flatMap(({ name, x, y, xaxis, yaxis, error_y }) =>
+      [...x].map((at, i) => [name, axis(plot, xaxis), at, axis(plot, yaxis), y[i], error_y?.arrayminus?.[i], error_y?.array?.[i]]),
+    );
+  const save = (name, text) => {
+    const href = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
+    Object.assign(document.createElement("a"), { href, download: name }).click();
+    setTimeout(() => URL.revokeObjectURL(href), 1000);
+  };
+  const HEAD = ["series", "x axis", "x", "y axis", "y", "interval below", "interval above"];
+  const SAVED = {
+    "Picture (SVG)": (plot, name) => window.Plotly.downloadImage(plot, { format: "svg", filename: name }),
+    "Data (CSV)": (plot, name) => {
+      const cell = (value) => `"${String(value ?? "").replaceAll('"', '""')}"`;
+      save(`${name}.csv`, [HEAD, ...points(plot)].map((row) => row.map(cell).join(",")).join("\n") + "\n");
+    },
+  };
+  const nameCharts = () =>
+    document.querySelectorAll(".assay-plot").forEach((place) => {
+      const plot = place.querySelector(".js-plotly-plot");
+      if (!plot?._fullData) return;
+      const title = plot.layout.title?.text ?? `${axis(plot, "y")}, ${axis(plot, "x")}`;
+      const series = [...new Set(plot._fullData.map(({ name }) => name))].join(", ");
+      plot.setAttribute("role", "figure");
+      plot.setAttribute("aria-label", `${title}: ${series}`);
+      if (place.querySelector(".chart-files")) return;
+      const row = Object.assign(document.createElement("p"), { className: "chart-files" });
+      for (const [words, make] of Object.entries(SAVED)) {
+        const button = Object.assign(document.createElement("button"), { type: "button", textContent: words });
+        button.setAttribute("aria-label", `${words}: ${title}`);
+        button.addEventListener("click", () => make(place.querySelector(".js-plotly-plot"), place.id));
+        row.append(button);
+      }
+      place.append(row);
+    });
+  let isLooking = false;
+  const look = () => {
+    if (isLooking) return;
+    isLooking = true;
+    setTimeout(() => {
+      isLooking = false;
+      readOut();
+      nameCharts();
+    }, 300);
+  };
+
   const chosen = keep(null);
   if (chosen) setDark(chosen === "dark");
   // Gradio sets its own class while it starts; ours comes after the page is there.
@@ -253,6 +313,8 @@
     if (!document.querySelector("#theme-toggle") || !document.querySelector(BUTTONS)) return;
     settle.disconnect();
     stopAtOpenTab();
+    document.body.append(voice);
+    new MutationObserver(look).observe(document.querySelector("#tabs"), { childList: true, subtree: true });
     const bar = document.querySelector("#tabs [role=tablist]");
     new MutationObserver(stopAtOpenTab).observe(bar, { childList: true, subtree: true, attributeFilter: ["aria-selected"] });
     if (chosen) setDark(chosen === "dark");
