@@ -55,6 +55,7 @@ class Paper:
     family: str = ""
     title: str = ""
     sections: tuple[tuple[str, str], ...] = ()
+    abstract: str = ""
 
     def copied(self, n: int) -> list[str]:
         """Return `n` sentences of Methods and Results, evenly spaced in their order; all if there are fewer."""

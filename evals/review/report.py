@@ -305,6 +305,7 @@ def paper_of(row: PaperRow, figures: FigurePolicy) -> Paper:
         family=row.family or family_of(row.article_id, ""),
         title=row.title,
         sections=row.named,
+        abstract=row.abstract,
     )
 
 

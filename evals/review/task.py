@@ -39,7 +39,7 @@ class Review(Task[ReviewExample]):
                 - np.max([f1_of(one, human, said) for one, said in zip(others[::2], others[1::2], strict=True)], axis=0)
             ),
             is_shown=True,
-            undefined="no control",
+            undefined="no control, or no concern",
         ),
         "f1_above_permuted": Measure(
             lambda row: (
@@ -61,6 +61,14 @@ class Review(Task[ReviewExample]):
         "recall": pooled(lambda _, matched, human: ratio(matched, human), "n_matched", "n_human"),
         "precision": pooled(lambda _, matched, predicted: ratio(matched, predicted), "n_matched", "n_predicted"),
         "recall_major": pooled(lambda _, matched, major: ratio(matched, major), "n_major_matched", "n_major"),
+        "contradicted": Measure(
+            lambda row: (
+                (row.n_contradicted, row.n_predicted) if row.n_contradicted is not None and row.n_predicted else None
+            ),
+            lambda _, contradicted, predicted: ratio(contradicted, predicted),
+            better="lower",
+            undefined="no concern, or no text of the papers",
+        ),
         "answered": share(lambda row: row.is_answered, better=None),
         "none_found": mean(lambda row: float(not row.n_matched) if row.n_human else None, better=None),
         "all_found": mean(lambda row: float(row.n_matched == row.n_human) if row.n_human else None, better=None),
@@ -165,7 +173,7 @@ def _paper(example: ReviewExample) -> Paper:
     sections = tuple(sections_of(example))
     text = "\n".join((example.title, example.abstract, *(text for _, text in sections)))
     concerns = tuple(each.concern_text for each in example.concerns)
-    return Paper(example.id, text, concerns, example.family, example.title, sections)
+    return Paper(example.id, text, concerns, example.family, example.title, sections, example.abstract)
 
 
 def _reply(concerns: Sequence[str]) -> str:
