@@ -16,14 +16,16 @@ from evals.errors import BadRow, LabError
 from evals.io import first_of
 from evals.papers import demonstration
 from evals.papers.families import family_of
+from evals.papers.importers import laid_out
 from evals.papers.jats import ARTICLE_TYPES
 from evals.papers.text import without_markup
 from evals.schema import Reference, ReviewExample, Section, Split, TextOrigin
+from evals.schema.articles import ArticleFormat
 from evals.schema.reviews import HumanConcern
 
 LETTERS = ("decision_letter_raw", "author_response_raw")
 """Never model input: they hold what a reviewer is to find."""
-PASSED_ON = ("editorial_decision", "review_format", "has_author_response", "revision_round")
+PASSED_ON = ("licence", "editorial_decision", "review_format", "has_author_response", "revision_round")
 CONCERN_FIELDS = tuple(HumanConcern.model_fields)
 
 
@@ -48,7 +50,7 @@ def example_of(
         subjects=tuple(each for each in row.get("subjects") or () if each.lower() not in ARTICLE_TYPES),
         published_date=row.get("published_date") or None,
         origin=origin,
-        family=family_of(identity, doi),
+        family=str(row.get("family") or family_of(identity, doi)),
         split=split,
         concerns=tuple(_concerns(identity, row.get("concerns") or (), left_out)),
         **{name: row[name] for name in PASSED_ON if row.get(name) not in (None, "")},
@@ -100,6 +102,8 @@ def _reference(found: Any) -> Reference:
 
 
 OWN = "demonstration"
+BENCH = "bioreview-bench"
+"""The layout of split files, of its data set on the Hub and of what `assay data review` writes."""
 NAMES: Mapping[str, Split] = {"train": "train", "val": "dev", "validation": "dev", "dev": "dev", "test": "test"}
 Progress = Callable[[str, int], None]
 """Called with the name of a file and how many of its rows are read."""
@@ -120,12 +124,15 @@ class Collection:
         return all(each.split is not None for each in self.examples)
 
 
-def read_collection(source: str, progress: Progress | None = None, *, skips: bool = False) -> Collection:
+def read_collection(
+    source: str, progress: Progress | None = None, *, skips: bool = False, layout: str = BENCH
+) -> Collection:
     """Return the papers of `demonstration`, of a JSONL or Parquet file, or of a folder of split files.
 
     A folder holds train, val (or validation, dev) and test as .jsonl or .parquet, alone or in shards
     such as train-00000-of-00002.parquet. LabError for what is not there; BadRow with file and line, unless bad rows
-    are to be skipped (`skips`): then they are noted, and of an article that is there twice the first row stands.
+    are to be skipped (`skips`): then they are noted, and of an article that is there twice the first row stands. A folder
+    of another `layout` (`evals.papers.importers`) is read as it is.
     """
     if source == OWN:
         return Collection(OWN, demonstration())
@@ -133,8 +140,8 @@ def read_collection(source: str, progress: Progress | None = None, *, skips: boo
     found: dict[str, ReviewExample] = {}
     bad: list[BadRow] = []
     left_out: Counter[str] = Counter()
-    for file, split in _files(path):
-        for number, example in _examples(file, split, left_out, bad):
+    for file, numbered, split, kind in _rows(path, layout, bad):
+        for number, example in _examples(file, numbered, split, TextOrigin(format=kind, file=file.name), left_out, bad):
             if example.id in found:
                 bad.append(BadRow(file, number, "id", f"{path} holds the article {example.id!r} twice; ids are unique"))
             else:
@@ -168,15 +175,33 @@ def _files(path: Path) -> list[tuple[Path, Split | None]]:
     return sorted(named, key=lambda each: (order.index(each[1]), each[0].name))
 
 
+def _rows(
+    path: Path, layout: str, bad: list[BadRow]
+) -> Iterator[tuple[Path, list[tuple[int, dict[str, Any]]], Split | None, ArticleFormat]]:
+    """Yield files with their rows by line, the split they belong to and what kind of file they are."""
+    if layout != BENCH:
+        for file, row in laid_out(path, layout):
+            if isinstance(row, str):
+                bad.append(BadRow(file, 1, "(whole file)", row))
+            yield file, [] if isinstance(row, str) else [(1, row)], NAMES.get(file.parents[1].name), "corpus"
+        return
+    for file, split in _files(path):
+        is_table = file.suffix == ".parquet"
+        try:
+            numbered = list(enumerate(pq.read_table(file).to_pylist(), start=1) if is_table else _jsonl(file, bad))
+        except (pa.ArrowInvalid, OSError) as error:
+            raise LabError(f"{file} is not a Parquet file that can be read: {str(error)[:100]}") from None
+        yield file, numbered, split, "hub" if is_table else "split"
+
+
 def _examples(
-    file: Path, split: Split | None, left_out: Counter[str], bad: list[BadRow]
+    file: Path,
+    numbered: list[tuple[int, dict[str, Any]]],
+    split: Split | None,
+    origin: TextOrigin,
+    left_out: Counter[str],
+    bad: list[BadRow],
 ) -> Iterator[tuple[int, ReviewExample]]:
-    is_table = file.suffix == ".parquet"
-    try:
-        numbered = list(enumerate(pq.read_table(file).to_pylist(), start=1) if is_table else _jsonl(file, bad))
-    except (pa.ArrowInvalid, OSError) as error:
-        raise LabError(f"{file} is not a Parquet file that can be read: {str(error)[:100]}") from None
-    origin = TextOrigin(format="hub" if is_table else "split", file=file.name)
     if numbered and "concern_text" in numbered[0][1] and "concerns" not in numbered[0][1]:
         numbered = list(enumerate(from_flat(row for _, row in numbered), start=1))
     for number, row in numbered:

@@ -447,3 +447,93 @@ def test_the_concerns_of_a_paper_share_more_words_with_it_than_with_any_other_an
     assert len({each.category for each in SAID}) == 9
     assert {each.severity for each in SAID} == {"major", "minor", "optional"}
     assert len({flaw.kind for paper in OURS for flaw in paper.flaws}) >= 60
+
+
+def laid_out(folder: Path, files: dict[str, object]) -> str:
+    for name, document in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(json.dumps(document))
+    return str(folder)
+
+
+LISTED = """# Paper summary
+
+This paper presents a way to count larvae.
+
+# Strengths
+* Clear writing and open data all over.
+
+# Weaknesses
+
+* The larvae were counted by one person only.
+* There is no control without the drug,
+which would show whether larvae move less.
+"""
+FREE = """The authors describe a drug that makes larvae slow. They write well.
+
+I doubt that twelve larvae are enough for the claim in the title.
+
+[1] Somebody. A paper on larvae. 2016."""
+
+
+def test_reviews_of_peerread_are_cut_into_concerns_and_rebuttals_are_none(tmp_path: Path) -> None:
+    said = [
+        {"comments": LISTED, "RECOMMENDATION": "2", "is_meta_review": None},
+        {"comments": FREE, "RECOMMENDATION": 4, "is_meta_review": False},
+        {"TITLE": "Rebuttal", "comments": "We thank the reviewers for all they wrote.", "is_meta_review": False},
+    ]
+    parts = [{"heading": None, "text": "1 000\n013"}, {"heading": "1 Introduction", "text": "Larvae\n104\nmove."}]
+    files = {
+        "acl_2017/test/reviews/7.json": {"title": "Larvae", "abstract": "We count.", "accepted": True, "reviews": said},
+        "acl_2017/test/parsed_pdfs/7.pdf.json": {"name": "7.pdf", "metadata": {"sections": parts}},
+        "acl_2017/train/reviews/8.json": {"title": "Eggs", "reviews": []},
+        "acl_2017/train/reviews/9.json": ["no object"],
+    }
+    found = read_collection(laid_out(tmp_path, files), skips=True, layout="peerread")
+    one, eight = found.examples
+    assert (one.id, one.split, one.source) == ("peerread:acl_2017/7", "test", "peerread-acl_2017")
+    assert (one.editorial_decision, [(each.name, each.text) for each in one.sections]) == (
+        "accept",
+        [("1 Introduction", "Larvae\nmove.")],
+    )
+    assert [(each.reviewer_num, each.concern_text, each.category, each.severity) for each in one.concerns] == [
+        (1, "The larvae were counted by one person only.", "other", "minor"),
+        (1, "There is no control without the drug, which would show whether larvae move less.", "other", "minor"),
+        (2, "I doubt that twelve larvae are enough for the claim in the title.", "other", "minor"),
+    ]
+    assert (eight.split, eight.concerns, len(found.skipped)) == ("train", (), 1)
+    with pytest.raises(LabError, match=r"no \*\*/data/\*/v\*/reviews\.json, as nlpeer"):
+        read_collection(str(tmp_path), layout="nlpeer")
+
+
+def test_reviews_of_nlpeer_keep_the_licence_and_versions_are_one_family(tmp_path: Path) -> None:
+    nodes = [
+        ("title", "Larvae"),
+        ("abstract", "Abstract"),
+        ("paragraph", "We count."),
+        ("heading", "Methods"),
+        ("paragraph", "By eye."),
+        ("bib_item", "Somebody 2016"),
+    ]
+    itg = {
+        "nodes": [
+            {"ix": f"g_{n}", "content": text, "ntype": kind, "meta": None} for n, (kind, text) in enumerate(nodes)
+        ]
+    }
+    report = {
+        "paper_summary": "A drug.",
+        "summary_of_weaknesses": "Major issues:\nNobody was blinded to the drug at all.",
+    }
+    reviews = [{"rid": "r1", "reviewer": None, "report": report, "scores": {"overall": "2"}, "meta": {}}]
+    files: dict[str, object] = {}
+    for n in (1, 2):
+        folder = f"F1000/data/12-7/v{n}"
+        files[f"{folder}/meta.json"] = {"title": "Larvae", "authors": [], "abstract": "", "license": "CC BY 4.0"}
+        files |= {f"{folder}/paper.itg.json": itg | {"edges": []}, f"{folder}/reviews.json": reviews}
+    one, two = read_collection(laid_out(tmp_path, files), layout="nlpeer").examples
+    assert (one.id, one.licence, one.abstract) == ("nlpeer:F1000/12-7/v1", "CC BY 4.0", "We count.")
+    assert one.family == two.family == "f1000/12-7"
+    assert [(each.name, each.text) for each in one.sections] == [("Methods", "By eye.")]
+    assert [(each.concern_text, each.severity) for each in one.concerns] == [
+        ("Nobody was blinded to the drug at all.", "major")
+    ]
