@@ -163,7 +163,7 @@ def serve(
         typer.Option(help="vllm: each stage one LoRA of its server. llama.cpp: one stage as a GGUF file."),
     ] = "transformers",
     stage: Annotated[str, typer.Option(help="The one that llama.cpp serves. Default: the last.")] = "",
-    quant: Annotated[str, typer.Option(help="Of llama.cpp's file: f32, f16, bf16, q8_0 or q4_0.")] = "q8_0",
+    quant: Annotated[str, typer.Option(help="Of llama.cpp's file: f32, f16, bf16, q8_0, q4_0, q4_k_m …")] = "q8_0",
     exports: Annotated[
         Path | None, typer.Option(help="Where vllm and llama.cpp find the stages. Default: in Assay's cache.")
     ] = None,
@@ -188,7 +188,7 @@ def serve(
         raise BadConfig(f"{host} can be reached from other machines; name a key with --api-key or ASSAY_API_KEY.")
     cache = from_environment().cache
     if engine != "transformers":
-        asked = Serving(exports or cache / "exports", host, port, rows, dtype, stage, quant, keys or ())
+        asked = Serving(exports or cache / "exports", host, port, rows, dtype, stage, quant.lower(), keys or ())
         line = line_of(name, engine, asked, base=base, cache=cache)
         typer.echo(shlex.join(line.words))
         if is_dry:
@@ -217,7 +217,7 @@ def export(
     gguf: Annotated[bool, typer.Option("--gguf", help="One file for llama.cpp: Llama, Mistral, Qwen.")] = False,
     stage: Annotated[str | None, typer.Option(help="Default: the last one.")] = None,
     dtype: Annotated[str, typer.Option(help="bf16, fp16 or fp32.")] = "bf16",
-    quant: Annotated[str, typer.Option(help="Of a GGUF file: f32, f16, bf16, q8_0 or q4_0.")] = "q8_0",
+    quant: Annotated[str, typer.Option(help="Of a GGUF file: f32, f16, bf16, q8_0, q4_0, q4_k_m …")] = "q8_0",
     base: BaseOption = None,
     as_json: Json = False,
 ) -> None:

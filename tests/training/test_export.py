@@ -107,6 +107,13 @@ def test_a_gguf_file_has_the_tokenizer_and_says_what_its_quantisation_changes(fo
     assert fields["tokenizer.ggml.token_type"].contents()[:4] == [3, 3, 3, 1]
 
 
+@pytest.mark.slow
+def test_a_k_quant_is_written_by_llama_cpp_where_it_is_installed(folder, tmp_path):
+    pytest.importorskip("llama_cpp", reason="pip install llama-cpp-python")
+    told = {quant: export(folder / "grpo", tmp_path / quant, "gguf", quant).difference for quant in ("q6_k", "q2_k")}
+    assert told["q6_k"].kl < told["q2_k"].kl and told["q6_k"].accuracy is not None
+
+
 SHAPES = {"mistral": {"head_dim": 32, "sliding_window": None}, "qwen2": {}, "qwen3": {"head_dim": 128}}
 
 
@@ -185,11 +192,14 @@ def test_another_shape_is_refused_with_llama_cpp_s_own_commands(kind, changes, w
         refuse_unwritten(shaped(kind, tokenizer, **changes).config, tokenizer, "f16")
 
 
-def test_another_quant_or_tokenizer_is_refused_with_llama_cpp_s_own_commands():
+def test_another_quant_or_tokenizer_is_refused_with_llama_cpp_s_own_commands(monkeypatch):
     tokenizer = tiny_tokenizer()
     config = tiny_llama(tokenizer).config
-    with pytest.raises(BadConfig, match=r"quant 'q4_k_m' .*llama-quantize"):
+    monkeypatch.setattr("training.models.llama_cpp.find_spec", lambda _: None)
+    with pytest.raises(BadConfig, match=r"quant 'q4_k_m' .*llama-cpp-python.*llama-quantize"):
         refuse_unwritten(config, tokenizer, "q4_k_m")
+    with pytest.raises(BadConfig, match=r"quant 'q4_9' is not known; .* q4_k_m"):
+        refuse_unwritten(config, tokenizer, "q4_9")
     tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     with pytest.raises(BadConfig, match="the steps Whitespace"):
         refuse_unwritten(config, tokenizer, "f16")

@@ -95,7 +95,8 @@ def export(
 ) -> Exported:
     """Write a stage (the last one unless named) to the folder `out`, measure it, and return what export.json says.
 
-    `dtype` is how the weights are held: float32, bfloat16 or float16, or, in a GGUF file, one of `llama_cpp.QUANTS`.
+    `dtype` is how the weights are held: float32, bfloat16 or float16, or, in a GGUF file, one of
+    `llama_cpp.QUANTS` or `K_QUANTS`.
 
     Raises BadConfig where `out` is there already or a setting is unknown, and what `load_chain` raises.
     """

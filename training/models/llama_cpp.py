@@ -5,6 +5,10 @@ Another architecture, or a tokenizer that llama.cpp cannot be told of by name, i
 
 import json
 import re
+import tempfile
+from ctypes import byref
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +16,7 @@ import gguf
 from gguf import quants
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-from evals.errors import BadConfig
+from evals.errors import BadConfig, LabError
 
 QUANTS = {
     "f32": (gguf.GGMLQuantizationType.F32, gguf.LlamaFileType.ALL_F32),
@@ -21,7 +25,10 @@ QUANTS = {
     "q8_0": (gguf.GGMLQuantizationType.Q8_0, gguf.LlamaFileType.MOSTLY_Q8_0),
     "q4_0": (gguf.GGMLQuantizationType.Q4_0, gguf.LlamaFileType.MOSTLY_Q4_0),
 }
-"""What this package can quantise; K-quants take llama.cpp's `llama-quantize`."""
+"""What the `gguf` package can quantise."""
+K_QUANTS = ("q2_k", "q3_k_s", "q3_k_m", "q3_k_l", "q4_k_s", "q4_k_m", "q5_k_s", "q5_k_m", "q6_k")
+"""What llama.cpp makes of the f32 file, where the llama-cpp-python package is installed."""
+WHEEL = "llama_cpp"
 ARCHITECTURES = {
     "llama": gguf.MODEL_ARCH.LLAMA,
     "mistral": gguf.MODEL_ARCH.LLAMA,
@@ -52,8 +59,10 @@ REMEDY = (
 
 def refuse_unwritten(config: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase, quant: str) -> None:
     """Raise BadConfig for a model or tokenizer that llama.cpp would compute otherwise, or for an unknown `quant`."""
-    if quant not in QUANTS:
-        raise BadConfig(f"quant {quant!r} is not written here; choose one of {', '.join(QUANTS)}.{REMEDY}")
+    if quant not in (*QUANTS, *K_QUANTS):
+        raise BadConfig(f"quant {quant!r} is not known; choose one of {', '.join((*QUANTS, *K_QUANTS))}.")
+    if quant in K_QUANTS and find_spec(WHEEL) is None:
+        raise BadConfig(f"quant {quant!r} takes llama.cpp itself: `pip install llama-cpp-python`.{REMEDY}")
     if config.model_type not in ARCHITECTURES:
         kinds = ", ".join(ARCHITECTURES)
         raise BadConfig(f"a model of the kind {config.model_type} is not written as GGUF here, but {kinds}.{REMEDY}")
@@ -78,6 +87,15 @@ def refuse_unwritten(config: PreTrainedConfig, tokenizer: PreTrainedTokenizerBas
 
 def write_gguf(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, file: Path, quant: str) -> None:
     """Write a merged model in float32 that was not refused; vectors stay float32."""
+    if quant in K_QUANTS:
+        llama: Any = import_module(WHEEL)
+        told = llama.llama_model_quantize_default_params()
+        told.ftype = gguf.LlamaFileType[f"MOSTLY_{quant.upper()}"]
+        with tempfile.TemporaryDirectory(dir=file.parent) as place:
+            write_gguf(model, tokenizer, plain := Path(place) / file.name, "f32")
+            if code := llama.llama_model_quantize(bytes(plain), bytes(file), byref(told)):
+                raise LabError(f"llama.cpp could not quantise to {quant} (code {code}); what it printed says why.")
+        return
     config = model.config
     architecture = ARCHITECTURES[config.model_type]
     writer = gguf.GGUFWriter(file, gguf.MODEL_ARCH_NAMES[architecture])
