@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Collection
 from contextlib import closing
+from fnmatch import fnmatchcase
 from importlib import import_module
 from typing import Any
 
@@ -19,7 +20,7 @@ from lab.guard import GuardedBlocks
 from lab.services import Services
 from lab.ui import components as views
 from lab.ui.components import AT_ONCE, QUIET
-from lab.ui.text import say
+from lab.ui.text import lines, say
 from lab.ui.theme import ASSETS, ROUTE, Theme
 from lab.visitors import Door, door, meet, meet_signed_in
 
@@ -75,7 +76,20 @@ def build_app(
         met = meet_signed_in if has_sign_in else meet
         # In the queue: only then is what hangs on the change of a state told of it.
         app.load(met, visitor.remembered, known, api_visibility="private", concurrency_limit=None)
+    for event in app.fns.values():
+        _describe(event)
     return app
+
+
+def _describe(event: Any) -> None:
+    """Tell what a public event does (lab/ui/text/actions.json), and name what it takes after the page's fields."""
+    if event.api_visibility != "public" or not isinstance(event.api_name, str):
+        return
+    known = (told for key, told in lines().items() if fnmatchcase(f"api.{event.api_name}", key))
+    event.api_description = next(known, event.api_description)
+    fields = [(each.elem_id or each.label or "").replace("-", "_").replace(" ", "_").lower() for each in event.inputs]
+    names = zip(event.input_parameter_names, fields, strict=True)
+    event.input_parameter_names = [name or field or None for name, field in names]
 
 
 def needs_chain(services: Services, tabs: Collection[str] | None = None) -> bool:

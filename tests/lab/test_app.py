@@ -363,3 +363,13 @@ def test_waiting_after_wrong_passwords_ends():
     assert [reply.status_code for reply in ask(throttle, *tries, method="POST")][-2:] == [400, 429]
     seconds[0] = PasswordThrottle.SECONDS
     assert ask(throttle, ("/login", {}), method="POST")[0].status_code == 400
+
+
+def test_every_public_action_says_what_it_does_and_names_what_it_takes(room):
+    told = build_app(room).get_api_info()["named_endpoints"]
+    assert told["/ask"]["parameters"][0]["parameter_name"] == "question"
+    assert [name for name, each in told.items() if not each["description"].strip(" .")] == []
+    unnamed = {name for name, each in told.items() for one in each["parameters"] if "param_" in one["parameter_name"]}
+    assert unnamed == set()
+    borrowed = {name for name, each in told.items() if "partial" in each["description"]}
+    assert borrowed == set()
