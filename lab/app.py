@@ -82,7 +82,7 @@ def build_app(
 
 
 def _describe(event: Any) -> None:
-    """Tell what a public event does (lab/ui/text/actions.json), and name what it takes after the page's fields."""
+    """Tell what a public event does (lab/ui/text/lines.json), and name what it takes after the page's fields."""
     if event.api_visibility != "public" or not isinstance(event.api_name, str):
         return
     known = (told for key, told in lines().items() if fnmatchcase(f"api.{event.api_name}", key))
