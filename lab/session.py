@@ -216,12 +216,14 @@ def checked_sampling(
 
 
 def stage_name(stage: str) -> str:
-    """Return a stage's name as people write it: "Base", "SFT".
+    """Return a stage's name as people write it: "Base", "SFT"; behind "@" stands the chain, where there are several.
 
-    >>> stage_name("grpo"), stage_name("base"), stage_name("warm-up")
-    ('GRPO', 'Base', 'Warm-up')
+    >>> stage_name("grpo"), stage_name("base"), stage_name("warm-up"), stage_name("sft@my-run")
+    ('GRPO', 'Base', 'Warm-up', 'SFT (my-run)')
     """
-    return stage.upper() if stage in {"sft", "dpo", "grpo", "kto"} else stage.capitalize()
+    stage, _, chain = stage.partition("@")
+    name = stage.upper() if stage in {"sft", "dpo", "grpo", "kto"} else stage.capitalize()
+    return f"{name} ({chain})" if chain else name
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,7 @@ class VoteEvent(Record):
 
 
 ExportFormat = Literal["dpo", "kto", "sft", "arena"]
-Reason = Literal["held_out", "tie", "both_bad", "identical_texts"]
+Reason = Literal["held_out", "tie", "both_bad", "identical_texts", "names_itself"]
 Turns = tuple[Message, ...]
 
 
@@ -194,3 +194,39 @@ class ExportStatistics(Record):
     chains: tuple[str, ...]
     licence: str | None
     agreement: dict[str, Metric] = Field(default_factory=dict)
+
+
+class BoardRow(Record):
+    """One model on a board. `rating` in points, with its 95 % interval; 400 more are odds of ten to one.
+
+    `rank` = 1 + how many of the `group` are shown to be better; votes connect nobody of one group with one of another.
+    """
+
+    group: int = Field(ge=1)
+    rank: int = Field(ge=1)
+    model: str
+    rating: float
+    low: float
+    high: float
+    votes: int = Field(ge=0)
+    wins: int = Field(ge=0)
+    ties: int = Field(ge=0)
+    win_rate: float = Field(ge=0, le=1)
+
+
+class Board(Record):
+    """Ratings from the votes on one kind of question; "all" are all, "own" those that are in no question set."""
+
+    kind: str
+    votes: int = Field(ge=0)
+    questions: int = Field(ge=0)
+    raters: int = Field(ge=0)
+    rows: tuple[BoardRow, ...]
+
+
+class Boards(Record):
+    """All boards; of the standing `votes` those `left_out` count on none."""
+
+    votes: int = Field(ge=0)
+    left_out: dict[Reason, int]
+    boards: tuple[Board, ...]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+from rich.console import Group
 
 from evals.errors import BadConfig, LabError
 from evals.io import write_whole
@@ -48,6 +49,36 @@ def count(as_json: Json = False) -> None:
     known |= {"raters": counted(counts.raters, "rater"), "answers": counted(counts.answers, "answer")}
     title = say("command.votes", **known)
     emit(counts, as_json=as_json, table=table_of(title, columns, rows))
+
+
+@app.command()
+def board(as_json: Json = False) -> None:
+    """Rate the stages by the votes: Bradley-Terry with ties, overall and for each kind of question.
+
+    Ratings have 95 % intervals over questions (over raters too, from ten on); 400 points more are odds of ten to one.
+    A rank counts who is shown to be better. Votes on equal texts, and on answers that name who wrote them, count nowhere.
+
+    Example: assay prefs board
+    """
+    from lab.compare.board import boards
+
+    with closing(_store()) as store:
+        found = boards(store.preference_pairs())
+    columns = ("model", "rank", "rating", "95 % interval", "win rate", "votes", "group")
+    tables = []
+    for each in found.boards:
+        rows = []
+        for row in each.rows:
+            span, share = f"{row.low:.0f} to {row.high:.0f}", f"{row.win_rate:.0%}"
+            rows.append((row.model, row.rank, f"{row.rating:.0f}", span, share, row.votes, row.group))
+        title = f"{each.kind}: {counted(each.votes, 'vote')}, {counted(each.raters, 'rater')}"
+        tables.append(table_of(title, columns, rows))
+    emit(found, as_json=as_json, table=Group(*tables))
+    for reason, n in found.left_out.items():
+        if n:
+            notes.print(f"Left out: {say(f'preferences.reason.{reason}', n=n)}.")
+    if any(row.group > 1 for each in found.boards for row in each.rows):
+        notes.print("Ratings of different groups cannot be compared: no votes connect them.")
 
 
 @app.command()

@@ -1,8 +1,8 @@
 """Votes as a data set: rows in a trainer's own format, a statistics file and a data card.
 
 Left out of the formats that a model is trained on: votes on questions that are held out to measure
-models, ties, answers that were both bad (KTO learns from those), and votes between identical texts,
-which hold no preference. They are counted. The arena format keeps every vote.
+models, on answers that name who wrote them, ties, answers that were both bad (KTO learns from those), and votes between identical texts,
+which hold no preference. They are counted. The arena format keeps every blind vote.
 """
 
 import hashlib
@@ -21,7 +21,17 @@ from evals.schema import Answer, Choice, Message, votes
 from evals.schema.votes import ExportFormat, ExportRow, Reason
 from evals.stats.agreement import agreement
 from hub.cards.dataset import dataset_card
-from lab.store.outcomes import CHOICES, JudgedPair, Outcome, count_pairs, outcome_of, pair_id, rater_of, ratings_of
+from lab.store.outcomes import (
+    CHOICES,
+    JudgedPair,
+    Outcome,
+    count_pairs,
+    names_itself,
+    outcome_of,
+    pair_id,
+    rater_of,
+    ratings_of,
+)
 from lab.ui.text import say
 
 WINNERS: dict[Choice, Literal["model_a", "model_b", "tie", "both_bad"]] = {
@@ -35,6 +45,8 @@ WINNERS: dict[Choice, Literal["model_a", "model_b", "tie", "both_bad"]] = {
 def reason_left_out(pair: JudgedPair, form: ExportFormat) -> Reason | None:
     """Return why `form` cannot use this vote; None if it can."""
     reasons: set[str] = set()
+    if names_itself(pair.left, pair.right):
+        reasons.add("names_itself")
     if is_held_out(pair.vote.question, pair.vote.example_id):
         reasons.add("held_out")
     if pair.vote.choice not in {"left", "right"}:
@@ -99,10 +111,10 @@ class Format(NamedTuple):
 
 
 FORMATS: dict[ExportFormat, Format] = {
-    "dpo": Format(votes.DpoRow, ("held_out", "tie", "both_bad", "identical_texts")),
-    "kto": Format(votes.KtoRow, ("held_out", "tie", "identical_texts")),
-    "sft": Format(votes.SftRow, ("held_out", "tie", "both_bad", "identical_texts")),
-    "arena": Format(votes.ArenaRow, ()),
+    "dpo": Format(votes.DpoRow, ("held_out", "names_itself", "tie", "both_bad", "identical_texts")),
+    "kto": Format(votes.KtoRow, ("held_out", "names_itself", "tie", "identical_texts")),
+    "sft": Format(votes.SftRow, ("held_out", "names_itself", "tie", "both_bad", "identical_texts")),
+    "arena": Format(votes.ArenaRow, ("names_itself",)),
 }
 
 

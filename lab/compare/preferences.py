@@ -7,15 +7,17 @@ from pathlib import Path
 import gradio as gr
 
 from evals.errors import LabError
+from evals.leaderboard import shown_ranks
 from evals.schema import VoteCounts
-from evals.schema.votes import ExportFormat
+from evals.schema.votes import Board, Boards, ExportFormat
+from lab.compare.board import boards
 from lab.compare.export import build_export, zip_export
 from lab.services import Services
 from lab.session import stage_name
 from lab.store.outcomes import JudgedPair, outcome_of
-from lab.ui.components import Html, empty, grid, lead, notice, shown, tiles
+from lab.ui.components import Column, Html, draw, empty, grid, lead, notice, number, shown, stacked, tiles
 from lab.ui.layout import Download, Painted
-from lab.ui.text import counted, page, say
+from lab.ui.text import counted, lines, page, say
 
 RECENT = 20
 QUESTION_CHARACTERS = 140
@@ -23,14 +25,45 @@ FORMATS: tuple[ExportFormat, ...] = ("dpo", "kto", "sft", "arena")
 
 
 def view(services: Services) -> tuple[str, str]:
-    """Return the figures and the latest votes as HTML; without votes, how to get some."""
+    """Return the figures with the board, and the latest votes, as HTML; without votes, how to get some."""
     try:
-        counts, votes = services.store.counts(), services.store.preference_pairs(RECENT)[::-1]
+        counts, votes = services.store.counts(), services.store.preference_pairs()[::-1]
     except LabError as error:
         return notice(str(error), "problem"), ""
     if not votes:
         return empty(say("preferences.empty")), ""
-    return overview(counts), latest(votes)
+    return Html(overview(counts) + board(boards(votes))), latest(votes[:RECENT])
+
+
+def board(found: Boards) -> Html:
+    """Return the board of all votes, those of each kind of question folded beneath, and what counts on none."""
+    said = [say(f"preferences.reason.{reason}", n=n) for reason, n in found.left_out.items() if n]
+    left_out = say("preferences.left_out", listed=", ".join(said)) if said else say("preferences.left_out.none")
+    if not found.boards[0].votes:
+        return Html(notice(say("ratings.none", left_out=left_out)))
+    first, *kinds = map(_ratings, found.boards)
+    about = Html(f'<p class="assay-aside">{shown(say("ratings.about", left_out=left_out))}</p>')
+    folded = f'<details class="assay-more"><summary>{say("ratings.kinds")}</summary>{"".join(kinds)}</details>'
+    return Html(first + about + folded)
+
+
+def _ratings(found: Board) -> Html:
+    low, high = min(row.low for row in found.rows), max(row.high for row in found.rows)
+    rows = []
+    for group in sorted({row.group for row in found.rows}):
+        members = [row for row in found.rows if row.group == group]
+        for row, rank in zip(members, shown_ranks([row.rank for row in members]), strict=True):
+            places = (100 * (x - low) / (high - low) for x in (row.low, row.rating, row.high))
+            bar = draw("range", **dict(zip(("left", "middle", "right"), places, strict=True)), band=None)
+            rating = stacked(f"{row.rating:.0f}", f"{row.low:.0f} to {row.high:.0f}", last=bar)
+            apart = say("ratings.apart") if group > 1 else ""
+            rows.append((stage_name(row.model), rank, rating, number(row.win_rate, "share"), row.votes, apart))
+    columns = ("Model", "Rank", Column("Rating", "descending"), "Win rate", "Votes", "Group")
+    kind = lines().get(f"group.{found.kind}", found.kind)
+    votes, questions = counted(found.votes, "vote"), counted(found.questions, "question")
+    caption = say("ratings.caption", kind=kind, votes=votes, questions=questions, raters=counted(found.raters, "rater"))
+    width = 6 if any(row.group > 1 for row in found.rows) else 5
+    return grid(caption, columns[:width], [row[:width] for row in rows])
 
 
 def overview(counts: VoteCounts) -> Html:

@@ -28,6 +28,7 @@ from lab.session import (
     stop,
     stored_moment,
 )
+from lab.store.outcomes import names_itself
 from lab.ui import components as views
 from lab.ui.layout import Painted, name_field
 from lab.ui.text import page, say
@@ -257,6 +258,8 @@ def revealed(state: Comparing) -> str:
         return ""
     left, right = (stage_name(draft.stage) for draft in pair.drafts)
     line = say("compare.thanks", choice=say(f"compare.{pair.vote.choice}").lower(), left=left, right=right)
+    if names_itself(*pair.answers):
+        line = f"{line} {say('compare.named')}"
     shown = [views.card_of(draft) for draft in pair.drafts]
     if state.is_rated:
         from lab.annotate.panel import thumbs
@@ -283,7 +286,8 @@ def build(services: Services, door: Door, *, is_rated: bool = True) -> None:
     gr.HTML(views.lead("compare"))
     with gr.Accordion(say("compare.guidelines"), open=False, elem_id="compare-guidelines"):
         gr.Markdown(page("guidelines"))
-    last, voted = gr.HTML(js_on_load=clicks("annotate"), elem_id="compare-revealed"), gr.State(None)
+    last = gr.HTML(js_on_load=clicks("annotate") if is_rated else None, elem_id="compare-revealed")
+    voted = gr.State(None)
     if is_rated:
         _rating(services, door, last, voted)
     asked = gr.HTML(elem_id="compare-question")

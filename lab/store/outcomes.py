@@ -1,13 +1,19 @@
-"""How votes fell: counts per pair of stages, and ratings for the statistics of agreement."""
+"""How votes fell: counts per pair of stages, ratings for the statistics of agreement, votes that were not blind."""
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+import re
+import tomllib
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from evals.schema import Answer, Choice, Comparison, StagePairCounts
-from evals.stats.agreement import Rating
+
+if TYPE_CHECKING:
+    from evals.stats.agreement import Rating
 
 CHOICES = ("first", "second", "tie", "both_bad")
 """What a rater may choose between two answers, whichever side they stood on."""
@@ -69,8 +75,10 @@ def rater_of(vote: Comparison) -> str:
     return "anonymous" if vote.is_anonymous else vote.rater
 
 
-def ratings_of(pairs: Iterable[JudgedPair]) -> Iterator[Rating]:
+def ratings_of(pairs: Iterable[JudgedPair]) -> "Iterator[Rating]":
     """Yield each vote as a rating of two texts, in a fixed order, on a question; equal texts hold no choice."""
+    from evals.stats.agreement import Rating  # late: the arena goes without
+
     for pair in pairs:
         if pair.left.text == pair.right.text:
             continue
@@ -78,3 +86,24 @@ def ratings_of(pairs: Iterable[JudgedPair]) -> Iterator[Rating]:
         chosen = {"left": pair.left.text, "right": pair.right.text}.get(pair.vote.choice)
         choice = pair.vote.choice if chosen is None else CHOICES[texts.index(chosen)]
         yield Rating(pair_id(pair), rater_of(pair.vote), choice)
+
+
+def names_itself(left: Answer, right: Answer) -> bool:
+    """Whether one of two answers tells who wrote it: one of them, or a model that everybody knows; rules: naming.toml."""
+    names = {part for each in (left, right) for part in (*each.stage.split("@"), each.chain) if part}
+    rule = _rule(frozenset(names))
+    return any(rule.search(each.text) for each in (left, right))
+
+
+@cache
+def _rule(names: frozenset[str]) -> re.Pattern[str]:
+    told = tomllib.loads(Path(__file__).with_name("naming.toml").read_text(encoding="utf-8"))
+    alone = [*told["alone"], *(re.escape(name) for name in names if re.search(r"[\d.-]", name))]
+    known = _any([*alone, *map(re.escape, (*told["introduced"], *names))])
+    before, behind, an = _any(told["introduces"]), _any(told["followed"]), r"(?:the\s+|an?\s+)?"
+    forms = (_any(alone), rf"{before}\s+{an}{known}", rf"as\s+{an}{known}[\s-]+{behind}")
+    return re.compile(rf"(?i)(?<![\w-])(?:{'|'.join(forms)})(?![\w-])")
+
+
+def _any(words: Collection[str]) -> str:
+    return f"(?:{'|'.join(sorted(words))})"

@@ -265,6 +265,17 @@ def test_a_vote_taken_back_at_once_is_not_overrun_by_the_next_pair(tmp_path):
     assert back.pair.question != state.pair.question
 
 
+def test_after_a_vote_on_an_answer_that_names_itself_the_page_tells_that_it_counts_nowhere(tmp_path):
+    for words, is_told in (("As the SFT model I say up.", True), ("beta words", False)):
+        services = lab_with(
+            tmp_path, ScriptedChain({**SAID, "sft": words, "grpo": "gamma", "base": "alpha"}, stages=("base", "sft"))
+        )
+        visitor = new_visitor()
+        state, view = last(next_pair(services, visitor, None))
+        assert "named" not in f"{view.notice}{view.revealed}", "not before the vote"
+        assert ("named who wrote it" in next(vote(services, visitor, state, "left"))[1].revealed) == is_told
+
+
 def test_a_question_of_ones_own_is_compared_and_stored_without_an_example(room):
     visitor = new_visitor()
     state, view = last(next_pair(room, visitor, None, "Is <i>HSF1</i> up?"))

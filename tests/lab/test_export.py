@@ -46,6 +46,13 @@ def test_the_same_question_and_texts_are_one_pair_whichever_side_they_stood_on_a
     assert (row["winner"], row["choice"]) == ("tie", "left"), "between equal texts nobody wins"
 
 
+def test_an_answer_that_names_who_wrote_it_is_in_no_format():
+    named = pair(9, "left", text="I am the SFT model. Yes.")
+    for form in get_args(ExportFormat):
+        statistics = build_export([*VOTES, named], form, EXPORTED).statistics
+        assert (statistics.left_out["names_itself"], statistics.votes) == (1, 7)
+
+
 def test_odd_text_survives_the_export_one_row_to_a_line_and_an_empty_system_prompt_is_none():
     for text in ("</s> \u2028 \x00 🧬", '"quotes" and \\ and \n\n lines', "نص"):
         (row,) = rows_of([pair(1, "left", question=text, system_prompt="")])
@@ -56,10 +63,10 @@ def test_odd_text_survives_the_export_one_row_to_a_line_and_an_empty_system_prom
 @pytest.mark.parametrize(
     ("form", "rows", "left_out"),
     [
-        ("dpo", 2, {"held_out": 0, "tie": 1, "both_bad": 2, "identical_texts": 1}),
-        ("kto", 7, {"held_out": 0, "tie": 1, "identical_texts": 1}),
-        ("sft", 2, {"held_out": 0, "tie": 1, "both_bad": 2, "identical_texts": 1}),
-        ("arena", 6, {}),
+        ("dpo", 2, {"held_out": 0, "names_itself": 0, "tie": 1, "both_bad": 2, "identical_texts": 1}),
+        ("kto", 7, {"held_out": 0, "names_itself": 0, "tie": 1, "identical_texts": 1}),
+        ("sft", 2, {"held_out": 0, "names_itself": 0, "tie": 1, "both_bad": 2, "identical_texts": 1}),
+        ("arena", 6, {"names_itself": 0}),
     ],
 )
 def test_what_a_format_cannot_use_is_left_out_and_counted(form, rows, left_out):

@@ -1,15 +1,19 @@
+from pathlib import Path
 from zipfile import ZipFile
 
 import gradio as gr
 import pytest
+import yaml
 from fastapi.testclient import TestClient
 from gradio.routes import App
 
-from evals.questions import kmp_test
+from evals.questions import find, kmp_test, kmp_training
 from lab.compare import preferences
-from lab.compare.preferences import export, latest, overview
+from lab.compare.board import boards
+from lab.compare.preferences import board, export, latest, overview
+from lab.store.outcomes import names_itself
 from tests.lab.evaluations import plain
-from tests.lab.votes import cast
+from tests.lab.votes import answer, cast
 
 
 def test_the_page_shows_votes_exports_them_and_tells_what_is_wrong_with_the_store(services, tmp_path):
@@ -48,6 +52,42 @@ def test_the_outcome_of_each_pair_of_stages_is_shown_with_its_counts_and_no_rate
     assert "Base and SFT 1 1 1 2" in plain(page)
     assert "5 Votes 3 Preference pairs 1 Ties 1 Both bad 1 Raters 0 Withdrawn" in plain(page)
     assert votes[0].rater not in page
+
+
+def test_the_board_rates_each_kind_of_question_and_drops_and_counts_votes_that_were_not_blind(services):
+    known = kmp_training()[0].prompt
+    for number in range(12):
+        cast(services.store, number, ("sft", "base"), "left" if number % 4 else "tie", question=f"Is gene {number} up?")
+        cast(services.store, 50 + number, ("sft", "grpo"), "right", question=known)
+    cast(services.store, 100, ("base", "sft"), "left", text="the same")
+    cast(services.store, 101, ("base", "sft"), "left", text="As the SFT model I say yes.")
+    found = boards(services.store.preference_pairs())
+    assert (found.votes, found.left_out) == (26, {"names_itself": 1, "identical_texts": 1})
+    assert (found.boards[0].kind, found.boards[0].votes) == ("all", 24)
+    assert {each.kind for each in found.boards} == {"all", "own", find(known).ground_truth.kind}
+    assert [row.model for row in found.boards[0].rows] == ["grpo", "sft", "base"]
+    page = plain(board(found))
+    assert "1 between identical texts" in page and "1 on an answer that names who wrote it" in page
+    assert "Questions of one's own (12 votes, 12 questions" in page
+
+
+def test_a_stage_trained_anew_is_another_model_and_one_that_two_chains_share_is_the_same(services):
+    cast(services.store, 1, ("base", "sft"), "right", stage_sha256="first")
+    cast(services.store, 2, ("base", "sft"), "right", chain="next", stage_sha256="retrained")
+    cast(services.store, 3, ("base", "sft@other"), "right", chain="other", stage_sha256="first")
+    models = {(row.model, row.group) for row in boards(services.store.preference_pairs()).boards[0].rows}
+    assert models == {("base@other", 1), ("sft@other", 1), ("base@next", 2), ("sft@next", 2)}
+
+
+def test_answers_that_name_who_wrote_them_are_known_and_words_of_biology_are_not_mistaken_for_names():
+    cases = yaml.safe_load((Path(__file__).parent / "cases" / "naming.yaml").read_text())
+    other = answer("b", "base", chain="my-run2", text="It rises.")
+    told = {
+        each: names_itself(answer("a", "sft", chain="my-run2", text=each), other)
+        for said in cases.values()
+        for each in said
+    }
+    assert [each for each in cases["yes"] if not told[each]] + [each for each in cases["no"] if told[each]] == []
 
 
 @pytest.mark.parametrize("text", ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "a & b"])

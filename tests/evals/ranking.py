@@ -1,0 +1,78 @@
+"""How often 95 % intervals of ratings hold the true rating, and what choosing matches saves, on simulated votes.
+
+python -m tests.evals.ranking            the tables of docs/preferences.md
+python -m tests.evals.ranking 100        fewer data sets
+"""
+
+import sys
+from collections.abc import Iterator
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from evals.stats.ranking import MIDDLE, POINTS, Vote, fit, ratings
+
+STRENGTHS = np.array([-0.9, -0.3, 0.2, 1.0])
+"""True ratings in logits, around 0."""
+TIE = -0.5
+
+
+def votes(generator: np.random.Generator, n: int, questions: int, raters: int, spread: float) -> list[Vote]:
+    """Return votes in which every question, and every rater, likes each model more or less than average by `spread`."""
+    of_question = generator.normal(0, spread, (questions, len(STRENGTHS)))
+    of_rater = generator.normal(0, spread if raters >= 10 else 0, (raters, len(STRENGTHS)))
+    made = []
+    for _ in range(n):
+        question, rater = generator.integers(questions), generator.integers(raters)
+        first, second = generator.permutation(len(STRENGTHS))[:2]
+        worth = STRENGTHS + of_question[question] + of_rater[rater]
+        odds = np.exp([worth[first], worth[second], TIE + (worth[first] + worth[second]) / 2])
+        score = (1.0, 0.0, 0.5)[generator.choice(3, p=odds / odds.sum())]
+        made.append(Vote(str(first), str(second), score, str(question), str(rater)))
+    return made
+
+
+def truth(spread_question: float, spread_rater: float, seed: int = 1) -> np.ndarray:
+    """Return the ratings that endless votes would give: with spread, strengths averaged over questions are shrunk."""
+    if not (spread_question or spread_rater):
+        return STRENGTHS
+    generator = np.random.default_rng(seed)
+    n = 400_000
+    spread = np.hypot(spread_question, spread_rater)
+    worth = STRENGTHS + generator.normal(0, spread, (n, len(STRENGTHS)))
+    names = [str(k) for k in range(len(STRENGTHS))]
+    pairs = [(a, b) for a in names for b in names if a < b]
+    counts = []
+    for a, b in pairs:
+        one, other = worth[:, int(a)], worth[:, int(b)]
+        odds = np.exp(np.stack([one, other, TIE + (one + other) / 2], axis=1))
+        counts.append((odds / odds.sum(axis=1, keepdims=True)).sum(axis=0))
+    return fit(names, pairs, np.array(counts)).values[:-1]
+
+
+CASES = ((30, 30, 1, 0.0), (60, 40, 2, 0.0), (200, 80, 3, 0.0), (60, 15, 2, 0.7), (200, 30, 3, 0.7), (400, 80, 20, 0.7))
+
+
+def coverage(n: int, questions: int, raters: int, spread: float, sets: int) -> float:
+    """Return how often an interval holds the true rating."""
+    generator = np.random.default_rng(n + questions)
+    true = truth(spread, spread if raters >= 10 else 0)
+    held = []
+    for _ in range(sets):
+        rated = ratings(votes(generator, n, questions, raters, spread))
+        held += [each.span[0] <= MIDDLE + POINTS * true[int(each.name)] <= each.span[1] for each in rated]
+    return float(np.mean(held))
+
+
+def tables(sets: int) -> Iterator[Table]:
+    """Yield the tables, each once its simulations are done."""
+    table = Table("votes", "questions", "raters", "spread", "held", title=f"95 % intervals of {sets} data sets")
+    for case in CASES:
+        table.add_row(*map(str, case), f"{coverage(*case, sets):.1%}")
+    yield table
+
+
+if __name__ == "__main__":
+    for each in tables(int(sys.argv[1]) if len(sys.argv) > 1 else 300):
+        Console(width=120).print(each)
