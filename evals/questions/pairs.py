@@ -1,14 +1,14 @@
 """Preference pairs that part what is said from how sure it is, from a stage's own sampled answers.
 
-A stage that was trained on the pairs of `evals.questions.pairs` became sure of everything: nothing in them holds
-down what cannot be known. Here a stated confidence follows from how often the answers are right, as for the
-training targets of Lin, Hilton and Evans ("Teaching Models to Express Their Uncertainty in Words", 2022):
+A stage that was trained on pairs of right and wrong answers as they were sampled became sure of everything: nothing
+in them holds down what cannot be known. Here a stated confidence follows from how often the answers are right, as for
+the training targets of Lin, Hilton and Evans ("Teaching Models to Express Their Uncertainty in Words", 2022):
 
 1. What may be stated in an answer is how often the answers to the *other* questions of its kind are right,
    of those that claim something: by Laplace's rule of succession, (right + 1) / (claims + 2), in steps of
    5 %, from 5 to 95 %. Where those claim nothing, there are no pairs.
-2. A *verdict* pair is one of `evals.questions.pairs`, in which both answers state this confidence: it teaches
-   what to say, and nothing of how sure to be.
+2. A *verdict* pair prefers a right answer to one that is not, where both state this confidence: it teaches what to
+   say, and nothing of how sure to be.
 3. A *calibration* pair is one answer twice, a right or a wrong one: preferred is the one with this
    confidence, the other has the one that was sampled with it, if the two differ by LEAST_GAP or more. Those
    that differ most come first, and there are at most so many per question. An answer that claims nothing,
@@ -38,7 +38,7 @@ from evals.verifiers import verify
 from evals.verifiers.line import read_lines
 from evals.verifiers.score import applicable
 
-Rule = Literal["verdict", "confidence", "calibration"]
+Rule = Literal["verdict", "calibration"]
 VerdictName = Literal["correct", "incorrect", "contradictory", "no_claim"]
 Reason = Literal[
     "one_answer",
@@ -93,14 +93,8 @@ class PairRow(Record):
     label_source: Literal["synthetic-verifier"] = Field(
         default=LABEL_SOURCE, description="a rule over verifier verdicts chose, not a person"
     )
-    rule: Rule = Field(
-        description="verdict: right against not right; confidence: V4 alone; calibration: one answer with"
-        " two confidences"
-    )
-    margin: float = Field(
-        description="difference of the rewards; of V4 in a confidence pair; of the two confidences in a"
-        " calibration pair"
-    )
+    rule: Rule = Field(description="verdict: right against not right; calibration: one answer with two confidences")
+    margin: float = Field(description="difference of the rewards; of the two confidences in a calibration pair")
     verdict_chosen: VerdictName = Field(description="what the verifiers say of `chosen`")
     verdict_rejected: VerdictName = Field(description="what the verifiers say of `rejected`")
     reward_chosen: float = Field(description="composed reward of `chosen`, 0 to 1")
@@ -176,14 +170,11 @@ Found = tuple[list[PairRow], Reason | None]
 """The pairs of one question, or why there are none."""
 
 
-def make_pairs(
-    samples: Iterable[Sample], margin: float, per_question: int, unknown_questions: int = 0, *, calibrate: bool = False
-) -> PairSet:
-    """Return the pairs that the plain rule finds, or the calibrated one, by question id.
+def make_pairs(samples: Iterable[Sample], margin: float, per_question: int, unknown_questions: int = 0) -> PairSet:
+    """Return the pairs that the rule finds by question id, up to `per_question` of either sort.
 
-    By the calibrated rule there are up to `per_question` of either sort. `unknown_questions` are answers whose question
-    nobody knows, counted as left out. BadConfig for a margin outside 0..1 or no pair per question; LabError if there is
-    no pair at all.
+    `unknown_questions` are answers whose question nobody knows, counted as left out. BadConfig for a margin outside
+    0..1 or no pair per question; LabError if there is no pair at all.
     """
     if not 0.0 < margin <= 1.0 or per_question < 1:
         raise BadConfig(
@@ -193,7 +184,7 @@ def make_pairs(
     groups: dict[str, list[Sample]] = {}
     for sample in sorted(samples, key=lambda each: each.example.id):
         groups.setdefault(sample.example.id, []).append(sample)
-    tallies = {name: _tally(group) for name, group in groups.items()} if calibrate else {}
+    tallies = {name: _tally(group) for name, group in groups.items()}
     kinds: dict[str, str] = {name: group[0].example.ground_truth.kind for name, group in groups.items()}
     left_out: Counter[Reason] = Counter({"unknown_question": unknown_questions} if unknown_questions else {})
     rows: list[PairRow] = []
@@ -203,12 +194,9 @@ def make_pairs(
             why = "held_out"
         elif not applicable(group[0].example.ground_truth):
             why = "not_scored"
-        elif calibrate:
-            others = _sum(tally for other, tally in tallies.items() if kinds[other] == kinds[name] and other != name)
-            found, why = _calibrated(group, others, margin, per_question)
-            rows += found
         else:
-            found, why = _verdict_pairs(group, margin, per_question)
+            others = _sum(tally for other, tally in tallies.items() if kinds[other] == kinds[name] and other != name)
+            found, why = _pairs(group, others, margin, per_question)
             rows += found
         left_out.update([why] if why else [])
     if not rows:
@@ -256,7 +244,7 @@ def _pair_id(better: Judged, worse: Judged) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-# ---- verdict and confidence pairs --------------------------------------------------------------
+# ---- verdict pairs -----------------------------------------------------------------------------
 
 
 def _verdict_pairs(group: Sequence[Sample], margin: float, per_question: int) -> Found:
@@ -264,45 +252,26 @@ def _verdict_pairs(group: Sequence[Sample], margin: float, per_question: int) ->
     judged = [_judged(each) for each in different.values()]
     if len(judged) < 2:
         return [], "one_answer"
-    wide = [
-        (better, worse, *preferred)
-        for better, worse in product(judged, judged)
-        if not better.sample.was_cut and (preferred := _preferred(better, worse)) and preferred[1] >= margin
+    right = [each for each in judged if each.verdict.verdict == "correct"]
+    others = [each for each in judged if each.verdict.verdict != "correct"]
+    gaps = [
+        (better, worse, (better.verdict.reward or 0.0) - (worse.verdict.reward or 0.0))
+        for better, worse in product(right, others)
+        if not better.sample.was_cut
     ]
-    # first pairs with a wrong claim, then those with an empty answer, then confidence alone
-    wide.sort(
-        key=lambda pair: (
-            2 if pair[2] == "confidence" else int(pair[1].verdict.verdict == "no_claim"),
-            -pair[3],
-            _pair_id(pair[0], pair[1]),
-        )
-    )
+    wide = [pair for pair in gaps if pair[2] >= margin]
+    # first pairs with a wrong claim, then those with an empty answer
+    wide.sort(key=lambda pair: (pair[1].verdict.verdict == "no_claim", -pair[2], _pair_id(pair[0], pair[1])))
     rows: list[PairRow] = []
     used: set[str] = set()
-    for better, worse, rule, gap in wide:
+    for better, worse, gap in wide:
         texts = {better.sample.text, worse.sample.text}
         if len(rows) < per_question and not texts & used:
-            rows.append(_pair_row(better, worse, rule, gap))
+            rows.append(_pair_row(better, worse, "verdict", gap))
             used |= texts
     if rows:
         return rows, None
-    right = sum(answer.verdict.verdict == "correct" for answer in judged)
-    return [], "margin" if 0 < right < len(judged) else "all_right" if right else "none_right"
-
-
-def _preferred(better: Judged, worse: Judged) -> tuple[Rule, float] | None:
-    """Return by which rule the first is preferred, and by how much.
-
-    For its verdict, by the difference in reward; or as of equal verdicts it is nearer the truth, by that in V4.
-    """
-    one, other = better.verdict, worse.verdict
-    if one.verdict == "correct" and other.verdict != "correct":
-        return "verdict", (one.reward or 0.0) - (other.reward or 0.0)
-    v4 = one.scores.get("V4"), other.scores.get("V4")
-    if one.verdict not in ("correct", "incorrect") or one.verdict != other.verdict or v4[0] is None or v4[1] is None:
-        return None
-    both_stated = one.confidence.value is not None and other.confidence.value is not None
-    return ("confidence", v4[0] - v4[1]) if both_stated and v4[0] > v4[1] else None
+    return [], "margin" if right and others else "all_right" if right else "none_right"
 
 
 # ---- calibration pairs -------------------------------------------------------------------------
@@ -321,7 +290,7 @@ def _sum(tallies: Iterable[Accuracy]) -> Accuracy:
     return Accuracy(right=sum(each.right for each in found), claims=sum(each.claims for each in found))
 
 
-def _calibrated(group: Sequence[Sample], others: Accuracy, margin: float, per_question: int) -> Found:
+def _pairs(group: Sequence[Sample], others: Accuracy, margin: float, per_question: int) -> Found:
     """Return the pairs of one question, where answers to the others of its kind are so often right."""
     stated = [  # sample, what it says, and the one percent that its last line states
         (sample, match["text"], int(match["level"]))

@@ -27,7 +27,6 @@ from evals.schema import Example, ReviewExample
 from lab.commands import Json
 from lab.commands.terminal import emit, notes, table_of
 from lab.settings import from_environment
-from lab.ui.text import say
 
 if TYPE_CHECKING:
     from evals.questions.pairs import Sample
@@ -299,18 +298,14 @@ def pairs(
     limit: Annotated[int | None, typer.Option(help="Only the first so many questions.")] = None,
     margin: Annotated[float, typer.Option(help="Least difference of rewards, 0 to 1.")] = 0.2,
     per_question: Annotated[int, typer.Option(help="Most pairs of one question.")] = 2,
-    calibrate: Annotated[
-        bool,
-        typer.Option(
-            "--calibrate",
-            help="State in the answers how often claims of their kind are right, and add up to --per-question"
-            " pairs that differ in the confidence alone, by ten points or more.",
-        ),
-    ] = False,
     seed: Annotated[int, typer.Option(help="Of the first answer; the others count up.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Write preference pairs chosen by the verifiers, labelled as synthetic, from sampled answers."""
+    """Write preference pairs chosen by the verifiers, labelled as synthetic, from sampled answers.
+
+    They state how often claims of their kind are right; up to --per-question more pairs differ in the confidence
+    alone, by ten points or more.
+    """
     from evals.questions.pairs import make_pairs
     from hub.cards.dataset import pairs_card
     from lab.compare.export import CARD, LINE_ENDS, ROWS, STATISTICS
@@ -337,9 +332,7 @@ def pairs(
             "longest answer": max_new_tokens,
             "seed": seed,
         }
-    if calibrate:
-        settings["confidence"] = "how often answers of the kind are right"
-    made = make_pairs(found.samples, margin, per_question, found.unknown_questions, calibrate=calibrate)
+    made = make_pairs(found.samples, margin, per_question, found.unknown_questions)
     lines = "".join(row.model_dump_json().translate(LINE_ENDS) + "\n" for row in made.rows)
     statistics = made.statistics(settings, ROWS, lines.encode())
     right = {kind: f"{part.right} of {part.claims}" for kind, part in statistics.accuracy.items()}
@@ -353,8 +346,6 @@ def pairs(
     files = {ROWS: lines, CARD: str(pairs_card(statistics)), STATISTICS: statistics.model_dump_json(indent=1) + "\n"}
     table = table_of(f"synthetic pairs from {statistics.samples} answers", ("what", "count"), rows)
     _write(out, files, statistics, table, as_json=as_json)
-    if not calibrate:
-        notes.print(say("command.no_calibration"), soft_wrap=True)
 
 
 def _drawn(chain: str, data: str, draws: "Draws", limit: int | None) -> "tuple[Sample, ...]":
