@@ -16,7 +16,7 @@ from evals.io import as_jsonl, read_rows
 from evals.report import load_report
 from lab.commands import DryRun, Json, Licence, with_options
 from lab.commands.chain import progress_shown
-from lab.commands.terminal import counted, emit, notes, table_of
+from lab.commands.terminal import counted, emit, notes, standings_markdown, table_of
 from lab.services import REPORTS, chain_folder
 from lab.settings import EMBEDDED, from_environment
 from lab.ui.text import say
@@ -377,12 +377,17 @@ def space(
 
 
 def _board(files: list[Path]) -> dict[str, bytes]:
-    """Return the page of the leaderboard, and the reports it was written from; a name that is taken gets a number."""
-    from lab.results.leaderboard import board_page
+    """Return the leaderboard as a page, and the reports it was written from; a name that is taken gets a number."""
+    from markdown_it import MarkdownIt
+
+    from evals.leaderboard import standings
+    from hub.cards import render
 
     paths = files or sorted((chain_folder(EMBEDDED) / REPORTS).glob("*.json"))
     _tell(f"writing the page from {len(paths)} reports")
-    made = {"index.html": board_page([load_report(path) for path in paths]).encode()}
+    text = standings_markdown(standings([load_report(path) for path in paths]))
+    body = MarkdownIt("commonmark", {"html": False}).enable("table").render(text)
+    made = {"index.html": render("page.html", title="Leaderboard", body=body).encode()}
     for path in paths:
         names = chain([path.name], (f"{path.stem}-{number}{path.suffix}" for number in count(2)))
         made[next(place for name in names if (place := f"{REPORTS}/{name}") not in made)] = path.read_bytes()

@@ -1,19 +1,14 @@
-"""Leaderboard tab: stages and trivial baselines in one table with earned ranks, and what training did.
-
-The same is written as one page of HTML that needs no server: every choice is written out, one is shown.
-"""
+"""Leaderboard tab: stages and trivial baselines in one table with earned ranks, and what training did."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
 
 import gradio as gr
 
 from evals.compare import Difference, PairedComparison
-from evals.errors import IncomparableReports, LabError
-from evals.leaderboard import LeaderboardRow, leaderboard
-from evals.report import HEADLINE, LOWER_IS_BETTER, MEASURES, instrument
+from evals.leaderboard import LeaderboardRow
+from evals.report import LOWER_IS_BETTER, MEASURES
 from evals.report import reading as reading_of
 from evals.schema import EvalReport
 from evals.task import narrow
@@ -25,7 +20,6 @@ from lab.results.reports import (
     chosen_group,
     chosen_report,
     differences,
-    groups_of,
     headed,
     orders_of,
     ranked,
@@ -37,9 +31,7 @@ from lab.services import Services
 from lab.session import stage_name
 from lab.ui.components import Column, Html, Scale, emphasis, grid, interval, measure, number, opening, shown, stacked
 from lab.ui.layout import Painted
-from lab.ui.templates import render
-from lab.ui.text import lines, say
-from lab.ui.theme import ASSETS
+from lab.ui.text import say
 from lab.visitors import Door
 
 
@@ -153,28 +145,26 @@ def board(measured: Evaluations, data: str | None, group: str | None = None, ord
     return Board(report, found, by, "".join(parts))
 
 
-def ranking_table(rows: Sequence[LeaderboardRow], names: Sequence[str], opens: Opens | None = None) -> Html:
+def ranking_table(rows: Sequence[LeaderboardRow], names: Sequence[str], opens: Opens) -> Html:
     """Return ranked rows, the best first, as a table, and in words who leads, if anyone.
 
-    The metric that ordered them comes first among the columns. Stages are told apart by their chain where there are
-    several.
+    The metric that ordered them comes first among the columns.
     """
     order = names[0]
     sharing = Counter(row.rank for row in rows)
-    has_chains = len({row.chain for row in rows if row.chain}) > 1
     sort = "ascending" if order in LOWER_IS_BETTER else "descending"
     ordered, *others = (headed(name) for name in names)
     columns = (say("leaderboard.name"), Column(ordered, sort=sort), say("leaderboard.against"), *others)
     cells = []
     weaker = [row for row in rows if row.is_baseline and row.rank is None]
     for row in (each for each in rows if each not in weaker):
-        links = [opens(name, row.stage) if opens else "" for name in names]
+        links = [opens(name, row.stage) for name in names]
         first, *rest = (
             measure(row.metrics.get(name), scale_of(name), href=href) for name, href in zip(names, links, strict=True)
         )
-        name = _name(row, sharing[row.rank], has_chains=has_chains)
+        name = _name(row, sharing[row.rank])
         if row.from_best is not None:
-            against = difference_cell(row.from_best, opens(order, row.stage, rows[0].stage) if opens else "")
+            against = difference_cell(row.from_best, opens(order, row.stage, rows[0].stage))
         else:
             why = say("leaderboard.unranked" if row.rank is None else "leaderboard.against.first")
             against = Html(f'<span class="assay-missing">{shown(why)}</span>')
@@ -182,11 +172,11 @@ def ranking_table(rows: Sequence[LeaderboardRow], names: Sequence[str], opens: O
     if weaker:
         cells.append(_folded(weaker, names, opens))
     caption = say("leaderboard.caption", metric=called(order))
-    top = f'<p class="assay-verdict">{shown(_top(rows, order, has_chains=has_chains))}</p>'
+    top = f'<p class="assay-verdict">{shown(_top(rows, order))}</p>'
     return Html(top + grid(caption, columns, cells))
 
 
-def progress(report: EvalReport, group: str, order: str, opens: Opens | None = None) -> Html:
+def progress(report: EvalReport, group: str, order: str, opens: Opens) -> Html:
     """Return the paired difference between every two stages, and what it means in plain words."""
     names = columns_of(report, order)
     found = differences(report, group, names)
@@ -195,7 +185,7 @@ def progress(report: EvalReport, group: str, order: str, opens: Opens | None = N
     rows = []
     for each in found.comparisons:
         one, other = each.first.stage, each.second.stage
-        links = [opens(name, other, one) if opens else "" for name in names]
+        links = [opens(name, other, one) for name in names]
         rows.append((f"{stage_name(one)} → {stage_name(other)}", *map(difference_cell, each.differences, links)))
     listed = "".join(f"<li>{shown(sentence(each, order, found.n_tests))}</li>" for each in found.comparisons)
     columns = (say("leaderboard.step"), *map(headed, names))
@@ -224,7 +214,7 @@ def columns_of(report: EvalReport, order: str) -> tuple[str, ...]:
     return (order, *(name for name in usual if name != order and name in known))[: len(usual)]
 
 
-def _name(row: LeaderboardRow, sharing: int, *, has_chains: bool) -> Html:
+def _name(row: LeaderboardRow, sharing: int) -> Html:
     """Return rank and name; a rank that several entries have says how many share it."""
     if row.rank is None:
         rank = f"<small>{shown(say('leaderboard.unranked'))}</small>"
@@ -239,8 +229,6 @@ def _name(row: LeaderboardRow, sharing: int, *, has_chains: bool) -> Html:
         name = f'{shown(row.stage)} <span class="assay-tag">{tag}</span>'
     else:
         name = f'<span class="assay-stage">{shown(stage_name(row.stage))}</span>'
-        if has_chains:
-            name = f"{name} <small>{shown(say('leaderboard.of', chain=row.chain))}</small>"
     name = f"{name}{_read(row)}"
     return Html(f'<span class="assay-ranked"><span class="assay-rank">{rank}</span> <span>{name}</span></span>')
 
@@ -252,7 +240,7 @@ def _read(row: LeaderboardRow) -> str:
     return f" <small>{shown(say('leaderboard.read', how=reading_of(row.read_by)))}</small>"
 
 
-def _folded(rows: Sequence[LeaderboardRow], names: Sequence[str], opens: Opens | None) -> tuple[Html, ...]:
+def _folded(rows: Sequence[LeaderboardRow], names: Sequence[str], opens: Opens) -> tuple[Html, ...]:
     """Return one row for baselines without a rank: their names and figures to open, the range of each metric."""
     spans, listed = [], []
     for name in names:
@@ -263,8 +251,7 @@ def _folded(rows: Sequence[LeaderboardRow], names: Sequence[str], opens: Opens |
         first = row.metrics[names[0]]
         figure = say("leaderboard.unranked.none")
         if first.value is not None:
-            href = opens(names[0], row.stage) if opens else ""
-            figure = opening(number(first.value, scale_of(names[0])), href, first.n)
+            figure = opening(number(first.value, scale_of(names[0])), opens(names[0], row.stage), first.n)
         listed.append(f"<li>{shown(row.stage)}: {figure}{_read(row)}</li>")
     told = shown(say("leaderboard.weaker", n=len(rows)))
     name = Html(f"<details><summary>{told}</summary><ul>{''.join(listed)}</ul></details>")
@@ -272,105 +259,16 @@ def _folded(rows: Sequence[LeaderboardRow], names: Sequence[str], opens: Opens |
     return name, *(Html(f'<span class="assay-missing">{shown(each)}</span>') for each in cells)
 
 
-def _top(rows: Sequence[LeaderboardRow], order: str, *, has_chains: bool) -> str:
+def _top(rows: Sequence[LeaderboardRow], order: str) -> str:
     """Return who is at rank 1, and that several there are no winners."""
     first = [row for row in rows if row.rank == 1]
     if not first:
         return say("leaderboard.top.none", metric=called(order))
     if not MEASURES[order].is_tested:
         return say("leaderboard.top.untested", metric=called(order), n=len(first))
-    names = []
-    for row in first:
-        chain = f" {say('leaderboard.of', chain=row.chain)}" if has_chains else ""
-        names.append(row.stage if row.is_baseline else f"{stage_name(row.stage)}{chain}")
+    names = [row.stage if row.is_baseline else stage_name(row.stage) for row in first]
     is_all = len(names) == sum(row.rank is not None for row in rows)
     key = "alone" if len(names) == 1 else "all" if is_all else "shared"
     *before, last = names  # names of baselines hold commas
     named = f"{'; '.join(before)} {say('leaderboard.and')} {last}" if before else last
     return say(f"leaderboard.top.{key}", names=named, n=len(names), questions=first[0].metrics["accuracy"].n)
-
-
-# ---- as one page ---------------------------------------------------------------------------------
-
-ORDERS = ("accuracy", "reward", "brier")
-GROUPS = (HEADLINE, "all")
-
-
-@dataclass(frozen=True)
-class Panel:
-    """One choice of questions, group and order, and the tables that belong to it as HTML."""
-
-    questions: str
-    group: str
-    order: str
-    page: Html
-
-
-def board_page(reports: Sequence[EvalReport]) -> str:
-    """Return the page of a leaderboard; takes seconds for each report.
-
-    Reports on the same questions stand in one table. LabError without a report, IncomparableReports for
-    one that other verifiers judged than today's, BadConfig for two of one chain on the same questions.
-    """
-    if not reports:
-        raise LabError("there is no report to show; name one with --report REPORT.json.")
-    _check(reports)
-    panels = list(panels_of(reports))
-    choices = []
-    for name in ("questions", "group", "order"):
-        values = dict.fromkeys(getattr(each, name) for each in panels)
-        choices.append((name, say(f"board.{name}"), [(value, _told(name, value)) for value in values]))
-    styles = "".join((ASSETS / name).read_text(encoding="utf-8") for name in ("lab.css", "tables.css"))
-    return render("results/static_page.html.jinja", "page", styles=Html(styles), choices=choices, panels=panels)
-
-
-def panels_of(reports: Sequence[EvalReport]) -> Iterator[Panel]:
-    """Yield every choice that the reports on the same questions share, the most questions first."""
-    by_questions: dict[str, list[EvalReport]] = {}
-    for report in reports:
-        by_questions.setdefault(report.data_name, []).append(report)
-    for name, members in sorted(
-        by_questions.items(), key=lambda each: -len({row.example.id for row in each[1][0].rows})
-    ):
-        orders = [one for one in ORDERS if all(one in orders_of(each) for each in members)]
-        groups = dict.fromkeys(chosen_group(members[0], group) for group in GROUPS)
-        shared = [one for one in groups if all(one in groups_of(each) for each in members)]
-        for group, order in product(shared, orders):
-            yield Panel(name, group, order, Html("".join(_tables(members, group, order))))
-
-
-def _tables(members: Sequence[EvalReport], group: str, order: str) -> Iterator[Html]:
-    """Yield the ranking of all chains together, then of each what its stages changed and its source."""
-    names = [name for name in columns_of(members[0], order) if all(name in orders_of(each) for each in members)]
-    yield ranking_table(leaderboard(members, group, order), names)
-    for report in members:
-        if len(members) > 1:
-            title = say("leaderboard.within", chain=report.chain_name)
-            yield Html(f"<h2>{shown(title)}</h2>")
-        yield progress(report, group, order)
-        yield source(report)
-
-
-def _check(reports: Sequence[EvalReport]) -> None:
-    """Return if all reports were judged as today, and those of one name asked the same questions."""
-    questions: dict[str, str] = {}
-    for report in reports:
-        told = f"the report of {report.chain_name} on {report.data_name}"
-        if report.versions != instrument():
-            raise IncomparableReports(
-                f"{told} was judged by {', '.join(report.versions.values())}, and today's are"
-                f" {', '.join(instrument().values())}: figures of both cannot stand in one table. Bring it up"
-                " to date with `assay eval rescore REPORT.json`, or leave it out."
-            )
-        if questions.setdefault(report.data_name, report.data_sha256) != report.data_sha256:
-            raise IncomparableReports(
-                f"{told} is about other questions than another report of the same name; measure both on"
-                " the same, or name one of them."
-            )
-
-
-def _told(name: str, value: str) -> str:
-    """Return a value as visitors read it."""
-    if name == "order":
-        return headed(value)
-    return lines().get(f"{'data' if name == 'questions' else 'group'}.{value}", value)

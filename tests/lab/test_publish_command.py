@@ -1,7 +1,5 @@
 """What the command adds to publishing: where it finds the base, the page of a leaderboard, and its help."""
 
-import re
-
 import pytest
 from typer.testing import CliRunner
 
@@ -13,8 +11,6 @@ from hub.spaces import bundle_folder
 from lab.cli import app
 from lab.commands.publish import _board, _recorded, _with_copy
 from lab.compare.recorded import Recorded
-from lab.results import leaderboard
-from lab.results.leaderboard import board_page, panels_of
 from tests.hub.runs import write_packed_run
 from tests.lab.evaluations import scripted_report
 from training.models import base as gguf
@@ -41,45 +37,31 @@ def report():
     return scripted_report("kmp-test")
 
 
-def test_the_page_of_a_leaderboard_holds_every_choice_and_asks_no_other_machine(report):
-    panels = list(panels_of([report]))
-    page = board_page([report])
-    assert {each.order for each in panels} == {"accuracy", "reward", "brier"}
-    assert page.count("<section data-of=") == len(panels)
-    assert "http://" not in page
-    assert "https://" not in page
+def board_of(folder, *reports):
+    """Return what `assay publish space leaderboard` makes of these reports."""
+    files = [folder / f"{number}.json" for number in range(len(reports))]
+    for report, file in zip(reports, files, strict=True):
+        save_report(report, file)
+    return _board(files)
 
 
-@pytest.fixture(scope="module")
-def other(report):
-    """Another chain on the same questions: the same answers, so none is shown to be better."""
-    return report.model_copy(update={"chain_name": "rival"})
-
-
-def test_chains_on_the_same_questions_stand_side_by_side_and_no_rank_is_claimed(report, other):
-    panel = next(each for each in panels_of([report, other]) if each.order == "accuracy")
-    text = re.sub(r"<[^>]+>", " ", panel.page)
+def test_the_page_of_a_leaderboard_has_all_chains_side_by_side_and_asks_no_other_machine(report, tmp_path):
+    page = board_of(tmp_path, report, report.model_copy(update={"chain_name": "rival"}))["index.html"].decode()
     for chain in ("scripted", "rival"):
-        assert len(re.findall(rf"GRPO\s+of {chain}", text)) >= 1
-        assert f"Within the chain {chain}" in text
-    assert text.count("tissue majority") <= text.count("GRPO") * 2, "a baseline stands there once"
-    assert "is the only entry" not in text, "equal answers are not told apart"
+        assert f"<td>grpo of {chain}</td>" in page
+    assert page.count("<td>tissue majority, 80% (baseline)</td>") <= 1, "a baseline stands there once"
+    assert "http://" not in page and "https://" not in page
 
 
-def test_reports_that_cannot_stand_side_by_side_are_refused_with_the_reason(report, other):
-    old = other.model_copy(update={"versions": {**other.versions, "verifiers": "verifiers-0"}})
-    with pytest.raises(IncomparableReports, match=r"rival .* judged by .*verifiers-0.* rescore"):
-        board_page([report, old])
+def test_reports_that_cannot_stand_side_by_side_are_refused_with_the_reason(report, tmp_path):
+    old = report.model_copy(update={"chain_name": "rival", "versions": {**report.versions, "verifiers": "verifiers-0"}})
+    with pytest.raises(IncomparableReports, match=r"verifiers-0(.|\n)*rescore"):
+        board_of(tmp_path, report, old)
     with pytest.raises(LabError, match="two reports measure"):
-        board_page([report, report])
-    with pytest.raises(LabError, match="other questions than another report"):
-        board_page([report, other.model_copy(update={"data_sha256": "f" * 64})])
-    with pytest.raises(LabError, match="--report"):
-        board_page([])
+        board_of(tmp_path, report, report)
 
 
-def test_every_report_is_published_whatever_its_file_is_called(tmp_path, report, monkeypatch):
-    monkeypatch.setattr(leaderboard, "board_page", lambda reports: f"{len(reports)} reports")
+def test_every_report_is_published_whatever_its_file_is_called(tmp_path, report):
     for number, (given, names) in enumerate(
         [
             (("a/kmp.json", "b/kmp.json", "c/kmp-2.json"), ("kmp.json", "kmp-2.json", "kmp-2-2.json")),
