@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ from evals.errors import LabError
 from evals.model import Sampling
 from evals.refine.bank import refiner_bank
 from evals.refine.prompt import messages
-from evals.refine.records import CheckedRecord, read_records
+from evals.refine.records import CheckedRecord
 from evals.schema.refiner import (
     AnswerMark,
     BehaviourItem,
@@ -42,28 +42,6 @@ if TYPE_CHECKING:
 
 Preset = Literal["assay", "published"]
 USUAL = Sampling(max_new_tokens=256)
-Own = Mapping[str, RefinerRecord]
-"""Records by the name they have in the list, which no example record has."""
-PREFIX = "yours: "
-LARGEST_MB, MOST = 10.0, 1_000
-
-
-def read_own(file: str) -> tuple[dict[str, RefinerRecord], str]:
-    """Return the records of an uploaded file, and a line about it; LabError for one that is wrong or too large."""
-    path = Path(file)
-    if (megabytes := path.stat().st_size / 1e6) > LARGEST_MB:
-        raise LabError(say("refine.own.large", file=path.name, megabytes=megabytes, limit=LARGEST_MB))
-    try:
-        found = read_records(path)
-    except LabError as error:  # a visitor knows the file by its name, not by where it was put
-        raise LabError(str(error).replace(str(path), path.name)) from None
-    if len(found) > MOST:
-        raise LabError(say("refine.own.many", file=path.name, count=len(found), limit=MOST))
-    line = say("refine.own.read", records=counted(len(found), "record"), file=path.name)
-    records = (RefinerRecord.model_validate(record.model_dump()) for record in found)
-    return {f"{PREFIX}{record.id}": record for record in records}, notice(line, "good")
-
-
 LINE = re.compile(r"([+\-−–])\s*(?:\[([0-9.]+)\]\s*)?([^:\[\s][^:]*):\s*(.+)")
 LONGEST = 60_000
 """Characters of all fields together; a model's own limit is lower and told in tokens."""
@@ -155,22 +133,21 @@ def held_out() -> frozenset[str]:
     return frozenset(record.id for record in refiner_bank().test)
 
 
-def choices(own: Own | None = None) -> list[tuple[str, str]]:
-    """Return a line and the name of every record: those a visitor brought, then the examples."""
+def choices() -> list[tuple[str, str]]:
+    """Return a line and the name of every record."""
     tested = held_out()
 
-    def line(record: RefinerRecord, *more: str) -> str:
+    def line(record: RefinerRecord) -> str:
         known = {"unanswerable": not record.answerable, "held_out": record.id in tested}
         marks = (say(f"refine.record.{mark}") for mark, holds in known.items() if holds)
-        return " · ".join([" ".join(record.asked.split()), *marks, *more])
+        return " · ".join([" ".join(record.asked.split()), *marks])
 
-    brought = [(line(record, say("refine.record.own")), name) for name, record in (own or {}).items()]
-    return [*brought, *((line(record), name) for name, record in records().items())]
+    return [(line(record), name) for name, record in records().items()]
 
 
-def pick(name: str | None, own: Own | None = None) -> tuple[RefinerRecord, str]:
+def pick(name: str | None) -> tuple[RefinerRecord, str]:
     """Return a record and a line about it. LabError if unknown."""
-    record = {**records(), **(own or {})}.get(name or "")
+    record = records().get(name or "")
     if record is None:
         raise LabError(say("refine.unknown_record", name=name))
     line = say("refine.picked.held_out" if record.id in held_out() else "refine.picked", name=record.id)

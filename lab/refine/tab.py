@@ -9,7 +9,7 @@ import gradio as gr
 from evals.errors import LabError
 from evals.schema.refiner import RefinerRecord, RowForm
 from lab.refine import session
-from lab.refine.session import Own, Preset
+from lab.refine.session import Preset
 from lab.refine.view import refined
 from lab.services import Services
 from lab.ui.components import ANSWERING, CHOSEN, QUIET, heading, lead, notice, sampling_fields
@@ -24,7 +24,6 @@ def build(services: Services, door: Door) -> None:
     gr.HTML(lead("refine"))
     with gr.Row(elem_classes="actions"):
         demo_button = gr.Button(say("refine.demo"), size="sm", elem_id="refine-demo")
-        file = gr.UploadButton(say("refine.own"), file_types=[".jsonl"], size="sm", elem_id="refine-own")
     with gr.Accordion(say("refine.examples"), open=False, elem_id="refine-examples") as examples:
         record = gr.Dropdown(
             label=say("refine.examples.pick"), info=say("refine.examples.info"), choices=[], elem_id="refine-record"
@@ -49,7 +48,7 @@ def build(services: Services, door: Door) -> None:
         grade = gr.Button(say("refine.score"), elem_id="refine-score")
         stopping = gr.Button(say("refine.stop"), visible=False, elem_id="refine-stop")
         gr.HTML(f'<p class="keys-hint">{say("refine.keys")}</p>', elem_id="refine-keys")
-    own, picked = gr.State({}), gr.State(None)
+    picked = gr.State(None)
     line = gr.HTML(elem_id="refine-notice")
     cards = gr.HTML(refined(None), js_on_load=clicks("refine"), elem_id="refine-answers")
     pane = DocumentPane(line, cards, gr.State(None), [start, grade], stopping)
@@ -59,28 +58,18 @@ def build(services: Services, door: Door) -> None:
     def filled(record: RefinerRecord) -> Painted:
         return dict(zip(form, (record, *session.fields_of(record)), strict=True))
 
-    def on_pick(name: str | None, own: Own) -> Painted:
+    def on_pick(name: str | None) -> Painted:
         try:
-            found, told = session.pick(name, own)
+            found, told = session.pick(name)
         except LabError as error:
             return {line: notice(str(error), "problem")}
         return {line: told, **filled(found)}
 
     def on_demo() -> Painted:
-        return on_pick(session.demo(services), {})
+        return on_pick(session.demo(services))
 
-    def on_open(own: Own) -> gr.Dropdown:
-        return gr.Dropdown(choices=session.choices(own), value=None)
-
-    def on_file(file: str) -> Painted:
-        try:
-            read, told = session.read_own(file)
-        except LabError as error:
-            return {line: notice(str(error), "problem")}
-        first = next(iter(read))
-        page = on_pick(first, read)
-        page |= {own: read, record: gr.Dropdown(choices=session.choices(read), value=first), line: told + page[line]}
-        return page
+    def on_open() -> gr.Dropdown:
+        return gr.Dropdown(choices=session.choices(), value=None)
 
     def on_start(visitor: Visitor | None, picked: RefinerRecord | None, *typed: Any) -> Iterator[Painted]:
         views = session.answer(services, visitor, (_fields(typed), picked), (_preset(typed[5]), *typed[6:9]))
@@ -103,9 +92,8 @@ def build(services: Services, door: Door) -> None:
         return panel.give("refined", lambda folder: session.make_file(session.work(services, visitor), form, folder))
 
     demo_button.click(on_demo, None, [*form, line], api_name="example_record", **QUIET)
-    examples.expand(on_open, own, record, api_name="records", **QUIET)
-    record.input(on_pick, [record, own], [*form, line], api_name="pick_record", **CHOSEN)
-    file.upload(on_file, file, [own, record, *form, line], api_name="own_records", **QUIET)
+    examples.expand(on_open, None, record, api_name="records", **QUIET)
+    record.input(on_pick, record, [*form, line], api_name="pick_record", **CHOSEN)
     asked = [door.known, *form, preset]
     answered = met(door, start.click).then(on_start, [*asked, *settings], pane.outputs, api_name="refine", **ANSWERING)
     scored = met(door, grade.click).then(on_score, [*asked, pasted], pane.outputs, api_name="grade_answer", **ANSWERING)

@@ -10,11 +10,11 @@ import pytest
 from evals.errors import LabError
 from evals.refine.judge import HeuristicJudge, compare_words, missing
 from evals.refine.prompt import messages
-from evals.refine.records import as_jsonl, read_records
+from evals.refine.records import read_records
 from evals.refine.score import explain, prepare
 from evals.schema.refiner import AnswerMark, KeptRefinement, RefinedAnswer, RewardConfig, ScoredAnswer
 from lab.refine import session
-from lab.refine.session import LONGEST, MOST, Fields, answer, correct, pick, rate, record_of, score, work
+from lab.refine.session import LONGEST, Fields, answer, correct, pick, rate, record_of, score, work
 from lab.refine.view import coloured, parts, refined, rubric
 from lab.session import stop
 from lab.ui.components import escape
@@ -90,42 +90,6 @@ def test_every_example_can_be_picked_and_those_kept_for_testing_say_so(room):
     assert record.id == name
     assert "exports for training leave it out" in line
     assert "exports" not in pick(session.demo(room))[1]
-
-
-def test_records_of_ones_own_stand_first_and_hide_no_example(tmp_path):
-    file = tmp_path / "mine.jsonl"
-    example = next(iter(session.records().values()))
-    file.write_text(as_jsonl([RECORD, example.model_copy(update={"prompt": "Mine?"})]))
-
-    own, line = session.read_own(str(file))
-
-    assert "2 records" in line and "mine.jsonl" in line
-    assert [name for _, name in session.choices(own)[:2]] == list(own)
-    assert session.choices(own)[0][0].endswith("· yours")
-    assert pick("yours: r1", own)[0] == RECORD
-    assert pick(f"yours: {example.id}", own)[0].asked == "Mine?"
-    assert pick(example.id, own)[0] == example
-    with pytest.raises(LabError, match="no example record"):
-        pick("yours: r1")
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("", "mine.jsonl holds no rows"),
-        ("{}\n", "mine.jsonl, line 1, field 'id'"),
-        (as_jsonl([RECORD]) * 2, "line 2, field 'id': 'r1' was used in line 1"),
-        (as_jsonl([RECORD]).replace("</snippet>", "", 2), "field 'tool_output': <snippet id=S1> is never"),
-        ("".join(as_jsonl([RECORD.model_copy(update={"id": f"r{n}"})]) for n in range(MOST + 1)), "1,001 records"),
-    ],
-    ids=["empty", "no id", "twice", "open passage", "too many"],
-)  # fmt: skip
-def test_a_file_that_cannot_be_used_is_told_by_its_name_line_and_field(tmp_path, text, told):
-    file = tmp_path / "mine.jsonl"
-    file.write_text(text)
-    with pytest.raises(LabError) as error:
-        session.read_own(str(file))
-    assert told in str(error.value) and str(tmp_path) not in str(error.value)
 
 
 # ---- the form of a record ------------------------------------------------------------------------
