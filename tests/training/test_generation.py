@@ -33,13 +33,6 @@ def chain(tmp_path_factory):
     return load_chain(tiny_chain(tmp_path_factory.mktemp("chain")), "float32")
 
 
-@pytest.fixture(params=["one running batch", "in turns"])
-def way(request, monkeypatch):
-    """Both ways of writing as one reads; a base whose layers keep no columns is read in turns."""
-    if request.param == "in turns":
-        monkeypatch.setattr("training.models.chain.unbatched_layers", lambda _: ["linear_attention"])
-
-
 @pytest.fixture
 def prompts(chain):
     return [chain.messages(question) for question in QUESTIONS]
@@ -112,7 +105,6 @@ def test_an_answer_ends_at_the_end_mark_of_its_own_row(chain, prompts, monkeypat
     assert cut[1].finish_reason == "length"
 
 
-@pytest.mark.usefixtures("way")
 def test_streamed_pieces_add_up_to_the_whole_answer(chain, prompts):
     for prompt in prompts:
         pieces = list(chain.stream(prompt, STAGES, SHORT, threading.Event()))
@@ -124,7 +116,6 @@ def test_streamed_pieces_add_up_to_the_whole_answer(chain, prompts):
         }
 
 
-@pytest.mark.usefixtures("way")
 def test_stopping_ends_every_stage_as_cancelled_within_a_token(chain, prompts):
     stop = threading.Event()
     long = Sampling(max_new_tokens=600)
@@ -139,7 +130,6 @@ def test_stopping_ends_every_stage_as_cancelled_within_a_token(chain, prompts):
     assert set(last) == set(STAGES)
 
 
-@pytest.mark.usefixtures("way")
 def test_an_abandoned_iterator_stops_the_writing(chain, prompts):
     stream = chain.stream(prompts[0], STAGES, Sampling(max_new_tokens=900), threading.Event())
     next(stream)
@@ -148,7 +138,6 @@ def test_an_abandoned_iterator_stops_the_writing(chain, prompts):
     assert chain.generate(prompts[:1], STAGES, SHORT)
 
 
-@pytest.mark.usefixtures("way")
 def test_what_breaks_while_writing_reaches_the_reader_and_the_next_answer_is_right(chain, prompts):
     expected = texts(chain.generate(prompts[:1], STAGES, SHORT))
     with broken_at_third_pass(chain.stack.model), pytest.raises(RuntimeError, match="a layer broke"):
@@ -156,7 +145,6 @@ def test_what_breaks_while_writing_reaches_the_reader_and_the_next_answer_is_rig
     assert texts(chain.generate(prompts[:1], STAGES, SHORT)) == expected
 
 
-@pytest.mark.usefixtures("way")
 def test_ten_readers_at_once_each_get_their_own_answer(chain):
     questions = [f"Question number {number}?" for number in range(10)]
     expected = [
@@ -176,7 +164,6 @@ def test_ten_readers_at_once_each_get_their_own_answer(chain):
     assert found == expected
 
 
-@pytest.mark.usefixtures("way")
 def test_stopping_while_waiting_for_another_answer_does_not_wait(chain, prompts):
     stop_other, stop = threading.Event(), threading.Event()
     other = chain.stream(prompts[0], STAGES, Sampling(max_new_tokens=900), stop_other)
@@ -186,6 +173,31 @@ def test_stopping_while_waiting_for_another_answer_does_not_wait(chain, prompts)
     stop_other.set()
     list(other)
     assert [(piece.text, piece.finish_reason) for piece in pieces] == [("", "cancelled")]
+
+
+class SetAfter(threading.Event):
+    """Is set when it was looked at so many times."""
+
+    def __init__(self, looks):
+        super().__init__()
+        self.looks = looks
+
+    def is_set(self):
+        self.looks -= 1
+        return self.looks < 0
+
+
+def test_a_base_without_a_running_batch_gives_each_answer_as_one_piece(chain, prompts, monkeypatch):
+    monkeypatch.setattr("training.models.chain.unbatched_layers", lambda _: ["linear_attention"])
+    free, early, late = (
+        [(p.stage, p.text, p.finish_reason, p.n_tokens) for p in chain.stream(prompts[0], STAGES, SHORT, SetAfter(n))]
+        for n in (1000, 0, 5)
+    )
+    whole = chain.generate(prompts[:1], STAGES, SHORT)[0]
+    assert free == [(each.stage, each.text, each.finish_reason, each.n_tokens) for each in whole]
+    assert early == [(stage, "", "cancelled", 0) for stage in STAGES]
+    assert {reason for _, _, reason, _ in late} == {"cancelled"}
+    assert all(0 < n < SHORT.max_new_tokens for *_, n in late)
 
 
 @pytest.mark.parametrize(

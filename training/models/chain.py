@@ -98,7 +98,10 @@ class LoadedChain(Writer):
         stop: threading.Event,
         form: Form | None = None,
     ) -> Iterator[Piece]:
-        """Yield answers as `Writer.stream` does, as rows of the batch that all readers of this base share."""
+        """Yield answers as they are written, as rows of the batch that all readers of this base share.
+
+        Closing the iterator stops the writing, too. A base that no batch can be kept running of answers as `Writer.stream` does.
+        """
         if unbatched_layers(self):
             return super().stream(prompt, stages, sampling, stop, form)
         rows = self.rows(prompt, stages, sampling, thinks=form is None)

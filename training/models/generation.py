@@ -6,9 +6,8 @@ float32 where a text must come out the same again.
 """
 
 import hashlib
-import queue
 import threading
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
@@ -28,7 +27,6 @@ from transformers import (
     StoppingCriteriaList,
     TopPLogitsWarper,
 )
-from transformers.generation.streamers import BaseStreamer
 
 from evals.errors import BadConfig, LabError
 from evals.model import Sampling
@@ -102,52 +100,6 @@ class RowText:
             return ""
         new, self._shown = text[self._shown :], len(text)
         return new
-
-
-class RowStreamer(BaseStreamer):
-    """Receives the tokens of a batch whose rows are stages and puts pieces into `pieces`.
-
-    A row ends with its own end mark while others go on. `None` in the queue means that the batch
-    is over; an exception there means that it broke.
-    """
-
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, stages: Sequence[str], ends: Collection[int]) -> None:
-        self.pieces: queue.SimpleQueue[Piece | BaseException | None] = queue.SimpleQueue()
-        self._stages = tuple(stages)
-        self._ends = frozenset(ends)
-        self._rows = [RowText(tokenizer) for _ in stages]
-        self._is_open = [True] * len(self._stages)
-        self._saw_prompt = False
-
-    def put(self, value: torch.Tensor) -> None:
-        """Take one token per row; the first call brings the prompt, which is skipped."""
-        if not self._saw_prompt:
-            self._saw_prompt = True
-            return
-        for row, token in enumerate(value.view(-1).tolist()):
-            if not self._is_open[row]:
-                continue
-            if token in self._ends:
-                self._close(row, "stop")
-            elif text := self._rows[row].add(token):
-                self._put(row, text, None)
-
-    def end(self) -> None:
-        """Called by `generate` when it returns; the caller of `close` knows why."""
-
-    def close(self, reason: FinishReason) -> None:
-        """Give every row that is still open its last piece."""
-        for row, is_open in enumerate(self._is_open):
-            if is_open:
-                self._close(row, reason)
-
-    def _close(self, row: int, reason: FinishReason) -> None:
-        self._is_open[row] = False
-        self._put(row, self._rows[row].rest(), reason)
-
-    def _put(self, row: int, text: str, reason: FinishReason | None) -> None:
-        count = len(self._rows[row].tokens)
-        self.pieces.put(Piece(self._stages[row], text, reason, count))
 
 
 SEPARATORS = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
@@ -269,8 +221,9 @@ class Writer:
     ) -> list[list[Completion]]:
         """Return one list per prompt, in it one completion per stage, in the order asked.
 
-        `told` is called after every token with how many of each answer are written. Answers that are held to a `form` are not preceded by reasoning. Raises LabError for an empty prompt or one
-        too long for the model, BadConfig for an unknown stage or setting; nothing is written then.
+        `told` is called after every token with how many of each answer are written. Answers that are held to a `form`
+        are not preceded by reasoning. Raises LabError for an empty prompt or one too long for the model, BadConfig for
+        an unknown stage or setting; nothing is written then.
         """
         thinks = form is None
         rows = [row for prompt in prompts for row in self.rows(prompt, stages, sampling, thinks=thinks)]
@@ -278,18 +231,10 @@ class Writer:
         answers: dict[int, Completion] = {}
         for start in range(0, len(order), BATCH_ROWS):
             places = order[start : start + BATCH_ROWS]
+            batch = [rows[place] for place in places]
             with self.stack.lock:
-                written = self._run(
-                    [rows[place] for place in places], sampling, form, halt=_Told(told) if told else None
-                )
-            for place, tokens in zip(places, written, strict=True):
-                end = next((at for at, token in enumerate(tokens) if token in self.ends), None)
-                answers[place] = Completion(
-                    stage=rows[place].stage,
-                    text=str(self.tokenizer.decode(list(tokens[:end]), skip_special_tokens=True)),
-                    n_tokens=len(tokens) if end is None else end,
-                    finish_reason="length" if end is None else "stop",
-                )
+                written = self._run(batch, sampling, form, told or (lambda _: False))
+            answers.update(zip(places, map(self._completion, batch, written), strict=True))
         width = len(stages)
         return [[answers[first + offset] for offset in range(width)] for first in range(0, len(rows), width)]
 
@@ -301,31 +246,27 @@ class Writer:
         stop: threading.Event,
         form: Form | None = None,
     ) -> Iterator[Piece]:
-        """Yield the stages' answers as they are written, a last piece with a reason for each.
+        """Yield the stages' answers, each as one piece, once all are written.
 
         Bad input is raised here, before anything is written. Setting `stop` ends the answers as "cancelled"
-        within a token; closing the iterator stops the writing too. What goes wrong while writing is raised.
+        within a token.
         """
-        rows = self.rows(prompt, stages, sampling, thinks=form is None)
-        streamer = RowStreamer(self.tokenizer, [row.stage for row in rows], self.ends)
-        halt = _Halt(stop)
+        return self._whole(self.rows(prompt, stages, sampling, thinks=form is None), sampling, stop, form)
 
-        def feed() -> None:
+    def _whole(
+        self, rows: Sequence[Row], sampling: Sampling, stop: threading.Event, form: Form | None
+    ) -> Iterator[Piece]:
+        has_turn, written = False, [[] for _ in rows]
+        while not (has_turn or stop.is_set()):
+            has_turn = self.stack.lock.acquire(timeout=WAIT_SECONDS)
+        if has_turn:
             try:
-                has_turn = False
-                while not halt.is_set() and not has_turn:
-                    has_turn = self.stack.lock.acquire(timeout=WAIT_SECONDS)
-                if has_turn:
-                    try:
-                        self._run(rows, sampling, form, streamer, halt)
-                    finally:
-                        self.stack.lock.release()
-                streamer.close("cancelled" if halt.is_set() else "length")
-                streamer.pieces.put(None)
-            except BaseException as error:  # handed to the reader, who raises it
-                streamer.pieces.put(error)
-
-        return _pieces(threading.Thread(target=feed, name="answers", daemon=True), streamer, halt)
+                written = self._run(rows, sampling, form, lambda _: stop.is_set())
+            finally:
+                self.stack.lock.release()
+        for answer in map(self._completion, rows, written):
+            is_cut = answer.finish_reason == "length" and answer.n_tokens < sampling.max_new_tokens
+            yield Piece(answer.stage, answer.text, "cancelled" if is_cut else answer.finish_reason, answer.n_tokens)
 
     def rows(
         self, prompt: Sequence[Message], stages: Sequence[str], sampling: Sampling, *, thinks: bool = True
@@ -367,15 +308,20 @@ class Writer:
             )
         return [Row(tokens, stage) for stage in stages]
 
+    def _completion(self, row: Row, tokens: Sequence[int]) -> Completion:
+        """Return a row's answer, up to the end mark."""
+        end = next((at for at, token in enumerate(tokens) if token in self.ends), None)
+        return Completion(
+            stage=row.stage,
+            text=str(self.tokenizer.decode(list(tokens[:end]), skip_special_tokens=True)),
+            n_tokens=len(tokens) if end is None else end,
+            finish_reason="length" if end is None else "stop",
+        )
+
     def _run(
-        self,
-        rows: Sequence[Row],
-        sampling: Sampling,
-        form: Form | None,
-        streamer: RowStreamer | None = None,
-        halt: StoppingCriteria | None = None,
+        self, rows: Sequence[Row], sampling: Sampling, form: Form | None, ends: Callable[[int], object]
     ) -> list[list[int]]:
-        """Return the new tokens of each row, end mark included where it was written."""
+        """Return the new tokens of each row, end mark included where it was written; `ends` as in `_AfterToken`."""
         width = max(len(row.prompt) for row in rows)
         ids = torch.full((len(rows), width), self._pad)
         attention = torch.zeros_like(ids)
@@ -395,48 +341,20 @@ class Writer:
                 max_new_tokens=sampling.max_new_tokens,
                 do_sample=False,
                 logits_processor=processors,
-                stopping_criteria=StoppingCriteriaList([halt] if halt else []),
-                streamer=streamer,
+                stopping_criteria=StoppingCriteriaList([_AfterToken(ends)]),
             )
         return [row[width:] for row in written.tolist()]
 
 
-class _Halt(StoppingCriteria):
-    """Stops all rows after the token at hand, when asked to or when nobody reads any more."""
+class _AfterToken(StoppingCriteria):
+    """Asks after every token, with how many of each answer are written, whether all rows end here."""
 
-    def __init__(self, asked: threading.Event) -> None:
-        self._asked = asked
-        self.abandoned = threading.Event()
-
-    def is_set(self) -> bool:
-        return self._asked.is_set() or self.abandoned.is_set()
-
-    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor, **kwargs: object) -> torch.Tensor:
-        return torch.full((input_ids.shape[0],), self.is_set(), device=input_ids.device)
-
-
-class _Told(StoppingCriteria):
-    """Stops nothing; says how many tokens are written."""
-
-    def __init__(self, told: Callable[[int], None]) -> None:
-        self._told, self._written = told, 0
+    def __init__(self, ends: Callable[[int], object]) -> None:
+        self._ends, self._written = ends, 0
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor, **kwargs: object) -> torch.Tensor:
         self._written += 1
-        self._told(self._written)
-        return torch.zeros(input_ids.shape[0], dtype=torch.bool, device=input_ids.device)
-
-
-def _pieces(thread: threading.Thread, streamer: RowStreamer, halt: _Halt) -> Generator[Piece]:
-    thread.start()
-    try:
-        while (item := streamer.pieces.get()) is not None:
-            if isinstance(item, BaseException):
-                raise item
-            yield item
-    finally:
-        halt.abandoned.set()
-        thread.join()
+        return torch.full((input_ids.shape[0],), bool(self._ends(self._written)), device=input_ids.device)
 
 
 def end_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> tuple[int, ...]:
