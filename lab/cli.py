@@ -10,7 +10,7 @@ import sys
 import typer
 
 from evals.errors import LabError
-from lab.commands import ask, chain, data, eval, lab, people, prefs, publish, refiner, review, sweep, train
+from lab.commands import ask, chain, data, eval, lab, people, prefs, publish, refiner, review, train
 from lab.commands.terminal import notes
 
 app = typer.Typer(
@@ -21,7 +21,6 @@ app = typer.Typer(
     help="Train, question, judge and publish biology language models, with numbers you can trust.",
 )
 app.add_typer(data.app, name="data")
-train.app.command("sweep")(sweep.sweep)
 app.add_typer(train.app, name="train")
 app.add_typer(eval.app, name="eval")
 app.add_typer(chain.app, name="chain")

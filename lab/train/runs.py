@@ -305,7 +305,7 @@ def batch_ece(answers: "Sequence[Sampled]") -> float | None:
 State = Literal["starting", "running", "stopping", "finished", "failed", "stopped", "stalled"]
 LIVE: tuple[State, ...] = ("starting", "running", "stopping")
 DEEPEST = 3
-"""Folders below a root that are looked into: a sweep keeps its runs in folders of their own."""
+"""Folders below a root that are looked into: runs that belong together have a folder of their own."""
 PATIENCE_SECONDS = 600.0
 PATIENCE_STEPS = 10
 """A run without a sign of life for so long, and for so many of its logged steps, is called stalled."""

@@ -1,8 +1,7 @@
-"""`assay train` and `assay train sweep` on a tiny base: what is planned, trained and said. Refusals: cases/train.yaml, sweep.yaml."""
+"""`assay train` on a tiny base: what is planned, trained and said. Refusals: cases/train.yaml."""
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,10 +11,10 @@ import yaml
 from typer.testing import CliRunner
 
 from evals.errors import BadConfig
-from evals.questions import SYSTEM_PROMPT, system_prompt, write_examples
+from evals.questions import SYSTEM_PROMPT, system_prompt
 from lab.cli import app
 from tests.evals.reviewed import example, prose
-from tests.lab.trainings import COUNTS, QUESTIONS, training_rows
+from tests.lab.trainings import training_rows
 from tests.models import tiny_base
 from tests.training.runs import environment
 from training.reviewer.measure import development_papers
@@ -114,78 +113,6 @@ def test_a_run_that_was_stopped_ends_with_code_3_and_is_no_chain_yet(folder, mon
     assert (done.exit_code, told in " ".join(done.stderr.split())) == (3, True), done.stderr
     asked = CliRunner().invoke(app, ["review", "infer", "--chain", str(output), "--out", str(folder / "p.jsonl")])
     assert (asked.exit_code, told in str(asked.exception)) == (1, True)
-
-
-def sweep_file(folder: Path, **values: object) -> Path:
-    places = {"config": "sft.yaml", "output": "runs", "dev": "dev.jsonl"}
-    document = {"stage": "sft", **{key: str(folder / name) for key, name in places.items()}, **values}
-    return written(folder / "sweep.yaml", **document)
-
-
-def rows_of(folder: Path, file: Path) -> tuple[list[dict], str]:
-    done = typed(folder, "sweep", file, "--json")
-    assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout), done.stderr
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory) -> tuple[Path, dict, str]:
-    """A folder whose sweep of one run is done, the row of it, and what was said."""
-    folder = place(tmp_path_factory.mktemp("sweep"))
-    (row,), said = rows_of(folder, sweep_file(folder, grid={"seed": [1]}))
-    return folder, row, said
-
-
-def copied(done: Path, tmp_path: Path) -> Path:
-    """Return a copy of a folder whose settings name the copy."""
-    folder = shutil.copytree(done, tmp_path / "copy")
-    settings = folder / "sft.yaml"
-    settings.write_text(settings.read_text(encoding="utf-8").replace(str(done), str(folder)))
-    return folder
-
-
-@pytest.mark.slow
-def test_every_run_is_trained_measured_and_shown_with_intervals_once(trained, tmp_path):
-    done, row, said = trained
-    assert (row["run"], row["settings"], row["status"]) == ("1", "seed 1", "finished")
-    assert row["n"] == 3
-    assert row["accuracy"]["low"] <= row["accuracy"]["value"] <= row["accuracy"]["high"]
-    assert "training.sft" in said
-    folder = copied(done, tmp_path)
-    file = sweep_file(folder, grid={"seed": [1]})
-    again, said = rows_of(folder, file)
-    assert again == [row]
-    assert "training.sft" not in said
-
-    write_examples(folder / "dev.jsonl", COUNTS[1:3])
-    (other,), said = rows_of(folder, file)
-    assert other["n"] == 2  # other questions: measured again, not trained again
-    assert "training.sft" not in said
-    refused = invoke("sweep", sweep_file(folder, grid={"seed": [2]}))
-    assert isinstance(refused.exception, BadConfig)
-    assert "seed: 1, now 2" in str(refused.exception)
-    write_examples(folder / "rows.jsonl", QUESTIONS[:3])
-    assert "rows: 4, now 3" in str(invoke("sweep", sweep_file(folder, grid={"seed": [1]})).exception)
-
-
-@pytest.mark.slow
-def test_a_run_that_fails_stops_no_other_and_ends_the_sweep_with_code_1(trained, tmp_path):
-    folder = copied(trained[0], tmp_path)
-    done = typed(
-        folder,
-        "sweep",
-        sweep_file(folder, grid={"seed": [1], "base": [f"{folder}/model", f"{folder}/nowhere"]}),
-        "--json",
-    )
-    assert done.returncode == 1, done.stderr[-3000:]
-    kept, failed = json.loads(done.stdout)
-    assert (failed["status"], failed["accuracy"], failed["settings"]) == (
-        "failed",
-        None,
-        f"seed 1, base {folder}/nowhere",
-    )
-    assert kept["accuracy"] == trained[1]["accuracy"]
-    assert "1 of 2 runs (2) came to no result" in done.stderr
 
 
 def test_a_development_paper_with_a_version_among_the_test_papers_is_left_out(tmp_path):

@@ -80,12 +80,12 @@ def launched_beside(run, **changes):
 def test_runs_are_found_wherever_they_were_started_once_and_the_newest_first(tmp_path):
     old, new = now() - timedelta(days=2), now() - timedelta(days=1)
     run_in(tmp_path / "runs" / "old", started_at=old, status="finished")
-    run_in(tmp_path / "runs" / "sweep" / "1", started_at=new, status="stopped")
+    run_in(tmp_path / "runs" / "rates" / "1", started_at=new, status="stopped")
     found = find([tmp_path / "runs", tmp_path / "absent"], now())
-    assert [(each.name, each.state) for each in found] == [("runs/sweep/1", "stopped"), ("runs/old", "finished")]
+    assert [(each.name, each.state) for each in found] == [("runs/rates/1", "stopped"), ("runs/old", "finished")]
     launched_beside(tmp_path / "runs" / "early")
     launched_beside(tmp_path / "runs" / "old")
-    assert sorted(each.name for each in find([tmp_path / "runs"], now())) == ["runs/early", "runs/old", "runs/sweep/1"]
+    assert sorted(each.name for each in find([tmp_path / "runs"], now())) == ["runs/early", "runs/old", "runs/rates/1"]
 
 
 FIRST = [  # runs by folder, the newest first, with how each stands (* has answers); which one is shown

@@ -1,6 +1,5 @@
 """Rows to train on, run folders such as a trainer leaves, and the settings of a page that watches them."""
 
-import json
 import re
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,19 +14,14 @@ from tests.evals.reviewed import concern, example, prose
 from training.run.folder import RunFolder
 
 QUESTIONS = DATASETS["kmp-train"]()
-COUNTS = [each for each in QUESTIONS[4:] if each.ground_truth.kind == "count"]
 MEASURE = {"max_new_tokens": 60, "temperature": 1.0, "encoder": "lexical", "threshold": "0.1", "draws": 20, "limit": 3}
 """How a tiny reviewer is measured on that corpus."""
 SPLITS = ("train", "dev", "dev", "dev", "dev", "test")
 
 
 def training_rows(folder):
-    """Write four questions, three dev questions, a pair on one of them and a corpus of six papers; return the folder."""
+    """Write four questions and a corpus of six papers; return the folder."""
     write_examples(folder / "rows.jsonl", QUESTIONS[:4])
-    write_examples(folder / "dev.jsonl", COUNTS[:3])
-    said = {"prompt": ("user", COUNTS[1].prompt), "chosen": ("assistant", "Two."), "rejected": ("assistant", "Three.")}
-    pair = {key: [{"role": role, "content": text}] for key, (role, text) in said.items()}
-    (folder / "pairs.jsonl").write_text(json.dumps(pair) + "\n", encoding="utf-8")
     (folder / "corpus").mkdir()
     for split in ("train", "dev", "test"):
         rows = [
