@@ -173,7 +173,6 @@ def rescore(
     asked: ReadingJudge,
     out: Annotated[Path | None, typer.Option(help="Where the new report goes; the same file if not given.")] = None,
     read: Read = "auto",
-    show: Annotated[bool, typer.Option("--show", help="List every answer that changed.")] = False,
     task: TaskName = "questions",
     as_json: Json = False,
 ) -> None:
@@ -182,8 +181,9 @@ def rescore(
     Nothing is generated: questions and texts are the stored ones. The versions that judged before are
     kept in the report. Answers without an answer line are read from their text, and marked so. Of a report on
     reviews, the concerns are cleaned and matched again with the human ones of its corpus, which must be at hand.
+    --json lists every answer that is judged otherwise.
 
-    Example: assay eval rescore reports/kmp-test.json --out reports/kmp-test.new.json --show
+    Example: assay eval rescore reports/kmp-test.json --out reports/kmp-test.new.json
     """
     tried = verify.tried_judge(read, asked)
     if task == "review":
@@ -209,7 +209,7 @@ def rescore(
         "read_by": {s.stage: s.read_by for s in found.report.summaries if s.group == "all"},
         **found.model_dump(mode="json", include={"counts", "changes", "shifts"}),
     }
-    emit(document, as_json=as_json, table=terminal.rescored_tables(found, show))
+    emit(document, as_json=as_json, table=terminal.rescored_tables(found))
 
 
 def _within(report: Report[Any], named: list[str]) -> list[tuple[Answers, Answers]]:

@@ -17,7 +17,7 @@ from evals.leaderboard import RULE, LeaderboardRow, Standings, shown_ranks
 from evals.readers import ReaderReport
 from evals.report import WAYS, reading, task_of
 from evals.run import Rescored
-from evals.schema import Claim, Grade, Metric, Record, Share
+from evals.schema import Claim, Metric, Record, Share
 from evals.schema.reports import PublishedResult, Rates, Report, ReviewReport, ReviewScore
 from evals.schema.reviews import MadeBy
 from evals.stats.calibration import Calibration, NullEce
@@ -124,8 +124,8 @@ def summary_table(report: Report[Any]) -> Table:
     return table_of(title, ("answers of", *names, "read by"), rows)
 
 
-def readers_tables(found: ReaderReport, show: bool) -> Group:
-    """Return how far each way of reading, and two labellers, agree with the labels; `show` lists the others."""
+def readers_tables(found: ReaderReport) -> Group:
+    """Return how far each way of reading, and two labellers, agree with the labels."""
     rows: list[tuple[object, ...]] = [
         (each.reader, each.n, each.n_unread, _measured(each.correct), _measured(each.verdicts))
         for each in found.readers
@@ -143,10 +143,6 @@ def readers_tables(found: ReaderReport, show: bool) -> Group:
         rows = [(kind, tally.n, tally.correct, tally.verdicts) for kind, tally in each.by_kind.items()]
         columns = ("kind", "answers", "correct or not", "four verdicts")
         tables.append(table_of(f"Answers on which {each.reader} and label agree", columns, rows))
-        if show:
-            rows = [(one.id, " or ".join(one.labels), one.verdict, one.reason) for one in each.misread]
-            columns = ("id", "label", "verdict", "reason")
-            tables.append(table_of(f"What {each.reader} reads otherwise", columns, rows))
     return Group(*tables)
 
 
@@ -209,8 +205,8 @@ def comparison_table(found: Comparisons) -> Table:
     return table_of(title, columns, rows)
 
 
-def rescored_tables(found: Rescored, show: bool) -> Group:
-    """Return how answers are read, the verdicts that changed, the metrics that moved, and with `show` every answer."""
+def rescored_tables(found: Rescored) -> Group:
+    """Return how answers are read, the verdicts that changed and the metrics that moved."""
     read = [(s.stage, reading(s.read_by)) for s in found.report.summaries if s.group == "all"]
     says_reading = task_of(found.report).says_reading
     tables = [table_of("How answers are read", ("stage", "answers read by"), read)] if says_reading else []
@@ -227,17 +223,6 @@ def rescored_tables(found: Rescored, show: bool) -> Group:
         ]
         rows = [each for each in moved if each[2] != each[3]]
         tables.append(table_of("Metrics that moved", ("stage", "metric", "before", "after"), rows))
-    if show and found.changes:
-
-        def told(grade: Grade) -> str:
-            return f"{grade.verdict or 'scored'}, reward {figure(grade.reward)}\n{grade.reason}"
-
-        rows = [
-            (each.stage, each.example_id, told(each.before.grade), told(each.after.grade), each.completion)
-            for each in found.changes
-        ]
-        columns = ("stage", "question", "before", "after", "answer")
-        tables.append(table_of("Answers judged otherwise", columns, rows))
     return Group(*tables)
 
 

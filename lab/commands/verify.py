@@ -229,7 +229,6 @@ def readers(
             help="answer, text, auto, or judge (--judge); may be given several times. The first three if not given."
         ),
     ] = None,
-    show: Annotated[bool, typer.Option("--show", help="List every answer that is read otherwise.")] = False,
     draws: Annotated[int, typer.Option(min=1, help="Draws behind each interval.")] = 10_000,
     seed: Annotated[int, typer.Option(min=0, help="Same seed, same figures.")] = 0,
     as_json: Json = False,
@@ -239,11 +238,12 @@ def readers(
     A row is one of `assay eval verify` with "label": a verdict, or a list of
     verdicts that are all acceptable. "labelled_twice": what two labellers said;
     their agreement stands below. A reader of answer lines is held against the
-    answers that have one. Intervals resample questions.
+    answers that have one. Intervals resample questions. --json lists every
+    answer that is read otherwise.
 
     Example: assay eval readers evals/labels/dev.jsonl
 
-    Example: assay eval readers evals/labels/biorlhf.jsonl --texts BioRLHF --show
+    Example: assay eval readers evals/labels/biorlhf.jsonl --texts BioRLHF
     """
     ways = [check_way(way) for way in dict.fromkeys(read or READINGS)]
     way = "judge" if "judge" in ways else "auto"
@@ -253,4 +253,4 @@ def readers(
         found = compare_readers(rows, ways, tried, draws=draws, seed=seed)
     if tried is not None:
         tried.tell()
-    emit(found, as_json=as_json, table=terminal.readers_tables(found, show))
+    emit(found, as_json=as_json, table=terminal.readers_tables(found))
