@@ -240,6 +240,7 @@ app.command("calibration")(calibration)
 app.command("verify")(verify.verify)
 app.command("readers")(verify.readers)
 app.command("compare", cls=ByTask)(compare)
+refiner.app.command("compare", epilog="Example: assay refiner compare report.json --stages sft,refiner")(compare)
 app.command("rescore", cls=ByTask)(rescore)
 
 

@@ -254,22 +254,6 @@ def export(
     notes.print(f"from {len(graded)} answered records in the lab", soft_wrap=True)
 
 
-@app.command(epilog="Example: assay refiner compare report.json --stages sft,refiner")
-def compare(
-    reports: Annotated[list[Path], typer.Argument(help="One report, or two on the same records.")],
-    stages: Annotated[str, typer.Option(help="Stages with commas between, such as sft,refiner.")] = "sft,refiner",
-    as_json: Json = False,
-) -> None:
-    """Compare two stages on the same records, as `assay eval compare --task refine` does.
-
-    Differences are second minus first, over whole studies and tissues. Two reports: the first stage of
-    the first, the second stage of the second; another judge or other records are refused.
-    """
-    from lab.commands.eval import compare as compare_stages
-
-    compare_stages(reports, stages, as_json=as_json)
-
-
 @app.command(epilog="Example: assay refiner score cases.jsonl --judge http://127.0.0.1:8000/v1 --json")
 @with_options(judge_options(JUDGE_OR_STUB), "server")
 def score(

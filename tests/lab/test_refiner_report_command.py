@@ -13,9 +13,11 @@ from evals.refine.records import records_sha256
 from evals.report import load_report
 from evals.schema.refiner import RefinerRecord
 from evals.schema.reports import RefinerReport
-from lab.commands.refiner import app
+from lab.cli import refiner
 from tests.training.judge_server import JudgeServer
 from tests.training.refiners import RECORDS, with_chain
+
+app = refiner.app
 
 
 @pytest.fixture(scope="module")
