@@ -410,18 +410,13 @@ def _front_matter(
     is_merged: bool,
 ) -> ModelCardData:
     record, words = run.record, WORDS["tasks"][run.task]
-    config, used = (record.config, record.result) if record else ({}, {})
+    config = record.config if record else {}
     results = eval_results(run.reports.values(), run.stage.name, benchmarks)
     more: dict[str, Any] = {}
     if language := config.get("language") or (["en"] if is_own or run.task in ("review", "refine") else None):
         more["language"] = language
     if licence == "other":
         more["license_name"] = "see-base-model-and-training-data"
-    if (emissions := used.get("co2_g")) is not None:
-        grams = used.get("co2_grams_per_kwh")
-        source = "energy as the machine's counters measured it"
-        source += f", at {grams} g of CO2 per kWh" if grams is not None else ""
-        more["co2_eq_emissions"] = {"emissions": emissions, "source": source, "training_type": "fine-tuning"}
     if results:
         more |= {"model_name": name, "eval_results": results}
     if asked.source and sum(len(each.content) for each in asked.messages) < WIDGET:

@@ -12,7 +12,7 @@ from evals.schema import Grade, Message, RunRecord
 from evals.schema.reports import GradedRow
 from lab.results.rows import Behind, link
 from lab.train.runs import Progress, Training, Watched
-from lab.ui.components import Html, notice, sentence, tiles
+from lab.ui.components import Html, notice, sentence
 from lab.ui.templates import render
 from lab.ui.text import lines, say
 from training.config import STAGES, SampledSettings, StageSettings
@@ -65,8 +65,6 @@ OWN_TAB = {
     "refiner": "assay refiner run --chain {run} --judge heuristic --out {run}/reports/refiner.json",
 }
 """Stages that a tab of their own asks, and how they are measured."""
-ENERGY = ("energy", "kwh", "co2", "cost")
-"""Parts of the names under which a run keeps what it used and cost, where that was measured."""
 SETTINGS = ("base", "chain", "data", "learning_rate", "lora_r", "num_generations", "beta", "seed")
 
 
@@ -77,7 +75,7 @@ def label(training: Training) -> str:
 
 def panel(training: Training, watched: Watched, progress: Progress, now: datetime) -> Html:
     """Return everything there is to say about a run in words and figures; alerts, the newest first."""
-    record, used = training.record, []
+    record = training.record
     if training.is_live and not progress.step:
         words = [say("train.loading")]
     elif progress.steps:
@@ -90,7 +88,6 @@ def panel(training: Training, watched: Watched, progress: Progress, now: datetim
         words.append(say("train.begun", when=f"{record.started_at.astimezone():%Y-%m-%d %H:%M}"))
         if not training.is_live and record.ended_at:
             words.append(say("train.took", time=duration((record.ended_at - record.started_at).total_seconds())))
-        used = [_fact(*each) for each in record.result.items() if any(part in each[0] for part in ENERGY)]
     broken = say("train.unreadable", n=watched.unreadable) if watched.unreadable else ""
     return draw(
         "panel",
@@ -103,7 +100,6 @@ def panel(training: Training, watched: Watched, progress: Progress, now: datetim
         alerts=[
             (step, sentence(text), _answers_of(training, watched, step)) for step, text in reversed(watched.alerts)
         ],
-        used=tiles(used) if used else "",
         steps=_next_steps(training) if training.state == "finished" and record else (),
     )
 

@@ -151,12 +151,9 @@ def test_progress_and_time_left_come_from_the_steps_so_far_or_from_the_epochs(tm
 # ---- what is followed and shown -----------------------------------------------------------------
 
 
-def test_energy_is_shown_where_it_was_measured_and_alerts_stand_in_words_their_markup_as_text(tmp_path):
-    measured = run_in(tmp_path / "a", status="finished", result={"energy_kwh": 0.125})
-    assert "0.125 Energy, kWh" in plain(shown(measured))
-    run = run_in(tmp_path / "b", steps=1, command="<script>alert(1)</script>")
+def test_alerts_stand_in_words_their_markup_as_text(tmp_path):
+    run = run_in(tmp_path / "mine", steps=1, command="<script>alert(1)</script>")
     run.append_metrics({"step": 1, "alert": "62% of groups <b>had</b> equal rewards"})
-    assert "nergy" not in plain(shown(run))
     assert "Step 1 62% of groups &lt;b&gt;had&lt;/b&gt; equal rewards" in shown(run).replace("</b> 62", " 62")
     assert "<script" not in shown(run) + facts(look(run.path, now()).record)
 
