@@ -67,6 +67,7 @@ def _rows(pair: JudgedPair, form: ExportFormat) -> Iterator[ExportRow]:
         "rater": vote.rater,
         "is_anonymous": vote.is_anonymous,
         "created_at": vote.voted_at,
+        **vote.model_dump(include={"strength", "reasons", "remark"}),
     }
     if form == "arena":
         yield votes.ArenaRow(

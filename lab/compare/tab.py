@@ -16,6 +16,7 @@ import gradio as gr
 from evals.errors import LabError
 from evals.model import Sampling
 from evals.schema import Answer, Choice, Comparison
+from evals.schema.votes import REMARK_CHARACTERS, Strength
 from lab.services import Services
 from lab.session import (
     Drafts,
@@ -23,12 +24,13 @@ from lab.session import (
     QuestionRequest,
     checked_question,
     new_id,
+    plain_text,
     session_of,
     stage_name,
     stop,
     stored_moment,
 )
-from lab.store.outcomes import names_itself
+from lab.store.outcomes import names_itself, next_match
 from lab.ui import components as views
 from lab.ui.layout import Painted, name_field
 from lab.ui.text import page, say
@@ -119,6 +121,8 @@ def answering(services: Services, asked: QuestionRequest) -> Iterator[Moment[Dra
 
 ATTEMPTS = 4
 """Questions of the bank that are tried in a row until two answers differ."""
+STRENGTHS: tuple[Strength, ...] = ("slight", "clear")
+REASONS = ("fact", "reasoning", "honest", "clearer", "complete", "safer")
 CHOICES: tuple[Choice, ...] = ("left", "tie", "both_bad", "right")
 CONFIDENCE = re.compile(r"(?im)^\W*confidence\b.*$")
 
@@ -142,13 +146,13 @@ def next_pair(
     services: Services, visitor: Visitor | None, state: Comparing | None, own: str | None = None
 ) -> Iterator[Step]:
     """Yield the next pair as it is written: on the visitor's own question, or one of the bank."""
-    state = replace(state or begun(services), pair=None)
+    state, visitor = replace(state or begun(services), pair=None), visitor or new_visitor()
     drawn = services.recorded.questions if services.recorded else bank()
 
     def pick(stages: tuple[str, ...]) -> tuple[str, ...]:
         if len(stages) < 2:
             raise LabError(say("compare.few_stages", n=len(stages)))
-        return tuple(services.random.sample(stages, 2))
+        return next_match(stages, *services.store.matches(visitor.voter), services.random)
 
     try:
         for attempt in range(ATTEMPTS):
@@ -156,7 +160,7 @@ def next_pair(
                 state = replace(state, place=state.place + 1)
             asked = drawn_question(state, drawn) if own is None else checked_question(own)
             state = replace(state, asked=asked)
-            pair = QuestionRequest(visitor or new_visitor(), asked, Sampling(), "compare", pick)
+            pair = QuestionRequest(visitor, asked, Sampling(), "compare", pick)
             is_same = False
             for moment in answering(services, pair):
                 if moment.is_replaced:
@@ -206,6 +210,23 @@ def vote(services: Services, visitor: Visitor | None, state: Comparing | None, c
         return
     state = replace(state, pair=None, last=replace(state.pair, vote=kept), remark="")
     yield from next_pair(services, visitor, state)
+
+
+def explain(
+    services: Services,
+    visitor: Visitor | None,
+    vote_id: str,
+    strength: Strength | None,
+    reasons: list[str],
+    remark: str,
+) -> str:
+    """Keep how much better the chosen answer is and why, as long as the vote stands; return a line that says so."""
+    said = {"strength": strength, "reasons": tuple(reasons or ()), "remark": plain_text(remark)[:REMARK_CHARACTERS]}
+    try:
+        services.store.explain_comparison(vote_id, (visitor or new_visitor()).voter, **said)
+    except LabError as error:
+        return views.notice(str(error), "problem")
+    return views.notice(say("compare.why.kept"))
 
 
 def undo(services: Services, visitor: Visitor | None, state: Comparing | None) -> Iterator[Step]:
@@ -288,6 +309,13 @@ def build(services: Services, door: Door, *, is_rated: bool = True) -> None:
         gr.Markdown(page("guidelines"))
     last = gr.HTML(js_on_load=clicks("annotate") if is_rated else None, elem_id="compare-revealed")
     voted = gr.State(None)
+    with gr.Column(visible=False, elem_id="compare-why") as why:
+        about = gr.Textbox(visible=False)  # the vote, as the page knows it: its next one may be on the way
+        chips = [(say(f"compare.why.{each}", number=k), each) for k, each in enumerate((*STRENGTHS, *REASONS), 1)]
+        strength = gr.Radio(chips[: len(STRENGTHS)], label=say("compare.why.strength"))
+        reasons = gr.CheckboxGroup(chips[len(STRENGTHS) :], label=say("compare.why.reasons"))
+        remark = gr.Textbox(label=say("compare.why.remark"), max_length=REMARK_CHARACTERS, elem_id="compare-remark")
+        said = gr.HTML(elem_id="compare-why-kept")
     if is_rated:
         _rating(services, door, last, voted)
     asked = gr.HTML(elem_id="compare-question")
@@ -321,6 +349,20 @@ def build(services: Services, door: Door, *, is_rated: bool = True) -> None:
             back: gr.Button(visible=view.may_undo),
         }
 
+    def painted_why(steps: Iterator[Step], before: Pair | None) -> Iterator[Painted]:
+        """Ask why anew as soon as there is another last vote, and never again for the same one."""
+        for step in steps:
+            page, now = painted(step), step[0].last
+            if now is not before:
+                chosen = now.vote if now and now.vote and now.vote.choice in {"left", "right"} else None
+                page |= {why: gr.Column(visible=chosen is not None), about: chosen.id if chosen else "", said: ""}
+                page |= {strength: None, reasons: [], remark: ""}
+                before = now
+            yield page
+
+    def on_why(visitor: Visitor | None, vote: str, strength: Strength | None, reasons: list[str], remark: str) -> str:
+        return explain(services, visitor, vote, strength, reasons, remark)
+
     def on_next(visitor: Visitor | None, state: Comparing | None) -> Iterator[Painted]:
         yield from map(painted, next_pair(services, visitor, state))
 
@@ -328,11 +370,11 @@ def build(services: Services, door: Door, *, is_rated: bool = True) -> None:
         yield from map(painted, next_pair(services, visitor, state, question))
 
     def on_undo(visitor: Visitor | None, state: Comparing | None) -> Iterator[Painted]:
-        yield from map(painted, undo(services, visitor, state))
+        yield from painted_why(undo(services, visitor, state), state.last if state else None)
 
     def on_vote(choice: Choice, visitor: Visitor | None, state: Comparing | None) -> Iterator[Painted]:
         yield {line: gr.skip()}  # a second vote on a pair gives nothing, which Gradio would paint as empty buttons
-        yield from map(painted, vote(services, visitor, state, choice))
+        yield from painted_why(vote(services, visitor, state, choice), state.last if state else None)
 
     def on_return(
         visitor: Visitor | None, remembered: object, now: Comparing | None, left: object, request: gr.Request
@@ -355,11 +397,23 @@ def build(services: Services, door: Door, *, is_rated: bool = True) -> None:
     start.click(on_next, here, outputs, api_name="pair", **views.ANSWERING)
     skip.click(on_next, here, outputs, api_name="skip", **views.ANSWERING)
     gr.on([own_button.click, own.submit], on_own, [*here, own], outputs, api_name="pair_on", **views.ANSWERING)
-    back.click(on_undo, here, outputs, api_name="undo", **views.ANSWERING)
+    asked_why = [why, about, strength, reasons, remark, said]
+    given = [door.known, about, strength, reasons, remark]
+    gr.on(
+        [strength.input, reasons.input, remark.submit, remark.blur],
+        on_why,
+        given,
+        said,
+        api_name="vote_why",
+        **views.CHOSEN,
+    )
+    back.click(on_undo, here, [*outputs, *asked_why], api_name="undo", **views.ANSWERING)
     for choice, button in votes.items():
         known = [door.known, door.remembered, state]
         returned = button.click(on_return, [*known, table], known, api_visibility="private", **views.QUIET)
-        returned.then(partial(on_vote, choice), here, outputs, api_name=f"vote_{choice}", **views.ANSWERING)
+        returned.then(
+            partial(on_vote, choice), here, [*outputs, *asked_why], api_name=f"vote_{choice}", **views.ANSWERING
+        )
     door.known.change(on_open, [*here, table], outputs, api_visibility="private", **views.ANSWERING)
 
 

@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 import uuid
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from contextlib import closing
 from dataclasses import astuple, dataclass
@@ -165,11 +166,23 @@ class Store:
             self._tell(event.model_dump_json())
         return vote
 
+    def explain_comparison(self, comparison_id: str, rater: str, **said: Any) -> None:
+        """Keep the `strength`, `reasons` and `remark` of a standing vote; LabError if `rater` (name or hash) has none such."""
+        with writing(self._engine) as session:
+            row = session.get(ComparisonRow, comparison_id)
+            if row is None or row.voided_at or row.rater not in self._names(rater):
+                raise LabError(say("store.no_vote", vote=comparison_id))
+            vote = Comparison.model_validate({**dict(_vote(row)), **said})
+            row.strength, row.reasons, row.remark = vote.strength, vote.reasons, vote.remark
+        if self._tell is not None:
+            event = VoteEvent(kind="explained", at=self._now(), vote_id=vote.id, vote=vote)
+            self._tell(event.model_dump_json())
+
     def void_comparison(self, comparison_id: str, rater: str) -> None:
         """Take a vote back: it stays, marked, and counts nowhere. LabError if `rater` (a name or its hash) has none such."""
         with writing(self._engine) as session:
             row = session.get(ComparisonRow, comparison_id)
-            if row is None or row.rater not in (rater, self.hash_rater(rater)):
+            if row is None or row.rater not in self._names(rater):
                 raise LabError(say("store.no_vote", vote=comparison_id))
             row.voided_at = row.voided_at or self._now()
         if self._tell is not None:
@@ -193,6 +206,20 @@ class Store:
         with reading(self._engine) as session:
             found = reversed(session.execute(query).all())
             return tuple(JudgedPair(_vote(vote), *map(_answer, both)) for vote, *both in found)
+
+    def matches(self, rater: str) -> tuple[Counter[tuple[str, str, Choice]], Counter[tuple[str, str]]]:
+        """Return how standing votes fell between left and right stage, and how often this rater voted on each two so."""
+        sides, is_mine = (
+            (ComparisonRow.left_stage, ComparisonRow.right_stage),
+            ComparisonRow.rater.in_(self._names(rater)),
+        )
+        kinds = (*sides, ComparisonRow.choice, STANDS, is_mine)
+        fell, mine = Counter[tuple[str, str, Choice]](), Counter[tuple[str, str]]()
+        with reading(self._engine) as session:
+            for left, right, choice, stands, own, n in session.execute(select(*kinds, func.count()).group_by(*kinds)):
+                fell[left, right, choice] += n if stands else 0
+                mine[left, right] += n if own else 0
+        return fell, mine
 
     def counts(self) -> VoteCounts:
         """Return how many answers and votes there are, by choice and by pair of stages."""

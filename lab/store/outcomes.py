@@ -4,11 +4,15 @@ import hashlib
 import json
 import re
 import tomllib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import combinations
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 from evals.schema import Answer, Choice, Comparison, StagePairCounts
 
@@ -68,6 +72,39 @@ def pair_id(pair: JudgedPair) -> str:
     """Return a hash of a question and the two texts, whichever side they stood on and whenever they were written."""
     texts = sorted((pair.left.text, pair.right.text))
     return hashlib.sha256(json.dumps([pair.vote.question, *texts]).encode()).hexdigest()[:32]
+
+
+EXPLORED = 0.1
+"""Share of matches that are drawn among all, whatever they would teach."""
+
+
+def next_match(
+    stages: Sequence[str],
+    fell: Mapping[tuple[str, str, Choice], int],
+    mine: Mapping[tuple[str, str], int],
+    chance: Random,
+) -> tuple[str, str]:
+    """Return which two of the stages to compare next, left and right.
+
+    The two on whom a vote would lower the variances of the ratings most; of equals those with fewest votes, then by chance.
+    The first stands on the side where the rater (`mine`: votes by left and right) saw it less often beside the other.
+    """
+    from evals.stats.ranking import gains
+
+    pairs = list(combinations(stages, 2))
+    if chance.random() >= EXPLORED and len(pairs) > 1:
+        counts = np.zeros((len(pairs), 3))
+        for k, (one, other) in enumerate(pairs):
+            for (left, right), column in (((one, other), 0), ((other, one), 1)):
+                counts[k, column] += fell.get((left, right, "left"), 0)
+                counts[k, 1 - column] += fell.get((left, right, "right"), 0)
+                counts[k, 2] += fell.get((left, right, "tie"), 0) + fell.get((left, right, "both_bad"), 0)
+        gained = gains(stages, pairs, counts, pairs)
+        order = [(round(-gain / gained.max(), 9), n) for gain, n in zip(gained, counts.sum(axis=1), strict=True)]
+        pairs = [pair for pair, each in zip(pairs, order, strict=True) if each == min(order)]
+    one, other = chance.choice(pairs)
+    seen = mine.get((one, other), 0) - mine.get((other, one), 0)
+    return (one, other) if seen < 0 or (seen == 0 and chance.random() < 0.5) else (other, one)
 
 
 def rater_of(vote: Comparison) -> str:

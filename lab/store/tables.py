@@ -13,7 +13,7 @@ from sqlalchemy.types import TypeDecorator
 
 from evals.schema import Choice
 
-REVISION = "0007"
+REVISION = "0008"
 """The newest migration: what a database must stand at before the store works with it."""
 
 
@@ -107,6 +107,9 @@ class ComparisonRow(StoreTable):
     choice: Mapped[Choice]
     voided_at: Mapped[datetime | None]
     is_anonymous: Mapped[bool]
+    strength: Mapped[str | None]
+    reasons: Mapped[Document]
+    remark: Mapped[str]
 
     __table_args__ = (
         one_standing("one_vote_per_pair_and_rater", "left_answer", "right_answer", "rater"),

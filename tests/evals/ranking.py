@@ -4,14 +4,20 @@ python -m tests.evals.ranking            the tables of docs/preferences.md
 python -m tests.evals.ranking 100        fewer data sets
 """
 
+import math
+import random
 import sys
+from collections import Counter
 from collections.abc import Iterator
+from itertools import combinations
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from evals.schema import Choice
 from evals.stats.ranking import MIDDLE, POINTS, Vote, fit, ratings
+from lab.store.outcomes import next_match
 
 STRENGTHS = np.array([-0.9, -0.3, 0.2, 1.0])
 """True ratings in logits, around 0."""
@@ -65,11 +71,49 @@ def coverage(n: int, questions: int, raters: int, spread: float, sets: int) -> f
     return float(np.mean(held))
 
 
+FIELD = {"base": -1.4, "sft": -0.5, "kto": -0.3, "dpo": 0.4, "grpo": 0.5, "next": 1.3}
+"""True ratings, in logits, of those among whom matches are chosen."""
+REACHED = 0.53
+"""Votes are enough once no rating's standard error, in logits, is above this: 92 points."""
+
+
+def votes_needed(choose: bool, seed: int) -> int:
+    """Return after how many votes every rating is known well enough, matches chosen or drawn alike often."""
+    chance, fell = random.Random(seed), Counter[tuple[str, str, Choice]]()
+    names, pairs = list(FIELD), list(combinations(FIELD, 2))
+    centred = np.eye(len(names), len(names) + 1) - np.append(np.full(len(names), 1 / len(names)), 0)
+    for n in range(1, 2000):
+        left, right = next_match(names, fell, {}, chance) if choose else chance.choice(pairs)
+        odds = [math.exp(FIELD[left]), math.exp(FIELD[right]), math.exp(TIE + (FIELD[left] + FIELD[right]) / 2)]
+        choices: tuple[Choice, ...] = ("left", "right", "tie")
+        fell[left, right, chance.choices(choices, odds)[0]] += 1
+        counts = np.array(
+            [
+                [
+                    fell[one, other, "left"] + fell[other, one, "right"],
+                    fell[one, other, "right"] + fell[other, one, "left"],
+                    fell[one, other, "tie"] + fell[other, one, "tie"],
+                ]
+                for one, other in pairs
+            ]
+        )
+        covariance = fit(names, pairs, counts).covariance
+        if n >= 30 and np.sqrt(np.diag(centred @ covariance @ centred.T)).max() <= REACHED:
+            return n
+    return n
+
+
 def tables(sets: int) -> Iterator[Table]:
     """Yield the tables, each once its simulations are done."""
     table = Table("votes", "questions", "raters", "spread", "held", title=f"95 % intervals of {sets} data sets")
     for case in CASES:
         table.add_row(*map(str, case), f"{coverage(*case, sets):.1%}")
+    yield table
+    table = Table(
+        "matches", "median votes", title=f"Votes until every rating is known to ± 180 points, {sets // 6} runs"
+    )
+    for name, choose in (("drawn alike often", False), ("chosen", True)):
+        table.add_row(name, f"{np.median([votes_needed(choose, seed) for seed in range(sets // 6)]):.0f}")
     yield table
 
 

@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import minimize
 
 from evals.stats.ranking import MIDDLE, POINTS, PRIOR, Vote, ratings
-from tests.evals.ranking import CASES, coverage
+from tests.evals.ranking import CASES, coverage, votes_needed
 
 
 def voted(counts: dict[tuple[str, str], tuple[int, int, int]]) -> list[Vote]:
@@ -77,3 +77,8 @@ def test_votes_that_repeat_each_other_on_few_questions_widen_the_interval() -> N
 @pytest.mark.parametrize("case", CASES)
 def test_intervals_hold_the_true_rating_about_95_times_of_100(case: tuple[int, int, int, float]) -> None:
     assert 0.92 <= coverage(*case, sets=60) <= 0.995
+
+
+def test_chosen_matches_reach_known_ratings_with_fewer_votes_than_matches_drawn_alike_often() -> None:
+    chosen, drawn = ([votes_needed(choose, seed) for seed in range(15)] for choose in (True, False))
+    assert np.median(chosen) < 0.95 * np.median(drawn)

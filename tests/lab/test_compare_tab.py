@@ -1,6 +1,8 @@
 import random
 import threading
+from collections import Counter
 from dataclasses import replace
+from itertools import combinations, product
 from types import SimpleNamespace
 
 import gradio as gr
@@ -12,9 +14,9 @@ from lab.app import needs_chain
 from lab.ask.tab import earlier
 from lab.compare import tab as compare
 from lab.compare.recorded import Recorded, answers_of
-from lab.compare.tab import Comparing, bank, drawn_question, next_pair, restored, undo, vote
+from lab.compare.tab import Comparing, bank, drawn_question, explain, next_pair, restored, undo, vote
 from lab.session import stage_name
-from lab.store.outcomes import ratings_of
+from lab.store.outcomes import next_match, ratings_of
 from lab.visitors import Visitor, door, meet, named, new_visitor
 from tests.lab.chains import ScriptedChain, lab_with
 from tests.lab.evaluations import scripted_report
@@ -274,6 +276,43 @@ def test_after_a_vote_on_an_answer_that_names_itself_the_page_tells_that_it_coun
         state, view = last(next_pair(services, visitor, None))
         assert "named" not in f"{view.notice}{view.revealed}", "not before the vote"
         assert ("named who wrote it" in next(vote(services, visitor, state, "left"))[1].revealed) == is_told
+
+
+@pytest.mark.parametrize("choice", ["left", "tie"])
+def test_after_a_vote_for_a_side_its_strength_and_reasons_are_kept_by_its_rater_until_it_is_taken_back(room, choice):
+    visitor = new_visitor()
+    state, _ = last(next_pair(room, visitor, None))
+    voted, _ = last(vote(room, visitor, state, choice))
+    told = explain(room, visitor, voted.last.vote.id, "clear", ["fact", "safer"], " It is \0right. " + "x" * 600)
+    assert "Kept with your vote" in told
+    (kept,) = room.store.comparisons()
+    assert (kept.strength, kept.reasons, len(kept.remark)) == ("clear", ("fact", "safer"), 500)
+    explain(room, visitor, kept.id, None, [], "")
+    assert room.store.comparisons()[0] == kept.model_copy(update={"strength": None, "reasons": (), "remark": ""})
+    for other, vote_id in ((new_visitor(), kept.id), (visitor, "no such vote")):
+        assert "no vote" in explain(room, other, vote_id, "slight", [], "")
+    last(undo(room, visitor, voted))
+    assert "no vote" in explain(room, visitor, kept.id, "slight", [], "")
+
+
+def test_each_rater_sees_each_stage_equally_often_on_both_sides(room):
+    seen, visitors = Counter(), [new_visitor(), new_visitor()]
+    for visitor in visitors * 24:
+        state, _ = last(next_pair(room, visitor, None))
+        seen[visitor.rater, *(draft.stage for draft in state.pair.drafts)] += 1
+        next(vote(room, visitor, state, "tie"))
+    for visitor, (one, other) in product(visitors, combinations(SAID, 2)):
+        assert abs(seen[visitor.rater, one, other] - seen[visitor.rater, other, one]) <= 1
+
+
+def test_the_next_match_is_where_a_vote_teaches_most_and_alike_with_the_same_chance():
+    fell = {("base", "sft", "left"): 30, ("sft", "base", "right"): 30, ("base", "grpo", "tie"): 20}
+    drawn = [
+        [sorted(next_match(("base", "sft", "grpo", "new"), fell, {}, random.Random(n))) for n in range(60)]
+        for _ in range(2)
+    ]
+    assert drawn[0] == drawn[1]
+    assert 45 <= sum("new" in pair for pair in drawn[0]) < 60, "who has no votes first, and now and then anybody"
 
 
 def test_a_question_of_ones_own_is_compared_and_stored_without_an_example(room):

@@ -29,7 +29,7 @@
     return true;
   };
   const isTyping = (target) =>
-    target.isContentEditable || Boolean(target.closest?.("input, textarea, select, [role=listbox], [role=combobox]"));
+    target.isContentEditable || Boolean(target.closest?.("input:not([type=radio], [type=checkbox]), textarea, select, [role=listbox], [role=combobox]"));
 
   // Open the section of a concern's words, show them and say so to who cannot see.
   window.assayShowPlace = (name) => {
@@ -141,6 +141,11 @@
       return;
     }
     if (document.getElementById("keys")?.open) return;
+    if (/^[1-9]$/.test(event.key)) {
+      const chip = document.querySelectorAll("#compare-why :is([type=radio], [type=checkbox])")[event.key - 1];
+      if (isShown(chip?.closest("label"))) chip.click();
+      return;
+    }
     if (KEYS[event.key.toLowerCase()]?.some(press)) event.preventDefault();
   });
 
