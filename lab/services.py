@@ -39,7 +39,8 @@ class Services:
     that no longer hold apart; `random` draws stages, sides and questions. `readers` are those who can
     review papers. `refiner` names the chain that answers in the Refine tab, "" the lab's own; `judge` gives
     who grades there. `people` may enter, by name; nobody named: everybody may. `recorded` are answers of before that
-    Compare shows; without them a model writes new ones.
+    Compare shows; without them a model writes new ones. `entrants` are the chains that were let in there beside the lab's
+    own (`lab.compare.entrants`).
     """
 
     settings: LabSettings
@@ -53,6 +54,7 @@ class Services:
     judge: "Callable[[], Judge]" = lambda: find_judge(None)
     recorded: "Recorded | None" = None
     people: Mapping[str, Person] = field(default_factory=dict)
+    entrants: list[str] = field(default_factory=list)
 
     def role_of(self, name: str | None) -> Role:
         """Return what somebody may do who came in by this name, None = without one."""
@@ -121,7 +123,7 @@ def open_store(url: str) -> "Store":
 
 
 def loading(settings: LabSettings) -> Load:
-    """Return what loads a chain by name, "" the lab's own; chains on one base share it. Imports torch."""
+    """Return what loads a chain by name, "" the lab's own, or a server's model; chains on one base share it. Imports torch."""
     loaded: list[Any] = []
 
     def load(name: str, progress: Progress) -> Any:
@@ -129,15 +131,21 @@ def loading(settings: LabSettings) -> Load:
         from lab.gpu import Borrowed
         from training.models.chain import load_chain
 
-        named = name or settings.chain
+        named = settings.chain if not name or is_hosted(name) else name
         loaded.append(load_chain(named, settings.dtype, progress, cache=settings.cache, beside=loaded))
-        if name or not settings.hosted:
+        hosted = settings.hosted if not name else (name,) if is_hosted(name) else ()
+        if not hosted:
             return Borrowed(loaded[-1])
         from training.serve.hosted import with_hosted
 
-        return with_hosted(Borrowed(loaded[-1]), settings.hosted)
+        return with_hosted(Borrowed(loaded[-1]), hosted)
 
     return load
+
+
+def is_hosted(name: str) -> bool:
+    """Whether a name is that of a server's model, NAME=URL#MODEL, and not of a chain."""
+    return "=http" in name
 
 
 def load_reports(chain: str) -> "Evaluations":

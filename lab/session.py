@@ -89,7 +89,7 @@ def session(
 
 @dataclass(frozen=True)
 class QuestionRequest:
-    """A checked question: `pick` chooses stages once the chain is there, `messages` are a task's own prompt."""
+    """A checked question: `pick` chooses stages once the chain is there, `messages` are a task's own prompt; `among` widens the chain."""
 
     visitor: Visitor
     question: str
@@ -98,6 +98,7 @@ class QuestionRequest:
     pick: Callable[[tuple[str, ...]], tuple[str, ...]] = lambda stages: stages
     chain: str = ""
     messages: tuple[Message, ...] | None = None
+    among: Callable[[Any], Any] = lambda chain: chain
 
 
 @dataclass(frozen=True)
@@ -131,6 +132,7 @@ def answered(
     def write(chain: "LoadedChain", stop: Any) -> "Iterator[tuple[str, ...] | Piece]":
         from evals.questions import system_prompt_for
 
+        chain = asked.among(chain)
         stages = asked.pick(chain.stages)
         yield stages
         system = system_prompt_for(chain.manifest.system_prompt, asked.question)
@@ -159,13 +161,14 @@ def answered(
 
 def origin(chain: "LoadedChain", stage: str, sampling: Sampling) -> dict[str, Any]:
     """Return what is kept of where an answer comes from: enough to ask for it again."""
+    home = getattr(chain, "homes", {}).get(stage, chain)  # where several answer side by side
     return {
-        "chain": chain.manifest.name,
+        "chain": home.manifest.name,
         "stage_sha256": chain.stage_checksums[stage],
         "seed": sampling.seed,
         "max_new_tokens": sampling.max_new_tokens,
         "temperature": sampling.temperature,
-        "dtype": chain.dtype,
+        "dtype": home.dtype,
     }
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
@@ -143,16 +143,27 @@ Step = tuple[Comparing, CompareView]
 
 
 def next_pair(
-    services: Services, visitor: Visitor | None, state: Comparing | None, own: str | None = None
+    services: Services,
+    visitor: Visitor | None,
+    state: Comparing | None,
+    own: str | None = None,
+    chosen: Sequence[str] = (),
 ) -> Iterator[Step]:
-    """Yield the next pair as it is written: on the visitor's own question, or one of the bank."""
+    """Yield the next pair as it is written: on the visitor's own question, or one of the bank; among those `chosen`, or all."""
     state, visitor = replace(state or begun(services), pair=None), visitor or new_visitor()
     drawn = services.recorded.questions if services.recorded else bank()
 
     def pick(stages: tuple[str, ...]) -> tuple[str, ...]:
+        if chosen and len(stages := tuple(each for each in stages if each in chosen)) < 2:
+            raise LabError(say("compare.few_chosen"))
         if len(stages) < 2:
             raise LabError(say("compare.few_stages", n=len(stages)))
         return next_match(stages, *services.store.matches(visitor.voter), services.random)
+
+    def among(chain: Any) -> Any:
+        from lab.compare.entrants import joined
+
+        return joined(services, chain) if services.entrants else chain
 
     try:
         for attempt in range(ATTEMPTS):
@@ -160,7 +171,7 @@ def next_pair(
                 state = replace(state, place=state.place + 1)
             asked = drawn_question(state, drawn) if own is None else checked_question(own)
             state = replace(state, asked=asked)
-            pair = QuestionRequest(visitor, asked, Sampling(), "compare", pick)
+            pair = QuestionRequest(visitor, asked, Sampling(), "compare", pick, among=among)
             is_same = False
             for moment in answering(services, pair):
                 if moment.is_replaced:
@@ -181,7 +192,9 @@ def next_pair(
         yield state, _problem(state, str(error))
 
 
-def vote(services: Services, visitor: Visitor | None, state: Comparing | None, choice: Choice) -> Iterator[Step]:
+def vote(
+    services: Services, visitor: Visitor | None, state: Comparing | None, choice: Choice, chosen: Sequence[str] = ()
+) -> Iterator[Step]:
     """Store the vote, yield the names behind the pair, and go on; nothing for a second vote on the same pair."""
     state, visitor = state or Comparing(), visitor or new_visitor()
     if state.pair is None:
@@ -209,7 +222,7 @@ def vote(services: Services, visitor: Visitor | None, state: Comparing | None, c
     if kept.id != mine.id:
         return
     state = replace(state, pair=None, last=replace(state.pair, vote=kept), remark="")
-    yield from next_pair(services, visitor, state)
+    yield from next_pair(services, visitor, state, chosen=chosen)
 
 
 def explain(
@@ -229,7 +242,9 @@ def explain(
     return views.notice(say("compare.why.kept"))
 
 
-def undo(services: Services, visitor: Visitor | None, state: Comparing | None) -> Iterator[Step]:
+def undo(
+    services: Services, visitor: Visitor | None, state: Comparing | None, chosen: Sequence[str] = ()
+) -> Iterator[Step]:
     """Take the last vote back and go on with another pair: this one's names were shown."""
     state = state or Comparing()
     if visitor is None or state.last is None or state.last.vote is None:
@@ -244,7 +259,7 @@ def undo(services: Services, visitor: Visitor | None, state: Comparing | None) -
         return
     stop(services, visitor, "compare", silently=True)
     state = replace(state, pair=None, last=None, remark=say("compare.taken_back"))
-    yield from next_pair(services, visitor, state)
+    yield from next_pair(services, visitor, state, chosen=chosen)
 
 
 def shown(state: Comparing, asked: str, moment: Moment[Drafts, tuple[Answer, ...]]) -> CompareView:
@@ -330,6 +345,9 @@ def build(services: Services, door: Door, *, is_rated: bool = True) -> None:
         own = gr.Textbox(label=say("compare.own.question"), lines=2, elem_id="compare-own-question")
         own_button = gr.Button(say("compare.own.ask"), elem_id="compare-own-button", size="sm")
 
+    among = gr.State(())
+    if has_own:
+        _entrants(services, among)
     name_field(door, "compare")
 
     def painted(step: Step) -> Painted:
@@ -363,18 +381,22 @@ def build(services: Services, door: Door, *, is_rated: bool = True) -> None:
     def on_why(visitor: Visitor | None, vote: str, strength: Strength | None, reasons: list[str], remark: str) -> str:
         return explain(services, visitor, vote, strength, reasons, remark)
 
-    def on_next(visitor: Visitor | None, state: Comparing | None) -> Iterator[Painted]:
-        yield from map(painted, next_pair(services, visitor, state))
+    def on_next(visitor: Visitor | None, state: Comparing | None, among: Sequence[str]) -> Iterator[Painted]:
+        yield from map(painted, next_pair(services, visitor, state, chosen=among))
 
-    def on_own(visitor: Visitor | None, state: Comparing | None, question: str) -> Iterator[Painted]:
-        yield from map(painted, next_pair(services, visitor, state, question))
+    def on_own(
+        visitor: Visitor | None, state: Comparing | None, among: Sequence[str], question: str
+    ) -> Iterator[Painted]:
+        yield from map(painted, next_pair(services, visitor, state, question, among))
 
-    def on_undo(visitor: Visitor | None, state: Comparing | None) -> Iterator[Painted]:
-        yield from painted_why(undo(services, visitor, state), state.last if state else None)
+    def on_undo(visitor: Visitor | None, state: Comparing | None, among: Sequence[str]) -> Iterator[Painted]:
+        yield from painted_why(undo(services, visitor, state, among), state.last if state else None)
 
-    def on_vote(choice: Choice, visitor: Visitor | None, state: Comparing | None) -> Iterator[Painted]:
+    def on_vote(
+        choice: Choice, visitor: Visitor | None, state: Comparing | None, among: Sequence[str]
+    ) -> Iterator[Painted]:
         yield {line: gr.skip()}  # a second vote on a pair gives nothing, which Gradio would paint as empty buttons
-        yield from painted_why(vote(services, visitor, state, choice), state.last if state else None)
+        yield from painted_why(vote(services, visitor, state, choice, among), state.last if state else None)
 
     def on_return(
         visitor: Visitor | None, remembered: object, now: Comparing | None, left: object, request: gr.Request
@@ -388,11 +410,11 @@ def build(services: Services, door: Door, *, is_rated: bool = True) -> None:
         if found and found.pair:
             yield painted((found, shown(found, found.pair.question, found.pair.moment)))
         elif not now and isinstance(left, str):  # the page was left while its pair was being written
-            yield from on_own(visitor, None, left)
+            yield from on_own(visitor, None, (), left)
         else:
             yield {line: gr.skip()}
 
-    here = [door.known, state]
+    here = [door.known, state, among]
     outputs = [state, table, line, asked, answers, last, voted, *votes.values(), start, skip, back]
     start.click(on_next, here, outputs, api_name="pair", **views.ANSWERING)
     skip.click(on_next, here, outputs, api_name="skip", **views.ANSWERING)
@@ -414,7 +436,41 @@ def build(services: Services, door: Door, *, is_rated: bool = True) -> None:
         returned.then(
             partial(on_vote, choice), here, [*outputs, *asked_why], api_name=f"vote_{choice}", **views.ANSWERING
         )
-    door.known.change(on_open, [*here, table], outputs, api_visibility="private", **views.ANSWERING)
+    door.known.change(on_open, [door.known, state, table], outputs, api_visibility="private", **views.ANSWERING)
+
+
+def _entrants(services: Services, among: gr.State) -> None:
+    """Lay out the choice of who takes part, kept in `among` (empty: everybody), and where others are let in."""
+    with gr.Accordion(say("compare.entrants"), open=False, elem_id="compare-entrants") as fold:
+        chosen = gr.CheckboxGroup(label=say("compare.entrants.chosen"), info=say("compare.entrants.info"))
+        name = gr.Textbox(label=say("compare.entrants.name"), info=say("compare.entrants.name.info"))
+        add = gr.Button(say("compare.entrants.add"), size="sm", elem_id="compare-entrants-add")
+        line = gr.HTML(elem_id="compare-entrants-line")
+
+    def on_expand(among: Sequence[str]) -> gr.CheckboxGroup:
+        from lab.compare.entrants import joined
+
+        try:
+            stages = joined(services, services.engine.chain()).stages
+        except LabError as error:
+            return gr.CheckboxGroup(choices=[], value=[], info=str(error))
+        choices = [(stage_name(each), each) for each in stages]
+        kept = [each for each in stages if each in among] or list(stages)
+        return gr.CheckboxGroup(choices=choices, value=kept, info=say("compare.entrants.info"))
+
+    def on_add(name: str) -> Iterator[Painted]:
+        from lab.compare.entrants import add_entrant
+
+        try:
+            for told in add_entrant(services, name):
+                yield {line: views.notice(told)}
+            yield {chosen: on_expand(()), among: ()}
+        except LabError as error:
+            yield {line: views.notice(str(error), "problem")}
+
+    fold.expand(on_expand, among, chosen, api_name="entrants", **views.QUIET)
+    chosen.input(tuple, chosen, among, api_visibility="private", **views.CHOSEN)
+    gr.on([add.click, name.submit], on_add, name, [line, chosen, among], api_name="add_entrant", **views.ANSWERING)
 
 
 def _rating(services: Services, door: Door, last: gr.HTML, voted: gr.State) -> None:

@@ -87,6 +87,13 @@ def test_votes_are_blind_cast_with_keys_and_taken_back(open_page, scripted_lab):
         expect(page.locator("#compare-revealed summary")).to_contain_text(words)
         expect(page.locator("#compare-question")).not_to_have_text(before)
         expect(page.locator("#vote-left")).to_be_enabled()
+        expect(page.locator("#compare-why")).to_be_visible(visible=key in "ab")
+        if key == "a":
+            page.keyboard.press("2")
+            page.keyboard.press("3")
+            expect(page.locator("#compare-why :checked")).to_have_count(2)
+            expect(page.locator("#compare-why-kept")).to_contain_text("Kept with your vote")
+        expect(page.locator("#compare-why :checked")).to_have_count(2 if key == "a" else 0)
 
     before = page.inner_text("#compare-question")
     page.keyboard.press("u")
@@ -94,7 +101,8 @@ def test_votes_are_blind_cast_with_keys_and_taken_back(open_page, scripted_lab):
     expect(page.locator("#compare-question")).not_to_have_text(before)
     expect(page.locator("#compare-undo")).not_to_be_visible()
     expect(page.locator("#vote-left")).to_be_enabled()
-    assert {row["choice"] for row in exported(page)} >= {"left", "right"}
+    said = {(row["choice"], row["strength"], *row["reasons"]) for row in exported(page)}
+    assert said >= {("left", "clear", "fact"), ("right", None)}
 
 
 @pytest.mark.slow

@@ -13,8 +13,10 @@ from evals.errors import LabError
 from lab.app import needs_chain
 from lab.ask.tab import earlier
 from lab.compare import tab as compare
+from lab.compare.entrants import add_entrant, joined
 from lab.compare.recorded import Recorded, answers_of
 from lab.compare.tab import Comparing, bank, drawn_question, explain, next_pair, restored, undo, vote
+from lab.engine import LabEngine
 from lab.session import stage_name
 from lab.store.outcomes import next_match, ratings_of
 from lab.visitors import Visitor, door, meet, named, new_visitor
@@ -79,7 +81,7 @@ def test_nothing_but_the_two_texts_is_told_before_the_vote_nor_which_one_ended_f
     steps = list(next_pair(services, new_visitor(), None, "What is HSF1?"))
 
     for _, view in steps:
-        told = f"{view.notice}{view.cards}{view.revealed}".lower().replace("confidence: 80%", "")
+        told = f"{view.notice}{view.cards}{view.revealed}".lower().replace("\nconfidence:", "")
         assert [tell for tell in TELLS if tell in told] == []
         states = [state for state in ("waiting", "writing", "done") if f'"{state}"' in view.cards]
         assert states != ["writing", "done"]
@@ -313,6 +315,35 @@ def test_the_next_match_is_where_a_vote_teaches_most_and_alike_with_the_same_cha
     ]
     assert drawn[0] == drawn[1]
     assert 45 <= sum("new" in pair for pair in drawn[0]) < 60, "who has no votes first, and now and then anybody"
+
+
+def test_another_chain_takes_part_beside_the_lab_s_own_and_what_both_share_stands_there_once(tmp_path):
+    other = ScriptedChain({"dpo": "delta words"}, stages=("base", "dpo"))
+    other.manifest = other.manifest.model_copy(update={"name": "other"})
+    other.stage_checksums["dpo"] = "d" * 64
+    own = ScriptedChain(SAID)
+    services = replace(lab_with(tmp_path), engine=LabEngine(lambda name, _: other if name else own))
+    assert "delta" not in last(next_pair(services, new_visitor(), None))[1].cards
+    *_, told = add_entrant(services, "base:anywhere")
+    assert "base:anywhere takes part" in told
+    with pytest.raises(LabError, match="nowhere"):
+        list(add_entrant(services, "runs/nowhere"))
+    assert joined(services, own).stages == ("base", "sft", "grpo", "dpo@other")
+    visitor = new_visitor()
+    for asked in ("What is HSF1?", None):
+        state, view = last(next_pair(services, visitor, None, asked, ("sft", "dpo@other")))
+        assert {draft.text for draft in state.pair.drafts} == {"beta words", "delta words"}
+        assert "other" not in view.cards
+    _, view = next(vote(services, visitor, state, "left"))
+    assert "DPO (other)" in view.revealed
+    answers = {answer.stage: answer for answer in room_answers(services)}
+    assert (answers["dpo@other"].chain, answers["dpo@other"].stage_sha256) == ("other", "d" * 64)
+    assert answers["sft"].chain == "scripted"
+    assert "two or more" in last(next_pair(services, visitor, None, chosen=("sft",)))[1].notice
+
+
+def room_answers(services):
+    return [each for pair in services.store.preference_pairs() for each in (pair.left, pair.right)]
 
 
 def test_a_question_of_ones_own_is_compared_and_stored_without_an_example(room):
