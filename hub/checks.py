@@ -98,6 +98,7 @@ class Refused(LabError):
             line = f", line {each.line}" if each.line else ""
             lines.append(f"  {each.path}{line}: {each.problem}; {each.remedy}")
         super().__init__("\n".join(lines))
+        self.findings = tuple(findings)
 
 
 def check_upload(upload: Upload) -> tuple[Diagnostic, ...]:

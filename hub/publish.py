@@ -122,7 +122,8 @@ def look(api: HfApi, repo: str, repo_type: str, revision: str | None = None) -> 
 def download(api: HfApi, repo: str, revision: str, name: str, repo_type: str = "model") -> Path | None:
     """Return where a file lies once it is here, None if the commit holds none of that name; HubTrouble if it fails."""
     try:
-        return Path(hf_hub_download(repo, name, repo_type=repo_type, revision=revision, endpoint=api.endpoint))
+        where: dict[str, Any] = {"repo_type": repo_type, "revision": revision}
+        return Path(hf_hub_download(repo, name, **where, endpoint=api.endpoint, token=api.token))
     except EntryNotFoundError:
         return None
     except TROUBLE as error:
@@ -349,6 +350,7 @@ class _Publishing:
                 "cache_dir": place / "cache",
                 "allow_patterns": list(self.upload.parts),
                 "endpoint": self.api.endpoint,
+                "token": self.api.token,
             }
             doing = f"cannot download {self.upload.repo} to verify it"
             fetched = Path(self.attempt(doing, lambda: snapshot_download(**wanted)))

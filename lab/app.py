@@ -38,7 +38,8 @@ def _tab(module: str) -> Any:
 
 
 TABS: dict[str, Callable[[Services, Door, gr.Tab, Collection[str]], None]] = {
-    "Ask": lambda services, visitor, *_: _tab("ask.tab").build(services, visitor),
+    "Home": lambda services, visitor, tab, _: _tab("home.tab").build(services, visitor, tab),
+    "Ask": lambda services, visitor, tab, _: _tab("ask.tab").build(services, visitor, tab),
     "Compare": lambda services, visitor, _, tabs: _tab("compare.tab").build(
         services, visitor, is_rated="Annotate" in tabs
     ),
@@ -49,7 +50,10 @@ TABS: dict[str, Callable[[Services, Door, gr.Tab, Collection[str]], None]] = {
     "Leaderboard": lambda services, visitor, tab, _: _tab("results.leaderboard").build(services, visitor, tab),
     "Calibration": lambda services, visitor, tab, _: _tab("results.calibration").build(services, visitor, tab),
     "Train": lambda services, _, tab, __: _tab("train.tab").build(services, tab),
+    "Publish": lambda services, _, tab, __: _tab("publish.tab").build(services, tab),
 }
+LOCAL = frozenset(("Publish",))
+"""Tabs that a Space does not show: it holds nobody's token."""
 ANSWERED = frozenset(("Ask", "Compare"))
 """Tabs that the lab's own chain answers in; so it does in Refine, where no other chain is named."""
 
@@ -58,7 +62,7 @@ def build_app(
     services: Services, tabs: Collection[str] | None = None, *, note: str = "", has_sign_in: bool = False
 ) -> gr.Blocks:
     """Return the lab with all tabs, or those named, no model loaded; `has_sign_in` works on a Space with OAuth."""
-    wanted = set(TABS if tabs is None else tabs)
+    wanted = set(TABS if tabs is None else tabs) - (LOCAL if services.settings.training.is_space else set())
     page: dict[str, Any] = {"title": say("title"), "analytics_enabled": False, "fill_width": True}
     with GuardedBlocks(services.role_of, services.log, **page) as app:
         visitor = door()

@@ -30,7 +30,7 @@ def answering(services: Services, asked: QuestionRequest) -> Iterator[Moment[Dra
 
     def finish(drafts: Drafts) -> Moment[Drafts, tuple[Answer, ...]]:
         drafts = tuple(map(graded, drafts))
-        chain, asked_at = asked.among(services.engine.chain()), services.now()
+        chain, asked_at = asked.among(services.engine.chain(asked.chain)), services.now()
         answers = tuple(
             Answer(
                 id=new_id(),

@@ -15,9 +15,12 @@ from evals.schema.annotations import AnnotationItem
 from lab.annotate.panel import build_rating, thumbs
 from lab.annotate.session import RATED, Rater, item_of_answer
 from lab.ask.session import Earlier, answering, compared, earlier, find_earlier, when
+from lab.results.reports import HERE
+from lab.results.rows import read_place
 from lab.services import Services
 from lab.session import Drafts, Moment, QuestionRequest, View, checked_question, checked_sampling
 from lab.settings import EMBEDDED
+from lab.train.chains import chain_of, choices_of_chains
 from lab.ui import components as views
 from lab.ui.layout import Painted, met, stops
 from lab.ui.text import say
@@ -28,14 +31,17 @@ PER_GROUP = 3
 
 
 def ask(
-    services: Services, visitor: Visitor | None, question: str, settings: tuple[object, object, object]
+    services: Services,
+    visitor: Visitor | None,
+    question: str,
+    settings: tuple[object, object, object],
+    chain: str | None = None,
 ) -> Iterator[View]:
-    """Yield what to show until every stage has answered. `settings`: seed, length, temperature."""
+    """Yield what to show until every stage has answered. `settings`: seed, length, temperature; `chain` as it is listed."""
     try:
         sampling = checked_sampling(*settings)
-        yield from _answers(
-            services, QuestionRequest(visitor or new_visitor(), checked_question(question), sampling, "ask")
-        )
+        asked = QuestionRequest(visitor or new_visitor(), checked_question(question), sampling, "ask")
+        yield from _answers(services, replace(asked, chain=chain_of(services, chain)))
     except LabError as error:
         yield _problem(error)
 
@@ -119,7 +125,7 @@ def examples() -> dict[str, tuple[Example, ...]]:
 # ---- layout ----------------------------------------------------------------------------------
 
 
-def build(services: Services, door: Door) -> None:
+def build(services: Services, door: Door, tab: gr.Tab) -> None:
     """Lay out the tab inside the `gr.Blocks` that is currently open."""
     gr.HTML(views.lead("ask"))
     if services.settings.chain == EMBEDDED:
@@ -133,11 +139,10 @@ def build(services: Services, door: Door) -> None:
             with gr.Row(elem_classes="actions"):
                 start = gr.Button(say("ask.ask"), variant="primary", elem_id="ask-button")
                 stopping = gr.Button(say("ask.stop"), visible=False, elem_id="ask-stop")
-        with (
-            gr.Column(scale=1, min_width=240, elem_classes="settings"),
-            gr.Accordion(say("ask.settings"), open=False, elem_id="ask-settings"),
-        ):
-            settings = views.sampling_fields(0, Sampling.max_new_tokens, Sampling.temperature)
+        with gr.Column(scale=1, min_width=240, elem_classes="settings"):
+            chain = gr.Dropdown([], label=say("ask.chain"), visible=False, elem_id="ask-chain")
+            with gr.Accordion(say("ask.settings"), open=False, elem_id="ask-settings"):
+                settings = views.sampling_fields(0, Sampling.max_new_tokens, Sampling.temperature)
     line = gr.HTML(elem_id="ask-notice")
     answers = gr.HTML(views.empty(say("ask.empty")), js_on_load=clicks("annotate"), elem_id="ask-answers")
     kept = gr.State(None)
@@ -162,9 +167,18 @@ def build(services: Services, door: Door) -> None:
         return {line: view.notice, answers: place, kept: view.kept, **buttons}
 
     def on_ask(
-        visitor: Visitor | None, question: str, seed: float, length: float, temperature: float
+        visitor: Visitor | None, question: str, seed: float, length: float, temperature: float, chain: str | None = None
     ) -> Iterator[Painted]:
-        yield from map(painted, ask(services, visitor, question, (seed, length, temperature)))
+        yield from map(painted, ask(services, visitor, question, (seed, length, temperature), chain))
+
+    def on_tab(address: str) -> tuple[gr.Dropdown, str]:
+        """Return the chains that can be asked, the one of the address chosen."""
+        choices, wanted = choices_of_chains(services), read_place(address, "ask").get("chain", "")
+        value = wanted if wanted in {name for _, name in choices} else ""
+        return gr.Dropdown(choices=choices, value=value, visible=len(choices) > 1), value
+
+    def on_chain(chosen: str | None) -> str:
+        return chosen or ""
 
     def on_replay(visitor: Visitor | None, chosen: str | None) -> Iterator[Painted]:
         yield from map(painted, replay(services, visitor, chosen))
@@ -190,7 +204,13 @@ def build(services: Services, door: Door) -> None:
 
     visitor, outputs = door.known, [line, answers, kept, start, stopping]
     typed = [visitor, question, *settings]
-    asked = met(door, start.click, question.submit).then(on_ask, typed, outputs, api_name="ask", **views.ANSWERING)
+    address = gr.Textbox(visible=False, label=say("report.address"))
+    asked_of = gr.State("")
+    tab.select(on_tab, address, [chain, asked_of], js=HERE, api_name="chains", **views.QUIET)
+    named = "(chain) => (assayPlace({ chain }), chain)"
+    chain.input(on_chain, chain, asked_of, js=named, api_name="chain", **views.QUIET)
+    asking = met(door, start.click, question.submit)
+    asked = asking.then(on_ask, [*typed, asked_of], outputs, api_name="ask", **views.ANSWERING)
     replayed = again.click(on_replay, [visitor, chosen], outputs, api_name="replay", **views.ANSWERING)
     seen = [*outputs, *typed[1:]]
     opened = chosen.input(

@@ -1,13 +1,10 @@
 """`assay eval` and `assay leaderboard`: run, compare, rescore and rank, for any task; calibration of rows."""
 
 import json
-import re
 import shlex
 from argparse import ArgumentParser
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import asdict
-from datetime import UTC, datetime
 from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -26,20 +23,21 @@ from evals.errors import BadConfig, LabError
 from evals.io import read_rows, write_whole
 from evals.leaderboard import standings
 from evals.model import Progress, Sampling
-from evals.questions import DATASETS
 from evals.questions.sets import load_questions
 from evals.questions.task import Questions
 from evals.readers import check_way
 from evals.report import build_report, instrument, load_report, save_report, stages_of
 from evals.run import RunSettings, baseline_rows, changes_of, run_task
 from evals.run import rescore as judge_again
-from evals.schema import Example, Record, Share
+from evals.schema import Record, Share
 from evals.schema.reports import Report, ReviewReport
 from evals.stats.calibration import CalibrationSettings, calibrate
 from evals.task import TASKS
 from lab.commands import HostedModels, Json, refiner, review, terminal, verify, with_options
 from lab.commands.terminal import counted, emit, notes
 from lab.commands.verify import Read, ReadingJudge
+from lab.results.evaluate import training_rows
+from lab.results.evaluations import about_run
 from lab.services import REPORTS, chain_folder
 from lab.settings import EMBEDDED, from_environment
 from lab.ui.text import say
@@ -244,11 +242,6 @@ refiner.app.command("compare", epilog="Example: assay refiner compare report.jso
 app.command("rescore", cls=ByTask)(rescore)
 
 
-TRAINING = {"pathways-heldout": "pathways-train", "kmp-test": "kmp-train"}
-"""The training rows that belong to a set of test questions."""
-PART = re.compile(r"\[(?:train|dev|test|all)\]\s*$")
-
-
 @app.command("run", cls=ByTask)
 @with_options(ReadingJudge, "asked")
 def run(
@@ -290,7 +283,6 @@ def run(
     """
     from training.data.questions import from_hub
     from training.models.chain import load_chain
-    from training.run.folder import versions
     from training.serve.hosted import with_hosted
 
     way = check_way(read)
@@ -312,19 +304,14 @@ def run(
     with progress_bar("answering", len(examples)) as progress:
         rows = run_task(questions, loaded, examples, stages, settings, progress)
     options = {"batch_size": batch_size, "dtype": dtype, "limit": limit}
-    told = {"substitutions": "; ".join(loaded.substitutions)} if loaded.substitutions else {}
     for each in (loaded.hosted[stage] for stage in stages if stage not in own):
-        told[f"hosted {each.name}"] = each.told
         notes.print(each.told)
     for substitution in loaded.substitutions:
         notes.print(f"note: {substitution}")
     name = _public(data)
     about: dict[str, Any] = {
         "data_name": name if limit is None else f"{name} (first {len(examples)})",
-        "chain_name": loaded.manifest.name,
-        "stage_checksums": {name: loaded.stage_checksums[name] for name in stages if name in own},
-        "settings": {**asdict(settings.sampling), **options, "read": way, **told},
-        "created_at": datetime.now(UTC),
+        **about_run(loaded, stages, settings.sampling, **options, read=way),
         "command": command_line(
             chain=chain,
             base=base,
@@ -338,9 +325,8 @@ def run(
             **options,
         )
         + "".join(f" --hosted {shlex.quote(each if '://' in each else _public(each))}" for each in hosted or ()),
-        "libraries": {name: each for name, each in versions().items() if name not in instrument()},
     }
-    baselines = baseline_rows(questions, examples, _training_rows(data))
+    baselines = baseline_rows(questions, examples, training_rows(data))
     report = build_report(examples, (*rows, *baselines), **about)
     if tried is not None:
         report = tried.marked(judge_again(report, way, tried).report)
@@ -350,15 +336,6 @@ def run(
     if tried is not None:
         tried.tell()
     emit(report, as_json=as_json, table=terminal.summary_table(report))
-
-
-def _training_rows(data: str) -> tuple[Example, ...]:
-    """Return the training rows that belong to a set, none where they are not known."""
-    from training.data.questions import from_hub
-
-    if data in DATASETS:
-        return DATASETS[TRAINING[data]]() if data in TRAINING else ()
-    return tuple(row for row in load_questions(f"{PART.sub('', data)}[all]", from_hub) if row.split == "train")
 
 
 def command_line(**options: object) -> str:

@@ -1,8 +1,7 @@
 """`assay publish` and `assay hub`: publish to the Hub, and a Hub on this machine to rehearse on."""
 
 import os
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, count
 from pathlib import Path
@@ -17,14 +16,13 @@ from evals.report import load_report
 from lab.commands import DryRun, Json, Licence, with_options
 from lab.commands.chain import progress_shown
 from lab.commands.terminal import counted, emit, notes, standings_markdown, table_of
+from lab.publish.adapter import PORT, TOKEN, packed
 from lab.services import REPORTS, chain_folder
 from lab.settings import EMBEDDED, from_environment
 from lab.ui.text import say
-from training.models.manifest import read_chain
 
 if TYPE_CHECKING:
     from evals.schema.publishing import Diagnostic, PublishPlan, Receipt
-    from hub.adapters import BaseCopy, Publication
     from hub.checks import Upload
 
 app = typer.Typer(
@@ -99,7 +97,6 @@ def adapter(
     from hub.adapters import Publication
     from hub.chains import members, plan_chain, publish_chain
     from hub.client import connect
-    from hub.publish import fresh_folder
 
     wanted = Publication(to.repo, tag, base, base_revision, licence, to.public, to.create_pr, replaces=to.replace)
     named = [each.partition("=") for each in benchmark or ()]
@@ -107,53 +104,14 @@ def adapter(
         raise LabError(f"--benchmark {wrong[0]}: write DATA=ORG/NAME, such as kmp-test=my-org/kmp-test.")
     wanted = replace(wanted, benchmarks={data: place for data, _, place in named})
 
-    with fresh_folder("assay-base-") as place, _whole(run, merged, gguf, place if to.dry_run else None) as whole:
-        wanted = replace(_with_copy(run, wanted, with_base, place if to.dry_run else None), whole=whole)
+    how = (from_environment().cache, with_base, merged, gguf)
+    with packed(run, wanted, progress_shown, *how, is_dry=to.dry_run) as wanted:
         if to.dry_run:
             _show_plans(plan_chain(connect(), run, wanted), as_json=as_json)
             return
         receipts = publish_chain(connect(), run, wanted, _tell)
     _show_receipts(receipts, as_json=as_json)
     _collect(to, members(run, wanted, receipts))
-
-
-@contextmanager
-def _whole(run: Path, merged: bool, as_gguf: bool, spare: Path | None = None) -> Generator[dict[str, Path]]:
-    """Write, for as long as they are published, the chain up to each stage as one adapter, with the tokenizer."""
-    from hub.publish import fresh_folder
-    from training.models.export import write_for_hub
-
-    with fresh_folder("assay-publish-") as place:
-        with progress_shown() as progress:
-            how = {"merged": merged, "as_gguf": as_gguf, "cache": _cache(spare)}
-            folders = write_for_hub(run, place, progress=progress, **how)
-        yield folders
-
-
-def _cache(spare: Path | None) -> Path:
-    """Return where the embedded base is unpacked: in the folder of a dry run, which leaves nothing behind, unless it is."""
-    from training.models.base import unpacked_weights
-
-    kept = from_environment().cache
-    return spare if spare and unpacked_weights(kept) is None else kept
-
-
-def _with_copy(run: Path, wanted: "Publication", with_base: bool | None, spare: Path | None = None) -> "Publication":
-    """Return how a chain is published; imports torch where a copy of its base is published or compared."""
-    from hub.chains import publication_of
-
-    def find_copy(named: str | None) -> "BaseCopy":
-        from hub.adapters import BaseCopy
-        from training.models.base import find_base, licence_file, origin_of
-        from training.models.chain import base_source
-
-        cache = _cache(spare)
-        source = base_source(read_chain(run), cache)
-        with notes.status("looking for the base") as status:
-            found = find_base(source, lambda _, message: status.update(message), cache)
-        return BaseCopy(found.folder, origin_of(found, named), licence_file(found))
-
-    return publication_of(run, wanted, with_base, find_copy)
 
 
 @app.command()
@@ -258,8 +216,9 @@ def card(
         text = file.read_text(encoding="utf-8", errors="replace")
     else:
         wanted = Publication(repo or f"your-name/{run.resolve().name}", tag, base, base_revision, licence)
-        with _whole(run, merged, gguf) as whole:
-            parts = pack_last(run, replace(_with_copy(run, wanted, with_base), whole=whole)).parts
+        how = (from_environment().cache, with_base, merged, gguf)
+        with packed(run, wanted, progress_shown, *how) as wanted:
+            parts = pack_last(run, wanted).parts
         text = parts["README.md"].text()
         for name in parts if not check else ():
             if name == "README.md" or name.endswith(".png"):
@@ -424,9 +383,6 @@ def _recorded(sources: "Sequence[str]") -> dict[str, bytes]:
 
 
 hub = typer.Typer(no_args_is_help=True, help="A Hub on this machine, to rehearse publishing.")
-
-PORT = 7870
-TOKEN = "hf_local"
 
 
 @hub.callback()

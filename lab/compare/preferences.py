@@ -11,10 +11,12 @@ from evals.leaderboard import shown_ranks
 from evals.schema import VoteCounts
 from evals.schema.votes import Board, Boards, ExportFormat
 from lab.compare.board import boards
-from lab.compare.export import build_export, zip_export
+from lab.compare.export import ROWS, build_export, write_export, zip_export
+from lab.results.rows import link
 from lab.services import Services
 from lab.session import stage_name
 from lab.store.outcomes import JudgedPair, outcome_of
+from lab.train.runner import refusal
 from lab.ui.components import Column, Html, draw, empty, grid, lead, notice, number, shown, stacked, tiles
 from lab.ui.layout import Download, Painted
 from lab.ui.text import counted, lines, page, say
@@ -116,10 +118,27 @@ def export(services: Services, form: ExportFormat, folder: Path) -> tuple[str, s
     return notice(line, "good"), str(zip_export(made, folder))
 
 
+def training_address(services: Services) -> str:
+    """Write all votes as a data set for DPO beside the runs, and return where the form for training on it is.
+
+    LabError where nothing can be trained from this page, or no vote prefers an answer.
+    """
+    settings = services.settings.training
+    if why := refusal(settings):
+        raise LabError(why)
+    made = build_export(services.store.preference_pairs(), "dpo", now := services.now())
+    folder = settings.runs[0] / "preferences" / f"{now:%Y-%m-%d-%H%M%S}"
+    write_export(made, folder)
+    return link({"tab": "train", "stage": "dpo", "data": str(folder / ROWS)})
+
+
 def build(services: Services, tab: gr.Tab) -> None:
     """Lay out the tab inside the `gr.Blocks` that is currently open."""
     gr.HTML(lead("preferences"))
     figures = gr.HTML(elem_id="preferences-figures")
+    with gr.Row(elem_classes="actions"):
+        train = gr.Button(visible=False, variant="primary", elem_id="preferences-train")
+    told, address = gr.HTML(elem_id="preferences-told"), gr.Textbox(visible=False, label=say("report.address"))
     with gr.Column(elem_classes="assay-panel"):
         gr.Markdown(page("preferences-export"))
         choices = [(say(f"preferences.format.{form}"), form) for form in FORMATS]
@@ -131,11 +150,27 @@ def build(services: Services, tab: gr.Tab) -> None:
         )
     recent = gr.HTML(elem_id="preferences-recent")
 
-    def show() -> tuple[str, str]:
-        return view(services)
+    def show(request: gr.Request) -> tuple[str, str, gr.Button]:
+        figures, recent = view(services)
+        is_admin = services.role_of(request.username) == "admin" and not refusal(services.settings.training)
+        try:
+            pairs = services.store.counts().usable if is_admin else 0
+        except LabError:
+            pairs = 0
+        words = say("preferences.train", pairs=counted(pairs, "preference pair"))
+        return figures, recent, gr.Button(words, visible=bool(pairs))
+
+    def on_train() -> tuple[str, str]:
+        """Make the votes a data set for DPO, and return where the form for training on it is."""
+        try:
+            return training_address(services), ""
+        except LabError as error:
+            return "", notice(str(error), "problem")
 
     def offer(chosen: ExportFormat) -> Painted:
         return panel.give("exports", partial(export, services, chosen))
 
-    tab.select(show, None, [figures, recent], api_name="preferences")
+    tab.select(show, None, [figures, recent, train], api_name="preferences")
+    made = train.click(on_train, None, [address, told], api_name="preferences_train", show_progress="hidden")
+    made.then(None, address, None, js="(to) => to && assayFollow(to)")
     panel.make.click(offer, panel.form, panel.outputs, api_name="export_preferences")

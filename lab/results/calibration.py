@@ -221,8 +221,8 @@ def diagram(measured: Evaluations, data: str | None, stage: str | None, group: s
     charts = None
 
     def opens(metric: str, stage: str, confidence: str = "") -> str:
-        place = {"tab": "calibration", "questions": report.data_name, "group": part, "drawn": found}
-        return link(place, rows=metric, stage=stage, confidence=confidence)
+        place = {"tab": "calibration", "chain": measured.chain, "questions": report.data_name}
+        return link(place, group=part, drawn=found, rows=metric, stage=stage, confidence=confidence)
 
     if stated:
         curves = {name: (each.n - each.n_missing_confidence, each.risk_coverage) for name, each in stated.items()}

@@ -6,10 +6,14 @@ verifiers judged can still be looked at, as an outdated one, until it is judged 
 """
 
 import shlex
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
+from evals.model import Sampling
 from evals.questions import DATASETS, data_sha256
 from evals.report import instrument, load_report
 from evals.schema import ChainManifest, EvalReport
@@ -31,10 +35,14 @@ class Outdated:
 
 @dataclass(frozen=True)
 class Evaluations:
-    """What was measured of a chain: reports that hold today, and those that no longer do."""
+    """What was measured of a chain: reports that hold today, and those that no longer do.
+
+    `chain` is the name that the page lists it under, "" the lab's own.
+    """
 
     current: tuple[EvalReport, ...] = ()
     outdated: tuple[Outdated, ...] = ()
+    chain: str = ""
 
     @property
     def reports(self) -> tuple[EvalReport, ...]:
@@ -57,13 +65,13 @@ class Evaluations:
         return any(one.report is report for one in self.outdated)
 
 
-def read_evaluations(chain: str, folder: Path) -> Evaluations:
-    """Return the reports in `folder`, held against the chain called `chain`; none if it has none.
+def read_evaluations(chain: str, *folders: Path) -> Evaluations:
+    """Return the reports in `folders`, held against the chain called `chain`; none if it has none.
 
     Raises LabError for a file that is no report, and for a chain that cannot be read.
     """
     found = {}
-    for path in sorted(folder.glob("*.json")):
+    for path in (path for folder in folders for path in sorted(folder.glob("*.json"))):
         seen = path.stat() if path.is_file() else None
         found[path] = _stored(path, seen.st_mtime_ns, seen.st_size) if seen else load_report(path)
     if not found:
@@ -87,6 +95,22 @@ def read_evaluations(chain: str, folder: Path) -> Evaluations:
             continue
         outdated.append(Outdated(path.name, reason, shlex.join(["assay", "eval", *again]), kept))
     return Evaluations(tuple(current), tuple(outdated))
+
+
+def about_run(chain: Any, stages: Sequence[str], sampling: Sampling, **options: Any) -> dict[str, Any]:
+    """Return what a report says of the run behind it, but for its questions and command: chain, weights, settings."""
+    from training.run.folder import versions
+
+    hosted = getattr(chain, "hosted", {})
+    told = {"substitutions": "; ".join(chain.substitutions)} if chain.substitutions else {}
+    told |= {f"hosted {stage}": hosted[stage].told for stage in stages if stage in hosted}
+    return {
+        "chain_name": chain.manifest.name,
+        "stage_checksums": {stage: chain.stage_checksums[stage] for stage in stages if stage not in hosted},
+        "settings": {**asdict(sampling), **options, **told},
+        "created_at": datetime.now(UTC),
+        "libraries": {name: each for name, each in versions().items() if name not in instrument()},
+    }
 
 
 @lru_cache(maxsize=16)

@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import combinations
 from typing import Any
@@ -21,8 +21,9 @@ from lab.annotate.panel import build_rating, thumbs
 from lab.annotate.session import RATED, Rater, item_of_row, row_name
 from lab.results.evaluations import Evaluations, Outdated
 from lab.results.rows import Behind, Place, link, read_place, rows_page, said_of
-from lab.services import REPORTS, Services, chain_folder
+from lab.services import REPORTS, Services, chain_folder, load_reports
 from lab.session import stage_name
+from lab.train.chains import chain_of
 from lab.ui.components import Html, Scale, empty, lead, notice, shown
 from lab.ui.layout import Painted
 from lab.ui.templates import render
@@ -171,22 +172,25 @@ class ReportTab:
         place = read_place(address, self.name)
         hidden: Painted = {each: type(each)(visible=False) for each in self.choices}
         try:
-            measured = self.services.reports()
+            chain = chain_of(self.services, place.get("chain"))
+            measured = replace(load_reports(chain), chain=place["chain"]) if chain else self.services.reports()
             outdated = outdated_notices(measured.outdated)
+            if chain:
+                outdated = Html(draw("chain", name=place["chain"], own=link({"tab": self.name})) + outdated)
+            chain = chain or self.services.settings.chain
             if not measured.reports:
-                chain = self.services.settings.chain
                 command = (
                     f"assay eval run --chain {chain} --stage all --data pathways-heldout "
                     f"--out {chain_folder(chain) / REPORTS / 'pathways-heldout.json'}"
                 )
-                return hidden | {self.page: outdated or empty(say(f"{self.name}.none", command=command))}
+                return hidden | {self.page: outdated + empty(say(f"{self.name}.none", command=command))}
             report = chosen_report(measured.reports, place.get("questions"))
             group = chosen_group(report, place.get("group"))
             choices = hidden | self._chosen(measured, report, group)
             if not place.get("rows"):
                 return choices | make(measured, place, outdated)
             place |= {"questions": report.data_name, "group": group}
-            back = link({name: place.get(name, "") for name in ("tab", "questions", "group", self.own)})
+            back = link({name: place.get(name, "") for name in ("tab", "chain", "questions", "group", self.own)})
 
             given = Rater(self.services, visitor).thumbs() if visitor else {}
 

@@ -112,6 +112,13 @@ class Annotations:
             rows = session.scalars(query.order_by(AnnotationRow.made_at, AnnotationRow.id))
             return tuple(Annotation.model_validate(row.document) for row in rows)
 
+    def count(self) -> int:
+        """Return how many answers somebody annotated, each rater's counted."""
+        who = select(AnnotationRow.item, AnnotationRow.rater, AnnotationRow.role).distinct()
+        query = select(func.count()).select_from(who.where(AnnotationRow.voided_at.is_(None)).subquery())
+        with reading(self._engine) as session:
+            return session.execute(query).scalar_one()
+
     def undo(self, item: str, rater: str, *, is_adjudication: bool = False) -> Annotation | None:
         """Take the last standing version back and return the one before; LabError if there is nothing to take back."""
         query = (

@@ -1,13 +1,13 @@
 """The part of the Train tab that starts a run: a form over a settings file, checked before it is used."""
 
 from collections.abc import Callable
-from functools import partial
+from dataclasses import replace
 
 import gradio as gr
 
 from evals.errors import LabError
 from lab.services import Services
-from lab.train.runner import FIELDS, Recipe, begin, free_output, preview, read_recipe, recipes, save, text_of
+from lab.train.runner import FIELDS, Recipe, begin, free_output, preview, proposed, read_recipe, recipes, save, text_of
 from lab.ui.components import CHOSEN, QUIET, notice, shown
 from lab.ui.layout import Painted
 from lab.ui.text import say
@@ -55,7 +55,7 @@ class TrainForm:
         self.stage.input(self.on_stage, [self.stage], [*self.typed.values()], api_name="train_stage", **CHOSEN)
         clicks = [
             button.click(
-                partial(self._act, act),
+                self._on_click(act),
                 [self.name, *recipe],
                 [self.told, self.started, self.config],
                 api_name=f"train_{name}",
@@ -69,11 +69,25 @@ class TrainForm:
             )
         ]
         self.begin = clicks[1]
-        self.box.expand(self.filled, [self.config], form, api_name="train_form", **QUIET)
+        self.box.expand(self.on_expand, [self.config, self.rest], form, api_name="train_form", **QUIET)
+        self.outputs = [self.box, *form]
 
     def on_stage(self, stage: str) -> Painted:
         known = STAGES[stage].model_fields
         return {box: gr.Textbox(visible=name in known) for name, box in self.typed.items()}
+
+    def on_expand(self, chosen: str | None, rest: str) -> Painted:
+        """Fill a form that is still empty."""
+        return {self.told: gr.skip()} if rest else self.filled(chosen)
+
+    def propose(self, stage: str, data: str) -> Painted:
+        """Open the form for a stage on data, on top of the lab's own chain."""
+        try:
+            recipe = proposed(stage, data, self.services.settings.chain, self.settings)
+        except LabError as error:
+            return {self.box: gr.Accordion(open=True), self.told: notice(str(error), "problem")}
+        note = notice(say("train.proposed", chain=self.services.settings.chain))
+        return {self.box: gr.Accordion(open=True, visible=True), **self._of_recipe(recipe), self.told: note}
 
     def filled(self, chosen: str | None) -> Painted:
         """Put a settings file into the form."""
@@ -84,35 +98,44 @@ class TrainForm:
             recipe = read_recipe(files[name])
         except LabError as error:
             return {self.config: choice, self.told: notice(str(error), "problem")}
-        values = {**recipe.fields, "output": str(free_output(self.settings.runs[0], recipe.stage))}
+        output = {"output": str(free_output(self.settings.runs[0], recipe.stage))}
+        return {self.config: choice, **self._of_recipe(replace(recipe, fields={**recipe.fields, **output}))}
+
+    def _of_recipe(self, recipe: Recipe) -> Painted:
+        values = recipe.fields
         known = STAGES[recipe.stage].model_fields
         typed = {
             box: gr.Textbox(value=values.get(field, ""), visible=field in known) for field, box in self.typed.items()
         }
         told = {self.stage: recipe.stage, self.profile: recipe.profile, self.rest: recipe.rest}
-        return {self.config: choice, self.told: "", **told, **typed}
+        return {self.told: "", **told, **typed}
 
-    def _act(
-        self, act: Callable[[str, Recipe], Painted], name: str, stage: str, profile: str | None, rest: str, *typed: str
-    ) -> Painted:
-        recipe = Recipe(stage, dict(zip(FIELDS, typed, strict=True)), rest, profile or "")
-        try:
-            return act(name, recipe)
-        except LabError as error:
-            return {self.told: notice(str(error), "problem"), self.started: None}
+    def _on_click(self, act: Callable[[str, Recipe, str], Painted]) -> Callable[..., Painted]:
+        """Return what does something with what is in the form, for whoever is logged in."""
 
-    def checked(self, name: str, recipe: Recipe) -> Painted:
+        def on_click(
+            request: gr.Request, name: str, stage: str, profile: str | None, rest: str, *typed: str
+        ) -> Painted:
+            recipe = Recipe(stage, dict(zip(FIELDS, typed, strict=True)), rest, profile or "")
+            try:
+                return act(name, recipe, request.username or "")
+            except LabError as error:
+                return {self.told: notice(str(error), "problem"), self.started: None}
+
+        return on_click
+
+    def checked(self, name: str, recipe: Recipe, who: str) -> Painted:
         """Show the exact line, what the run lacks here and what to know of it."""
         plan = preview(recipe, self.settings)
         notes = [*(notice(each, "problem") for each in plan.problems), *map(notice, advice(plan.settings))]
         line = f'<pre class="train-line" tabindex="0">{shown(plan.command)}</pre>'
         return {self.told: f"{''.join(notes)}<p>{shown(say('train.line'))}</p>{line}"}
 
-    def begun(self, name: str, recipe: Recipe) -> Painted:
-        run = begin(recipe, self.settings, self.services.now())
+    def begun(self, name: str, recipe: Recipe, who: str) -> Painted:
+        run = begin(recipe, self.settings, self.services.now(), who)
         return {self.told: notice(say("train.started", run=run), "good"), self.started: str(run)}
 
-    def saved(self, name: str, recipe: Recipe) -> Painted:
+    def saved(self, name: str, recipe: Recipe, who: str) -> Painted:
         """Keep what is in the form as a settings file; it need not be one that can be run here and now."""
         profile = f" --profile {recipe.profile}" if recipe.profile else ""
         command = f"assay train {recipe.stage} --config {name.strip().removesuffix('.yaml')}.yaml{profile}"

@@ -20,11 +20,12 @@ from filelock import FileLock
 
 from evals.errors import BadConfig, LabError
 from evals.io import write_whole
-from lab.settings import TrainingSettings
+from lab.settings import EMBEDDED, TrainingSettings
 from lab.train.runs import SETTINGS, SUFFIX, Training, beside, find, is_alive, is_from_here, look, start, stop
 from lab.ui.text import say
 from training.config import STAGES, read_values
 from training.launch.accelerate import Launch, check_equipment
+from training.models.manifest import BARE, read_chain
 from training.run.folder import PROCESSES, RunFolder
 
 if TYPE_CHECKING:
@@ -93,6 +94,22 @@ def read_recipe(file: Path) -> Recipe:
         rest="\n".join(body).strip() + "\n",
         profile=profile[1] if profile else "",
     )
+
+
+def proposed(stage: str, data: str, chain: str, settings: TrainingSettings) -> Recipe:
+    """Return a recipe for a stage on data, on top of a chain, with the settings that the embedded stage was trained with.
+
+    BadConfig for a stage that has none, LabError for a chain that is not here.
+    """
+    from training.models.chain import base_source
+
+    if not (file := SHIPPED / EMBEDDED / f"{stage}.yaml").is_file():
+        raise BadConfig(say("train.no_proposal", stage=stage))
+    recipe, is_bare = read_recipe(file), chain.startswith(BARE)
+    base = chain.removeprefix(BARE) if is_bare else base_source(read_chain(chain))
+    rest = [f"base: {base}", *(line for line in recipe.rest.splitlines() if not line.startswith(("base:", "#")))]
+    fields = {"data": data, "chain": "" if is_bare else chain, "output": str(free_output(settings.runs[0], stage))}
+    return Recipe(stage, {**recipe.fields, **fields}, "\n".join(rest) + "\n", recipe.profile)
 
 
 def text_of(recipe: Recipe, command: str) -> str:
@@ -196,10 +213,10 @@ def preview(recipe: Recipe, settings: TrainingSettings, *, is_dry: bool = True) 
     return replace(plan, words=("--config", str(beside(run) / SETTINGS)))
 
 
-def begin(recipe: Recipe, settings: TrainingSettings, now: datetime) -> Path:
+def begin(recipe: Recipe, settings: TrainingSettings, now: datetime, who: str = "") -> Path:
     """Start a run and return its folder; LabError, with what to do, if that cannot be done.
 
-    Its settings are kept beside the folder, so that it can be gone on with.
+    Its settings, and who began it, are kept beside the folder, so that it can be gone on with.
     """
     _refuse_here(settings)
     plan = preview(recipe, settings, is_dry=False)
@@ -208,7 +225,7 @@ def begin(recipe: Recipe, settings: TrainingSettings, now: datetime) -> Path:
         if RunFolder(run).record() is not None:
             raise BadConfig(say("train.refused.unfinished", run=run))
         write_whole(beside(run) / SETTINGS, text_of(recipe, plan.command))
-        start(run, plan.line, plan.launch.processes, now)
+        start(run, plan.line, plan.launch.processes, now, who)
     return run
 
 
@@ -222,7 +239,7 @@ def go_on(run: Path, settings: TrainingSettings, now: datetime) -> None:
     at = line.index("-m") + 1
     _plan(line[at].removeprefix("training."), line[at + 1 :], Launch(), is_dry=False)
     with _alone(settings, now):
-        start(run, line, processes, now)
+        start(run, line, processes, now, training.launched.who if training.launched else "")
 
 
 def _plan(stage: str, words: Sequence[str], launch: Launch, *, is_dry: bool) -> "Plan":

@@ -50,6 +50,7 @@ class Launched(Record):
     born: int
     started_at: datetime
     asked_to_stop_at: datetime | None = None
+    who: str = ""
 
 
 def beside(run: Path) -> Path:
@@ -69,7 +70,7 @@ def read_launch(run: Path) -> Launched | None:
         raise BadConfig(say("train.bad_launch", file=file, why=why, folder=beside(run).name, run=run.name)) from None
 
 
-def start(run: Path, line: Sequence[str], processes: int, now: datetime) -> Launched:
+def start(run: Path, line: Sequence[str], processes: int, now: datetime, who: str = "") -> Launched:
     """Start `accelerate launch …` in a process group of its own and return what launch.json keeps.
 
     All it says is added to the log.
@@ -95,6 +96,7 @@ def start(run: Path, line: Sequence[str], processes: int, now: datetime) -> Laun
         boot=_boot(),
         born=_members(process.pid).get(process.pid, 0),
         started_at=now,
+        who=who,
     )
     _write(run, launched)
     return launched

@@ -13,6 +13,7 @@ from typing import Any
 import gradio as gr
 
 from evals.errors import LabError
+from lab.results.evaluate import register, sets_to_ask, start
 from lab.results.reports import HERE
 from lab.results.rows import Place, read_place, rows_page, said_of
 from lab.services import Services
@@ -32,7 +33,7 @@ from lab.train.runs import (
     look,
     progress_of,
 )
-from lab.train.view import behind_step, facts, label, none_sampled, panel
+from lab.train.view import behind_step, facts, is_measured, label, none_sampled, onward, panel
 from lab.ui.charts import CHARTS, curve
 from lab.ui.components import CHOSEN, QUIET, empty, lead, notice, shown
 from lab.ui.layout import Painted
@@ -57,16 +58,19 @@ class View:
 
 def build(services: Services, tab: gr.Tab) -> None:
     """Lay out the tab inside the `gr.Blocks` that is currently open."""
+    register(services)
     gr.HTML(lead("train"))
     refused = gr.HTML(elem_id="train-refused")
     form = TrainForm(services)
     page = TrainPage(services)
-    outputs = [*page.outputs, refused, form.box]
+    outputs = [*page.outputs, refused, *form.outputs]
 
     def on_open(address: str, started: str | None = None) -> Painted:
         reason, place = refusal(services.settings.training), read_place(address, "train")
         run = page.opened(started) if started else page.opened(place.get("run"), place)
-        return {refused: notice(reason), form.box: gr.Accordion(visible=not reason)} | run
+        told: Painted = {refused: notice(reason), form.box: gr.Accordion(visible=not reason)} | run
+        data = "" if started or reason else place.get("data")
+        return told | form.propose(place.get("stage", "dpo"), data) if data else told
 
     tab.select(on_open, page.address, outputs, js=HERE, api_name="train", **QUIET)
     given: dict[str, Any] = {"js": "(_, started) => [location.search, started]", "api_visibility": "private"}
@@ -84,6 +88,11 @@ class TrainPage:
         self.panel = gr.HTML(elem_id="train-panel")
         self.facts = gr.HTML(elem_id="train-facts")
         self.note = gr.HTML(elem_id="train-notice")
+        self.onward = gr.HTML(elem_id="train-onward")
+        with gr.Row(elem_classes="actions train-actions", visible=False) as self.measuring:
+            sets = sets_to_ask(services)
+            self.data = gr.Dropdown(sets, value=sets[0][1], label=say("train.measure.data"), elem_id="train-measured")
+            measure = gr.Button(say("train.measure"), elem_id="train-measure")
         with gr.Row(elem_classes="actions train-actions"):
             self.stop = gr.Button(say("train.stop"), visible=False, elem_id="train-stop")
             self.resume = gr.Button(say("train.resume"), visible=False, elem_id="train-resume")
@@ -99,13 +108,14 @@ class TrainPage:
         self.view = gr.State(None)
         self.timer = gr.Timer(LOOK_SECONDS, active=False)
         self.outputs: list[Any] = [self.view, self.runs, self.panel, self.facts, self.note, self.stop, self.resume]
-        self.outputs += [self.answers, self.log_box, self.log, self.timer, *self.plots]
+        self.outputs += [self.onward, self.measuring, self.answers, self.log_box, self.log, self.timer, *self.plots]
         here, script = [self.view, self.address], f"(view) => [view, ({HERE})()]"
         chosen = self.runs.input(self.opened, [self.runs], self.outputs, api_name="train_run", **CHOSEN)
         chosen.then(None, self.runs, None, js=NAMED)
         self.timer.tick(self.looked, here, self.outputs, js=script, api_name="train_look", **QUIET)
         asked: dict[str, Any] = {"js": script, "api_name": "train_answers", "trigger_mode": "always_last"}
         self.answers.click(self.on_place, here, self.outputs, **asked, **QUIET)
+        measure.click(self.on_measure, [self.view, self.data], self.note, api_name="train_measure", **QUIET)
         for button, act, said, name in (
             (self.stop, halt, "train.stopping", "train_stop"),
             (self.resume, go_on, "train.resumed", "train_resume"),
@@ -122,6 +132,15 @@ class TrainPage:
         except LabError as error:
             line = notice(str(error), "problem")
         return self.opened(view.name) | {self.note: line}
+
+    def on_measure(self, view: View | None, data: str | None, request: gr.Request) -> str:
+        """Put the measuring of the run that is shown in line."""
+        try:
+            run = view.name if view else ""
+            start(self.services, run, data, request.username or "")
+        except LabError as error:
+            return notice(str(error), "problem")
+        return notice(say("train.measured", run=run, data=data), "good")
 
     def on_place(self, view: View | None, address: str) -> Painted:
         """Show what the address asks for: another run, or other answers of this one."""
@@ -192,6 +211,8 @@ class TrainPage:
         log = last_lines(beside(training.path) / LOG) if may_act and launched else ""
         return {
             self.panel: panel(training, seen, progress_of(training, seen, now), now),
+            self.onward: onward(training, may_publish=may_act),
+            self.measuring: gr.Row(visible=may_act and is_measured(training)),
             self.stop: gr.Button(say(word), visible=may_act and bool(is_ours)),
             self.resume: gr.Button(visible=may_act and training.can_go_on),
             self.log_box: gr.Accordion(visible=bool(log)),

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 from evals.schema import Grade, Message, RunRecord
 from evals.schema.reports import GradedRow
 from lab.results.rows import Behind, link
+from lab.services import REPORTS
 from lab.train.runs import Progress, Training, Watched
 from lab.ui.components import Html, notice, sentence
 from lab.ui.templates import render
 from lab.ui.text import lines, say
 from training.config import STAGES, SampledSettings, StageSettings
+from training.models.manifest import FILE_NAME
 
 if TYPE_CHECKING:
     from training.run.folder import Sampled
@@ -122,6 +124,28 @@ def _next_steps(training: Training) -> list[tuple[str, str]]:
     card = f"assay publish card {run} --repo ORG/NAME"
     commands = {"ask": ask, "measure": measure.format(run=run), "card": card}
     return [(say(f"train.next.{name}"), command) for name, command in commands.items()]
+
+
+MEASURED = ("sft", "dpo", "grpo", "kto")
+"""Stages whose runs are measured on questions."""
+
+
+def is_measured(training: Training) -> bool:
+    """Whether a run can be measured on questions: it is finished, and its stage answers them."""
+    is_over = training.state == "finished" and (training.path / FILE_NAME).is_file()
+    return is_over and training.record is not None and training.record.stage in MEASURED
+
+
+def onward(training: Training, *, may_publish: bool) -> str:
+    """Return where a finished run goes from here, as links: asked, its reports, published; "" for another."""
+    if training.state != "finished" or not (training.path / FILE_NAME).is_file():
+        return ""
+    places = {"ask": {"tab": "ask", "chain": training.name}}
+    if any((training.path / REPORTS).glob("*.json")):
+        places["report"] = {"tab": "leaderboard", "chain": training.name}
+    if may_publish:
+        places["publish"] = {"tab": "publish", "run": training.name}
+    return draw("onward", places=[(say(f"train.onward.{name}"), link(place)) for name, place in places.items()])
 
 
 def duration(seconds: float) -> str:

@@ -124,7 +124,7 @@ def answering(body: str):
 
 @pytest.fixture
 def open_page(chromium, request):
-    """Open a page on a URL and wait for `ready`; every page opened is closed at the end.
+    """Open a page on a URL and wait for `ready`; every page opened is closed at the end. A lab opens on Ask.
 
     A page must show no console error, run no foreign script and ask no other machine than those
     that are `answered` here: pattern of an address -> its text.
@@ -149,7 +149,7 @@ def open_page(chromium, request):
             context.route(address, answering(body))
         page = context.new_page()
         watched.append(Seen(page))
-        page.goto(url)
+        page.goto(f"{url}?tab=ask" if ready == "#ask-button" and "?" not in url else url)
         page.wait_for_selector(ready)
         return page
 

@@ -58,7 +58,16 @@ def see_train(page, folder):
     expect(page.locator("#train-answers .rows-one").first).to_be_visible()
 
 
+def see_home(page, folder):
+    expect(page.locator("#home-parts li").first).to_be_visible()
+
+
+def see_publish(page, folder):
+    expect(page.locator("#publish-repo input, #publish-repo textarea")).to_be_visible()
+
+
 SEE = {
+    "Home": see_home,
     "Ask": see_ask,
     "Compare": see_compare,
     "Preferences": None,
@@ -67,6 +76,7 @@ SEE = {
     "Review": see_review,
     "Refine": see_refine,
     "Train": see_train,
+    "Publish": see_publish,
 }
 
 
@@ -144,7 +154,7 @@ def test_keys_work_from_the_first_moment_that_the_page_is_there(chromium, script
     # a file that is slow to come must not matter
     page.route("**/lab-assets/*.js", lambda route: (page.wait_for_timeout(500), route.continue_()))
 
-    page.goto(scripted_lab)
+    page.goto(f"{scripted_lab}?tab=ask")
     page.wait_for_selector("#ask-button")
 
     assert page.evaluate("window.keysWereReady")

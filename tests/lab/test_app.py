@@ -35,11 +35,12 @@ def built(tmp_path_factory):
     return services, build_app(services).get_config_file()["components"]
 
 
-def test_nine_tabs_each_open_with_a_line_that_says_what_they_are_for(built):
+def test_every_tab_opens_with_a_line_that_says_what_they_are_for(built):
     services, parts = built
     tabs = [part["props"]["label"] for part in parts if part["type"] == "tabitem"]
     leads = [part for part in parts if 'class="lead"' in str(part["props"].get("value"))]
     assert tabs == [
+        "Home",
         "Ask",
         "Compare",
         "Annotate",
@@ -49,6 +50,7 @@ def test_nine_tabs_each_open_with_a_line_that_says_what_they_are_for(built):
         "Leaderboard",
         "Calibration",
         "Train",
+        "Publish",
     ]
     assert len(leads) == len(tabs)
     assert services.engine.status.state == "idle", "building the page loads no model"

@@ -20,8 +20,9 @@ from tests.lab.served import ON_AIR, Browser, on_air
 from tests.lab.votes import answer, vote
 
 PASSWORD = "a long password"
-ADMIN = """annotate_assign annotate_assigned annotate_change annotate_export annotate_guidelines annotate_import
-annotate_make annotate_sources annotate_stages export_preferences reload_model train_check train_resume train_save
+ADMIN = """add_entrant annotate_assign annotate_assigned annotate_change annotate_export annotate_guidelines annotate_import
+annotate_make annotate_sources annotate_stages export_preferences home_cancel home_train preferences_train
+publish_look publish_plan publish_run publish_start reload_model train_check train_measure train_resume train_save
 train_start train_stop"""
 
 

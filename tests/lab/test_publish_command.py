@@ -9,8 +9,9 @@ from evals.report import save_report
 from hub.adapters import Publication
 from hub.spaces import bundle_folder
 from lab.cli import app
-from lab.commands.publish import _board, _recorded, _with_copy
+from lab.commands.publish import _board, _recorded
 from lab.compare.recorded import Recorded
+from lab.publish.adapter import with_copy
 from tests.hub.runs import write_packed_run
 from tests.lab.evaluations import scripted_report
 from training.models import base as gguf
@@ -23,9 +24,8 @@ def test_without_the_package_a_named_base_is_not_asked_for_again(tmp_path, monke
     (cache / gguf.FOLDER_NAME / gguf.MARKER).write_text(note.model_dump_json())
     monkeypatch.setattr(gguf, "PACKAGE_PIN", "no-such-package==1")
     monkeypatch.setattr(gguf, "PACKAGE", "no_such_package")
-    monkeypatch.setenv("ASSAY_CACHE", str(cache))
     with pytest.raises(MissingModel) as stopped:
-        _with_copy(run, Publication("org/mine", base="org/x"), None)
+        with_copy(run, Publication("org/mine", base="org/x"), None, lambda *_: None, cache)
     message = str(stopped.value)
     assert "what --base org/x names cannot be compared" in message
     assert "--no-base in place of --base org/x" in message

@@ -170,11 +170,11 @@
     places[to.get("tab")] = `?${to}`;
     history.replaceState(null, "", `?${to}`);
   };
-  const openTab = () => {
+  const openTab = (focus) => {
     const buttons = [...document.querySelectorAll(BUTTONS)].filter((each) => !each.closest(".visually-hidden"));
     const wanted = place().get("tab") ?? (buttons[0] && nameOf(buttons[0]));
     const button = buttons.find((each) => nameOf(each) === wanted);
-    if (button?.classList.contains("selected")) return window.dispatchEvent(new CustomEvent("assay-place"));
+    if (button?.classList.contains("selected")) return window.dispatchEvent(new CustomEvent("assay-place", { detail: focus }));
     isLed = true;
     button?.click();
     isLed = false;
@@ -209,8 +209,9 @@
   };
   const follow = (to, focus) => {
     go(to);
-    window.dispatchEvent(new CustomEvent("assay-place", { detail: focus }));
+    openTab(focus);
   };
+  window.assayFollow = follow;
   document.addEventListener("click", (event) => {
     const link = event.target.closest?.('a[href^="?tab="]');
     if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
@@ -323,7 +324,7 @@
     const bar = document.querySelector("#tabs [role=tablist]");
     new MutationObserver(stopAtOpenTab).observe(bar, { childList: true, subtree: true, attributeFilter: ["aria-selected"] });
     if (chosen) setDark(chosen === "dark");
-    if (place().has("tab")) setTimeout(openTab);
+    if (place().has("tab")) setTimeout(() => openTab());
   });
   settle.observe(document.documentElement, { childList: true, subtree: true });
 })();

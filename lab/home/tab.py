@@ -1,0 +1,85 @@
+"""Home tab: what there is, what is under way, and the next sensible step; all of it read anew when it is opened."""
+
+import gradio as gr
+
+from evals.errors import LabError
+from lab.compare.preferences import training_address
+from lab.home.overview import overview
+from lab.home.work import draw, shown_works, works
+from lab.services import Services
+from lab.ui.components import QUIET, empty, heading, lead, notice, tiles
+from lab.ui.layout import Painted
+from lab.ui.text import say
+from lab.ui.theme import clicks
+from lab.visitors import Door
+
+LOOK_SECONDS = 3.0
+"""How often the list of work is looked at while something is under way."""
+
+
+def build(services: Services, door: Door, tab: gr.Tab) -> None:
+    """Lay out the tab inside the `gr.Blocks` that is currently open."""
+    gr.HTML(lead("home"))
+    step = gr.HTML(elem_id="home-step")
+    train = gr.Button(say("home.train"), variant="primary", visible=False, elem_id="home-train")
+    told = gr.HTML(elem_id="home-told")
+    figures = gr.HTML(elem_id="home-figures")
+    gr.HTML(heading(say("home.work")))
+    work = gr.HTML(elem_id="home-work", js_on_load=clicks("annotate"))
+    parts = gr.HTML(elem_id="home-parts")
+    address = gr.Textbox(visible=False, label=say("report.address"))
+    timer = gr.Timer(LOOK_SECONDS, active=False)
+
+    def on_look(request: gr.Request) -> Painted:
+        """Return the list of work as it is now."""
+        is_admin = services.role_of(request.username) == "admin"
+        try:
+            listed = works(services)
+        except LabError as error:
+            return {work: notice(str(error), "problem")}
+        shown = shown_works(listed, is_admin=is_admin) or empty(say("home.work.none"))
+        return {work: shown, timer: gr.Timer(active=any(each.is_live for each in listed))}
+
+    def on_open(request: gr.Request) -> Painted:
+        """Return the whole page."""
+        try:
+            seen = overview(services)
+        except LabError as error:
+            return {step: notice(str(error), "problem")}
+        is_admin = services.role_of(request.username) == "admin"
+        listed = [(name, getattr(seen, name)) for name in ("chains", "sets", "results")]
+        drawn = [
+            draw("part", title=say(f"home.{name}"), rows=rows, nothing=say(f"home.{name}.none"))
+            for name, rows in listed
+        ]
+        return {
+            step: draw("step", step=seen.step),
+            train: gr.Button(value=seen.step.what, visible=seen.step.is_training and is_admin),
+            figures: tiles(seen.figures),
+            parts: f'<div class="home-parts">{"".join(drawn)}</div>',
+            told: "",
+            **on_look(request),
+        }
+
+    def on_train() -> tuple[str, str]:
+        """Make the votes a data set and return where the form for training on it is."""
+        try:
+            return training_address(services), ""
+        except LabError as error:
+            return "", notice(str(error), "problem")
+
+    def on_cancel(event: gr.EventData, request: gr.Request) -> Painted:
+        """End a job."""
+        try:
+            services.jobs.cancel(str(getattr(event, "id", "")))
+        except LabError as error:
+            return {told: notice(str(error), "problem")}
+        return on_look(request)
+
+    seen = [step, train, told, figures, work, parts, timer]
+    tab.select(on_open, None, seen, api_name="home", **QUIET)
+    door.known.change(on_open, None, seen, api_visibility="private", show_progress="hidden")
+    timer.tick(on_look, None, [work, timer], api_name="home_work", **QUIET)
+    work.click(on_cancel, None, [work, timer, told], api_name="home_cancel", **QUIET)
+    made = train.click(on_train, None, [address, told], api_name="home_train", show_progress="hidden")
+    made.then(None, address, None, js="(to) => to && assayFollow(to)")

@@ -1,0 +1,87 @@
+"""All long work in one list: trainings, whoever started them, and the jobs of this lab."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+
+from lab.jobs import Job
+from lab.results.rows import link
+from lab.services import Services
+from lab.settings import EMBEDDED_RUNS
+from lab.train.runs import Training, Watched, find, follow, progress_of
+from lab.train.view import duration
+from lab.ui.templates import render
+from lab.ui.text import lines, say
+
+draw = partial(render, "home/view.html.jinja")
+LISTED = 12
+TABS = {"batch": "questions", "evaluate": "train", "publish": "publish"}
+"""The tab that shows what came of a job, by its kind."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """One piece of long work as it is listed; `id` names a job, "" a training; `share` is None where it is not known."""
+
+    kind: str
+    title: str
+    state: str
+    begun: datetime
+    href: str
+    is_live: bool
+    share: float | None = None
+    told: str = ""
+    who: str = ""
+    id: str = ""
+
+
+def own_runs(services: Services) -> list[Training]:
+    """Return the runs that did not come with Assay, the newest first."""
+    found = find(services.settings.training.runs, services.now())
+    return [each for each in found if not each.path.resolve().is_relative_to(EMBEDDED_RUNS)]
+
+
+def works(services: Services) -> list[Work]:
+    """Return all work, what is under way first, then the newest."""
+    now, runs = services.now(), own_runs(services)
+    names = {str(each.path): each.name for each in runs}
+    all_of_it = [*(_of_job(each, names) for each in services.jobs.all()), *(_of_run(each, now) for each in runs)]
+    listed = sorted(all_of_it, key=lambda each: (each.is_live, each.begun), reverse=True)
+    return listed[: max(LISTED, sum(each.is_live for each in listed))]
+
+
+def _of_run(run: Training, now: datetime) -> Work:
+    share, told = None, ""
+    if run.is_live:
+        progress = progress_of(run, seen := follow(Watched(run.path), lambda _: None), now)
+        share = progress.share if progress.steps else None
+        told = say("train.steps", step=seen.step, steps=progress.steps) if progress.steps else say("train.loading")
+        if progress.seconds_left is not None:
+            told += f" · {say('train.left', time=duration(progress.seconds_left))}"
+    who = run.launched.who if run.launched else ""
+    href = link({"tab": "train", "run": run.name})
+    return Work("training", run.name, run.state, run.begun, href, run.is_live, share, told, who)
+
+
+def _of_job(job: Job, names: Mapping[str, str]) -> Work:
+    share, is_live = min(1.0, job.done / job.total) if job.total else None, not job.is_over
+    told, run = job.error or (job.line if is_live else ""), names.get(str(job.settings.get("run", "")), "")
+    place = {"tab": TABS.get(job.kind, "home"), "run": run}
+    if job.kind == "evaluate" and job.state == "done":
+        place = {"tab": "leaderboard", "chain": run}
+    return Work(job.kind, job.title, job.state, job.started_at, link(place), is_live, share, told, job.who, job.id)
+
+
+def shown_works(listed: Sequence[Work], *, is_admin: bool) -> str:
+    """Return the list as HTML; an admin sees who began it, and may cancel a job."""
+    rows = [
+        (
+            each,
+            lines().get(f"home.kind.{each.kind}", each.kind),
+            say(f"home.state.{each.state}"),
+            each.who if is_admin else "",
+        )
+        for each in listed
+    ]
+    return draw("works", rows=rows, may_cancel=is_admin)

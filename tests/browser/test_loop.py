@@ -1,0 +1,106 @@
+"""One loop without leaving the app: votes, a DPO run, its answers, its report, its card, published, over a restart."""
+
+import os
+import re
+import signal
+import sys
+
+import pytest
+import yaml
+from playwright.sync_api import expect
+
+from evals.questions import kmp_training
+from tests.browser.conftest import started
+from tests.browser.pages import open_tab
+
+PATIENCE = 240_000
+TRAINING = """base: {base}
+max_length: 1024
+autocast: none
+warmup: 0
+schedule: constant
+monitor_steps: 0
+log_steps: 1
+"""
+
+
+@pytest.fixture
+def place(tmp_path):
+    """A folder with a tiny chain of one stage, votes on its answers, and a Hub beside it; what trains there is ended."""
+    from hub.local import Hub, LocalHub
+    from tests.hub.conftest import TOKEN, client_settings
+    from tests.lab.trainings import record
+    from tests.lab.votes import cast, new_store
+    from tests.models import tiny_chain
+    from training.run.folder import RunFolder
+
+    folder = tiny_chain(tmp_path / "runs", ranks={"sft": 4})
+    RunFolder(folder).write(record("sft", stage="sft", status="finished", config={"data": ["kmp-train"]}))
+    store, questions = new_store(tmp_path), kmp_training()
+    for number, row in enumerate(questions[:24]):
+        cast(store, number, ("base", "sft"), "right", question=row.prompt, example_id=row.id)
+    store.close()
+    with LocalHub(Hub(tmp_path / "hub", {TOKEN: "you"})) as running:
+        yield tmp_path, client_settings(running.url, tmp_path / "hf"), running.hub
+    for launch in (tmp_path / "runs").glob("*.lab/launch.json"):
+        try:
+            os.killpg(yaml.safe_load(launch.read_text())["pid"], signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_votes_become_a_stage_that_answers_is_measured_and_published_and_a_restart_loses_nothing(open_page, place):
+    folder, settings, hub = place
+    runs = folder / "runs"
+    command = [sys.executable, "-c", "from lab.cli import main; main()", "lab", "--chain", str(runs / "sft"), "--port"]
+    lab = {**settings, "ASSAY_RUNS": str(runs), "ASSAY_CONFIGS": str(folder / "configs"), "OMP_NUM_THREADS": "1"}
+    lab |= {"ASSAY_CACHE": str(folder / "cache"), "ASSAY_DTYPE": "float32"}
+    with started(command, folder, **lab) as url:
+        page = open_page(url, ready=".next-step")
+        open_tab(page, "Preferences")
+        page.click("#preferences-train")  # the votes are made a data set, and the form opens filled in
+        expect(page.locator("#train-field-data textarea")).to_have_value(re.compile("preferences/.*train.jsonl"))
+        expect(page.locator("#train-field-chain textarea")).to_have_value(str(runs / "sft"))
+        expect(page.locator("#train-field-output textarea")).to_have_value(str(runs / "dpo-1"))
+        for name, value in {"max-steps": "3", "epochs": "", "batch": "2", "lora-r": "2"}.items():
+            page.fill(f"#train-field-{name} textarea", value)
+        page.fill("#train-rest textarea", TRAINING.format(base=runs / "model"))
+        page.click("#train-begin")
+        expect(page.locator("#train-told .good")).to_contain_text("It goes on if you close")
+        page.goto("about:blank")
+
+    with started(command, folder, **lab) as url:  # the lab was killed, the run was not
+        page = open_page(url, ready=".next-step")
+        expect(page.locator("#home-work")).to_contain_text("runs/dpo-1")
+        page.click("#home-work a")
+        expect(page.locator("#train-panel .finished")).to_be_visible(timeout=PATIENCE)
+        page.get_by_role("link", name="Ask it").click()
+        expect(page.locator("#ask-chain input")).to_have_value(re.compile("dpo-1"))
+        page.fill("#ask-question textarea", "What is HSF1?")
+        page.click("#ask-button")
+        expect(page.locator("#ask-answers .card[data-title=DPO][data-state=done]")).to_be_visible(timeout=PATIENCE)
+
+        open_tab(page, "Train")
+        page.click("#train-measure")
+        page.get_by_role("link", name="See its report").click(timeout=PATIENCE)
+        expect(page.locator("#leaderboard-tables")).to_contain_text("DPO")
+        expect(page.locator("#leaderboard-tables")).to_contain_text("These are the reports of runs/dpo-1")
+
+        open_tab(page, "Home")
+        page.get_by_role("link", name="Publish runs/dpo-1").click()
+        page.fill("#publish-repo :is(input, textarea)", "you/tiny-dpo")
+        page.click("#publish-look")
+        expect(page.locator("#publish-card h1")).to_have_text("tiny-dpo", timeout=PATIENCE)
+        page.click("#publish-go")
+        expect(page.locator("#publish-receipts tbody")).to_contain_text("you/tiny-dpo-base", timeout=PATIENCE)
+        page.goto("about:blank")
+
+    with started(command, folder, **lab) as url:
+        page = open_page(f"{url}?tab=publish&run=runs%2Fdpo-1", ready="#publish-receipts table")
+        expect(page.locator("#publish-receipts tbody tr")).to_have_count(2)
+        expect(page.locator("#publish-work")).to_contain_text("done")
+        page.goto("about:blank")
+    head = hub.find("model", "you/tiny-dpo")
+    assert head is not None

@@ -1,0 +1,93 @@
+"""Publish: a tiny run's card and plan, its publication to a Hub on this machine as a job, and what is refused before that."""
+
+from dataclasses import asdict, replace
+
+import pytest
+from huggingface_hub import constants
+
+from evals.errors import LabError
+from hub.local import Hub, LocalHub
+from lab.publish import adapter
+from lab.publish.adapter import Order, Preview, preview, publish
+from lab.publish.tab import receipts_of, shown_card, shown_plan, shown_receipts
+from tests.lab.trainings import plain, record
+from tests.models import tiny_chain
+from training.run.folder import RunFolder
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A finished run on a tiny base that no Hub holds."""
+    folder = tiny_chain(tmp_path_factory.mktemp("runs"), ranks={"sft": 4})
+    data = {"data": ["<img src=x onerror=alert(1)>.jsonl"]}
+    RunFolder(folder).write(record("sft", stage="sft", status="finished", config=data))
+    return folder
+
+
+@pytest.fixture
+def local_hub(tmp_path, monkeypatch):
+    """The Hub on this machine that the page offers."""
+    with LocalHub(Hub(tmp_path / "hub", {adapter.TOKEN: "you"})) as running:
+        monkeypatch.setattr(adapter, "PORT", int(running.url.rpartition(":")[2]))
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+        monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", False)  # put back afterwards: the local Hub turns it off
+        monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache"))
+        yield running.hub
+
+
+def test_a_run_is_shown_as_it_will_be_then_published_as_a_job_and_leaves_a_receipt(run, local_hub):
+    order = Order(str(run), "you/tiny", licence="mit", with_base=True, is_local=True)
+    seen = preview(order)
+    assert [each.repo for each in seen.plans] == ["you/tiny-base", "you/tiny"]
+    assert "2 files" not in (told := plain(shown_plan(seen)))
+    assert "you/tiny A new repository" in told
+    assert "adapter_model.safetensors new" in told
+    front, words = shown_card(seen)
+    assert "license: mit" in plain(front)
+    assert "# tiny" in words.lower()
+    assert not words.startswith("---")
+    assert local_hub.find("model", "you/tiny") is None, "nothing was written"
+
+    said = []
+    settings = asdict(order)
+    done = publish(settings, lambda *far: said.append(far[2]), lambda: False, None)
+    assert [each["repo"] for each in done] == ["you/tiny-base", "you/tiny"]
+    assert "verifying by download" in said
+    kept = receipts_of(run)
+    assert {each.repo for each in kept} == {"you/tiny-base", "you/tiny"}
+    assert kept[0].revision[:12] in plain(shown_receipts(run))
+    again = publish(settings, lambda *far: None, lambda: False, {"done": 0, "total": 0})
+    assert {each["outcome"] for each in again} == {"already there"}, "after a restart it goes on"
+    with pytest.raises(LabError, match="stopped"):
+        publish(settings, lambda *far: None, lambda: True, None)
+
+
+def test_what_cannot_be_published_is_said_with_what_to_do(run, local_hub):
+    nowhere = preview(Order(str(run), "you/tiny", is_local=True))
+    assert "--with-base" in plain(shown_plan(nowhere))
+    foreign = preview(Order(str(run), "somebody/tiny", with_base=True, is_local=True))
+    assert "somebody/tiny" in plain(shown_plan(foreign))
+    assert not nowhere.plans
+    assert not foreign.plans
+    refused = preview(Order(str(run), "you/tiny", with_base=True, licence="no such thing", is_local=True))
+    told = plain(shown_plan(refused))
+    assert "to mend first" in told or "licence" in told.lower()
+
+
+def test_without_a_token_the_page_says_how_to_log_in_and_offers_no_publishing(run, local_hub, monkeypatch):
+    monkeypatch.setattr(adapter, "TOKEN", None)
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+    monkeypatch.setattr(constants, "HF_TOKEN_PATH", "/nowhere/token")
+    seen = preview(Order(str(run), "you/tiny", with_base=True, is_local=True))
+    assert seen.needs_token
+    assert "hf auth login" in plain(shown_plan(seen))
+
+
+def test_a_card_shows_no_image_from_elsewhere_and_its_front_matter_apart():
+    card = "---\nlicense: mit\n---\n# A\n![x](https://evil.example/x.png) text ![y](plot.png)"
+    front, words = shown_card(Preview((), card, {"plot.png": b"png"}))
+    assert "evil" not in front + words
+    assert 'src="data:image/png;base64,cG5n"' in front
+    assert "license: mit" in front
+    assert words == "# A\n text "
+    assert shown_card(replace(Preview((), "", {}), problem="x")) == ("", "")
