@@ -31,6 +31,8 @@ STATISTIC = re.compile(
 COUNTED = re.compile(
     r"(?<![\d.,])(\d{1,5})(?: [a-z-]+)?? (patients|participants|volunteers|subjects|animals|mice|rats)\b"
 )
+CLAUSE = re.compile(r"[,;]\s+(?:but|yet|so)\s+|;\s+")
+"""Where a part of a sentence begins that claims something of its own."""
 DENIED = re.compile(r"\b(?:not|never)\b|n['’]t\b", re.I)
 COPIED = 0.6
 """Share of a concern's words in one run of the paper's from which it is a copy."""
@@ -82,7 +84,8 @@ class PaperSentences:
 
     def ground(self, concern: str) -> Grounding:
         """Return what the paper says of a concern, by rules."""
-        checks = [check for a, b in sentences(concern) for check in self._checks(concern[a:b])]
+        clauses = (clause for a, b in sentences(concern) for clause in CLAUSE.split(concern[a:b]))
+        checks = [check for clause in clauses for check in self._checks(clause)]
         checks = list(dict.fromkeys(checks))
         statuses = {each.status for each in checks}
         status: Status = "not_checkable"
