@@ -65,9 +65,11 @@ def words_of(text_page: Any) -> list[Word]:
     current: list[_Character] = []
     for character in [*_characters(text_page), None]:
         if current and (character is None or _is_apart(current[-1], character)):
+            # letters beyond U+FFFF, which PDFium gives in two halves, are whole; a half alone is U+FFFD
+            text = "".join(each.text for each in current).replace(SOFT_HYPHEN, "-")
             words.append(
                 Word(
-                    text=_whole("".join(each.text for each in current)).replace(SOFT_HYPHEN, "-"),
+                    text=text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"),
                     left=min(each.left for each in current),
                     right=max(each.right for each in current),
                     bottom=min(each.bottom for each in current),
@@ -79,11 +81,6 @@ def words_of(text_page: Any) -> list[Word]:
         if character is not None:
             current.append(character)
     return words
-
-
-def _whole(text: str) -> str:
-    """Return text whose letters beyond U+FFFF, which PDFium gives in two halves, are whole; a half alone is U+FFFD."""
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def _characters(text_page: Any) -> Iterator[_Character | None]:
@@ -268,16 +265,11 @@ def _gutters(pages: Sequence[Sequence[Row]]) -> list[list[float]]:
     return [list(of_page(places)) for places in own]
 
 
-def reading_order(rows: Sequence[Row], gutters: Sequence[float], page: int) -> list[TextLine]:
-    """Return the lines of a page as they are read.
+def _columns(rows: Sequence[Row], gutters: Sequence[float], column: int) -> Iterator[tuple[Row, int]]:
+    """Yield rows with the number of their column, in reading order.
 
     A row across a gutter ends the columns above it: they are read before it, from left to right.
     """
-    return [TextLine(row, column, page) for row, column in _columns(rows, gutters, 0)]
-
-
-def _columns(rows: Sequence[Row], gutters: Sequence[float], column: int) -> Iterator[tuple[Row, int]]:
-    """Yield rows with the number of their column, in reading order."""
     if not gutters or not rows:
         yield from ((row, column) for row in rows)
         return
@@ -469,8 +461,12 @@ def blocks_of(pages: Sequence[PageLines], body: float) -> list[Block]:
         elif figure is not None:
             content = contents.get(group[0], "")
             blocks.append(Block("figure", "", page=page, figure=figure.model_copy(update={"content": content})))
-        elif paragraph is not None and abs(group[0].height - body) < 0.07 * body and _goes_on(blocks[paragraph], text):
-            last = blocks[paragraph]
+        elif (
+            paragraph is not None  # the rest of the one before it
+            and abs(group[0].height - body) < 0.07 * body
+            and ((last := blocks[paragraph]).text.endswith(("-", ",")) or last.text[-1:].isalnum())
+            and text[:1].islower()
+        ):
             whole = last.text[:-1] + text if last.text.endswith("-") else f"{last.text} {text}"
             moved = start.model_copy(update={"at": len(whole) - len(text)})
             blocks[paragraph] = replace(last, text=whole, starts=(*last.starts, moved))
@@ -638,12 +634,6 @@ def _plain_level(groups: Sequence[Sequence[TextLine]], at: int, body: float) -> 
     return 2 if follows and is_text and is_words and near and not line.is_italic else None
 
 
-def _goes_on(last: Block, text: str) -> bool:
-    """Whether a paragraph is the rest of the one before it."""
-    is_open = last.text.endswith(("-", ",")) or last.text[-1:].isalnum()
-    return last.kind == "paragraph" and is_open and text[:1].islower()
-
-
 NUMBERED_ENTRY = re.compile(r"[\[(]?(?P<number>\d{1,3})[\]).]\s*(?=\S)")
 
 
@@ -766,7 +756,7 @@ def _page_lines(
                     progress(number, count)
             gutters = _gutters([rows for _, rows in read])
             return [
-                PageLines(number, width, height, tuple(reading_order(rows, places, number)))
+                PageLines(number, width, height, tuple(TextLine(*each, number) for each in _columns(rows, places, 0)))
                 for number, (((width, height), rows), places) in enumerate(zip(read, gutters, strict=True), start=1)
             ]
     except pypdfium2.PdfiumError as error:

@@ -32,7 +32,14 @@ class Review(Task[ReviewExample]):
     metrics: ClassVar[Mapping[str, Measure]] = {
         "f1_above_strongest": Measure(
             lambda row: (
-                (row.n_matched, row.n_human, row.n_predicted, *_pooled_controls(row)) if row.by_control else None
+                (
+                    row.n_matched,
+                    row.n_human,
+                    row.n_predicted,
+                    *(n for name in STRONGEST for n in row.by_control.get(name, (0, 0))),
+                )
+                if row.by_control
+                else None
             ),
             lambda _, matched, human, predicted, *others: (
                 f1_of(matched, human, predicted)
@@ -163,10 +170,6 @@ def reference_of(example: ReviewExample) -> ReferenceRow:
         for each in example.concerns
     )
     return ReferenceRow(article_id=example.id, source=example.source, concerns=tuple(concerns))
-
-
-def _pooled_controls(row: ArticleScore) -> list[float]:
-    return [count for name in STRONGEST for count in row.by_control.get(name, (0.0, 0.0))]
 
 
 def _paper(example: ReviewExample) -> Paper:

@@ -7,7 +7,7 @@ Kinds of flaw, and the words that name them, are data: `flaws.toml`.
 
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -132,7 +132,8 @@ def plant(article: Article, kind: Kind, generator: np.random.Generator) -> Versi
     whole = text_of(article)
     if not re.search(kind.needs, whole, re.I | re.S):
         return None
-    unit = _unit(whole)
+    nouns = (re.findall(rf"\b({_data()[kind]})\b", whole) for kind in ("beings", "things"))
+    unit = next((max(sorted(set(found)), key=found.count) for found in nouns if found), _data()["without_unit"])
     at = int(generator.integers(len(kind.mended)))
     fields = {"unit": unit, "code": f"{generator.integers(10**5):05d}", "number": f"{generator.integers(10**7):07d}"}
     flawed = kind.planted[int(generator.integers(len(kind.planted)))]
@@ -251,11 +252,6 @@ def _example(paper: ReviewExample, name: str, article: Article) -> ReviewExample
     origin = article.origin.model_copy(update={"file": "", "sha256": ""})
     more = {"id": name, "source": "insertion", "family": name, "concerns": (), "flaws": (), "origin": origin, "doi": ""}
     return paper.model_copy(update={**fields, **more})
-
-
-def _unit(text: str) -> str:
-    lists = (re.findall(rf"\b({_data()[nouns]})\b", text) for nouns in ("beings", "things"))
-    return next((max(sorted(set(found)), key=found.count) for found in lists if found), _data()["without_unit"])
 
 
 @cache
@@ -401,9 +397,4 @@ def score_pairs(
 
 
 def _stems(text: str) -> set[str]:
-    return {word[:STEM] for word in _telling(text)}
-
-
-def _telling(text: str) -> Iterator[str]:
-    """Yield the words of a text, in lower case, that say something."""
-    yield from (word for each in WORD.finditer(text) if (word := each[0].lower()) not in LITTLE)
+    return {word[:STEM] for each in WORD.finditer(text) if (word := each[0].lower()) not in LITTLE}

@@ -105,11 +105,8 @@ def build(services: Services, door: Door) -> None:
     blind.build(services, door, [article, text], settings, names, unnamed)
     with gr.Accordion(say("review.board"), open=False, elem_id="review-board") as ranked:
         ranks = gr.HTML(elem_id="review-ranks")
-
-    def show_board() -> str:
-        return board_view(chain_folder(services.settings.reviewer) / REPORTS)
-
-    ranked.expand(show_board, None, ranks, api_name="review_leaderboard", **QUIET)
+    board = partial(board_view, chain_folder(services.settings.reviewer) / REPORTS)
+    ranked.expand(board, None, ranks, api_name="review_leaderboard", **QUIET)
 
 
 def _editing(services: Services, door: Door, pane: DocumentPane, undo: gr.Button, page: gr.HTML) -> None:

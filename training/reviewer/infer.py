@@ -8,7 +8,6 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -223,7 +222,7 @@ def _reviewed(papers: Sequence[Asked], job: Job, clocks: Clocks, within: Within 
             where = f"{group[0].article_id if len(group) == 1 else f'{len(group)} papers'}: {parts} of {len(requests)}"
             if within:
                 within(where)
-            told = partial(_told, within, where) if within else None
+            told = (lambda tokens, where=where: within(f"{where}, {tokens} tokens")) if within else None
             replies += job.engine.answer(batch, told)
         seconds = clocks.seconds() - started
         # what a reply cost: tokens written, and one for reading, which is fast
@@ -233,7 +232,3 @@ def _reviewed(papers: Sequence[Asked], job: Job, clocks: Clocks, within: Within 
             mine = slice(at, at := at + len(each.requests))
             rows.append(row_of(each, replies[mine], seconds * sum(effort[mine]) / max(1, sum(effort))))
         yield rows
-
-
-def _told(within: Within, where: str, tokens: int) -> None:
-    within(f"{where}, {tokens} tokens")

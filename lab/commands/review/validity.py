@@ -1,7 +1,7 @@
 """`assay review insertion`, `verify-claims`, `checks` and `agreement`: is a concern right, not only alike?"""
 
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,10 +9,9 @@ import typer
 
 from evals.errors import BadConfig, LabError
 from evals.io import read_rows, write_whole
-from evals.schema import Article
 from lab.commands import Json, with_options
-from lab.commands.infer import reviewed_papers
 from lab.commands.refiner import judge_options
+from lab.commands.review.infer import papers_named, reviewed_papers
 from lab.commands.terminal import counted, emit, notes, table_of
 from training.judge.prompts import HttpSettings
 
@@ -90,14 +89,23 @@ def score_insertion(
     from evals.papers.collection import read_collection
     from evals.schema.reviews import PredictionRow
     from evals.validity.insertion import Pair, score_pairs
+    from lab.commands.review.scores import find_cached
 
     pairs = read_rows(test / PAIRS, Pair, key=lambda row: row.id)
     versions = {each.id: each.article for each in read_collection(str(test / PAPERS)).examples}
     rows = read_rows(predictions, PredictionRow, key=lambda row: row.article_id)
     said = {row.article_id: texts_of(row) for row in rows}
-    other = alike_by(encoder, threshold, pairs, said.values()) if encoder else None
+    vector = {}
+    if encoder:
+        texts = list({each for concerns in said.values() for each in concerns} | {pair.statement for pair in pairs})
+        vector = dict(zip(texts, find_cached(encoder).encode(texts), strict=True))
+
+    def alike(text: str, pair: "Pair") -> bool:
+        return float(vector[text] @ vector[pair.statement]) >= threshold
+
     named_by = f"words, or {encoder} at {threshold:g}" if encoder else "words"
-    found = score_pairs(pairs, versions, said, name or predictions.stem, other, named_by, draws, seed)
+    system, other = name or predictions.stem, alike if encoder else None
+    found = score_pairs(pairs, versions, said, system, other, named_by, draws, seed)
     if found.unanswered:
         notes.print(f"note: {counted(found.unanswered, 'pair')} without an answer to both versions left out")
     if found.all.papers < FEW_PAPERS:
@@ -124,17 +132,6 @@ def texts_of(row: "PredictionRow") -> list[str]:
     from evals.review.clean import written
 
     return [text for each in written(row) if (text := (each.text or "").strip())]
-
-
-def alike_by(
-    name: str, threshold: float, pairs: Sequence["Pair"], said: Collection[Sequence[str]]
-) -> Callable[[str, "Pair"], bool]:
-    """Return whether a concern is as alike to what a pair's flaw is called as the threshold, by an encoder."""
-    from lab.commands.review import find_cached
-
-    texts = list({each for concerns in said for each in concerns} | {pair.statement for pair in pairs})
-    vector = dict(zip(texts, find_cached(name).encode(texts), strict=True))
-    return lambda text, pair: float(vector[text] @ vector[pair.statement]) >= threshold
 
 
 @with_options(
@@ -213,16 +210,6 @@ def verify_claims(
     emit({**counts, "dropped": len(cells) if drop else 0, "rows": documents}, as_json=as_json, table=table)
 
 
-def papers_named(papers: str, split: str = "all") -> list[Article]:
-    """Return the papers of a collection, or the one in a file."""
-    from evals.papers import read_article_file
-
-    path = Path(papers)
-    if path.is_file() and path.suffix not in (".jsonl", ".parquet"):
-        return [read_article_file(path)]
-    return [each.article for each in reviewed_papers(papers, split, 0)]
-
-
 def checks(
     papers: Annotated[
         str, typer.Argument(help="A paper (.pdf, .xml, .md, .txt), a file or folder of papers, or demonstration.")
@@ -299,7 +286,7 @@ def matcher_agreement(
     )
     from evals.review.task import reference_of
     from evals.validity.labelled import agreement, agreement_line
-    from lab.commands.review import find_cached
+    from lab.commands.review.scores import find_cached
 
     found = None if encoder == LEXICAL else find_cached(encoder)
     if threshold is None:

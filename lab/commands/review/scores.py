@@ -1,4 +1,4 @@
-"""`assay review`: what a model says about a paper, read, cleaned, scored, merged and reported."""
+"""What a model says about a paper, read, cleaned, scored, merged and reported; checkpoints compared."""
 
 import json
 import shutil
@@ -18,8 +18,9 @@ from evals.errors import BadConfig, IncomparableReports, LabError
 from evals.schema import Metric
 from evals.schema.reports import Assignment, FigurePolicy
 from evals.schema.reviews import Linkage, Strategy
-from lab.commands import infer, validity
-from lab.commands.infer import Weights, reviewed_papers, reviewing_bar
+from lab.commands import Json
+from lab.commands.review import infer
+from lab.commands.review.infer import Weights, reviewed_papers, reviewing_bar
 from lab.commands.terminal import (
     board_tables,
     counted,
@@ -46,10 +47,6 @@ Encoders = Annotated[
     ),
 ]
 Vectors = Annotated[Path | None, typer.Option(help="JSONL: text, vector; instead of an encoder.")]
-ThresholdOption = Annotated[
-    str | None, typer.Option(help="Similarity from which concerns agree, or auto to calibrate it.")
-]
-Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 
 
 def score(
@@ -60,7 +57,9 @@ def score(
         Path | None, typer.Option(help="JSONL: article_id, matrix (rows predicted, columns human).")
     ] = None,
     vectors: Vectors = None,
-    threshold: ThresholdOption = None,
+    threshold: Annotated[
+        str | None, typer.Option(help="Similarity from which concerns agree, or auto to calibrate it.")
+    ] = None,
     false_match_rate: Annotated[
         float, typer.Option(help="For auto: human concerns that may match on another paper.")
     ] = 0.05,
@@ -452,7 +451,6 @@ def write_report(folder: Path, name: str, page: str, document: object) -> None:
 Only = Annotated[
     list[int] | None, typer.Option("--step", help="Only these steps: repeat it, two or more; all if none.")
 ]
-ThresholdOption = Annotated[str, typer.Option(help="Similarity from which concerns agree, or auto; empty = as usual.")]
 
 
 def steps(
@@ -469,7 +467,9 @@ def steps(
     dtype: Annotated[Weights, typer.Option(help="Weights of the model.")] = "float32",
     cap: Annotated[int, typer.Option(help="Concerns kept of each paper; 0 = all.")] = 20,
     encoder: Encoders = "embedded",
-    threshold: ThresholdOption = "",
+    threshold: Annotated[
+        str, typer.Option(help="Similarity from which concerns agree, or auto; empty = as usual.")
+    ] = "",
     draws: Annotated[int, typer.Option(help="Draws behind each interval.")] = 1_000,
     seed: Annotated[int, typer.Option(help="Of sampling and draws.")] = 0,
     base: Annotated[str, typer.Option("--base", help="The run's base model, where it lies elsewhere by now.")] = "",
@@ -535,7 +535,12 @@ def steps(
         reviewer = Reviewer(each.name, each.folder, str(at.folder))
         one = measure_reviewer(reviewer, found, measure, folder_of(each.folder, found, measure))
         reports.append(one.report)
-        row: dict[str, object] = {"step": each.number, "is_last": each.is_last, **score_cells(one.report)}
+        score, metrics = one.report.score, one.report.summaries[0].metrics
+        row: dict[str, object] = {"step": each.number, "is_last": each.is_last, "n": score.coverage.n_articles}
+        row |= {name: metrics.get(name) for name in SCORED}
+        row |= {"permuted": score.headline.f1_permuted, "strongest_control": score.headline.strongest}
+        row |= {"predicted": round(score.micro.n_predicted), "matched": round(score.micro.n_matched)}
+        row["answered"] = score.coverage.n_answered
         row["not_read_whole"] = sum(one.run.by_status.get(status, 0) for status in ("partial", "failed"))
         spread = one.run.seconds_per_article
         rows.append({**row, "seconds_per_paper": spread and spread.median})
@@ -566,24 +571,6 @@ def steps(
 SCORED = ("f1_above_strongest", "f1_above_permuted", "f1", "recall", "precision", "recall_major")
 
 
-def score_cells(report: "ReviewReport | None") -> dict[str, object]:
-    """Return a reviewer's score as cells, the headline first; empty ones for a run without a score.
-
-    `n` counts papers, of which `answered` were; `permuted` is what the same lists get on other papers.
-    """
-    score = report.score if report else None
-    metrics = report.summaries[0].metrics if report else {}
-    return {
-        "n": score and score.coverage.n_articles,
-        **{name: metrics.get(name) for name in SCORED},
-        "permuted": score and score.headline.f1_permuted,
-        "strongest_control": score and score.headline.strongest,
-        "predicted": score and round(score.micro.n_predicted),
-        "matched": score and round(score.micro.n_matched),
-        "answered": score and score.coverage.n_answered,
-    }
-
-
 def cell(value: object) -> object:
     """Return a metric as "0.42 [0.30, 0.55]", a dash for what is not known."""
     if value is None:
@@ -598,24 +585,9 @@ def cell(value: object) -> object:
     return f"{value.value:.3f}{span}"
 
 
-app = typer.Typer(no_args_is_help=True, help="Peer review: read, clean, score, merge and compare concerns.")
-
-app.command("score")(score)
-app.command("ensemble")(ensemble)
-app.command("infer")(infer.infer)
-app.command("steps")(steps)
-app.command("report")(report)
-app.command("leaderboard")(leaderboard)
-app.command("import")(import_results)
-app.add_typer(validity.insertion, name="insertion")
-app.command("verify-claims")(validity.verify_claims)
-app.command("checks")(validity.checks)
-app.command("agreement")(validity.matcher_agreement)
-
 Out = Annotated[Path | None, typer.Option(help="A .jsonl file to write the rows to.")]
 
 
-@app.command()
 def parse(
     rows: Annotated[Path, typer.Argument(help="JSONL: id, raw.")], out: Out = None, as_json: Json = False
 ) -> None:
@@ -648,7 +620,6 @@ def parse(
     emit(parsed, as_json=as_json, table=table_of("outputs", ("id", "status", "concerns", "problems"), cells))
 
 
-@app.command()
 def clean(
     rows: Annotated[Path, typer.Argument(help="JSONL: article_id, concerns.")],
     out: Annotated[Path, typer.Option(help="The .jsonl file to write.")],

@@ -102,13 +102,13 @@ def infer(
     from training.run.folder import RunFolder
 
     if out.suffix == ".json":
-        from lab.commands.review import report_on_stages
+        from lab.commands.review.scores import report_on_stages
 
         return report_on_stages(given)
     asking = Asking(**{each.name: given[each.name] for each in fields(Asking)})
     if staged and not server:
         raise BadConfig("--staged asks a server: name one with --server URL; `assay chain serve` serves a chain.")
-    articles = _articles(papers, split, limit, reader)
+    articles = papers_named(papers, split, limit, reader)
     if server:
         engine: ReviewEngine = _server(server, model, key_env, allow_remote, tokenizer, asking, staged=staged)
     else:
@@ -143,8 +143,8 @@ def infer(
         raise typer.Exit(1)
 
 
-def _articles(papers: str, split: str, limit: int, reader: str = "assay") -> list[Article]:
-    """Return the papers, without what reviewers said of them."""
+def papers_named(papers: str, split: str = "all", limit: int = 0, reader: str = "assay") -> list[Article]:
+    """Return the papers of a collection, without what reviewers said of them, or the one in a file."""
     from evals.papers import read_article_file
 
     path = Path(papers)
