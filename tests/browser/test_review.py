@@ -50,7 +50,9 @@ def test_a_pdf_is_reviewed_edited_and_exported(scripted_lab, open_page, tmp_path
     expect(cards).to_have_count(3)
     expect(page.locator("#review-concerns .concern-buttons").first).to_be_visible()
 
-    words = [page.locator(f"#review-{name}") for name in ("start", "demo", "undo", "edit-save", "edit-cancel", "export-make")]
+    words = [
+        page.locator(f"#review-{name}") for name in ("start", "demo", "undo", "edit-save", "edit-cancel", "export-make")
+    ]
     assert len({each.bounding_box()["height"] for each in words}) == 1
 
     page.wait_for_url("**/?tab=review&review=*")
