@@ -22,6 +22,8 @@ from lab.ui.layout import Download, Painted
 from lab.ui.text import counted, lines, page, say
 
 RECENT = 20
+RATED = 2000
+"""Votes that the page rates, the newest; `assay prefs board` rates all."""
 QUESTION_CHARACTERS = 140
 FORMATS: tuple[ExportFormat, ...] = ("dpo", "kto", "sft", "arena")
 
@@ -29,12 +31,13 @@ FORMATS: tuple[ExportFormat, ...] = ("dpo", "kto", "sft", "arena")
 def view(services: Services) -> tuple[str, str]:
     """Return the figures with the board, and the latest votes, as HTML; without votes, how to get some."""
     try:
-        counts, votes = services.store.counts(), services.store.preference_pairs()[::-1]
+        counts, votes = services.store.counts(), services.store.preference_pairs(RATED)[::-1]
     except LabError as error:
         return notice(str(error), "problem"), ""
     if not votes:
         return empty(say("preferences.empty")), ""
-    return Html(overview(counts) + board(boards(votes))), latest(votes[:RECENT])
+    newest = notice(say("ratings.newest", n=RATED)) if counts.votes > RATED else ""
+    return Html(overview(counts) + newest + board(boards(votes))), latest(votes[:RECENT])
 
 
 def board(found: Boards) -> Html:
