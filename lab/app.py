@@ -44,6 +44,7 @@ TABS: dict[str, Callable[[Services, Door, gr.Tab, Collection[str]], None]] = {
         services, visitor, is_rated="Annotate" in tabs
     ),
     "Annotate": lambda services, visitor, tab, _: _tab("annotate.tab").build(services, visitor, tab),
+    "Questions": lambda services, visitor, tab, _: _tab("questions.tab").build(services, visitor, tab),
     "Review": lambda services, visitor, *_: _tab("review.tab").build(services, visitor),
     "Refine": lambda services, visitor, *_: _tab("refine.tab").build(services, visitor),
     "Preferences": lambda services, _, tab, __: _tab("compare.preferences").build(services, tab),
@@ -52,8 +53,8 @@ TABS: dict[str, Callable[[Services, Door, gr.Tab, Collection[str]], None]] = {
     "Train": lambda services, _, tab, __: _tab("train.tab").build(services, tab),
     "Publish": lambda services, _, tab, __: _tab("publish.tab").build(services, tab),
 }
-LOCAL = frozenset(("Publish",))
-"""Tabs that a Space does not show: it holds nobody's token."""
+LOCAL = frozenset(("Publish", "Questions"))
+"""Tabs that a Space does not show: it holds nobody's token, and keeps no sets."""
 ANSWERED = frozenset(("Ask", "Compare"))
 """Tabs that the lab's own chain answers in; so it does in Refine, where no other chain is named."""
 

@@ -1,6 +1,7 @@
 """Everything the tabs need from outside, in one bundle; what the first paint can do without is imported late."""
 
 import random
+import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -88,7 +89,7 @@ def build_services(settings: LabSettings) -> Services:
         settings=settings,
         engine=LabEngine(loading(settings)),
         opened=once(lambda: open_store(settings.database_url)),
-        reports=lambda: load_reports(settings.chain),
+        reports=lambda: load_reports(settings.chain, reports_folder(settings.chain, settings.reports)),
         now=lambda: datetime.now(UTC),
         random=random.SystemRandom(),
         readers=once(readers),
@@ -148,11 +149,17 @@ def is_hosted(name: str) -> bool:
     return "=http" in name
 
 
-def load_reports(chain: str) -> "Evaluations":
-    """Return the evaluations that lie beside the chain; none if it was never evaluated."""
+def load_reports(chain: str, *others: Path) -> "Evaluations":
+    """Return the evaluations that lie beside the chain, or in other folders; none if it was never evaluated."""
     from lab.results.evaluations import read_evaluations
 
-    return read_evaluations(chain, chain_folder(chain) / REPORTS)
+    return read_evaluations(chain, *dict.fromkeys((chain_folder(chain) / REPORTS, *others)))
+
+
+def reports_folder(chain: str, others: Path) -> Path:
+    """Return where the lab writes reports on a chain: beside one of one's own, else into a folder of `others`."""
+    folder = chain_folder(chain)
+    return folder / REPORTS if chain not in OURS and folder.is_dir() else others / re.sub(r"[^\w.-]+", "-", chain)
 
 
 def find_judge(server: Server | None) -> "Judge":

@@ -61,6 +61,7 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["HF_HOME"] = str(home / "huggingface")
     os.environ["GRADIO_TEMP_DIR"] = str(home / "gradio")
     os.environ["ASSAY_DATABASE_URL"] = f"sqlite:///{home / 'assay.db'}"
+    os.environ["ASSAY_REPORTS"] = str(home / "reports")
     os.environ["OMP_NUM_THREADS"] = "1"  # in tiny models threads wait for each other
     os.environ["PYTHONPATH"] = str(Path(__file__).parent / "guarded")
     guard = NetworkGuard()

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 
 from evals.questions.baselines import baseline_answers
 from evals.questions.prompt import answer_form
-from evals.questions.sets import QuestionSet, RowFault, right_answer
+from evals.questions.sets import QuestionSet, right_answer
 from evals.questions.statistics import counted
 from evals.schema import AbstainTruth, ChoiceTruth, Example, Record
+from evals.schema.questions import RowFault
 from evals.schema.record import Share
 from evals.verifiers import verify
 from evals.verifiers.expected import fold

@@ -19,20 +19,21 @@ import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin
+from typing import Any, NamedTuple, TypeVar, get_args, get_origin
 
 import yaml
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, ValidationError
 
-from evals.errors import BadConfig, BadRow, LabError
+from evals.errors import BadConfig, LabError
 from evals.io import first_of, read_text, repeated_keys, short_repr
 from evals.questions.bank import DATASETS, normalised
 from evals.questions.prompt import SURE, answer_form, with_answer, with_confidence
-from evals.schema import CANNOT_BE_TOLD, ChoiceTruth, Example, GroundTruth, MechanismTruth, Record
-from evals.schema.questions import TermTruth
+from evals.schema import CANNOT_BE_TOLD, ChoiceTruth, Example, GroundTruth, MechanismTruth
+from evals.schema.questions import QuestionRow, RowFault, TermTruth
 from evals.verifiers import verify
 from evals.verifiers.expected import expected, terms
 from evals.verifiers.expected import normalised as marks_off
+from evals.verifiers.line import read_lines
 from evals.verifiers.score import SCORED
 
 TAUGHT = SURE
@@ -49,35 +50,6 @@ Valid = TypeVar("Valid", bound=BaseModel)
 Raw = tuple[int, dict[str, Any]]
 Fetch = Callable[[str, str | None, str | None], Iterable[tuple[str, Mapping[str, Any]]]]
 """Name, revision and config of a data set of the Hub -> its rows, each with the name of its split."""
-
-
-class QuestionRow(Record):
-    """One row of a question set. Questions of one `group` share their facts: they belong in one split."""
-
-    id: str = Field(min_length=1)
-    prompt: str = Field(min_length=1, pattern=r"\S")
-    truth: GroundTruth
-    group: str = Field(min_length=1)
-    split: Literal["train", "dev", "test"]
-    subject: tuple[str, ...] = ()
-    tags: tuple[str, ...] = ()
-    explanation: str | None = None
-    source: str | None = None
-    licence: str | None = None
-
-
-class RowFault(Record):
-    """What is wrong with one row: where, what, and what to do."""
-
-    line: int
-    id: str | None = None
-    field: str
-    problem: str
-    remedy: str
-
-    def error(self, name: object) -> BadRow:
-        """Return it as the error that stops whoever reads the file called `name`."""
-        return BadRow(name, self.line, self.field, f"{self.problem}; {self.remedy}")
 
 
 class QuestionSet(NamedTuple):
@@ -174,6 +146,22 @@ def examples_of(rows: Iterable[Raw], name: str, faults: Iterable[RowFault] = ())
     return QuestionSet(tuple(examples), tuple(sorted(bad, key=lambda each: each.line)), is_own)
 
 
+def good_rows(raw: Iterable[Raw], faults: Iterable[RowFault]) -> tuple[QuestionRow, ...]:
+    """Return the rows without a fault as records; of a whole `Example` what a row says."""
+    bad = {fault.line for fault in faults}
+    found = []
+    for data in (data for line, data in raw if line not in bad):
+        if "ground_truth" in data and "truth" not in data:
+            example = Example.model_validate(data)
+            known: dict[str, Any] = {"truth": example.ground_truth, "group": example.cluster, "source": example.source}
+            known["explanation"] = read_lines(example.answer).explanation or None
+            known |= {name: getattr(example, name) for name in ("id", "prompt", "split", "subject", "tags", "licence")}
+            found.append(QuestionRow(**known))
+        else:
+            found.append(question_row(data))
+    return tuple(found)
+
+
 def question_row(data: Mapping[str, Any]) -> QuestionRow:
     """Return a row of any format as its record; _Wrong names every field that is wrong."""
     return _valid(QuestionRow, _one_shape(data))
@@ -227,14 +215,23 @@ def _found(name: str, fetch: Fetch | None) -> QuestionSet:
         return examine(path)
     hub = HUB.fullmatch(name)
     if hub is not None and fetch is not None:
-        rows = fetch(hub["name"], hub["revision"], hub["config"])
-        numbered = [(n, {"split": split, **given}) for n, (split, row) in enumerate(rows, 1) if (given := _given(row))]
-        return examples_of(numbered, hub["name"])
+        return examples_of(hub_rows(name, fetch), hub["name"])
     known = ", ".join((*DATASETS, *sorted(file.stem for file in EXAMPLES.glob("*.yaml"))))
     raise BadConfig(
         f"no data set is called {name!r} and there is no such file; known are {known}. Or name a file that ends"
         f" in {', '.join(SUFFIXES)}, or hub:owner/name"
     )
+
+
+def hub_rows(name: str, fetch: Fetch) -> list[Raw]:
+    """Return the rows of hub:owner/name[@revision][:config] as they stand, numbered; BadConfig for another name."""
+    hub = HUB.fullmatch(name)
+    if hub is None:
+        raise BadConfig(
+            f"{name!r} is no data set of the Hub; write hub:owner/name, with @revision and :config if need be"
+        )
+    rows = fetch(hub["name"], hub["revision"], hub["config"])
+    return [(n, {"split": split, **given}) for n, (split, row) in enumerate(rows, 1) if (given := _given(row))]
 
 
 def raw_rows(path: Path) -> tuple[list[Raw], list[RowFault]]:

@@ -1,9 +1,11 @@
 """Questions with their truths, by kind; what a stage answered, claimed and stated, and the verdict on it."""
 
+from datetime import datetime
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from evals.errors import BadRow
 from evals.schema.record import Direction, Grade, Record, Share
 
 CANNOT_BE_TOLD = "cannot be told from these data"
@@ -237,6 +239,66 @@ class Example(Record):
     subject: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     licence: str | None = None
+
+
+class QuestionRow(Record):
+    """One row of a question set. Questions of one `group` share their facts: they belong in one split."""
+
+    id: str = Field(min_length=1)
+    prompt: str = Field(min_length=1, pattern=r"\S")
+    truth: GroundTruth
+    group: str = Field(min_length=1)
+    split: Literal["train", "dev", "test"]
+    subject: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    explanation: str | None = None
+    source: str | None = None
+    licence: str | None = None
+
+
+class RowFault(Record):
+    """What is wrong with one row: where, what, and what to do."""
+
+    line: int
+    id: str | None = None
+    field: str
+    problem: str
+    remedy: str
+
+    def error(self, name: object) -> BadRow:
+        """Return it as the error that stops whoever reads the file called `name`."""
+        return BadRow(name, self.line, self.field, f"{self.problem}; {self.remedy}")
+
+
+class KeptQuestions(Record):
+    """A draft of a question set as it was brought: its good rows, and what was wrong with the others."""
+
+    id: str
+    made_at: datetime
+    session: str
+    title: str
+    source: str
+    rows: tuple[QuestionRow, ...]
+    faults: tuple[RowFault, ...] = ()
+
+
+class QuestionEdit(Record):
+    """A question of a draft as it was changed or added; without a row it was deleted."""
+
+    id: str
+    row: QuestionRow | None = None
+
+
+class FrozenQuestions(Record):
+    """A version of a question set that nobody changes any more; `sha256` is that of its questions, as reports have it."""
+
+    id: str
+    made_at: datetime
+    session: str
+    title: str
+    version: int
+    sha256: str
+    rows: tuple[QuestionRow, ...]
 
 
 class Completion(Record):

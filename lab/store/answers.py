@@ -48,6 +48,7 @@ class Belongings:
     graded_answers: int
     annotations: int = 0
     answers: int = 0
+    question_drafts: int = 0
 
     @property
     def total(self) -> int:
@@ -104,8 +105,8 @@ class Store:
             self.close()
             raise
 
-    def documents(self, task: Literal["review", "refine"]) -> Documents[Any, Any]:
-        """Return what models wrote for a task, and what people made of it: reviews of papers, graded answers."""
+    def documents(self, task: Literal["review", "refine", "questions", "question_set"]) -> Documents[Any, Any]:
+        """Return documents and what people made of them: reviews of papers, graded answers, question sets."""
         return Documents(self._engine, self._now, task)
 
     @property
@@ -355,6 +356,7 @@ def _belongings(session: Session, names: Collection[str], asked: Collection[str]
         graded_answers=_number(session, DocumentRow.id, mine, DocumentRow.task == "refine"),
         annotations=annotated_by(session, names),
         answers=_number(session, AnswerRow.id, _own(asked, names)),
+        question_drafts=_number(session, DocumentRow.id, mine, DocumentRow.task == "questions"),
     )
 
 

@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 
 from evals.errors import LabError
 from evals.schema import Choice
+from evals.schema.questions import FrozenQuestions, KeptQuestions, QuestionEdit
 from evals.schema.refiner import AnswerMark, KeptRefinement
 from evals.schema.reviewruns import DraftConcern, KeptReview
 from lab.store.database import reading, writing
@@ -20,13 +21,13 @@ from lab.store.tables import DocumentRow, DocumentVoteRow, VersionRow
 from lab.ui.text import say
 
 LISTED = 30
-Doc = TypeVar("Doc", KeptReview, KeptRefinement)
-Part = TypeVar("Part", DraftConcern, AnswerMark)
+Doc = TypeVar("Doc", KeptReview, KeptRefinement, KeptQuestions, FrozenQuestions)
+Part = TypeVar("Part", DraftConcern, AnswerMark, QuestionEdit)
 
 
 @dataclass(frozen=True)
 class Standing(Generic[Doc, Part]):
-    """A document, and its parts as people left them: concerns of a review, marks of graded answers."""
+    """A document, and its parts as people left them: concerns of a review, marks of answers, changes to questions."""
 
     document: Doc
     parts: tuple[Part, ...]
@@ -35,8 +36,12 @@ class Standing(Generic[Doc, Part]):
 KINDS: dict[str, tuple[type[Any], type[Any], Callable[[Any], tuple[Any, ...]]]] = {
     "review": (KeptReview, DraftConcern, lambda kept: kept.concerns),
     "refine": (KeptRefinement, AnswerMark, lambda kept: ()),
+    "questions": (KeptQuestions, QuestionEdit, lambda kept: ()),
+    "question_set": (FrozenQuestions, QuestionEdit, lambda kept: ()),
 }
-"""Of each task: its documents, the parts that people change, and those a document begins with."""
+"""Of each kind: its documents, the parts that people change, and those a document begins with."""
+UNCHANGED = ("question_set",)
+"""Documents that stay as they are."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +79,14 @@ class Documents(Generic[Doc, Part]):
         with reading(self._engine) as session:
             return tuple(self._document.model_validate(row.document) for row in session.scalars(query))
 
+    def titles(self, owner: str) -> list[tuple[str, str, int | None]]:
+        """Return id, title and version of the documents of a session that have a title, newest first."""
+        title, version = (DocumentRow.document[name] for name in ("title", "version"))
+        query = select(DocumentRow.id, title.as_string(), version.as_integer()).order_by(DocumentRow.made_at.desc())
+        with reading(self._engine) as session:
+            found = session.execute(query.where(DocumentRow.session == owner, DocumentRow.task == self._task))
+            return [(name, called, number) for name, called, number in found]
+
     def everything(self, owner: str | None = None) -> tuple[Standing[Doc, Part], ...]:
         """Return all documents as they stand, oldest first; of one session if it is named."""
         query = self._all(owner).order_by(DocumentRow.made_at, DocumentRow.id)
@@ -81,7 +94,9 @@ class Documents(Generic[Doc, Part]):
             return tuple(self._standing(session, row) for row in session.scalars(query))
 
     def change(self, name: str, owner: str, action: str, parts: Sequence[BaseModel]) -> None:
-        """Keep the parts after one change."""
+        """Keep the parts after one change; LabError for a document that stays as it is."""
+        if self._task in UNCHANGED:
+            raise LabError(say(f"{self._task}.frozen"))
         content = [each.model_dump(mode="json") for each in parts]
         known = {"id": uuid.uuid4().hex, "document_id": name, "made_at": self._now(), "action": action}
         with writing(self._engine) as session:

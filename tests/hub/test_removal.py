@@ -175,6 +175,7 @@ def test_the_command_takes_a_rater_out_of_both_places_and_tells_what_is_left_to_
         "graded_answers": 0,
         "annotations": 0,
         "answers": 0,
+        "question_drafts": 0,
     }
     assert done["removal"]["files"] == {"votes/kim.jsonl": 1}
     assert held(stand, votes) == before | {"votes/kim.jsonl": line(8, BOB)}

@@ -9,7 +9,7 @@ from itertools import count
 from pathlib import Path
 
 from evals.model import Sampling
-from evals.schema import BaseIdentity, ChainManifest, Message, Probe
+from evals.schema import BaseIdentity, ChainManifest, Completion, Message, Probe
 from lab.engine import LabEngine
 from lab.services import Services
 from tests.lab.votes import services_in
@@ -86,6 +86,25 @@ class ScriptedChain:
                     yield Word(stage, words[place], place + 1, reason)
             if stop.is_set():
                 return
+
+    def generate(
+        self,
+        prompts: Sequence[Sequence[Message]],
+        stages: Sequence[str],
+        sampling: Sampling,
+        told: Callable[[int], None] = lambda n: None,
+    ) -> list[list[Completion]]:
+        """Return whole answers, as in a batch."""
+        self.prompts += map(tuple, prompts)
+        told(1)
+        return [
+            [
+                Completion(stage=stage, text=text, n_tokens=len(text.split()), finish_reason="stop")
+                for stage in stages
+                for text in ["".join(self._words(stage, prompt[-1].content, sampling))]
+            ]
+            for prompt in prompts
+        ]
 
     def _words(self, stage: str, question: str, sampling: Sampling) -> list[str]:
         default = f"{stage} on {question} with seed {sampling.seed}.\nConfidence: 80%"

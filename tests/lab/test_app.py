@@ -44,6 +44,7 @@ def test_every_tab_opens_with_a_line_that_says_what_they_are_for(built):
         "Ask",
         "Compare",
         "Annotate",
+        "Questions",
         "Review",
         "Refine",
         "Preferences",

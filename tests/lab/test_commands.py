@@ -169,6 +169,7 @@ def test_a_rater_is_forgotten_by_identifier_and_by_the_hash_that_exports_show(tm
         "graded_answers": 0,
         "annotations": 0,
         "answers": 0,
+        "question_drafts": 0,
     }
 
 

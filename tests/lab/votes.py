@@ -92,7 +92,7 @@ def services_in(folder: Path, reports: tuple[EvalReport, ...] = ()) -> Services:
     store = Store(url_in(folder), now=lambda: NOON + timedelta(days=1))
     OPENED.append(store)
     return Services(
-        settings=LabSettings(cache=folder / "cache", database_url=url_in(folder)),
+        settings=LabSettings(cache=folder / "cache", database_url=url_in(folder), reports=folder / "reports"),
         engine=LabEngine(load),
         opened=lambda: store,
         reports=lambda: Evaluations(reports),

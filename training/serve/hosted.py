@@ -153,11 +153,11 @@ class WithHosted:
         return getattr(self._chain, name)
 
     def generate(
-        self, prompts: Sequence[Sequence[Message]], stages: Sequence[str], sampling: Sampling, *form: Any
+        self, prompts: Sequence[Sequence[Message]], stages: Sequence[str], sampling: Sampling, *form: Any, **known: Any
     ) -> list[list[Completion]]:
         """Return answers as `Writer.generate` does; LabError where a server gives none."""
         local = [stage for stage in stages if stage not in self.hosted]
-        rows = self._chain.generate(prompts, local, sampling, *form) if local else [[] for _ in prompts]
+        rows = self._chain.generate(prompts, local, sampling, *form, **known) if local else [[] for _ in prompts]
         found = [{each.stage: each for each in row} for row in rows]
         for hosted in (self.hosted[stage] for stage in stages if stage in self.hosted):
 

@@ -1,0 +1,58 @@
+"""Questions in the browser: a file with bad rows is brought, mended, frozen, asked of every stage, and annotated."""
+
+import sys
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import started
+from tests.lab.test_questions import CSV
+
+
+@pytest.fixture
+def lab(chromium, tmp_path):
+    """The real lab on the embedded chain, with nothing in its store."""
+    command = [sys.executable, "-c", "import os; from lab.commands.lab import *; open_lab(from_environment())"]
+    folders = {"ASSAY_REPORTS": str(tmp_path / "reports"), "ASSAY_RUNS": str(tmp_path / "runs")}
+    with started(command, tmp_path, **folders) as url:
+        yield url
+
+
+@pytest.mark.slow  # it loads the embedded chain; each step without a browser: tests/lab/test_questions.py
+def test_a_file_with_two_bad_rows_goes_all_the_way_to_the_leaderboard_and_the_annotation_queue(
+    open_page, lab, tmp_path
+):
+    page = open_page(f"{lab}?tab=questions", ready="#questions-set")
+    told, said = page.locator("#questions-told"), page.locator("#questions-said")
+    expect(page.locator("#questions-state")).to_contain_text("No question set is open")
+    (tmp_path / "codons.csv").write_text(CSV, encoding="utf-8")
+    page.locator("#questions-bring input[type=file]").set_input_files(tmp_path / "codons.csv")
+    expect(told).to_contain_text("codons holds 3 questions. Left out: 2 bad rows")
+    page.locator("#questions-check button").first.click()
+    for cell in ("truth.value", "glycine", "sixty"):
+        expect(page.locator("#questions-check")).to_contain_text(cell)
+
+    page.get_by_role("radio", name="water").check()
+    expect(page.locator("#questions-expected textarea")).to_have_value("18.015")
+    page.locator("#questions-expected textarea").fill("eighteen")
+    page.locator("#questions-save").click()
+    expect(said).to_contain_text("truth.value: Input should be a valid number")
+    page.locator("#questions-expected textarea").fill("18")
+    page.locator("#questions-save").click()
+    expect(said).to_contain_text("Kept: water")
+    page.reload()  # the address and the store know what was done
+    page.get_by_role("radio", name="water").check()
+    expect(page.locator("#questions-expected textarea")).to_have_value("18")
+    page.locator("#questions-freeze").click()
+    expect(told).to_contain_text("codons v1 is frozen")
+    expect(page.locator("#questions-save")).to_be_disabled()
+
+    page.locator("#batch-ask").click()
+    page.reload()
+    expect(page.locator("#batch-table")).to_contain_text("2 of 2", timeout=300_000)
+    page.locator("#batch-annotate").click()
+    expect(page.locator("#batch-line")).to_contain_text("8 answers wait in Annotate, as the project codons v1")
+    page.locator("#batch-table a").click()
+    expect(page.get_by_role("radio", name="codons v1")).to_be_checked()
+    page.get_by_role("tab", name="Annotate").click()
+    expect(page.locator("#annotate-progress")).to_contain_text("0 of 8 answers complete")

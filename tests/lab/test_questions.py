@@ -1,0 +1,291 @@
+"""Question sets in the lab: brought, checked, changed, frozen, asked as a batch, annotated."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from evals.errors import BadConfig, LabError
+from evals.questions.sets import examine
+from evals.report import load_report
+from lab.jobs import Jobs
+from lab.questions import batch
+from lab.questions.session import KINDS, Editor, Typed, as_jsonl, row_of, typed_of
+from lab.questions.tab import _checked
+from lab.store.answers import Store
+from lab.visitors import Visitor
+from tests.lab.chains import STAGES, ScriptedChain, lab_with
+from tests.lab.test_jobs import until
+from tests.lab.votes import url_in
+
+ANN, BOB = (Visitor(name, f"page of {name}") for name in ("ann", "bob"))
+CSV = """id,prompt,kind,value,options,unit,tolerance,group,split
+codon/UUU,Which amino acid does the codon UUU code for?,choice,phenylalanine,leucine|phenylalanine|serine,,,phe,test
+codon/CUG,Which amino acid does the codon CUG code for?,choice,glycine,leucine|serine,,,leu,test
+water,What is the molar mass of water?,number,18.015,,g/mol,1%,water,test
+stop,Which codons end translation?,set,UAA|UAG|UGA,,,,stop,dev
+urea,What is the molar mass of urea?,number,sixty,,g/mol,1%,urea,test
+"""
+NEW = Typed("codon/AUG", "Which amino acid does AUG code for?", "choice", "methionine", "methionine\nleucine")
+
+
+@pytest.fixture
+def editor(room):
+    return Editor(room, ANN)
+
+
+@pytest.fixture
+def draft(editor, tmp_path):
+    return editor.bring(file_in(tmp_path, CSV))
+
+
+def file_in(folder: Path, text: str, name: str = "codons.csv") -> Path:
+    (folder / name).write_text(text, encoding="utf-8")
+    return folder / name
+
+
+def test_a_file_with_bad_rows_gives_a_draft_of_the_good_ones_and_names_the_others_by_line_and_field(draft):
+    assert [row.id for row in draft.rows] == ["codon/UUU", "water", "stop"]
+    assert [(fault.line, fault.field) for fault in draft.faults] == [(3, "truth.value"), (6, "truth.value")]
+    page = _checked(draft)
+    assert "glycine" in page and "sixty" in page and "Bad rows, left out" in page
+    assert "What answers without a model score on test rows" in page
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("codons.txt", CSV, r"codons.txt ends in .txt; a question set is a"),
+        ("codons.csv", "id,prompt\n", "holds no rows"),
+        ("codons.csv", CSV.replace(",test", ",never").replace(",dev", ",never"), "no row .* field 'split'"),
+        ("many.jsonl", '{"id": "a"}\n' * 5_001, "5,001 rows"),
+    ],
+)
+def test_a_file_that_gives_no_question_is_refused_in_words(editor, tmp_path, name, text, told):
+    with pytest.raises(LabError, match=told):
+        editor.bring(file_in(tmp_path, text, name))
+
+
+@pytest.mark.parametrize("name", ["", "/etc/passwd", "../secret", "mine.csv", "runs/mine.yaml", "tests/lab"])
+def test_a_name_reads_no_file_of_the_server(editor, name):
+    with pytest.raises(BadConfig if name.count("/") == 1 and not Path(name).exists() else LabError):
+        editor.bring_named(name)
+
+
+def test_a_data_set_of_the_hub_is_brought_by_name_and_offline_says_so(editor, monkeypatch):
+    with pytest.raises(LabError, match="could not be fetched from the Hub"):
+        editor.bring_named("my-org/my-questions")
+    rows = [dict(row) for row in map(json.loads, as_jsonl(editor.bring_named("codons-and-enzymes").rows).splitlines())]
+    monkeypatch.setattr("training.data.questions.from_hub", lambda *_: (("test", row) for row in [*rows, {"id": "x"}]))
+    brought = editor.bring_named("hub:my-org/my-questions@v1.0")
+    assert (len(brought.rows), brought.faults[0].line) == (60, 61)
+
+
+def test_a_question_goes_through_the_form_unchanged_whatever_its_kind(editor):
+    for row in editor.bring_named("codons-and-enzymes").rows:
+        again = editor.save(editor.begin("One").id, None, typed_of(row))[0].rows[0]
+        assert again.truth == row.truth, row.id
+    rubric = {"kind": "rubric", "items": [{"title": "Says why", "weight": 2.0}]}
+    typed = Typed("r", "Why?", "rubric", more=json.dumps({"items": rubric["items"]}))
+    (row,) = editor.save(editor.begin("One").id, None, typed)[0].rows
+    assert row_of(typed_of(row), row)["truth"] == rubric
+    assert {"choice", "number", "set", "term", "rubric", "direct"} <= set(KINDS)
+
+
+def test_questions_are_changed_added_deleted_and_each_change_is_taken_back(editor, draft, tmp_path):
+    first = typed_of(draft.rows[0])
+    editor.save(
+        draft.id, first.id, first._replace(prompt="What does UUU code for?", choices=f"{first.choices}\nglycine")
+    )
+    editor.save(draft.id, None, NEW)
+    editor.delete(draft.id, "stop")
+    store = Store(url_in(tmp_path))  # as after a kill: nothing but the database is left
+    known = Editor(replace(editor.services, opened=lambda: store), ANN).open(draft.id)
+    store.close()
+    assert [row.id for row in known.rows] == ["codon/UUU", "water", "codon/AUG"]
+    assert known.rows[0].prompt == "What does UUU code for?" and "glycine" in known.rows[0].truth.options
+    undone = [editor.undo(draft.id)[1] for _ in range(3)]
+    assert undone == ["deleted a question", "added a question", "changed a question"]
+    assert editor.open(draft.id).rows == draft.rows
+    with pytest.raises(LabError, match="nothing to take back"):
+        editor.undo(draft.id)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"expected": "glycine"}, "truth.value: value 'glycine' is none of the options"),
+        ({"id": "water"}, "id: 'water' was used in water"),
+        ({"prompt": " "}, "prompt: "),
+        (
+            {
+                "prompt": "What is the molar mass of WATER?",
+                "kind": "number",
+                "expected": "20",
+                "choices": "",
+                "more": "unit: g/mol",
+            },
+            "water asks the same",
+        ),
+        ({"more": "- a"}, "is a list"),
+        ({"more": "a: [b"}, "no YAML"),
+    ],
+)
+def test_a_question_that_cannot_be_graded_is_not_kept_and_the_field_is_named(editor, draft, change, told):
+    with pytest.raises(LabError, match=re.escape(told)):
+        editor.save(draft.id, None, NEW._replace(**change))
+    assert editor.open(draft.id) == draft
+
+
+def test_a_frozen_version_stays_as_it_is_and_is_copied_into_a_new_draft(editor, draft, tmp_path):
+    frozen = editor.freeze(draft.id)
+    assert (frozen.name, len(frozen.sha256)) == ("codons v1", 64)
+    assert editor.freeze(draft.id).id == frozen.id, "the same questions are no new version"
+    for change in (lambda: editor.save(frozen.id, None, NEW), lambda: editor.delete(frozen.id, "stop")):
+        with pytest.raises(LabError, match="stays as it is"):
+            change()
+    copy = editor.copy(frozen.id)
+    editor.save(copy.id, None, NEW)
+    assert editor.freeze(copy.id).name == "codons v2"
+    assert editor.open(frozen.id) == frozen
+    assert examine(file_in(tmp_path, as_jsonl(frozen.rows), "again.jsonl")).examples == tuple(
+        each.model_copy(update={"source": "again"}) for each in frozen.examples()
+    )
+    with pytest.raises(LabError, match="no question"):
+        editor.freeze(editor.begin("Empty").id)
+
+
+def test_versions_are_everybodys_and_drafts_their_owners(editor, draft):
+    frozen = editor.freeze(draft.id)
+    bob = Editor(editor.services, BOB)
+    assert [name for _, name in bob.listed()] == [frozen.id]
+    assert bob.open(frozen.id).rows == draft.rows
+    with pytest.raises(LabError, match="somebody else"):
+        bob.open(draft.id)
+
+
+# ---- asked as a batch ----------------------------------------------------------------------------
+
+
+def batch_on(services, editor, **changes):
+    known = editor.freeze(editor.bring_named("codons-and-enzymes").id)
+    asked = {"split": "all", "stages": STAGES, "sampled": (0, 32, 0.0), **changes}
+    return batch.start(services, known, asked["split"], asked["stages"], asked["sampled"], editor.owner)
+
+
+def test_a_batch_ends_in_a_report_as_assay_eval_run_writes_it_and_in_annotate(room, editor):
+    batch.register(room)
+    id = batch_on(room, editor)
+    with room.jobs.working():
+        job = until(room.jobs, id, lambda job: job.is_over)
+    assert (job.state, job.done, job.total, job.error) == ("done", 60, 60, "")
+    report = load_report(Path(job.result["report"]))
+    answered = [(row.example.id, row.stage) for row in report.rows if row.stage in STAGES]
+    assert len(answered) == len(set(answered)) == 180
+    assert report.data_name == "codons-and-enzymes v1[all]" and "constant answer" not in str(report.settings)
+    assert report.data_sha256 == editor.open(job.settings["set"]).sha256
+    assert "--data codons-and-enzymes-v1.jsonl[all]" in report.command.replace("'", "")
+    assert {"accuracy", "ece"} <= report.summaries[0].metrics.keys()
+    project, n = batch.annotate(room, job, 1)
+    assert n == 180 == len(room.store.annotations.items(project.id))
+    with pytest.raises(LabError, match="in Annotate already"):
+        batch.annotate(room, job, 1)
+
+
+def test_a_cancelled_batch_asked_again_goes_on_with_the_rest(tmp_path):
+    class Gated(ScriptedChain):
+        def generate(self, prompts, *given, **known):
+            if len(self.prompts) == 16:  # the third batch waits until it is cancelled
+                services.jobs.cancel(first)
+            return super().generate(prompts, *given, **known)
+
+    chain = Gated()
+    services = lab_with(tmp_path, chain)
+    editor = Editor(services, ANN)
+    batch.register(services)
+    first = batch_on(services, editor)
+    with services.jobs.working():
+        assert until(services.jobs, first, lambda job: job.is_over).state == "cancelled"
+        with pytest.raises(LabError, match="no report"):
+            batch.report_of(services.jobs.get(first))
+        n = len(chain.prompts)
+        second = batch_on(services, editor)
+        assert until(services.jobs, second, lambda job: job.is_over).state == "done"
+    assert n == 24 and len(chain.prompts) == 24 + 60 - 16
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"stages": ()}, "no stage"),
+        ({"split": "dev", "sampled": (0, 4, 0.0)}, "length is 4"),
+        ({"sampled": (0, 32, 9.0)}, "temperature is 9"),
+    ],
+)
+def test_a_batch_that_cannot_be_asked_is_refused_before_it_is_in_line(room, editor, changes, told):
+    with pytest.raises(LabError, match=told):
+        batch_on(room, editor, **changes)
+    draft = editor.copy(editor.listed()[0][1])
+    with pytest.raises(LabError, match="Freeze"):
+        batch.start(room, draft, "all", STAGES, (0, 32, 0.0), "ann")
+    assert room.jobs.all() == ()
+
+
+WORKER = """
+import sys, time
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from lab.jobs import Jobs
+from lab.questions import batch
+from tests.lab.chains import ScriptedChain, lab_with
+
+class Telling(ScriptedChain):
+    def generate(self, prompts, stages, sampling, told=None):
+        given = super().generate(prompts, stages, sampling)
+        time.sleep(0.2)
+        with (Path(sys.argv[1]) / "asked.txt").open("a") as file:
+            file.write("".join(prompt[-1].content + chr(10) for prompt in prompts))
+        return given
+
+services = lab_with(Path(sys.argv[1]), Telling())
+services.store._now = partial(datetime.now, UTC)  # a lease runs out by the real time
+jobs = Jobs(lambda: services.store.jobs, 1.0)
+jobs.register("batch", partial(batch.run, services))
+with jobs.working():
+    print("ready", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_batch_whose_lab_was_killed_goes_on_with_no_question_asked_twice_and_none_missing(room, editor, tmp_path):
+    jobs = Jobs(lambda: room.store.jobs, 1.0)
+    id = batch_on(room, editor)
+
+    def worker() -> subprocess.Popen:
+        made = subprocess.Popen([sys.executable, "-c", WORKER, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+        assert made.stdout is not None and made.stdout.readline() == "ready\n"
+        return made
+
+    killed = 0
+    while not jobs.get(id).is_over:
+        with worker() as process:
+            done = jobs.get(id).done
+            job = until(jobs, id, lambda job, done=done: job.is_over or job.done > done)
+            if not job.is_over:
+                killed += 1
+            os.kill(process.pid, signal.SIGKILL)
+    assert killed >= 2 and jobs.get(id).state == "done", jobs.get(id)
+    report = load_report(Path(jobs.get(id).result["report"]))
+    answered = [(row.example.id, row.stage) for row in report.rows if row.stage in STAGES]
+    assert len(answered) == len(set(answered)) == 180
+    asked = (tmp_path / "asked.txt").read_text().splitlines()
+    assert len(set(asked)) == 60
+    # what was being answered when the lab was killed is all that is asked again
+    assert len(asked) <= 60 + killed * batch.TOGETHER
