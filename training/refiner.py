@@ -8,31 +8,89 @@ a verdict has no reward, and a judge that fails too often ends the run. Everythi
 `training.grpo`.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Literal
 
-from accelerate.utils import gather_object
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from pydantic import Field
 
-from evals.refine.judge import Judge
-from training.config import RefinerSettings, Request
-from training.data.refine import RefinerData
-from training.grpo import PolicyTrainer, policy_trainer
-from training.judge.judge import StopRule
-from training.refiner_rewards import ItemBook, RefinerReward, judge_facts, judge_for
-from training.run.alarms import AlarmCallback, alarms_of
-from training.run.folder import say
-from training.run.session import Prepared, prepare, run_command, session
-from training.upstream import ExportableState
+from evals.schema.refiner import RewardConfig
+from training.grpo import SampledSettings, policy_trainer
+
+if TYPE_CHECKING:
+    from evals.refine.judge import Judge
+    from training.run.session import Prepared
+    from training.upstream import SampledTrainer
+
+HEURISTIC = "heuristic"
 
 
-def train(request: Request) -> None:
+class RefinerSettings(SampledSettings, RewardConfig):
+    """Settings of GRPO on answers with citations; `data` are refiner-train or JSONL files of records.
+
+    A prompt over `max_prompt_length` loses passages that nothing rests on; what is still too long then
+    is refused or dropped. The reward's settings are those of `assay refiner score`.
+    """
+
+    about = "Reward answers that cite evidence by rubric and citations (GRPO)."
+    example = "--config training/configs/embedded/refiner-grpo.yaml --judge heuristic --dry-run"
+    rows = "training.data.refine:refiner_rows"
+    holds_out = True
+    starts_from = (
+        "of the SFT stage that learned the grammar, such as runs/refiner/sft: answers that no one could read have no"
+        " reward to learn from."
+    )
+
+    judge: str = Field(
+        pattern=f"^({HEURISTIC}$|https?://)",
+        description="heuristic, which compares words and is for small machines, or the address of an OpenAI-compatible"
+        " server, such as http://127.0.0.1:8000/v1 (vllm serve MODEL --host 127.0.0.1 --enable-prefix-caching)",
+    )
+    judge_model: str = Field("", description="model to ask of the server; empty = the one it lists")
+    judge_key_env: str = Field("", description="variable that holds the server's key; empty = none")
+    judge_allow_remote: bool = Field(False, description="let another machine read all that is judged")
+    judge_mode: Literal["batched", "per_item"] = Field(
+        "batched", description="all items of an answer in one request, or each in its own"
+    )
+    judge_concurrency: int = Field(64, ge=1, description="requests at a time, per process")
+    judge_timeout_seconds: float = Field(60.0, ge=0.01, description="longest wait for a reply")
+    judge_deadline_seconds: float = Field(
+        600.0, ge=0.01, description="longest wait for all answers of a step; those not judged by then have no reward"
+    )
+    judge_retries: int = Field(3, ge=0, le=20, description="further tries where one may help")
+    judge_cache: str = Field("", description="file that keeps verdicts; empty = none")
+    max_none_fraction: float = Field(
+        0.25, ge=0.0, le=1.0, description="share of a step's answers that may stay without verdict"
+    )
+    none_patience: int = Field(1, ge=1, description="steps in a row above it that stop the run")
+    retire_after: int = Field(
+        3,
+        ge=0,
+        description="an item on which a question's answers were all alike so often in a row is not asked any more;"
+        " 0 = never",
+    )
+    held_out_share: float = Field(
+        0.1,
+        ge=0.01,
+        le=0.5,
+        description="of the studies and tissues (groups) that are the dev set where eval_data names none",
+    )
+    monitor_stop: bool = Field(False, description="stop the run at the first alarm")
+
+    def reward(self) -> RewardConfig:
+        """Return how verdicts become a reward."""
+        return RewardConfig(**{name: getattr(self, name) for name in RewardConfig.model_fields})
+
+
+def train(ready: "Prepared") -> None:
     """Train an adapter on top of a chain and leave it, with the longer chain, in the run folder."""
-    ready = prepare("refiner", request)
+    from training.refiner_rewards import judge_facts, judge_for
+    from training.run.alarms import AlarmCallback, alarms_of
+    from training.run.folder import say
+
     settings = ready.settings
     assert isinstance(settings, RefinerSettings)
     judge = judge_for(settings)
     say(f"trying the judge {judge.label} on known pairs")
-    with session(ready, **judge_facts(settings, judge)) as current:
+    with ready.session(**judge_facts(settings, judge)) as current:
         trainer = build_trainer(ready, judge)
         trainer.add_callback(AlarmCallback(current.run, alarms_of("sampling")))
         stop = current.stop.ask if settings.monitor_stop else None
@@ -40,8 +98,14 @@ def train(request: Request) -> None:
         current.train(trainer)
 
 
-def build_trainer(ready: Prepared, judge: Judge) -> PolicyTrainer:
+def build_trainer(ready: "Prepared", judge: "Judge") -> "SampledTrainer":
     """Return the trainer of an adapter on the chain, which is also the reference."""
+    from training.data.refine import RefinerData
+    from training.judge.judge import StopRule
+    from training.refiner_rewards import ItemBook, RefinerReward
+    from training.run.folder import say
+    from training.run.watch import JudgeCallback
+
     settings, data = ready.settings, ready.data
     assert isinstance(settings, RefinerSettings) and isinstance(data, RefinerData)
     if data.trimmed:
@@ -54,34 +118,7 @@ def build_trainer(ready: Prepared, judge: Judge) -> PolicyTrainer:
     return trainer
 
 
-class JudgeCallback(TrainerCallback, ExportableState):
-    """Keeps the retired items the same over all processes and checkpoints, and closes the judge's connections."""
-
-    def __init__(self, trainer: PolicyTrainer, reward: RefinerReward) -> None:
-        self._trainer, self._reward = trainer, reward
-
-    def state(self) -> dict[str, Any]:
-        """Return what a checkpoint stores."""
-        return {"args": {}, "attributes": {"alike": self._reward.book.alike}}
-
-    def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
-    ) -> None:
-        """Load the state of the checkpoint that training resumes from."""
-        stored = state.stateful_callbacks
-        if isinstance(stored, dict) and type(self).__name__ in stored:
-            self._reward.book.load(stored[type(self).__name__]["attributes"]["alike"])
-
-    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any) -> None:
-        """Count what all processes saw, so that the answers of a group have the same items everywhere."""
-        self._reward.book.settle(gather_object([self._reward.book.take()]))
-
-    def on_train_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
-    ) -> None:
-        """Close the judge's connections inside the loop that made them."""
-        self._trainer.run_async(self._reward.close())
-
-
 if __name__ == "__main__":
-    run_command("refiner", train)
+    from training.run.session import run_command
+
+    run_command("refiner")

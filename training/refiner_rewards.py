@@ -24,9 +24,9 @@ from evals.refine.records import CheckedRecord
 from evals.refine.rubric import Item, items_of
 from evals.refine.score import PreparedAnswer, Settled, copied, prepare, settle
 from evals.schema.refiner import RefinerRecord, RewardConfig
-from training.config import RefinerSettings
 from training.judge.judge import HttpJudge, StopRule, by_deadline, fit_judge, judge_of, late
 from training.judge.prompts import VERSION, HttpSettings
+from training.refiner import RefinerSettings
 from training.rewards import Answer, means, text_of
 
 LogMetric = Callable[[str, float], None]

@@ -10,41 +10,71 @@ chain, so that an adapter is asked with the words it was trained with.
 import importlib
 import importlib.util
 from importlib.metadata import version
+from typing import TYPE_CHECKING, Literal
 
-from transformers import PreTrainedModel
+from pydantic import Field
 
 from evals.errors import BadConfig
-from training.config import Request, ReviewSettings
-from training.data.conversations import WITHOUT_REASONING, check_replies
-from training.reviewer.measure import KeepAdapters
-from training.run.folder import say
-from training.run.session import Prepared, prepare, run_command, session
-from training.sft import SupervisedTrainer
+from training.sft import SftSettings
 from training.sft import build_trainer as supervised_trainer
+
+if TYPE_CHECKING:
+    from training.run.session import Prepared
+    from training.upstream import SafeTrainer
 
 UNSLOTH = "unsloth"
 
 
-def train(request: Request) -> None:
+class ReviewSettings(SftSettings):
+    """Settings of fine-tuning a reviewer; `data` are files of chat rows (`assay data review --corpus`)."""
+
+    about = "Fine-tune a reviewer on papers and what people objected to."
+    example = "--config training/configs/embedded/review.yaml --output runs/review/mine --dry-run"
+    rows = "training.data.conversations:review_rows"
+
+    max_length: int = Field(16_384, ge=16, description="longest paper plus reply, tokens")
+    optimizer: Literal["adamw_torch", "adamw_bnb_8bit"] = Field(
+        "adamw_torch", description="AdamW in full, or bitsandbytes' with its moments in 8 bits (GPU)"
+    )
+    loader: Literal["transformers", "unsloth"] = Field(
+        "transformers", description="who loads the base; unsloth is faster and needs its own package and a GPU"
+    )
+    keep_adapters: bool = Field(False, description="keep the adapter of every checkpoint, for `assay review steps`")
+    eval_tokens: int = Field(1024, ge=1, description="longest review of a dev paper, tokens")
+
+
+def train(ready: "Prepared") -> None:
     """Train an adapter and leave it, with its chain, its instructions and its records, in the run folder."""
-    ready = prepare("review", request)
+    from training.data.conversations import check_replies
+    from training.reviewer.measure import KeepAdapters
+
     settings, data = ready.settings, ready.data
     assert isinstance(settings, ReviewSettings)
     check_replies(data, ready.tokenizer, ready.base.public_name)
-    with session(ready, **loader_facts(settings)) as current:
+    with ready.session(**loader_facts(settings)) as current:
         trainer = build_trainer(ready)
         if settings.keep_adapters:
             trainer.add_callback(KeepAdapters(trainer, current.run.path))
         current.train(trainer)
 
 
-def build_trainer(ready: Prepared) -> SupervisedTrainer:
+def build_trainer(ready: "Prepared") -> "SafeTrainer":
     """Return the trainer of an adapter on the start."""
+    from training.data.conversations import WITHOUT_REASONING
+    from training.run.folder import say
+
     settings, data = ready.settings, ready.data
     assert isinstance(settings, ReviewSettings)
     if count := data.facts.get(WITHOUT_REASONING):
         say(f"the reasoning before {count} replies is not learned from")
-    model = _unsloth(ready) if settings.loader == UNSLOTH else None
+    model = None
+    if settings.loader == UNSLOTH:
+        model, _ = importlib.import_module(UNSLOTH).FastLanguageModel.from_pretrained(
+            model_name=str(ready.base.folder),
+            max_seq_length=settings.longest,
+            load_in_4bit=settings.weights == "nf4",
+            local_files_only=True,
+        )
     return supervised_trainer(ready, model, optim=settings.optimizer)
 
 
@@ -60,18 +90,7 @@ def loader_facts(settings: ReviewSettings) -> dict[str, str | int]:
     return {"loaded by": f"unsloth {version(UNSLOTH)}"}
 
 
-def _unsloth(ready: Prepared) -> PreTrainedModel:
-    """Return the base as it is trained on, with Unsloth's kernels."""
-    settings = ready.settings
-    fast = importlib.import_module(UNSLOTH).FastLanguageModel
-    model, _ = fast.from_pretrained(
-        model_name=str(ready.base.folder),
-        max_seq_length=settings.longest,
-        load_in_4bit=settings.weights == "nf4",
-        local_files_only=True,
-    )
-    return model
-
-
 if __name__ == "__main__":
-    run_command("review", train)
+    from training.run.session import run_command
+
+    run_command("review")

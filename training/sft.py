@@ -7,66 +7,88 @@ which it learns to cite, passages that nothing rests on may go. On a chain it go
 says.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-from accelerate import ParallelismConfig, PartialState
-from accelerate.utils import DeepSpeedSequenceParallelConfig
-from transformers import PreTrainedModel
-from trl import SFTConfig, SFTTrainer
+from pydantic import Field
 
 from evals.errors import BadConfig
-from training.config import Request, SftSettings
-from training.run.session import Prepared, common_arguments, prepare, run_command, session
-from training.upstream import SafeTrainer
+from training.config import StageSettings
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+    from training.run.session import Prepared
+    from training.upstream import SafeTrainer
+
+
+class SftSettings(StageSettings):
+    """Settings of supervised fine-tuning."""
+
+    about = "Fine-tune on questions and answers."
+    example = "--config training/configs/embedded/sft.yaml --epochs 2 --dry-run"
+    rows = "training.data.questions:sft_rows"
+
+    max_length: int = Field(256, ge=16, description="longest question plus answer, tokens")
+    packing: bool = Field(False, description="several rows in one sequence of max_length, each blind to the others")
+    padding_free: bool = Field(
+        False, description="the rows of a batch behind one another instead of padded; pays with flash attention"
+    )
+    liger: bool = Field(False, description="Liger's kernels for norms, rotary positions and inner layers; GPUs only")
+    sequence_parallel: int = Field(
+        1, ge=1, description="GPUs that share each sequence (Ulysses), for rows that one cannot hold; DeepSpeed only"
+    )
+
+    @property
+    def tokens_per_row(self) -> int:
+        """The part of a row that a GPU holds."""
+        return -(-self.longest // self.sequence_parallel)
 
 
 def options(settings: SftSettings) -> dict[str, Any]:
-    """Return the training arguments; tests/training/cases/trl_arguments.yaml has what TRL makes of them."""
+    """Return the stage's own training arguments; tests/training/cases/trl_arguments.yaml has what TRL makes of them."""
+    divided = None  # how GPUs share each sequence
+    if settings.sequence_parallel > 1:
+        from accelerate import ParallelismConfig, PartialState
+        from accelerate.utils import DeepSpeedSequenceParallelConfig
+
+        divided = ParallelismConfig(
+            sp_size=settings.sequence_parallel,
+            sp_backend="deepspeed",
+            sp_handler=DeepSpeedSequenceParallelConfig(sp_attn_implementation=settings.attention),
+            dp_shard_size=max(1, PartialState().num_processes // settings.sequence_parallel),
+        )
     return {
-        **common_arguments(settings),
         "max_length": settings.max_length if settings.packing or not settings.padding_free else None,
         "completion_only_loss": True,
         "packing": settings.packing,
         "padding_free": settings.packing or settings.padding_free,
         "pad_to_multiple_of": None,
         "use_liger_kernel": settings.liger,
-        "parallelism_config": divided_sequences(settings),
+        "parallelism_config": divided,
     }
 
 
-def divided_sequences(settings: SftSettings) -> ParallelismConfig | None:
-    """Return how GPUs share each sequence; None where each reads whole ones."""
-    if settings.sequence_parallel == 1:
-        return None
-    return ParallelismConfig(
-        sp_size=settings.sequence_parallel,
-        sp_backend="deepspeed",
-        sp_handler=DeepSpeedSequenceParallelConfig(sp_attn_implementation=settings.attention),
-        dp_shard_size=max(1, PartialState().num_processes // settings.sequence_parallel),
-    )
-
-
-class SupervisedTrainer(SafeTrainer, SFTTrainer):
-    """TRL's SFTTrainer, safe to kill at any moment."""
-
-
-def train(request: Request) -> None:
+def train(ready: "Prepared") -> None:
     """Train an adapter and leave it, with its chain and its records, in the run folder."""
-    ready = prepare("sft", request)
-    with session(ready) as current:
+    with ready.session() as current:
         current.train(build_trainer(ready))
 
 
-def build_trainer(ready: Prepared, model: PreTrainedModel | None = None, **arguments: Any) -> SupervisedTrainer:
+def build_trainer(ready: "Prepared", model: "PreTrainedModel | None" = None, **arguments: Any) -> "SafeTrainer":
     """Return the trainer of an adapter on the start; `arguments` of TRL's go over `options`."""
+    from trl import SFTConfig, SFTTrainer
+
+    from training.upstream import SafeTrainer
+
     settings = ready.settings
     assert isinstance(settings, SftSettings)
-    told = SFTConfig(**options(settings) | arguments)  # before the base, which ZeRO-3 then loads in parts
+    told = SFTConfig(
+        **ready.arguments | options(settings) | arguments
+    )  # before the base: ZeRO-3 then loads it in parts
     model = model or ready.model()
     if settings.packing or settings.padding_free:
         check_packing(model, settings.attention)
-    return SupervisedTrainer(
+    return SafeTrainer.before(SFTTrainer)(
         model=ready.policy(model), args=told, train_dataset=ready.dataset(), processing_class=ready.tokenizer
     )
 
@@ -76,7 +98,7 @@ LEAK = 0.1
 """Share of the effect of a full leak from which on rows count as seeing each other."""
 
 
-def check_packing(model: PreTrainedModel, attention: str) -> None:
+def check_packing(model: "PreTrainedModel", attention: str) -> None:
     """Raise BadConfig if a packed row is not answered as it is alone, rounding apart.
 
     Packed rows are told apart by their positions alone, which start again at 0 with each row. Kernels for
@@ -84,13 +106,18 @@ def check_packing(model: PreTrainedModel, attention: str) -> None:
     eager, as long as nothing is cached. A model that does not look at them lets every row see those before
     it, and nothing but the answers would tell.
     """
+    import torch
+
+    def last(ids: torch.Tensor, positions: torch.Tensor | None) -> torch.Tensor:
+        return model(input_ids=ids, position_ids=positions, use_cache=False).logits[0, -1].float()
+
     first, second = LENGTHS
     ids = torch.arange(1, first + second + 1, device=model.device)[None] % model.config.vocab_size
     restarted = torch.cat([torch.arange(length) for length in LENGTHS]).to(model.device)[None]
     with torch.no_grad():
-        alone = _last(model, ids[:, first:], None)
-        packed = _last(model, ids, restarted)
-        leaking = _last(model, ids, None)
+        alone = last(ids[:, first:], None)
+        packed = last(ids, restarted)
+        leaking = last(ids, None)
     effect = float((leaking - alone).abs().max())
     apart = float((packed - alone).abs().max())
     if apart > LEAK * effect:
@@ -101,9 +128,7 @@ def check_packing(model: PreTrainedModel, attention: str) -> None:
         )
 
 
-def _last(model: PreTrainedModel, ids: torch.Tensor, positions: torch.Tensor | None) -> torch.Tensor:
-    return model(input_ids=ids, position_ids=positions, use_cache=False).logits[0, -1].float()
-
-
 if __name__ == "__main__":
-    run_command("sft", train)
+    from training.run.session import run_command
+
+    run_command("sft")

@@ -23,7 +23,7 @@ import time
 from collections.abc import Coroutine, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import torch
 from peft import PeftModel, PeftModelForCausalLM, get_peft_model_state_dict
@@ -66,6 +66,11 @@ class SafeTrainer(Trainer):
     """How often the data had been used up when the checkpoint was written that training goes on from."""
     loss_sum: float | None = 0.0
     """Of the losses of all steps of the run; None where a checkpoint did not tell those before it."""
+
+    @classmethod
+    def before(cls, trainer: Any) -> type[Self]:
+        """Return TRL's trainer, safe to kill at any moment."""
+        return cast(type[Self], type(f"Safe{trainer.__name__}", cast(Any, (cls, trainer)), {}))
 
     def __init__(self, *inputs: Any, **options: Any) -> None:
         super().__init__(*inputs, **options)

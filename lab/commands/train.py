@@ -11,7 +11,9 @@ from typer.core import TyperCommand
 
 from evals.errors import LabError
 from lab.commands.terminal import emit, notes, table_of
-from training.config import STAGES, advice, as_document
+from training.config import as_document
+from training.grpo import advice
+from training.stages import STAGES
 
 if TYPE_CHECKING:
     from hub.checkpoints import CheckpointCopies

@@ -11,8 +11,9 @@ from lab.train.runner import FIELDS, Recipe, begin, free_output, preview, propos
 from lab.ui.components import CHOSEN, QUIET, notice, shown
 from lab.ui.layout import Painted
 from lab.ui.text import say
-from training.config import STAGES, advice
+from training.grpo import advice
 from training.launch.accelerate import profiles
+from training.stages import STAGES
 
 FIRST = "embedded/sft"
 

@@ -23,10 +23,11 @@ from evals.io import write_whole
 from lab.settings import EMBEDDED, TrainingSettings
 from lab.train.runs import SETTINGS, SUFFIX, Training, beside, find, is_alive, is_from_here, look, start, stop
 from lab.ui.text import say
-from training.config import STAGES, read_values
+from training.config import read_values
 from training.launch.accelerate import Launch, check_equipment
 from training.models.manifest import BARE, read_chain
 from training.run.folder import PROCESSES, RunFolder
+from training.stages import STAGES
 
 if TYPE_CHECKING:
     from training.launch.plan import Plan

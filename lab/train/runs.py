@@ -21,10 +21,11 @@ from evals.io import write_whole
 from evals.schema import Record, RunRecord
 from evals.stats.calibration import CalibrationSettings, bin_edges, ece
 from lab.ui.text import say
-from training.config import STAGES, GrpoSettings
+from training.grpo import GrpoSettings
 from training.launch.accelerate import command_of, environment
 from training.run.checkpoints import checkpoints, step_of
 from training.run.folder import COMPLETIONS, METRICS, RECORD, STOPPED_BECAUSE, MetricRow, RunFolder
+from training.stages import STAGES
 
 STYLE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 

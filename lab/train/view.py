@@ -16,8 +16,10 @@ from lab.train.runs import Progress, Training, Watched
 from lab.ui.components import Html, notice, sentence
 from lab.ui.templates import render
 from lab.ui.text import lines, say
-from training.config import STAGES, SampledSettings, StageSettings
+from training.config import StageSettings
+from training.grpo import SampledSettings
 from training.models.manifest import FILE_NAME
+from training.stages import STAGES
 
 if TYPE_CHECKING:
     from training.run.folder import Sampled

@@ -147,7 +147,9 @@ def _ours(stage: str, folder: Path, watch: Any) -> None:
     import yaml
 
     from training import grpo, sft
-    from training.config import STAGES, read_request
+    from training.config import read_request
+    from training.run import session
+    from training.stages import STAGES
 
     module: Any = {"sft": sft, "grpo": grpo}[stage]
     build = module.build_trainer
@@ -162,4 +164,4 @@ def _ours(stage: str, folder: Path, watch: Any) -> None:
     }  # fmt: skip
     file = folder / "settings.yaml"
     file.write_text(yaml.safe_dump(values), encoding="utf-8")
-    module.train(read_request(STAGES[stage], ["--config", str(file)]))
+    module.train(session.prepare(stage, read_request(STAGES[stage], ["--config", str(file)])))

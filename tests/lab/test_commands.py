@@ -27,7 +27,7 @@ from tests.lab.votes import cast, new_store, url_in
 from tests.models import tiny_chain
 from tests.training.judge_server import JudgeServer, reads
 from tests.training.runs import sampled_run
-from training.config import STAGES
+from training.stages import STAGES
 
 
 @pytest.fixture(scope="module")

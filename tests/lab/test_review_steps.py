@@ -14,9 +14,11 @@ from lab.cli import app
 from tests.lab.trainings import MEASURE, training_rows
 from tests.training.test_review import chat, rows, settings_file
 from training import review
-from training.config import ReviewSettings, read_request
+from training.config import read_request
+from training.review import ReviewSettings
 from training.reviewer.measure import steps_of
 from training.run.folder import RunFolder
+from training.run.session import prepare
 
 RUN = CliRunner()
 TOLD = [word for key, value in MEASURE.items() for word in (f"--{key.replace('_', '-')}", str(value))]
@@ -35,7 +37,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("steps")
     training_rows(folder)
     file = settings_file(folder, keep_adapters=True, save_steps=1)
-    review.train(read_request(ReviewSettings, ["--config", str(file)]))
+    review.train(prepare("review", read_request(ReviewSettings, ["--config", str(file)])))
     return folder
 
 

@@ -359,7 +359,8 @@ def test_a_run_of_several_processes_from_a_terminal_is_gone_on_with_by_as_many(t
 
 
 def test_every_settings_file_passes_through_the_form_unchanged_its_comments_and_profile_too(tmp_path):
-    from training.config import STAGES, as_document, read_settings
+    from training.config import as_document, read_settings
+    from training.stages import STAGES
 
     for name, file in recipes(tmp_path).items():
         recipe, again = read_recipe(file), tmp_path / "again.yaml"

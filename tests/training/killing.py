@@ -15,12 +15,13 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file
 
-from training.config import STAGES
 from training.run.folder import RunFolder
 from training.run.session import run_command
 
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload([f"training.{stage}" for stage in STAGES] + [__name__])
+CONTEXT.set_forkserver_preload(
+    [*(f"trl.trainer.{each}_trainer" for each in ("sft", "dpo", "grpo")), "training.run.watch", __name__]
+)
 PATIENCE_SECONDS = 120
 DYING = {"--dies_before_the_chain": "append_stage", "--dies_before_the_record": "RunFolder.end"}
 """Words for a run that is killed when all is learned: before its chain is written, or before run.json tells its end."""
@@ -124,7 +125,7 @@ def _train(stage: str, settings: str, words: tuple[str, ...], surroundings: Mapp
         owner, _, name = f"training.run.session.{DYING[word]}".rpartition(".")
         setattr(pkgutil.resolve_name(owner), name, _die)
     words = tuple(word for word in words if word not in DYING)
-    run_command(stage, module.train, ["--config", settings, *words])
+    run_command(stage, ["--config", settings, *words])
 
 
 def _die(*_: object, **__: object) -> None:

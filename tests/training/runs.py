@@ -16,12 +16,13 @@ from safetensors.torch import load_file
 from evals.questions import DATASETS, write_examples
 from evals.schema import Example
 from tests.models import ALL_LINEAR, tiny_base
-from training.config import STAGES, read_request
+from training.config import read_request
 from training.data.questions import watched_questions
 from training.launch.accelerate import profile_file
 from training.models.adapters import WEIGHTS_NAME
 from training.run.folder import RunFolder
 from training.run.session import Prepared, prepare
+from training.stages import STAGES
 
 ROOT = Path(__file__).parents[2]
 ACCELERATE = Path(sys.executable).with_name("accelerate")
@@ -86,7 +87,7 @@ def ready(stage: str, file: Path, *words: str) -> Prepared:
 def train(stage: str, file: Path, *words: str) -> RunFolder:
     """Train a stage in this process and return its run folder."""
     request = read_request(STAGES[stage], ["--config", str(file), *words])
-    import_module(f"training.{stage}").train(request)
+    import_module(f"training.{stage}").train(prepare(stage, request))
     return RunFolder(Path(request.settings.output))
 
 

@@ -15,13 +15,13 @@ from evals.errors import BadConfig, ChainMismatch, MissingModel
 from evals.model import Model, Sampling
 from tests.models import SYSTEM_PROMPT, tiny_adapter, tiny_base, tiny_chain
 from tests.training.runs import ROOT
-from training.config import SftSettings
 from training.models.adapters import CONFIG_NAME, WEIGHTS_NAME
 from training.models.base import find_base, identity_of, load_tokenizer
 from training.models.chain import check_chain, load_chain
 from training.models.check import file_findings, refuse
 from training.models.manifest import active_adapters, read_chain
 from training.models.start import NewStage, Start, append_stage, start_of
+from training.sft import SftSettings
 
 
 @pytest.fixture(scope="module")

@@ -7,16 +7,10 @@ import torch
 from evals.errors import BadConfig
 from evals.verifiers.score import MODES
 from tests.training.cases import cases
-from training.config import (
-    STAGES,
-    GrpoSettings,
-    SftSettings,
-    advice,
-    as_document,
-    read_request,
-    read_settings,
-    read_values,
-)
+from training.config import as_document, read_request, read_settings, read_values
+from training.grpo import GrpoSettings, advice
+from training.sft import SftSettings
+from training.stages import STAGES
 
 ROOT = Path(__file__).parents[2]
 STARTS = {

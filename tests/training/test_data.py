@@ -19,9 +19,10 @@ from evals.questions import (
 from evals.refine.bank import refiner_bank
 from evals.schema import Example
 from tests.training.cases import cases
-from training.config import RefinerSettings, SftSettings
 from training.data.questions import grpo_data, grpo_row, sft_data, sft_row, watched_questions
 from training.data.tokens import Rows
+from training.refiner import RefinerSettings
+from training.sft import SftSettings
 
 KMP = DATASETS["kmp-train"]()
 

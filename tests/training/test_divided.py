@@ -157,7 +157,7 @@ def telling(load: Callable[..., Any]) -> Callable[..., Any]:
 def main() -> None:
     """Train a stage as a command, past what accelerate, DeepSpeed and TRL refuse where there is no accelerator."""
     from training import grpo
-    from training.config import SampledSettings
+    from training.grpo import SampledSettings
     from training.run import session
 
     stage, *words = sys.argv[1:]
@@ -183,7 +183,7 @@ def main() -> None:
             return build(ready)
 
         grpo.build_trainer = with_server
-    session.run_command(stage, import_module(f"training.{stage}").train, words)
+    session.run_command(stage, words)
 
 
 if __name__ == "__main__":

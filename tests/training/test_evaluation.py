@@ -15,9 +15,10 @@ from evals.refine.bank import refiner_bank
 from tests.training import test_review
 from tests.training.refiners import RECORDS
 from tests.training.runs import SFT, adapter, figures, on_taught, record, settings_file, train
-from training.config import STAGES, read_request
+from training.config import read_request
 from training.launch.accelerate import Launch
 from training.launch.plan import plan_of
+from training.stages import STAGES
 
 slow = pytest.mark.slow
 SHOWN = {"sft": "accuracy", "grpo": "reward", "review": "f1"}

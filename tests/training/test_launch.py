@@ -15,10 +15,13 @@ from evals.errors import BadConfig
 from tests.models import tiny_base
 from tests.training.cases import cases
 from tests.training.runs import SFT, settings_file, train
-from training.config import DpoSettings, GrpoSettings, SftSettings, StageSettings
+from training.config import StageSettings
+from training.dpo import DpoSettings
+from training.grpo import GrpoSettings
 from training.launch.accelerate import Launch, command_of, environment, missing, profile_file, profiles, usable_cores
 from training.launch.estimate import check_batches, estimate, shape_of, steps_of
 from training.models.policy import lora_of, stacked_policy
+from training.sft import SftSettings
 
 COMMON = {"data": ("a",), "output": "x"}
 MISTRAL = "mistralai/Mistral-7B-v0.3"

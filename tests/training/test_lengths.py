@@ -5,19 +5,19 @@ from pathlib import Path
 
 import pytest
 from datasets import Dataset
-from trl import DPOConfig, DPOTrainer, SFTConfig
+from trl import DPOConfig, DPOTrainer, SFTConfig, SFTTrainer
 
 from evals.errors import BadConfig
 from evals.questions import DATASETS, write_examples
 from tests.models import tiny_base, tiny_chain, tiny_tokenizer
 from tests.training.runs import COMMON, settings_file
-from training.config import SftSettings
 from training.data.questions import grpo_row, sft_data, sft_row
 from training.data.tokens import length_of, sequences_of, within
 from training.launch.plan import Plan, plan_of
 from training.launch.preview import preview
 from training.models.base import find_base, load_model
-from training.sft import SupervisedTrainer
+from training.sft import SftSettings
+from training.upstream import SafeTrainer
 
 EXAMPLES = DATASETS["kmp-train"]()[:8]
 PLAIN = {"prompt": "Up or down?", "chosen": " It goes up.", "rejected": " It goes down."}
@@ -27,7 +27,7 @@ TOLD = {"max_length": 2048, "report_to": "none", "use_cpu": True, "bf16": False}
 
 def test_what_is_learned_of_an_sft_row_is_what_trl_learns_of_it(tmp_path):
     rows = [sft_row(example) for example in EXAMPLES]
-    trainer = SupervisedTrainer(
+    trainer = SafeTrainer.before(SFTTrainer)(
         model=load_model(find_base(str(tiny_base(tmp_path))), "float32"),
         args=SFTConfig(output_dir=str(tmp_path / "run"), **TOLD),
         train_dataset=Dataset.from_list(rows),

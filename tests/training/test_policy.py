@@ -15,11 +15,11 @@ from trl.trainer.utils import use_adapter
 from evals.errors import BadConfig, ChainMismatch
 from tests.models import ALL_LINEAR, tiny_adapter, tiny_base
 from training import upstream
-from training.config import SftSettings
 from training.models.adapters import read_adapter
 from training.models.policy import policy_of, stacked_policy
 from training.models.stack import Stack, merge_into
 from training.models.start import Start
+from training.sft import SftSettings
 from training.upstream import Scores, StackedPeftModel, join_adapters, round_frozen, write_adapter
 
 TOKENS = torch.arange(24).reshape(2, 12)

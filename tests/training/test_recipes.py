@@ -4,10 +4,11 @@ import shlex
 from pathlib import Path
 
 from tests.training.cases import cases
-from training.config import STAGES, StageSettings, read_settings
+from training.config import StageSettings, read_settings
 from training.launch.accelerate import FOLDER, Launch
 from training.launch.estimate import steps_of
 from training.launch.plan import plan_of
+from training.stages import STAGES
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = ROOT / "training" / "configs"

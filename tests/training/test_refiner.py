@@ -24,15 +24,17 @@ from tests.training.judge_server import Asked, JudgeServer, Reply, says, well
 from tests.training.refiners import RECORDS, command
 from tests.training.runs import figures, ready, record, train
 from training import refiner
-from training.config import GrpoSettings, RefinerSettings, read_request, read_settings
+from training.config import read_request, read_settings
 from training.data.refine import are_records, check_refiner_chain, grpo_row, refiner_data, sft_row
-from training.grpo import options
+from training.grpo import GrpoSettings, options
 from training.launch.accelerate import Launch
 from training.launch.plan import plan_of
 from training.models.chain import load_chain
+from training.refiner import RefinerSettings
 from training.refiner_rewards import judge_for
 from training.run import session, watch
-from training.run.watch import EVALUATED, BestWeights, best_of, is_plateau
+from training.run.session import common_arguments
+from training.run.watch import EVALUATED, BestWeights, JudgeCallback, best_of, is_plateau
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = ROOT / "training" / "configs"
@@ -104,7 +106,7 @@ def test_retired_items_are_taken_up_from_a_checkpoint(start: Path):
     trainer = refiner.build_trainer(ready("refiner", file), judge_for(settings))
     trainer.add_callback(StopAt(2))
     trainer.train()
-    callback = next(each for each in trainer.callback_handler.callbacks if isinstance(each, refiner.JudgeCallback))
+    callback = next(each for each in trainer.callback_handler.callbacks if isinstance(each, JudgeCallback))
     known = json.loads(json.dumps(callback._reward.book.alike))
     assert known
     file = Path(settings.output) / "checkpoint-2" / "trainer_state.json"
@@ -166,7 +168,8 @@ def test_new_runs_are_rewarded_by_the_defaults_and_published_ones_as_on_the_card
 
 
 def test_the_published_run_tells_trl_what_the_card_says():
-    told = options(read_settings(RefinerSettings, CONFIGS / "refiner" / "published.yaml"))
+    settings = read_settings(RefinerSettings, CONFIGS / "refiner" / "published.yaml")
+    told = common_arguments(settings) | options(settings)
     assert {
         "num_generations": 8,
         "generation_batch_size": 256,

@@ -10,9 +10,10 @@ import pytest
 from evals.errors import BadConfig
 from evals.schema import RunRecord
 from tests.training.cases import cases
-from training.config import STAGES, RefinerSettings
+from training.refiner import RefinerSettings
 from training.run.checkpoints import drop_old, fault_of, last_whole, seal, writing_failed
 from training.run.folder import RunFolder, config_changes, public_config, public_path
+from training.stages import STAGES
 
 
 def record(**changes: object) -> RunRecord:

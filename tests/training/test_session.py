@@ -24,15 +24,18 @@ from tests.models import tiny_base, tiny_tokenizer
 from tests.training.cases import cases
 from tests.training.runs import SFT, record, settings_file, train
 from training import dpo, grpo, sft
-from training.config import STAGES as KINDS
-from training.config import DpoSettings, GrpoSettings, Request, SftSettings, StageSettings
+from training.config import Request, StageSettings
 from training.data.tokens import with_template
+from training.dpo import DpoSettings
+from training.grpo import GrpoSettings
 from training.launch.accelerate import environment
 from training.launch.plan import plan_of
 from training.launch.preview import preview
 from training.models.chain import check_chain, load_chain
 from training.run.folder import code_revision, host
-from training.run.session import command_line, run_command
+from training.run.session import command_line, common_arguments, run_command
+from training.sft import SftSettings
+from training.stages import STAGES as KINDS
 from training.upstream import CHECKED
 
 OF_THE_MACHINE = {"use_cpu", "dataloader_pin_memory", "logging_dir", "output_dir", "run_name"}
@@ -46,7 +49,7 @@ STAGES: dict[str, tuple[Any, Any, StageSettings]] = {
 def test_trl_is_told_what_the_table_says_and_its_defaults_are_what_they_were():
     table, found = cases("trl_arguments"), {}
     for stage, (module, config, settings) in STAGES.items():
-        told = config(**module.options(settings)).to_dict()
+        told = config(**common_arguments(settings), **module.options(settings)).to_dict()
         found[stage] = {name: told[name] for name in sorted(told) if name not in OF_THE_MACHINE}
     assert json.loads(json.dumps(found)) == table
 
@@ -68,14 +71,15 @@ def test_every_setting_reaches_trl_or_is_named_as_one_that_assay_reads_itself():
     needed = {"data": ("a",), "output": "x", "chain": "y", "judge": "heuristic"}
     for stage, kind in KINDS.items():
         known = {name: value for name, value in needed.items() if name in kind.model_fields}
-        ask = {"sft": sft, "review": sft, "dpo": dpo}.get(stage, grpo).options
+        own = {"sft": sft, "review": sft, "dpo": dpo}.get(stage, grpo).options
         for name, field in kind.model_fields.items():
             if name in table["ours"]:
                 continue
             values = {**known, **({"vllm": "server"} if name == "vllm_server" else {})}
             plain = kind(**values)
             value = table["values"].get(name, another(name, field, getattr(plain, name)))
-            before, after = ask(plain), ask(kind(**{**values, name: value}))
+            both = (plain, kind(**{**values, name: value}))
+            before, after = (common_arguments(each) | own(each) for each in both)
             changed = {each: after[each] for each in after if after[each] != before.get(each)}
             found.setdefault(name, set()).update(changed)
             if isinstance(value, float) or type(value) is int:
@@ -89,7 +93,8 @@ LONG = {"padding_free": True, "liger": True, "sequence_parallel": 2, "attention"
 
 
 def test_each_option_for_long_rows_reaches_trl():
-    told = SFTConfig(**sft.options(SftSettings(data=("kmp-train",), output="run", **LONG)))
+    settings = SftSettings(data=("kmp-train",), output="run", **LONG)
+    told = SFTConfig(**common_arguments(settings), **sft.options(settings))
     assert (told.padding_free, told.max_length, told.use_liger_kernel) == (True, None, True)
     shared = told.parallelism_config
     assert (shared.sp_size, shared.sp_backend) == (2, "deepspeed")
@@ -116,7 +121,7 @@ def test_a_published_recipe_reaches_the_trainer_as_it_was_published(tmp_path: Pa
     for asked, given in PUBLISHED:
         values = {"batch": 8, **asked}
         settings = GrpoSettings(data=("kmp-train",), output=str(tmp_path), chain="sft", **values)
-        resolved = GRPOConfig(**grpo.options(settings))
+        resolved = GRPOConfig(**common_arguments(settings), **grpo.options(settings))
         assert {name: getattr(resolved, name) for name in given} == given
 
 
@@ -175,12 +180,13 @@ def test_a_line_can_be_repeated_and_keeps_no_folder_or_address_of_this_machine(m
     assert line.startswith("accelerate launch --config_file=mine.yaml --num_processes 2 -m training.sft")
 
 
-def test_a_second_ctrl_c_ends_a_run_with_a_sentence(tmp_path: Path, capsys):
-    def interrupted(_: Request) -> None:
+def test_a_second_ctrl_c_ends_a_run_with_a_sentence(tmp_path: Path, monkeypatch, capsys):
+    def interrupted(_: object) -> None:
         raise KeyboardInterrupt
 
+    monkeypatch.setattr(sft, "train", interrupted)
     with pytest.raises(SystemExit) as ended:
-        run_command("sft", interrupted, ["--config", str(settings_file(tmp_path, SFT))])
+        run_command("sft", ["--config", str(settings_file(tmp_path, SFT))])
     assert ended.value.code == 130
     assert "stopped at once; the same command goes on" in capsys.readouterr().err
 

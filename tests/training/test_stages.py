@@ -14,7 +14,7 @@ import torch
 from bitsandbytes.nn import Linear4bit
 from peft import PeftModel
 from transformers import LlamaForCausalLM, set_seed
-from trl import GRPOConfig
+from trl import GRPOConfig, GRPOTrainer
 
 from evals.errors import BadConfig, ChainMismatch
 from evals.model import Sampling
@@ -45,6 +45,7 @@ from training.models.stack import Stack
 from training.run import session
 from training.run.folder import RunFolder
 from training.sft import check_packing
+from training.upstream import SampledTrainer
 
 LEFT = ["adapter", "chain.json", "metrics.jsonl", "run.json"]
 QUESTION = [Message(role="user", content="How many?")]
@@ -162,7 +163,7 @@ def test_a_finished_run_is_left_alone_until_overwrite_is_asked_for(tmp_path: Pat
 )
 def test_a_command_that_cannot_run_says_why_in_one_line(words, code, said, capsys):
     with pytest.raises(SystemExit) as raised:
-        session.run_command("sft", sft.train, words)
+        session.run_command("sft", words)
     assert raised.value.code == code
     assert capsys.readouterr().err.startswith(said)
 
@@ -347,11 +348,11 @@ def length_modulo(modulus: int, completions: list[list[dict[str, str]]], **_: ob
     return [float(len(each[0]["content"]) % modulus) for each in completions]
 
 
-def built(taught: Path, output: Path, **values: object) -> grpo.PolicyTrainer:
+def built(taught: Path, output: Path, **values: object) -> SampledTrainer:
     return grpo.build_trainer(ready("grpo", on_taught(taught, "grpo", output, **values)))
 
 
-def trained_weights(trainer: grpo.GRPOTrainer) -> dict[str, torch.Tensor]:
+def trained_weights(trainer: GRPOTrainer) -> dict[str, torch.Tensor]:
     return {
         name.replace("base_model.model.", ""): value.clone()
         for name, value in trainer.model.state_dict().items()
@@ -424,7 +425,7 @@ def test_vllm_beside_training_is_told_the_folder_of_the_base_and_the_adapter_its
     taught, tmp_path, monkeypatch
 ):
     given: dict[str, Any] = {}
-    monkeypatch.setattr(grpo, "PolicyTrainer", lambda **parts: given.update(parts))
+    monkeypatch.setattr(SampledTrainer, "before", lambda _: lambda **parts: given.update(parts))
     built(taught, tmp_path / "run", vllm="colocate")
     assert given["model"].name_or_path == str(taught / "model")
     assert given["model"].peft_config["default"].base_model_name_or_path == "model"
@@ -441,9 +442,9 @@ def test_training_on_top_equals_training_on_a_merged_base(taught: Path, tmp_path
     model, tokenizer = load_base(prepared.base, "float32")
     merged = PeftModel.from_pretrained(model, str(taught / "sft" / "adapter")).merge_and_unload()
     merged.requires_grad_(True)
-    arguments = GRPOConfig(**grpo.options(prepared.settings))
+    arguments = GRPOConfig(**prepared.arguments, **grpo.options(prepared.settings))
     arguments.set_save(strategy="no")
-    plain = grpo.GRPOTrainer(
+    plain = GRPOTrainer(
         model=merged,
         args=arguments,
         train_dataset=prepared.dataset(),

@@ -8,10 +8,12 @@ from lab.train.runs import find
 from tests.lab.trainings import now
 from tests.training import toy
 from tests.training.runs import SFT, record, settings_file
-from training.config import STAGES, read_request
+from training.config import read_request
 from training.launch.plan import plan_of
 from training.models.chain import check_chain
 from training.models.manifest import read_chain
+from training.run.session import prepare
+from training.stages import STAGES
 
 
 def test_a_toy_stage_is_planned_trained_recorded_and_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -19,7 +21,7 @@ def test_a_toy_stage_is_planned_trained_recorded_and_listed(tmp_path: Path, monk
     file = settings_file(tmp_path / "runs", {**SFT, "max_steps": 1})
 
     plan = plan_of("toy", ["--config", str(file)])
-    toy.train(read_request(toy.ToySettings, ["--config", str(file)]))
+    toy.train(prepare("toy", read_request(toy.ToySettings, ["--config", str(file)])))
 
     run = tmp_path / "runs" / "run"
     assert plan.command.endswith(f"-m training.toy --config {file}")

@@ -12,13 +12,13 @@ from evals.errors import BadConfig
 from evals.questions import DATASETS, kmp_test
 from tests.models import ALL_LINEAR, SYSTEM_PROMPT, load_base, tiny_adapter, tiny_base
 from tests.training.cases import cases
-from training.config import SftSettings
 from training.data.questions import prompt_of, watched_questions
 from training.models.base import find_base
 from training.models.policy import lora_of, stacked_policy
 from training.run.alarms import Alarm, AlarmCallback, alarms_of
 from training.run.folder import RunFolder
 from training.run.watch import KL, LENGTH, forgetting
+from training.sft import SftSettings
 from training.upstream import StackedPeftModel
 
 SHARE = Alarm("share", "{now:.0%} of them, {before:.0%} before", above=0.5)

@@ -1,13 +1,13 @@
 """A stage of a test's own, in one file: it repeats the question, and learns to from rows without answers."""
 
 from datasets import Dataset
-from trl import SFTConfig
+from trl import SFTConfig, SFTTrainer
 
-from training.config import Request, SftSettings
 from training.data.questions import grpo_data
 from training.data.tokens import Rows
-from training.run.session import prepare, session
-from training.sft import SupervisedTrainer, options
+from training.run.session import Prepared
+from training.sft import SftSettings, options
+from training.upstream import SafeTrainer
 
 
 class ToySettings(SftSettings):
@@ -23,14 +23,13 @@ def toy_rows(settings: ToySettings, chain_prompt: str | None) -> Rows:
     return grpo_data(settings.data, settings.seed, chain_prompt or "Repeat.")
 
 
-def train(request: Request) -> None:
+def train(ready: Prepared) -> None:
     """Train an adapter and leave it, with its chain, in the run folder."""
-    ready = prepare("toy", request)
     rows = [{"prompt": row["prompt"], "completion": row["prompt"][-1:]} for row in ready.data.trl_rows().values()]
-    with session(ready) as current:
-        trainer = SupervisedTrainer(
+    with ready.session() as current:
+        trainer = SafeTrainer.before(SFTTrainer)(
             model=ready.policy(),
-            args=SFTConfig(**options(ready.settings)),
+            args=SFTConfig(**ready.arguments, **options(ready.settings)),
             train_dataset=Dataset.from_list(rows),
             processing_class=ready.tokenizer,
         )

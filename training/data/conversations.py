@@ -17,8 +17,8 @@ from evals.errors import BadConfig, BadRow, ChainMismatch
 from evals.io import read_rows, sha256_of_text
 from evals.review.prompt import PROMPT_VERSION, prompt_sha256
 from evals.schema import Message, Record
-from training.config import ReviewSettings
 from training.data.tokens import NO_THOUGHT, TEMPLATE_TOLD, Row, Rows, sequences_of
+from training.review import ReviewSettings
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

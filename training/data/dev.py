@@ -18,11 +18,13 @@ from evals.review.report import Wanted, measuring_of
 from evals.review.score import Measuring
 from evals.review.task import Review
 from evals.schema import Example, ReviewExample
-from training.config import RefinerSettings, ReviewSettings, StageSettings
+from training.config import StageSettings
 from training.data.questions import grpo_row, watched_questions
 from training.data.refine import are_records, refiner_data
 from training.data.tokens import NO_THOUGHT, TEMPLATE_TOLD, Data, DevSet, Row, Rows, some_of
 from training.encoders import find_encoder
+from training.refiner import RefinerSettings
+from training.review import ReviewSettings
 from training.reviewer.measure import development_papers, refuse_learned
 
 

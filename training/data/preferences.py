@@ -16,9 +16,9 @@ from evals.errors import BadConfig, BadRow
 from evals.io import read_rows, sha256_of_text
 from evals.questions import SYSTEM_PROMPT, is_held_out, system_prompt_for
 from evals.schema import Message
-from training.config import DpoSettings
 from training.data.questions import from_hub, watched_questions
 from training.data.tokens import Rows, shared_length
+from training.dpo import DpoSettings
 
 ROWS = "train.jsonl"
 SOURCE = re.compile(r"(?P<name>.+?)(?:\[:(?P<count>[1-9]\d*)\])?")

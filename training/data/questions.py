@@ -40,9 +40,10 @@ from evals.questions import (
 from evals.questions.sets import SPLITS, SUFFIXES, is_question_set, load_questions
 from evals.schema import Example
 from evals.verifiers.score import SCORED
-from training.config import GrpoSettings, SftSettings
 from training.data.refine import are_records, check_refiner_chain, refiner_data
 from training.data.tokens import Row, Rows, some_of
+from training.grpo import GrpoSettings
+from training.sft import SftSettings
 
 
 def from_hub(

@@ -16,8 +16,8 @@ from evals.refine.bank import kept_for_testing, refiner_bank
 from evals.refine.prompt import SYSTEM_PROMPT, messages, shortened
 from evals.refine.records import read_records, records_sha256, split_by_group
 from evals.schema.refiner import RefinerRecord
-from training.config import RefinerSettings
 from training.data.tokens import Row, Rows
+from training.refiner import RefinerSettings
 
 TRAIN, TEST = "refiner-train", "refiner-test"
 

@@ -282,18 +282,13 @@ def with_template(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerBase
         tokenizer.chat_template = INSTRUCTION
     elif isinstance(tokenizer.chat_template, str) and not takes_system(tokenizer):
         tokenizer.chat_template = BEFORE_QUESTION + tokenizer.chat_template
-    if isinstance(tokenizer.chat_template, str) and (thought := _open_thought(tokenizer)):
-        own = tokenizer.chat_template.removesuffix("\n")
-        tokenizer.chat_template = AS_WRITTEN + own + UNLESS_OPEN.replace("THOUGHT", repr(thought))
+    if isinstance(tokenizer.chat_template, str):
+        question = [{"role": "system", "content": "?"}, {"role": "user", "content": "?"}]
+        text = tokenizer.apply_chat_template(question, tokenize=False, add_generation_prompt=True, **NO_THOUGHT)
+        if thought := OPEN_THOUGHT.search(str(text)):  # a question that opens one against its orders
+            own = tokenizer.chat_template.removesuffix("\n")
+            tokenizer.chat_template = AS_WRITTEN + own + UNLESS_OPEN.replace("THOUGHT", repr(thought[0]))
     return tokenizer
-
-
-def _open_thought(tokenizer: PreTrainedTokenizerBase) -> str:
-    """Return how a question ends that opens a thought against its orders, empty if none does."""
-    question = [{"role": "system", "content": "?"}, {"role": "user", "content": "?"}]
-    text = tokenizer.apply_chat_template(question, tokenize=False, add_generation_prompt=True, **NO_THOUGHT)
-    found = OPEN_THOUGHT.search(str(text))
-    return found[0] if found else ""
 
 
 def notes_of(tokenizer: PreTrainedTokenizerBase) -> tuple[str, ...]:

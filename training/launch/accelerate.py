@@ -15,7 +15,9 @@ from typing import Any
 import yaml
 
 from evals.errors import BadConfig
-from training.config import SampledSettings, SftSettings, StageSettings
+from training.config import StageSettings
+from training.grpo import SampledSettings
+from training.sft import SftSettings
 
 FOLDER = Path(__file__).parents[1] / "configs" / "accelerate"
 ASKED_FOR = "ASSAY_PROCESSES"

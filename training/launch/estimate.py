@@ -13,7 +13,9 @@ from pathlib import Path
 import yaml
 
 from evals.errors import BadConfig
-from training.config import SampledSettings, SftSettings, StageSettings
+from training.config import StageSettings
+from training.grpo import SampledSettings
+from training.sft import SftSettings
 
 SHAPES = Path(__file__).parent / "shapes.yaml"
 NF4_BITS = 4.127
@@ -128,7 +130,9 @@ def estimate(
         "libraries": RUNTIME,
     }
     if isinstance(settings, SampledSettings):
-        memory["keys and values while sampling"] = _cache_bytes(settings, shape, processes)
+        size = 4 if settings.weights == "float32" and settings.autocast == "none" else 2
+        tokens = math.ceil(_sampled(settings, processes) / processes) * settings.tokens_per_row
+        memory["keys and values while sampling"] = tokens * 2 * shape.layers * shape.kv_heads * shape.head_dim * size
     ending = RUNTIME + 3 * 4 * shape.vocab * shape.hidden + 4 * trained
     return Estimate(trained, steps_of(settings, rows, processes), memory, ending)
 
@@ -207,10 +211,3 @@ def _activation_bytes(settings: StageSettings, shape: Shape, *, has_gpu: bool) -
     if settings.activation_checkpointing:
         return tokens * (shape.layers * size * shape.hidden + layer)
     return tokens * shape.layers * layer
-
-
-def _cache_bytes(settings: SampledSettings, shape: Shape, processes: int) -> int:
-    sampled = _sampled(settings, processes)
-    size = 4 if settings.weights == "float32" and settings.autocast == "none" else 2
-    per_token = 2 * shape.layers * shape.kv_heads * shape.head_dim * size
-    return math.ceil(sampled / processes) * settings.tokens_per_row * per_token

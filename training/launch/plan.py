@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from evals.errors import LabError
-from training.config import HEURISTIC, STAGES, RefinerSettings, StageSettings, read_request
+from training.config import StageSettings, read_request
 from training.data.tokens import Rows
 from training.judge.client import checked_address, key_of
 from training.launch.accelerate import Launch
 from training.launch.estimate import Estimate, check_batches, estimate, shape_of
 from training.models.manifest import read_chain
+from training.refiner import HEURISTIC, RefinerSettings
 from training.run.folder import RunFolder
+from training.stages import STAGES
 
 
 @dataclass(frozen=True)

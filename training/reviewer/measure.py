@@ -35,7 +35,7 @@ from evals.schema import ReviewExample, RunRecord
 from evals.schema.reports import ReviewedStage, ReviewReport
 from evals.schema.reviewruns import ReviewedRow, ReviewRun
 from evals.schema.reviews import Concern, MadeBy, PredictionRow, ReferenceRow
-from training.config import ReviewSettings, Settings, as_document, make
+from training.config import Settings, as_document, make
 from training.data.conversations import ReviewedPaper
 from training.data.tokens import Rows
 from training.models.adapters import CONFIG_NAME, WEIGHTS_NAME
@@ -43,6 +43,7 @@ from training.models.base import Base
 from training.models.chain import load_chain
 from training.models.manifest import BASE_STAGE, FILE_NAME, read_chain
 from training.models.start import append_stage, start_of
+from training.review import ReviewSettings
 from training.reviewer.engine import Asking, ChainEngine
 from training.reviewer.infer import Clocks, Job, Progress, ReviewFile, Within, infer
 from training.run.checkpoints import checkpoints, fault_of, step_of

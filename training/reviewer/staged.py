@@ -71,20 +71,15 @@ class StagedEngine(ServerEngine):
             if reply.error:
                 return reply
             found = parse("", reply.text).concerns or found
-        kept = self._verified(found, paper)
-        every = (summary, *replies)
-        read = sum(each.tokens_read or 0 for each in every)
-        return Reply(listed(kept), "stop", read, sum(each.tokens_written or 0 for each in every))
-
-    def _verified(self, found: Sequence[Concern], paper: str) -> list[Concern]:
-        """Return the concerns that the paper does not contradict, by rules and by the model."""
         article = read_article(paper.encode(), "paper.md")
         rules = PaperSentences(article)
         kept = [each for each in found if not rules.contradiction(each.text)]
         grounded = self._judge.ground([each.text for each in kept], article) if kept else []
         last = [each for each, said in zip(kept, grounded, strict=True) if said.contradiction is None]
         self.dropped += [each.text for each in found if each not in last]
-        return last
+        every = (summary, *replies)
+        read = sum(each.tokens_read or 0 for each in every)
+        return Reply(listed(last), "stop", read, sum(each.tokens_written or 0 for each in every))
 
 
 def listed(concerns: Sequence[Concern]) -> str:

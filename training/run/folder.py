@@ -25,9 +25,10 @@ from evals.errors import BadConfig
 from evals.io import write_whole
 from evals.schema import RunRecord
 from evals.verifiers import VERSION as VERIFIERS_VERSION
-from training.config import STAGES, StageSettings, as_document, defaults
+from training.config import StageSettings, as_document, defaults
 from training.rewards import text_of
 from training.run.checkpoints import drop_all, last_whole, step_of
+from training.stages import STAGES
 
 
 def say(text: str) -> None:

@@ -6,12 +6,13 @@ A stage file (sft.py, grpo.py) says what is trained; this one says what every tr
 import errno
 import math
 import os
+import pkgutil
 import shlex
 import signal
 import sys
 import time
 import warnings
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -35,7 +36,7 @@ from transformers.integrations import TensorBoardCallback, is_fsdp_enabled
 
 from evals.errors import BadConfig, LabError, TrainingStopped
 from evals.schema import RunRecord
-from training.config import STAGES, Request, StageSettings, read_request
+from training.config import Request, StageSettings, read_request
 from training.data.tokens import Rows, fitting, notes_of
 from training.launch.accelerate import ASKED_FOR, LAUNCHED_BY, NO_FSDP, check_equipment
 from training.launch.estimate import check_batches
@@ -58,6 +59,7 @@ from training.run.folder import (
     versions,
 )
 from training.run.watch import Evaluation
+from training.stages import STAGES
 from training.upstream import SafeTrainer, StackedPeftModel
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -80,6 +82,11 @@ class Prepared:
     def settings(self) -> StageSettings:
         """What the stage was told."""
         return self.request.settings
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The training arguments that every stage shares."""
+        return common_arguments(self.settings)
 
     @property
     def system_prompt(self) -> str:
@@ -107,6 +114,39 @@ class Prepared:
     def dataset(self) -> Dataset:
         """Return the rows as TRL takes them."""
         return Dataset.from_list([dict(row) for row in self.data.trl_rows().values()])
+
+    @contextmanager
+    def session(self, **facts: str | int) -> "Generator[Session]":
+        """Open the run folder for one run and write how it ended, whatever happens; run.json keeps `facts` of the data.
+
+        Of several processes only the first writes; the others read the checkpoint it chose.
+        """
+        output, state = Path(self.settings.output), processes()
+        run, record = RunFolder(output), record_of(self, facts)
+        with ExitStack() as held:
+            current = Session(run, _opened(run, record, held, overwrite=self.request.overwrite), self)
+            if not state.is_main_process:
+                yield current
+                return
+            for note in record.substitutions:
+                say(f"note: {note}")
+            try:
+                yield current
+            except BaseException as error:
+                status = "stopped" if isinstance(error, KeyboardInterrupt) else "failed"
+                try:
+                    run.end(status, {**current.result, "error": type(error).__name__})
+                except OSError as second:  # the first error counts
+                    say(f"run.json could not be written either ({second.strerror}); it still says running")
+                if isinstance(error, OSError) and error.errno in NO_ROOM:
+                    raise TrainingStopped(
+                        f"{output} takes no more ({error.strerror}); checkpoints that were written before are"
+                        " kept. Make room, then give the same command again to go on from there."
+                    ) from error
+                raise
+            status = "stopped" if current.stop.is_asked else "finished"
+            run.end(status, current.result)
+            say(f"{status}: {output}")
 
 
 def prepare(stage: str, request: Request) -> Prepared:
@@ -248,7 +288,7 @@ class Session:
             )
 
 
-def run_command(stage: str, stage_main: Callable[[Request], None], arguments: Sequence[str] | None = None) -> None:
+def run_command(stage: str, arguments: Sequence[str] | None = None) -> None:
     """Run a stage as a command: what a person can fix becomes one line and exit code 1."""
     signal.signal(signal.SIGINT, signal.default_int_handler)  # which `assay train` keeps from the launcher
     warnings.filterwarnings("ignore", "`(is_)?gradient_checkpointing", FutureWarning)  # TRL's old names of it
@@ -264,47 +304,13 @@ def run_command(stage: str, stage_main: Callable[[Request], None], arguments: Se
     try:
         request = read_request(kind, words)
         check_equipment(request.settings, has_gpu=torch.cuda.is_available())
-        stage_main(request)
+        pkgutil.resolve_name(f"{kind.__module__}:train")(prepare(stage, request))
     except LabError as error:
         say(f"error: {error}")
         raise SystemExit(1) from None
     except KeyboardInterrupt:
         say("stopped at once; the same command goes on from the last checkpoint, if there is one")
         raise SystemExit(130) from None
-
-
-@contextmanager
-def session(ready: Prepared, **facts: str | int) -> Generator[Session]:
-    """Open the run folder for one run and write how it ended, whatever happens; run.json keeps `facts` of the data.
-
-    Of several processes only the first writes; the others read the checkpoint it chose.
-    """
-    output, state = Path(ready.settings.output), processes()
-    run, record = RunFolder(output), record_of(ready, facts)
-    with ExitStack() as held:
-        current = Session(run, _opened(run, record, held, overwrite=ready.request.overwrite), ready)
-        if not state.is_main_process:
-            yield current
-            return
-        for note in record.substitutions:
-            say(f"note: {note}")
-        try:
-            yield current
-        except BaseException as error:
-            status = "stopped" if isinstance(error, KeyboardInterrupt) else "failed"
-            try:
-                run.end(status, {**current.result, "error": type(error).__name__})
-            except OSError as second:  # the first error counts
-                say(f"run.json could not be written either ({second.strerror}); it still says running")
-            if isinstance(error, OSError) and error.errno in NO_ROOM:
-                raise TrainingStopped(
-                    f"{output} takes no more ({error.strerror}); checkpoints that were written before are"
-                    " kept. Make room, then give the same command again to go on from there."
-                ) from error
-            raise
-        status = "stopped" if current.stop.is_asked else "finished"
-        run.end(status, current.result)
-        say(f"{status}: {output}")
 
 
 def _opened(run: RunFolder, record: RunRecord, held: ExitStack, *, overwrite: bool) -> Path | None:

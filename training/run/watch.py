@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from accelerate.utils import broadcast_object_list
+from accelerate.utils import broadcast_object_list, gather_object
 from bitsandbytes.nn import Linear4bit
 from safetensors.torch import load_file, save_file
 from torch import nn
@@ -33,14 +33,16 @@ from evals.run import graded
 from evals.schema import Example
 from evals.task import StageAnswer
 from evals.verifiers import verify
-from training.config import DpoSettings, StageSettings
+from training.config import StageSettings
 from training.data.questions import grpo_row
 from training.data.tokens import TEMPLATE_TOLD, DevSet, Row
+from training.dpo import DpoSettings
 from training.models.generation import end_tokens
+from training.refiner_rewards import RefinerReward
 from training.run.alarms import alert
 from training.run.checkpoints import BEST, best_weights, checkpoints, step_of
 from training.run.folder import RunFolder, say
-from training.upstream import StackedPeftModel
+from training.upstream import ExportableState, SampledTrainer, StackedPeftModel
 
 ROWS = 8
 """Questions that are answered together."""
@@ -419,3 +421,32 @@ class BestWeights:
 
 def _trained(model: nn.Module) -> list[tuple[str, nn.Parameter]]:
     return [(name, each) for name, each in model.named_parameters() if each.requires_grad]
+
+
+class JudgeCallback(TrainerCallback, ExportableState):
+    """Keeps the retired items the same over all processes and checkpoints, and closes the judge's connections."""
+
+    def __init__(self, trainer: SampledTrainer, reward: RefinerReward) -> None:
+        self._trainer, self._reward = trainer, reward
+
+    def state(self) -> dict[str, Any]:
+        """Return what a checkpoint stores."""
+        return {"args": {}, "attributes": {"alike": self._reward.book.alike}}
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
+    ) -> None:
+        """Load the state of the checkpoint that training resumes from."""
+        stored = state.stateful_callbacks
+        if isinstance(stored, dict) and type(self).__name__ in stored:
+            self._reward.book.load(stored[type(self).__name__]["attributes"]["alike"])
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any) -> None:
+        """Count what all processes saw, so that the answers of a group have the same items everywhere."""
+        self._reward.book.settle(gather_object([self._reward.book.take()]))
+
+    def on_train_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
+    ) -> None:
+        """Close the judge's connections inside the loop that made them."""
+        self._trainer.run_async(self._reward.close())

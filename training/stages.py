@@ -1,0 +1,16 @@
+"""The stages by name; a new one is a line in `STAGES`. Its file has its settings on top and brings in no torch."""
+
+from training.config import StageSettings
+from training.dpo import DpoSettings
+from training.grpo import GrpoSettings
+from training.refiner import RefinerSettings
+from training.review import ReviewSettings
+from training.sft import SftSettings
+
+STAGES: dict[str, type[StageSettings]] = {
+    "sft": SftSettings,
+    "dpo": DpoSettings,
+    "grpo": GrpoSettings,
+    "review": ReviewSettings,
+    "refiner": RefinerSettings,
+}
