@@ -141,6 +141,16 @@ def test_a_gguf_file_of_another_shape_computes_what_the_model_does(tmp_path, kin
         assert (model(ids).logits - loaded(tmp_path, tmp_path, "gguf")(ids).logits).abs().max() < 1e-4
 
 
+def test_a_chain_on_a_qwen3_with_small_heads_is_measured_too(tmp_path):
+    tokenizer = tiny_tokenizer()
+    shaped("qwen3", tokenizer, head_dim=32).save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    tiny_adapter(tmp_path / "model", tmp_path / "sft" / "adapter", seed=0, rank=2, targets=("q_proj",), strength=0.5)
+    stage = NewStage("sft", "sft", tmp_path / "sft" / "adapter")
+    append_stage(tmp_path / "sft", stage, find_base(str(tmp_path / "model")), None, "Be short.")
+    assert export(tmp_path / "sft", tmp_path / "out", "gguf", "f32").difference.largest < 1e-4
+
+
 def test_llama_cpp_is_told_of_the_split_of_qwen_s_own_tokenizer(tmp_path):
     tokenizer = tiny_tokenizer()
     rules = json.loads(tokenizer.backend_tokenizer.to_str())["model"]

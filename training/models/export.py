@@ -286,6 +286,9 @@ def _loaded(base: Base, folder: Path, kind: Kind, dtype: str) -> nn.Module:
         ).eval()
     if kind == "gguf":
         options |= {"gguf_file": GGUF_NAME, "quantization_config": GgufConfig(dequantize=True)}
+        config = AutoConfig.from_pretrained(base.folder, local_files_only=True)
+        if config.model_type == "qwen3":  # transformers 5.23 reads it of other files, and takes 128 here
+            options["head_dim"] = config.head_dim
     return AutoModelForCausalLM.from_pretrained(folder, **options).eval()
 
 
