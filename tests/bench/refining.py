@@ -123,7 +123,7 @@ async def bare_seconds(url: str, left: list[bytes]) -> float:
 
 def scoring() -> float:
     """Return how many answers are scored in a second of process time, verdicts at hand."""
-    config, records = RewardConfig(), refiner_bank().train
+    config, records = RewardConfig(), refiner_bank().train[:ANSWERS]
     known = {each.id: compare_words(prepare(each, str(each.reference), config).inquiry()) for each in records}
 
     def work() -> None:
