@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection
 from contextlib import closing
 from fnmatch import fnmatchcase
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import gradio as gr
@@ -63,7 +64,8 @@ def build_app(
     services: Services, tabs: Collection[str] | None = None, *, note: str = "", has_sign_in: bool = False
 ) -> gr.Blocks:
     """Return the lab with all tabs, or those named, no model loaded; `has_sign_in` works on a Space with OAuth."""
-    wanted = set(TABS if tabs is None else tabs) - (LOCAL if services.settings.training.is_space else set())
+    is_bundle = services.settings.training.is_space or find_spec("lab.publish") is None
+    wanted = set(TABS if tabs is None else tabs) - (LOCAL if is_bundle else set())
     page: dict[str, Any] = {"title": say("title"), "analytics_enabled": False, "fill_width": True}
     with GuardedBlocks(services.role_of, services.log, **page) as app:
         visitor = door()
