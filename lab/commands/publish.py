@@ -274,7 +274,7 @@ def _warn(found: "Sequence[Diagnostic]") -> None:
 
 @with_options(Destination, "to")
 def space(
-    name: Annotated[str, typer.Argument(help="lab, leaderboard, arena or reviewer.")],
+    name: Annotated[str, typer.Argument(help="lab, leaderboard, arena, reviewer, or a metric: stated_calibration, …")],
     to: Destination,
     report: Annotated[
         list[Path] | None,
@@ -305,7 +305,7 @@ def space(
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Follow the build until the page is up.")] = True,
     as_json: Json = False,
 ) -> None:
-    """Publish a Space: the whole lab, a leaderboard, an arena for votes, or a reviewer.
+    """Publish a Space: the whole lab, a leaderboard, an arena for votes, a reviewer, or a metric.
 
     Its README says which variables and secrets it reads. The build is followed on the Hub, and its log shown; if it
     fails, so does this command (exit code 1).

@@ -76,3 +76,8 @@ def test_the_leaderboard_needs_no_server(open_page, tmp_path):
     page = open_page((folder / "index.html").as_uri(), ready="table")
     expect(page.locator("h2")).to_have_count(3)
     expect(page.locator("table").first).to_contain_text("sft of grpo")
+
+
+def test_the_page_of_a_metric_needs_no_server(open_page, tmp_path):
+    folder = bundle("stated_calibration", tmp_path / "metric")
+    open_page((folder / "index.html").as_uri(), ready="text=Stated calibration")

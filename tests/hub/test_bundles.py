@@ -39,6 +39,7 @@ from tests.imports import imports_of
 from tests.spaces import uploaded
 
 APPS = ("arena", "lab", "leaderboard", "reviewer")
+METRICS = ("paired_difference", "stated_calibration", "verifier_verdict")
 PAGE = {"index.html": b"<!doctype html><title>board</title>"}
 
 
@@ -66,14 +67,16 @@ def settings(name):
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow) if name in ("lab", "reviewer") else name for name in APPS]
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow) if name in ("lab", "reviewer") else name for name in (*APPS, *METRICS)],
 )
 def test_every_space_passes_every_check_and_its_card_reads_as_it_did(name):
-    assert set(bundles()) == {*APPS}
+    assert set(bundles()) >= {*APPS, *METRICS}
     upload = packed(name)
     assert [each.problem for each in check_upload(upload) if each.check != "card"] == []
-    text = re.sub(r"(?m)^sdk_version: .*$", "sdk_version: (as installed)", upload.parts["README.md"].text())
-    assert text == was(f"space-{name}", text)
+    kind, file = ("space", "README.md") if name in APPS else ("metric", "index.html")
+    text = re.sub(r"(?m)^sdk_version: .*$", "sdk_version: (as installed)", upload.parts[file].text())
+    assert text == was(f"{kind}-{name}", text)
 
 
 MOST = {"arena": 97, "lab": 435, "reviewer": 255}
@@ -135,6 +138,11 @@ def test_whatever_a_module_of_a_bundle_imports_at_once_is_there_too(name):
         if stem.split("/")[0] in PACKAGES and (ROOT / place).is_file() and place not in parts
     }
     assert missing == set()
+
+
+def test_a_metric_under_another_name_could_not_be_loaded_so_it_is_refused():
+    with pytest.raises(Refused, match="publish it as org/stated_calibration"):
+        check_upload(packed("stated_calibration", "org/calibration"))
 
 
 @pytest.mark.parametrize("name", ["lab", "arena", "reviewer"])
@@ -202,11 +210,12 @@ def published(stand, name, **named):
 
 
 def test_a_space_is_published_in_one_commit_and_comes_back_whole(stand):
-    assert published(stand, "leaderboard").outcome == "published"
-    repository = stand.hub.find("space", "org/leaderboard")
+    assert published(stand, "stated_calibration").outcome == "published"
+    repository = stand.hub.find("space", "org/stated_calibration")
     assert (repository.private, repository.sdk) == (True, "static")
-    assert stand.read("org/leaderboard", "index.html", "space") == PAGE["index.html"]
-    assert published(stand, "leaderboard").outcome == "already there"
+    script = bundle_folder("stated_calibration") / "stated_calibration.py"
+    assert stand.read("org/stated_calibration", "stated_calibration.py", "space") == script.read_bytes()
+    assert published(stand, "stated_calibration").outcome == "already there"
 
 
 GIVEN = ("zero-a10g", ["hf://buckets/org/votes:/data"], ["HF_TOKEN"], ["ASSAY_VOTES_REPO=org/votes=1"])
@@ -215,7 +224,7 @@ GIVEN = ("zero-a10g", ["hf://buckets/org/votes:/data"], ["HF_TOKEN"], ["ASSAY_VO
 @pytest.mark.parametrize("is_there", [False, True])
 def test_a_space_gets_hardware_volumes_secrets_and_variables_whether_it_is_new_or_not(stand, is_there):
     options = space_options(*GIVEN, {"HF_TOKEN": "not to be seen"})
-    upload = replace(packed("leaderboard"), repo=f"org/space-{is_there}")
+    upload = replace(packed("stated_calibration", "org/stated_calibration"), repo=f"org/space-{is_there}")
     publish(stand.api(), upload, options={} if is_there else options)
     if is_there:
         configure(stand.api(), upload.repo, options)
@@ -236,14 +245,14 @@ def test_a_volume_or_hardware_that_the_hub_does_not_know_is_refused():
 
 def test_the_build_is_followed_and_one_that_fails_ends_with_its_log(stand, monkeypatch):
     monkeypatch.setattr(spaces, "POLL_SECONDS", 0.01)
-    revision, told = published(stand, "leaderboard").revision, []
-    running = stand.hub.spaces["org/leaderboard"]
+    revision, told = published(stand, "paired_difference").revision, []
+    running = stand.hub.spaces["org/paired_difference"]
     running |= {"stages": ["BUILDING", "APP_STARTING", "RUNNING"], "log": ["pip install", "done"]}
-    where = follow_build(stand.api(), "org/leaderboard", revision, told.append)
-    assert (where, told) == (f"{stand.url}/spaces/org/leaderboard (running)", ["pip install", "done"])
+    where = follow_build(stand.api(), "org/paired_difference", revision, told.append)
+    assert (where, told) == (f"{stand.url}/spaces/org/paired_difference (running)", ["pip install", "done"])
     running |= {"stages": ["BUILDING", "BUILD_ERROR"], "log": ["ERROR: ResolutionImpossible"]}
     with pytest.raises(LabError, match=r"BUILD_ERROR(.|\n)*ResolutionImpossible"):
-        follow_build(stand.api(), "org/leaderboard", revision, told.append)
+        follow_build(stand.api(), "org/paired_difference", revision, told.append)
 
 
 def test_what_an_account_that_does_not_pay_may_create_is_said_first(stand):
@@ -255,6 +264,7 @@ def test_what_an_account_that_does_not_pay_may_create_is_said_first(stand):
 
 @pytest.mark.slow
 def test_what_is_published_is_read_by_its_users_own_libraries(stand, tmp_path):
+    published(stand, "paired_difference", is_public=True)
     mine = tmp_path / "mine.yaml"
     mine.write_bytes((EXAMPLES / "codons-and-enzymes.yaml").read_bytes())
     rows = {"org/codons": mine, "org/answers": put_report(tmp_path / "reports")}
@@ -269,6 +279,7 @@ def test_what_is_published_is_read_by_its_users_own_libraries(stand, tmp_path):
     )
     assert done.returncode == 0, done.stderr[-2000:]
     found = json.loads(done.stdout.splitlines()[-1])
+    assert found["metric"] == [0.5, 4]
     assert found["verdicts"] == [["base", "incorrect"], ["base", "no_claim"], ["sft", "correct"], ["sft", "correct"]]
     assert found["questions"] == data_sha256(load_questions(mine))
 
@@ -276,10 +287,13 @@ def test_what_is_published_is_read_by_its_users_own_libraries(stand, tmp_path):
 USED = """
 import json
 from datasets import load_dataset
+import evaluate
 from evals.questions import data_sha256, load_questions
 from training.data.questions import from_hub
+metric = evaluate.load("org/paired_difference").compute(predictions=[1, 1, 1, 0], references=[0, 1, 0, 0])
 rows = load_dataset("org/answers", split="test")
 print(json.dumps({
+    "metric": [metric["difference"], metric["n"]],
     "verdicts": [[row["stage"], row["verdict"]] for row in rows],
     "questions": data_sha256(load_questions("hub:org/codons", from_hub)),
 }))
