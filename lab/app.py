@@ -1,6 +1,5 @@
 """The page: header, one line per tab, and how it is put on the air."""
 
-import time
 from collections.abc import Callable, Collection
 from contextlib import closing
 from fnmatch import fnmatchcase
@@ -9,15 +8,12 @@ from importlib.util import find_spec
 from typing import Any
 
 import gradio as gr
-from starlette.datastructures import Headers
 from starlette.middleware import Middleware
-from starlette.middleware.gzip import GZipMiddleware
-from starlette.responses import PlainTextResponse
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lab.guard import GuardedBlocks
+from lab.middleware import KeptFrontPage, Once, OwnOrigin, PasswordThrottle, UploadLimit
 from lab.services import Services
 from lab.ui import components as views
 from lab.ui.components import AT_ONCE, QUIET
@@ -26,11 +22,9 @@ from lab.ui.theme import ASSETS, ROUTE, Theme
 from lab.visitors import Door, door, meet, meet_signed_in
 
 STATUS_SECONDS = 1.0
-ADDRESS = ("host", "x-forwarded-host", "x-forwarded-proto", "x-gradio-server")
-"""What Gradio reads of a request to say in the page where it lies."""
 LARGEST_UPLOAD = "50mb"
-PAGES_KEPT = 16
-"""A page asked for at more addresses than that, as by somebody who makes them up, pushes out the oldest."""
+FILES_KEPT = (3600, 86_400)
+"""Every so many seconds what was uploaded or made for download is deleted that is older than so many seconds."""
 
 
 def _tab(module: str) -> Any:
@@ -62,12 +56,17 @@ ANSWERED = frozenset(("Ask", "Compare"))
 
 def build_app(
     services: Services, tabs: Collection[str] | None = None, *, note: str = "", has_sign_in: bool = False
-) -> gr.Blocks:
+) -> GuardedBlocks:
     """Return the lab with all tabs, or those named, no model loaded; `has_sign_in` works on a Space with OAuth."""
     is_bundle = services.settings.training.is_space or find_spec("lab.publish") is None
     wanted = set(TABS if tabs is None else tabs) - (LOCAL if is_bundle else set())
-    page: dict[str, Any] = {"title": say("title"), "analytics_enabled": False, "fill_width": True}
-    with GuardedBlocks(services.role_of, services.log, **page) as app:
+    page: dict[str, Any] = {
+        "title": say("title"),
+        "analytics_enabled": False,
+        "fill_width": True,
+        "delete_cache": FILES_KEPT,
+    }
+    with GuardedBlocks(services.role_of, services.log, lambda action: services.store.is_done(action), **page) as app:
         visitor = door()
         _header(services, app, has_model=needs_chain(services, wanted))
         if has_sign_in:
@@ -121,10 +120,11 @@ def run(app: gr.Blocks, services: Services, ready: Callable[[], None], tabs: Col
         app.close(verbose=False)
 
 
-def put_on_air(app: gr.Blocks, **options: Any) -> None:
+def put_on_air(app: GuardedBlocks, **options: Any) -> None:
     """Start serving and return at once. `options` go to `gr.Blocks.launch`."""
     is_for_all = not (options.get("auth") or options.get("share"))
-    middleware = [Middleware(KeptFrontPage)] if is_for_all else []
+    middleware = [Middleware(OwnOrigin), Middleware(UploadLimit), Middleware(Once, app.is_done)]
+    middleware += [Middleware(KeptFrontPage)] if is_for_all else []
     if options.get("auth"):
         middleware.append(Middleware(PasswordThrottle))
     # Gradio adds the head when it runs: a script still to be fetched then would miss keys pressed meanwhile.
@@ -137,7 +137,11 @@ def put_on_air(app: gr.Blocks, **options: Any) -> None:
         ssr_mode=False,
         max_threads=2 * AT_ONCE,
         prevent_thread_lock=True,
-        app_kwargs={"routes": [Mount(f"/{ROUTE}", StaticFiles(directory=ASSETS))], "middleware": middleware},
+        app_kwargs={
+            "routes": [Mount(f"/{ROUTE}", StaticFiles(directory=ASSETS))],
+            "middleware": middleware,
+            "openapi_url": None,  # FastAPI's own, which asks nobody for a name; Gradio's does
+        },
         max_file_size=LARGEST_UPLOAD,
         auth_message=say("login.wait", most=PasswordThrottle.MOST, seconds=PasswordThrottle.SECONDS),
         **options,
@@ -170,69 +174,3 @@ def _header(services: Services, app: gr.Blocks, *, has_model: bool) -> None:
     shown = [pill, trouble, retry, timer]
     gr.on([timer.tick, app.load], look, None, shown, api_name="model", **QUIET)
     retry.click(on_retry, None, shown, api_name="reload_model", **QUIET)
-
-
-class PasswordThrottle:
-    """Middleware that has an address wait `SECONDS` after `MOST` wrong passwords in a row."""
-
-    MOST, SECONDS = 5, 60
-
-    def __init__(self, app: ASGIApp, now: Callable[[], float] = time.monotonic) -> None:
-        self._app, self._now = app, now
-        self._wrong: dict[str, list[float]] = {}
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        if scope["type"] != "http" or scope["method"] != "POST" or scope["path"].rstrip("/")[-6:] != "/login":
-            await self._app(scope, receive, send)
-            return
-        now = self._now()
-        self._wrong = {who: times for who, times in self._wrong.items() if times and now - times[-1] < self.SECONDS}
-        wrong = self._wrong.setdefault((scope.get("client") or ("",))[0], [])
-        if len(wrong) >= self.MOST:
-            told = say("login.wait", most=self.MOST, seconds=self.SECONDS)
-            await PlainTextResponse(told, 429, {"retry-after": str(self.SECONDS)})(scope, receive, send)
-            return
-        wrong.append(now)
-
-        async def heard(message: Message) -> None:
-            if message["type"] == "http.response.start" and message["status"] == 200:
-                wrong.clear()
-            await send(message)
-
-        await self._app(scope, receive, heard)
-
-
-class KeptFrontPage:
-    """Middleware that answers `GET /` from memory, rendered once for each address; the rest goes through as it is.
-
-    Gradio writes the whole page anew for every visitor, fifteen times as slow as sending it packed from memory. It is
-    the same for all, except behind a login or with a public link: the page itself asks, later, who is there.
-    """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app, self._packing = app, GZipMiddleware(app)
-        self._kept: dict[tuple[str, ...], list[Message]] = {}
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        if scope["type"] != "http" or (scope["method"], scope["path"], scope.get("query_string")) != ("GET", "/", b""):
-            await self._app(scope, receive, send)
-            return
-        asked = Headers(scope=scope)
-        told = [asked.get(name, "") for name in ADDRESS]
-        packed = str("gzip" in asked.get("accept-encoding", ""))
-        key = (scope.get("scheme", ""), scope.get("root_path", ""), packed, *told)
-        reply = self._kept.get(key, [])
-        if not reply:
-
-            async def take(message: Message) -> None:
-                reply.append(message)
-
-            await self._packing(scope, receive, take)
-            if reply[0]["status"] == 200:
-                while len(self._kept) >= PAGES_KEPT:
-                    del self._kept[next(iter(self._kept))]
-                self._kept[key] = reply
-        for message in reply:
-            await send(dict(message))

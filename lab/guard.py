@@ -7,7 +7,9 @@ from typing import Any
 
 import gradio as gr
 
+from lab.middleware import KEY
 from lab.roles import ROLES, Log, Role, role_needed
+from lab.store import ACTION
 from lab.ui.text import say
 
 PER_MINUTE, AT_ONCE_EACH = 30, 4
@@ -18,10 +20,16 @@ ASKING = ("ask", "replay", "pair", "pair_on", "skip", "vote_*", "review", "revie
 
 
 class GuardedBlocks(gr.Blocks):
-    """A page of which everybody may call what their role may; `role_of` gives that of a name, None = without one."""
+    """A page of which everybody may call what their role may; `role_of` gives that of a name, None = without one.
 
-    def __init__(self, role_of: Callable[[str | None], Role], log: Log, **options: Any) -> None:
+    `is_done` says of the key of an action whether something of it was kept.
+    """
+
+    def __init__(
+        self, role_of: Callable[[str | None], Role], log: Log, is_done: Callable[[str], bool], **options: Any
+    ) -> None:
         super().__init__(**options)
+        self.is_done = is_done
         self._role_of, self._log = role_of, log
         self._sessions: dict[str, str | None] = {}
         self._asked: dict[str, list[float]] = {}
@@ -34,11 +42,15 @@ class GuardedBlocks(gr.Blocks):
             return await super().process_api(block_fn, inputs, *given, **known)
         if known.get("iterator") is None:
             self._admit(event, request, call)
+            ACTION.set([key] if (key := request.headers.get(KEY)) else [])
         elif call in self._under_way:
             self._under_way[call] = (self._under_way[call][0], time.monotonic())
         done: dict[str, Any] = {}
         try:
             done = await super().process_api(block_fn, inputs, *given, **known)
+        except gr.Error as error:
+            error.print_exception = False  # it is told on the page, and says what is wrong
+            raise
         finally:
             if not done.get("is_generating"):
                 self._under_way.pop(call, None)

@@ -84,12 +84,17 @@ def begun(services: Services, pair: Pair | None = None) -> Comparing:
 
 
 def restored(services: Services, visitor: Visitor, table: object) -> Comparing | None:
-    """Return the pair whose ids (`table`) the browser still shows after a new start; None if there is none of this visitor's."""
+    """Return the pair whose ids (`table`) the browser still shows after a new start; None if there is none of this visitor's.
+
+    It is the last one where it was voted on meanwhile: the browser was not told.
+    """
     ids = [each for each in table if isinstance(each, str)] if isinstance(table, list) else []
     answers = services.store.stored(ids, session_of(services, visitor, "compare"))
     if len(answers) != 2:
         return None
-    return begun(services, Pair(answers[0].question, stored_moment(answers)))
+    pair = Pair(answers[0].question, stored_moment(answers))
+    kept = services.store.vote_on(answers[0].id, answers[1].id, visitor.voter)
+    return replace(begun(services), last=replace(pair, vote=kept)) if kept else begun(services, pair)
 
 
 @cache
@@ -409,6 +414,8 @@ def build(services: Services, door: Door, *, is_rated: bool = True) -> None:
         found = None if now else restored(services, visitor, left)
         if found and found.pair:
             yield painted((found, shown(found, found.pair.question, found.pair.moment)))
+        elif found:
+            yield from map(painted, next_pair(services, visitor, found))
         elif not now and isinstance(left, str):  # the page was left while its pair was being written
             yield from on_own(visitor, None, (), left)
         else:

@@ -42,15 +42,17 @@ class Annotations:
     def keep_project(self, project: AnnotationProject) -> None:
         """Keep a new project, or a known one as it is now."""
         row = {"id": project.id, "created_at": project.created_at, "document": project.model_dump(mode="json")}
-        with suppress(IntegrityError), writing(self._engine) as session:
+        with suppress(IntegrityError), writing(self._engine, is_preparing=True) as session:
             session.merge(ProjectRow(**row))
             return
-        with writing(self._engine) as session:  # another process made the same project at the same moment
+        with writing(
+            self._engine, is_preparing=True
+        ) as session:  # another process made the same project at the same moment
             session.merge(ProjectRow(**row))
 
     def add_items(self, items: Sequence[AnnotationItem]) -> int:
         """Put answers at the end of their project's queue and return how many; known ones stay as they are."""
-        with writing(self._engine) as session:
+        with writing(self._engine, is_preparing=True) as session:
             for project in sorted({item.project for item in items}):
                 session.get_one(ProjectRow, project, with_for_update=True)  # two queues filled at once take turns
             names = [item.id for item in items]

@@ -31,6 +31,7 @@ from lab.store.tables import (
     DeedRow,
     DocumentRow,
     DocumentVoteRow,
+    DoneRow,
     JobRow,
     SettingRow,
     VersionRow,
@@ -156,12 +157,9 @@ class Store:
                 left, right = _answers_of(session, vote)
                 session.add(ComparisonRow(**dict(vote)))
         except IntegrityError:
-            same = vote.model_dump(include={"left_answer", "right_answer", "rater"})
-            with reading(self._engine) as session:
-                first = session.scalar(select(ComparisonRow).where(STANDS).filter_by(**same))
-                if first is None:
-                    raise
-                return _vote(first)
+            if first := self.vote_on(vote.left_answer, vote.right_answer, comparison.rater):
+                return first
+            raise
         if self._tell is not None:
             event = VoteEvent(kind="vote", at=vote.voted_at, vote_id=vote.id, vote=vote, left=left, right=right)
             self._tell(event.model_dump_json())
@@ -178,6 +176,13 @@ class Store:
         if self._tell is not None:
             event = VoteEvent(kind="explained", at=self._now(), vote_id=vote.id, vote=vote)
             self._tell(event.model_dump_json())
+
+    def vote_on(self, left: str, right: str, rater: str) -> Comparison | None:
+        """Return the standing vote of a rater on a pair of answers; None if there is none."""
+        same = {"left_answer": left, "right_answer": right, "rater": self.hash_rater(rater)}
+        with reading(self._engine) as session:
+            first = session.scalar(select(ComparisonRow).where(STANDS).filter_by(**same))
+            return None if first is None else _vote(first)
 
     def void_comparison(self, comparison_id: str, rater: str) -> None:
         """Take a vote back: it stays, marked, and counts nowhere. LabError if `rater` (a name or its hash) has none such."""
@@ -311,6 +316,11 @@ class Store:
         query = select(DeedRow).order_by(DeedRow.at.desc(), DeedRow.id).limit(newest)
         with reading(self._engine) as session:
             return tuple(Deed(row.at, row.who, row.what, row.about) for row in session.scalars(query))
+
+    def is_done(self, action: str) -> bool:
+        """Say whether something was kept of a page's action, by its key."""
+        with reading(self._engine) as session:
+            return session.get(DoneRow, action) is not None
 
     def back_up(self, to: Path) -> None:
         """Write a whole copy of a SQLite database beside its use; LabError where `to` is there, or for a server's."""

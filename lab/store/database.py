@@ -6,18 +6,23 @@ start and waits for its turn; every commit reaches the disk. PostgreSQL needs no
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, exc, inspect, text
+from sqlalchemy import Connection, Engine, create_engine, delete, event, exc, inspect, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.orm import Session
 
 from evals.errors import BadConfig, LabError
+from lab.store import ACTION
+from lab.store.tables import DoneRow
 from lab.ui.text import say
 
 BUSY_TIMEOUT_SECONDS = 15.0
 """How long a write waits for another process before it gives up with a message."""
+
+KEY_DAYS = 1
 
 ACCEPTED = "sqlite:////folder/assay.db or postgresql://user:password@host/name"
 
@@ -58,10 +63,19 @@ def reading(engine: Engine) -> Generator[Session]:
 
 
 @contextmanager
-def writing(engine: Engine) -> Generator[Session]:
-    """Give a session whose work is kept whole or not at all; failures as in `reading`, but IntegrityError passes."""
+def writing(engine: Engine, *, is_preparing: bool = False) -> Generator[Session]:
+    """Give a session whose work is kept whole or not at all; failures as in `reading`, but IntegrityError passes.
+
+    The first that is kept of a page's action carries its key; what only prepares one, and may be done twice, does not.
+    """
+    keys = [] if is_preparing else ACTION.get([])
     with reading(engine.execution_options(assay_writes=True)) as session:
         yield session
+        now = datetime.now(UTC)
+        session.add_all(DoneRow(key=key, at=now) for key in keys)
+        if keys:
+            session.execute(delete(DoneRow).where(DoneRow.at < now - timedelta(days=KEY_DAYS)))
+    keys.clear()
 
 
 @contextmanager
@@ -79,7 +93,7 @@ def explained(engine: Engine) -> Generator[None]:
         raise LabError(say("store.failed", where=where, problem=problem.strip(), remedy=remedy)) from error
 
 
-SIGNS = ("locked", "not a database", "malformed", "readonly", "unable to open", "full")
+SIGNS = ("locked", "not a database", "malformed", "readonly", "unable to open", "full", "No space left", "disk I/O")
 """What a database says that a line of lab/ui/text knows a remedy for."""
 
 

@@ -19,8 +19,8 @@ from lab.ui.text import say
 SCRIPTS = Path(__file__).parent / "migrations"
 
 
-def upgrade(url: str) -> None:
-    """Create or update the tables at `url`, whole or not at all; LabError for a database of a newer version."""
+def upgrade(url: str, to: str = "head") -> None:
+    """Create or update the tables at `url`, whole or not at all; LabError for a database of a newer version than `to`."""
     engine = open_engine(url)
     try:
         with writing(engine) as session:
@@ -35,7 +35,7 @@ def upgrade(url: str) -> None:
             config = Config()
             config.set_main_option("script_location", str(SCRIPTS).replace("%", "%%"))
             config.attributes["connection"] = connection
-            command.upgrade(config, "head")
+            command.upgrade(config, to)
     finally:
         engine.dispose()
 

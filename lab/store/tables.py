@@ -13,7 +13,7 @@ from sqlalchemy.types import TypeDecorator
 
 from evals.schema import Choice
 
-REVISION = "0008"
+REVISION = "0009"
 """The newest migration: what a database must stand at before the store works with it."""
 
 
@@ -240,6 +240,17 @@ class JobRow(StoreTable):
     is_stopping: Mapped[bool]
 
     __table_args__ = (Index("jobs_by_time", "started_at"),)
+
+
+class DoneRow(StoreTable):
+    """An action of a page that was kept, by the key that the page gave it: written with what it changed, for a day."""
+
+    __tablename__ = "done"
+
+    key: Mapped[Key]
+    at: Mapped[datetime]
+
+    __table_args__ = (Index("done_by_time", "at"),)
 
 
 class SettingRow(StoreTable):

@@ -163,12 +163,16 @@ def open_page(chromium, request):
     assert hosts <= allowed
 
 
-@contextmanager
-def started(command: list[str], folder: Path, cwd: Path = ROOT, **settings: str) -> Iterator[str]:
-    """Start `command` with a free port as its last word; give its URL once it answers."""
+def free_port() -> str:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
+        return str(probe.getsockname()[1])
+
+
+@contextmanager
+def started(command: list[str], folder: Path, cwd: Path = ROOT, port: str = "", **settings: str) -> Iterator[str]:
+    """Start `command` with a port as its last word, a free one if none is given; give its URL once it answers."""
+    port = port or free_port()
     own = {} if cwd != ROOT else os.environ | {"PYTHONPATH": str(ROOT)}
     database = {"ASSAY_DATABASE_URL": f"sqlite:///{folder / 'assay.db'}"}
     environment = {**own, **database, "GRADIO_SERVER_PORT": port, **settings}

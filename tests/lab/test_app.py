@@ -10,8 +10,9 @@ import httpx
 import pytest
 
 from evals.errors import MissingModel
-from lab.app import PAGES_KEPT, KeptFrontPage, PasswordThrottle, build_app, needs_chain, run
+from lab.app import build_app, needs_chain, run
 from lab.engine import LabEngine
+from lab.middleware import PAGES_KEPT, KeptFrontPage, PasswordThrottle
 from lab.services import once
 from lab.ui.components import model_pill, model_problem
 from lab.ui.text import lines, page, say

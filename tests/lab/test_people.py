@@ -1,5 +1,6 @@
 """Who may enter the lab and what they may do there, tried on the real page over HTTP, past its buttons."""
 
+import socket
 import sqlite3
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,6 +14,7 @@ from lab import guard
 from lab.app import build_app
 from lab.cli import app as assay
 from lab.commands.lab import check_door
+from lab.middleware import UploadLimit
 from lab.roles import hashed, password_check, read_people, role_needed
 from lab.settings import from_environment
 from tests.lab.chains import lab_with
@@ -156,3 +158,103 @@ def test_all_there_is_of_somebody_is_written_on_request_and_deleted_but_for_what
     left = store.personal_data("kim")
     assert (len(left["answers"]), len(left["comparisons"])) == (2, 0)
     assert len(store.comparisons()) == 1
+
+
+# ---- attacks ----------------------------------------------------------------------------------
+
+MARKER = "<img src=x onerror=alert(1)>"
+EVIL = "https://evil.example"
+
+
+@pytest.fixture(scope="module")
+def open_lab(tmp_path_factory):
+    with on_air(lab_with(tmp_path_factory.mktemp("attacked"))) as app:
+        yield app
+
+
+def typed_into(app, value):
+    """Yield each event with this in every field that a browser fills in."""
+    config = app.get_config_file()
+    kinds = {each["id"]: each["type"] for each in config["components"]}
+    for event in config["dependencies"]:
+        if event["backend_fn"] and event["api_name"]:
+            data = [None if kinds[part] == "state" else value for part in event["inputs"]]
+            yield event, kinds, {"data": data, "fn_index": event["id"], "session_hash": f"s{event['id']}"}
+
+
+@ON_AIR
+def test_what_another_site_has_a_browser_send_is_refused_at_every_address(open_lab):
+    def refused(path, method="POST", **headers):
+        body = {"data": [], "fn_index": 0, "session_hash": "s"}
+        return httpx.request(method, f"{open_lab.local_url}{path}", json=body, headers=headers).status_code == 403
+
+    paths = ["run/predict", "queue/join", "call/ask", "api/ask", "upload", "cancel", "reset", "component_server"]
+    own = open_lab.local_url.rstrip("/")
+    for path in [*(f"gradio_api/{path}" for path in paths), "login"]:
+        assert refused(path, origin=EVIL) and refused(path, origin="null"), path
+        assert refused(path, origin=EVIL, **{"sec-fetch-site": "cross-site"}), path
+        assert not refused(path) and not refused(path, origin=own), path
+    assert not refused("gradio_api/run/predict", origin="https://lab.example", **{"sec-fetch-site": "same-origin"})
+    assert not refused("config", "GET", origin=EVIL)
+
+
+@ON_AIR
+def test_no_event_reads_a_file_or_an_address_that_it_is_given(open_lab, tmp_path):
+    secret = tmp_path / "secret.txt"
+    secret.write_text("root:x:0")
+    with socket.create_server(("127.0.0.1", 0)) as inside:
+        inside.settimeout(0.2)
+        address = f"http://127.0.0.1:{inside.getsockname()[1]}/secret"
+        given = [str(secret), f"../../../../../../../..{secret}"]
+        given += [{"path": each, "meta": {"_type": "gradio.FileData"}} for each in (str(secret), address)]
+        given += [{"path": "x.pdf", "url": address, "meta": {"_type": "gradio.FileData"}}]
+        for value in given:
+            for event, kinds, payload in typed_into(open_lab, value):
+                reply = httpx.post(f"{open_lab.local_url}gradio_api/run/predict", json=payload, timeout=60).text
+                if event["queue"] and {"file", "uploadbutton"} & {kinds[part] for part in event["inputs"]}:
+                    typed = [each for each in payload["data"] if each is not None]
+                    reply += Browser(open_lab, open_lab.local_url).call(event["api_name"], *typed)
+                assert "root:x:0" not in reply, payload
+        with pytest.raises(TimeoutError):
+            inside.accept()
+
+
+@ON_AIR
+def test_markup_comes_back_as_text_from_what_answers_at_once_and_a_bad_choice_as_a_message(open_lab, capfd):
+    for event, kinds, payload in typed_into(open_lab, MARKER):
+        reply = httpx.post(f"{open_lab.local_url}gradio_api/run/predict", json=payload, timeout=60)
+        for part, value in zip(event["outputs"], reply.json().get("data", []), strict=False):
+            if kinds[part] in ("html", "markdown"):
+                assert MARKER not in str(value), event["api_name"]
+    assert "Traceback" not in capfd.readouterr().err
+
+
+@ON_AIR
+def test_uploads_have_a_limit_an_hour_and_files_go_after_a_day(open_lab, monkeypatch):
+    monkeypatch.setattr(UploadLimit, "MOST", 2)
+    monkeypatch.setattr(UploadLimit, "MOST_BYTES", 2000)
+    url = f"{open_lab.local_url}gradio_api/upload"
+    replies = [httpx.post(url, files={"files": ("a.txt", b"x" * 100)}) for _ in range(3)]
+    assert [each.status_code for each in replies] == [200, 200, 429]
+    assert "an hour is the limit" in replies[-1].text
+    monkeypatch.setattr(UploadLimit, "MOST", 9)
+    assert httpx.post(url, files={"files": ("a.txt", b"x" * 1900)}).status_code == 429
+    assert open_lab.delete_cache == (3600, 86_400)
+
+
+@ON_AIR
+def test_who_logs_in_gets_a_new_session_and_the_description_of_the_api_is_for_those_alone(tmp_path, people):
+    room = replace(lab_with(tmp_path), people=people)
+    with on_air(room, auth=password_check(people, room.log)) as app:
+        planted = {f"access-token-unsecure-{app.app.cookie_id}": "planted"}
+        form = {"username": "rob", "password": PASSWORD}
+        with httpx.Client(base_url=app.local_url, cookies=planted, timeout=60) as browser:
+            assert browser.get("/config").status_code == 401
+            given = browser.post("/login", data=form).cookies
+            assert "planted" not in given.values() and len(set(given.values())) == 1
+        with httpx.Client(base_url=app.local_url, cookies=planted, timeout=60) as thief:
+            assert thief.get("/config").status_code == 401, "what was planted was not made good by the login"
+        for path in ("openapi.json", "docs", "gradio_api/openapi.json", "gradio_api/info"):
+            assert httpx.get(f"{app.local_url}{path}").status_code in (401, 404), path
+        with entered(app.local_url, "rob") as browser:
+            assert browser.get("/gradio_api/openapi.json").status_code == 200

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import UTC, datetime, timedelta, timezone
@@ -18,7 +19,7 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import select, text
+from sqlalchemy import MetaData, select, text
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.schema import CreateIndex, CreateTable
@@ -288,6 +289,80 @@ def test_a_migrated_database_is_current_and_has_exactly_the_tables_the_store_wor
     engine.dispose()
     with pytest.raises(LabError, match=r"newer version \(revision '9999'"):
         upgrade(url_in(tmp_path))
+
+
+RELEASED = sorted(each.stem.removeprefix("lab-") for each in OLD.glob("lab-*.sql"))
+BECAME = {"reviews": "documents", "refinements": "documents", "review_versions": "document_versions"}
+BECAME |= {"refinement_versions": "document_versions", "review_votes": "document_votes"}
+
+
+def restored(folder, revision):
+    """Return an engine on the database of a release, kept as SQL."""
+    with closing(sqlite3.connect(folder / "assay.db")) as old:
+        old.executescript((OLD / f"lab-{revision}.sql").read_text(encoding="utf-8"))
+    return open_engine(url_in(folder))
+
+
+def rows_by_table(engine):
+    tables = MetaData()
+    tables.reflect(engine)
+    with engine.connect() as connection:
+        return tables, {each.name: connection.execute(select(each)).mappings().all() for each in tables.sorted_tables}
+
+
+def read_whole(url, before):
+    """Read everything with the store of today; assert that each table has the rows that it had."""
+    kept = Counter()
+    for name, rows in before.items():
+        kept[BECAME.get(name, name)] += len(rows)
+    engine = open_engine(url)
+    _, after = rows_by_table(engine)
+    engine.dispose()
+    assert {name: len(after[name]) for name in kept} == kept
+    with closing(Store(url)) as store:
+        assert len(store.answers(None, 1000)) == kept["answers"]
+        assert store.counts().votes + store.counts().withdrawn == kept["comparisons"]
+        found = [store.documents(task).everything() for task in ("review", "refine")]
+        assert sum(map(len, found)) == kept["documents"]
+        assert len(store.annotations.items()) == kept["annotation_items"]
+        assert len(store.deeds(1000)) == kept["deeds"]
+
+
+def test_there_is_a_database_of_every_revision_but_the_one_of_today():
+    revisions = {each.revision for each in ScriptDirectory(str(SCRIPTS)).walk_revisions()}
+    assert revisions - {REVISION} == set(RELEASED)
+
+
+@pytest.mark.parametrize("revision", RELEASED)
+def test_every_row_of_a_released_database_is_there_after_the_update(tmp_path, revision):
+    engine = restored(tmp_path, revision)
+    _, before = rows_by_table(engine)
+    engine.dispose()
+    upgrade(url_in(tmp_path))
+    read_whole(url_in(tmp_path), before)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("revision", RELEASED)
+def test_every_row_of_a_released_database_is_there_after_the_update_on_postgresql(tmp_path, postgres, revision):
+    engine, server = restored(tmp_path, revision), open_engine(postgres)
+    _, before = rows_by_table(engine)
+    upgrade(postgres, revision)
+    tables, made = rows_by_table(server)
+    with server.begin() as connection:
+        for table in reversed(tables.sorted_tables):
+            connection.execute(table.delete())
+        for table in tables.sorted_tables:
+            if before[table.name]:
+                connection.execute(table.insert(), [dict(row) for row in before[table.name]])
+    assert set(made) == set(before)
+    upgrade(postgres)
+    read_whole(postgres, before)
+    with server.begin() as connection:  # other tests want it empty
+        connection.execute(text("DROP SCHEMA public CASCADE"))
+        connection.execute(text("CREATE SCHEMA public"))
+    for each in (engine, server):
+        each.dispose()
 
 
 @pytest.mark.parametrize("revision", ["0001", "0002", "0003", "0004"])

@@ -237,6 +237,55 @@
     });
   });
 
+  // What the page asks goes out under a key of its own, and again until an answer comes: the lab does each key once.
+  const ASKS = /\/gradio_api\/(queue\/join|run\/|call\/|api\/)/;
+  const PAUSES = [500, 1000, 2000, 4000, 8000];
+  const APP = "gradio_api/app_id";
+  const LOST = "assay-lost";
+  const plain = window.fetch.bind(window);
+  const tell = (words, button = "", pressed = () => {}) => {
+    const bar = document.querySelector("#connection") ?? document.body.appendChild(document.createElement("div"));
+    Object.assign(bar, { id: "connection", role: "status", hidden: !words, textContent: words });
+    if (!button) return;
+    const press = bar.appendChild(document.createElement("button"));
+    Object.assign(press, { textContent: button, onclick: pressed });
+  };
+  const rest = (turn) =>
+    new Promise((done) => {
+      window.addEventListener("online", done, { once: true });
+      setTimeout(done, PAUSES[turn] ?? PAUSES.at(-1));
+      if (turn < PAUSES.length) tell("Connection lost; sending again…");
+      else tell("Not sent: the lab does not answer.", "Send again", done);
+    });
+  const isOther = async () => (await (await plain(APP)).json()).app_id !== window.gradio_config?.app_id;
+  window.fetch = async (where, options) => {
+    if (options?.method !== "POST" || !ASKS.test(String(where?.url ?? where))) return plain(where, options);
+    const headers = new Headers(options.headers);
+    headers.set("x-assay-key", [...crypto.getRandomValues(new Uint8Array(16))].map((each) => each.toString(16)).join("-"));
+    for (let turn = 0; ; turn++) {
+      try {
+        const reply = await plain(where, { ...options, headers });
+        if (turn && reply.status === 409) return location.reload(), await new Promise(() => {});
+        sessionStorage.removeItem(LOST);
+        if (turn && reply.ok && (await isOther())) tell("The lab was started again. Reload the page to go on.", "Reload", () => location.reload());
+        else if (turn) tell("");
+        return reply;
+      } catch (error) {
+        if (options.signal?.aborted) throw error;
+        headers.set("x-assay-again", "1");
+        sessionStorage.setItem(LOST, headers.get("x-assay-key")); // the page may be loaded anew meanwhile
+        await rest(turn);
+      }
+    }
+  };
+  const lost = sessionStorage.getItem(LOST);
+  if (lost)
+    plain(APP, { headers: { "x-assay-key": lost, "x-assay-again": "1" } }).then(async (reply) => {
+      sessionStorage.removeItem(LOST);
+      const told = reply.status === 409 ? await reply.text() : "The connection was lost before your last change was kept. Make it again.";
+      tell(told, "Close", () => tell(""));
+    });
+
   // The pill says how the model is; once the server is gone, that nobody answers, until somebody does.
   let before = null;
   setInterval(async () => {

@@ -1,0 +1,180 @@
+"""What every request passes on its way to the page: from its own pages, done once, not too much, no guessing."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from lab.ui.text import say
+
+KEY, AGAIN = "x-assay-key", "x-assay-again"
+"""Headers that the page's script gives what it sends (`lab/ui/assets/lab.js`)."""
+REPLIES_KEPT = 512
+"""Answers to what may be sent again; it is within seconds, or with a person's click."""
+ADDRESS = ("host", "x-forwarded-host", "x-forwarded-proto", "x-gradio-server")
+"""What Gradio reads of a request to say in the page where it lies."""
+PAGES_KEPT = 16
+"""A page asked for at more addresses than that, as by somebody who makes them up, pushes out the oldest."""
+
+
+class Once:
+    """Middleware that has what a page asks under one key (`KEY`) done once, however often its browser sends it.
+
+    It sends again, marked `AGAIN`, where no answer came: then it gets the first one, also while that is being made; or
+    status 409 where that is gone with the process that made it and `is_done` finds that its work was kept.
+    """
+
+    def __init__(self, app: ASGIApp, is_done: Callable[[str], bool]) -> None:
+        self._app, self._is_done = app, is_done
+        self._replies: dict[tuple[str, ...], asyncio.Future[list[Message]]] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        asked = Headers(scope=scope) if scope["type"] == "http" else Headers()
+        if not (key := asked.get(KEY, "")):
+            await self._app(scope, receive, send)
+            return
+        known = (key, scope["path"], asked.get("cookie", ""))
+        if known not in self._replies:
+            if asked.get(AGAIN) and await run_in_threadpool(self._is_done, key):
+                await PlainTextResponse(say("people.kept"), 409)(scope, receive, send)
+                return
+            self._replies[known] = asyncio.ensure_future(self._reply(scope, receive))
+            while len(self._replies) > REPLIES_KEPT:
+                del self._replies[next(iter(self._replies))]
+        try:
+            reply = await asyncio.shield(self._replies[known])
+        except Exception:
+            self._replies.pop(known, None)
+            raise
+        for message in reply:
+            await send(dict(message))
+
+    async def _reply(self, scope: Scope, receive: Receive) -> list[Message]:
+        reply: list[Message] = []
+
+        async def take(message: Message) -> None:
+            reply.append(message)
+
+        await self._app(scope, receive, take)
+        return reply
+
+
+class OwnOrigin:
+    """Middleware that refuses what another site has a visitor's browser send; programs name no origin and pass."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        asked = Headers(scope=scope) if scope["type"] == "http" else Headers()
+        origin, hosts = asked.get("origin"), {asked.get("host"), asked.get("x-forwarded-host")}
+        is_own = asked.get("sec-fetch-site") == "same-origin" or urlsplit(origin or "").netloc in hosts
+        if origin is None or is_own or scope["method"] in ("GET", "HEAD", "OPTIONS"):
+            await self._app(scope, receive, send)
+        else:
+            await PlainTextResponse(say("people.origin", origin=origin[:80]), 403)(scope, receive, send)
+
+
+class UploadLimit:
+    """Middleware that takes `MOST` uploads, or `MOST_BYTES` together, of an address in an hour."""
+
+    MOST, MOST_BYTES, SECONDS = 300, 2**30, 3600
+
+    def __init__(self, app: ASGIApp, now: Callable[[], float] = time.monotonic) -> None:
+        self._app, self._now = app, now
+        self._sent: dict[str, list[tuple[float, int]]] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http" or scope["method"] != "POST" or not scope["path"].rstrip("/").endswith("/upload"):
+            await self._app(scope, receive, send)
+            return
+        now, who = self._now(), (scope.get("client") or ("",))[0]
+        self._sent = {
+            name: kept
+            for name, sent in self._sent.items()
+            if (kept := [each for each in sent if now - each[0] < self.SECONDS])
+        }
+        sent = self._sent.setdefault(who, [])
+        told = Headers(scope=scope).get("content-length", "")
+        size = int(told) if told.isdecimal() else self.MOST_BYTES // 10  # a stream does not say
+        if len(sent) >= self.MOST or sum(each[1] for each in sent) + size > self.MOST_BYTES:
+            problem = say("people.uploads", most=self.MOST, size=f"{self.MOST_BYTES / 2**30:.0f} GB")
+            await PlainTextResponse(problem, 429)(scope, receive, send)
+            return
+        sent.append((now, size))
+        await self._app(scope, receive, send)
+
+
+class PasswordThrottle:
+    """Middleware that has an address wait `SECONDS` after `MOST` wrong passwords in a row."""
+
+    MOST, SECONDS = 5, 60
+
+    def __init__(self, app: ASGIApp, now: Callable[[], float] = time.monotonic) -> None:
+        self._app, self._now = app, now
+        self._wrong: dict[str, list[float]] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http" or scope["method"] != "POST" or scope["path"].rstrip("/")[-6:] != "/login":
+            await self._app(scope, receive, send)
+            return
+        now = self._now()
+        self._wrong = {who: times for who, times in self._wrong.items() if times and now - times[-1] < self.SECONDS}
+        wrong = self._wrong.setdefault((scope.get("client") or ("",))[0], [])
+        if len(wrong) >= self.MOST:
+            told = say("login.wait", most=self.MOST, seconds=self.SECONDS)
+            await PlainTextResponse(told, 429, {"retry-after": str(self.SECONDS)})(scope, receive, send)
+            return
+        wrong.append(now)
+
+        async def heard(message: Message) -> None:
+            if message["type"] == "http.response.start" and message["status"] == 200:
+                wrong.clear()
+            await send(message)
+
+        await self._app(scope, receive, heard)
+
+
+class KeptFrontPage:
+    """Middleware that answers `GET /` from memory, rendered once for each address; the rest goes through as it is.
+
+    Gradio writes the whole page anew for every visitor, fifteen times as slow as sending it packed from memory. It is
+    the same for all, except behind a login or with a public link: the page itself asks, later, who is there.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app, self._packing = app, GZipMiddleware(app)
+        self._kept: dict[tuple[str, ...], list[Message]] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http" or (scope["method"], scope["path"], scope.get("query_string")) != ("GET", "/", b""):
+            await self._app(scope, receive, send)
+            return
+        asked = Headers(scope=scope)
+        told = [asked.get(name, "") for name in ADDRESS]
+        packed = str("gzip" in asked.get("accept-encoding", ""))
+        key = (scope.get("scheme", ""), scope.get("root_path", ""), packed, *told)
+        reply = self._kept.get(key, [])
+        if not reply:
+
+            async def take(message: Message) -> None:
+                reply.append(message)
+
+            await self._packing(scope, receive, take)
+            if reply[0]["status"] == 200:
+                while len(self._kept) >= PAGES_KEPT:
+                    del self._kept[next(iter(self._kept))]
+                self._kept[key] = reply
+        for message in reply:
+            await send(dict(message))

@@ -1,0 +1,66 @@
+"""Nothing is lost: what was kept is kept once, and whoever tries in vain to keep something is told."""
+
+import json
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+
+from lab.annotate.session import item_of_answer, new_project
+from lab.middleware import AGAIN, KEY
+from tests.lab.chains import lab_with
+from tests.lab.served import ON_AIR, on_air
+from tests.lab.votes import answer
+
+
+@ON_AIR
+def test_what_is_sent_again_under_one_key_is_done_once_also_when_the_lab_was_started_anew(tmp_path):
+    room = lab_with(tmp_path)
+    project = new_project(room, "Liver", 1, "Look closely.", "", "")
+    room.store.annotations.keep_project(project)
+    room.store.annotations.add_items([item_of_answer(answer("a"), project.id)])
+
+    def post(app, event, *typed, **headers):
+        known = next(each for each in app.get_config_file()["dependencies"] if each["api_name"] == event)
+        given = [*[None] * (len(known["inputs"]) - len(typed)), *typed]
+        payload = {"data": given, "fn_index": known["id"], "session_hash": "s"}
+        return httpx.post(f"{app.local_url}gradio_api/run/predict", json=payload, headers=headers, timeout=60)
+
+    note = ("annotate_note_wrong_fact", "which one?", "0-4")
+    with on_air(room) as app:
+        assert post(app, "meet", None).status_code == 200
+        assert post(app, "annotate_projects", None, "rater").status_code == 200
+        assert post(app, "annotate_project", project.id, "rater").status_code == 200
+        with ThreadPoolExecutor(8) as pool:
+            replies = [*pool.map(lambda _: post(app, *note, **{KEY: "k", AGAIN: "1"}), range(8))]
+        assert {(each.status_code, each.text) for each in replies} == {(200, replies[0].text)}
+        room.store.close()
+    anew = lab_with(tmp_path)
+    with on_air(anew) as app:
+        assert post(app, *note, **{KEY: "k", AGAIN: "1"}).status_code == 409
+        assert "problem" in post(app, *note, **{KEY: "another", AGAIN: "1"}).text, "its page was of the lab before"
+        (said,) = anew.store.annotations.standing(project.id)
+        assert [each.comment for each in said.notes] == ["which one?"]
+
+
+def test_on_a_full_disk_people_are_told_and_nothing_before_is_damaged(tmp_path):
+    """On a file system of 600 kB, made in a name space of its own."""
+    within = ["unshare", "-rm", "sh", "-c", f'mount -t tmpfs -o size=600k none {tmp_path} && exec "$0" "$@"']
+    if not shutil.which("unshare") or subprocess.run([*within, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this user may not mount a small file system here")
+    done = subprocess.run(
+        [*within, sys.executable, "-m", "tests.lab.full", str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    told, sound = json.loads(done.stdout)
+    assert sound == "ok"
+    full = "The disk is full: free some space and try again. What was being saved is not stored"
+    for (vote, votes, rating, ratings), (n, comment, is_kept) in zip(
+        told, ((1, "remark 0", True), (1, "remark 0", False), (2, "remark 2", True)), strict=True
+    ):
+        assert ("Your vote is stored" in vote, rating == comment) == (is_kept, is_kept), told
+        assert is_kept or (full in vote and full in rating)
+        assert (votes, ratings) == (n, [comment])
