@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -39,8 +39,8 @@ RATED = "answers"
 KINDS: tuple[NoteKind, ...] = get_args(NoteKind)
 DIMENSIONS = 8
 """Ratings that a page has room for."""
-CHANGING = RLock()
-"""Leaving a field and pressing Submit come at once: each change is made of what the one before it left."""
+CHANGING: defaultdict[str, RLock] = defaultdict(RLock)
+"""Leaving a field and pressing Submit come at once: each change of a rater is made of what the one before it left."""
 
 
 class Opened(NamedTuple):
@@ -108,7 +108,7 @@ class Rater:
         Without a `state` it stays submitted if it was, else it is a draft; what changes nothing is not kept again.
         LabError for a rating outside the guidelines, and for submitting nothing.
         """
-        with CHANGING:
+        with CHANGING[self.name]:
             return self._change(self.open(name), state, said)
 
     def _change(self, opened: Opened, state: State | None, said: Mapping[str, Any]) -> Opened:
@@ -136,7 +136,7 @@ class Rater:
     def note(self, name: str | None, span: str, kind: NoteKind, comment: str) -> Opened:
         """Mark a span of the answer, given as "start-end" in characters."""
         places = re.fullmatch(r"(\d+)-(\d+)", span or "")
-        with CHANGING:
+        with CHANGING[self.name]:
             opened = self.open(name)
             if not places or int(places[2]) > len(opened.item.text):
                 raise LabError(say("annotate.select_first"))
@@ -146,7 +146,7 @@ class Rater:
 
     def drop_note(self, name: str | None, place: int) -> Opened:
         """Remove a note by its place in the list."""
-        with CHANGING:
+        with CHANGING[self.name]:
             notes = [each.model_dump() for at, each in enumerate(self.open(name).said.notes) if at != place]
             return self.say_of(name, notes=notes)
 
@@ -164,7 +164,7 @@ class Rater:
 
     def thumb(self, name: str, thumb: Thumb) -> Opened:
         """Call an answer good or bad, and submit it; the same once more takes that back."""
-        with CHANGING:
+        with CHANGING[self.name]:
             before = self.open(name).said
             given = None if before.thumb == thumb else thumb
             is_said = given or not before.model_copy(update={"thumb": None}).is_empty
