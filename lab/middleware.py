@@ -41,11 +41,8 @@ class Once:
             await self._app(scope, receive, send)
             return
         known = (key, scope["path"], asked.get("cookie", ""))
-        if known not in self._replies:
-            if asked.get(AGAIN) and await run_in_threadpool(self._is_done, key):
-                await PlainTextResponse(say("people.kept"), 409)(scope, receive, send)
-                return
-            self._replies[known] = asyncio.ensure_future(self._reply(scope, receive))
+        if known not in self._replies:  # nothing is waited for until it is there
+            self._replies[known] = asyncio.ensure_future(self._reply(scope, receive, key, bool(asked.get(AGAIN))))
             while len(self._replies) > REPLIES_KEPT:
                 del self._replies[next(iter(self._replies))]
         try:
@@ -56,13 +53,14 @@ class Once:
         for message in reply:
             await send(dict(message))
 
-    async def _reply(self, scope: Scope, receive: Receive) -> list[Message]:
+    async def _reply(self, scope: Scope, receive: Receive, key: str, is_again: bool) -> list[Message]:
         reply: list[Message] = []
 
         async def take(message: Message) -> None:
             reply.append(message)
 
-        await self._app(scope, receive, take)
+        is_kept = is_again and await run_in_threadpool(self._is_done, key)
+        await (PlainTextResponse(say("people.kept"), 409) if is_kept else self._app)(scope, receive, take)
         return reply
 
 

@@ -164,6 +164,7 @@ def test_all_there_is_of_somebody_is_written_on_request_and_deleted_but_for_what
 
 MARKER = "<img src=x onerror=alert(1)>"
 EVIL = "https://evil.example"
+VISITOR = httpx.Client(timeout=60)
 
 
 @pytest.fixture(scope="module")
@@ -186,7 +187,7 @@ def typed_into(app, value):
 def test_what_another_site_has_a_browser_send_is_refused_at_every_address(open_lab):
     def refused(path, method="POST", **headers):
         body = {"data": [], "fn_index": 0, "session_hash": "s"}
-        return httpx.request(method, f"{open_lab.local_url}{path}", json=body, headers=headers).status_code == 403
+        return VISITOR.request(method, f"{open_lab.local_url}{path}", json=body, headers=headers).status_code == 403
 
     paths = ["run/predict", "queue/join", "call/ask", "api/ask", "upload", "cancel", "reset", "component_server"]
     own = open_lab.local_url.rstrip("/")
@@ -210,8 +211,11 @@ def test_no_event_reads_a_file_or_an_address_that_it_is_given(open_lab, tmp_path
         given += [{"path": "x.pdf", "url": address, "meta": {"_type": "gradio.FileData"}}]
         for value in given:
             for event, kinds, payload in typed_into(open_lab, value):
-                reply = httpx.post(f"{open_lab.local_url}gradio_api/run/predict", json=payload, timeout=60).text
-                if event["queue"] and {"file", "uploadbutton"} & {kinds[part] for part in event["inputs"]}:
+                takes_file = {"file", "uploadbutton"} & {kinds[part] for part in event["inputs"]}
+                if not takes_file and (event["queue"] or isinstance(value, dict)):
+                    continue
+                reply = VISITOR.post(f"{open_lab.local_url}gradio_api/run/predict", json=payload).text
+                if event["queue"]:
                     typed = [each for each in payload["data"] if each is not None]
                     reply += Browser(open_lab, open_lab.local_url).call(event["api_name"], *typed)
                 assert "root:x:0" not in reply, payload
@@ -222,7 +226,7 @@ def test_no_event_reads_a_file_or_an_address_that_it_is_given(open_lab, tmp_path
 @ON_AIR
 def test_markup_comes_back_as_text_from_what_answers_at_once_and_a_bad_choice_as_a_message(open_lab, capfd):
     for event, kinds, payload in typed_into(open_lab, MARKER):
-        reply = httpx.post(f"{open_lab.local_url}gradio_api/run/predict", json=payload, timeout=60)
+        reply = VISITOR.post(f"{open_lab.local_url}gradio_api/run/predict", json=payload)
         for part, value in zip(event["outputs"], reply.json().get("data", []), strict=False):
             if kinds[part] in ("html", "markdown"):
                 assert MARKER not in str(value), event["api_name"]
