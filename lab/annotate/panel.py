@@ -264,7 +264,7 @@ def build_panel(
         return panel.show(opened, told) if advance is None else {**advance(visitor, None, *elsewhere), line: told}
 
     def on_skip(visitor: Visitor | None, item: str | None, *elsewhere: Any) -> Painted:
-        return advance(visitor, item, *elsewhere) if advance else {}
+        return advance(visitor, item, *elsewhere) if advance else {line: gr.skip()}
 
     def on_undo(visitor: Visitor | None, item: str | None, adjudicating: bool, *elsewhere: Any) -> Painted:
         told = notice(say("annotate.undone"), "good")

@@ -224,13 +224,12 @@ def test_no_event_reads_a_file_or_an_address_that_it_is_given(open_lab, tmp_path
 
 
 @ON_AIR
-def test_markup_comes_back_as_text_from_what_answers_at_once_and_a_bad_choice_as_a_message(open_lab, capfd):
+def test_markup_comes_back_as_text_from_whatever_answers_at_once(open_lab):
     for event, kinds, payload in typed_into(open_lab, MARKER):
         reply = VISITOR.post(f"{open_lab.local_url}gradio_api/run/predict", json=payload)
         for part, value in zip(event["outputs"], reply.json().get("data", []), strict=False):
             if kinds[part] in ("html", "markdown"):
                 assert MARKER not in str(value), event["api_name"]
-    assert "Traceback" not in capfd.readouterr().err
 
 
 @ON_AIR
