@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 from evals.errors import LabError
 from evals.report import HEADLINE
@@ -17,6 +18,7 @@ from lab.train.runs import Training
 from lab.train.view import is_measured
 from lab.ui.components import number
 from lab.ui.text import counted, lines, say
+from lab.visitors import Visitor
 
 ENOUGH_PAIRS = 20
 """From so many preference pairs on, training on them is proposed."""
@@ -49,7 +51,7 @@ class Overview:
     results: Sequence[Row]
 
 
-def overview(services: Services) -> Overview:
+def overview(services: Services, visitor: Visitor | None = None) -> Overview:
     """Return what there is; LabError where the database cannot be read."""
     counts, own = services.store.counts(), own_runs(services)
     figures = {"answers": counts.answers, "votes": counts.votes, "usable": counts.usable}
@@ -59,7 +61,7 @@ def overview(services: Services) -> Overview:
         step=next_step(services, own, votes=counts.votes, usable=counts.usable),
         figures=[(say(f"home.figure.{name}"), n) for name, n in figures.items()],
         chains=_chains(services, own),
-        sets=_sets(services),
+        sets=_sets(services, visitor),
         results=_results(services, own),
     )
 
@@ -103,9 +105,15 @@ def _chains(services: Services, own: Sequence[Training]) -> list[Row]:
     return [(first, loaded, link({"tab": "ask"})), *found]
 
 
-def _sets(services: Services) -> list[Row]:
-    """Return the question sets that are known here by name."""
-    return [(called, name, "") for called, name in sets_to_ask(services)]
+def _sets(services: Services, visitor: Visitor | None) -> list[Row]:
+    """Return the question sets that are known here by name, then those of the Questions tab: versions, and own drafts."""
+    known = [(called, name, "") for called, name in sets_to_ask(services)]
+    if find_spec("lab.questions") is None:  # on a Space
+        return known
+    from lab.questions.session import Editor
+
+    listed = Editor(services, visitor).listed()
+    return known + [(called, "", link({"tab": "questions", "set": id})) for called, id in listed]
 
 
 def _results(services: Services, own: Sequence[Training]) -> list[Row]:

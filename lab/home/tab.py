@@ -11,7 +11,7 @@ from lab.ui.components import QUIET, empty, heading, lead, notice, tiles
 from lab.ui.layout import Painted
 from lab.ui.text import say
 from lab.ui.theme import clicks
-from lab.visitors import Door
+from lab.visitors import Door, Visitor
 
 LOOK_SECONDS = 3.0
 """How often the list of work is looked at while something is under way."""
@@ -40,10 +40,10 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
         shown = shown_works(listed, is_admin=is_admin) or empty(say("home.work.none"))
         return {work: shown, timer: gr.Timer(active=any(each.is_live for each in listed))}
 
-    def on_open(request: gr.Request) -> Painted:
+    def on_open(visitor: Visitor | None, request: gr.Request) -> Painted:
         """Return the whole page."""
         try:
-            seen = overview(services)
+            seen = overview(services, visitor)
         except LabError as error:
             return {step: notice(str(error), "problem")}
         is_admin = services.role_of(request.username) == "admin"
@@ -77,8 +77,8 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
         return on_look(request)
 
     seen = [step, train, told, figures, work, parts, timer]
-    tab.select(on_open, None, seen, api_name="home", **QUIET)
-    door.known.change(on_open, None, seen, api_visibility="private", show_progress="hidden")
+    tab.select(on_open, door.known, seen, api_name="home", **QUIET)
+    door.known.change(on_open, door.known, seen, api_visibility="private", show_progress="hidden")
     timer.tick(on_look, None, [work, timer], api_name="home_work", **QUIET)
     work.click(on_cancel, None, [work, timer, told], api_name="home_cancel", **QUIET)
     made = train.click(on_train, None, [address, told], api_name="home_train", show_progress="hidden")

@@ -11,11 +11,13 @@ from evals.errors import LabError
 from lab.compare.preferences import training_address
 from lab.home.overview import ENOUGH_PAIRS, overview
 from lab.home.work import shown_works, works
+from lab.questions.session import Editor
 from lab.results.rows import read_place
 from lab.settings import TrainingSettings
 from lab.train.chains import chain_of, choices_of_chains
 from lab.train.runner import proposed
 from lab.train.runs import Launched, beside
+from lab.visitors import Visitor
 from tests.lab.trainings import plain, run_in
 from tests.lab.votes import NOON, cast
 
@@ -112,6 +114,17 @@ def test_runs_and_jobs_stand_in_one_list_what_is_under_way_first_and_names_are_f
     assert not {"kim", "ann", "Cancel"} & set(told.split())
     home.jobs.cancel(name)
     assert [each.state for each in works(home) if each.id == name] == ["cancelled"]
+
+
+def test_stored_question_sets_are_listed_the_versions_for_all_and_drafts_for_whose_they_are(home):
+    ada, editor = Visitor("a", "p", "name:ada"), Editor(home, Visitor("b", "q", "name:bo"))
+    version = editor.freeze(editor.bring_named("codons-and-enzymes").id)
+    draft = Editor(home, ada).begin("Codons")
+    listed = {ada: [draft, version], None: [version]}
+    for visitor, sets in listed.items():
+        stored = [(what, to) for what, _, to in overview(home, visitor).sets if to]
+        assert [to for _, to in stored] == [f"?tab=questions&set={each.id}" for each in sets]
+        assert all(each.title in what for each, (what, _) in zip(sets, stored, strict=True))
 
 
 def test_the_chains_of_finished_runs_can_be_asked_and_no_other_folder(home):
