@@ -35,8 +35,8 @@ def _tab(module: str) -> Any:
 TABS: dict[str, Callable[[Services, Door, gr.Tab, Collection[str]], None]] = {
     "Home": lambda services, visitor, tab, _: _tab("home.tab").build(services, visitor, tab),
     "Ask": lambda services, visitor, tab, _: _tab("ask.tab").build(services, visitor, tab),
-    "Compare": lambda services, visitor, _, tabs: _tab("compare.tab").build(
-        services, visitor, is_rated="Annotate" in tabs
+    "Compare": lambda services, visitor, tab, tabs: _tab("compare.tab").build(
+        services, visitor, tab, is_rated="Annotate" in tabs
     ),
     "Annotate": lambda services, visitor, tab, _: _tab("annotate.tab").build(services, visitor, tab),
     "Questions": lambda services, visitor, tab, _: _tab("questions.tab").build(services, visitor, tab),

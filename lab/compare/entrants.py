@@ -42,6 +42,14 @@ def joined(services: Services, own: Any) -> "Joined":
     return Joined(own, [services.engine.chain(name) for name in services.entrants])
 
 
+def last_stage(services: Services, name: str) -> str:
+    """Return what the last stage of one who takes part is called in Compare."""
+    chain = services.engine.chain(name)
+    checksum = chain.stage_checksums[chain.stages[-1]]
+    there = joined(services, services.engine.chain()).stage_checksums
+    return next(stage for stage, other in there.items() if other == checksum)
+
+
 class Joined:
     """Chains that answer side by side, all given the conversation of the first; its stages keep their names.
 

@@ -7,6 +7,7 @@ browser before the vote is the two texts and nothing else about them.
 import random
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any
@@ -129,6 +130,8 @@ ATTEMPTS = 4
 STRENGTHS: tuple[Strength, ...] = ("slight", "clear")
 REASONS = ("fact", "reasoning", "honest", "clearer", "complete", "safer")
 CHOICES: tuple[Choice, ...] = ("left", "tie", "both_bad", "right")
+NAMED = "() => new URLSearchParams(location.search).get('stage') || ''"
+"""The stage that the address names."""
 CONFIDENCE = re.compile(r"(?im)^\W*confidence\b.*$")
 
 
@@ -320,7 +323,7 @@ def _problem(state: Comparing, text: str) -> CompareView:
 # ---- layout ----------------------------------------------------------------------------------
 
 
-def build(services: Services, door: Door, *, is_rated: bool = True) -> None:
+def build(services: Services, door: Door, tab: gr.Tab, *, is_rated: bool = True) -> None:
     """Lay out the tab inside the `gr.Blocks` that is currently open; `is_rated`: what was voted on can be annotated."""
     state, table = gr.State(None), gr.BrowserState(None, storage_key="assay-pair", secret=BROWSER_SECRET)
     has_own = services.recorded is None
@@ -352,7 +355,7 @@ def build(services: Services, door: Door, *, is_rated: bool = True) -> None:
 
     among = gr.State(())
     if has_own:
-        _entrants(services, among)
+        _entrants(services, tab, among)
     name_field(door, "compare")
 
     def painted(step: Step) -> Painted:
@@ -446,13 +449,14 @@ def build(services: Services, door: Door, *, is_rated: bool = True) -> None:
     door.known.change(on_open, [door.known, state, table], outputs, api_visibility="private", **views.ANSWERING)
 
 
-def _entrants(services: Services, among: gr.State) -> None:
+def _entrants(services: Services, tab: gr.Tab, among: gr.State) -> None:
     """Lay out the choice of who takes part, kept in `among` (empty: everybody), and where others are let in."""
     with gr.Accordion(say("compare.entrants"), open=False, elem_id="compare-entrants") as fold:
         chosen = gr.CheckboxGroup(label=say("compare.entrants.chosen"), info=say("compare.entrants.info"))
         name = gr.Textbox(label=say("compare.entrants.name"), info=say("compare.entrants.name.info"))
         add = gr.Button(say("compare.entrants.add"), size="sm", elem_id="compare-entrants-add")
         line = gr.HTML(elem_id="compare-entrants-line")
+        stage = gr.Textbox(visible=False, label=say("compare.entrants.chosen"))
 
     def on_expand(among: Sequence[str]) -> gr.CheckboxGroup:
         from lab.compare.entrants import joined
@@ -475,6 +479,21 @@ def _entrants(services: Services, among: gr.State) -> None:
         except LabError as error:
             yield {line: views.notice(str(error), "problem")}
 
+    def on_stage(named: str) -> Painted:
+        """Choose the stage that the address names, if it names one, and the last other one of the lab's own chain."""
+        from lab.compare.entrants import joined
+
+        if not named:
+            return {line: gr.skip()}
+        kept: tuple[str, ...] = ()
+        with suppress(LabError):  # the choice itself says why the model is not there
+            own = services.engine.chain()
+            if named in joined(services, own).stages:
+                kept = (named, *[each for each in own.stages if each != named][-1:])
+        return {fold: gr.Accordion(open=True), chosen: on_expand(kept), among: kept}
+
+    there = [line, fold, chosen, among]
+    tab.select(on_stage, stage, there, js=NAMED, api_name="compare", **views.QUIET)
     fold.expand(on_expand, among, chosen, api_name="entrants", **views.QUIET)
     chosen.input(tuple, chosen, among, api_visibility="private", **views.CHOSEN)
     gr.on([add.click, name.submit], on_add, name, [line, chosen, among], api_name="add_entrant", **views.ANSWERING)

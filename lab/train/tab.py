@@ -4,7 +4,7 @@ All that is shown comes from the run folder and the files beside it, so a page t
 a lab that was started anew, shows the same.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -15,9 +15,10 @@ import gradio as gr
 from evals.errors import LabError
 from lab.results.evaluate import register, sets_to_ask, start
 from lab.results.reports import HERE
-from lab.results.rows import Place, read_place, rows_page, said_of
+from lab.results.rows import Place, link, read_place, rows_page, said_of
 from lab.services import Services
 from lab.settings import EMBEDDED_RUNS
+from lab.train.chains import chain_of
 from lab.train.form import TrainForm
 from lab.train.runner import go_on, halt, refusal
 from lab.train.runs import (
@@ -35,7 +36,7 @@ from lab.train.runs import (
 )
 from lab.train.view import behind_step, facts, is_measured, label, none_sampled, onward, panel
 from lab.ui.charts import CHARTS, curve
-from lab.ui.components import CHOSEN, QUIET, empty, lead, notice, shown
+from lab.ui.components import ANSWERING, CHOSEN, QUIET, empty, lead, notice, shown
 from lab.ui.layout import Painted
 from lab.ui.text import say
 from lab.ui.theme import clicks
@@ -94,6 +95,7 @@ class TrainPage:
             self.data = gr.Dropdown(sets, value=sets[0][1], label=say("train.measure.data"), elem_id="train-measured")
             measure = gr.Button(say("train.measure"), elem_id="train-measure")
         with gr.Row(elem_classes="actions train-actions"):
+            self.compare = gr.Button(say("train.onward.compare"), visible=False, elem_id="train-compare")
             self.stop = gr.Button(say("train.stop"), visible=False, elem_id="train-stop")
             self.resume = gr.Button(say("train.resume"), visible=False, elem_id="train-resume")
         with gr.Row(elem_classes="train-charts"):
@@ -108,7 +110,8 @@ class TrainPage:
         self.view = gr.State(None)
         self.timer = gr.Timer(LOOK_SECONDS, active=False)
         self.outputs: list[Any] = [self.view, self.runs, self.panel, self.facts, self.note, self.stop, self.resume]
-        self.outputs += [self.onward, self.measuring, self.answers, self.log_box, self.log, self.timer, *self.plots]
+        self.outputs += [self.onward, self.compare, self.measuring, self.answers, self.log_box, self.log]
+        self.outputs += [self.timer, *self.plots]
         here, script = [self.view, self.address], f"(view) => [view, ({HERE})()]"
         chosen = self.runs.input(self.opened, [self.runs], self.outputs, api_name="train_run", **CHOSEN)
         chosen.then(None, self.runs, None, js=NAMED)
@@ -116,6 +119,9 @@ class TrainPage:
         asked: dict[str, Any] = {"js": script, "api_name": "train_answers", "trigger_mode": "always_last"}
         self.answers.click(self.on_place, here, self.outputs, **asked, **QUIET)
         measure.click(self.on_measure, [self.view, self.data], self.note, api_name="train_measure", **QUIET)
+        there = [self.note, self.address]
+        compared = self.compare.click(self.on_compare, self.view, there, api_name="train_compare", **ANSWERING)
+        compared.then(None, self.address, None, js="(to) => to && assayFollow(to)")
         for button, act, said, name in (
             (self.stop, halt, "train.stopping", "train_stop"),
             (self.resume, go_on, "train.resumed", "train_resume"),
@@ -141,6 +147,18 @@ class TrainPage:
         except LabError as error:
             return notice(str(error), "problem")
         return notice(say("train.measured", run=run, data=data), "good")
+
+    def on_compare(self, view: View | None) -> Iterator[tuple[str, str]]:
+        """Let the run take part in Compare; say how far that is, and in the end where its last stage is chosen."""
+        from lab.compare.entrants import add_entrant, last_stage
+
+        try:
+            chain = chain_of(self.services, view.name if view else "")
+            for told in add_entrant(self.services, chain):
+                yield notice(told), ""
+            yield "", link({"tab": "compare", "stage": last_stage(self.services, chain)})
+        except LabError as error:
+            yield notice(str(error), "problem"), ""
 
     def on_place(self, view: View | None, address: str) -> Painted:
         """Show what the address asks for: another run, or other answers of this one."""
@@ -212,6 +230,7 @@ class TrainPage:
         return {
             self.panel: panel(training, seen, progress_of(training, seen, now), now),
             self.onward: onward(training, may_publish=may_act),
+            self.compare: gr.Button(visible=may_act and self.services.recorded is None and is_measured(training)),
             self.measuring: gr.Row(visible=may_act and is_measured(training)),
             self.stop: gr.Button(say(word), visible=may_act and bool(is_ours)),
             self.resume: gr.Button(visible=may_act and training.can_go_on),

@@ -83,6 +83,11 @@ def test_votes_become_a_stage_that_answers_is_measured_and_published_and_a_resta
         expect(page.locator("#ask-answers .card[data-title=DPO][data-state=done]")).to_be_visible(timeout=PATIENCE)
 
         open_tab(page, "Train")
+        page.click("#train-compare")
+        chosen = page.locator("#compare-entrants label", has=page.locator("input:checked"))
+        expect(chosen).to_have_text(["SFT", re.compile("DPO .*dpo")], timeout=PATIENCE)
+
+        open_tab(page, "Train")
         page.click("#train-measure")
         page.get_by_role("link", name="See its report").click(timeout=PATIENCE)
         expect(page.locator("#leaderboard-tables")).to_contain_text("DPO")

@@ -3,6 +3,7 @@ import threading
 from collections import Counter
 from dataclasses import replace
 from itertools import combinations, product
+from pathlib import Path
 from types import SimpleNamespace
 
 import gradio as gr
@@ -18,6 +19,7 @@ from lab.compare.recorded import Recorded, answers_of
 from lab.compare.tab import Comparing, bank, drawn_question, explain, next_pair, restored, undo, vote
 from lab.engine import LabEngine
 from lab.session import stage_name
+from lab.settings import TrainingSettings
 from lab.store.outcomes import next_match, ratings_of
 from lab.visitors import Visitor, door, meet, named, new_visitor
 from tests.lab.chains import ScriptedChain, lab_with
@@ -120,8 +122,8 @@ def test_votes_without_a_name_are_one_rater_s_and_a_name_is_one_person_s_in_ever
     assert meet(kept, asked[4])[0].voter == ada.voter == again.voter == "name:ada l."
     assert ada.rater != again.rater, "what each browser asked stays its own"
     assert named(kept, "", asked[3])[0].name == ""
-    with gr.Blocks() as page:
-        compare.build(room, door())
+    with gr.Blocks() as page, gr.Tab("Compare") as tab:
+        compare.build(room, door(), tab)
     on_met = next(event.fn for event in page.fns.values() if getattr(event.fn, "__name__", "") == "on_met")
     shown = {name: on_met(Visitor("b", "p", name)) for name in ("name:Dr: Ada", "hf:ada", "", "admin")}
     assert [box.value for box in shown.values()] == ["Dr: Ada", "ada", "", "admin"]
@@ -340,6 +342,26 @@ def test_another_chain_takes_part_beside_the_lab_s_own_and_what_both_share_stand
     assert (answers["dpo@other"].chain, answers["dpo@other"].stage_sha256) == ("other", "d" * 64)
     assert answers["sft"].chain == "scripted"
     assert "two or more" in last(next_pair(services, visitor, None, chosen=("sft",)))[1].notice
+
+
+@ON_AIR
+def test_a_finished_run_joins_compare_from_its_page_which_leads_to_where_its_stage_is_chosen(tmp_path):
+    other = ScriptedChain({"dpo": "delta words"}, stages=("base", "dpo"))
+    other.manifest = other.manifest.model_copy(update={"name": "other"})
+    other.stage_checksums["dpo"] = "d" * 64
+    lab = lab_with(tmp_path)
+    settings = replace(lab.settings, training=TrainingSettings((Path("training/embedded"),)))
+    own = ScriptedChain(SAID)
+    services = replace(lab, settings=settings, engine=LabEngine(lambda name, _: other if name else own))
+    with on_air(services) as app:
+        browser = Browser(app, app.local_url)
+        browser.call("train", "?tab=train&run=embedded%2Fdpo")
+        assert "?tab=compare&stage=dpo%40other" in browser.call("train_compare")
+        chosen = browser.call("compare", "dpo@other")
+        assert '"value":["grpo","dpo@other"]' in chosen.replace(" ", ""), "its last stage, and the lab's own last one"
+        assert '"open":true' in chosen.replace(" ", "")
+        everybody = browser.call("compare", "gone").replace(" ", "")
+        assert '"value":["base","sft","grpo","dpo@other"]' in everybody
 
 
 def room_answers(services):

@@ -50,6 +50,7 @@ def opened(folder, **changes):
 def test_the_tab_shows_the_newest_run_with_its_charts_and_answers(tmp_path):
     run = run_in(tmp_path / "runs" / "mine", steps=3, status="finished")
     table(run.completions, 3, *ROWS)
+    (run.path / "chain.json").touch()
     shown = opened(tmp_path)
     assert "finished" in plain(shown["train-panel"])
     for command in (f"assay lab --chain {run.path}", f"assay eval run --chain {run.path}", f"publish card {run.path}"):
@@ -58,6 +59,7 @@ def test_the_tab_shows_the_newest_run_with_its_charts_and_answers(tmp_path):
     assert json.loads(shown["train-loss"]["value"]["plot"])["data"][0]["name"] == "loss"
     assert "question 1" in shown["train-answers"]
     assert shown["train-new"]["visible"]
+    assert shown["train-compare"]["visible"]
 
 
 def test_the_address_names_the_run_and_the_step_whose_answers_are_shown(tmp_path):
@@ -95,6 +97,7 @@ def test_on_a_shared_page_runs_are_shown_and_nothing_can_be_started(tmp_path):
     assert "Anybody can reach this page" in plain(shown["train-refused"])
     assert not shown["train-new"]["visible"]
     assert not shown["train-resume"]["visible"]
+    assert not shown["train-compare"]["visible"]
     assert "Step 3 of 10" in plain(shown["train-panel"])
     assert str(tmp_path) not in json.dumps(shown)
 
