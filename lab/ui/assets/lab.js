@@ -301,17 +301,18 @@
     }
   }, 5000);
 
-  // An answer is read out once it is written, and a chart says what it shows; its picture and its points can be saved.
+  // Answers are read out once all are written, and a chart says what it shows; its picture and its points can be saved.
   const voice = document.createElement("div");
   voice.className = "assay-hidden";
   voice.setAttribute("role", "status");
   const heard = new Map();
   const readOut = () =>
-    document.querySelectorAll(".cards .card").forEach((card) => {
+    document.querySelectorAll(".cards[aria-busy=false] .card").forEach((card) => {
       const name = `${card.closest("[id]")?.id} ${card.dataset.title}`;
       const text = card.dataset.state === "done" && isShown(card) ? card.innerText : "";
-      if (text && heard.get(name) !== text) voice.append(Object.assign(document.createElement("p"), { innerText: text }));
-      if (text || card.dataset.state !== "done") heard.set(name, text);
+      const answer = text && card.querySelector(".answer").innerText;
+      if (text && heard.get(name) !== answer) voice.append(Object.assign(document.createElement("p"), { innerText: text }));
+      if (text || card.dataset.state !== "done") heard.set(name, answer);
       while (voice.childElementCount > 8) voice.firstChild.remove();
     });
   const axis = (plot, one) => plot.layout[one.replace(/^(.)(\d*)$/, "$1axis$2")]?.title?.text ?? one;
