@@ -27,7 +27,7 @@ ALPHABETS = {
     **{"h": "0123456789abcdef", "d": string.digits, "A": string.ascii_uppercase + string.digits},
 }
 EMBEDDED = ROOT / "training/embedded/grpo"
-PACKAGES = ("trl", "peft", "datasets", "transformers", "accelerate", "tokenizers", "evaluate", "gradio")
+PACKAGES = ("trl", "peft", "datasets", "transformers", "accelerate", "evaluate", "gradio")
 CARD = "---\nlicense: mit\nlanguage: en\n---\n\n# Votes\n"
 
 
