@@ -27,7 +27,7 @@ def test_a_file_with_two_bad_rows_goes_all_the_way_to_the_leaderboard_and_the_an
     expect(page.locator("#questions-state")).to_contain_text("No question set is open")
     (tmp_path / "codons.csv").write_text(CSV, encoding="utf-8")
     page.locator("#questions-bring input[type=file]").set_input_files(tmp_path / "codons.csv")
-    expect(told).to_contain_text("codons holds 3 questions. Left out: 2 bad rows")
+    expect(told).to_contain_text("Codons holds 3 questions. Left out: 2 bad rows")
     page.locator("#questions-check button").first.click()
     for cell in ("truth.value", "glycine", "sixty"):
         expect(page.locator("#questions-check")).to_contain_text(cell)

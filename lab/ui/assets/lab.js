@@ -243,6 +243,8 @@
   const APP = "gradio_api/app_id";
   const LOST = "assay-lost";
   const plain = window.fetch.bind(window);
+  const lostKeys = () => (sessionStorage.getItem(LOST) ?? "").split(" ").filter(Boolean);
+  const setLost = (keys) => (keys.length ? sessionStorage.setItem(LOST, keys.join(" ")) : sessionStorage.removeItem(LOST));
   const tell = (words, button = "", pressed = () => {}) => {
     const bar = document.querySelector("#connection") ?? document.body.appendChild(document.createElement("div"));
     Object.assign(bar, { id: "connection", role: "status", hidden: !words, textContent: words });
@@ -261,29 +263,30 @@
   window.fetch = async (where, options) => {
     if (options?.method !== "POST" || !ASKS.test(String(where?.url ?? where))) return plain(where, options);
     const headers = new Headers(options.headers);
-    headers.set("x-assay-key", [...crypto.getRandomValues(new Uint8Array(16))].map((each) => each.toString(16)).join("-"));
+    const key = [...crypto.getRandomValues(new Uint8Array(16))].map((each) => each.toString(16)).join("-");
+    headers.set("x-assay-key", key);
     for (let turn = 0; ; turn++) {
       try {
         const reply = await plain(where, { ...options, headers });
         if (turn && reply.status === 409) return location.reload(), await new Promise(() => {});
-        sessionStorage.removeItem(LOST);
+        if (turn) setLost(lostKeys().filter((each) => each !== key));
         if (turn && reply.ok && (await isOther())) tell("The lab was started again. Reload the page to go on.", "Reload", () => location.reload());
         else if (turn) tell("");
         return reply;
       } catch (error) {
         if (options.signal?.aborted) throw error;
         headers.set("x-assay-again", "1");
-        sessionStorage.setItem(LOST, headers.get("x-assay-key")); // the page may be loaded anew meanwhile
+        setLost([...new Set([...lostKeys(), key])]); // the page may be loaded anew meanwhile
         await rest(turn);
       }
     }
   };
-  const lost = sessionStorage.getItem(LOST);
-  if (lost)
-    plain(APP, { headers: { "x-assay-key": lost, "x-assay-again": "1" } }).then(async (reply) => {
-      sessionStorage.removeItem(LOST);
-      const told = reply.status === 409 ? await reply.text() : "The connection was lost before your last change was kept. Make it again.";
-      tell(told, "Close", () => tell(""));
+  const lost = lostKeys();
+  if (lost.length)
+    Promise.all(lost.map((key) => plain(APP, { headers: { "x-assay-key": key, "x-assay-again": "1" } }))).then(async (replies) => {
+      setLost([]);
+      const kept = replies.find(({ status }) => status === 409);
+      tell(kept ? await kept.text() : "The connection was lost before your last change was kept. Make it again.", "Close", () => tell(""));
     });
 
   // The pill says how the model is; once the server is gone, that nobody answers, until somebody does.
