@@ -27,7 +27,7 @@ SHOWN = 110
 """Characters of a question in the list."""
 BATCHES = 10
 LOOK_SECONDS = 1.5
-PLACE = "(set) => window.assayPlace({ set })"
+PLACE = "(set) => { if (set) window.assayPlace({ set }) }"
 Change = Callable[[Editor], tuple[OpenSet, str, str | None]]
 """Changes a set: gives it as it stands then, a line about it, and the question that is chosen."""
 
