@@ -267,6 +267,8 @@ def typed_of(row: QuestionRow) -> Typed:
     wanted, others = truth.pop(expected, None), truth.pop(choices, None)
     if wanted in (None, []) and row.truth.kind in ("number", "set", "term"):
         wanted = CANNOT_BE_TOLD
+    if isinstance(wanted, float) and wanted.is_integer():  # as it was typed
+        wanted = int(wanted)
     if row.truth.kind == "rubric" and any(len(each) > 1 for each in wanted):  # weights have no field
         truth, wanted = {"items": wanted, **truth}, None
     return Typed(

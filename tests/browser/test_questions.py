@@ -44,7 +44,7 @@ def test_a_file_with_two_bad_rows_goes_all_the_way_to_the_leaderboard_and_the_an
     page.get_by_role("radio", name="water").check()
     expect(page.locator("#questions-expected textarea")).to_have_value("18")
     page.locator("#questions-freeze").click()
-    expect(told).to_contain_text("codons v1 is frozen")
+    expect(told).to_contain_text("Codons v1 is frozen")
     expect(page.locator("#questions-save")).to_be_disabled()
 
     page.locator("#batch-ask").click()
