@@ -36,12 +36,11 @@ from evals.task import TASKS
 from lab.commands import HostedModels, Json, refiner, review, terminal, verify, with_options
 from lab.commands.terminal import counted, emit, notes
 from lab.commands.verify import Read, ReadingJudge
-from lab.results.evaluate import training_rows
-from lab.results.evaluations import about_run
+from lab.results.batch import training_rows
+from lab.results.evaluations import about_run, command_line, public
 from lab.services import REPORTS, chain_folder
 from lab.settings import EMBEDDED, from_environment
 from lab.ui.text import say
-from training.models.manifest import BARE
 
 
 class OutcomeRow(Record):
@@ -308,7 +307,7 @@ def run(
         notes.print(each.told)
     for substitution in loaded.substitutions:
         notes.print(f"note: {substitution}")
-    name = _public(data)
+    name = public(data)
     about: dict[str, Any] = {
         "data_name": name if limit is None else f"{name} (first {len(examples)})",
         **about_run(loaded, stages, settings.sampling, **options, read=way),
@@ -324,7 +323,7 @@ def run(
             judge_model=asked.judge_model or None,
             **options,
         )
-        + "".join(f" --hosted {shlex.quote(each if '://' in each else _public(each))}" for each in hosted or ()),
+        + "".join(f" --hosted {shlex.quote(each if '://' in each else public(each))}" for each in hosted or ()),
     }
     baselines = baseline_rows(questions, examples, training_rows(data))
     report = build_report(examples, (*rows, *baselines), **about)
@@ -336,20 +335,6 @@ def run(
     if tried is not None:
         tried.tell()
     emit(report, as_json=as_json, table=terminal.summary_table(report))
-
-
-def command_line(**options: object) -> str:
-    """Return the command line that makes the same report again, without this machine's folders."""
-    given = {f"--{name.replace('_', '-')}": _public(str(each)) for name, each in options.items() if each is not None}
-    return shlex.join(["assay", "eval", "run", *(word for pair in given.items() for word in pair)])
-
-
-def _public(value: str) -> str:
-    """Return an option's value as reports keep it: a path from here, or only its last part."""
-    from training.run.folder import public_path
-
-    prefix = BARE if value.startswith(BARE) else ""
-    return prefix + public_path(value.removeprefix(prefix))
 
 
 # ---- what a person sees -----------------------------------------------------------------------

@@ -152,7 +152,7 @@ def _submit(plan: "Plan", options: tuple[str, ...], *, as_json: bool) -> None:
     from training.launch import slurm
 
     parameters = slurm.parameters_of(plan.launch, plan.output.name, options)
-    job = slurm.Job(plan.line, str(Path.cwd()), plan.launch.processes, plan.launch.machines)
+    job = slurm.ClusterJob(plan.line, str(Path.cwd()), plan.launch.processes, plan.launch.machines)
     folder = plan.output.with_name(f"{plan.output.name}.slurm")
     if slurm.has_cluster():
         number = slurm.submit(job, folder, parameters)

@@ -8,7 +8,7 @@ from evals.errors import LabError
 from evals.report import HEADLINE
 from evals.schema import EvalReport
 from lab.home.work import own_runs
-from lab.results.evaluate import sets_to_ask
+from lab.results.batch import sets_to_ask
 from lab.results.rows import link
 from lab.services import REPORTS, Services, load_reports
 from lab.session import stage_name

@@ -12,8 +12,8 @@ from evals.io import write_whole
 from evals.questions.sets import SPLITS, SUFFIXES
 from evals.schema.questions import QuestionRow
 from lab.jobs import Job
-from lab.questions import batch
 from lab.questions.session import KINDS, Editor, OpenSet, Typed, as_jsonl, typed_of
+from lab.results import batch
 from lab.results.rows import link
 from lab.services import Services
 from lab.session import minute, stage_name

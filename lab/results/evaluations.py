@@ -17,7 +17,7 @@ from evals.model import Sampling
 from evals.questions import DATASETS, data_sha256
 from evals.report import instrument, load_report
 from evals.schema import ChainManifest, EvalReport
-from training.models.manifest import BASE_STAGE, read_chain
+from training.models.manifest import BARE, BASE_STAGE, read_chain
 
 
 @dataclass(frozen=True)
@@ -111,6 +111,20 @@ def about_run(chain: Any, stages: Sequence[str], sampling: Sampling, **options: 
         "created_at": datetime.now(UTC),
         "libraries": {name: each for name, each in versions().items() if name not in instrument()},
     }
+
+
+def command_line(**options: object) -> str:
+    """Return the command line that makes the same report again, without this machine's folders."""
+    given = {f"--{name.replace('_', '-')}": public(str(each)) for name, each in options.items() if each is not None}
+    return shlex.join(["assay", "eval", "run", *(word for pair in given.items() for word in pair)])
+
+
+def public(value: str) -> str:
+    """Return an option's value as reports keep it: a path from here, or only its last part."""
+    from training.run.folder import public_path
+
+    prefix = BARE if value.startswith(BARE) else ""
+    return prefix + public_path(value.removeprefix(prefix))
 
 
 @lru_cache(maxsize=16)

@@ -21,7 +21,7 @@ from evals.schema.votes import VoteEvent
 from lab.store.annotations import Annotations, annotated_by, forget_annotations
 from lab.store.database import explained, open_engine, reading, revision, writing
 from lab.store.documents import Documents, forget_documents, votes_of
-from lab.store.jobs import JobRows
+from lab.store.job_rows import JobRows
 from lab.store.outcomes import JudgedPair, count_pairs, outcome_of
 from lab.store.tables import (
     REVISION,

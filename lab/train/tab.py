@@ -13,7 +13,7 @@ from typing import Any
 import gradio as gr
 
 from evals.errors import LabError
-from lab.results.evaluate import register, sets_to_ask, start
+from lab.results.batch import register, sets_to_ask, start_run
 from lab.results.reports import HERE
 from lab.results.rows import Place, link, read_place, rows_page, said_of
 from lab.services import Services
@@ -59,7 +59,7 @@ class View:
 
 def build(services: Services, tab: gr.Tab) -> None:
     """Lay out the tab inside the `gr.Blocks` that is currently open."""
-    register(services)
+    register(services, "evaluate")
     gr.HTML(lead("train"))
     refused = gr.HTML(elem_id="train-refused")
     form = TrainForm(services)
@@ -143,7 +143,7 @@ class TrainPage:
         """Put the measuring of the run that is shown in line."""
         try:
             run = view.name if view else ""
-            start(self.services, run, data, request.username or "")
+            start_run(self.services, run, data, request.username or "")
         except LabError as error:
             return notice(str(error), "problem")
         return notice(say("train.measured", run=run, data=data), "good")

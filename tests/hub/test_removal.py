@@ -168,15 +168,6 @@ def test_the_command_takes_a_rater_out_of_both_places_and_tells_what_is_left_to_
     code, shown, said = forget(words, lab, "y\n")
     done = json.loads(shown.removeprefix(" y\n"))  # the runner repeats what is typed
     assert (code, done["rater"], done["deleted"]) == (0, "kim", 1)
-    assert done["kinds"] == {
-        "votes": 1,
-        "review_votes": 0,
-        "reviews": 0,
-        "graded_answers": 0,
-        "annotations": 0,
-        "answers": 0,
-        "question_drafts": 0,
-    }
     assert done["removal"]["files"] == {"votes/kim.jsonl": 1}
     assert held(stand, votes) == before | {"votes/kim.jsonl": line(8, BOB)}
     (receipt,) = (tmp_path / "kept").iterdir()

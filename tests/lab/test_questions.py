@@ -15,9 +15,9 @@ from evals.errors import BadConfig, LabError
 from evals.questions.sets import examine
 from evals.report import load_report
 from lab.jobs import Jobs
-from lab.questions import batch
 from lab.questions.session import KINDS, Editor, Typed, as_jsonl, row_of, typed_of
 from lab.questions.tab import _checked
+from lab.results import batch
 from lab.store.answers import Store
 from lab.visitors import Visitor
 from tests.lab.chains import STAGES, ScriptedChain, lab_with
@@ -220,6 +220,20 @@ def test_a_cancelled_batch_asked_again_goes_on_with_the_rest(tmp_path):
     assert n == 24 and len(chain.prompts) == 24 + 60 - 16
 
 
+def test_a_finished_run_is_measured_on_a_set_by_a_job_that_waited_since_before_an_upgrade(tmp_path):
+    services, run = lab_with(tmp_path, ScriptedChain()), tmp_path / "runs" / "dpo"
+    (run / "reports").mkdir(parents=True)
+    id = services.jobs.start("evaluate", "Evaluate dpo on kmp-test", {"run": str(run), "data": "kmp-test"}, "")
+    batch.register(services, "evaluate")
+    with services.jobs.working():
+        job = until(services.jobs, id, lambda job: job.is_over)
+    assert (job.state, job.error) == ("done", "")
+    report = load_report(run / "reports" / "kmp-test.json")
+    assert set(STAGES) < {row.stage for row in report.rows} and report.data_name == "kmp-test"
+    assert "assay eval run --chain dpo --data kmp-test --out kmp-test.json" in report.command
+    assert not [*run.glob("reports/*.partial*")]
+
+
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
@@ -243,7 +257,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from lab.jobs import Jobs
-from lab.questions import batch
+from lab.results import batch
 from tests.lab.chains import ScriptedChain, lab_with
 
 class Telling(ScriptedChain):
@@ -257,7 +271,7 @@ class Telling(ScriptedChain):
 services = lab_with(Path(sys.argv[1]), Telling())
 services.store._now = partial(datetime.now, UTC)  # a lease runs out by the real time
 jobs = Jobs(lambda: services.store.jobs, 1.0)
-jobs.register("batch", partial(batch.run, services))
+jobs.register("batch", partial(batch.run, "batch", services))
 with jobs.working():
     print("ready", flush=True)
     time.sleep(60)

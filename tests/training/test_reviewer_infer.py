@@ -15,7 +15,7 @@ from evals.schema.reviewruns import EngineRecord, ReviewedRow
 from evals.schema.reviews import PredictionRow, RawRow
 from tests.training.reviewers import paper
 from training.reviewer.engine import Asking, Reply, Room
-from training.reviewer.infer import Clocks, Job, ReviewFile, infer
+from training.reviewer.infer import Clocks, ReviewFile, ReviewPlan, infer
 from training.reviewer.remote import Estimate
 
 ASKING = Asking(max_new_tokens=300)
@@ -49,7 +49,7 @@ def said(request: str) -> Reply:
 def run(out: Path, engine: Scripted, papers: Sequence[Article] = PAPERS, **more):
     seconds = count()
     clocks = Clocks(lambda: float(next(seconds)), lambda: datetime(2026, 1, 1, tzinfo=UTC))
-    job = Job(papers, engine, more.pop("asking", ASKING), more.pop("batch", 2))
+    job = ReviewPlan(papers, engine, more.pop("asking", ASKING), more.pop("batch", 2))
     seen: list[tuple[int, int]] = []
     done = infer(job, ReviewFile(out), clocks, lambda at, of, _: seen.append((at, of)), **more)
     return done, seen

@@ -19,16 +19,16 @@ from tests.training.cases import cases
 from tests.training.runs import SFT, record, settings_file
 from training.launch.accelerate import Launch
 from training.launch.plan import plan_of
-from training.launch.slurm import Job, has_cluster, parameters_of, submit, write_script
+from training.launch.slurm import ClusterJob, has_cluster, parameters_of, submit, write_script
 from training.run.folder import RunFolder
 
 ROOT = Path(__file__).parents[2]
 
 
-def job_of(folder: Path, **values: object) -> Job:
+def job_of(folder: Path, **values: object) -> ClusterJob:
     file = settings_file(folder, {**SFT, **values})
     plan = plan_of("sft", ["--config", str(file)], Launch("cpu"))
-    return Job(plan.line, str(ROOT), plan.launch.processes)
+    return ClusterJob(plan.line, str(ROOT), plan.launch.processes)
 
 
 def task(number: str) -> psutil.Process:
@@ -66,7 +66,7 @@ def test_a_job_whose_training_fails_fails_with_its_exit_code(tmp_path: Path, mon
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     line = ("accelerate", "launch", "--no-such-option")
     with pytest.raises(RuntimeError, match="training ended with exit code 2"):
-        Job(line, str(tmp_path), 1)()
+        ClusterJob(line, str(tmp_path), 1)()
 
 
 def test_without_a_cluster_the_script_is_written_and_carries_its_job_with_it(tmp_path: Path):
@@ -129,7 +129,7 @@ def test_several_machines_are_told_their_rank_and_the_first_ones_address(monkeyp
     }.items():
         monkeypatch.setenv(name, value)
     line = Launch("multi-node").line("sft", ("--config", "a.yaml"))
-    words = Job(line, ".", 8, machines=2)._line_here()
+    words = ClusterJob(line, ".", 8, machines=2)._line_here()
     assert words[-4:] == ["-m", "training.sft", "--config", "a.yaml"]
     for key, value in (("--machine_rank", "1"), ("--main_process_ip", "gpu07")):
         assert words[words.index(key) + 1] == value

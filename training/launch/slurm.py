@@ -41,7 +41,7 @@ DEFAULTS: Mapping[str, Any] = {
 
 
 @dataclass(frozen=True)
-class Job:
+class ClusterJob:
     """A command that trains, as submitit runs it on each machine of a job."""
 
     line: tuple[str, ...]
@@ -142,14 +142,14 @@ def has_cluster() -> bool:
     return shutil.which("sbatch") is not None and shutil.which("srun") is not None
 
 
-def submit(job: Job, folder: Path, parameters: Mapping[str, Any]) -> str:
+def submit(job: ClusterJob, folder: Path, parameters: Mapping[str, Any]) -> str:
     """Submit a job and return its number; submitit keeps script, log and state in `folder`."""
     executor = SlurmExecutor(folder=folder, max_num_timeout=MAX_REQUEUES)
     executor.update_parameters(**parameters)
     return executor.submit(job).job_id
 
 
-def write_script(job: Job, folder: Path, parameters: Mapping[str, Any]) -> Path:
+def write_script(job: ClusterJob, folder: Path, parameters: Mapping[str, Any]) -> Path:
     """Write what `submit` would submit, and return the script: `sbatch SCRIPT` on a cluster runs it."""
     folder.mkdir(parents=True, exist_ok=True)
     state = folder.resolve() / "job.pkl"

@@ -124,7 +124,7 @@ class Clocks:
 
 
 @dataclass(frozen=True)
-class Job:
+class ReviewPlan:
     """What is to be done: these papers, by this engine, `batch` parts of papers at a time."""
 
     articles: Sequence[Article]
@@ -142,7 +142,7 @@ class Job:
 
 
 def infer(
-    job: Job,
+    plan: ReviewPlan,
     file: ReviewFile,
     clocks: Clocks,
     progress: Progress,
@@ -155,16 +155,16 @@ def infer(
     However it ends, even by Ctrl-C, the file then holds exactly one row per paper that was reviewed.
     BadConfig if the file was made in another way.
     """
-    budget = job.asking.budget(job.engine.room.context)
-    asked = [asked_about(article, job.engine.room, budget) for article in job.articles]
-    engine = job.engine.record()
-    settings: dict[str, float | int | str] = {**asdict(job.asking), "context": budget.context}
+    budget = plan.asking.budget(plan.engine.room.context)
+    asked = [asked_about(article, plan.engine.room, budget) for article in plan.articles]
+    engine = plan.engine.record()
+    settings: dict[str, float | int | str] = {**asdict(plan.asking), "context": budget.context}
     unsure = {"constraint", "substitutions", "served", *(() if engine.host else ("host",))}  # known by an answer
     known = {"settings": settings, "engine": engine.model_dump(exclude=unsure), "prompt": PROMPT_VERSION}
     run = ReviewRun(
         prompt_version=PROMPT_VERSION,
         engine=engine,
-        settings={**settings, "batch": job.batch},
+        settings={**settings, "batch": plan.batch},
         fingerprint=hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest(),
         started_at=clocks.now(),
     )
@@ -177,7 +177,7 @@ def infer(
         progress(done, len(asked), None)
         started, fresh, status = clocks.seconds(), [], "stopped"
         try:
-            for rows in _reviewed(open_ones, job, clocks, within):
+            for rows in _reviewed(open_ones, plan, clocks, within):
                 file.add(rows)
                 fresh += rows
                 for row in rows:
@@ -188,7 +188,7 @@ def infer(
             rows = file.finish([each.article_id for each in asked])
             run = run.model_copy(
                 update={
-                    "engine": job.engine.record(),
+                    "engine": plan.engine.record(),
                     "articles": len(rows),
                     "reviewed_before": len(rows) - len({row.article_id for row in fresh}),
                     "by_status": dict(Tally(row.status for row in rows)),
@@ -204,11 +204,13 @@ def infer(
     return run
 
 
-def _reviewed(papers: Sequence[Asked], job: Job, clocks: Clocks, within: Within | None) -> Iterator[list[ReviewedRow]]:
+def _reviewed(
+    papers: Sequence[Asked], plan: ReviewPlan, clocks: Clocks, within: Within | None
+) -> Iterator[list[ReviewedRow]]:
     """Give the rows of whole papers, as many at a time as a batch has room for."""
     groups: list[list[Asked]] = []
     for each in papers:
-        if groups and sum(len(one.requests) for one in (*groups[-1], each)) <= job.batch:
+        if groups and sum(len(one.requests) for one in (*groups[-1], each)) <= plan.batch:
             groups[-1].append(each)
         else:
             groups.append([each])
@@ -216,14 +218,14 @@ def _reviewed(papers: Sequence[Asked], job: Job, clocks: Clocks, within: Within 
         requests = [request for each in group for request in each.requests]
         started = clocks.seconds()
         replies = []
-        for at in range(0, len(requests), job.batch):
-            batch = requests[at : at + job.batch]
+        for at in range(0, len(requests), plan.batch):
+            batch = requests[at : at + plan.batch]
             parts = f"part {at + 1}" if len(batch) == 1 else f"parts {at + 1} to {at + len(batch)}"
             where = f"{group[0].article_id if len(group) == 1 else f'{len(group)} papers'}: {parts} of {len(requests)}"
             if within:
                 within(where)
             told = (lambda tokens, where=where: within(f"{where}, {tokens} tokens")) if within else None
-            replies += job.engine.answer(batch, told)
+            replies += plan.engine.answer(batch, told)
         seconds = clocks.seconds() - started
         # what a reply cost: tokens written, and one for reading, which is fast
         effort = [1 + (reply.tokens_written or len(reply.text) // 4) for reply in replies]

@@ -45,7 +45,7 @@ from training.models.manifest import BASE_STAGE, FILE_NAME, read_chain
 from training.models.start import append_stage, start_of
 from training.review import ReviewSettings
 from training.reviewer.engine import Asking, ChainEngine
-from training.reviewer.infer import Clocks, Job, Progress, ReviewFile, Within, infer
+from training.reviewer.infer import Clocks, Progress, ReviewFile, ReviewPlan, Within, infer
 from training.run.checkpoints import checkpoints, fault_of, step_of
 from training.run.folder import STEPS, RunFolder
 from training.upstream import SafeTrainer
@@ -170,13 +170,15 @@ def measured(
     if measure.encoder != LEXICAL:
         find_encoder(measure.encoder)  # one that is missing is told before hours of asking
     chain = load_chain(reviewer.chain, measure.dtype, base=reviewer.base, cache=reviewer.cache)
-    job = Job([each.article for each in papers], ChainEngine(chain, measure.asking), measure.asking, measure.batch)
+    plan = ReviewPlan(
+        [each.article for each in papers], ChainEngine(chain, measure.asking), measure.asking, measure.batch
+    )
     before = read_record(rows)
     is_other = before is not None and before.engine.checksums != chain.stage_checksums
     try:
-        run = infer(job, ReviewFile(rows), clocks, progress, within, overwrite=is_other)
+        run = infer(plan, ReviewFile(rows), clocks, progress, within, overwrite=is_other)
     finally:  # the next one needs the room
-        del job, chain
+        del plan, chain
         gc.collect()
         if torch.cuda.is_available():
             torch.cuda.empty_cache()

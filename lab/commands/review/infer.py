@@ -97,7 +97,7 @@ def infer(
     from training.models.chain import load_chain
     from training.models.manifest import chain_file
     from training.reviewer.engine import Asking, ChainEngine
-    from training.reviewer.infer import Clocks, Job, ReviewFile
+    from training.reviewer.infer import Clocks, ReviewFile, ReviewPlan
     from training.reviewer.infer import infer as run_all
     from training.run.folder import RunFolder
 
@@ -119,10 +119,10 @@ def infer(
         engine = ChainEngine(loaded, asking, stage)
         if is_demonstration(engine.stage, loaded.stage_checksums):
             notes.print(f"note: {chain}: {DEMONSTRATION}", soft_wrap=True)
-    job = Job(articles, engine, asking, batch)
+    plan = ReviewPlan(articles, engine, asking, batch)
     with reviewing_bar(len(articles)) as (progress, within):
         clocks = Clocks(time.monotonic, lambda: datetime.now(UTC))
-        run = run_all(job, ReviewFile(out), clocks, progress, within, overwrite=overwrite)
+        run = run_all(plan, ReviewFile(out), clocks, progress, within, overwrite=overwrite)
     rows: list[Sequence[object]] = [
         ("papers", run.articles),
         ("of them reviewed before", run.reviewed_before),

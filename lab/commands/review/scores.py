@@ -229,7 +229,7 @@ def report_on_stages(given: dict[str, Any]) -> None:
     from evals.report import save_report
     from evals.review.page import made_by
     from evals.schema.reviewruns import ReviewedRow
-    from lab.commands.eval import command_line
+    from lab.results.evaluations import command_line
     from training.models.manifest import BASE_STAGE, read_chain
     from training.reviewer.measure import graded, read_measure
     from training.run.folder import public_path, versions

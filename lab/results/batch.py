@@ -1,0 +1,228 @@
+"""A question set asked of stages of a chain as long work: graded, kept as answers come, written as `assay eval run` does.
+
+Train and Home have a finished run measured so, the Questions tab a frozen set asked: each kind of job is an `Order`.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from evals.errors import LabError
+from evals.io import write_whole
+from evals.model import Sampling
+from evals.questions import DATASETS
+from evals.questions.sets import load_questions
+from evals.schema import Completion, EvalReport, Example, Message
+from lab.engine import Waiting, WriteRequest
+from lab.jobs import JSON, Job, Told
+from lab.results.evaluations import about_run, command_line
+from lab.services import REPORTS, Services, reports_folder
+from lab.train.chains import chain_of
+from lab.ui.text import lines, say
+
+if TYPE_CHECKING:
+    from evals.schema.annotations import AnnotationProject
+    from lab.questions.session import OpenSet
+
+TRAINING = {"pathways-heldout": "pathways-train", "kmp-test": "kmp-train"}
+"""The training rows that belong to a set of test questions."""
+PART = re.compile(r"\[(?:train|dev|test|all)\]\s*$")
+KIND = "batch"
+TOGETHER = 8
+"""Questions of one batch of the model, as in `assay eval run`: the same batches give the same texts."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """What is asked of whom: `chain` as the engine calls it, `stages` none = all; `known` is what a command says of both."""
+
+    name: str
+    chain: str
+    stages: Sequence[str]
+    examples: Sequence[Example]
+    train: Sequence[Example]
+    sampling: Sampling
+    out: Path
+    known: Mapping[str, str]
+
+
+def training_rows(data: str) -> tuple[Example, ...]:
+    """Return the training rows that belong to a set, none where they are not known."""
+    from training.data.questions import from_hub
+
+    if data in DATASETS:
+        return DATASETS[TRAINING[data]]() if data in TRAINING else ()
+    return tuple(row for row in load_questions(f"{PART.sub('', data)}[all]", from_hub) if row.split == "train")
+
+
+def sets_to_ask(services: Services) -> list[tuple[str, str]]:
+    """Return the question sets that a run can be measured on, by what they are called."""
+    return [(lines().get(f"data.{name}", name), name) for name in (*TRAINING, *services.settings.questions)]
+
+
+def start_run(services: Services, run: str, data: str | None, who: str) -> str:
+    """Put the measuring of a finished run in line and return the job; LabError for a run or a set that is not here."""
+    if data not in {name for _, name in sets_to_ask(services)}:
+        raise LabError(say("evaluate.no_data", data=data))
+    settings = {"run": chain_of(services, run), "data": data}
+    return services.jobs.start("evaluate", say("evaluate.title", run=run, data=data), settings, who)
+
+
+def start(
+    services: Services, known: "OpenSet", split: str, stages: Sequence[str], sampled: tuple[Any, Any, Any], who: str
+) -> str:
+    """Put a batch in line and return its id; LabError for a draft, no stages, no questions or settings out of range."""
+    from lab.session import checked_sampling
+
+    if known.version is None:
+        raise LabError(say("batch.draft"))
+    if not stages:
+        raise LabError(say("batch.no_stage"))
+    sampling = checked_sampling(*sampled)
+    examples = known.examples(split)
+    if not examples:
+        raise LabError(say("batch.no_rows", split=split))
+    part = "" if split == "test" else f"[{split}]"
+    drawn = f", seed {sampling.seed} at {sampling.temperature:g}" if sampling.temperature else ""
+    asked = {name: getattr(sampling, name) for name in ("max_new_tokens", "temperature", "seed")}
+    name, chain = f"{known.name}{part}{drawn}", services.settings.chain
+    settings = {
+        "set": known.id,
+        "split": split,
+        "stages": list(stages),
+        "chain": chain,
+        "sampling": asked,
+        "name": name,
+    }
+    return services.jobs.start(KIND, say("batch.title", name=name, n=len(examples)), settings, who)
+
+
+def _of_run(services: Services, settings: Mapping[str, JSON]) -> Order:
+    from training.data.questions import from_hub
+
+    run, data = Path(settings["run"]), str(settings["data"])
+    examples, known = load_questions(data, from_hub, part="test"), {"chain": str(run), "data": data}
+    out = run / REPORTS / f"{file_name(Path(data).stem)}.json"
+    return Order(data, str(run), (), examples, training_rows(data), Sampling(), out, known)
+
+
+def _of_set(services: Services, settings: Mapping[str, JSON]) -> Order:
+    from lab.questions.session import as_jsonl, frozen_set
+
+    known, chain, name = frozen_set(services, settings["set"]), str(settings["chain"]), settings["name"]
+    folder = reports_folder(chain, services.settings.reports)
+    data = folder / "sets" / f"{file_name(known.name)}.jsonl"
+    write_whole(data, as_jsonl(known.rows))
+    asked = {"chain": chain, "stage": ",".join(settings["stages"]), "data": f"{data.name}[{settings['split']}]"}
+    examples = known.examples(settings["split"])
+    train = tuple(each for each in known.examples() if each.split == "train")
+    own = "" if chain == services.settings.chain else chain
+    sampling, out = Sampling(**settings["sampling"]), folder / f"{file_name(name)}.json"
+    return Order(name, own, settings["stages"], examples, train, sampling, out, asked)
+
+
+KINDS: Mapping[str, Callable[[Services, Mapping[str, JSON]], Order]] = {"evaluate": _of_run, KIND: _of_set}
+
+
+class _Stoppable:
+    """A chain that gives up in the middle of a batch once it is told to."""
+
+    def __init__(self, chain: Any, check: Callable[[], None]) -> None:
+        self._chain, self._check, self.stages = chain, check, chain.stages
+
+    def generate(
+        self, prompts: Sequence[Sequence[Message]], stages: Sequence[str], sampling: Sampling
+    ) -> list[list[Completion]]:
+        return self._chain.generate(prompts, stages, sampling, told=lambda _: self._check())
+
+
+def run(
+    kind: str,
+    services: Services,
+    settings: Mapping[str, JSON],
+    told: Told,
+    is_cancelled: Callable[[], bool],
+    resume: JSON,
+) -> JSON:
+    """Do a job of a kind, or go on with it: answers that were kept are not asked for again. Returns where the report is."""
+    from evals.questions.task import Questions
+    from evals.report import build_report, save_report
+    from evals.run import RunSettings, baseline_rows, run_task
+
+    order = KINDS[kind](services, settings)
+    examples, sampling, out = order.examples, order.sampling, order.out
+
+    def check() -> None:
+        if is_cancelled():
+            raise LabError(say("batch.cancelled"))
+
+    def progress(share: float, line: str) -> None:
+        told(round(share * len(examples)), len(examples), line)
+        check()
+
+    def write(chain: Any, _: object) -> Iterator[int]:
+        kept, stages = out.with_name(f"{out.name}.partial.jsonl"), order.stages or chain.stages
+        asked = RunSettings(sampling, TOGETHER, chain.stage_checksums, chain.dtype, partial=kept)
+        task = Questions((), chain.manifest.system_prompt)
+        rows = run_task(task, _Stoppable(chain, check), examples, stages, asked, progress)
+        options = {"batch_size": TOGETHER, "dtype": chain.dtype}
+        about = about_run(chain, stages, sampling, **options, limit=None, read="auto")
+        how = {**order.known, "out": out.name, "max_new_tokens": sampling.max_new_tokens, **options}
+        about["command"] = "" if sampling.temperature else command_line(**how)
+        answered = (*rows, *baseline_rows(task, examples, order.train))
+        save_report(build_report(examples, answered, data_name=order.name, **about), out)
+        kept.unlink(missing_ok=True)
+        yield len(rows)
+
+    n = 0
+    ticket = services.engine.ask(WriteRequest(f"{kind} {out} {sorted(asdict(sampling).items())}", write, order.chain))
+    for update in services.engine.updates(ticket):
+        check()
+        if isinstance(update, Waiting):
+            told(0, len(examples), say("batch.waiting"))
+        else:
+            (n,) = update
+    return {"report": str(out), "name": order.name, "answers": n}
+
+
+def register(services: Services, kind: str = KIND) -> None:
+    """Let the lab do jobs of a kind."""
+    services.jobs.register(kind, partial(run, kind, services))
+
+
+def file_name(called: str) -> str:
+    """Return what a set or report is called as the name of a file.
+
+    >>> file_name("Codons & enzymes v2[all]")
+    'Codons-enzymes-v2-all'
+    """
+    return re.sub(r"[^\w.-]+", "-", called).strip("-.") or "questions"
+
+
+def report_of(job: Job) -> EvalReport:
+    """Return the report of a batch; LabError for one that has none yet, or not any more."""
+    from evals.report import load_report
+
+    if not job.result:
+        raise LabError(say("batch.no_report"))
+    return load_report(Path(job.result["report"]))
+
+
+def annotate(services: Services, job: Job, raters: float | None) -> "tuple[AnnotationProject, int]":
+    """Put the answers of a batch into an annotation project of its own, once; return it and how many they are."""
+    from evals.annotations import usual_guidelines
+    from lab.annotate.session import as_typed, items_of_report, new_project
+
+    report = report_of(job)
+    project = new_project(services, str(report.data_name), raters, *as_typed(usual_guidelines()))
+    project = project.model_copy(update={"id": f"batch-{job.id[:12]}"})
+    store = services.store.annotations
+    if any(each.id == project.id for each in store.projects()):
+        raise LabError(say("batch.annotated", title=project.title))
+    items = items_of_report(report, project, job.settings["stages"], len(report.rows))
+    store.keep_project(project)
+    store.add_items(items)
+    return project, len(items)
