@@ -91,6 +91,7 @@ SHIFTS = """() => new Promise((done) => new PerformanceObserver((list) =>
   .observe({ type: "layout-shift", buffered: true }) ?? setTimeout(() => done(0), 500))"""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [390, 1440])
 def test_nothing_moves_under_the_hand_while_a_page_comes_up(open_page, scripted_lab, width):
     page = open_page(scripted_lab, width=width)

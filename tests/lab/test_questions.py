@@ -278,6 +278,7 @@ with jobs.working():
 """
 
 
+@pytest.mark.slow
 def test_a_batch_whose_lab_was_killed_goes_on_with_no_question_asked_twice_and_none_missing(room, editor, tmp_path):
     jobs = Jobs(lambda: room.store.jobs, 1.0)
     id = batch_on(room, editor)

@@ -48,7 +48,8 @@ def looked(taught: Path, folder: Path, stage: str, **values: object) -> Path:
     return on_taught(taught, stage, folder / "run", **known)
 
 
-@pytest.mark.parametrize("stage", ["sft", pytest.param("grpo", marks=slow), pytest.param("review", marks=slow)])
+@slow
+@pytest.mark.parametrize("stage", ["sft", "grpo", "review"])
 def test_a_stage_is_evaluated_before_its_first_step_and_after_others_and_learns_the_same(taught, tmp_path, stage):
     file = looked(taught, tmp_path, stage, eval_steps=1)
     run = train(stage, file)

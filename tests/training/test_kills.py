@@ -137,7 +137,8 @@ def troubled(patch: pytest.MonkeyPatch, stage: Any, step: int, does: Callable[[t
     patch.setattr(stage, "build_trainer", built)
 
 
-@pytest.mark.parametrize(("number", "stage"), [(signal.SIGTERM, sft), pytest.param(signal.SIGINT, grpo, marks=slow)])
+@slow
+@pytest.mark.parametrize(("number", "stage"), [(signal.SIGTERM, sft), (signal.SIGINT, grpo)])
 def test_a_signal_ends_a_run_between_rounds_and_it_goes_on_as_if_it_had_not(
     taught: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys, number: int, stage: Any
 ):

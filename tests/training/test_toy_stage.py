@@ -16,6 +16,7 @@ from training.run.session import prepare
 from training.stages import STAGES
 
 
+@pytest.mark.slow
 def test_a_toy_stage_is_planned_trained_recorded_and_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(STAGES, "toy", toy.ToySettings)  # the line in the registry
     file = settings_file(tmp_path / "runs", {**SFT, "max_steps": 1})
