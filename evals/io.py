@@ -90,7 +90,7 @@ def read_text(path: Path, otherwise: str = "") -> str:
     except IsADirectoryError:
         raise LabError(f"{path} is a folder; name a JSONL file in it") from None
     except UnicodeDecodeError as error:
-        raise LabError(f"{path} is not UTF-8 at byte {error.start}; save it as UTF-8") from None
+        raise LabError(f"{path} is not UTF-8 at byte {error.start}; save it as UTF-8 (in Excel: CSV UTF-8)") from None
 
 
 def _or(problem: str, otherwise: str) -> str:

@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from evals.questions.bank import normalised
 from evals.questions.baselines import baseline_answers
 from evals.questions.prompt import answer_form
 from evals.questions.sets import QuestionSet, right_answer
@@ -102,6 +103,12 @@ def trick_scores(asked: Sequence[Example], train: Sequence[Example]) -> tuple[Sc
 def warnings_on(rows: Sequence[Example]) -> Iterable[Warned]:
     """Yield what to look at before a set is used."""
     yield from _leaks(rows)
+    asked: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        asked.setdefault((normalised(row.prompt), answer_form(row.prompt, row.ground_truth)), []).append(row.id)
+    twice = [name for names in asked.values() if len(names) > 1 for name in names]
+    if twice:
+        yield _warned("asked twice", f"{len(twice)} rows ask the same as another", "keep one of each", twice)
     yield from _given_away(rows)
     train = [row for row in rows if row.split == "train"]
     bare = [row.id for row in train if row.answer.startswith("Answer:")]
@@ -115,8 +122,8 @@ def warnings_on(rows: Sequence[Example]) -> Iterable[Warned]:
         yield _warned("judge", problem, "make them a choice, number, set or term if they can be", unscored)
     against = [row.id for row in rows if row.ground_truth.kind in SCORED and verify(row, row.answer).scores["V3"] == 0]
     if against:
-        problem = f"{len(against)} explanations are read as saying something else than their answer line"
-        yield _warned("contradiction", problem, "say the right answer, and no other, in plain words", against)
+        problem = f"explanations in which a wrong option is read as the answer: {len(against)}"
+        yield _warned("contradiction", problem, "name the right answer, and no other option", against)
     if rows and all(row.split != "test" for row in rows):
         remedy = "mark some groups with split: test, or every figure is of rows that may be trained on"
         yield _warned("splits", "no row is for testing", remedy, [])
@@ -129,7 +136,7 @@ def _leaks(rows: Sequence[Example]) -> Iterable[Warned]:
     torn = {group: found for group, found in splits.items() if len(found) > 1}
     if torn:
         named = ", ".join(list(torn)[:SHOWN])
-        problem = f"{len(torn)} groups stand in several splits: {named}"
+        problem = f"groups that stand in several splits ({len(torn)}): {named}"
         remedy = "what is tested has been trained on; give all rows of a group the same split"
         yield _warned("group leak", problem, remedy, [row for found in torn.values() for row in found.values()])
     near = near_duplicates(rows)

@@ -44,6 +44,8 @@ EXAMPLES = Path(__file__).parent / "examples"
 SPLITS = ("train", "dev", "test")
 PART = re.compile(r"(?P<name>.+?)(?:\[(?P<part>train|dev|test|all)\])?")
 HUB = re.compile(r"hub:(?P<name>[\w][\w.-]*/[\w][\w.-]*)(?:@(?P<revision>[\w./-]+))?(?::(?P<config>[\w.-]+))?")
+DECIMAL_COMMA = re.compile(r"^\s*([-+]?(?:0|\d+(?!,\d{3}\s*%?\s*$))),(\d+\s*%?)\s*$")
+"""0,75 and 180,16, as Excel writes them in half of Europe; 1,250 could be either and stays as it is."""
 NOT_TOLD = frozenset(map(marks_off, (CANNOT_BE_TOLD, "cannot be told")))
 
 Valid = TypeVar("Valid", bound=BaseModel)
@@ -278,6 +280,11 @@ def _csv_rows(text: str, path: Path) -> Read:
         columns = [name.strip() for name in next(reader, [])]
         if len(set(columns)) < len(columns) or "" in columns:
             raise LabError(f"{path}, line 1: a column has no name, or two have the same: {', '.join(columns)}")
+        if columns and "prompt" not in columns:
+            raise LabError(
+                f"{path} has no column prompt, but {', '.join(columns)}. Call the columns id, prompt, kind, value, options,"
+                " unit, tolerance, group, split; `assay data import` takes tables with question, A, B, C, D, answer"
+            )
         line = reader.line_num + 1
         for cells in reader:
             if any(cells) and len(cells) != len(columns):
@@ -323,10 +330,11 @@ def _repeated(node: yaml.Node) -> str | None:
 TRUTHS = {model.model_fields["kind"].default: model for model in get_args(get_args(GroundTruth)[0])}
 FIELDS = {name: field for model in (*TRUTHS.values(), QuestionRow) for name, field in model.model_fields.items()}
 LISTS = frozenset(name for name, field in FIELDS.items() if get_origin(field.annotation) is tuple)
+GENERAL = ("choice", "number", "set", "term", "rubric")
 BESIDE = frozenset({name for model in TRUTHS.values() for name in model.model_fields} - {"subject"})
 """Fields of a truth that may stand beside those of the row."""
 _REMEDIES = tomllib.loads(Path(__file__).with_name("remedies.toml").read_text(encoding="utf-8"))
-REMEDIES = {name: told.format(kinds=", ".join(TRUTHS), splits=", ".join(SPLITS)) for name, told in _REMEDIES.items()}
+REMEDIES = {name: told.format(kinds=", ".join(GENERAL), splits=", ".join(SPLITS)) for name, told in _REMEDIES.items()}
 
 
 class _Wrong(ValueError):
@@ -372,11 +380,20 @@ def _truth(given: Mapping[str, Any]) -> dict[str, Any]:
         for name, value in given.items()
         if value is not None or (kind, name) == ("number", "value")
     }
-    field = {"set": "values", "term": "accept"}.get(kind, "value")
+    field = {"set": "values", "term": "accept", "rubric": "items"}.get(kind, "value")
     if field != "value" and "value" in truth:
         truth[field] = _listed(field, truth.pop("value"))
     if "options" in truth and kind in TRUTHS and kind != "choice":
-        raise _Wrong(("options", f"stand beside a truth of kind {kind!r}", "only a choice has options"))
+        raise _Wrong(
+            (
+                "options",
+                f"stand beside a truth of kind {kind!r}",
+                "only a choice has options; wordings that compete with a term go into others",
+            )
+        )
+    if kind == "number":
+        for name, each in truth.items():
+            truth[name] = DECIMAL_COMMA.sub(r"\1.\2", each) if isinstance(each, str) else each
     value = truth.get(field)
     said = value[0] if isinstance(value, list) and len(value) == 1 else value
     if isinstance(said, str) and marks_off(said) in NOT_TOLD:
@@ -415,8 +432,18 @@ def _complaint(error: Any) -> tuple[str, str, str]:
     if steps == ["truth"] and (kind.startswith("union_tag") or problem.split()[0] in ("value", "aliases")):
         steps.append("kind" if kind.startswith("union_tag") else problem.split()[0])
     field = ".".join(steps) or "(whole line)"
-    said = {"extra_forbidden": "is no field of a row or of this kind of truth", "string_type": "is no text"}
-    problem = f"{said.get(kind, problem)}, seen {short_repr(error['input'])}" if kind != "missing" else "is missing"
+    said = {
+        "extra_forbidden": "is no field of a row or of this kind of truth",
+        "float_parsing": "is no number",
+        "missing": "is missing",
+        "string_type": "is no text",
+        "union_tag_invalid": "is no kind of answer",
+        "union_tag_not_found": "is missing",
+    }
+    problem = said.get(kind, problem)
+    if problem != "is missing":
+        seen = error["input"]["kind"] if kind == "union_tag_invalid" else error["input"]
+        problem += f", seen {short_repr(seen)}"
     if kind == "string_type":
         return field, problem, "put it in quotes: YAML reads yes, no, on, off and bare numbers as something else"
     if kind == "extra_forbidden":

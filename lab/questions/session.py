@@ -126,13 +126,18 @@ class Editor:
                 rows.pop(edit.id, None)
             else:
                 rows[edit.id] = edit.row
-        return OpenSet(kept.id, kept.title, tuple(rows.values()), kept.faults, edits=standing.parts)
+        mended = {edit.id for edit in standing.parts} - {row.id for row in kept.rows}
+        faults = tuple(each for each in kept.faults if each.id not in mended)
+        return OpenSet(kept.id, kept.title, tuple(rows.values()), faults, edits=standing.parts)
 
     # ---- a new draft -----------------------------------------------------------------------------
 
     def bring(self, file: Path) -> OpenSet:
         """Make a draft of the good rows of a file; LabError for one that cannot be read or has none."""
-        raw, faults = raw_rows(file)
+        try:
+            raw, faults = raw_rows(file)
+        except LabError as error:  # whoever brought it does not know where it lies here
+            raise LabError(str(error).replace(str(file), file.name)) from None
         return self._draft(file.stem, file.name, raw, faults)
 
     def bring_named(self, name: str) -> OpenSet:

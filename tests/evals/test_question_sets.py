@@ -69,12 +69,35 @@ def test_lines_that_are_no_rows_are_named_in_every_format_and_a_file_that_is_no_
         assert [fault.line for fault in examine(tmp_path / name).faults] == lines, name
     refused = [
         ("a.yaml", "- {id: a, prompt: [}\n", r"a\.yaml, line 1: no YAML"), ("a.yaml", "just words\n", "no list of rows"),
+        ("a.csv", "Frage;Antwort\nWo?;hier\n", "no column prompt, but Frage, Antwort"),
         ("a.csv", "id,id\n1,2\n", "two have the same"), ("a.jsonl", "\n", "holds no rows"), ("a.txt", "x", "ends in .txt"),
     ]  # fmt: skip
     for name, text, message in refused:
         (tmp_path / name).write_text(text)
         with pytest.raises(LabError, match=message):
             examine(tmp_path / name)
+
+
+def test_a_table_as_excel_saves_it_in_german_reads_with_its_decimal_commas_and_says_plainly_what_is_wrong(tmp_path):
+    table = (
+        "id;prompt;kind;value;unit;tolerance;group;split\r\n"
+        "enz-1;What is the molar mass of glucose?;number;180,16;g/mol;0,5%;glucose;test\r\n"
+        "enz-2;Which fraction of Vmax is reached at [S] = 3 Km?;number;0,75;;0,02;Km;test\r\n"
+        "enz-3;How many reads?;number;1,250;;;reads;test\r\n"
+        "gpcr;Which G protein raises cAMP?;free text;Gs;;;GPCR;test\r\n"
+        ";;;;;;;\r\n"
+    )
+    (tmp_path / "excel.csv").write_bytes(table.encode("utf-8-sig"))
+    found = examine(tmp_path / "excel.csv")
+    truths = [each.ground_truth for each in found.examples]
+    assert [(truth.value, truth.tolerance.relative or truth.tolerance.absolute) for truth in truths] == [
+        (180.16, 0.005),
+        (0.75, 0.02),
+    ]
+    assert [f"{each.line}: {each.problem}; {each.remedy}" for each in found.faults] == [
+        "4: is no number, seen '1,250'; write what is right; `cannot be told` where the data cannot answer",
+        "5: is no kind of answer, seen 'free text'; use one of choice, number, set, term, rubric",
+    ]
 
 
 def test_the_same_set_reads_the_same_from_jsonl_csv_and_yaml():
