@@ -284,7 +284,7 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     picked.change(on_pick, [door.known, picked], outputs, api_name="questions_open", **QUIET)
     for widget in (kind, split):
         widget.input(look(0), here, outputs, api_visibility="private", **CHOSEN)
-    text.input(look(0), here, outputs, api_name="questions_find", **CHOSEN)
+    text.change(look(0), here, outputs, api_name="questions_find", **CHOSEN)
     back.click(look(-1), here, outputs, api_visibility="private", **QUIET)
     on.click(look(1), here, outputs, api_visibility="private", **QUIET)
     chosen.input(on_choose, [door.known, picked, chosen], [said, *form], api_name="questions_show", **CHOSEN)
@@ -416,8 +416,11 @@ def _batches(services: Services, door: Door, tab: gr.Tab, picked: gr.Dropdown) -
     timer = gr.Timer(LOOK_SECONDS, active=False)
     seen = [table, one, timer]
 
-    def look(chosen: str | None = None) -> Painted:
+    def on_tick(chosen: str | None) -> Painted:
         """Return how far the batches are."""
+        return look(chosen, is_tick=True)
+
+    def look(chosen: str | None, *, is_tick: bool = False) -> Painted:  # a tick may come late: it chooses nothing
         found = [job for job in services.jobs.all() if job.kind == batch.KIND][:BATCHES]
         choices = [(f"{job.title} · {say(f'job.{job.state}')} · {minute(job.started_at)}", job.id) for job in found]
         known = chosen if any(job.id == chosen for job in found) else next((job.id for job in found), None)
@@ -425,7 +428,9 @@ def _batches(services: Services, door: Door, tab: gr.Tab, picked: gr.Dropdown) -
         busy = any(not job.is_over for job in found)
         return {
             table: shown if found else empty(say("batch.none")),
-            one: gr.Dropdown(choices=choices, value=known),
+            one: gr.Dropdown(choices=choices)
+            if is_tick and known == chosen
+            else gr.Dropdown(choices=choices, value=known),
             timer: gr.Timer(active=busy),
         }
 
@@ -468,7 +473,7 @@ def _batches(services: Services, door: Door, tab: gr.Tab, picked: gr.Dropdown) -
         return {line: notice(told, "good")}
 
     gr.on([tab.select, picked.change], on_open, [one, stages], [*seen, stages], api_visibility="private", **QUIET)
-    timer.tick(look, one, seen, api_name="questions_batches", **QUIET)
+    timer.tick(on_tick, one, seen, api_name="questions_batches", **QUIET)
     given = [door.known, picked, split, stages, seed, length, heat]
     ask.click(on_ask, given, [*seen, line], api_name="questions_batch", **QUIET)
     cancel.click(on_cancel, [door.known, one], [*seen, line], api_name="job_cancel", **QUIET)

@@ -3,6 +3,7 @@
 Train and Home have a finished run measured so, the Questions tab a frozen set asked: each kind of job is an `Order`.
 """
 
+import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -164,7 +165,9 @@ def run(
         check()
 
     def write(chain: Any, _: object) -> Iterator[int]:
-        kept, stages = out.with_name(f"{out.name}.partial.jsonl"), order.stages or chain.stages
+        stages = order.stages or chain.stages
+        asked_of = repr((list(stages), sampling, chain.stage_checksums, chain.dtype)).encode()
+        kept = out.with_name(f"{out.name}.{hashlib.sha256(asked_of).hexdigest()[:12]}.partial.jsonl")
         asked = RunSettings(sampling, TOGETHER, chain.stage_checksums, chain.dtype, partial=kept)
         task = Questions((), chain.manifest.system_prompt)
         rows = run_task(task, _Stoppable(chain, check), examples, stages, asked, progress)

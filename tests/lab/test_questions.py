@@ -62,7 +62,7 @@ def test_a_file_with_bad_rows_gives_a_draft_of_the_good_ones_and_names_the_other
     ("name", "text", "told"),
     [
         ("codons.txt", CSV, r"codons.txt ends in .txt; a question set is a"),
-        ("codons.csv", "id,prompt\n", "holds no rows"),
+        ("codons.csv", "id,prompt\n", "^codons.csv holds no rows"),
         ("codons.csv", CSV.replace(",test", ",never").replace(",dev", ",never"), "no row .* field 'split'"),
         ("many.jsonl", '{"id": "a"}\n' * 5_001, "5,001 rows"),
     ],
@@ -105,6 +105,10 @@ def test_questions_are_changed_added_deleted_and_each_change_is_taken_back(edito
     )
     editor.save(draft.id, None, NEW)
     editor.delete(draft.id, "stop")
+    fault = draft.faults[1]
+    mended = Typed("urea", "What is the molar mass of urea?", "number", "60,06", more="unit: g/mol")
+    assert fault.id == "urea" and editor.save(draft.id, None, mended)[0].faults == draft.faults[:1]
+    editor.undo(draft.id)
     store = Store(url_in(tmp_path))  # as after a kill: nothing but the database is left
     known = Editor(replace(editor.services, opened=lambda: store), ANN).open(draft.id)
     store.close()
@@ -201,23 +205,25 @@ def test_a_batch_ends_in_a_report_as_assay_eval_run_writes_it_and_in_annotate(ro
 def test_a_cancelled_batch_asked_again_goes_on_with_the_rest(tmp_path):
     class Gated(ScriptedChain):
         def generate(self, prompts, *given, **known):
-            if len(self.prompts) == 16:  # the third batch waits until it is cancelled
-                services.jobs.cancel(first)
+            if len(self.prompts) in (16, 24):  # the third batch waits until it is cancelled
+                services.jobs.cancel(asked[-1])
             return super().generate(prompts, *given, **known)
 
     chain = Gated()
     services = lab_with(tmp_path, chain)
     editor = Editor(services, ANN)
     batch.register(services)
-    first = batch_on(services, editor)
+    asked = [first := batch_on(services, editor)]
     with services.jobs.working():
         assert until(services.jobs, first, lambda job: job.is_over).state == "cancelled"
         with pytest.raises(LabError, match="no report"):
             batch.report_of(services.jobs.get(first))
         n = len(chain.prompts)
+        asked.append(batch_on(services, editor, stages=STAGES[:1]))  # what was answered waits for the same batch
+        assert until(services.jobs, asked[-1], lambda job: job.is_over).state == "cancelled"
         second = batch_on(services, editor)
         assert until(services.jobs, second, lambda job: job.is_over).state == "done"
-    assert n == 24 and len(chain.prompts) == 24 + 60 - 16
+    assert n == 24 and len(chain.prompts) == 24 + 8 + 60 - 16
 
 
 def test_a_finished_run_is_measured_on_a_set_by_a_job_that_waited_since_before_an_upgrade(tmp_path):
