@@ -46,7 +46,7 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
             seen = overview(services, visitor)
         except LabError as error:
             return {step: notice(str(error), "problem")}
-        is_admin = services.role_of(request.username) == "admin"
+        role = services.role_of(request.username)
         listed = [(name, getattr(seen, name)) for name in ("chains", "sets", "results")]
         drawn = [
             draw("part", title=say(f"home.{name}"), rows=rows, nothing=say(f"home.{name}.none"))
@@ -54,9 +54,10 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
         ]
         return {
             step: draw("step", step=seen.step),
-            train: gr.Button(value=seen.step.what, visible=seen.step.is_training and is_admin),
+            train: gr.Button(value=seen.step.what, visible=seen.step.is_training and role == "admin"),
             figures: tiles(seen.figures),
-            parts: f'<div class="home-parts">{"".join(drawn)}</div>',
+            parts: draw("signed_in", name=request.username, role=role)
+            + f'<div class="home-parts">{"".join(drawn)}</div>',
             told: "",
             **on_look(request),
         }

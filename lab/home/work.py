@@ -1,5 +1,6 @@
 """All long work in one list: trainings, whoever started them, and the jobs of this lab."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,6 +17,8 @@ from lab.ui.text import lines, say
 
 draw = partial(render, "home/view.html.jinja")
 LISTED = 12
+HASH = re.compile("[0-9a-f]{32}")
+"""What the store knows a rater by."""
 TABS = {"batch": "questions", "evaluate": "train", "publish": "publish"}
 """The tab that shows what came of a job, by its kind."""
 
@@ -46,7 +49,11 @@ def works(services: Services) -> list[Work]:
     """Return all work, what is under way first, then the newest."""
     now, runs = services.now(), own_runs(services)
     names = {str(each.path): each.name for each in runs}
-    all_of_it = [*(_of_job(each, names) for each in services.jobs.all()), *(_of_run(each, now) for each in runs)]
+    signed_in = {services.store.hash_rater(name): name for name in services.people}
+    all_of_it = [
+        *(_of_job(each, names, signed_in) for each in services.jobs.all()),
+        *(_of_run(each, now) for each in runs),
+    ]
     listed = sorted(all_of_it, key=lambda each: (each.is_live, each.begun), reverse=True)
     return listed[: max(LISTED, sum(each.is_live for each in listed))]
 
@@ -64,13 +71,14 @@ def _of_run(run: Training, now: datetime) -> Work:
     return Work("training", run.name, run.state, run.begun, href, run.is_live, share, told, who)
 
 
-def _of_job(job: Job, names: Mapping[str, str]) -> Work:
+def _of_job(job: Job, names: Mapping[str, str], signed_in: Mapping[str, str]) -> Work:
     share, is_live = min(1.0, job.done / job.total) if job.total else None, not job.is_over
     told, run = job.error or (job.line if is_live else ""), names.get(str(job.settings.get("run", "")), "")
     place = {"tab": TABS.get(job.kind, "home"), "run": run}
     if job.kind == "evaluate" and job.state == "done":
         place = {"tab": "leaderboard", "chain": run}
-    return Work(job.kind, job.title, job.state, job.started_at, link(place), is_live, share, told, job.who, job.id)
+    who = signed_in.get(job.who, "" if HASH.fullmatch(job.who) else job.who)
+    return Work(job.kind, job.title, job.state, job.started_at, link(place), is_live, share, told, who, job.id)
 
 
 def shown_works(listed: Sequence[Work], *, is_admin: bool) -> str:

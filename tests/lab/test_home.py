@@ -13,6 +13,7 @@ from lab.home.overview import ENOUGH_PAIRS, overview
 from lab.home.work import shown_works, works
 from lab.questions.session import Editor
 from lab.results.rows import read_place
+from lab.roles import Person
 from lab.settings import TrainingSettings
 from lab.train.chains import chain_of, choices_of_chains
 from lab.train.runner import proposed
@@ -114,6 +115,13 @@ def test_runs_and_jobs_stand_in_one_list_what_is_under_way_first_and_names_are_f
     assert not {"kim", "ann", "Cancel"} & set(told.split())
     home.jobs.cancel(name)
     assert [each.state for each in works(home) if each.id == name] == ["cancelled"]
+
+
+def test_who_signed_in_is_named_beside_their_job_and_a_hash_is_no_name(home):
+    known = replace(home, people={"ada": Person("ada", "admin", "")})
+    for rater in ("ada", "a browser"):
+        known.jobs.start("batch", "Codons", {}, known.store.hash_rater(rater))
+    assert sorted(each.who for each in works(known)) == ["", "ada"]
 
 
 def test_stored_question_sets_are_listed_the_versions_for_all_and_drafts_for_whose_they_are(home):
