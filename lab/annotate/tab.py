@@ -236,8 +236,10 @@ def _projects(services: Services, door: Door, tab: gr.Tab, project: gr.Dropdown,
         ]
         return gr.Dropdown(choices=found)  # a choice made meanwhile stays
 
-    def on_first() -> Any:
-        return gr.skip() if choices(services) else gr.Accordion(open=True)
+    def on_first(request: gr.Request) -> tuple[gr.Accordion, gr.Accordion]:
+        may = services.role_of(request.username) == "admin"
+        seen: dict[str, Any] = {"visible": may} if choices(services) else {"visible": may, "open": may}
+        return gr.Accordion(**seen), gr.Accordion(visible=may)
 
     def on_first_open() -> Any:
         return gr.skip() if choices(services) else on_open()
@@ -286,7 +288,7 @@ def _projects(services: Services, door: Door, tab: gr.Tab, project: gr.Dropdown,
         return notice(say("annotate.change.kept", version=known.guidelines.version), "good")
 
     fold.expand(on_open, None, source, api_name="annotate_sources", **QUIET)
-    first = tab.select(on_first, None, fold, api_visibility="private", **QUIET)
+    first = tab.select(on_first, None, [fold, change], api_visibility="private", **QUIET)
     first.then(on_first_open, None, source, api_visibility="private", **QUIET)
     source.change(on_source, source, stages, api_name="annotate_stages", **QUIET)
     given = [door.known, title, source, stages, n, raters, text, dimensions, reasons]
