@@ -164,9 +164,10 @@ class LocalHub:
         self._socket.close()
 
 
-def serve(hub: Hub, port: int) -> None:
-    """Serve until stopped; LabError if the port is taken."""
+def serve(hub: Hub, port: int, ready: Callable[[], object] = lambda: None) -> None:
+    """Serve until stopped, `ready` once the port is ours; LabError if it is taken."""
     with _listen(port) as listening:
+        ready()
         uvicorn.Server(_config(hub)).run(sockets=[listening])
 
 

@@ -425,8 +425,7 @@ def serve(
     running = Hub(place, tokens, (), readers=readers)  # everybody writes to their own namespace alone
     running.faults += faults
     token, user = next(iter(tokens.items()))
-    _tell(say("command.hub", port=port, place=place, token=token, user=user))
-    start(running, port)
+    start(running, port, lambda: _tell(say("command.hub", port=port, place=place, token=token, user=user)))
 
 
 def _users(file: Path) -> tuple[dict[str, str], set[str]]:

@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import socket
 
 import pytest
 from huggingface_hub import ModelCard, get_session, hf_hub_download, hf_hub_url, snapshot_download
@@ -236,7 +237,12 @@ def test_a_fault_strikes_where_it_was_asked_for_and_main_is_whole_either_way(sta
 
 def test_hub_serve_knows_the_users_of_a_file_and_the_faults_that_were_asked_for(tmp_path, monkeypatch):
     started = []
-    monkeypatch.setattr(local, "serve", lambda hub, port: started.append(hub))
+    with socket.create_server(("127.0.0.1", 0)) as other:  # nothing is said to run where another program listens
+        refused = CliRunner().invoke(
+            app, ["hub", "serve", "--folder", str(tmp_path), "--port", str(other.getsockname()[1])]
+        )
+    assert "is taken" in str(refused.exception) and "runs at" not in refused.output
+    monkeypatch.setattr(local, "serve", lambda hub, port, ready: started.append(hub))
     (tmp_path / "users").write_text("hf_ann ann\nhf_bob bob\nhf_see bob read\n")
     words = ["hub", "serve", "--folder", str(tmp_path / "hub"), "--users", str(tmp_path / "users"), "--fault", "429:3"]
     done = CliRunner().invoke(app, words)
