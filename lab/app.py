@@ -135,6 +135,7 @@ def put_on_air(app: GuardedBlocks, **options: Any) -> None:
         favicon_path=ASSETS / "favicon.svg",
         footer_links=[],
         ssr_mode=False,
+        mcp_server=False,  # Gradio's asks nobody for a name
         max_threads=2 * AT_ONCE,
         prevent_thread_lock=True,
         app_kwargs={

@@ -38,8 +38,10 @@ class GuardedBlocks(gr.Blocks):
     async def process_api(self, block_fn: Any, inputs: list[Any], *given: Any, **known: Any) -> dict[str, Any]:
         """Do as Gradio does with an event of the page; `gr.Error` for one that this visitor may not call, or not now."""
         event, request, call = block_fn.api_name or "", known.get("request"), str(known.get("event_id"))
-        if not isinstance(request, gr.Request):
+        if request is None:  # the lab's own code, not a visitor
             return await super().process_api(block_fn, inputs, *given, **known)
+        if not isinstance(request, gr.Request):  # a list of them, to which who sends "batched" can make it
+            raise gr.Error(say("people.unclear"), print_exception=False)
         if known.get("iterator") is None:
             self._admit(event, request, call)
             ACTION.set([key] if (key := request.headers.get(KEY)) else [])

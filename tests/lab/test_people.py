@@ -86,6 +86,8 @@ def test_the_api_around_the_page_asks_for_the_same_roles(tmp_path, people):
                     called = browser.post(f"/gradio_api/call/{event}", json={"data": payload["data"]})
                     if called.status_code == 200:
                         replies.append(browser.get(f"/gradio_api/call/{event}/{called.json()['event_id']}").text)
+                    batched = browser.post("/gradio_api/run/predict", json={**payload, "batched": True}).text
+                    assert "cannot read this request" in batched, "Gradio makes of it a list of requests"
                     for reply in replies:
                         assert ("takes the role" in reply) is not may, (name, event, reply[:300])
         assert httpx.post(f"{app.local_url}gradio_api/run/preferences", json={"data": []}).status_code == 401
