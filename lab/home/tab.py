@@ -24,7 +24,6 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     train = gr.Button(say("home.train"), variant="primary", visible=False, elem_id="home-train")
     told = gr.HTML(elem_id="home-told")
     figures = gr.HTML(elem_id="home-figures")
-    gr.HTML(heading(say("home.work")))
     work = gr.HTML(elem_id="home-work", js_on_load=clicks("annotate"))
     parts = gr.HTML(elem_id="home-parts")
     address = gr.Textbox(visible=False, label=say("report.address"))
@@ -38,7 +37,7 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
         except LabError as error:
             return {work: notice(str(error), "problem")}
         shown = shown_works(listed, is_admin=is_admin) or empty(say("home.work.none"))
-        return {work: shown, timer: gr.Timer(active=any(each.is_live for each in listed))}
+        return {work: heading(say("home.work")) + shown, timer: gr.Timer(active=any(each.is_live for each in listed))}
 
     def on_open(visitor: Visitor | None, request: gr.Request) -> Painted:
         """Return the whole page."""

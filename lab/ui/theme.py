@@ -22,7 +22,7 @@ class Theme(gr.themes.Base):
             neutral_hue=ink,
             spacing_size=sizes.spacing_md,
             radius_size=sizes.radius_md,
-            text_size=sizes.text_md,
+            text_size=sizes.Size("11px", "12px", "13px", "15px", "16px", "22px", "26px"),
             font=tuple(map(fonts.Font, ("Source Sans 3", "ui-sans-serif", "system-ui"))),
             font_mono=tuple(map(fonts.Font, ("ui-monospace", "Menlo", "monospace"))),
         )

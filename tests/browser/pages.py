@@ -26,6 +26,13 @@ CONTRAST = """(selectors) => {
   });
 }"""
 
+OUTLINE = """() => {
+  const box = document.activeElement.closest(".wrap-inner")?.parentElement ?? document.activeElement;
+  const { outlineStyle, outlineWidth } = getComputedStyle(box);
+  return outlineStyle === "none" ? 0 : parseFloat(outlineWidth);
+}"""
+"""How wide the focus is drawn; around the whole box of a list."""
+
 
 def open_tab(page, name):
     """Open a tab; on a narrow page it may be in the menu."""
@@ -47,6 +54,17 @@ def start_comparing(page):
     open_tab(page, "Compare")
     page.click("#compare-start")
     expect(page.locator("#vote-left")).to_be_enabled()
+
+
+def press(page, selector, key="Enter"):
+    """Go with the Tab key to what a selector names, see that the focus is drawn there, and press a key."""
+    for _ in range(150):
+        page.keyboard.press("Tab")
+        if page.evaluate("(selector) => document.activeElement.matches(selector)", selector):
+            assert page.evaluate(OUTLINE) >= 2, f"the focus on {selector} is not drawn"
+            page.keyboard.press(key)
+            return
+    raise AssertionError(f"the Tab key never came to {selector}")
 
 
 def choose(page, field, words, *, stays=False):

@@ -7,7 +7,7 @@ import tarfile
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.pages import ask, downloaded, open_tab
+from tests.browser.pages import ask, downloaded, open_tab, press
 from tests.browser.test_looks import SEE
 
 AXE = "axe-core@4.14.1"
@@ -32,7 +32,7 @@ def test_axe_finds_nothing_serious_on_any_tab(open_page, scripted_lab, tmp_path,
     page = open_page(scripted_lab, dark=dark)
     page.evaluate(axe)
     found = {}
-    for name, see in {**SEE, "Annotate": None}.items():
+    for name, see in SEE.items():
         open_tab(page, name)
         if see:
             see(page, tmp_path)
@@ -55,6 +55,38 @@ def test_arrow_keys_go_from_tab_to_tab_and_only_the_open_one_is_a_stop(open_page
         expect(tab).to_be_focused()
         expect(tab).to_have_attribute("aria-selected", "true")
     expect(page.locator("#tabs [role=tab]:visible:not([tabindex='-1'])")).to_have_count(1)
+
+
+@pytest.mark.slow
+def test_home_s_step_a_vote_and_a_plan_are_reached_by_keyboard_alone(open_page, scripted_lab):
+    page = open_page(scripted_lab, ready=".next-step")
+    wanted = page.locator(".next-go").get_attribute("href")
+    press(page, ".next-go")
+    page.wait_for_url(f"**/{wanted}*")
+
+    page.get_by_role("tab", name="Ask", exact=True).focus()
+    page.keyboard.press("ArrowRight")
+    press(page, "#compare-start")
+    expect(page.locator("#vote-left")).to_be_enabled()
+    page.wait_for_function(
+        "document.activeElement.closest('#tabs [role=tabpanel]')"
+    )  # the button is gone, the focus not
+    page.keyboard.press("a")
+    expect(page.locator("#compare-revealed summary")).to_contain_text("left is better")
+    page.keyboard.press("2")
+    expect(page.locator("#compare-why-kept")).not_to_be_empty()
+    press(page, "#compare-revealed summary")
+    expect(page.locator("#compare-revealed .card")).to_have_count(2)
+
+    page.get_by_role("tab", name="Refine", exact=True).focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("#preferences-figures table").first).to_be_visible()
+    page.keyboard.press("End")
+    expect(page.locator("#publish-run input")).to_be_visible()
+    press(page, "#publish-repo :is(input, textarea)", "y")
+    press(page, "#publish-look")
+    expect(page.locator("#publish-plan, #publish-line").locator(".notice")).not_to_have_count(0)
+    expect(page.locator("#publish-look")).to_be_focused()
 
 
 def test_an_answer_is_read_out_once_it_is_written(open_page, scripted_lab):

@@ -1,24 +1,19 @@
 """Every tab with something on it, on a desk and on a phone, by day and by night."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.pages import ask, choose, flaws, open_tab, start_comparing
+from tests.browser.pages import OUTLINE, ask, choose, flaws, open_tab, start_comparing
 from tests.browser.test_refine import PASTED, grade
 from tests.browser.test_review import paper_file
 
 READ = json.loads(Path(__file__).with_name("read.json").read_text(encoding="utf-8"))
 """For each tab, what a visitor reads on it."""
 LONG = "verylongword" * 30
-OUTLINE = """() => {
-  const box = document.activeElement.closest(".wrap-inner")?.parentElement ?? document.activeElement;
-  const { outlineStyle, outlineWidth } = getComputedStyle(box);
-  return outlineStyle === "none" ? 0 : parseFloat(outlineWidth);
-}"""
-"""How wide the focus is drawn; around the whole box of a list."""
 
 
 def see_ask(page, folder):
@@ -68,6 +63,20 @@ def see_home(page, folder):
     expect(page.locator("#home-parts li").first).to_be_visible()
 
 
+def see_annotate(page, folder):
+    expect(page.locator("#annotate-progress").locator(".empty, .rate-progress")).to_be_visible()
+
+
+def see_questions(page, folder):
+    bring = page.locator("#questions-bring > button")
+    expect(bring).to_have_attribute("aria-expanded", re.compile("true|false"))
+    page.wait_for_timeout(1000)  # it is opened or closed once the sets are known
+    if bring.get_attribute("aria-expanded") == "false":
+        bring.click()
+    page.click("#questions-example")
+    expect(page.locator("#questions-list label").first).to_be_visible()
+
+
 def see_publish(page, folder):
     expect(page.locator("#publish-repo input, #publish-repo textarea")).to_be_visible()
 
@@ -76,6 +85,8 @@ SEE = {
     "Home": see_home,
     "Ask": see_ask,
     "Compare": see_compare,
+    "Annotate": see_annotate,
+    "Questions": see_questions,
     "Preferences": None,
     "Leaderboard": see_leaderboard,
     "Calibration": see_calibration,

@@ -259,6 +259,11 @@
       if (turn < PAUSES.length) tell("Connection lost; sending again…");
       else tell("Not sent: the lab does not answer.", "Send again", done);
     });
+  let isLeaving = false; // a page that is left anyway is not loaded anew: that would keep the visitor on it
+  window.addEventListener("beforeunload", () => {
+    isLeaving = true;
+    setTimeout(() => (isLeaving = false), 10000);
+  });
   const isOther = async () => (await (await plain(APP)).json()).app_id !== window.gradio_config?.app_id;
   window.fetch = async (where, options) => {
     if (options?.method !== "POST" || !ASKS.test(String(where?.url ?? where))) return plain(where, options);
@@ -268,7 +273,7 @@
     for (let turn = 0; ; turn++) {
       try {
         const reply = await plain(where, { ...options, headers });
-        if (turn && reply.status === 409) return location.reload(), await new Promise(() => {});
+        if (turn && reply.status === 409) return isLeaving || location.reload(), await new Promise(() => {});
         if (turn) setLost(lostKeys().filter((each) => each !== key));
         if (turn && reply.ok && (await isOther())) tell("The lab was started again. Reload the page to go on.", "Reload", () => location.reload());
         else if (turn) tell("");
@@ -354,6 +359,33 @@
       }
       place.append(row);
     });
+  const nameFolds = () => {
+    document.querySelectorAll(".label-wrap").forEach((fold) => fold.setAttribute("aria-expanded", fold.classList.contains("open")));
+    document.querySelectorAll(".upload-container").forEach((drop) => drop.removeAttribute("aria-label")); // it is named by its words
+  };
+  // A button pressed by keyboard that goes away leaves the focus to what stands in its place; one that rests gets it back.
+  const STOPS = "#tabs :is(a[href], button, input, textarea, select, summary)";
+  const stops = () => [...document.querySelectorAll(STOPS)].filter((each) => isShown(each) && !each.disabled && each.tabIndex >= 0);
+  let pressed = null;
+  let earlier = [];
+  document.addEventListener(
+    "click",
+    ({ target, detail }) => {
+      const button = detail ? null : target.closest?.("#tabs button");
+      if (!button || button !== document.activeElement) return;
+      const all = stops();
+      [pressed, earlier] = [button, all.slice(0, all.indexOf(button))];
+    },
+    true,
+  );
+  const keepFocus = () => {
+    if (document.activeElement !== document.body && document.activeElement !== pressed) pressed = null;
+    if (!pressed || document.activeElement === pressed) return;
+    if (isShown(pressed)) return pressed.disabled || pressed.focus();
+    const all = stops();
+    const last = all.indexOf(earlier.findLast((each) => all.includes(each)));
+    all[Math.min(last + 1, all.length - 1)]?.focus();
+  };
   let isLooking = false;
   const look = () => {
     if (isLooking) return;
@@ -362,6 +394,8 @@
       isLooking = false;
       readOut();
       nameCharts();
+      nameFolds();
+      keepFocus();
     }, 300);
   };
 
@@ -373,7 +407,10 @@
     settle.disconnect();
     stopAtOpenTab();
     document.body.append(voice);
-    new MutationObserver(look).observe(document.querySelector("#tabs"), { childList: true, subtree: true });
+    const watched = { childList: true, subtree: true, attributeFilter: ["class", "disabled"] };
+    new MutationObserver(look).observe(document.querySelector("#tabs"), watched);
+    look();
+    document.fonts.ready.then(() => window.dispatchEvent(new Event("resize"))); // tabs are measured anew in their own font
     const bar = document.querySelector("#tabs [role=tablist]");
     new MutationObserver(stopAtOpenTab).observe(bar, { childList: true, subtree: true, attributeFilter: ["aria-selected"] });
     if (chosen) setDark(chosen === "dark");
