@@ -173,7 +173,7 @@ def build(services: Services, tab: gr.Tab) -> None:
     def offer(chosen: ExportFormat) -> Painted:
         return panel.give("exports", partial(export, services, chosen))
 
-    tab.select(show, None, [figures, recent, train], api_name="preferences")
+    tab.select(show, None, [figures, recent, train], api_name="preferences", show_progress="hidden")
     made = train.click(on_train, None, [address, told], api_name="preferences_train", show_progress="hidden")
     made.then(None, address, None, js="(to) => to && assayFollow(to)")
     panel.make.click(offer, panel.form, panel.outputs, api_name="export_preferences")
