@@ -84,6 +84,7 @@ def build_app(
         app.load(met, visitor.remembered, known, api_visibility="private", concurrency_limit=None)
     for event in app.fns.values():
         _describe(event)
+    app.prepare()
     return app
 
 

@@ -1,11 +1,15 @@
-"""The one guard that every event of the page goes past, from a button or the API: role, limits, and a log of admins."""
+"""What every event of the page goes past, from a button or the API: one guard (role, limits, a log of admins), no detours."""
 
+import inspect
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from copy import copy
 from fnmatch import fnmatchcase
 from typing import Any
 
 import gradio as gr
+from gradio.blocks import Block, convert_component_dict_to_list, postprocess_update_dict
 
 from lab.middleware import KEY
 from lab.roles import ROLES, Log, Role, role_needed
@@ -17,12 +21,27 @@ PER_MINUTE, AT_ONCE_EACH = 30, 4
 SILENT_SECONDS = 60.0
 """After so long an answer of which nothing more was heard no longer counts as under way: its page was closed."""
 ASKING = ("ask", "replay", "pair", "pair_on", "skip", "vote_*", "review", "review_blind", "refine", "grade_answer")
+PLAIN = (gr.HTML, gr.Textbox, gr.Radio, gr.CheckboxGroup, gr.Dropdown, gr.Number, gr.Checkbox, gr.BrowserState)
+"""Components whose values are words and numbers: reading or showing one takes less than handing it to a thread."""
+
+
+def is_plain(block: Block, value: object) -> bool:
+    values = value if isinstance(value, list) else [value]
+    return isinstance(block, PLAIN) and all(each is None or isinstance(each, str | int | float) for each in values)
+
+
+def as_before(block: Block, update: object) -> dict[str, Any] | None:
+    """Return what an update sets, without its mark, where the component is so already; None for a change."""
+    if not isinstance(update, dict) or "value" in update:
+        return None
+    told = {name: value for name, value in update.items() if name != "__type__"}
+    return told if told.items() <= block.constructor_args.items() else None
 
 
 class GuardedBlocks(gr.Blocks):
     """A page of which everybody may call what their role may; `role_of` gives that of a name, None = without one.
 
-    `is_done` says of the key of an action whether something of it was kept.
+    `is_done` says of the key of an action whether something of it was kept. Words and numbers pass without a thread.
     """
 
     def __init__(
@@ -79,3 +98,45 @@ class GuardedBlocks(gr.Blocks):
             raise gr.Error(say("people.at_once", most=AT_ONCE_EACH), print_exception=False)
         asked.append(now)
         self._under_way[call] = (who, now)
+
+    def prepare(self) -> None:
+        """Have Python keep the signature of every kind of component: Gradio asks for it at each session, and event."""
+        for kind in {type(block) for block in self.blocks.values()}:
+            made = inspect.unwrap(kind.__init__)
+            made.__signature__ = inspect.signature(made)  # type: ignore[attr-defined]
+
+    async def preprocess_data(self, block_fn: Any, inputs: list[Any], state: Any, explicit_call: bool = False) -> Any:
+        """Return what an event's function gets; words and numbers are read without a thread."""
+        with suppress(Exception):  # Gradio says what is wrong with it
+            blocks = [state.blocks_config.blocks.get(each._id, each) for each in block_fn.inputs]
+            pairs = list(zip(blocks, inputs, strict=True))
+            is_usual = block_fn.preprocess and not block_fn.component_prop_inputs
+            if is_usual and all(block.stateful or is_plain(block, value) for block, value in pairs):
+                for block, value in (pair for pair in pairs if not pair[0].stateful):
+                    state._update_value_in_config(block._id, value)
+                return [state[block._id] if block.stateful else block.preprocess(value) for block, value in pairs]
+        return await super().preprocess_data(block_fn, inputs, state, explicit_call)
+
+    async def postprocess_data(self, block_fn: Any, predictions: Any, state: Any) -> list[Any]:
+        """Return what the page gets; only what an event changes otherwise than by words and numbers is made anew."""
+        if isinstance(predictions, dict):
+            predictions = convert_component_dict_to_list(list(block_fn.outputs), predictions)
+        is_usual = state and block_fn.postprocess and isinstance(predictions, list | tuple)
+        if not is_usual or not 1 < len(block_fn.outputs) == len(predictions):
+            return await super().postprocess_data(block_fn, predictions, state)
+        done: dict[int, Any] = {}
+        for at, (block, value) in enumerate(zip(block_fn.outputs, predictions, strict=True)):
+            known = state.blocks_config.blocks.get(block._id, block)
+            update = value.constructor_args if isinstance(value, Block) else value
+            if is_plain(block, value):
+                done[at] = known.postprocess(value)
+                state._update_value_in_config(block._id, done[at])
+            elif not block.stateful and (same := as_before(known, update)) is not None:
+                done[at] = postprocess_update_dict(known, same)
+        rest = [at for at in range(len(predictions)) if at not in done]
+        if rest:
+            part, left = copy(block_fn), [predictions[at] for at in rest]
+            part.outputs = [block_fn.outputs[at] for at in rest]
+            made = await super().postprocess_data(part, left if len(left) > 1 else left[0], state)
+            done |= zip(rest, made, strict=True)
+        return [done[at] for at in range(len(predictions))]

@@ -143,8 +143,7 @@ class Panel:
         self, visitor: Visitor | None, item: str | None, adjudicating: bool, typed: Sequence[Any], state: State | None
     ) -> Opened:
         """Keep what the widgets say. Raises LabError."""
-        rater = self.rater(visitor, adjudicating)
-        return rater.say_of(item, state, **self.read(rater.open(item), typed))
+        return self.rater(visitor, adjudicating).say_of(item, state, lambda opened: self.read(opened, typed))
 
 
 def build_panel(

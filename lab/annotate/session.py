@@ -75,12 +75,9 @@ class Rater:
 
     def open(self, name: str | None) -> Opened:
         """Return an answer of a project; LabError if it is not there."""
-        found = self.store.items(names=[name or ""])
-        if not found:
+        if (found := self.store.open(name or "", self.name)) is None:
             raise LabError(say("annotate.gone"))
-        item = found[0]
-        said = self.store.standing(names=[item.id], rater=self.name)
-        return self.opened(self.store.project(item.project), item, said)
+        return self.opened(*found)
 
     def opened(self, project: AnnotationProject, item: AnnotationItem, said: Sequence[Annotation]) -> Opened:
         """Return an answer with what this rater said of it, found among what everybody said."""
@@ -102,14 +99,15 @@ class Rater:
 
     # ---- what is said ----------------------------------------------------------------------
 
-    def say_of(self, name: str | None, state: State | None = None, **said: Any) -> Opened:
-        """Keep what is said of an answer, and return it as it stands.
+    def say_of(self, name: str | None, state: State | None = None, read: Any = None, **said: Any) -> Opened:
+        """Keep what is said of an answer, here or by `read(opened)`, and return it as it stands.
 
         Without a `state` it stays submitted if it was, else it is a draft; what changes nothing is not kept again.
         LabError for a rating outside the guidelines, and for submitting nothing.
         """
         with CHANGING[self.name]:
-            return self._change(self.open(name), state, said)
+            opened = self.open(name)
+            return self._change(opened, state, read(opened) if read else said)
 
     def _change(self, opened: Opened, state: State | None, said: Mapping[str, Any]) -> Opened:
         if misfit := bad_rating(opened.project.guidelines, said.get("ratings", {})):

@@ -6,10 +6,10 @@ browser before the vote is the two texts and nothing else about them.
 
 import random
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache, partial
+from functools import cache, lru_cache, partial, reduce
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
@@ -184,10 +184,9 @@ def next_pair(
             for moment in answering(services, pair):
                 if moment.is_replaced:
                     return
-                for failed in (
-                    each for each in moment.written or () if each.note and each.finish_reason == "cancelled"
-                ):
-                    raise LabError(failed.note)
+                for failed in moment.written or ():
+                    if failed.note and failed.finish_reason == "cancelled":
+                        raise LabError(failed.note)
                 is_same = not moment.problem and len({draft.text for draft in moment.written or ()}) == 1
                 state = replace(state, pair=Pair(asked, moment) if moment.kept and not is_same else None)
                 view = shown(state, asked, moment)
@@ -259,9 +258,7 @@ def undo(
         yield state, _problem(state, say("compare.nothing_to_undo"))
         return
     try:
-        services.store.void_comparison(
-            state.last.vote.id, state.last.vote.rater
-        )  # they may have named themselves since
+        services.store.void_comparison(state.last.vote.id, state.last.vote.rater)  # who may be named otherwise by now
     except LabError as error:
         yield state, _problem(state, str(error))
         return
@@ -389,12 +386,7 @@ def build(services: Services, door: Door, tab: gr.Tab, *, is_rated: bool = True)
     def on_why(visitor: Visitor | None, vote: str, strength: Strength | None, reasons: list[str], remark: str) -> str:
         return explain(services, visitor, vote, strength, reasons, remark)
 
-    def on_next(visitor: Visitor | None, state: Comparing | None, among: Sequence[str]) -> Iterator[Painted]:
-        yield from map(painted, next_pair(services, visitor, state, chosen=among))
-
-    def on_own(
-        visitor: Visitor | None, state: Comparing | None, among: Sequence[str], question: str
-    ) -> Iterator[Painted]:
+    def on_next(visitor: Visitor | None, state: Comparing | None, among: Sequence[str], question: Any = None) -> Any:
         yield from map(painted, next_pair(services, visitor, state, question, among))
 
     def on_undo(visitor: Visitor | None, state: Comparing | None, among: Sequence[str]) -> Iterator[Painted]:
@@ -405,6 +397,10 @@ def build(services: Services, door: Door, tab: gr.Tab, *, is_rated: bool = True)
     ) -> Iterator[Painted]:
         yield {line: gr.skip()}  # a second vote on a pair gives nothing, which Gradio would paint as empty buttons
         yield from painted_why(vote(services, visitor, state, choice, among), state.last if state else None)
+
+    def paced(event: Callable[..., Iterator[Painted]]) -> Callable[..., Any]:
+        """Return an event that is painted as it goes on; in one piece where answers were recorded: nobody waits for them."""
+        return (lambda *given: reduce(dict.__or__, event(*given))) if services.recorded else event
 
     def on_return(
         visitor: Visitor | None, remembered: object, now: Comparing | None, left: object, request: gr.Request
@@ -420,31 +416,25 @@ def build(services: Services, door: Door, tab: gr.Tab, *, is_rated: bool = True)
         elif found:
             yield from map(painted, next_pair(services, visitor, found))
         elif not now and isinstance(left, str):  # the page was left while its pair was being written
-            yield from on_own(visitor, None, (), left)
+            yield from on_next(visitor, None, (), left)
         else:
             yield {line: gr.skip()}
 
     here = [door.known, state, among]
     outputs = [state, table, line, asked, answers, last, voted, *votes.values(), start, skip, back]
-    start.click(on_next, here, outputs, api_name="pair", **views.ANSWERING)
-    skip.click(on_next, here, outputs, api_name="skip", **views.ANSWERING)
-    gr.on([own_button.click, own.submit], on_own, [*here, own], outputs, api_name="pair_on", **views.ANSWERING)
+    start.click(paced(on_next), here, outputs, api_name="pair", **views.ANSWERING)
+    skip.click(paced(on_next), here, outputs, api_name="skip", **views.ANSWERING)
+    gr.on([own_button.click, own.submit], on_next, [*here, own], outputs, api_name="pair_on", **views.ANSWERING)
     asked_why = [why, about, strength, reasons, remark, said]
     given = [door.known, about, strength, reasons, remark]
-    gr.on(
-        [strength.input, reasons.input, remark.submit, remark.blur],
-        on_why,
-        given,
-        said,
-        api_name="vote_why",
-        **views.CHOSEN,
-    )
-    back.click(on_undo, here, [*outputs, *asked_why], api_name="undo", **views.ANSWERING)
+    saying = [strength.input, reasons.input, remark.submit, remark.blur]
+    gr.on(saying, on_why, given, said, api_name="vote_why", **views.CHOSEN)
+    back.click(paced(on_undo), here, [*outputs, *asked_why], api_name="undo", **views.ANSWERING)
     for choice, button in votes.items():
         known = [door.known, door.remembered, state]
         returned = button.click(on_return, [*known, table], known, api_visibility="private", **views.QUIET)
         returned.then(
-            partial(on_vote, choice), here, [*outputs, *asked_why], api_name=f"vote_{choice}", **views.ANSWERING
+            paced(partial(on_vote, choice)), here, [*outputs, *asked_why], api_name=f"vote_{choice}", **views.ANSWERING
         )
     door.known.change(on_open, [door.known, state, table], outputs, api_visibility="private", **views.ANSWERING)
 

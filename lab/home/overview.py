@@ -55,8 +55,7 @@ def overview(services: Services, visitor: Visitor | None = None) -> Overview:
     """Return what there is; LabError where the database cannot be read."""
     counts, own = services.store.counts(), own_runs(services)
     figures = {"answers": counts.answers, "votes": counts.votes, "usable": counts.usable}
-    figures["ratings"] = services.store.annotations.count()
-    figures["runs"] = len(own)
+    figures |= {"ratings": services.store.annotations.count(), "runs": len(own)}
     return Overview(
         step=next_step(services, own, votes=counts.votes, usable=counts.usable),
         figures=[(say(f"home.figure.{name}"), n) for name, n in figures.items()],

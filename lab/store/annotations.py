@@ -4,11 +4,10 @@ import uuid
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Any
 
-from sqlalchemy import Engine, delete, func, select
+from sqlalchemy import Engine, delete, func, insert, select
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, aliased
 
 from evals.errors import LabError
 from evals.schema.annotations import Annotation, AnnotationItem, AnnotationProject
@@ -45,9 +44,7 @@ class Annotations:
         with suppress(IntegrityError), writing(self._engine, is_preparing=True) as session:
             session.merge(ProjectRow(**row))
             return
-        with writing(
-            self._engine, is_preparing=True
-        ) as session:  # another process made the same project at the same moment
+        with writing(self._engine, is_preparing=True) as session:  # another process made the same one meanwhile
             session.merge(ProjectRow(**row))
 
     def add_items(self, items: Sequence[AnnotationItem]) -> int:
@@ -73,15 +70,25 @@ class Annotations:
             for item in items:
                 session.get_one(ItemRow, item.id).document = item.model_dump(mode="json")
 
-    def items(
-        self, project: str | None = None, names: Collection[str] | None = None, questions: Collection[str] | None = None
-    ) -> tuple[AnnotationItem, ...]:
-        """Return answers in the order of their queue: of one project, those of these ids, those to these questions."""
-        query = _chosen(select(ItemRow), project, names).order_by(ItemRow.project, ItemRow.place)
+    def items(self, project: str | None = None, questions: Collection[str] | None = None) -> tuple[AnnotationItem, ...]:
+        """Return answers in the order of their queue: of one project, those to these questions."""
+        query = select(ItemRow).order_by(ItemRow.project, ItemRow.place)
+        query = query if project is None else query.where(ItemRow.project == project)
         if questions is not None:
             query = query.where(ItemRow.document["question"].as_string().in_(questions))
         with reading(self._engine) as session:
             return tuple(AnnotationItem.model_validate(row.document) for row in session.scalars(query))
+
+    def open(self, name: str, rater: str) -> tuple[AnnotationProject, AnnotationItem, list[Annotation]] | None:
+        """Return an answer with its project and what a rater said of it as it stands; None if it is not there."""
+        query = select(AnnotationRow).filter_by(item=name, rater=rater, voided_at=None).order_by(AnnotationRow.number)
+        with reading(self._engine) as session:
+            found = session.execute(select(ProjectRow, ItemRow).join(ItemRow).where(ItemRow.id == name)).first()
+            if found is None:
+                return None
+            said = {row.role: Annotation.model_validate(row.document) for row in session.scalars(query)}
+            project, item = (row.document for row in found)
+            return AnnotationProject.model_validate(project), AnnotationItem.model_validate(item), [*said.values()]
 
     # ---- annotations -----------------------------------------------------------------------
 
@@ -90,24 +97,25 @@ class Annotations:
         with writing(self._engine) as session:
             for each in annotations:
                 role = "adjudicator" if each.is_adjudication else "rater"
-                session.get_one(ItemRow, each.item, with_for_update=True)  # two changes at once take turns
+                session.execute(select(ItemRow.id).filter_by(id=each.item).with_for_update()).one()  # they take turns
                 who = {"item": each.item, "rater": each.rater, "role": role}
                 number = session.scalar(select(func.max(AnnotationRow.number)).filter_by(**who)) or 0
-                document, name = each.model_dump(mode="json"), uuid.uuid4().hex
-                session.add(AnnotationRow(id=name, **who, number=number + 1, made_at=self._now(), document=document))
-                session.flush()
+                row = {"id": uuid.uuid4().hex, **who, "number": number + 1, "made_at": self._now()}
+                document = each.model_dump(mode="json")
+                session.execute(insert(AnnotationRow), {**row, "document": document, "voided_at": None})
 
     def standing(
         self, project: str | None = None, names: Collection[str] | None = None, rater: str | None = None
     ) -> tuple[Annotation, ...]:
         """Return the annotations as they stand, oldest first: of a project, of these answers, of one rater."""
-        newest = select(func.max(AnnotationRow.number)).where(AnnotationRow.voided_at.is_(None))
-        newest = newest.group_by(AnnotationRow.item, AnnotationRow.rater, AnnotationRow.role)
-        who = (AnnotationRow.item, AnnotationRow.rater, AnnotationRow.role)
-        last = newest.add_columns(*who).subquery()
-        same = [last.c[column.name] == column for column in who]
-        query = select(AnnotationRow).join(last, (last.c[0] == AnnotationRow.number) & same[0] & same[1] & same[2])
-        query = _chosen(query.join(ItemRow, ItemRow.id == AnnotationRow.item), project, names)
+        newer, stands = aliased(AnnotationRow), AnnotationRow.voided_at.is_(None)
+        same = [getattr(newer, name) == getattr(AnnotationRow, name) for name in ("item", "rater", "role")]
+        is_newer = (newer.number > AnnotationRow.number) & newer.voided_at.is_(None)
+        query = select(AnnotationRow).where(stands, ~select(newer.id).where(*same, is_newer).exists())
+        if project is not None:
+            query = query.join(ItemRow, ItemRow.id == AnnotationRow.item).where(ItemRow.project == project)
+        if names is not None:
+            query = query.where(AnnotationRow.item.in_(names))
         if rater is not None:
             query = query.where(AnnotationRow.rater == rater)
         with reading(self._engine) as session:
@@ -135,12 +143,6 @@ class Annotations:
                 raise LabError(say("annotate.nothing_to_undo"))
             last.voided_at = self._now()
             return Annotation.model_validate(before[0].document) if before and before[0] else None
-
-
-def _chosen(query: Any, project: str | None, names: Collection[str] | None) -> Any:
-    if project is not None:
-        query = query.where(ItemRow.project == project)
-    return query if names is None else query.where(ItemRow.id.in_(names))
 
 
 def annotated_by(session: Session, raters: Collection[str]) -> int:

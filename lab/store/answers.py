@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
@@ -11,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from sqlalchemy import ColumnElement, case, delete, func, select, true, union
+from sqlalchemy import ColumnElement, case, delete, func, insert, select, true, union
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, aliased
 
@@ -66,6 +67,7 @@ class Deed(NamedTuple):
     about: str
 
 
+FELL_SECONDS = 10.0  # so much later votes of another process count in the choice of the next match
 STANDS = ComparisonRow.voided_at.is_(None)
 
 
@@ -93,7 +95,8 @@ class Store:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         tell: Callable[[str], None] | None = None,
     ) -> None:
-        self._now, self._tell = now, tell
+        self._now, self._tell, self._fell_at = now, tell, -FELL_SECONDS
+        self._fell = Counter[tuple[str, str, Choice]]()
         self._engine = open_engine(url)
         try:
             with reading(self._engine) as session:
@@ -128,9 +131,9 @@ class Store:
     def add_answers(self, answers: Sequence[Answer]) -> None:
         """Keep `answers`: all of them or, if anything fails, none."""
         with writing(self._engine) as session:
-            for answer in answers:
-                verdict = answer.verdict.model_dump(mode="json") if answer.verdict else None
-                session.add(AnswerRow(**{**dict(answer), "verdict": verdict}))
+            verdicts = [each.verdict.model_dump(mode="json") if each.verdict else None for each in answers]
+            if rows := [dict(each) | {"verdict": told} for each, told in zip(answers, verdicts, strict=True)]:
+                session.execute(insert(AnswerRow), rows)
 
     def answers(self, session: str | None = None, limit: int = 100) -> tuple[Answer, ...]:
         """Return the newest answers, newest first; of one session if it is named."""
@@ -154,14 +157,16 @@ class Store:
         vote = comparison.model_copy(update={"rater": self.hash_rater(comparison.rater)})
         try:
             with writing(self._engine) as session:
-                left, right = _answers_of(session, vote)
-                session.add(ComparisonRow(**dict(vote)))
+                both = _answers_of(session, vote)
+                told = [_answer(each) for each in both] if self._tell else []
+                session.execute(insert(ComparisonRow), dict(vote))
         except IntegrityError:
             if first := self.vote_on(vote.left_answer, vote.right_answer, comparison.rater):
                 return first
             raise
+        self._fell[vote.left_stage, vote.right_stage, vote.choice] += 1
         if self._tell is not None:
-            event = VoteEvent(kind="vote", at=vote.voted_at, vote_id=vote.id, vote=vote, left=left, right=right)
+            event = VoteEvent(kind="vote", at=vote.voted_at, vote_id=vote.id, vote=vote, left=told[0], right=told[1])
             self._tell(event.model_dump_json())
         return vote
 
@@ -191,6 +196,7 @@ class Store:
             if row is None or row.rater not in self._names(rater):
                 raise LabError(say("store.no_vote", vote=comparison_id))
             row.voided_at = row.voided_at or self._now()
+        self._fell_at = -FELL_SECONDS
         if self._tell is not None:
             self._tell(VoteEvent(kind="withdrawn", at=self._now(), vote_id=comparison_id).model_dump_json())
 
@@ -215,17 +221,14 @@ class Store:
 
     def matches(self, rater: str) -> tuple[Counter[tuple[str, str, Choice]], Counter[tuple[str, str]]]:
         """Return how standing votes fell between left and right stage, and how often this rater voted on each two so."""
-        sides, is_mine = (
-            (ComparisonRow.left_stage, ComparisonRow.right_stage),
-            ComparisonRow.rater.in_(self._names(rater)),
-        )
-        kinds = (*sides, ComparisonRow.choice, STANDS, is_mine)
-        fell, mine = Counter[tuple[str, str, Choice]](), Counter[tuple[str, str]]()
+        sides = (ComparisonRow.left_stage, ComparisonRow.right_stage)
+        own = select(*sides, func.count()).where(ComparisonRow.rater.in_(self._names(rater))).group_by(*sides)
         with reading(self._engine) as session:
-            for left, right, choice, stands, own, n in session.execute(select(*kinds, func.count()).group_by(*kinds)):
-                fell[left, right, choice] += n if stands else 0
-                mine[left, right] += n if own else 0
-        return fell, mine
+            if time.monotonic() - self._fell_at > FELL_SECONDS:
+                kinds, self._fell_at = (*sides, ComparisonRow.choice), time.monotonic()
+                found = session.execute(select(*kinds, func.count()).where(STANDS).group_by(*kinds))
+                self._fell = Counter({(left, right, choice): n for left, right, choice, n in found})
+            return self._fell, Counter({(left, right): n for left, right, n in session.execute(own)})
 
     def counts(self) -> VoteCounts:
         """Return how many answers and votes there are, by choice and by pair of stages."""
@@ -370,15 +373,14 @@ def _belongings(session: Session, names: Collection[str], asked: Collection[str]
     )
 
 
-def _answers_of(session: Session, vote: Comparison) -> tuple[Answer, Answer]:
+def _answers_of(session: Session, vote: Comparison) -> list[AnswerRow]:
     """Return the two answers that a vote is about; LabError for one that is not there, ValueError for another one."""
-    found = []
-    for name, stage in ((vote.left_answer, vote.left_stage), (vote.right_answer, vote.right_stage)):
-        answer = session.get(AnswerRow, name)
-        if answer is None:
+    stages = {vote.left_answer: vote.left_stage, vote.right_answer: vote.right_stage}
+    found = {row.id: row for row in session.scalars(select(AnswerRow).where(AnswerRow.id.in_(stages)))}
+    for name, stage in stages.items():
+        if name not in found:
             raise LabError(say("store.no_answer", answer=name))
-        if (answer.stage, answer.question) != (stage, vote.question):
+        if (found[name].stage, found[name].question) != (stage, vote.question):
             told = f"names stage {stage!r} and question {vote.question[:60]!r}; answer {name!r} has others"
             raise ValueError(f"vote {vote.id!r} {told}")
-        found.append(_answer(answer))
-    return found[0], found[1]
+    return [found[vote.left_answer], found[vote.right_answer]]

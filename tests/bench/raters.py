@@ -5,6 +5,7 @@ be in its database exactly once. A rater reads for a while between two votes (`T
 """
 
 import asyncio
+import gc
 import json
 import os
 import random
@@ -72,18 +73,19 @@ def serve(port: int) -> None:
     services.store.annotations.keep_project(project)
     services.store.annotations.add_items([item_of_answer(each, "p") for each in answers])
     app = build_app(services, ("Compare", "Annotate"))
+    gc.freeze()  # as `assay lab` does
     put_on_air(app, server_port=port, quiet=True)
     run(app, services, ready=lambda: None, tabs=("Compare", "Annotate"))
 
 
 @contextmanager
-def served(code: str, folder: Path) -> Iterator[str]:
+def served(code: str, folder: Path, seconds: float = 60) -> Iterator[str]:
     """Start a server in a process of its own; give its URL once it answers."""
     port = free_port()
     surroundings = os.environ | {"ASSAY_DATABASE_URL": f"sqlite:///{folder / 'assay.db'}"}
     process = subprocess.Popen([sys.executable, "-c", code, port], cwd=ROOT, env=surroundings, stdout=sys.stderr)
     try:
-        for _ in range(300):
+        for _ in range(int(seconds / 0.2)):
             if process.poll() is not None:
                 raise RuntimeError(f"a server ended with status {process.returncode}")
             try:
