@@ -13,7 +13,7 @@ from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
 from lab.guard import GuardedBlocks
-from lab.middleware import KeptFrontPage, Once, OwnOrigin, PasswordThrottle, UploadLimit
+from lab.middleware import KeptFrontPage, Once, OwnOrigin, PasswordThrottle, Refusals, UploadLimit
 from lab.services import Services
 from lab.ui import components as views
 from lab.ui.components import AT_ONCE, QUIET
@@ -124,7 +124,7 @@ def run(app: gr.Blocks, services: Services, ready: Callable[[], None], tabs: Col
 def put_on_air(app: GuardedBlocks, **options: Any) -> None:
     """Start serving and return at once. `options` go to `gr.Blocks.launch`."""
     is_for_all = not (options.get("auth") or options.get("share"))
-    middleware = [Middleware(OwnOrigin), Middleware(UploadLimit), Middleware(Once, app.is_done)]
+    middleware = [Middleware(each) for each in (Refusals, OwnOrigin, UploadLimit)] + [Middleware(Once, app.is_done)]
     middleware += [Middleware(KeptFrontPage)] if is_for_all else []
     if options.get("auth"):
         middleware.append(Middleware(PasswordThrottle))

@@ -1,9 +1,10 @@
-"""What every event of the page goes past, from a button or the API: one guard (role, limits, a log of admins), no detours."""
+"""What every event of the page goes past: one guard (role, limits, values, a log of admins), and no detours."""
 
 import inspect
+import logging
+import re
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from copy import copy
 from fnmatch import fnmatchcase
 from typing import Any
@@ -11,11 +12,13 @@ from typing import Any
 import gradio as gr
 from gradio.blocks import Block, convert_component_dict_to_list, postprocess_update_dict
 
-from lab.middleware import KEY
+from evals.errors import LabError
+from lab.middleware import KEY, REFUSED
 from lab.roles import ROLES, Log, Role, role_needed
 from lab.store import ACTION
 from lab.ui.text import say
 
+CHOICES_NAMED, LARGEST = 12, 2**53
 PER_MINUTE, AT_ONCE_EACH = 30, 4
 """How often somebody who is no admin may ask a model, and how many of those may be under way."""
 SILENT_SECONDS = 60.0
@@ -23,6 +26,11 @@ SILENT_SECONDS = 60.0
 ASKING = ("ask", "replay", "pair", "pair_on", "skip", "vote_*", "review", "review_blind", "refine", "grade_answer")
 PLAIN = (gr.HTML, gr.Textbox, gr.Radio, gr.CheckboxGroup, gr.Dropdown, gr.Number, gr.Checkbox, gr.BrowserState)
 """Components whose values are words and numbers: reading or showing one takes less than handing it to a thread."""
+EMPTY = {gr.Textbox: "", gr.CheckboxGroup: [], gr.Checkbox: False}
+"""What a field of which nothing came is taken to hold."""
+UNWRITABLE = re.compile("[\0\ud800-\udfff]")
+"""What neither a database nor a reply in UTF-8 can hold."""
+log = logging.getLogger(__name__)
 
 
 def is_plain(block: Block, value: object) -> bool:
@@ -36,6 +44,24 @@ def as_before(block: Block, update: object) -> dict[str, Any] | None:
         return None
     told = {name: value for name, value in update.items() if name != "__type__"}
     return told if told.items() <= block.constructor_args.items() else None
+
+
+def refusal(field: Any, value: Any) -> str:
+    """Return what a field of the page takes, in words, if a value is nothing for it; else ""."""
+    if isinstance(value, str) and UNWRITABLE.search(value):
+        return say("people.takes.letters")
+    if isinstance(field, gr.Number | gr.Slider) and (value is not None or isinstance(field, gr.Slider)):
+        low, high = (-LARGEST if field.minimum is None else field.minimum), field.maximum or LARGEST
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        return "" if is_number and low <= value <= high else say("people.takes.number", low=low, high=high)
+    if isinstance(field, gr.Radio | gr.Dropdown | gr.CheckboxGroup):
+        known, is_many = [each for _, each in field.choices], isinstance(field, gr.CheckboxGroup)
+        chosen = value if is_many and isinstance(value, list) else [value] if is_many or value is not None else []
+        named = ", ".join(map(str, known[:CHOICES_NAMED])) + ", …" * (len(known) > CHOICES_NAMED)
+        return "" if all(each in known for each in chosen) else say("people.takes.choice", known=named or "–")
+    kinds = {gr.Textbox: (str, "text"), gr.Checkbox: (bool, "mark"), gr.UploadButton: (object, "file")}
+    kind, takes = kinds.get(type(field), (object, ""))
+    return say(f"people.takes.{takes}") if takes and (value is None or not isinstance(value, kind)) else ""
 
 
 class GuardedBlocks(gr.Blocks):
@@ -61,17 +87,22 @@ class GuardedBlocks(gr.Blocks):
             return await super().process_api(block_fn, inputs, *given, **known)
         if not isinstance(request, gr.Request):  # a list of them, to which who sends "batched" can make it
             raise gr.Error(say("people.unclear"), print_exception=False)
-        if known.get("iterator") is None:
-            self._admit(event, request, call)
-            ACTION.set([key] if (key := request.headers.get(KEY)) else [])
-        elif call in self._under_way:
-            self._under_way[call] = (self._under_way[call][0], time.monotonic())
+        if clicked := known.get("event_data"):
+            sent = clicked._data if isinstance(clicked._data, dict) else {}
+            clicked._data = {name: sent[name] for name in sent if isinstance(sent[name], str | int)}
         done: dict[str, Any] = {}
         try:
+            if known.get("iterator") is None:
+                self._admit(event, request, call)
+                ACTION.set([key] if (key := request.headers.get(KEY)) else [])
+            elif call in self._under_way:
+                self._under_way[call] = (self._under_way[call][0], time.monotonic())
             done = await super().process_api(block_fn, inputs, *given, **known)
-        except gr.Error as error:
-            error.print_exception = False  # it is told on the page, and says what is wrong
-            raise
+        except (gr.Error, LabError) as error:
+            told = error if isinstance(error, gr.Error) else gr.Error(str(error))
+            told.print_exception = False  # it is told on the page, and says what is wrong
+            request.request.scope.get(REFUSED, []).append(told)
+            raise told from error
         finally:
             if not done.get("is_generating"):
                 self._under_way.pop(call, None)
@@ -79,6 +110,25 @@ class GuardedBlocks(gr.Blocks):
             about = "; ".join(each[:80] for each in inputs if isinstance(each, str) and each)
             self._log(request.username, event, about[:400])
         return done
+
+    async def preprocess_data(self, block_fn: Any, inputs: list[Any], state: Any, explicit_call: Any = False) -> Any:
+        """Return what the fields make of what was sent for them; `gr.Error`, and a line in the log, for what is none."""
+        given, problem = [*inputs], say("people.unclear")
+        try:
+            for place, field in enumerate(block_fn.inputs):
+                now = field if field.stateful or not state or field._id not in state else state[field._id]
+                choices = [choice for _, choice in getattr(now, "choices", ())]
+                first = getattr(field, "value", None)
+                start = first if first in choices else EMPTY.get(type(now))
+                value = given[place] = start if inputs[place] is None else inputs[place]
+                if takes := refusal(now, value):
+                    name = now.label or now.elem_id or place + 1
+                    problem = say("people.value", field=name, takes=takes, value=f"{value!r:.80}")
+                    raise ValueError
+            return await self._read(block_fn, given, state, explicit_call)
+        except Exception as error:  # Gradio's own are of values too few, and of files that nobody uploaded
+            log.warning("%s: %s %s", block_fn.api_name, problem, " ".join(f"{error!r:.200}".split()))
+            raise gr.Error(problem, print_exception=False) from error
 
     def _admit(self, event: str, request: gr.Request, call: str) -> None:
         """Let a call pass that this visitor may make now; else `gr.Error`, in words for the page."""
@@ -105,13 +155,13 @@ class GuardedBlocks(gr.Blocks):
             made = inspect.unwrap(kind.__init__)
             made.__signature__ = inspect.signature(made)  # type: ignore[attr-defined]
 
-    async def preprocess_data(self, block_fn: Any, inputs: list[Any], state: Any, explicit_call: bool = False) -> Any:
+    async def _read(self, block_fn: Any, inputs: list[Any], state: Any, explicit_call: bool) -> Any:
         """Return what an event's function gets; words and numbers are read without a thread."""
-        with suppress(Exception):  # Gradio says what is wrong with it
+        is_usual = state and block_fn.preprocess and not block_fn.component_prop_inputs
+        if is_usual and len(inputs) == len(block_fn.inputs):
             blocks = [state.blocks_config.blocks.get(each._id, each) for each in block_fn.inputs]
             pairs = list(zip(blocks, inputs, strict=True))
-            is_usual = block_fn.preprocess and not block_fn.component_prop_inputs
-            if is_usual and all(block.stateful or is_plain(block, value) for block, value in pairs):
+            if all(block.stateful or is_plain(block, value) for block, value in pairs):
                 for block, value in (pair for pair in pairs if not pair[0].stateful):
                     state._update_value_in_config(block._id, value)
                 return [state[block._id] if block.stateful else block.preprocess(value) for block, value in pairs]

@@ -1,6 +1,7 @@
 """What every request passes on its way to the page: from its own pages, done once, not too much, no guessing."""
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable
 from urllib.parse import urlsplit
@@ -15,12 +16,14 @@ from lab.ui.text import say
 
 KEY, AGAIN = "x-assay-key", "x-assay-again"
 """Headers that the page's script gives what it sends (`lab/ui/assets/lab.js`)."""
+REFUSED = "assay.refused"  # in the scope of a request: what `lab.guard` refused of it
 REPLIES_KEPT = 512
 """Answers to what may be sent again; it is within seconds, or with a person's click."""
 ADDRESS = ("host", "x-forwarded-host", "x-forwarded-proto", "x-gradio-server")
 """What Gradio reads of a request to say in the page where it lies."""
 PAGES_KEPT = 16
 """A page asked for at more addresses than that, as by somebody who makes them up, pushes out the oldest."""
+log = logging.getLogger(__name__)
 
 
 class Once:
@@ -62,6 +65,32 @@ class Once:
         is_kept = is_again and await run_in_threadpool(self._is_done, key)
         await (PlainTextResponse(say("people.kept"), 409) if is_kept else self._app)(scope, receive, take)
         return reply
+
+
+class Refusals:
+    """Middleware that answers what the lab refuses, or Gradio cannot read, in words and with status 400, no fault of the lab."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http" or "/gradio_api/" not in scope["path"]:
+            await self._app(scope, receive, send)
+            return
+        refused, sent = list[Exception](), list[Message]()
+
+        async def answer(message: Message) -> None:
+            sent[:] = [message]
+            await send({**message, "status": 400} if refused and message.get("status") == 500 else message)
+
+        try:
+            await self._app({**scope, REFUSED: refused}, receive, answer)
+        except Exception as error:  # not of an event, whose errors Gradio answers: of its own reading
+            if sent:
+                raise
+            log.warning("%s: %s", scope["path"], f"{error!r:.200}")
+            await PlainTextResponse(say("people.unclear"), 400)(scope, receive, send)
 
 
 class OwnOrigin:

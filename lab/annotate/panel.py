@@ -246,9 +246,9 @@ def build_panel(
         return {line: "", answer: panel.view(opened), remark: ""}
 
     def on_drop(visitor: Visitor | None, item: str | None, adjudicating: bool, event: gr.EventData) -> Painted:
-        asked = event._data if isinstance(event._data, dict) else {}
+        place = str(event._data.get("id"))
         try:
-            opened = panel.rater(visitor, adjudicating).drop_note(item, int(asked.get("id", -1)))
+            opened = panel.rater(visitor, adjudicating).drop_note(item, int(place) if place.isdecimal() else -1)
         except LabError as error:
             return {line: notice(str(error), "problem")}
         return {line: "", answer: panel.view(opened)}
@@ -338,7 +338,7 @@ def build_rating(
             return panel.nothing(str(error))
 
     def on_thumb(visitor: Visitor | None, event: gr.EventData) -> Painted:
-        asked = event._data if isinstance(event._data, dict) else {}
+        asked = event._data
         name, rater = str(asked.get("id")), Rater(services, visitor)
         try:
             rater.rate([each for each in found(visitor, name) if each.id == f"{RATED}:{name}"])

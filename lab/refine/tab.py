@@ -134,8 +134,7 @@ def _editing(services: Services, door: Door, pane: DocumentPane) -> None:
     editing = gr.State(None)
 
     def on_card(visitor: Visitor | None, kept: str | None, event: gr.EventData) -> Painted:
-        asked = event._data if isinstance(event._data, dict) else {}
-        action, answer_id = str(asked.get("do")), str(asked.get("id"))
+        action, answer_id = str(event._data.get("do")), str(event._data.get("id"))
         if action != "correct":
             return pane.show(session.rate(services, visitor, kept, answer_id, action))
         try:

@@ -134,8 +134,7 @@ def _editing(services: Services, door: Door, pane: DocumentPane, undo: gr.Button
         cancel = gr.Button(say("review.editor.cancel"), size="sm", elem_id="review-edit-cancel")
 
     def on_card(visitor: Visitor | None, review_id: str | None, event: gr.EventData) -> Painted:
-        asked = event._data if isinstance(event._data, dict) else {}
-        action, concern_id = str(asked.get("do")), str(asked.get("id"))
+        action, concern_id = str(event._data.get("do")), str(event._data.get("id"))
         if action not in {"edit", "show"}:
             return pane.show(act(services, visitor, review_id, action, concern_id))
         try:

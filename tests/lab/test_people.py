@@ -1,10 +1,14 @@
 """Who may enter the lab and what they may do there, tried on the real page over HTTP, past its buttons."""
 
+import json
+import logging
+import re
 import socket
 import sqlite3
 from contextlib import contextmanager
 from dataclasses import replace
 
+import gradio as gr
 import httpx
 import pytest
 import safehttpx
@@ -281,3 +285,80 @@ def test_who_logs_in_gets_a_new_session_and_the_description_of_the_api_is_for_th
             assert httpx.get(f"{app.local_url}{path}").status_code in (401, 404), path
         with entered(app.local_url, "rob") as browser:
             assert browser.get("/gradio_api/openapi.json").status_code == 200
+
+
+# ---- whatever is sent to a public event --------------------------------------------------------
+
+JUNK = (None, ["a", 1], {"a": 1}, -3, 10**30, float("inf"), "no such thing", "", True, 0.5, [[["x"]]], "a\0b", "\ud800")
+TYPED = ("no such thing", "../../etc/passwd", "?tab=leaderboard&row=-1&page=1e400&set=<b>", "{a: [", "9" * 40, "")
+CLICKS = (None, 3, [], {"id": None}, {"id": [1], "do": {}}, {"id": "zz", "do": "edit"}, {"id": "-5", "do": "rate"})
+UNREADABLE = {
+    "run/no_such_event": '{"data": []}',
+    "run/predict": '{"data": [], "fn_index": 99999}',
+    "call/no_such_event": '{"data": []}',
+    "call/v2/no_such_event": "{}",
+    "queue/join": '{"data": [], "fn_index": -1, "session_hash": "s"}',
+    "component_server": '{"data": 1, "component_id": 99999, "fn_name": "x", "session_hash": "s"}',
+    "run/model": '{"data": "\\ud800"}',
+}
+
+
+def public(app: gr.Blocks) -> list:
+    """The public events, of those that do the same (the panels to rate in) one each."""
+    named = {event.api_name: event for event in app.fns.values() if event.api_visibility == "public"}
+    alike = {re.sub("^(rate|pair|leaderboard_row|calibration_row)_", "annotate_", name): named[name] for name in named}
+    return list(alike.values())
+
+
+def test_each_field_of_each_public_event_says_what_it_takes(room):
+    told = set()
+    for event in public(build_app(room)):
+        for field in event.inputs:
+            told |= {guard.refusal(field, junk) for junk in JUNK if not field.stateful}
+    assert any("a number from " in each for each in told) and len(told) > 10
+
+
+@ON_AIR
+def test_junk_of_any_kind_is_told_in_words_and_leaves_no_traceback(tmp_path, monkeypatch, capsys, caplog):
+    monkeypatch.setattr(guard, "PER_MINUTE", 10**6)
+    caplog.set_level(logging.WARNING)
+    with on_air(lab_with(tmp_path)) as app, httpx.Client(base_url=f"{app.local_url}gradio_api/", timeout=60) as web:
+
+        def send(event, data, click=None):
+            body = {"data": data, "fn_index": event._id, "session_hash": "s", "event_data": click}
+            content = json.dumps(body, default=str).replace("Infinity", "1e400")
+            path = "queue/join" if event.queue else f"run/{event.api_name}"
+            reply = web.post(path, content=content, headers={"content-type": "application/json"})
+            if not event.queue or reply.status_code != 200:
+                return reply.status_code, reply.text
+            with web.stream("GET", "queue/data", params={"session_hash": "s"}) as lines:
+                done = next(line for line in lines.iter_lines() if "process_completed" in line)
+            return 200, done
+
+        meet = next(event for event in app.fns.values() if event.api_name == "meet")
+        assert send(meet, [None] * len(meet.inputs))[0] == 200
+        broken = {}
+        for number, event in enumerate(public(app)):
+            usual = [None if field.stateful else field.value for field in event.inputs]
+            cases = [(usual, CLICKS[number % len(CLICKS)]), ([None] * len(usual), None), (usual[:-1], None)]
+            fields = [place for place, field in enumerate(event.inputs) if not field.stateful]
+            for turn in range(3 if fields else 0):
+                place, junk = fields[(number + turn) % len(fields)], JUNK[(number + turn) % len(JUNK)]
+                cases.append(([*usual[:place], junk, *usual[place + 1 :]], None))
+                words = TYPED[(number + turn) % len(TYPED)]
+                is_typed = [isinstance(field, gr.Textbox) for field in event.inputs]
+                cases.append(([words if typed else each for typed, each in zip(is_typed, usual, strict=True)], None))
+            for data, click in cases:
+                status, reply = send(event, data, click)
+                log = capsys.readouterr().err
+                if status >= 500 or "Traceback" in log or '"error":null' in reply.replace(" ", ""):
+                    broken[f"{event.api_name} {data} {click}"[:300]] = (status, reply[:200], log[-400:])
+        for path, content in UNREADABLE.items():
+            reply = web.post(path, content=content, headers={"content-type": "application/json"})
+            log = capsys.readouterr().err
+            if not 400 <= reply.status_code < 500 or "Traceback" in log:
+                broken[path] = (reply.status_code, reply.text, log[-400:])
+    assert not broken, "\n".join(f"{name}: {told[0]} {told[2][-160:]}" for name, told in broken.items())
+    logged = [each.getMessage() for each in caplog.records if each.name.startswith("lab.")]
+    assert any("takes one of its choices" in each for each in logged)
+    assert [each for each in logged if "\n" in each] == []
