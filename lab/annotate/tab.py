@@ -264,9 +264,7 @@ def _projects(services: Services, door: Door, tab: gr.Tab, project: gr.Dropdown,
                 items = [item_of_answer(each, known.id) for each in asked]
             if not items:
                 raise LabError(say("annotate.new.empty"))
-            store = services.store.annotations
-            store.keep_project(known)
-            store.add_items(items)
+            services.store.annotations.make(known, items)
         except LabError as error:
             return {made: notice(str(error), "problem")}
         line = say("annotate.new.made", title=known.title, held=counted(len(items), "answer"))

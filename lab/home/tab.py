@@ -5,7 +5,7 @@ import gradio as gr
 from evals.errors import LabError
 from lab.compare.preferences import training_address
 from lab.home.overview import overview
-from lab.home.work import draw, shown_works, works
+from lab.home.work import draw, end, shown_works, works
 from lab.services import Services
 from lab.ui.components import QUIET, empty, heading, lead, notice, tiles
 from lab.ui.layout import Painted
@@ -69,12 +69,12 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
             return "", notice(str(error), "problem")
 
     def on_cancel(event: gr.EventData, request: gr.Request) -> Painted:
-        """End a job."""
+        """End a job or a training."""
         try:
-            services.jobs.cancel(str(getattr(event, "id", "")))
+            end(services, str(getattr(event, "id", "")))
         except LabError as error:
             return {told: notice(str(error), "problem")}
-        return on_look(request)
+        return on_look(request) | {told: notice(say("home.work.ended"))}
 
     seen = [step, train, told, figures, work, parts, timer]
     tab.select(on_open, door.known, seen, api_name="home", **QUIET)

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
+from evals.errors import LabError
 from lab.jobs import Job
 from lab.results.rows import link
 from lab.services import Services
 from lab.settings import EMBEDDED_RUNS
-from lab.train.runs import Training, Watched, find, follow, progress_of
+from lab.train.runner import halt
+from lab.train.runs import Training, Watched, find, follow, is_from_here, progress_of
 from lab.train.view import duration
 from lab.ui.templates import render
 from lab.ui.text import lines, say
@@ -21,11 +23,13 @@ HASH = re.compile("[0-9a-f]{32}")
 """What the store knows a rater by."""
 TABS = {"batch": "questions", "evaluate": "train", "publish": "publish"}
 """The tab that shows what came of a job, by its kind."""
+RUN = "run:"
+"""Begins the id of a training; behind it stands the run's name."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """One piece of long work as it is listed; `id` names a job, "" a training; `share` is None where it is not known."""
+    """One piece of long work as it is listed; `id` names it, "" if it cannot be ended here; `share` is None if unknown."""
 
     kind: str
     title: str
@@ -68,7 +72,19 @@ def _of_run(run: Training, now: datetime) -> Work:
             told += f" · {say('train.left', time=duration(progress.seconds_left))}"
     who = run.launched.who if run.launched else ""
     href = link({"tab": "train", "run": run.name})
-    return Work("training", run.name, run.state, run.begun, href, run.is_live, share, told, who)
+    id = f"{RUN}{run.name}" if run.is_live and run.launched and is_from_here(run.launched) else ""
+    return Work("training", run.name, run.state, run.begun, href, run.is_live, share, told, who, id)
+
+
+def end(services: Services, id: str) -> None:
+    """End a job, or ask a training to stop as the Train tab does; LabError if there is none."""
+    if not id.startswith(RUN):
+        services.jobs.cancel(id)
+        return
+    run = next((each for each in own_runs(services) if each.name == id.removeprefix(RUN)), None)
+    if run is None:
+        raise LabError(say("job.gone"))
+    halt(run.path, services.settings.training, services.now())
 
 
 def _of_job(job: Job, names: Mapping[str, str], signed_in: Mapping[str, str]) -> Work:

@@ -226,6 +226,5 @@ def annotate(services: Services, job: Job, raters: float | None) -> "tuple[Annot
     if any(each.id == project.id for each in store.projects()):
         raise LabError(say("batch.annotated", title=project.title))
     items = items_of_report(report, project, job.settings["stages"], len(report.rows))
-    store.keep_project(project)
-    store.add_items(items)
+    store.make(project, items)
     return project, len(items)

@@ -47,22 +47,18 @@ class Annotations:
         with writing(self._engine, is_preparing=True) as session:  # another process made the same one meanwhile
             session.merge(ProjectRow(**row))
 
+    def make(self, project: AnnotationProject, items: Sequence[AnnotationItem]) -> None:
+        """Keep a new project with its answers, in one piece: what a page asked for, which it may send again."""
+        row = {"id": project.id, "created_at": project.created_at, "document": project.model_dump(mode="json")}
+        with writing(self._engine) as session:
+            session.add(ProjectRow(**row))
+            session.flush()
+            _queue(session, items)
+
     def add_items(self, items: Sequence[AnnotationItem]) -> int:
         """Put answers at the end of their project's queue and return how many; known ones stay as they are."""
         with writing(self._engine, is_preparing=True) as session:
-            for project in sorted({item.project for item in items}):
-                session.get_one(ProjectRow, project, with_for_update=True)  # two queues filled at once take turns
-            names = [item.id for item in items]
-            known = set(session.scalars(select(ItemRow.id).where(ItemRow.id.in_(names))))
-            new = list({item.id: item for item in items if item.id not in known}.values())
-            for project in dict.fromkeys(item.project for item in new):
-                last = session.scalar(select(func.max(ItemRow.place)).where(ItemRow.project == project)) or 0
-                own = [item for item in new if item.project == project]
-                session.add_all(
-                    ItemRow(id=item.id, project=project, place=place, document=item.model_dump(mode="json"))
-                    for place, item in enumerate(own, last + 1)
-                )
-            return len(new)
+            return _queue(session, items)
 
     def keep_items(self, items: Iterable[AnnotationItem]) -> None:
         """Keep known answers as they are now."""
@@ -157,3 +153,20 @@ def forget_annotations(session: Session, raters: Collection[str]) -> None:
     for row in session.scalars(select(ProjectRow)):
         named = row.document.get("raters", {})
         row.document = {**row.document, "raters": {name: named[name] for name in named if name not in raters}}
+
+
+def _queue(session: Session, items: Sequence[AnnotationItem]) -> int:
+    """Put answers at the end of their project's queue and return how many are new."""
+    for project in sorted({item.project for item in items}):
+        session.get_one(ProjectRow, project, with_for_update=True)  # two queues filled at once take turns
+    names = [item.id for item in items]
+    known = set(session.scalars(select(ItemRow.id).where(ItemRow.id.in_(names))))
+    new = list({item.id: item for item in items if item.id not in known}.values())
+    for project in dict.fromkeys(item.project for item in new):
+        last = session.scalar(select(func.max(ItemRow.place)).where(ItemRow.project == project)) or 0
+        own = [item for item in new if item.project == project]
+        session.add_all(
+            ItemRow(id=item.id, project=project, place=place, document=item.model_dump(mode="json"))
+            for place, item in enumerate(own, last + 1)
+        )
+    return len(new)

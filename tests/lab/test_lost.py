@@ -5,13 +5,16 @@ import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import httpx
 import pytest
 
 from lab.annotate.session import item_of_answer, new_project
 from lab.middleware import AGAIN, KEY
+from lab.results.evaluations import Evaluations
 from tests.lab.chains import lab_with
+from tests.lab.evaluations import scripted_report
 from tests.lab.served import ON_AIR, on_air
 from tests.lab.votes import answer
 
@@ -44,6 +47,31 @@ def test_what_is_sent_again_under_one_key_is_done_once_also_when_the_lab_was_sta
         assert "problem" in post(app, *note, **{KEY: "another", AGAIN: "1"}).text, "its page was of the lab before"
         (said,) = anew.store.annotations.standing(project.id)
         assert [each.comment for each in said.notes] == ["which one?"]
+
+
+@ON_AIR
+def test_a_project_whose_making_is_sent_again_is_made_once_also_when_the_lab_was_started_anew(tmp_path):
+    report = scripted_report()
+    typed = ("Liver", report.data_name, ["sft"], 3, 1, "Look closely.", "", "")
+
+    def made(again):
+        room = replace(lab_with(tmp_path), reports=lambda: Evaluations((report,)))
+        with on_air(room) as app:
+            known = {each["api_name"]: each["id"] for each in app.get_config_file()["dependencies"]}
+
+            def post(event, *data, **headers):
+                payload = {"data": data, "fn_index": known[event], "session_hash": "s"}
+                return httpx.post(f"{app.local_url}gradio_api/run/predict", json=payload, headers=headers, timeout=60)
+
+            post("annotate_sources")
+            post("annotate_stages", report.data_name)
+            replies = [post("annotate_make", None, *typed, **{KEY: "k"}, **again) for _ in range(2)]
+            (project,) = room.store.annotations.projects()
+            assert (project.title, len(room.store.annotations.items(project.id))) == ("Liver", 3)
+        room.store.close()
+        return [each.status_code for each in replies]
+
+    assert [made({}), made({AGAIN: "1"})] == [[200, 200], [409, 409]]
 
 
 def test_on_a_full_disk_people_are_told_and_nothing_before_is_damaged(tmp_path):
