@@ -159,12 +159,12 @@ class GuardedBlocks(gr.Blocks):
         """Return what an event's function gets; words and numbers are read without a thread."""
         is_usual = state and block_fn.preprocess and not block_fn.component_prop_inputs
         if is_usual and len(inputs) == len(block_fn.inputs):
-            blocks = [state.blocks_config.blocks.get(each._id, each) for each in block_fn.inputs]
-            pairs = list(zip(blocks, inputs, strict=True))
-            if all(block.stateful or is_plain(block, value) for block, value in pairs):
-                for block, value in (pair for pair in pairs if not pair[0].stateful):
+            known = [state.blocks_config.blocks.get(each._id, each) for each in block_fn.inputs]
+            triples = list(zip(block_fn.inputs, known, inputs, strict=True))
+            if all(now.stateful or is_plain(now, value) for _, now, value in triples):
+                for block, _, value in (each for each in triples if not each[0].stateful):
                     state._update_value_in_config(block._id, value)
-                return [state[block._id] if block.stateful else block.preprocess(value) for block, value in pairs]
+                return [state[block._id] if now.stateful else now.preprocess(value) for block, now, value in triples]
         return await super().preprocess_data(block_fn, inputs, state, explicit_call)
 
     async def postprocess_data(self, block_fn: Any, predictions: Any, state: Any) -> list[Any]:

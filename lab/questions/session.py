@@ -274,7 +274,7 @@ def typed_of(row: QuestionRow) -> Typed:
         wanted = CANNOT_BE_TOLD
     if isinstance(wanted, float) and wanted.is_integer():  # as it was typed
         wanted = int(wanted)
-    if row.truth.kind == "rubric" and any(len(each) > 1 for each in wanted):  # weights have no field
+    elif row.truth.kind == "rubric" and any(len(each) > 1 for each in wanted or ()):  # weights have no field
         truth, wanted = {"items": wanted, **truth}, None
     return Typed(
         id=row.id,

@@ -270,7 +270,7 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
         known = [id for _, id in found]
         name = name if name in known else request.query_params.get("set")
         return {
-            picked: gr.Dropdown(choices=found, **({"value": name} if name in known else {})),
+            picked: gr.Dropdown(choices=found, value=name) if name in known else gr.Dropdown(choices=found),
             bring: gr.Accordion(open=not found),
         }
 
