@@ -110,12 +110,17 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
 
     tab.select(on_select, [project, role], [project, role], api_name="annotate_projects", **QUIET)
     _agreement(services, project)
-    with gr.Row(elem_classes="composer"):
+    with gr.Row(elem_classes="composer", elem_id="annotate-manage") as manage:
         with gr.Column(scale=6, min_width=300, elem_classes="rate-form"):
             _projects(services, door, tab, project, again)
             _assignment(services, door, project, again)
         with gr.Column(scale=5, min_width=300):
             _files(services, door, project, again)
+
+    def on_role(request: gr.Request) -> gr.Row:
+        return gr.Row(visible=services.role_of(request.username) == "admin")
+
+    tab.select(on_role, None, manage, api_visibility="private", **QUIET)
 
 
 def _others(queue: Queue, opened: Opened) -> str:
@@ -236,10 +241,8 @@ def _projects(services: Services, door: Door, tab: gr.Tab, project: gr.Dropdown,
         ]
         return gr.Dropdown(choices=found)  # a choice made meanwhile stays
 
-    def on_first(request: gr.Request) -> tuple[gr.Accordion, gr.Accordion]:
-        may = services.role_of(request.username) == "admin"
-        seen: dict[str, Any] = {"visible": may} if choices(services) else {"visible": may, "open": may}
-        return gr.Accordion(**seen), gr.Accordion(visible=may)
+    def on_first() -> Any:
+        return gr.skip() if choices(services) else gr.Accordion(open=True)
 
     def on_first_open() -> Any:
         return gr.skip() if choices(services) else on_open()
@@ -286,7 +289,7 @@ def _projects(services: Services, door: Door, tab: gr.Tab, project: gr.Dropdown,
         return notice(say("annotate.change.kept", version=known.guidelines.version), "good")
 
     fold.expand(on_open, None, source, api_name="annotate_sources", **QUIET)
-    first = tab.select(on_first, None, [fold, change], api_visibility="private", **QUIET)
+    first = tab.select(on_first, None, fold, api_visibility="private", **QUIET)
     first.then(on_first_open, None, source, api_visibility="private", **QUIET)
     source.change(on_source, source, stages, api_name="annotate_stages", **QUIET)
     given = [door.known, title, source, stages, n, raters, text, dimensions, reasons]

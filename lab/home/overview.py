@@ -96,12 +96,11 @@ def _has_new_votes(services: Services, own: Sequence[Training]) -> bool:
 
 
 def _chains(services: Services, own: Sequence[Training]) -> list[Row]:
-    """Return the lab's chain, with how far it is, and those of one's own runs, which can be asked as well."""
-    status, names = services.engine.status, {each.name for each in own}
+    """Return the lab's chain, then the runs of one's own that can be asked as well."""
+    names = {each.name for each in own}
     (first, _), *others = choices_of_chains(services)
-    loaded = say(f"model.{status.state}", percent=f"{status.share:.0%}")
     found = [(label, "", link({"tab": "ask", "chain": name})) for label, name in others if name in names]
-    return [(first, loaded, link({"tab": "ask"})), *found]
+    return [(first, "", link({"tab": "ask"})), *found]
 
 
 def _sets(services: Services, visitor: Visitor | None) -> list[Row]:

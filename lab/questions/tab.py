@@ -27,6 +27,7 @@ SHOWN = 110
 """Characters of a question in the list."""
 BATCHES = 10
 LOOK_SECONDS = 1.5
+FETCH = "() => setTimeout(() => document.querySelector('#questions-file-made').click(), 200)"
 PLACE = "(set) => { if (set) window.assayPlace({ set }) }"
 Change = Callable[[Editor], tuple[OpenSet, str, str | None]]
 """Changes a set: gives it as it stands then, a line about it, and the question that is chosen."""
@@ -77,7 +78,8 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     with gr.Row(elem_id="questions-versions"):
         freeze = gr.Button(say("questions.freeze"), size="sm", elem_id="questions-freeze")
         copy = gr.Button(say("questions.copy"), size="sm", elem_id="questions-copy")
-        export = gr.DownloadButton(say("questions.export"), size="sm", elem_id="questions-export")
+        export = gr.Button(say("questions.export"), size="sm", elem_id="questions-export")
+        file_made = gr.DownloadButton(visible="hidden", elem_id="questions-file-made")
     page = gr.State(0)
     changing = [save, add, delete, undo, freeze]
     form = [*fields]
@@ -115,7 +117,7 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
                 on: gr.Button(interactive=len(rows) > (at + 1) * PER_PAGE),
                 page: at,
                 copy: gr.Button(interactive=True),
-                export: gr.DownloadButton(interactive=bool(known.rows)),
+                export: gr.Button(interactive=bool(known.rows)),
             }
         )
 
@@ -299,7 +301,8 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     gr.on([begin.click, title.submit], on_begin, [door.known, title], sets, api_name="questions_draft_begin", **QUIET)
     freeze.click(on_freeze, [door.known, picked], sets, api_name="questions_draft_freeze", **QUIET)
     copy.click(on_copy, [door.known, picked], sets, api_name="questions_draft_copy", **QUIET)
-    export.click(on_export, [door.known, picked], export, api_name="questions_export", **QUIET)
+    made = export.click(on_export, [door.known, picked], file_made, api_name="questions_export", **QUIET)
+    made.success(None, None, None, js=FETCH)
     check.expand(on_check, [door.known, picked], checked, api_name="questions_check", show_progress="hidden")
     _batches(services, door, tab, picked)
 

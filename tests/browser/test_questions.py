@@ -51,6 +51,9 @@ def test_a_file_with_two_bad_rows_goes_all_the_way_to_the_leaderboard_and_the_an
     page.locator("#questions-freeze").click()
     expect(told).to_contain_text("Codons v1 is frozen")
     expect(page.locator("#questions-save")).to_be_disabled()
+    with page.expect_download() as started:  # by the first click
+        page.locator("#questions-export").click()
+    assert started.value.suggested_filename == "codons-v1.jsonl"
 
     page.locator("#batch-ask").click()
     page.reload()
