@@ -15,6 +15,7 @@ from lab.compare.export import ROWS, build_export, write_export, zip_export
 from lab.results.rows import link
 from lab.services import Services
 from lab.session import stage_name
+from lab.store.answers import Mark
 from lab.store.outcomes import JudgedPair, outcome_of
 from lab.train.runner import refusal
 from lab.ui.components import Column, Html, draw, empty, grid, lead, notice, number, shown, stacked, tiles
@@ -153,15 +154,18 @@ def build(services: Services, tab: gr.Tab) -> None:
         )
     recent = gr.HTML(elem_id="preferences-recent")
 
+    seen: list[tuple[Mark, tuple[str, str], int]] = []
+
     def show(request: gr.Request) -> tuple[str, str, gr.Button]:
-        figures, recent = view(services)
         is_admin = services.role_of(request.username) == "admin" and not refusal(services.settings.training)
         try:
-            pairs = services.store.counts().usable if is_admin else 0
-        except LabError:
-            pairs = 0
+            if (mark := services.store.mark()) not in (known for known, *_ in seen):
+                seen[:] = [(mark, view(services), services.store.counts().usable)]
+        except LabError as error:
+            return notice(str(error), "problem"), "", gr.Button(visible=False)
+        _, (figures, recent), pairs = seen[0]
         words = say("preferences.train", pairs=counted(pairs, "preference pair"))
-        return figures, recent, gr.Button(words, visible=bool(pairs))
+        return figures, recent, gr.Button(words, visible=is_admin and bool(pairs))
 
     def on_train() -> tuple[str, str]:
         """Make the votes a data set for DPO, and return where the form for training on it is."""

@@ -91,8 +91,8 @@ def _step(name: str, href: str = "", *, is_training: bool = False, **values: obj
 def _has_new_votes(services: Services, own: Sequence[Training]) -> bool:
     """Whether anybody voted since the newest DPO run began."""
     trained = [each.begun for each in own if each.record and each.record.stage == "dpo"]
-    newest = services.store.preference_pairs(1)
-    return bool(newest) and all(newest[0].vote.voted_at > begun for begun in trained)
+    last = services.store.mark()[-1]
+    return last is not None and all(last > begun for begun in trained)
 
 
 def _chains(services: Services, own: Sequence[Training]) -> list[Row]:

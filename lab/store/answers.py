@@ -67,6 +67,8 @@ class Deed(NamedTuple):
     about: str
 
 
+Mark = tuple[int, int, int, datetime | None]
+"""How many answers, votes and votes taken back there are, and when the last vote was cast."""
 FELL_SECONDS = 10.0  # so much later votes of another process count in the choice of the next match
 STANDS = ComparisonRow.voided_at.is_(None)
 
@@ -97,6 +99,7 @@ class Store:
     ) -> None:
         self._now, self._tell, self._fell_at = now, tell, -FELL_SECONDS
         self._fell = Counter[tuple[str, str, Choice]]()
+        self._counted: tuple[Mark, VoteCounts] | None = None
         self._engine = open_engine(url)
         try:
             with reading(self._engine) as session:
@@ -212,9 +215,11 @@ class Store:
     ) -> tuple[JudgedPair, ...]:
         """Return standing votes with both answers in full, oldest first: so many of the newest, on these questions."""
         left, right = aliased(AnswerRow), aliased(AnswerRow)
+        order = (ComparisonRow.voted_at.desc(), ComparisonRow.id.desc())
+        asked = true() if questions is None else ComparisonRow.question.in_(questions)
+        wanted = select(ComparisonRow.id).where(STANDS, asked).order_by(*order).limit(newest)  # before answers are read
         query = _judged(select(ComparisonRow, left, right), left, right)
-        query = query.where(true() if questions is None else ComparisonRow.question.in_(questions))
-        query = query.order_by(ComparisonRow.voted_at.desc(), ComparisonRow.id.desc()).limit(newest)
+        query = query.where(ComparisonRow.id.in_(wanted.subquery().select())).order_by(*order)
         with reading(self._engine) as session:
             found = reversed(session.execute(query).all())
             return tuple(JudgedPair(_vote(vote), *map(_answer, both)) for vote, *both in found)
@@ -230,8 +235,21 @@ class Store:
                 self._fell = Counter({(left, right, choice): n for left, right, choice, n in found})
             return self._fell, Counter({(left, right): n for left, right, n in session.execute(own)})
 
+    def mark(self) -> Mark:
+        """Return what another answer or vote changes: what was made of votes holds while this is the same."""
+        votes = select(func.count(), func.count(ComparisonRow.voided_at), func.max(ComparisonRow.voted_at))
+        with reading(self._engine) as session:
+            n, withdrawn, last = session.execute(votes.select_from(ComparisonRow)).one()
+            return _number(session, AnswerRow.id), n, withdrawn, last
+
     def counts(self) -> VoteCounts:
         """Return how many answers and votes there are, by choice and by pair of stages."""
+        mark = self.mark()
+        if self._counted is None or self._counted[0] != mark:
+            self._counted = mark, self._count()
+        return self._counted[1]
+
+    def _count(self) -> VoteCounts:
         left, right = aliased(AnswerRow), aliased(AnswerRow)
         kinds = (ComparisonRow.left_stage, ComparisonRow.right_stage, ComparisonRow.choice, left.text == right.text)
         query = _judged(select(*kinds, func.count(ComparisonRow.id)), left, right).group_by(*kinds)
