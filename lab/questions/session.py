@@ -147,7 +147,8 @@ class Editor:
         if called in known:
             return self.bring(known[called])
         called = called.removeprefix("hub:")
-        if "/" not in called or Path(called).exists():  # a folder here is nothing that a page may read
+        id = re.split("[@:]", called)[0]
+        if "/" not in id or Path(id).exists():  # a folder here is nothing that a page may read
             raise LabError(say("questions.no_name", name=called, known=", ".join(known)))
         from training.data.questions import from_hub
 

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import sysconfig
@@ -284,6 +285,41 @@ def test_what_is_published_is_read_by_its_users_own_libraries(stand, tmp_path):
     assert found["questions"] == data_sha256(load_questions(mine))
 
 
+@pytest.mark.slow
+def test_a_data_set_of_the_hub_makes_the_lab_read_no_file_and_no_address_but_its_own(stand, tmp_path):
+    (secret := tmp_path / "secret.csv").write_text("prompt\nroot:x:0\n")
+    with socket.create_server(("127.0.0.1", 0)) as inside:
+        inside.settimeout(0.2)
+        address = f"http://127.0.0.1:{inside.getsockname()[1]}/secret.csv"
+        given = [{"data_files": str(secret)}, {"data_files": address}, {"data_dir": str(tmp_path)}]
+        given += [{"data_files": [{"split": "test", "path": [each]}]} for each in (address, f"zip://x.csv::{address}")]
+        picture = {"features": [{"name": "prompt", "dtype": "image"}], "data_files": "rows.jsonl"}
+        for number, part in enumerate([*given, picture, {"data_files": "rows.jsonl"}]):
+            card = f"---\n{yaml.safe_dump({'license': 'mit', 'configs': [{'config_name': 'default', **part}]})}---\n"
+            row = json.dumps({"prompt": {"path": address, "bytes": None} if part is picture else "own"})
+            stand.create(f"org/bad{number}", "dataset")
+            stand.commit(f"org/bad{number}", {"README.md": card.encode(), "rows.jsonl": row.encode()}, "dataset")
+        known = os.environ | client_settings(stand.url, tmp_path / "home")
+        command = [sys.executable, "-c", READ, str(len(given) + 2)]
+        told = subprocess.run(command, env=known, capture_output=True, text=True, check=False, timeout=120)
+        assert told.returncode == 0, told.stderr[-2000:]
+        *refused, pictured, own = told.stdout.splitlines()
+        assert len(refused) == len(given) and all("no file of its own" in each for each in refused), told.stdout
+        assert address in pictured and "own" in own, told.stdout
+        with pytest.raises(TimeoutError):
+            inside.accept()
+
+
+READ = """
+import sys
+from evals.errors import BadConfig
+from training.data.questions import from_hub
+for number in range(int(sys.argv[1])):
+    try:
+        print(list(from_hub(f"org/bad{number}", None)))
+    except BadConfig as error:
+        print(error)
+"""
 USED = """
 import json
 from datasets import load_dataset

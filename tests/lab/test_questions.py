@@ -78,6 +78,15 @@ def test_a_name_reads_no_file_of_the_server(editor, name):
         editor.bring_named(name)
 
 
+@pytest.mark.parametrize("named", ["my/rows", "my/rows@v1", "my/rows:default", "my/rows@v1:default", "file://my/rows"])
+def test_a_folder_of_the_server_is_no_data_set_of_the_hub_however_it_is_named(editor, tmp_path, monkeypatch, named):
+    (folder := tmp_path / "my" / "rows").mkdir(parents=True)
+    file_in(folder, CSV, "test.csv")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(LabError, match="is no data set"):
+        editor.bring_named(named)
+
+
 def test_a_data_set_of_the_hub_is_brought_by_name_and_offline_says_so(editor, monkeypatch):
     with pytest.raises(LabError, match="could not be fetched from the Hub"):
         editor.bring_named("my-org/my-questions")

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from datasets import load_dataset
+from datasets.utils.metadata import MetadataConfigs
 
 from evals.errors import BadConfig
 from evals.questions import (
@@ -49,7 +50,12 @@ from training.sft import SftSettings
 def from_hub(
     name: str, revision: str | None, config: str | None = None, split: str | None = None
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the rows of a data set, or of one split, with the name of their split; BadConfig if it is not there."""
+    """Yield the rows of a data set, or of one split, with the name of their split; BadConfig if it is not there.
+
+    Its card may name files of its own alone, and what a row holds as a picture or a sound is not opened: either could
+    be a file of this machine or an address in its network.
+    """
+    setattr(MetadataConfigs, CARD_CHECK.__name__, staticmethod(_check_card))
     try:
         found: Any = load_dataset(name, config, revision=revision, split=split)
     except (OSError, ValueError) as error:
@@ -58,8 +64,24 @@ def from_hub(
             " name, the revision, the config (hub:owner/name@revision:config) and the network; or name a file here."
         ) from None
     for part, rows in {split: found}.items() if split else found.items():
-        for row in rows:
-            yield str(part), row
+        for some in rows.with_format("arrow").iter(ROWS_AT_ONCE):
+            for row in some.to_pylist():
+                yield str(part), row
+
+
+CARD_CHECK = MetadataConfigs._raise_if_data_files_field_not_valid
+ROWS_AT_ONCE = 1000
+
+
+def _check_card(config: dict[str, Any]) -> None:
+    CARD_CHECK(config)
+    named: list[Any] = [config.get("data_dir"), config.get("data_files")]
+    while named:
+        one = named.pop()
+        if isinstance(one, list | dict):
+            named += one.values() if isinstance(one, dict) else one
+        elif one is not None and (":" in str(one) or str(one).startswith(("/", "\\", "~")) or ".." in str(one)):
+            raise ValueError(f"its card names {str(one)[:80]!r}, which is no file of its own")
 
 
 SFT_HALF, GRPO_HALF = "pathways-sft-half", "pathways-grpo-half"
