@@ -2,9 +2,11 @@
 
 import json
 import shutil
+import sqlite3
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 
 import httpx
@@ -13,38 +15,48 @@ import pytest
 from lab.annotate.session import item_of_answer, new_project
 from lab.middleware import AGAIN, KEY
 from lab.results.evaluations import Evaluations
+from lab.store.database import open_engine
 from tests.lab.chains import lab_with
 from tests.lab.evaluations import scripted_report
 from tests.lab.served import ON_AIR, on_air
 from tests.lab.votes import answer
 
+NOTE = ("annotate_note_wrong_fact", "which one?", "0-4")
+
+
+def post(app, event, *typed, **headers):
+    known = next(each for each in app.get_config_file()["dependencies"] if each["api_name"] == event)
+    given = [*[None] * (len(known["inputs"]) - len(typed)), *typed]
+    payload = {"data": given, "fn_index": known["id"], "session_hash": "s"}
+    return httpx.post(f"{app.local_url}gradio_api/run/predict", json=payload, headers=headers, timeout=60)
+
+
+def project_in(room):
+    project = new_project(room, "Liver", 1, "Look closely.", "", "")
+    room.store.annotations.keep_project(project)
+    room.store.annotations.add_items([item_of_answer(answer("a"), project.id)])
+    return project
+
+
+def opened(app, project):
+    for event in (("meet", None), ("annotate_projects", None, "rater"), ("annotate_project", project.id, "rater")):
+        assert post(app, *event).status_code == 200
+
 
 @ON_AIR
 def test_what_is_sent_again_under_one_key_is_done_once_also_when_the_lab_was_started_anew(tmp_path):
     room = lab_with(tmp_path)
-    project = new_project(room, "Liver", 1, "Look closely.", "", "")
-    room.store.annotations.keep_project(project)
-    room.store.annotations.add_items([item_of_answer(answer("a"), project.id)])
-
-    def post(app, event, *typed, **headers):
-        known = next(each for each in app.get_config_file()["dependencies"] if each["api_name"] == event)
-        given = [*[None] * (len(known["inputs"]) - len(typed)), *typed]
-        payload = {"data": given, "fn_index": known["id"], "session_hash": "s"}
-        return httpx.post(f"{app.local_url}gradio_api/run/predict", json=payload, headers=headers, timeout=60)
-
-    note = ("annotate_note_wrong_fact", "which one?", "0-4")
+    project = project_in(room)
     with on_air(room) as app:
-        assert post(app, "meet", None).status_code == 200
-        assert post(app, "annotate_projects", None, "rater").status_code == 200
-        assert post(app, "annotate_project", project.id, "rater").status_code == 200
+        opened(app, project)
         with ThreadPoolExecutor(8) as pool:
-            replies = [*pool.map(lambda _: post(app, *note, **{KEY: "k", AGAIN: "1"}), range(8))]
+            replies = [*pool.map(lambda _: post(app, *NOTE, **{KEY: "k", AGAIN: "1"}), range(8))]
         assert {(each.status_code, each.text) for each in replies} == {(200, replies[0].text)}
         room.store.close()
     anew = lab_with(tmp_path)
     with on_air(anew) as app:
-        assert post(app, *note, **{KEY: "k", AGAIN: "1"}).status_code == 409
-        assert "problem" in post(app, *note, **{KEY: "another", AGAIN: "1"}).text, "its page was of the lab before"
+        assert post(app, *NOTE, **{KEY: "k", AGAIN: "1"}).status_code == 409
+        assert "problem" in post(app, *NOTE, **{KEY: "another", AGAIN: "1"}).text, "its page was of the lab before"
         (said,) = anew.store.annotations.standing(project.id)
         assert [each.comment for each in said.notes] == ["which one?"]
 
@@ -57,21 +69,34 @@ def test_a_project_whose_making_is_sent_again_is_made_once_also_when_the_lab_was
     def made(again):
         room = replace(lab_with(tmp_path), reports=lambda: Evaluations((report,)))
         with on_air(room) as app:
-            known = {each["api_name"]: each["id"] for each in app.get_config_file()["dependencies"]}
-
-            def post(event, *data, **headers):
-                payload = {"data": data, "fn_index": known[event], "session_hash": "s"}
-                return httpx.post(f"{app.local_url}gradio_api/run/predict", json=payload, headers=headers, timeout=60)
-
-            post("annotate_sources")
-            post("annotate_stages", report.data_name)
-            replies = [post("annotate_make", None, *typed, **{KEY: "k"}, **again) for _ in range(2)]
+            post(app, "annotate_sources")
+            post(app, "annotate_stages", report.data_name)
+            replies = [post(app, "annotate_make", *typed, **{KEY: "k"}, **again) for _ in range(2)]
             (project,) = room.store.annotations.projects()
             assert (project.title, len(room.store.annotations.items(project.id))) == ("Liver", 3)
         room.store.close()
         return [each.status_code for each in replies]
 
     assert [made({}), made({AGAIN: "1"})] == [[200, 200], [409, 409]]
+
+
+@ON_AIR
+def test_while_another_program_holds_the_database_a_rater_is_told_and_the_next_press_is_kept_once(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(open_engine, "__defaults__", (0.3,))
+    room = lab_with(tmp_path)
+    project = project_in(room)
+    with on_air(room) as app, closing(sqlite3.connect(tmp_path / "assay.db", isolation_level=None)) as other:
+        opened(app, project)
+        other.execute("BEGIN EXCLUSIVE")
+        told = post(app, *NOTE, **{KEY: "k"})
+        other.execute("ROLLBACK")
+        assert "Another program holds the file" in told.text and "Traceback" not in told.text, told.text
+        assert room.store.annotations.standing(project.id) == ()
+        assert {post(app, *NOTE, **{KEY: "pressed again"}).status_code for _ in range(2)} == {200}
+        (said,) = room.store.annotations.standing(project.id)
+        assert [each.comment for each in said.notes] == ["which one?"]
 
 
 def test_on_a_full_disk_people_are_told_and_nothing_before_is_damaged(tmp_path):
