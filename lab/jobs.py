@@ -1,11 +1,16 @@
-"""Long work as rows of the store, so that it outlives a reload and a restart: one job at a time in each process."""
+"""Long work as rows of the store, so that it outlives a reload and a restart.
+
+Jobs wait in line, one at a time in each process; what somebody sits before (`begin`) is done at once beside them.
+"""
 
 import logging
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
 
@@ -23,7 +28,8 @@ Told = Callable[[int, int, str], None]
 Run = Callable[[Mapping[str, JSON], Told, Callable[[], bool], JSON], JSON]
 """What a kind of job does, given its settings, a function to tell how far it is and one that says whether to end early.
 
-The last is None, or how far it was when its process ended ({"done", "total"}): then it is to go on. Returns the result.
+The last is None, or how far it was when its process ended ({"done", "total"}, and "kept" what `Jobs.keep` was given):
+then it is to go on. Returns the result.
 """
 LEASE_SECONDS = 20.0
 """A job of which nothing was heard for so long belongs to a process that ended: another one goes on with it."""
@@ -65,14 +71,23 @@ class _Doing:
 
 
 class Jobs:
-    """Everybody's long work. Nothing is done until the lab runs (`working`); `rows` keeps it."""
+    """Everybody's long work. Nothing waits in vain once the lab runs (`working`); `rows` keeps it.
+
+    `live` is what a job that this process does shows meanwhile, by its id; it is gone when the job is over.
+    """
 
     def __init__(self, rows: "Callable[[], JobRows]", lease_seconds: float = LEASE_SECONDS) -> None:
         self._rows, self._lease = rows, lease_seconds
         self._kinds: dict[str, Run] = {}
         self._holder = uuid4().hex
         self._wake, self._end = threading.Event(), threading.Event()
-        self._doing: _Doing | None = None
+        self._doing: dict[str, _Doing] = {}
+        self.live: dict[str, Any] = {}
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether the lab is being stopped: jobs that end now do so to be gone on with."""
+        return self._end.is_set()
 
     def register(self, kind: str, run: Run) -> None:
         """Say how a kind of job is done; a process leaves kinds alone that it does not know."""
@@ -85,10 +100,21 @@ class Jobs:
         self._wake.set()
         return name
 
+    def begin(self, kind: str, title: str, settings: Mapping[str, JSON], who: str, id: str) -> None:
+        """Do a job at once, in the context of who asked; it waits in line only where its process ended before it did."""
+        self._rows().add(id, kind, title, settings, who, self._holder)
+        run = partial(copy_context().run, self._do, self.get(id), True)
+        threading.Thread(target=run, name="assay-job", daemon=True).start()
+
+    def keep(self, id: str, value: JSON) -> None:
+        """Keep what is done of a job that this process does, for whoever goes on with it."""
+        if (doing := self._doing.get(id)) is not None:
+            self._rows().keep(id, self._holder, doing.far, value)
+
     def cancel(self, id: str) -> None:
         """End a job, wherever it runs; one that is over stays as it is. LabError if there is none."""
         self._rows().cancel(id)
-        if (doing := self._doing) is not None and doing.job.id == id:
+        if (doing := self._doing.get(id)) is not None:
             doing.stop.set()
 
     def all(self, who: str | None = None) -> Sequence[Job]:
@@ -101,14 +127,14 @@ class Jobs:
 
     @contextmanager
     def working(self) -> Generator[None]:
-        """Do jobs, one after another, in a thread of their own; the one under way at the end goes back in line."""
+        """Do jobs, one after another, in a thread of their own; what is under way at the end goes back in line."""
         threading.Thread(target=self._work, name="assay-jobs", daemon=True).start()
         try:
             yield
         finally:
             self._end.set()
             self._wake.set()
-            if (doing := self._doing) is not None:
+            for doing in list(self._doing.values()):
                 doing.stop.set()
                 self._rows().release(doing.job.id, self._holder, doing.far)
 
@@ -127,7 +153,7 @@ class Jobs:
             self._wake.wait(LOOK_SECONDS)
 
     def _do(self, job: Job, is_new: bool) -> None:
-        doing = self._doing = _Doing(job, (job.done, job.total, job.line))
+        doing = self._doing[job.id] = _Doing(job, (job.done, job.total, job.line))
 
         def told(done: int, total: int, line: str) -> None:
             doing.far = (done, total, line)
@@ -136,7 +162,10 @@ class Jobs:
         beat.start()
         result, error = None, ""
         try:
-            resume = None if is_new else {"done": job.done, "total": job.total}
+            kept = {"kept": job.result} if job.result is not None else {}
+            resume = None if is_new else {"done": job.done, "total": job.total} | kept
+            if resume and not self._rows().beat(job.id, self._holder, doing.far):
+                doing.stop.set()  # it was cancelled, and what is kept of it is to be made its result
             result = self._kinds[job.kind](job.settings, told, doing.stop.is_set, resume)
         except LabError as problem:
             error = str(problem)
@@ -146,10 +175,15 @@ class Jobs:
         finally:
             doing.over.set()
             beat.join()
-            self._doing = None
-        if not self._end.is_set():
-            state: State = "cancelled" if doing.stop.is_set() else "failed" if error else "done"
-            self._rows().finish(job.id, self._holder, doing.far, state, result, error if state == "failed" else "")
+            del self._doing[job.id]
+        try:
+            if not self._end.is_set():
+                state: State = "cancelled" if doing.stop.is_set() else "failed" if error else "done"
+                self._rows().finish(job.id, self._holder, doing.far, state, result, error if state == "failed" else "")
+        except LabError as problem:  # another process finds it lost, and goes on with it
+            log.warning("%s", problem)
+        finally:
+            self.live.pop(job.id, None)
 
     def _beat(self, doing: _Doing) -> None:
         """Keep how far the job is; stop it where somebody cancelled it, or another process has taken it over."""

@@ -254,6 +254,19 @@ class Reviewer(Record):
     temperature: float
 
 
+class AskedReview(Record):
+    """A review that is being written: the paper, who was asked and how; it goes when the review of its id is there."""
+
+    id: Text
+    made_at: datetime
+    session: str
+    article: Article
+    reader: str
+    seed: int
+    max_new_tokens: int
+    temperature: float
+
+
 class KeptReview(Record):
     """A review as it came from the model, with the paper; changes of people are versions of it.
 

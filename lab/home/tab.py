@@ -29,11 +29,11 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     address = gr.Textbox(visible=False, label=say("report.address"))
     timer = gr.Timer(LOOK_SECONDS, active=False)
 
-    def on_look(request: gr.Request) -> Painted:
+    def on_look(visitor: Visitor | None, request: gr.Request) -> Painted:
         """Return the list of work as it is now."""
         is_admin = services.role_of(request.username) == "admin"
         try:
-            listed = works(services)
+            listed = works(services, visitor, is_admin=is_admin)
         except LabError as error:
             return {work: notice(str(error), "problem")}
         shown = shown_works(listed, is_admin=is_admin) or empty(say("home.work.none"))
@@ -58,7 +58,7 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
             parts: draw("signed_in", name=request.username, role=role)
             + f'<div class="home-parts">{"".join(drawn)}</div>',
             told: "",
-            **on_look(request),
+            **on_look(visitor, request),
         }
 
     def on_train() -> tuple[str, str]:
@@ -68,18 +68,19 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
         except LabError as error:
             return "", notice(str(error), "problem")
 
-    def on_cancel(event: gr.EventData, request: gr.Request) -> Painted:
+    def on_cancel(visitor: Visitor | None, event: gr.EventData, request: gr.Request) -> Painted:
         """End a job or a training."""
+        is_admin = services.role_of(request.username) == "admin"
         try:
-            end(services, str(getattr(event, "id", "")))
+            end(services, str(getattr(event, "id", "")), visitor, is_admin=is_admin)
         except LabError as error:
             return {told: notice(str(error), "problem")}
-        return on_look(request) | {told: notice(say("home.work.ended"))}
+        return on_look(visitor, request) | {told: notice(say("home.work.ended"))}
 
     seen = [step, train, told, figures, work, parts, timer]
     tab.select(on_open, door.known, seen, api_name="home", **QUIET)
     door.known.change(on_open, door.known, seen, api_visibility="private", show_progress="hidden")
-    timer.tick(on_look, None, [work, timer], api_name="home_work", **QUIET)
-    work.click(on_cancel, None, [work, timer, told], api_name="home_cancel", **QUIET)
+    timer.tick(on_look, door.known, [work, timer], api_name="home_work", **QUIET)
+    work.click(on_cancel, door.known, [work, timer, told], api_name="home_cancel", **QUIET)
     made = train.click(on_train, None, [address, told], api_name="home_train", show_progress="hidden")
     made.then(None, address, None, js="(to) => to && assayFollow(to)")

@@ -16,12 +16,13 @@ from lab.train.runs import Training, Watched, find, follow, is_from_here, progre
 from lab.train.view import duration
 from lab.ui.templates import render
 from lab.ui.text import lines, say
+from lab.visitors import Visitor
 
 draw = partial(render, "home/view.html.jinja")
 LISTED = 12
 HASH = re.compile("[0-9a-f]{32}")
 """What the store knows a rater by."""
-TABS = {"batch": "questions", "evaluate": "train", "publish": "publish"}
+TABS = {"batch": "questions", "evaluate": "train", "publish": "publish", "review": "review"}
 """The tab that shows what came of a job, by its kind."""
 RUN = "run:"
 """Begins the id of a training; behind it stands the run's name."""
@@ -41,6 +42,7 @@ class Work:
     told: str = ""
     who: str = ""
     id: str = ""
+    is_mine: bool = False
 
 
 def own_runs(services: Services) -> list[Training]:
@@ -49,15 +51,14 @@ def own_runs(services: Services) -> list[Training]:
     return [each for each in found if not each.path.resolve().is_relative_to(EMBEDDED_RUNS)]
 
 
-def works(services: Services) -> list[Work]:
-    """Return all work, what is under way first, then the newest."""
+def works(services: Services, visitor: Visitor | None = None, *, is_admin: bool = False) -> list[Work]:
+    """Return the work, but others' reviews to admins only; what is under way first, then the newest."""
     now, runs = services.now(), own_runs(services)
     names = {str(each.path): each.name for each in runs}
+    mine = services.store.hash_rater(visitor.rater) if visitor else None
     signed_in = {services.store.hash_rater(name): name for name in services.people}
-    all_of_it = [
-        *(_of_job(each, names, signed_in) for each in services.jobs.all()),
-        *(_of_run(each, now) for each in runs),
-    ]
+    jobs = [each for each in services.jobs.all() if is_admin or each.kind != "review" or each.who == mine]
+    all_of_it = [*(_of_job(each, names, signed_in, mine) for each in jobs), *(_of_run(each, now) for each in runs)]
     listed = sorted(all_of_it, key=lambda each: (each.is_live, each.begun), reverse=True)
     return listed[: max(LISTED, sum(each.is_live for each in listed))]
 
@@ -76,25 +77,29 @@ def _of_run(run: Training, now: datetime) -> Work:
     return Work("training", run.name, run.state, run.begun, href, run.is_live, share, told, who, id)
 
 
-def end(services: Services, id: str) -> None:
-    """End a job, or ask a training to stop as the Train tab does; LabError if there is none."""
-    if not id.startswith(RUN):
-        services.jobs.cancel(id)
-        return
-    run = next((each for each in own_runs(services) if each.name == id.removeprefix(RUN)), None)
+def end(services: Services, id: str, visitor: Visitor | None, *, is_admin: bool) -> None:
+    """End a job, or ask a training to stop as the Train tab does; LabError if there is none, or it is somebody else's."""
+    run = next((each for each in own_runs(services) if f"{RUN}{each.name}" == id), None)
+    mine = visitor and services.store.hash_rater(visitor.rater)
+    if not is_admin and (run or services.jobs.get(id).who != mine):
+        raise LabError(say("job.not_yours"))
     if run is None:
-        raise LabError(say("job.gone"))
-    halt(run.path, services.settings.training, services.now())
+        services.jobs.cancel(id)
+    else:
+        halt(run.path, services.settings.training, services.now())
 
 
-def _of_job(job: Job, names: Mapping[str, str], signed_in: Mapping[str, str]) -> Work:
+def _of_job(job: Job, names: Mapping[str, str], signed_in: Mapping[str, str], mine: str | None) -> Work:
     share, is_live = min(1.0, job.done / job.total) if job.total else None, not job.is_over
     told, run = job.error or (job.line if is_live else ""), names.get(str(job.settings.get("run", "")), "")
     place = {"tab": TABS.get(job.kind, "home"), "run": run}
     if job.kind == "evaluate" and job.state == "done":
         place = {"tab": "leaderboard", "chain": run}
-    who = signed_in.get(job.who, "" if HASH.fullmatch(job.who) else job.who)
-    return Work(job.kind, job.title, job.state, job.started_at, link(place), is_live, share, told, who, job.id)
+    if job.kind == "review" and (is_live or job.result):
+        place["review"] = job.id
+    who = job.settings.get("name") or signed_in.get(job.who, "" if HASH.fullmatch(job.who) else job.who)
+    what = (job.kind, job.title, job.state, job.started_at, link(place), is_live, share, told, who, job.id)
+    return Work(*what, is_mine=job.who == mine)
 
 
 def shown_works(listed: Sequence[Work], *, is_admin: bool) -> str:

@@ -193,7 +193,7 @@ def build(services: Services, tab: gr.Tab) -> None:
     def looked(name: str | None = None) -> Painted:
         """Return how far publishing is; while it lasts, this is looked at again and again."""
         try:
-            listed = [each for each in works(services) if each.kind == "publish"]
+            listed = [each for each in works(services, is_admin=True) if each.kind == "publish"]
         except LabError as error:
             return {work: notice(str(error), "problem")}
         page = {work: shown_works(listed, is_admin=True), timer: gr.Timer(active=any(each.is_live for each in listed))}

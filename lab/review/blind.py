@@ -11,10 +11,10 @@ from evals.schema import Article, Choice
 from evals.schema.reviewruns import KeptReview
 from lab.compare.tab import CHOICES, vote_buttons
 from lab.review.reader import reader_named
-from lab.review.session import LONGEST, SHORTEST, TypedSettings, paper_of, reviewing, work
+from lab.review.session import LONGEST, SHORTEST, TypedSettings, asked_for, paper_of, reviewing, work
 from lab.review.view import read_only
 from lab.services import Services
-from lab.session import checked_sampling
+from lab.session import checked_sampling, owner
 from lab.ui.components import ANSWERING, Sampled, heading, notice
 from lab.ui.layout import Painted, stops
 from lab.ui.text import say
@@ -63,7 +63,8 @@ def both(
         services.random.shuffle(readers)
         kept: list[KeptReview] = []
         for number, reader in enumerate(readers, start=1):
-            for moment in reviewing(services, visitor, paper, reader, how, "blind"):
+            asked = asked_for(services, visitor, paper, reader.name, how)
+            for moment in reviewing(services, owner("blind", visitor), asked):
                 if moment.is_replaced:
                     return
                 if moment.kept is not None:

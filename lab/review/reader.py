@@ -2,9 +2,9 @@
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
 from evals.errors import LabError
 from evals.model import Sampling
@@ -14,6 +14,9 @@ from evals.schema.reviewruns import ReviewStep
 from lab.services import chain_folder
 from lab.settings import LabSettings, Server
 from lab.ui.text import say
+
+if TYPE_CHECKING:
+    from training.reviewer.engine import ReviewEngine
 
 REPLY_SHARE = 4
 """A reply may take at most one part in so many of what the model reads; the paper needs the rest."""
@@ -28,10 +31,22 @@ class Reader:
     stage: str = ""
     server: Server | None = None
 
-    def write(self, article: Article, sampling: Sampling, chain: Any, stop: threading.Event) -> Iterator[ReviewStep]:
-        """Yield steps as concerns are found; setting `stop` ends it soon, with what was found. Imports torch."""
+    def write(
+        self,
+        article: Article,
+        sampling: Sampling,
+        chain: Any,
+        stop: threading.Event,
+        before: Mapping[str, Any] | None = None,
+        keep: Callable[[Mapping[str, Any]], None] = lambda parts: None,
+    ) -> Iterator[ReviewStep]:
+        """Yield steps as concerns are found; setting `stop` ends it soon, with what was found. Imports torch.
+
+        `keep` is given what is read, as JSON, after each part of the paper; from `before`, the last of it, it goes on.
+        """
         from evals.review.prompt import Budget
-        from training.reviewer.engine import Asking, ChainEngine, Room, stream_review
+        from training.judge.client import Reply
+        from training.reviewer.engine import Asking, ChainEngine, PartsRead, Room, stream_review
         from training.reviewer.remote import Estimate, ServerEngine, ServerSettings
 
         context = self.server.context if self.server else chain.context
@@ -42,12 +57,14 @@ class Reader:
             seed=sampling.seed,
             overlap=min(Budget().overlap, share),
         )
-        if self.server is None:
-            return stream_review(article, ChainEngine(chain, asking, self.stage), asking, stop, time.monotonic)
-        server = self.server
-        where = ServerSettings(server.url, server.model, server.key_variable, server.allow_remote)
-        engine = ServerEngine(where, asking, Room(Estimate(), context))
-        return stream_review(article, engine, asking, stop, time.monotonic)
+        if (server := self.server) is None:
+            engine: ReviewEngine = ChainEngine(chain, asking, self.stage)
+        else:
+            where = ServerSettings(server.url, server.model, server.key_variable, server.allow_remote)
+            engine = ServerEngine(where, asking, Room(Estimate(), context))
+        replies = tuple(Reply(**each) for each in before["replies"]) if before else ()
+        parts = PartsRead(before["sha256"], replies, before["seconds"]) if before else None
+        return stream_review(article, engine, asking, stop, time.monotonic, parts, lambda read: keep(asdict(read)))
 
 
 def find_readers(settings: LabSettings) -> tuple[Reader, ...]:

@@ -1,27 +1,39 @@
 """What the Review tab does with papers and reviews: plain functions that give what is to be shown."""
 
 import re
+import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from threading import Event
+from typing import TYPE_CHECKING, Any
 
 from evals.errors import LabError, UnreadableArticle
 from evals.model import Sampling
 from evals.schema import Article
-from evals.schema.reviewruns import DraftConcern, KeptReview, ReviewAnswer, Reviewer, ReviewForm, ReviewStep
+from evals.schema.reviewruns import (
+    AskedReview,
+    DraftConcern,
+    KeptReview,
+    ReviewAnswer,
+    Reviewer,
+    ReviewForm,
+    ReviewStep,
+)
 from evals.schema.reviews import CATEGORIES, SEVERITIES, UNKNOWN, Concern
 from evals.validity.grounding import PaperSentences
 from lab.document_session import Exported, Work, write_export
 from lab.engine import WriteRequest
+from lab.jobs import JSON, Job, Told
 from lab.review.export import export
 from lab.review.pages import hold
-from lab.review.reader import Reader, reader_named
+from lab.review.reader import reader_named
 from lab.review.view import concerns as cards
 from lab.review.view import paper as paper_view
 from lab.services import Services
-from lab.session import Moment, Tab, View, checked_sampling, new_id, owner, plain_text, session
+from lab.session import Moment, View, checked_sampling, new_id, owner, plain_text, session
 from lab.ui.components import notice, waiting_line
 from lab.ui.text import say
 from lab.visitors import Visitor, new_visitor
@@ -31,6 +43,9 @@ if TYPE_CHECKING:
 
     Review = Standing[KeptReview, DraftConcern]
 
+KIND = "review"
+LOOK_SECONDS = 0.2
+"""How often a page looks at a review that is being written; what another process writes, less often."""
 USUAL = Sampling(max_new_tokens=768, temperature=0.1)
 """How a review is written; the length is for each part of the paper."""
 SHORTEST, LONGEST = 32, 4096
@@ -46,28 +61,30 @@ TypedSettings = tuple[object, object, object]
 
 
 def reviewing(
-    services: Services, visitor: Visitor, article: Article, reader: Reader, sampling: Sampling, tab: Tab = "review"
+    services: Services, owner: str, asked: AskedReview, before: JSON = None, keep: Callable[[JSON], None] | None = None
 ) -> Iterator[Moment[ReviewStep, KeptReview]]:
-    """Yield moments until the review is complete and kept. LabError if the model cannot review."""
+    """Yield moments until the review is complete and kept. LabError if the model cannot review.
+
+    `owner` as of `lab.engine.WriteRequest`; `before` and `keep` as of `Reader.write`, of a review that was kept as asked.
+    """
+    reader = reader_named(services.readers(), asked.reader)
+    how = asked.model_dump(include={"seed", "max_new_tokens", "temperature"})
 
     def finish(step: ReviewStep) -> Moment[ReviewStep, KeptReview]:
         from evals.review.prompt import system_prompt
 
         row, engine = step.row, step.engine
-        if row is None or engine is None:
+        if row is None or engine is None or services.jobs.is_ending:
             raise LabError(say("review.stopped_early"))
         kept = KeptReview(
-            id=new_id(),
+            **asked.model_dump(include={"id", "session"}),
             made_at=services.now(),
-            session=services.store.hash_rater(visitor.rater),
-            article=article,
+            article=asked.article,
             reviewer=Reviewer(
                 name=reader.name,
                 **engine.model_dump(include={"kind", "stage", "checksums", "constraint"}),
                 system_prompt=system_prompt(),
-                seed=sampling.seed,
-                max_new_tokens=sampling.max_new_tokens,
-                temperature=sampling.temperature,
+                **how,
             ),
             answer=ReviewAnswer(
                 requests=step.requests,
@@ -75,13 +92,30 @@ def reviewing(
                 n_tokens=step.n_tokens,
                 **row.model_dump(include={"status", "problems", "finish_reason", "seconds", "tokens_lost"}),
             ),
-            concerns=drafts(row.concerns, PaperSentences(article)),
+            concerns=drafts(row.concerns, PaperSentences(asked.article)),
         )
-        services.store.documents("review").add(kept)
+        reviews = services.store.documents("review")
+        reviews.turn(kept, "review_asked") if keep else reviews.add(kept)
         return Moment(step, kept=kept)
 
-    request = WriteRequest(owner(tab, visitor), partial(reader.write, article, sampling), reader.chain)
-    return session(services.engine, request, lambda _, steps: steps[-1], finish)
+    def write(chain: Any, stop: Event) -> Iterator[ReviewStep]:
+        return reader.write(asked.article, Sampling(**how), chain, stop, before, keep or (lambda parts: None))
+
+    return session(services.engine, WriteRequest(owner, write, reader.chain), lambda _, steps: steps[-1], finish)
+
+
+def asked_for(services: Services, visitor: Visitor, article: Article, reader: str, sampling: Sampling) -> AskedReview:
+    """Return a review that a visitor asks for."""
+    return AskedReview(
+        id=new_id(),
+        made_at=services.now(),
+        session=services.store.hash_rater(visitor.rater),
+        article=article,
+        reader=reader,
+        seed=sampling.seed,
+        max_new_tokens=sampling.max_new_tokens,
+        temperature=sampling.temperature,
+    )
 
 
 def drafts(concerns: Sequence[Concern], paper: PaperSentences) -> tuple[DraftConcern, ...]:
@@ -155,36 +189,120 @@ def review(
     reader_name: str | None,
     settings: TypedSettings,
 ) -> Iterator[View]:
-    """Yield what to show until a review is complete and kept.
+    """Yield what to show until a review is complete and kept; it goes on where nobody looks at it any more.
 
     `given`: the paper that was read, and a pasted text that counts before it.
     """
     article, text = given
-    found: tuple[DraftConcern, ...] = ()
+    visitor = visitor or new_visitor()
     try:
         article = paper_of(None, text) if (text or "").strip() or article is None else article
         reader = reader_named(services.readers(), reader_name)
-        sampling, paper = checked_sampling(*settings, SHORTEST, LONGEST), PaperSentences(article)
-        for moment in reviewing(services, visitor or new_visitor(), article, reader, sampling):
-            if moment.is_replaced:
-                return
-            kept, step, tone = moment.kept, moment.written, "info"
-            found = kept.concerns if kept else drafts(step.concerns, paper) if step else ()
-            if kept:
-                line, tone = finished_line(kept), "good"
-            elif moment.waiting:
-                line = waiting_line(moment.waiting)
-            elif step:
-                n, tokens = len(step.concerns), step.n_tokens
-                line = say("review.writing", part=step.part, parts=step.parts, n=n, tokens=tokens)
-                line += f" {say('review.writing.lost', tokens=step.tokens_lost)}" if step.tokens_lost else ""
-            else:
-                line = say("review.stopped_early" if moment.is_done else "review.reading")
-            shown, page = cards(found, is_busy=not kept), paper_view(article, found)
-            yield View(notice(line, tone), shown, kept.id if kept else None, not moment.is_done, page)
+        sampling = checked_sampling(*settings, SHORTEST, LONGEST)
+        asked = asked_for(services, visitor, article, reader.name, sampling)
+        register(services)
+        services.store.documents("review_asked").add(asked)
+        known = {"session": asked.session, "page": owner("review", visitor), "name": visitor.name}
+        title = say("review.job", title=article.title[:70] or article.id)
+        services.jobs.begin(KIND, title, {"review": asked.id, **known}, asked.session, asked.id)
     except LabError as error:
-        words = notice(str(error), "problem")
+        yield View(notice(str(error), "problem"), cards(()), paper=paper_view(article))
+        return
+    yield from watched(services, visitor, asked.id)
+
+
+def register(services: Services) -> None:
+    """Let the lab go on with reviews."""
+    services.jobs.register(KIND, partial(write, services))
+
+
+def write(
+    services: Services, settings: Mapping[str, JSON], told: Told, is_cancelled: Callable[[], bool], resume: JSON
+) -> JSON:
+    """Write a review as a job, or go on after the parts of the paper that were read; return which one is kept."""
+    name, whose, page = (str(settings[each]) for each in ("review", "session", "page"))
+    try:
+        asked = services.store.documents("review_asked").get(name, whose).document
+    except LabError:  # it was kept, and its process ended before it said so
+        services.store.documents("review").get(name, whose)
+        return {"review": name}
+    before, keep = (resume or {}).get("kept"), partial(services.jobs.keep, name)
+    for moment in reviewing(services, page, asked, before, keep):
+        services.jobs.live[name] = moment
+        if is_cancelled() and (moment.written or not before):  # parts that were read are kept once the model is there
+            services.engine.stop(page)
+        if step := moment.written:
+            told(step.part - 1, step.parts, say("review.job.line", part=step.part, parts=step.parts))
+        if moment.kept:
+            return {"review": name}
+    raise LabError(say("review.stopped_early"))
+
+
+def watched(services: Services, visitor: Visitor, name: str) -> Iterator[View]:
+    """Yield what to show of a review of the visitor's that is being written, until it is kept."""
+    shown: View | None = None
+    found: tuple[DraftConcern, ...] = ()
+    mine = work(services, visitor)
+    try:
+        article = services.store.documents("review_asked").get(name, mine.session).document.article
+    except LabError:
+        article = mine.get(name).document.article
+    paper, seen, job = PaperSentences(article), None, None
+    while job is None or not job.is_over:
+        moment = services.jobs.live.get(name)
+        if moment is None:
+            job = services.jobs.get(name)  # it waits, is done by another process, or is over
+        elif moment is not seen:
+            found = drafts(step.concerns, paper) if (step := moment.written) else ()
+            seen = moment
+        view = View(notice(_line(moment, job)), cards(found, is_busy=True), None, True, paper_view(article, found))
+        if view != shown and (job is None or not job.is_over):
+            yield (shown := view)
+        time.sleep(LOOK_SECONDS if moment else LOOK_SECONDS * 5)
+    if job.result:
+        kept = mine.get(name)
+        yield replace(mine.open(name, notice(finished_line(kept.document), "good")), is_busy=False)
+    else:
+        words = notice(job.error or say("review.stopped_early"), "problem")
         yield View(words, cards(found, is_busy=bool(found)), paper=paper_view(article, found))
+
+
+def _line(moment: Moment[ReviewStep, KeptReview] | None, job: Job | None) -> str:
+    """Return how far a review is, in a sentence."""
+    if moment is None:
+        return say("review.job.waits") if job and job.state == "waiting" else say("review.reading")
+    if moment.waiting:
+        return waiting_line(moment.waiting)
+    if (step := moment.written) is None:
+        return say("review.reading")
+    line = say("review.writing", part=step.part, parts=step.parts, n=len(step.concerns), tokens=step.n_tokens)
+    return line + (f" {say('review.writing.lost', tokens=step.tokens_lost)}" if step.tokens_lost else "")
+
+
+def under_way(services: Services, visitor: Visitor) -> str:
+    """Return the id of the visitor's newest review that is being written; "" if none is."""
+    mine = services.jobs.all(work(services, visitor).session)
+    return next((each.id for each in mine if each.kind == KIND and not each.is_over), "")
+
+
+def returned(services: Services, visitor: Visitor | None, name: str | None) -> Iterator[View]:
+    """Yield what to show to who comes (back) to the page: a review that the address names, or theirs that is being written."""
+    try:
+        going = under_way(services, visitor) if visitor else ""
+        if visitor and going and name in (None, "", going):
+            yield from watched(services, visitor, going)
+        elif name:
+            yield work(services, visitor).show_earlier(name)
+    except LabError as error:
+        yield View(notice(str(error), "problem"), cards(()), paper=paper_view(None))
+
+
+def stop_all(services: Services, visitor: Visitor | None) -> None:
+    """End the visitor's review that is being written, wherever it is; what was found is kept."""
+    if visitor and (name := under_way(services, visitor)):
+        services.jobs.cancel(name)
+        if (moment := services.jobs.live.get(name)) and moment.written:
+            services.engine.stop(str(services.jobs.get(name).settings["page"]))
 
 
 # ---- what a person makes of a review -------------------------------------------------------------

@@ -12,12 +12,25 @@ from evals.schema.reviewruns import ReviewForm
 from evals.schema.reviews import CATEGORIES, SEVERITIES, UNKNOWN
 from lab.review import blind
 from lab.review.pages import page_view
-from lab.review.session import USUAL, act, demonstration, find, make_file, read, review, save, work
+from lab.review.session import (
+    USUAL,
+    act,
+    demonstration,
+    find,
+    make_file,
+    read,
+    register,
+    returned,
+    review,
+    save,
+    stop_all,
+    work,
+)
 from lab.review.view import board_view, concerns, paper
 from lab.services import Services, chain_folder
 from lab.settings import REPORTS
 from lab.ui.components import ANSWERING, QUIET, Range, heading, lead, notice, sampling_fields
-from lab.ui.layout import DocumentPane, Painted, earlier_list, export_panel, met, reopened, stops
+from lab.ui.layout import DocumentPane, Painted, earlier_list, export_panel, met, reopened
 from lab.ui.text import say
 from lab.ui.theme import clicks
 from lab.visitors import Door, Visitor
@@ -29,6 +42,7 @@ FORMS = ("json", "markdown", "letter", "sft", "dpo")
 def build(services: Services, door: Door) -> None:
     """Lay out the tab inside the `gr.Blocks` that is currently open."""
     names = [reader.name for reader in services.readers()]
+    register(services)
     article, unnamed = gr.State(None), gr.State(())
     gr.HTML(lead("review"))
     with gr.Row(elem_classes="composer"):
@@ -92,16 +106,19 @@ def build(services: Services, door: Door) -> None:
     def on_pick(visitor: Visitor | None, chosen: str | None) -> Painted:
         return pane.show(work(services, visitor).show_earlier(chosen))
 
+    def on_return(visitor: Visitor | None, name: str | None) -> Iterator[Painted]:
+        yield from map(pane.paint, returned(services, visitor, name))
+
     seen = [article, text, page, *pane.shown]
     gr.on([file.upload, file.clear], on_file, file, seen, api_name="read_paper")
     demo.click(on_demo, None, seen, api_name="demonstration_paper", **QUIET)
     asked = [door.known, article, text, reader, *settings]
     started = met(door, start.click).then(on_start, asked, pane.outputs, api_name="review", **ANSWERING)
-    stops(services, door, "review", stopping, "stop_review")
+    stopping.click(partial(stop_all, services), door.known, None, api_name="stop_review", **QUIET)
     asked = [door.known, pane.kept, panel.form]
     panel.make.click(on_export, asked, panel.outputs, api_name="export_review", **QUIET)
     picked = earlier_list(door, partial(work, services), on_pick, pane.shown, "my_review", [unnamed])
-    reopened(door, "review", pane, on_pick, pane.shown, [started, picked])
+    reopened(door, "review", pane, on_pick, pane.outputs, [started, picked], on_return)
     blind.build(services, door, [article, text], settings, names, unnamed)
     with gr.Accordion(say("review.board"), open=False, elem_id="review-board") as ranked:
         ranks = gr.HTML(elem_id="review-ranks")

@@ -112,7 +112,9 @@ class Store:
             self.close()
             raise
 
-    def documents(self, task: Literal["review", "refine", "questions", "question_set"]) -> Documents[Any, Any]:
+    def documents(
+        self, task: Literal["review", "review_asked", "refine", "questions", "question_set"]
+    ) -> Documents[Any, Any]:
         """Return documents and what people made of them: reviews of papers, graded answers, question sets."""
         return Documents(self._engine, self._now, task)
 

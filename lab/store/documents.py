@@ -15,13 +15,13 @@ from evals.errors import LabError
 from evals.schema import Choice
 from evals.schema.questions import FrozenQuestions, KeptQuestions, QuestionEdit
 from evals.schema.refiner import AnswerMark, KeptRefinement
-from evals.schema.reviewruns import DraftConcern, KeptReview
+from evals.schema.reviewruns import AskedReview, DraftConcern, KeptReview
 from lab.store.database import reading, writing
 from lab.store.tables import DocumentRow, DocumentVoteRow, VersionRow
 from lab.ui.text import say
 
 LISTED = 30
-Doc = TypeVar("Doc", KeptReview, KeptRefinement, KeptQuestions, FrozenQuestions)
+Doc = TypeVar("Doc", KeptReview, AskedReview, KeptRefinement, KeptQuestions, FrozenQuestions)
 Part = TypeVar("Part", DraftConcern, AnswerMark, QuestionEdit)
 
 
@@ -35,6 +35,7 @@ class Standing(Generic[Doc, Part]):
 
 KINDS: dict[str, tuple[type[Any], type[Any], Callable[[Any], tuple[Any, ...]]]] = {
     "review": (KeptReview, DraftConcern, lambda kept: kept.concerns),
+    "review_asked": (AskedReview, DraftConcern, lambda asked: ()),
     "refine": (KeptRefinement, AnswerMark, lambda kept: ()),
     "questions": (KeptQuestions, QuestionEdit, lambda kept: ()),
     "question_set": (FrozenQuestions, QuestionEdit, lambda kept: ()),
@@ -72,6 +73,14 @@ class Documents(Generic[Doc, Part]):
         """Return a document of this session as it stands; LabError if there is none."""
         with reading(self._engine) as session:
             return self._standing(session, self._mine(session, name, owner))
+
+    def turn(self, document: Doc, was: str) -> None:
+        """Keep a document in place of that of another task with its id; LabError if its session has none any more."""
+        with writing(self._engine) as session:
+            row = session.get(DocumentRow, document.id)
+            if row is None or (row.session, row.task) != (document.session, was):
+                raise LabError(say(f"{self._task}.gone"))
+            row.task, row.made_at, row.document = self._task, document.made_at, document.model_dump(mode="json")
 
     def newest(self, owner: str) -> tuple[Doc, ...]:
         """Return the newest documents of a session, newest first."""

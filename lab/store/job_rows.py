@@ -24,11 +24,13 @@ class JobRows:
     def __init__(self, engine: Engine, now: Callable[[], datetime]) -> None:
         self._engine, self._now = engine, now
 
-    def add(self, name: str, kind: str, title: str, settings: Mapping[str, Any], who: str) -> None:
+    def add(self, name: str, kind: str, title: str, settings: Mapping[str, Any], who: str, holder: str = "") -> None:
+        """Put a job in line, or keep it as what `holder` does from now on."""
         known = {"id": name, "kind": kind, "title": title, "settings": dict(settings), "who": who}
-        empty = {"done": 0, "total": 0, "line": "", "error": "", "holder": "", "is_stopping": False}
+        empty = {"done": 0, "total": 0, "line": "", "error": "", "holder": holder, "is_stopping": False}
+        now, state = self._now(), "running" if holder else "waiting"
         with writing(self._engine) as session:
-            session.add(JobRow(**known, **empty, state="waiting", started_at=self._now()))
+            session.add(JobRow(**known, **empty, state=state, started_at=now, seen_at=now if holder else None))
 
     def get(self, name: str) -> Job:
         """Return a job; LabError if there is none."""
@@ -46,12 +48,12 @@ class JobRows:
             return tuple(map(_job, session.scalars(query)))
 
     def cancel(self, name: str) -> None:
-        """End a job that waits, and ask the process that does one to stop; LabError if there is none."""
+        """End a job that waits with nothing done, and ask the process that does one to stop; LabError if there is none."""
         with writing(self._engine) as session:
             row = session.get(JobRow, name, with_for_update=True)
             if row is None:
                 raise LabError(say("job.gone"))
-            if row.state == "waiting":
+            if row.state == "waiting" and row.result is None:
                 row.state, row.ended_at = "cancelled", self._now()
             row.is_stopping = True
 
@@ -70,7 +72,7 @@ class JobRows:
             row = session.scalar(query)
             if row is None:
                 return None
-            if row.is_stopping:  # whoever did it ended before it heard
+            if row.is_stopping and row.result is None:  # whoever did it ended before it heard
                 row.state, row.ended_at = "cancelled", now
                 return None
             is_new = row.seen_at is None
@@ -80,6 +82,10 @@ class JobRows:
     def beat(self, name: str, holder: str, far: Far) -> bool:
         """Keep how far a job is; return whether to go on: it is still this holder's, and nobody cancelled it."""
         return self._change(name, holder, far, seen_at=self._now())
+
+    def keep(self, name: str, holder: str, far: Far, value: Any) -> None:
+        """Keep what is done of a job, for whoever goes on with it."""
+        self._change(name, holder, far, result=value)
 
     def release(self, name: str, holder: str, far: Far) -> None:
         """Put a job back in line."""

@@ -1,6 +1,6 @@
 """Parts that tabs lay out alike: what shows a document, stopping, files to download, earlier documents."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from evals.errors import LabError
 from lab.document_session import Work
 from lab.services import Services
 from lab.session import Tab, View, stop
-from lab.ui.components import CHOSEN, QUIET, heading
+from lab.ui.components import ANSWERING, CHOSEN, QUIET, heading
 from lab.ui.text import say
 from lab.visitors import Door, Visitor, meet, named
 
@@ -148,13 +148,22 @@ def reopened(
     pick: Callable[[Visitor | None, str | None], Painted],
     outputs: Sequence[Any],
     showing: Sequence[Any],
+    watch: Callable[[Visitor | None, str | None], Iterator[Painted]] | None = None,
 ) -> None:
-    """Let the address name the document that the events `showing` have shown, so that a reload and Back lead there."""
+    """Let the address name the document that the events `showing` have shown, so that a reload and Back lead there.
 
-    def on_open(visitor: Visitor | None, kept: str | None, request: gr.Request) -> Painted:
+    `watch` gives, instead of `pick`, all that is to be shown of one, and without a name of one that is being written.
+    """
+
+    def on_open(visitor: Visitor | None, kept: str | None, request: gr.Request) -> Iterator[Painted]:
         linked = request.query_params.get(name)
-        return pick(visitor, linked) if linked and not kept else {pane.line: gr.skip()}
+        yield {pane.line: gr.skip()}
+        if not kept and watch:
+            yield from watch(visitor, linked)
+        elif not kept and linked:
+            yield pick(visitor, linked)
 
-    door.known.change(on_open, [door.known, pane.kept], [*outputs], api_visibility="private", show_progress="hidden")
-    for event in showing:
+    how: dict[str, Any] = {**ANSWERING, "trigger_mode": "always_last"}
+    opened = door.known.change(on_open, [door.known, pane.kept], [*outputs], api_visibility="private", **how)
+    for event in (opened, *showing):
         event.then(None, None, None, js=f"() => assayShown('{name}', '#{pane.cards.elem_id} [data-kept]')")

@@ -53,7 +53,11 @@ def main() -> None:
         engine=LabEngine(lambda *_: chain),
         refiner="",  # the scripted chain answers in the Refine tab too
         reports=measured,
-        readers=lambda: (ScriptedReader(pause=0.1), ScriptedReader("Other", SAID[1:])),
+        readers=lambda: (
+            ScriptedReader(pause=0.1),
+            ScriptedReader("Slow", pause=12.0),
+            ScriptedReader("Other", SAID[1:]),
+        ),
     )
     app = build_app(services)
     put_on_air(app, server_name="127.0.0.1", server_port=int(sys.argv[1]), quiet=True)

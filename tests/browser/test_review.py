@@ -2,11 +2,13 @@
 
 import json
 import re
+import sys
 
 import pytest
 from playwright.sync_api import expect
 
 from lab.ui.text import say
+from tests.browser.conftest import started
 from tests.browser.pages import downloaded, open_tab
 from tests.evals.pdfs import LEFT, column, pdf
 from tests.lab.reviewers import QUOTE
@@ -101,6 +103,38 @@ def test_the_key_that_a_blind_vote_shows_casts_it(scripted_lab, open_page, tmp_p
     page.click("#review-mine > button")
     page.click("#review-mine > button")
     expect(page.locator("#review-earlier")).not_to_contain_text(nothing)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_review_streams_on_after_a_reload_and_after_its_lab_was_killed_and_stands_on_home(open_page, tmp_path):
+    command = [sys.executable, "-m", "tests.browser.scripted"]
+    with started(command, tmp_path, ASSAY_ALLOW_TRAINING="0") as url:
+        page = opened(open_page, url, tmp_path)
+        cards = page.locator("#review-concerns .concern")
+        page.click("#review-reader input")
+        page.get_by_role("option", name="Slow").click()
+        page.click("#review-start")
+        expect(cards).to_have_count(1)
+        page.reload()  # its address is the tab's
+        expect(cards).not_to_have_count(0)
+        expect(page.locator("#review-paper .paper")).to_contain_text(QUOTE)
+        expect(page.locator("#review-stop")).to_be_visible()
+        expect(page.locator("#review-start")).to_be_disabled()
+        open_tab(page, "Home")
+        expect(page.locator("#home-work li")).to_contain_text("running")
+        expect(page.locator("#home-work [data-do=cancel]")).to_be_visible()
+        port = url.rstrip("/").rpartition(":")[2]
+        page.goto("about:blank")
+    with started(command, tmp_path, port=port, ASSAY_ALLOW_TRAINING="0") as url:  # the lab before was killed
+        page.goto(f"{url}?tab=home")
+        page.locator("#home-work a").click()
+        expect(page.locator("#review-stop")).to_be_visible()
+        expect(page.locator("#review-concerns .concern-buttons")).to_have_count(3, timeout=120_000)
+        page.wait_for_url("**/?tab=review&review=*")
+        open_tab(page, "Home")
+        expect(page.locator("#home-work li")).to_contain_text("done")
+        page.goto("about:blank")
 
 
 @pytest.mark.slow

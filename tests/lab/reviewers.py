@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from evals.model import Sampling
@@ -52,11 +52,22 @@ class ScriptedReader:
     parts: int = 1
     chain: str | None = ""
 
-    def write(self, article: Article, sampling: Sampling, chain: object, stop: threading.Event) -> Iterator[ReviewStep]:
-        found: tuple[Concern, ...] = ()
+    def write(
+        self,
+        article: Article,
+        sampling: Sampling,
+        chain: object,
+        stop: threading.Event,
+        before: list[int] | None = None,
+        keep: Callable[[list[int]], None] = lambda n: None,
+    ) -> Iterator[ReviewStep]:
+        """Say one concern of each part; those it said before are not said anew."""
+        done = (before or [0])[-1]
+        found = self.said[:done]
         reason = "stop"
-        yield ReviewStep(parts=self.parts)
-        for concern in self.said:
+        yield ReviewStep(parts=self.parts, concerns=found)
+        for concern in self.said[done:]:
+            keep([len(found)])
             time.sleep(self.pause)
             if stop.is_set():
                 reason = "cancelled"

@@ -1,6 +1,11 @@
 """The Review tab without a browser: papers in, concerns out, changes kept, files made."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,18 +15,20 @@ from evals.errors import LabError, UnreadableArticle
 from evals.review.prompt import system_prompt
 from lab.app import build_app
 from lab.engine import LabEngine
+from lab.home.work import end, works
 from lab.review.blind import both, vote
 from lab.review.export import export as exported
-from lab.review.session import act, demonstration, make_file, paper_of, read, review, save, work
+from lab.review.session import act, demonstration, make_file, paper_of, read, returned, review, save, under_way, work
 from lab.review.view import board_view
 from lab.session import stop
 from lab.settings import from_environment
 from lab.store.documents import Standing
 from lab.ui.components import notice
-from lab.visitors import new_visitor
+from lab.visitors import Visitor, new_visitor
 from tests.evals.concerns.test_report import scored
 from tests.lab.chains import ScriptedChain, lab_with
 from tests.lab.reviewers import PAPER, QUOTE, SAID, ScriptedReader
+from tests.lab.test_jobs import until
 from training.data.conversations import read_conversations
 from training.data.preferences import read_preferences
 
@@ -205,6 +212,112 @@ def test_a_comparison_that_is_stopped_shows_no_half_of_it(room):
         stop(room, visitor, "blind")
     assert "Stopped before both reviews were complete" in views[-1].notice
     assert (views[-1].left, views[-1].right, views[-1].pair) == ("", "", None)
+
+
+# ---- as a job ----
+
+WORKER = """
+import sys, time
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from lab.jobs import Jobs
+from lab.review.session import register, review
+from lab.visitors import Visitor
+from tests.lab.chains import lab_with
+from tests.lab.test_jobs import until
+from tests.lab.reviewers import PAPER, SAID, ScriptedReader
+
+class Telling(ScriptedReader):
+    def write(self, *given):
+        with (Path(sys.argv[1]) / "asked.txt").open("a") as file:
+            file.write(f"{given[4]}" + chr(10))
+        yield from super().write(*given)
+
+services = replace(lab_with(Path(sys.argv[1])), readers=lambda: (Telling("Slow", SAID, 0.7),))
+services.store._now = partial(datetime.now, UTC)  # a lease runs out by the real time
+services.__dict__["jobs"] = Jobs(lambda: services.store.jobs, 1.0)
+register(services)
+with services.jobs.working():
+    print("ready", flush=True)
+    if sys.argv[2] == "ask":
+        list(review(services, Visitor("r" * 32, "p", "name:Kim"), (None, PAPER), "Slow", (0, 256, 0.1)))
+    time.sleep(60)
+"""
+
+
+def worker(tmp_path, what):
+    command = [sys.executable, "-c", WORKER, str(tmp_path), what]
+    made = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert made.stdout is not None and made.stdout.readline() == "ready\n"
+    return made
+
+
+def test_a_review_whose_lab_was_killed_goes_on_after_the_parts_that_were_read_and_is_its_visitors_alone(room, tmp_path):
+    kim, other = Visitor("r" * 32, "another page", "name:Kim"), new_visitor()
+    with worker(tmp_path, "ask") as process:
+        while not (jobs := room.jobs.all()):
+            time.sleep(0.05)
+        (job,) = jobs
+        until(room.jobs, job.id, lambda job: job.result == [2])
+        os.kill(process.pid, signal.SIGKILL)
+    assert under_way(room, kim) == job.id and not under_way(room, other)
+    assert [each.who for each in works(room, is_admin=True)] == ["name:Kim"]
+    assert [each.href for each in works(room, kim)] == [f"?tab=review&review={job.id}"]
+    assert works(room, other) == works(room) == []
+    with pytest.raises(LabError, match="somebody else"):
+        end(room, job.id, other, is_admin=False)
+    assert [view.is_busy for view in returned(room, other, job.id)] == [False]
+    with worker(tmp_path, "go on") as process:
+        *busy, last = returned(room, kim, "")
+        os.kill(process.pid, signal.SIGKILL)
+    assert busy and all(view.is_busy and QUOTE in view.paper for view in busy)
+    assert [each.text for each in standing(room, kim, last)] == [each.text for each in SAID]
+    assert (tmp_path / "asked.txt").read_text().split() == ["None", "[2]"], "two parts of three were not asked again"
+    assert room.jobs.get(job.id).state == "done" and last.kept == job.id
+
+
+def test_a_review_that_is_cancelled_while_its_lab_is_dead_is_kept_with_the_parts_that_were_read(room, tmp_path):
+    kim = Visitor("r" * 32, "another page", "name:Kim")
+    with worker(tmp_path, "ask") as process:
+        while not (jobs := room.jobs.all()):
+            time.sleep(0.05)
+        (job,) = jobs
+        until(room.jobs, job.id, lambda job: job.result == [2])
+        os.kill(process.pid, signal.SIGKILL)
+    end(room, job.id, kim, is_admin=False)
+    with worker(tmp_path, "go on") as process:
+        *_, last = returned(room, kim, "")
+        os.kill(process.pid, signal.SIGKILL)
+    assert [each.text for each in standing(room, kim, last)] == [each.text for each in SAID[:2]]
+    assert room.jobs.get(job.id).state == "cancelled" and last.kept == job.id
+
+
+def test_a_review_goes_on_when_its_page_is_left_and_is_cancelled_from_home_with_what_was_found(room):
+    visitor = new_visitor()
+    views = review(room, visitor, (None, PAPER), "Slow", USUAL)
+    for view in views:
+        if view.cards.count('class="concern"') == 1:
+            break
+    views.close()
+    again = Visitor(visitor.rater, "another page")
+    seen = returned(room, again, None)
+    assert next(seen).is_busy and under_way(room, again)
+    end(room, under_way(room, again), again, is_admin=False)
+    *_, last = seen
+    assert "stopped" in last.notice and 1 <= len(standing(room, again, last)) < 3
+    assert [each.state for each in works(room, again)] == ["cancelled"]
+
+
+def test_a_review_of_somebody_who_is_forgotten_meanwhile_is_not_kept(room):
+    visitor = new_visitor()
+    views = review(room, visitor, (None, PAPER), "Scripted", USUAL)
+    next(views)
+    room.store.forget_rater(visitor.rater)
+    with pytest.raises(LabError, match="no longer there"):
+        list(views)
+    assert room.store.documents("review").everything() == ()
 
 
 # ---- what goes wrong -----------------------------------------------------------------------------

@@ -269,31 +269,52 @@ Clock = Callable[[], float]
 """Seconds from any start, such as time.monotonic."""
 
 
+@dataclass(frozen=True)
+class PartsRead:
+    """The whole replies to the first parts of a paper, the checksum of who was asked what, and the seconds it took."""
+
+    sha256: str
+    replies: tuple[Reply, ...] = ()
+    seconds: float = 0.0
+
+
 def stream_review(
-    article: Article, engine: ReviewEngine, asking: Asking, stop: threading.Event, clock: Clock
+    article: Article,
+    engine: ReviewEngine,
+    asking: Asking,
+    stop: threading.Event,
+    clock: Clock,
+    before: PartsRead | None = None,
+    keep: Callable[[PartsRead], None] = lambda parts: None,
 ) -> Iterator[ReviewStep]:
     """Yield a step whenever a part begins or a concern is whole, and a last one with the row.
 
     Setting `stop` ends the review soon, in a chain within a token; the row then holds what was found, and
-    its finish reason is "cancelled". BadConfig before the first step if the context is too small.
+    its finish reason is "cancelled". `keep` is given what is read after each part; `before`, what it was last given,
+    is not asked again. BadConfig before the first step if the context is too small.
     """
     asked = asked_about(article, engine.room, asking.budget(engine.room.context))
-    started, total = clock(), len(asked.requests)
-    replies: list[Reply] = []
-    found: tuple[Concern, ...] = ()
-    written = 0
-    for part, one in enumerate(asked.requests, start=1):
+    who = engine.record().model_dump_json(include={"kind", "name", "stage", "checksums", "prompt_sha256"})
+    known = PartsRead(hashlib.sha256(f"{asked.sha256} {who}".encode()).hexdigest())
+    known = before if before and before.sha256 == known.sha256 else known
+    started, total = clock() - known.seconds, len(asked.requests)
+    replies = list(known.replies)
+    found: tuple[Concern, ...] = tuple(each for one in replies for each in parse(asked.article_id, one.text).concerns)
+    written = sum(each.tokens_written or 0 for each in replies)
+    for part, one in list(enumerate(asked.requests, start=1))[len(replies) :]:
         yield ReviewStep(part=part, parts=total, n_tokens=written, tokens_lost=asked.tokens_lost, concerns=found)
         if stop.is_set():
             break
-        before, reply = (found, written), Reply()
+        earlier, n, reply = found, written, Reply()
         for reply in engine.stream(one, stop):
             end = reply.text.rfind("}") + 1
             whole = parse(asked.article_id, f"{reply.text[:end]}]").concerns if end else ()
-            found = (*before[0], *whole)
-            written = before[1] + (reply.tokens_written or 0)
+            found = (*earlier, *whole)
+            written = n + (reply.tokens_written or 0)
             yield ReviewStep(part=part, parts=total, n_tokens=written, tokens_lost=asked.tokens_lost, concerns=found)
         replies.append(reply)
+        if not stop.is_set():
+            keep(PartsRead(known.sha256, tuple(replies), clock() - started))
     unasked = Reply(finish_reason="cancelled", error="the review was stopped before this part")
     row = row_of(asked, [*replies, *[unasked] * (total - len(replies))], clock() - started)
     yield ReviewStep(
