@@ -137,6 +137,7 @@ def put_on_air(app: GuardedBlocks, **options: Any) -> None:
         footer_links=[],
         ssr_mode=False,
         mcp_server=False,  # Gradio's asks nobody for a name
+        run_history=False,  # it keeps all that is said, in the browser or with this machine's token on the Hub
         max_threads=2 * AT_ONCE,
         prevent_thread_lock=True,
         app_kwargs={

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import Callable
 from urllib.parse import urlsplit
@@ -9,6 +10,7 @@ from urllib.parse import urlsplit
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -17,6 +19,11 @@ from lab.ui.text import say
 KEY, AGAIN = "x-assay-key", "x-assay-again"
 """Headers that the page's script gives what it sends (`lab/ui/assets/lab.js`)."""
 REFUSED = "assay.refused"  # in the scope of a request: what `lab.guard` refused of it
+UNUSED = re.compile(
+    r"/gradio_api/(process_recording|component_server|deep_link|stream/|proxy=|file=\s*https?:|(undo-)?vibe-)|/monitoring",
+    re.IGNORECASE,
+)
+"""Ways in of Gradio that no page of the lab takes: some read files past the limits, some ask other machines."""
 REPLIES_KEPT = 512
 """Answers to what may be sent again; it is within seconds, or with a person's click."""
 ADDRESS = ("host", "x-forwarded-host", "x-forwarded-proto", "x-gradio-server")
@@ -111,7 +118,10 @@ class OwnOrigin:
 
 
 class UploadLimit:
-    """Middleware that takes `MOST` uploads, or `MOST_BYTES` together, of an address in an hour."""
+    """Middleware that takes `MOST` uploads, or `MOST_BYTES` together, in an hour: of a name, or of an address without one.
+
+    What is `UNUSED` is not there (404).
+    """
 
     MOST, MOST_BYTES, SECONDS = 300, 2**30, 3600
 
@@ -121,10 +131,15 @@ class UploadLimit:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
+        if UNUSED.search(scope.get("path", "")):
+            await PlainTextResponse(say("people.unclear"), 404)(scope, receive, send)
+            return
         if scope["type"] != "http" or scope["method"] != "POST" or not scope["path"].rstrip("/").endswith("/upload"):
             await self._app(scope, receive, send)
             return
-        now, who = self._now(), (scope.get("client") or ("",))[0]
+        now, tokens = self._now(), getattr(scope.get("app"), "tokens", {})
+        names = (tokens.get(each) for each in HTTPConnection(scope).cookies.values())
+        who = next(filter(None, names), (scope.get("client") or ("",))[0])
         self._sent = {
             name: kept
             for name, sent in self._sent.items()

@@ -4,6 +4,7 @@ SQLite runs in WAL mode, so that readers never wait for a writer; a write takes 
 start and waits for its turn; every commit reaches the disk. PostgreSQL needs none of this.
 """
 
+import logging
 from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -23,6 +24,7 @@ BUSY_TIMEOUT_SECONDS = 15.0
 """How long a write waits for another process before it gives up with a message."""
 
 KEY_DAYS = 1
+log = logging.getLogger(__name__)
 
 ACCEPTED = "sqlite:////folder/assay.db or postgresql://user:password@host/name"
 
@@ -90,7 +92,11 @@ def explained(engine: Engine) -> Generator[None]:
         where = engine.url.render_as_string(hide_password=True)
         sign = next((sign for sign in SIGNS if sign in problem), "else")
         remedy = say(f"store.failed.{sign}", accepted=ACCEPTED)
-        raise LabError(say("store.failed", where=where, problem=problem.strip(), remedy=remedy)) from error
+        whole = say("store.failed", where=where, problem=problem.strip(), remedy=remedy)
+        if ACTION.get(None) is None:
+            raise LabError(whole) from error
+        log.error(whole)  # where it lies is nothing for visitors
+        raise LabError(say("store.failed.visitor", remedy=remedy)) from error
 
 
 SIGNS = ("locked", "not a database", "malformed", "readonly", "unable to open", "full", "No space left", "disk I/O")

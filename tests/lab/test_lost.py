@@ -82,7 +82,7 @@ def test_a_project_whose_making_is_sent_again_is_made_once_also_when_the_lab_was
 
 @ON_AIR
 def test_while_another_program_holds_the_database_a_rater_is_told_and_the_next_press_is_kept_once(
-    tmp_path, monkeypatch
+    tmp_path, monkeypatch, caplog
 ):
     monkeypatch.setattr(open_engine, "__defaults__", (0.3,))
     room = lab_with(tmp_path)
@@ -93,6 +93,7 @@ def test_while_another_program_holds_the_database_a_rater_is_told_and_the_next_p
         told = post(app, *NOTE, **{KEY: "k"})
         other.execute("ROLLBACK")
         assert "Another program holds the file" in told.text and "Traceback" not in told.text, told.text
+        assert "assay.db" not in told.text and "assay.db failed" in caplog.text, "where it lies is for the log alone"
         assert room.store.annotations.standing(project.id) == ()
         assert {post(app, *NOTE, **{KEY: "pressed again"}).status_code for _ in range(2)} == {200}
         (said,) = room.store.annotations.standing(project.id)

@@ -270,6 +270,28 @@ def test_uploads_have_a_limit_an_hour_and_files_go_after_a_day(tmp_path, monkeyp
 
 
 @ON_AIR
+def test_no_other_way_in_takes_a_file_or_keeps_what_is_said_and_each_name_has_its_own_limit(
+    tmp_path, people, monkeypatch
+):
+    monkeypatch.setattr(UploadLimit, "MOST", 1)
+    room = replace(lab_with(tmp_path), people=people)
+    with on_air(room, auth=password_check(people, room.log)) as app:
+        assert app.get_config_file()["run_history"] is False
+        for name in ("rob", "rea"):  # behind one address
+            with entered(app.local_url, name) as browser:
+                file = {"files": ("a.txt", b"x")}
+                sent = [browser.post("/gradio_api/upload", files=file).status_code for _ in range(2)]
+                assert sent == [200, 429], name
+                for path in ("process_recording", "component_server", "process_recording/", "stream/x"):
+                    reply = browser.post(f"/gradio_api/{path}", files={"video": ("a.mp4", b"x" * 999)})
+                    assert reply.status_code == 404, path
+                for path in ("deep_link?session_hash=s", "run-history/buckets", "runs", "proxy=https://x.hf.space/"):
+                    assert browser.get(f"/gradio_api/{path}").status_code == 404, path
+                for path in ("gradio_api/file=%20HTTPS://example.org/", "monitoring/summary", "monitoring"):
+                    assert browser.get(f"/{path}").status_code == 404, path
+
+
+@ON_AIR
 def test_who_logs_in_gets_a_new_session_and_the_description_of_the_api_is_for_those_alone(tmp_path, people):
     room = replace(lab_with(tmp_path), people=people)
     with on_air(room, auth=password_check(people, room.log)) as app:
