@@ -257,9 +257,12 @@ def frozen_set(services: Services, name: str) -> OpenSet:
     return OpenSet(kept.id, kept.title, kept.rows, version=kept.version, sha256=kept.sha256)
 
 
-def as_jsonl(rows: Sequence[QuestionRow]) -> str:
-    """Return rows as a file that `assay eval run --data` and every other command reads."""
-    return "".join(row.model_dump_json() + "\n" for row in rows)
+def as_jsonl(known: OpenSet) -> str:
+    """Return a set as a file that `assay eval run --data` and every other command reads: as the same questions."""
+    sources = ({"source": row.source or known.title} for row in known.rows)
+    return "".join(
+        row.model_copy(update=of).model_dump_json() + "\n" for row, of in zip(known.rows, sources, strict=True)
+    )
 
 
 # ---- between a row and the form ------------------------------------------------------------------

@@ -8,7 +8,7 @@ import gradio as gr
 from gradio.utils import get_upload_folder
 
 from evals.errors import LabError
-from evals.io import write_whole
+from evals.io import data_sha256, write_whole
 from evals.questions.sets import SPLITS, SUFFIXES
 from evals.schema.questions import QuestionRow
 from lab.jobs import Job
@@ -256,7 +256,7 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
         """Write a set as a JSONL file."""
         known = Editor(services, visitor).open(name)
         target = Path(get_upload_folder()) / "questions" / known.id / f"{batch.file_name(known.name)}.jsonl"
-        write_whole(target, as_jsonl(known.rows))
+        write_whole(target, as_jsonl(known))
         return str(target)
 
     def on_check(visitor: Visitor | None, name: str | None) -> str:
@@ -369,7 +369,9 @@ def _line(row: QuestionRow) -> str:
 def _state(known: OpenSet) -> str:
     splits = [row.split for row in known.rows]
     facts: list[tuple[object, object]] = [(say("questions.n"), len(known.rows))]
-    facts += [(each, splits.count(each)) for each in SPLITS]
+    for each in SPLITS:
+        sha256 = data_sha256(known.examples(each))[:12] if known.version and each in splits else ""
+        facts.append((say("questions.of_split", split=each, sha256=sha256) if sha256 else each, splits.count(each)))
     kind = say("questions.is_draft") if known.version is None else say("questions.is_frozen", version=known.version)
     facts += [(kind, known.sha256[:12] or say("questions.not_yet"))]
     bad = len({each.line for each in known.faults})
@@ -406,7 +408,7 @@ def _batches(services: Services, door: Door, tab: gr.Tab, picked: gr.Dropdown) -
             splits = [(say(f"batch.split.{each}"), each) for each in (*SPLITS, "all")]
             split = gr.Dropdown(splits, value="test", label=say("batch.split"), elem_id="batch-split")
         with gr.Accordion(say("batch.settings"), open=False, elem_id="batch-settings"):
-            seed, length, heat = sampling_fields(0, 96, 0.0)
+            seed, length, heat = sampling_fields(0, batch.LENGTH, 0.0)
         ask = gr.Button(say("batch.ask"), variant="primary", size="sm", elem_id="batch-ask")
         line = gr.HTML(elem_id="batch-line")
         table = gr.HTML(empty(say("batch.none")), elem_id="batch-table")
@@ -417,7 +419,7 @@ def _batches(services: Services, door: Door, tab: gr.Tab, picked: gr.Dropdown) -
             cancel = gr.Button(say("batch.cancel"), size="sm", elem_id="batch-cancel")
             annotate = gr.Button(say("batch.annotate"), size="sm", elem_id="batch-annotate")
     timer = gr.Timer(LOOK_SECONDS, active=False)
-    seen = [table, one, timer]
+    seen = [table, one, timer, cancel, annotate]
 
     def on_tick(chosen: str | None) -> Painted:
         """Return how far the batches are."""
@@ -426,7 +428,8 @@ def _batches(services: Services, door: Door, tab: gr.Tab, picked: gr.Dropdown) -
     def look(chosen: str | None, *, is_tick: bool = False) -> Painted:  # a tick may come late: it chooses nothing
         found = [job for job in services.jobs.all() if job.kind == batch.KIND][:BATCHES]
         choices = [(f"{job.title} · {say(f'job.{job.state}')} · {minute(job.started_at)}", job.id) for job in found]
-        known = chosen if any(job.id == chosen for job in found) else next((job.id for job in found), None)
+        here = next((job for job in found if job.id == chosen), found[0] if found else None)
+        known = here.id if here else None
         shown = grid(say("batch.table"), say("batch.columns").split(" | "), [_cells(job) for job in found])
         busy = any(not job.is_over for job in found)
         return {
@@ -435,6 +438,8 @@ def _batches(services: Services, door: Door, tab: gr.Tab, picked: gr.Dropdown) -
             if is_tick and known == chosen
             else gr.Dropdown(choices=choices, value=known),
             timer: gr.Timer(active=busy),
+            cancel: gr.Button(interactive=bool(here and not here.is_over)),
+            annotate: gr.Button(interactive=bool(here and here.state == "done")),
         }
 
     def on_open(chosen: str | None, named: Sequence[str]) -> Painted:
@@ -461,6 +466,8 @@ def _batches(services: Services, door: Door, tab: gr.Tab, picked: gr.Dropdown) -
             job = services.jobs.get(chosen or "")
             if services.role_of(request.username) != "admin" and job.who != Editor(services, visitor).owner:
                 raise LabError(say("job.not_yours"))
+            if job.is_over:
+                raise LabError(say("batch.over"))
             services.jobs.cancel(job.id)
         except LabError as error:
             return {line: notice(str(error), "problem")}
@@ -477,6 +484,7 @@ def _batches(services: Services, door: Door, tab: gr.Tab, picked: gr.Dropdown) -
 
     gr.on([tab.select, picked.change], on_open, [one, stages], [*seen, stages], api_visibility="private", **QUIET)
     timer.tick(on_tick, one, seen, api_name="questions_batches", **QUIET)
+    one.input(on_tick, one, seen, api_visibility="private", **CHOSEN)
     given = [door.known, picked, split, stages, seed, length, heat]
     ask.click(on_ask, given, [*seen, line], api_name="questions_batch", **QUIET)
     cancel.click(on_cancel, [door.known, one], [*seen, line], api_name="job_cancel", **QUIET)

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,8 @@ TRAINING = {"pathways-heldout": "pathways-train", "kmp-test": "kmp-train"}
 """The training rows that belong to a set of test questions."""
 PART = re.compile(r"\[(?:train|dev|test|all)\]\s*$")
 KIND = "batch"
+LENGTH = 96
+"""Tokens of an answer, where nobody chose another length."""
 TOGETHER = 8
 """Questions of one batch of the model, as in `assay eval run`: the same batches give the same texts."""
 
@@ -75,8 +78,11 @@ def start_run(services: Services, run: str, data: str | None, who: str) -> str:
 def start(
     services: Services, known: "OpenSet", split: str, stages: Sequence[str], sampled: tuple[Any, Any, Any], who: str
 ) -> str:
-    """Put a batch in line and return its id; LabError for a draft, no stages, no questions or settings out of range."""
-    from lab.session import checked_sampling
+    """Put a batch in line and return its id; LabError for a draft, no stages, no questions or settings out of range.
+
+    Its name says what it was asked with, and which run it is where a report has that name: none is written over.
+    """
+    from lab.session import checked_sampling, stage_name
 
     if known.version is None:
         raise LabError(say("batch.draft"))
@@ -86,10 +92,15 @@ def start(
     examples = known.examples(split)
     if not examples:
         raise LabError(say("batch.no_rows", split=split))
-    part = "" if split == "test" else f"[{split}]"
-    drawn = f", seed {sampling.seed} at {sampling.temperature:g}" if sampling.temperature else ""
+    told = known.name if split == "test" else f"{known.name}[{split}]"
+    told += f", {sampling.max_new_tokens} tokens" if sampling.max_new_tokens != LENGTH else ""
+    told += f", seed {sampling.seed} at {sampling.temperature:g}" if sampling.temperature else ""
     asked = {name: getattr(sampling, name) for name in ("max_new_tokens", "temperature", "seed")}
-    name, chain = f"{known.name}{part}{drawn}", services.settings.chain
+    chain = services.settings.chain
+    folder = reports_folder(chain, services.settings.reports)
+    taken = {job.settings["name"] for job in services.jobs.all() if job.kind == KIND and not job.is_over}
+    names = (told if n == 1 else f"{told}, run {n}" for n in count(1))
+    name = next(each for each in names if each not in taken and not (folder / f"{file_name(each)}.json").exists())
     settings = {
         "set": known.id,
         "split": split,
@@ -98,7 +109,8 @@ def start(
         "sampling": asked,
         "name": name,
     }
-    return services.jobs.start(KIND, say("batch.title", name=name, n=len(examples)), settings, who)
+    title = say("batch.title", name=name, n=len(examples), stages=", ".join(map(stage_name, stages)))
+    return services.jobs.start(KIND, title, settings, who)
 
 
 def _of_run(services: Services, settings: Mapping[str, JSON]) -> Order:
@@ -116,7 +128,7 @@ def _of_set(services: Services, settings: Mapping[str, JSON]) -> Order:
     known, chain, name = frozen_set(services, settings["set"]), str(settings["chain"]), settings["name"]
     folder = reports_folder(chain, services.settings.reports)
     data = folder / "sets" / f"{file_name(known.name)}.jsonl"
-    write_whole(data, as_jsonl(known.rows))
+    write_whole(data, as_jsonl(known))
     asked = {"chain": chain, "stage": ",".join(settings["stages"]), "data": f"{data.name}[{settings['split']}]"}
     examples = known.examples(settings["split"])
     train = tuple(each for each in known.examples() if each.split == "train")

@@ -58,6 +58,7 @@ def test_a_file_with_two_bad_rows_goes_all_the_way_to_the_leaderboard_and_the_an
     page.locator("#batch-ask").click()
     page.reload()
     expect(page.locator("#batch-table")).to_contain_text("2 of 2", timeout=300_000)
+    expect(page.locator("#batch-cancel")).to_be_disabled(timeout=30_000)
     page.locator("#batch-annotate").click()
     expect(page.locator("#batch-line")).to_contain_text("8 answers wait in Annotate, as the project codons v1")
     page.locator("#batch-table a").click()

@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 
 from evals.errors import BadConfig, LabError
-from evals.questions.sets import examine
+from evals.io import data_sha256
+from evals.questions.sets import examine, load_questions
 from evals.report import load_report
 from lab.jobs import Jobs
 from lab.questions.session import KINDS, Editor, Typed, as_jsonl, row_of, typed_of
-from lab.questions.tab import _checked
+from lab.questions.tab import _checked, _state
 from lab.results import batch
 from lab.store.answers import Store
 from lab.visitors import Visitor
@@ -90,7 +91,7 @@ def test_a_folder_of_the_server_is_no_data_set_of_the_hub_however_it_is_named(ed
 def test_a_data_set_of_the_hub_is_brought_by_name_and_offline_says_so(editor, monkeypatch):
     with pytest.raises(LabError, match="could not be fetched from the Hub"):
         editor.bring_named("my-org/my-questions")
-    rows = [dict(row) for row in map(json.loads, as_jsonl(editor.bring_named("codons-and-enzymes").rows).splitlines())]
+    rows = [dict(row) for row in map(json.loads, as_jsonl(editor.bring_named("codons-and-enzymes")).splitlines())]
     monkeypatch.setattr("training.data.questions.from_hub", lambda *_: (("test", row) for row in [*rows, {"id": "x"}]))
     brought = editor.bring_named("hub:my-org/my-questions@v1.0")
     assert (len(brought.rows), brought.faults[0].line) == (60, 61)
@@ -167,9 +168,7 @@ def test_a_frozen_version_stays_as_it_is_and_is_copied_into_a_new_draft(editor, 
     editor.save(copy.id, None, NEW)
     assert editor.freeze(copy.id).name == "codons v2"
     assert editor.open(frozen.id) == frozen
-    assert examine(file_in(tmp_path, as_jsonl(frozen.rows), "again.jsonl")).examples == tuple(
-        each.model_copy(update={"source": "again"}) for each in frozen.examples()
-    )
+    assert examine(file_in(tmp_path, as_jsonl(frozen), "again.jsonl")).examples == frozen.examples()
     with pytest.raises(LabError, match="no question"):
         editor.freeze(editor.begin("Empty").id)
 
@@ -201,7 +200,7 @@ def test_a_batch_ends_in_a_report_as_assay_eval_run_writes_it_and_in_annotate(ro
     report = load_report(Path(job.result["report"]))
     answered = [(row.example.id, row.stage) for row in report.rows if row.stage in STAGES]
     assert len(answered) == len(set(answered)) == 180
-    assert report.data_name == "codons-and-enzymes v1[all]" and "constant answer" not in str(report.settings)
+    assert report.data_name == "codons-and-enzymes v1[all], 32 tokens" and "constant answer" not in str(report.settings)
     assert report.data_sha256 == editor.open(job.settings["set"]).sha256
     assert "--data codons-and-enzymes-v1.jsonl[all]" in report.command.replace("'", "")
     assert {"accuracy", "ece"} <= report.summaries[0].metrics.keys()
@@ -209,6 +208,30 @@ def test_a_batch_ends_in_a_report_as_assay_eval_run_writes_it_and_in_annotate(ro
     assert n == 180 == len(room.store.annotations.items(project.id))
     with pytest.raises(LabError, match="in Annotate already"):
         batch.annotate(room, job, 1)
+
+
+def test_each_batch_keeps_its_own_report_whose_checksum_the_page_and_the_command_give_too(room, editor):
+    batch.register(room)
+    known = editor.freeze(editor.bring_named("codons-and-enzymes").id)
+    others = ({}, {"stages": ("sft",)}, {"split": "test", "sampled": (7, 96, 0.8)})
+    with room.jobs.working():
+        jobs = [until(room.jobs, batch_on(room, editor), lambda job: job.is_over)]
+        kept = Path(jobs[0].result["report"]).read_bytes()
+        waiting = [batch_on(room, editor, **{"split": "all", **changes}) for changes in others]
+        jobs += [until(room.jobs, id, lambda job: job.is_over) for id in waiting]
+    reports = [batch.report_of(job) for job in jobs]
+    first = "codons-and-enzymes v1[all], 32 tokens"
+    names = [first, f"{first}, run 2", f"{first}, run 3", "codons-and-enzymes v1, seed 7 at 0.8"]
+    assert [job.result["name"] for job in jobs] == names == [report.data_name for report in reports]
+    assert Path(jobs[0].result["report"]).read_bytes() == kept and {row.stage for row in reports[1].rows} >= {*STAGES}
+    assert jobs[2].title == f"{first}, run 3: 60 questions, SFT" and "grpo" not in reports[2].stage_checksums
+    state = _state(known)
+    assert all(f"checksum {report.data_sha256[:12]}" in state for report in reports[-1:]) and known.sha256[:12] in state
+    data = Path(jobs[0].result["report"]).parent / "sets" / "codons-and-enzymes-v1.jsonl"
+    assert [data_sha256(load_questions(f"{data}[{split}]")) for split in ("all", "test")] == [
+        known.sha256,
+        reports[-1].data_sha256,
+    ]
 
 
 def test_a_cancelled_batch_asked_again_goes_on_with_the_rest(tmp_path):
