@@ -47,7 +47,7 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
         project = gr.Dropdown([], label=say("annotate.project"), elem_id="annotate-project", scale=3)
         roles = [(say("annotate.role.rater"), "rater"), (say("annotate.role.adjudicator"), "adjudicator")]
         role = gr.Radio(roles, value="rater", label=say("annotate.role"), elem_id="annotate-role", scale=2)
-    meter = gr.HTML(empty(say("annotate.no_project_yet")), elem_id="annotate-progress")
+    meter = gr.HTML(elem_id="annotate-progress")
     with gr.Accordion(say("annotate.guidelines"), open=False, elem_id="annotate-guidelines"):
         guidelines = gr.Markdown()
     name_field(door, "annotate")

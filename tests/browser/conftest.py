@@ -67,12 +67,12 @@ class Seen:
         page.on("framenavigated", self._left)
 
     def story(self) -> str:
-        """Return what it asked for and was told, in seconds from its opening, and its words now."""
+        """Return what it last asked for and was told, in seconds from its opening, and its words now."""
         try:
             words = self.page.inner_text("body", timeout=2_000)
         except Exception as error:  # a page that is gone or hangs is still worth a report
             words = f"(cannot be read: {error})"
-        return "\n".join([*self.events, "", words])
+        return "\n".join([*self.events[-40:], "", words])
 
     def _note(self, event: str, *, problem: bool = False) -> None:
         self.events.append(f"{time.monotonic() - self.began:7.2f} s  {event}")
