@@ -130,6 +130,7 @@ def put_on_air(app: GuardedBlocks, **options: Any) -> None:
         middleware.append(Middleware(PasswordThrottle))
     # Gradio adds the head when it runs: a script still to be fetched then would miss keys pressed meanwhile.
     head, script = ((ASSETS / name).read_text(encoding="utf-8") for name in ("head.html", "lab.js"))
+    wait = say("login.wait", most=PasswordThrottle.MOST, seconds=PasswordThrottle.SECONDS)
     app.launch(
         theme=Theme(),
         head=f"{head}<script>\n{script}</script>\n",
@@ -146,7 +147,7 @@ def put_on_air(app: GuardedBlocks, **options: Any) -> None:
             "openapi_url": None,  # FastAPI's own, which asks nobody for a name; Gradio's does
         },
         max_file_size=LARGEST_UPLOAD,
-        auth_message=say("login.wait", most=PasswordThrottle.MOST, seconds=PasswordThrottle.SECONDS),
+        auth_message=f"<title>{say('title')}</title>{head}{views.header()}<p>{wait}</p>",
         **options,
     )
 

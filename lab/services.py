@@ -113,14 +113,22 @@ def once(make: Callable[[], Made]) -> Callable[[], Made]:
 
 
 def open_store(url: str) -> "Store":
-    """Return the store at `url`, its tables created or brought up to date first; LabError if it cannot be opened."""
+    """Return the store at `url`, its tables created or brought up to date first; LabError if it cannot be opened.
+
+    The questions of its frozen sets are known from then on: answers to test rows of a set train nothing.
+    """
+    from evals.questions import register
+    from evals.questions.sets import to_example
     from lab.store.answers import Store, is_current
 
     if not is_current(url):
         from lab.store.migrate import upgrade
 
         upgrade(url)
-    return Store(url)
+    store = Store(url)
+    for kept in (each.document for each in store.documents("question_set").everything()):
+        register(to_example(row, kept.title) for row in kept.rows)
+    return store
 
 
 def loading(settings: LabSettings) -> Load:

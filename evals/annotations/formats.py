@@ -75,7 +75,7 @@ def export(
         why = "; ".join(f"{n} {reason}" for reason, n in made.left_out.items() if n)
         remedy = f"Annotate some answers first, or choose another format: {', '.join(FORMS)}"
         if {reason for reason, n in made.left_out.items() if n} == {HELD_OUT}:
-            remedy = f"They train no model. Choose {', '.join(FORMS[4:])}, or annotate answers to other questions"
+            remedy = f"They train no model. Choose {', '.join(FORMS[4:])}, or annotate answers to training rows"
         raise LabError(
             f"no annotation of {project.title!r} gives a row in the format {form!r}"
             f" ({why or 'nothing was submitted yet'}). {remedy}."

@@ -7,7 +7,7 @@ from typing import Any
 import gradio as gr
 
 from evals.annotations import agreements, settle, usual_guidelines
-from evals.annotations.formats import FORMS, LAYOUTS, Form, Layout, export, read_annotations
+from evals.annotations.formats import FORMS, LAYOUTS, Exported, Form, Layout, export, read_annotations
 from evals.errors import LabError
 from evals.questions import is_held_out
 from evals.stats.agreement import NAMES, WEIGHTED_NAMES
@@ -25,8 +25,10 @@ from lab.annotate.session import (
     whole,
 )
 from lab.compare.export import zip_files
+from lab.compare.preferences import training_address
 from lab.services import Services
 from lab.session import session_of, stage_name
+from lab.train.runner import refusal
 from lab.ui.components import QUIET, empty, grid, heading, lead, measure, notice
 from lab.ui.layout import Painted, export_panel, name_field
 from lab.ui.text import counted, say
@@ -317,6 +319,9 @@ def _guideline_fields(typed: tuple[str, str, str], name: str) -> tuple[gr.Textbo
 def _files(services: Services, door: Door, project: gr.Dropdown, again: Again) -> None:
     """Lay out and wire export and import."""
     panel = export_panel("annotate", FORMS)
+    can_train = not refusal(services.settings.training)
+    train = gr.Button(say("annotate.train"), size="sm", visible=can_train, elem_id="annotate-train")
+    trained, address = gr.HTML(elem_id="annotate-train-told"), gr.Textbox(visible=False, label=say("report.address"))
     with gr.Column(elem_classes="assay-panel", elem_id="annotate-import"):
         gr.HTML(heading(say("annotate.import")))
         layouts = [(say(f"annotate.export.{each}"), each) for each in LAYOUTS]
@@ -326,6 +331,13 @@ def _files(services: Services, door: Door, project: gr.Dropdown, again: Again) -
 
     def on_export(project: str | None, form: Form) -> Painted:
         return panel.give("annotations", lambda folder: make_file(services, project, form, folder))
+
+    def on_train(project: str | None) -> tuple[str, str]:
+        """Make the annotations a data set for DPO, and return where the form for training on it is."""
+        try:
+            return training_address(services, exported(services, project, "dpo").files), ""
+        except LabError as error:
+            return "", notice(str(error), "problem")
 
     def on_import(visitor: Visitor | None, project: str | None, layout: Layout, file: str) -> str:
         try:
@@ -344,17 +356,23 @@ def _files(services: Services, door: Door, project: gr.Dropdown, again: Again) -
     panel.make.click(
         on_export, [project, panel.form], panel.outputs, api_name="annotate_export", show_progress="hidden"
     )
+    made = train.click(on_train, project, [address, trained], api_name="annotate_train", show_progress="hidden")
+    made.then(None, address, None, js="(to) => to && assayFollow(to)")
     again(file.upload(on_import, [door.known, project, layout, file], told, api_name="annotate_import", **QUIET))
+
+
+def exported(services: Services, project: str | None, form: Form) -> Exported:
+    """Return what is said in a project as files of a format; LabError where there is nothing to write."""
+    if not project:
+        raise LabError(say("annotate.no_project_yet"))
+    store = services.store.annotations
+    return export(store.project(project), store.items(project), store.standing(project), form)
 
 
 def make_file(services: Services, project: str | None, form: Form, folder: Path) -> tuple[str, str | None]:
     """Return a line and the file of an export, several files as a zip; or why there is none."""
-    store = services.store.annotations
     try:
-        if not project:
-            raise LabError(say("annotate.no_project_yet"))
-        known = store.project(project)
-        made = export(known, store.items(project), store.standing(project), form)
+        made = exported(services, project, form)
     except LabError as error:
         return notice(str(error), "problem"), None
     written = zip_files(f"annotations-{form}", made.files, folder)

@@ -1,12 +1,13 @@
 """Preferences tab: how the votes fell, the latest ones, and all of them as a data set."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 import gradio as gr
 
 from evals.errors import LabError
+from evals.io import write_whole
 from evals.leaderboard import shown_ranks
 from evals.schema import VoteCounts
 from evals.schema.votes import Board, Boards, ExportFormat
@@ -122,17 +123,19 @@ def export(services: Services, form: ExportFormat, folder: Path) -> tuple[str, s
     return notice(line, "good"), str(zip_export(made, folder))
 
 
-def training_address(services: Services) -> str:
-    """Write all votes as a data set for DPO beside the runs, and return where the form for training on it is.
+def training_address(services: Services, files: Mapping[str, str] | None = None) -> str:
+    """Write all votes, or these files, as a data set for DPO beside the runs; return where the form to train on it is.
 
     LabError where nothing can be trained from this page, or no vote prefers an answer.
     """
     settings = services.settings.training
     if why := refusal(settings):
         raise LabError(why)
-    made = build_export(services.store.preference_pairs(), "dpo", now := services.now())
-    folder = settings.runs[0] / "preferences" / f"{now:%Y-%m-%d-%H%M%S}"
-    write_export(made, folder)
+    folder = settings.runs[0] / "preferences" / f"{(now := services.now()):%Y-%m-%d-%H%M%S}"
+    if files is None:
+        write_export(build_export(services.store.preference_pairs(), "dpo", now), folder)
+    for name, content in (files or {}).items():
+        write_whole(folder / name, content)
     return link({"tab": "train", "stage": "dpo", "data": str(folder / ROWS)})
 
 

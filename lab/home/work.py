@@ -97,7 +97,8 @@ def _of_job(job: Job, names: Mapping[str, str], signed_in: Mapping[str, str], mi
         place = {"tab": "leaderboard", "chain": run}
     if job.kind == "review" and (is_live or job.result):
         place["review"] = job.id
-    who = job.settings.get("name") or signed_in.get(job.who, "" if HASH.fullmatch(job.who) else job.who)
+    typed = job.settings.get("name") if job.kind == "review" else ""
+    who = typed or signed_in.get(job.who, "" if HASH.fullmatch(job.who) else job.who)
     what = (job.kind, job.title, job.state, job.started_at, link(place), is_live, share, told, who, job.id)
     return Work(*what, is_mine=job.who == mine)
 

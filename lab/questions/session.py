@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import yaml
 
 from evals.errors import LabError
-from evals.questions import data_sha256
+from evals.questions import data_sha256, register
 from evals.questions.bank import normalised
 from evals.questions.sets import (
     EXAMPLES,
@@ -244,6 +244,7 @@ class Editor:
             made = {"id": new_id(), "made_at": self.services.now(), "session": EVERYBODY, "title": known.title}
             kept = FrozenQuestions(**made, version=number, sha256=sha256, rows=known.rows)
             self.frozen.add(kept)
+            register(known.examples())
             return frozen_set(self.services, kept.id)
 
     def _change(self, known: OpenSet, action: str, edits: Sequence[QuestionEdit], last: QuestionEdit) -> None:

@@ -63,16 +63,27 @@ def training_rows(data: str) -> tuple[Example, ...]:
 
 
 def sets_to_ask(services: Services) -> list[tuple[str, str]]:
-    """Return the question sets that a run can be measured on, by what they are called."""
+    """Return the question sets that are known here by name, by what they are called."""
     return [(lines().get(f"data.{name}", name), name) for name in (*TRAINING, *services.settings.questions)]
 
 
+def sets_to_measure(services: Services) -> list[tuple[str, str]]:
+    """Return what a run can be measured on: the sets known by name, and frozen versions by their ids."""
+    versions = services.store.documents("question_set").titles("")
+    return sets_to_ask(services) + [(f"{title} v{number}", name) for name, title, number in versions]
+
+
 def start_run(services: Services, run: str, data: str | None, who: str) -> str:
-    """Put the measuring of a finished run in line and return the job; LabError for a run or a set that is not here."""
-    if data not in {name for _, name in sets_to_ask(services)}:
+    """Put the measuring of a finished run in line and return what it is called; LabError for a run or a set not here."""
+    called = next((called for called, name in sets_to_measure(services) if name == data), None)
+    if called is None:
         raise LabError(say("evaluate.no_data", data=data))
-    settings = {"run": chain_of(services, run), "data": data}
-    return services.jobs.start("evaluate", say("evaluate.title", run=run, data=data), settings, who)
+    chain, title = chain_of(services, run), say("evaluate.title", run=run, data=called)
+    settings: dict[str, JSON] = {"run": chain, "data": data}
+    if data not in {name for _, name in sets_to_ask(services)}:
+        settings = {"run": chain, "chain": chain, "set": data, "name": called, "split": "test", "stages": []}
+    services.jobs.start("evaluate", title, settings, who)
+    return called
 
 
 def start(
@@ -116,6 +127,8 @@ def start(
 def _of_run(services: Services, settings: Mapping[str, JSON]) -> Order:
     from training.data.questions import from_hub
 
+    if "set" in settings:
+        return _of_set(services, settings)
     run, data = Path(settings["run"]), str(settings["data"])
     examples, known = load_questions(data, from_hub, part="test"), {"chain": str(run), "data": data}
     out = run / REPORTS / f"{file_name(Path(data).stem)}.json"
@@ -129,11 +142,13 @@ def _of_set(services: Services, settings: Mapping[str, JSON]) -> Order:
     folder = reports_folder(chain, services.settings.reports)
     data = folder / "sets" / f"{file_name(known.name)}.jsonl"
     write_whole(data, as_jsonl(known))
-    asked = {"chain": chain, "stage": ",".join(settings["stages"]), "data": f"{data.name}[{settings['split']}]"}
-    examples = known.examples(settings["split"])
+    asked = {"chain": chain, "data": f"{data.name}[{settings['split']}]"}
+    asked |= {"stage": ",".join(settings["stages"])} if settings["stages"] else {}
+    if not (examples := known.examples(settings["split"])):
+        raise LabError(say("batch.no_rows", split=settings["split"]))
     train = tuple(each for each in known.examples() if each.split == "train")
     own = "" if chain == services.settings.chain else chain
-    sampling, out = Sampling(**settings["sampling"]), folder / f"{file_name(name)}.json"
+    sampling, out = Sampling(**settings.get("sampling", {})), folder / f"{file_name(name)}.json"
     return Order(name, own, settings["stages"], examples, train, sampling, out, asked)
 
 
@@ -177,6 +192,7 @@ def run(
         check()
 
     def write(chain: Any, _: object) -> Iterator[int]:
+        progress(0.0, "")  # that it has begun: the first answers may take minutes
         stages = order.stages or chain.stages
         asked_of = repr((list(stages), sampling, chain.stage_checksums, chain.dtype)).encode()
         kept = out.with_name(f"{out.name}.{hashlib.sha256(asked_of).hexdigest()[:12]}.partial.jsonl")

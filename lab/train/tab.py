@@ -13,7 +13,7 @@ from typing import Any
 import gradio as gr
 
 from evals.errors import LabError
-from lab.results.batch import register, sets_to_ask, start_run
+from lab.results.batch import register, sets_to_measure, start_run
 from lab.results.reports import HERE
 from lab.results.rows import Place, link, read_place, rows_page, said_of
 from lab.services import Services
@@ -91,8 +91,7 @@ class TrainPage:
         self.note = gr.HTML(elem_id="train-notice")
         self.onward = gr.HTML(elem_id="train-onward")
         with gr.Row(elem_classes="actions train-actions", visible=False) as self.measuring:
-            sets = sets_to_ask(services)
-            self.data = gr.Dropdown(sets, value=sets[0][1], label=say("train.measure.data"), elem_id="train-measured")
+            self.data = gr.Dropdown([], label=say("train.measure.data"), elem_id="train-measured")
             measure = gr.Button(say("train.measure"), elem_id="train-measure")
         with gr.Row(elem_classes="actions train-actions"):
             self.compare = gr.Button(say("train.onward.compare"), visible=False, elem_id="train-compare")
@@ -110,7 +109,7 @@ class TrainPage:
         self.view = gr.State(None)
         self.timer = gr.Timer(LOOK_SECONDS, active=False)
         self.outputs: list[Any] = [self.view, self.runs, self.panel, self.facts, self.note, self.stop, self.resume]
-        self.outputs += [self.onward, self.compare, self.measuring, self.answers, self.log_box, self.log]
+        self.outputs += [self.onward, self.compare, self.measuring, self.data, self.answers, self.log_box, self.log]
         self.outputs += [self.timer, *self.plots]
         here, script = [self.view, self.address], f"(view) => [view, ({HERE})()]"
         chosen = self.runs.input(self.opened, [self.runs], self.outputs, api_name="train_run", **CHOSEN)
@@ -143,7 +142,7 @@ class TrainPage:
         """Put the measuring of the run that is shown in line."""
         try:
             run = view.name if view else ""
-            start_run(self.services, run, data, request.username or "")
+            data = start_run(self.services, run, data, request.username or "")
         except LabError as error:
             return notice(str(error), "problem")
         return notice(say("train.measured", run=run, data=data), "good")
@@ -177,7 +176,9 @@ class TrainPage:
         training = called[0] if called else first_to_show(found, EMBEDDED_RUNS)
         seen = follow(Watched(training.path), read_completions)
         view = View(training.name, seen, tuple(map(label, found)))
+        sets = sets_to_measure(self.services)
         return {
+            self.data: gr.Dropdown(choices=sets, value=sets[0][1]),
             self.runs: gr.Dropdown(choices=_choices(found), value=training.name),
             self.note: "",
             self.facts: facts(training.record),

@@ -342,7 +342,7 @@ def test_behind_a_login_nobody_sees_a_page_made_for_another(tmp_path):
 
     for name in ("kim", "lee"):
         assert f'"username":"{name}"' in names[name]
-    assert '"auth_required":true' in stranger
+    assert '"auth_required":true' in stranger and "lab-assets/lab.css" in stranger
 
 
 @ON_AIR

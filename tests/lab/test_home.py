@@ -93,6 +93,8 @@ def test_votes_become_a_data_set_that_the_form_is_filled_with(home, tmp_path):
     assert recipe.fields["data"] == place["data"]
     assert (recipe.fields["chain"], recipe.fields["output"]) == ("embedded", str(tmp_path / "runs" / "dpo-1"))
     assert recipe.rest.startswith("base: embedded\n")
+    given = read_place(training_address(home, {"train.jsonl": "what raters said"}), "train")
+    assert Path(given["data"]).read_text() == "what raters said"
 
 
 def test_runs_and_jobs_stand_in_one_list_what_is_under_way_first_and_names_are_for_admins(home):
@@ -120,7 +122,7 @@ def test_runs_and_jobs_stand_in_one_list_what_is_under_way_first_and_names_are_f
 def test_who_signed_in_is_named_beside_their_job_and_a_hash_is_no_name(home):
     known = replace(home, people={"ada": Person("ada", "admin", "")})
     for rater in ("ada", "a browser"):
-        known.jobs.start("batch", "Codons", {}, known.store.hash_rater(rater))
+        known.jobs.start("batch", "Codons", {"name": "Codons v1"}, known.store.hash_rater(rater))
     assert sorted(each.who for each in works(known)) == ["", "ada"]
 
 

@@ -13,12 +13,14 @@ import pytest
 
 from evals.errors import BadConfig, LabError
 from evals.io import data_sha256
+from evals.questions import bank, is_held_out
 from evals.questions.sets import examine, load_questions
 from evals.report import load_report
 from lab.jobs import Jobs
 from lab.questions.session import KINDS, Editor, Typed, as_jsonl, row_of, typed_of
 from lab.questions.tab import _checked, _state
 from lab.results import batch
+from lab.services import open_store
 from lab.store.answers import Store
 from lab.visitors import Visitor
 from tests.lab.chains import STAGES, ScriptedChain, lab_with
@@ -270,6 +272,34 @@ def test_a_finished_run_is_measured_on_a_set_by_a_job_that_waited_since_before_a
     assert set(STAGES) < {row.stage for row in report.rows} and report.data_name == "kmp-test"
     assert "assay eval run --chain dpo --data kmp-test --out kmp-test.json" in report.command
     assert not [*run.glob("reports/*.partial*")]
+
+
+def test_a_finished_run_is_measured_on_the_test_rows_of_a_frozen_set(tmp_path, monkeypatch):
+    services, run = lab_with(tmp_path, ScriptedChain()), tmp_path / "runs" / "dpo"
+    (run / "reports").mkdir(parents=True)
+    monkeypatch.setattr(batch, "chain_of", lambda *_: str(run))
+    version = Editor(services, ANN).freeze(Editor(services, ANN).bring_named("codons-and-enzymes").id)
+    assert ("codons-and-enzymes v1", version.id) in batch.sets_to_measure(services)
+    assert batch.start_run(services, "runs/dpo", version.id, "ann") == "codons-and-enzymes v1"
+    (job,) = services.jobs.all()
+    batch.register(services, "evaluate")
+    with services.jobs.working():
+        job = until(services.jobs, job.id, lambda job: job.is_over)
+    assert (job.state, job.error, job.title) == ("done", "", "Evaluate runs/dpo on codons-and-enzymes v1")
+    report = load_report(run / "reports" / "codons-and-enzymes-v1.json")
+    assert {row.example.split for row in report.rows} == {"test"} and report.data_name == "codons-and-enzymes v1"
+    assert "assay eval run --chain dpo --data codons-and-enzymes-v1.jsonl[test]" in report.command.replace("'", "")
+
+
+def test_test_rows_of_a_frozen_set_train_nothing_in_this_lab_or_the_next_on_its_store(room, draft, editor, monkeypatch):
+    asked = {row.prompt: row.split for row in draft.rows}
+    for open_again in (lambda: editor.freeze(draft.id), lambda: open_store(room.settings.database_url).close()):
+        monkeypatch.setattr(bank, "_REGISTERED", {})
+        assert not any(map(is_held_out, asked))
+        open_again()
+        assert {prompt: is_held_out(prompt) for prompt in asked} == {
+            prompt: split == "test" for prompt, split in asked.items()
+        }
 
 
 @pytest.mark.parametrize(
