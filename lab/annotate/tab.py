@@ -25,7 +25,7 @@ from lab.annotate.session import (
     whole,
 )
 from lab.compare.export import zip_files
-from lab.compare.preferences import training_address
+from lab.compare.preferences import for_training
 from lab.services import Services
 from lab.session import session_of, stage_name
 from lab.train.runner import refusal
@@ -333,11 +333,7 @@ def _files(services: Services, door: Door, project: gr.Dropdown, again: Again) -
         return panel.give("annotations", lambda folder: make_file(services, project, form, folder))
 
     def on_train(project: str | None) -> tuple[str, str]:
-        """Make the annotations a data set for DPO, and return where the form for training on it is."""
-        try:
-            return training_address(services, exported(services, project, "dpo").files), ""
-        except LabError as error:
-            return "", notice(str(error), "problem")
+        return for_training(services, lambda: exported(services, project, "dpo").files)
 
     def on_import(visitor: Visitor | None, project: str | None, layout: Layout, file: str) -> str:
         try:

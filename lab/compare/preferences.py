@@ -1,6 +1,6 @@
 """Preferences tab: how the votes fell, the latest ones, and all of them as a data set."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -139,6 +139,14 @@ def training_address(services: Services, files: Mapping[str, str] | None = None)
     return link({"tab": "train", "stage": "dpo", "data": str(folder / ROWS)})
 
 
+def for_training(services: Services, files: Callable[[], Mapping[str, str] | None] = lambda: None) -> tuple[str, str]:
+    """Return the `training_address`, or a notice that says why there is none."""
+    try:
+        return training_address(services, files()), ""
+    except LabError as error:
+        return "", notice(str(error), "problem")
+
+
 def build(services: Services, tab: gr.Tab) -> None:
     """Lay out the tab inside the `gr.Blocks` that is currently open."""
     gr.HTML(lead("preferences"))
@@ -170,17 +178,12 @@ def build(services: Services, tab: gr.Tab) -> None:
         words = say("preferences.train", pairs=counted(pairs, "preference pair"))
         return figures, recent, gr.Button(words, visible=is_admin and bool(pairs))
 
-    def on_train() -> tuple[str, str]:
-        """Make the votes a data set for DPO, and return where the form for training on it is."""
-        try:
-            return training_address(services), ""
-        except LabError as error:
-            return "", notice(str(error), "problem")
-
     def offer(chosen: ExportFormat) -> Painted:
         return panel.give("exports", partial(export, services, chosen))
 
     tab.select(show, None, [figures, recent, train], api_name="preferences", show_progress="hidden")
-    made = train.click(on_train, None, [address, told], api_name="preferences_train", show_progress="hidden")
+    made = train.click(
+        partial(for_training, services), None, [address, told], api_name="preferences_train", show_progress="hidden"
+    )
     made.then(None, address, None, js="(to) => to && assayFollow(to)")
     panel.make.click(offer, panel.form, panel.outputs, api_name="export_preferences")

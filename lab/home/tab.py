@@ -1,9 +1,11 @@
 """Home tab: what there is, what is under way, and the next sensible step; all of it read anew when it is opened."""
 
+from functools import partial
+
 import gradio as gr
 
 from evals.errors import LabError
-from lab.compare.preferences import training_address
+from lab.compare.preferences import for_training
 from lab.home.overview import overview
 from lab.home.work import draw, end, shown_works, works
 from lab.services import Services
@@ -61,13 +63,6 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
             **on_look(visitor, request),
         }
 
-    def on_train() -> tuple[str, str]:
-        """Make the votes a data set and return where the form for training on it is."""
-        try:
-            return training_address(services), ""
-        except LabError as error:
-            return "", notice(str(error), "problem")
-
     def on_cancel(visitor: Visitor | None, event: gr.EventData, request: gr.Request) -> Painted:
         """End a job or a training."""
         is_admin = services.role_of(request.username) == "admin"
@@ -82,5 +77,7 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     door.known.change(on_open, door.known, seen, api_visibility="private", show_progress="hidden")
     timer.tick(on_look, door.known, [work, timer], api_name="home_work", **QUIET)
     work.click(on_cancel, door.known, [work, timer, told], api_name="home_cancel", **QUIET)
-    made = train.click(on_train, None, [address, told], api_name="home_train", show_progress="hidden")
+    made = train.click(
+        partial(for_training, services), None, [address, told], api_name="home_train", show_progress="hidden"
+    )
     made.then(None, address, None, js="(to) => to && assayFollow(to)")
