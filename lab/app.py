@@ -115,7 +115,8 @@ def run(app: gr.Blocks, services: Services, ready: Callable[[], None], tabs: Col
         with closing(services.store), services.jobs.working():
             ready()
             if needs_chain(services, tabs):
-                services.engine.start()
+                for name in ("", *services.store.entrants()):
+                    services.engine.start(name)
             app.block_thread()
     finally:
         app.close(verbose=False)

@@ -106,8 +106,9 @@ class GuardedBlocks(gr.Blocks):
         finally:
             if not done.get("is_generating"):
                 self._under_way.pop(call, None)
-        if request.username and role_needed(event) == "admin":
-            about = "; ".join(each[:80] for each in inputs if isinstance(each, str) and each)
+        if request.username and role_needed(event) == "admin" and known.get("iterator") is None:
+            told = (re.sub("//[^/@]*@", "//…@", each)[:80] for each in inputs if isinstance(each, str) and each)
+            about = "; ".join(told)
             self._log(request.username, event, about[:400])
         return done
 

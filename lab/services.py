@@ -40,8 +40,7 @@ class Services:
     that no longer hold apart; `random` draws stages, sides and questions. `readers` are those who can
     review papers. `refiner` names the chain that answers in the Refine tab, "" the lab's own; `judge` gives
     who grades there. `people` may enter, by name; nobody named: everybody may. `recorded` are answers of before that
-    Compare shows; without them a model writes new ones. `entrants` are the chains that were let in there beside the lab's
-    own (`lab.compare.entrants`).
+    Compare shows; without them a model writes new ones.
     """
 
     settings: LabSettings
@@ -55,7 +54,6 @@ class Services:
     judge: "Callable[[], Judge]" = lambda: find_judge(None)
     recorded: "Recorded | None" = None
     people: Mapping[str, Person] = field(default_factory=dict)
-    entrants: list[str] = field(default_factory=list)
 
     def role_of(self, name: str | None) -> Role:
         """Return what somebody may do who came in by this name, None = without one."""

@@ -17,7 +17,8 @@ def add_entrant(services: Services, name: str) -> Iterator[str]:
     """Let a model take part in Compare of this running lab; yield how far loading is, in words, until it is there.
 
     `name` is a run folder, a chain.json, base:FOLDER for an exported one, or NAME=URL#MODEL for one behind a server
-    (`assay chain serve`). It stays until the lab ends. LabError for what is none of these or cannot be loaded.
+    (`assay chain serve`). It is kept, and loaded again when the lab starts. LabError for what is none of these, cannot be
+    loaded, or is not reached.
     """
     name = name.strip()
     if is_hosted(name):
@@ -32,14 +33,39 @@ def add_entrant(services: Services, name: str) -> Iterator[str]:
         time.sleep(POLL_SECONDS)
     if status.state != "ready":
         raise LabError(status.message)
-    if name not in services.entrants:
-        services.entrants.append(name)
+    if problem := unheard(services, name):
+        raise LabError(say("compare.entrants.unreached", problem=problem))
+    services.store.keep_entrant(name)
     yield say("compare.entrants.added", name=name.partition("=")[0])
 
 
 def joined(services: Services, own: Any) -> "Joined":
     """Return the lab's own chain with all that take part beside it and are in memory."""
-    return Joined(own, [services.engine.chain(name) for name in services.entrants])
+    there = [name for name in services.store.entrants() if services.engine.status_of(name).state == "ready"]
+    return Joined(own, [services.engine.chain(name) for name in there])
+
+
+def unheard(services: Services, name: str) -> str:
+    """Return why one who was let in does not answer, "" for one that does; a server is asked. What is not there is loaded."""
+    status = services.engine.status_of(name)
+    if status.state == "idle":  # another process let it in
+        services.engine.start(name)
+    if status.state != "ready":
+        return say("compare.entrants.loading") if status.state in ("idle", "loading") else status.message
+    hosted = getattr(services.engine.chain(name), "hosted", {}).values() if is_hosted(name) else ()
+    for each in hosted:
+        each.silent_until = 0.0
+        if problem := each.client.run(each.client.unreachable()):
+            return problem
+    return ""
+
+
+def listed(services: Services) -> list[tuple[str, str]]:
+    """Return a line on the state of each who was let in, and its name."""
+    found = [(name, unheard(services, name)) for name in services.store.entrants()]
+    return [
+        (say(f"compare.entrants.{'silent' if why else 'answers'}", name=name, why=why), name) for name, why in found
+    ]
 
 
 def last_stage(services: Services, name: str) -> str:
@@ -54,7 +80,7 @@ class Joined:
     """Chains that answer side by side, all given the conversation of the first; its stages keep their names.
 
     Those of another are called stage@chain, a hosted model by its own name; who is there already, by checksum, is not
-    there twice.
+    there twice, and a server that was silent when it was asked last is left out for a while.
     """
 
     def __init__(self, own: Any, others: Sequence[Any]) -> None:
@@ -63,9 +89,11 @@ class Joined:
         self.homes: dict[str, Any] = {}
         self.stage_checksums: Mapping[str, str] = {}
         for chain in (own, *others):
-            for stage, checksum in ((each, chain.stage_checksums[each]) for each in chain.stages):
+            hosted = getattr(chain, "hosted", {})
+            heard = (each for each in chain.stages if each not in hosted or not hosted[each].is_silent)
+            for stage, checksum in ((each, chain.stage_checksums[each]) for each in heard):
                 name = stage
-                if chain is not own and stage not in getattr(chain, "hosted", ()):
+                if chain is not own and stage not in hosted:
                     name = f"{stage}@{chain.manifest.name.removeprefix(BARE)}"
                 if chain is own or checksum not in self.stage_checksums.values():
                     name = f"{name} {checksum[:6]}" if name in self.homes else name

@@ -171,7 +171,7 @@ def next_pair(
     def among(chain: Any) -> Any:
         from lab.compare.entrants import joined
 
-        return joined(services, chain) if services.entrants else chain
+        return joined(services, chain)
 
     try:
         for attempt in range(ATTEMPTS):
@@ -180,20 +180,24 @@ def next_pair(
             asked = drawn_question(state, drawn) if own is None else checked_question(own)
             state = replace(state, asked=asked)
             pair = QuestionRequest(visitor, asked, Sampling(), "compare", pick, among=among)
-            is_same = False
+            is_same, silent = False, ""
             for moment in answering(services, pair):
                 if moment.is_replaced:
                     return
                 for failed in moment.written or ():
                     if failed.note and failed.finish_reason == "cancelled":
-                        raise LabError(failed.note)
+                        silent = failed.note
+                if silent and attempt + 1 < ATTEMPTS:
+                    break  # a server; among the others the next two are found
+                if silent:
+                    raise LabError(silent)
                 is_same = not moment.problem and len({draft.text for draft in moment.written or ()}) == 1
                 state = replace(state, pair=Pair(asked, moment) if moment.kept and not is_same else None)
                 view = shown(state, asked, moment)
                 if attempt and moment.kept is None and not moment.problem:
                     view = replace(view, notice=views.notice(say("compare.same.next")))
                 yield state, view
-            if own is not None or not is_same:
+            if not silent and (own is not None or not is_same):
                 return
     except LabError as error:
         yield state, _problem(state, str(error))
@@ -445,10 +449,26 @@ def _entrants(services: Services, tab: gr.Tab, among: gr.State) -> None:
         chosen = gr.CheckboxGroup(label=say("compare.entrants.chosen"), info=say("compare.entrants.info"))
         name = gr.Textbox(label=say("compare.entrants.name"), info=say("compare.entrants.name.info"))
         add = gr.Button(say("compare.entrants.add"), size="sm", elem_id="compare-entrants-add")
+        others = gr.Radio([], label=say("compare.entrants.others"), visible=False, elem_id="compare-entrants-others")
+        remove = gr.Button(say("compare.entrants.remove"), visible=False, size="sm", elem_id="compare-entrants-remove")
         line = gr.HTML(elem_id="compare-entrants-line")
         stage = gr.Textbox(visible=False, label=say("compare.entrants.chosen"))
 
-    def on_expand(among: Sequence[str]) -> gr.CheckboxGroup:
+    def known() -> Painted:
+        """Show who was let in, with their state; to admins alone: names hold places on the server."""
+        from lab.compare.entrants import listed
+
+        found = listed(services)
+        return {
+            others: gr.Radio(choices=found, value=None, visible=bool(found)),
+            remove: gr.Button(visible=bool(found)),
+        }
+
+    def on_expand(among: Sequence[str], request: gr.Request) -> Painted:
+        is_admin = services.role_of(request.username) == "admin"
+        return {chosen: choices_of(among)} | (known() if is_admin else {})
+
+    def choices_of(among: Sequence[str]) -> gr.CheckboxGroup:
         from lab.compare.entrants import joined
 
         try:
@@ -465,9 +485,16 @@ def _entrants(services: Services, tab: gr.Tab, among: gr.State) -> None:
         try:
             for told in add_entrant(services, name):
                 yield {line: views.notice(told)}
-            yield {chosen: on_expand(()), among: ()}
+            yield {chosen: choices_of(()), among: ()} | known()
         except LabError as error:
             yield {line: views.notice(str(error), "problem")}
+
+    def on_remove(name: str | None) -> Painted:
+        if not name:
+            return {line: views.notice(say("compare.entrants.which"), "problem")}
+        services.store.keep_entrant(name, stays=False)
+        told = views.notice(say("compare.entrants.removed", name=name.partition("=")[0]))
+        return {line: told, chosen: choices_of(()), among: ()} | known()
 
     def on_stage(named: str) -> Painted:
         """Choose the stage that the address names, if it names one, and the last other one of the lab's own chain."""
@@ -480,13 +507,15 @@ def _entrants(services: Services, tab: gr.Tab, among: gr.State) -> None:
             own = services.engine.chain()
             if named in joined(services, own).stages:
                 kept = (named, *[each for each in own.stages if each != named][-1:])
-        return {fold: gr.Accordion(open=True), chosen: on_expand(kept), among: kept}
+        return {fold: gr.Accordion(open=True), chosen: choices_of(kept), among: kept}
 
     there = [line, fold, chosen, among]
     tab.select(on_stage, stage, there, js=NAMED, api_name="compare", **views.QUIET)
-    fold.expand(on_expand, among, chosen, api_name="entrants", **views.QUIET)
+    fold.expand(on_expand, among, [chosen, others, remove], api_name="entrants", **views.QUIET)
     chosen.input(tuple, chosen, among, api_visibility="private", **views.CHOSEN)
-    gr.on([add.click, name.submit], on_add, name, [line, chosen, among], api_name="add_entrant", **views.ANSWERING)
+    shown = [line, chosen, among, others, remove]
+    gr.on([add.click, name.submit], on_add, name, shown, api_name="add_entrant", **views.ANSWERING)
+    remove.click(on_remove, others, shown, api_name="remove_entrant", **views.QUIET)
 
 
 def _rating(services: Services, door: Door, last: gr.HTML, voted: gr.State) -> None:

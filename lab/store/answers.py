@@ -69,6 +69,8 @@ class Deed(NamedTuple):
 
 Mark = tuple[int, int, int, datetime | None]
 """How many answers, votes and votes taken back there are, and when the last vote was cast."""
+ENTRANT = "entrant "
+"""What the names of settings begin with that are models in Compare; their values say since when."""
 FELL_SECONDS = 10.0  # so much later votes of another process count in the choice of the next match
 STANDS = ComparisonRow.voided_at.is_(None)
 
@@ -127,6 +129,21 @@ class Store:
     def jobs(self) -> JobRows:
         """Long work, and who does it."""
         return JobRows(self._engine, self._now)
+
+    def entrants(self) -> tuple[str, ...]:
+        """Return the names of the models that were let into Compare (`lab.compare.entrants`), the first one first."""
+        query = select(SettingRow.name).where(SettingRow.name.startswith(ENTRANT)).order_by(SettingRow.value)
+        with reading(self._engine) as session:
+            return tuple(name.removeprefix(ENTRANT) for name in session.scalars(query))
+
+    def keep_entrant(self, name: str, *, stays: bool = True) -> None:
+        """Keep that a model was let into Compare, or that it was taken out."""
+        with writing(self._engine) as session:
+            known = session.get(SettingRow, f"{ENTRANT}{name}")
+            if stays and known is None:
+                session.add(SettingRow(name=f"{ENTRANT}{name}", value=self._now().isoformat()))
+            elif known is not None and not stays:
+                session.delete(known)
 
     def close(self) -> None:
         self._engine.dispose()

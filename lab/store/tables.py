@@ -254,7 +254,7 @@ class DoneRow(StoreTable):
 
 
 class SettingRow(StoreTable):
-    """A value the store itself needs to keep, such as the salt that raters are hashed with."""
+    """A value that the store or the lab keeps: the salt that raters are hashed with, who was let into Compare."""
 
     __tablename__ = "settings"
 

@@ -1,5 +1,10 @@
+import os
 import random
+import socket
+import subprocess
+import sys
 import threading
+import time
 from collections import Counter
 from dataclasses import replace
 from itertools import combinations, product
@@ -14,10 +19,11 @@ from evals.errors import LabError
 from lab.app import needs_chain
 from lab.ask.tab import earlier
 from lab.compare import tab as compare
-from lab.compare.entrants import add_entrant, joined
+from lab.compare.entrants import add_entrant, joined, listed
 from lab.compare.recorded import Recorded, answers_of
 from lab.compare.tab import Comparing, bank, drawn_question, explain, next_pair, restored, undo, vote
 from lab.engine import LabEngine
+from lab.services import Services, loading
 from lab.session import stage_name
 from lab.settings import TrainingSettings
 from lab.store.outcomes import next_match, ratings_of
@@ -25,6 +31,8 @@ from lab.visitors import Visitor, door, meet, named, new_visitor
 from tests.lab.chains import ScriptedChain, lab_with
 from tests.lab.evaluations import scripted_report
 from tests.lab.served import ON_AIR, Browser, on_air
+from tests.models import tiny_chain
+from training.models.export import export
 
 SAID = {"base": "alpha words", "sft": "beta words", "grpo": "gamma words"}
 NAMES = {"base": "Base", "sft": "SFT", "grpo": "GRPO"}
@@ -327,7 +335,7 @@ def test_another_chain_takes_part_beside_the_lab_s_own_and_what_both_share_stand
     services = replace(lab_with(tmp_path), engine=LabEngine(lambda name, _: other if name else own))
     assert "delta" not in last(next_pair(services, new_visitor(), None))[1].cards
     *_, told = add_entrant(services, "base:anywhere")
-    assert "base:anywhere takes part" in told
+    assert "base:anywhere takes part" in told and services.store.entrants() == ("base:anywhere",)
     with pytest.raises(LabError, match="nowhere"):
         list(add_entrant(services, "runs/nowhere"))
     assert joined(services, own).stages == ("base", "sft", "grpo", "dpo@other")
@@ -362,6 +370,66 @@ def test_a_finished_run_joins_compare_from_its_page_which_leads_to_where_its_sta
         assert '"open":true' in chosen.replace(" ", "")
         everybody = browser.call("compare", "gone").replace(" ", "")
         assert '"value":["base","sft","grpo","dpo@other"]' in everybody
+
+
+SERVE = "from lab.cli import main; main()"
+
+
+@ON_AIR
+@pytest.mark.slow  # two servers and three loads: 16 s
+def test_an_exported_chain_and_one_served_by_another_process_are_voted_on_kept_over_a_restart_and_taken_out(
+    tmp_path, monkeypatch
+):
+    run, exported = tiny_chain(tmp_path / "runs", ranks={"sft": 4}), tmp_path / "exports" / "sft"
+    far = tiny_chain(tmp_path / "far", ranks={"dpo": 2}, strength=0.9)
+    export(run, exported, "merged", "float32")
+    monkeypatch.setenv("ASSAY_KEY_FAR", "secret")
+    with socket.create_server(("127.0.0.1", 0)) as place:
+        port = str(place.getsockname()[1])
+    served, folder = f"far=http://127.0.0.1:{port}/v1#dpo", f"base:{exported}"
+    lab = lab_with(tmp_path)
+    own = replace(lab.settings, chain=str(run), dtype="float32")
+
+    def restarted() -> Services:
+        return replace(lab, settings=own, engine=LabEngine(loading(own)))
+
+    command = [sys.executable, "-c", SERVE, "chain", "serve", str(far), "--dtype", "float32", "--port", port]
+    with subprocess.Popen(command, env=os.environ | {"ASSAY_API_KEY": "secret"}, stderr=subprocess.PIPE) as server:
+        assert server.stderr is not None and b"answers" in server.stderr.readline()
+        with on_air(restarted()) as app:
+            browser = Browser(app, app.local_url)
+            assert "takes part from the next pair on" in browser.call("add_entrant", folder)
+            assert "takes part from the next pair on" in browser.call("add_entrant", served)
+            assert "cannot be reached: the server answered 401" in browser.call("add_entrant", f"keyless{served[3:]}")
+            assert "holds a user" in browser.call("add_entrant", "x=http://me:word@127.0.0.1:9/v1#y")
+            for asked in (f"What is HSF{n}?" for n in range(6)):
+                browser.call("meet", None)
+                assert all(name not in browser.call("pair_on", asked) for name in ("far", "sft"))
+                browser.call("vote_left")
+            judged = {each.stage for each in room_answers(lab)}
+            assert {"far", *(name for name in judged if "@" in name)} <= judged and len(judged) > 2, judged
+            assert all(stage_name(name) in browser.call("preferences") for name in judged)
+            shown = browser.call("entrants")
+            assert f"{folder}: answers" in shown and f"{served}: answers" in shown
+        server.kill()
+    (tmp_path / "exports").rename(tmp_path / "gone")
+    lab = lab_with(tmp_path)
+    services, visitor = restarted(), new_visitor()
+    assert services.store.entrants() == (folder, served)
+    assert (
+        b"secret" not in (tmp_path / "assay.db").read_bytes() and b"word@" not in (tmp_path / "assay.db").read_bytes()
+    )
+    for name in ("", *services.store.entrants()):
+        services.engine.start(name)
+    state, view = last(next_pair(services, visitor, None))
+    assert view.may_vote and {each.stage for each in state.pair.drafts} == {"base", "sft"}
+    while any("being loaded" in line for line, _ in listed(services)):
+        time.sleep(0.05)
+    (gone, _), (silent, _) = listed(services)
+    assert gone.startswith(f"{folder}: cannot be asked: ")
+    assert "cannot be asked: no reply (ClientConnectorError)" in silent
+    services.store.keep_entrant(folder, stays=False)
+    assert [name for _, name in listed(services)] == [served]
 
 
 def room_answers(services):

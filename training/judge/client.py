@@ -165,6 +165,16 @@ class ChatClient:
         self.model = names[0]
         return self.model
 
+    async def unreachable(self, seconds: float = 3.0) -> str:
+        """Return why the server gives nobody an answer within so long, "" where it does."""
+        try:
+            most, address = aiohttp.ClientTimeout(total=seconds), f"{self.address}/models"
+            async with self._line()[0].get(address, allow_redirects=False, timeout=most) as response:
+                is_wrong = response.status in (401, 403) or response.status >= 500
+                return f"the server answered {response.status}" if is_wrong else ""
+        except (aiohttp.ClientError, OSError) as error:
+            return f"no reply ({type(error).__name__})"
+
     async def chat(
         self, compose: Callable[[], Messages], sampling: Mapping[str, Any], constraints: Sequence[Constraint]
     ) -> Reply:

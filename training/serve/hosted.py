@@ -11,6 +11,7 @@ import hashlib
 import queue
 import re
 import threading
+import time
 import tomllib
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from os import environ
@@ -27,6 +28,7 @@ from training.judge.prompts import ServerSettings
 from training.models.generation import FinishReason, Piece
 
 NAMED = re.compile(r"(?P<name>[\w.-]+)=(?P<url>https?://[^#\s]+)(?:#(?P<model>\S+))?")
+SILENT_SECONDS = 60.0
 AS_IT_IS = (Constraint("none", {}),)
 
 
@@ -94,9 +96,14 @@ class Hosted:
         )
         self.client = ChatClient(settings)
         self.n_read = self.n_written = 0
-        self.dollars = 0.0
+        self.dollars = self.silent_until = 0.0
         self._aside = (0, 0.0)
         self._lock = threading.Lock()
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether it gave no answer when it was asked last, not long ago."""
+        return time.monotonic() < self.silent_until
 
     @property
     def told(self) -> str:
@@ -130,6 +137,7 @@ class Hosted:
                 n_read, n_written = (most[0] if n_read is None else n_read, most[1] if n_written is None else n_written)
                 self.n_read, self.n_written = self.n_read + n_read, self.n_written + n_written
                 self.dollars += (cost := self.model.cost(n_read, n_written))
+        self.silent_until = time.monotonic() + SILENT_SECONDS if reply.error else 0.0
         if reply.error:
             raise LabError(f"{self.name} gave no answer: {reply.error}.")
         reason: FinishReason = "length" if reply.finish_reason == "length" else "stop"
