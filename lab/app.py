@@ -9,7 +9,7 @@ from typing import Any
 
 import gradio as gr
 from starlette.middleware import Middleware
-from starlette.routing import Mount
+from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from lab.guard import GuardedBlocks
@@ -85,6 +85,10 @@ def build_app(
     for event in app.fns.values():
         _describe(event)
     app.prepare()
+    if wanted >= {"Ask", "Questions", "Leaderboard"} and find_spec("mcp"):  # not on a Space
+        from lab.ask.mcp_server import PATH, McpEndpoint
+
+        app.more = lambda *door: [Route(PATH, McpEndpoint(services, app, *door))]
     return app
 
 
@@ -127,8 +131,10 @@ def put_on_air(app: GuardedBlocks, **options: Any) -> None:
     is_for_all = not (options.get("auth") or options.get("share"))
     middleware = [Middleware(each) for each in (Refusals, OwnOrigin, UploadLimit)] + [Middleware(Once, app.is_done)]
     middleware += [Middleware(KeptFrontPage)] if is_for_all else []
-    if options.get("auth"):
-        middleware.append(Middleware(PasswordThrottle))
+    wrong, auth = dict[str, list[float]](), options.get("auth")
+    if auth:
+        middleware.append(Middleware(PasswordThrottle, wrong=wrong))
+    more = app.more(auth, wrong) if callable(auth) or not auth else []
     # Gradio adds the head when it runs: a script still to be fetched then would miss keys pressed meanwhile.
     head, script = ((ASSETS / name).read_text(encoding="utf-8") for name in ("head.html", "lab.js"))
     wait = say("login.wait", most=PasswordThrottle.MOST, seconds=PasswordThrottle.SECONDS)
@@ -143,7 +149,7 @@ def put_on_air(app: GuardedBlocks, **options: Any) -> None:
         max_threads=2 * AT_ONCE,
         prevent_thread_lock=True,
         app_kwargs={
-            "routes": [Mount(f"/{ROUTE}", StaticFiles(directory=ASSETS))],
+            "routes": [Mount(f"/{ROUTE}", StaticFiles(directory=ASSETS)), *more],
             "middleware": middleware,
             "openapi_url": None,  # FastAPI's own, which asks nobody for a name; Gradio's does
         },

@@ -75,6 +75,7 @@ class GuardedBlocks(gr.Blocks):
     ) -> None:
         super().__init__(**options)
         self.is_done = is_done
+        self.more: Callable[..., list[Any]] = lambda *_: []  # routes beside the page's, by how passwords are checked
         self._role_of, self._log = role_of, log
         self._sessions: dict[str, str | None] = {}
         self._asked: dict[str, list[float]] = {}
@@ -93,7 +94,7 @@ class GuardedBlocks(gr.Blocks):
         done: dict[str, Any] = {}
         try:
             if known.get("iterator") is None:
-                self._admit(event, request, call)
+                self.admit(event, request, call)
                 ACTION.set([key] if (key := request.headers.get(KEY)) else [])
             elif call in self._under_way:
                 self._under_way[call] = (self._under_way[call][0], time.monotonic())
@@ -105,7 +106,7 @@ class GuardedBlocks(gr.Blocks):
             raise told from error
         finally:
             if not done.get("is_generating"):
-                self._under_way.pop(call, None)
+                self.leave(call)
         if request.username and role_needed(event) == "admin" and known.get("iterator") is None:
             told = (re.sub("//[^/@]*@", "//…@", each)[:80] for each in inputs if isinstance(each, str) and each)
             about = "; ".join(told)
@@ -131,7 +132,7 @@ class GuardedBlocks(gr.Blocks):
             log.warning("%s: %s %s", block_fn.api_name, problem, " ".join(f"{error!r:.200}".split()))
             raise gr.Error(problem, print_exception=False) from error
 
-    def _admit(self, event: str, request: gr.Request, call: str) -> None:
+    def admit(self, event: str, request: gr.Request, call: str) -> None:
         """Let a call pass that this visitor may make now; else `gr.Error`, in words for the page."""
         role, needed, session = self._role_of(request.username), role_needed(event), request.session_hash
         if ROLES.index(role) < ROLES.index(needed):
@@ -149,6 +150,9 @@ class GuardedBlocks(gr.Blocks):
             raise gr.Error(say("people.at_once", most=AT_ONCE_EACH), print_exception=False)
         asked.append(now)
         self._under_way[call] = (who, now)
+
+    def leave(self, call: str) -> None:
+        self._under_way.pop(call, None)
 
     def prepare(self) -> None:
         """Have Python keep the signature of every kind of component: Gradio asks for it at each session, and event."""

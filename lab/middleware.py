@@ -161,9 +161,10 @@ class PasswordThrottle:
 
     MOST, SECONDS = 5, 60
 
-    def __init__(self, app: ASGIApp, now: Callable[[], float] = time.monotonic) -> None:
-        self._app, self._now = app, now
-        self._wrong: dict[str, list[float]] = {}
+    def __init__(
+        self, app: ASGIApp, now: Callable[[], float] = time.monotonic, wrong: dict[str, list[float]] | None = None
+    ) -> None:
+        self._app, self._now, self._wrong = app, now, {} if wrong is None else wrong
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -171,7 +172,8 @@ class PasswordThrottle:
             await self._app(scope, receive, send)
             return
         now = self._now()
-        self._wrong = {who: times for who, times in self._wrong.items() if times and now - times[-1] < self.SECONDS}
+        for who in [who for who, times in self._wrong.items() if not times or now - times[-1] >= self.SECONDS]:
+            del self._wrong[who]
         wrong = self._wrong.setdefault((scope.get("client") or ("",))[0], [])
         if len(wrong) >= self.MOST:
             told = say("login.wait", most=self.MOST, seconds=self.SECONDS)
