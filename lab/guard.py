@@ -102,6 +102,7 @@ class GuardedBlocks(gr.Blocks):
         except (gr.Error, LabError) as error:
             told = error if isinstance(error, gr.Error) else gr.Error(str(error))
             told.print_exception = False  # it is told on the page, and says what is wrong
+            told.message = str(told.message).replace("<", "&lt;")  # there it is read as HTML
             request.request.scope.get(REFUSED, []).append(told)
             raise told from error
         finally:

@@ -94,10 +94,13 @@ class Refusals:
         try:
             await self._app({**scope, REFUSED: refused}, receive, answer)
         except Exception as error:  # not of an event, whose errors Gradio answers: of its own reading
-            if sent:
+            if sent and "/call/" not in scope["path"]:
                 raise
             log.warning("%s: %s", scope["path"], f"{error!r:.200}")
-            await PlainTextResponse(say("people.unclear"), 400)(scope, receive, send)
+            if sent:  # of a call that nobody made, which Gradio finds out when it has begun to answer
+                await send({"type": "http.response.body", "body": b"event: error\ndata: null\n\n"})
+            else:
+                await PlainTextResponse(say("people.unclear"), 400)(scope, receive, send)
 
 
 class OwnOrigin:

@@ -31,6 +31,7 @@ from lab.session import session_of, stage_name
 from lab.train.runner import refusal
 from lab.ui.components import QUIET, empty, grid, heading, lead, measure, notice
 from lab.ui.layout import Painted, export_panel, name_field
+from lab.ui.templates import markdown
 from lab.ui.text import counted, say
 from lab.visitors import Door, Visitor
 
@@ -51,7 +52,7 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
         role = gr.Radio(roles, value="rater", label=say("annotate.role"), elem_id="annotate-role", scale=2)
     meter = gr.HTML(elem_id="annotate-progress")
     with gr.Accordion(say("annotate.guidelines"), open=False, elem_id="annotate-guidelines"):
-        guidelines = gr.Markdown()
+        guidelines = gr.HTML()
     name_field(door, "annotate")
     others = gr.HTML(elem_id="annotate-others")
 
@@ -88,7 +89,7 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
 
     def on_project(visitor: Visitor | None, project: str | None, role: str) -> Painted:
         known = services.store.annotations.project(project) if project else None
-        told = known.guidelines.text if known else ""
+        told = markdown(known.guidelines.text) if known else ""
         return turn(visitor, None, project, role, ()) | {guidelines: told}
 
     def on_known(visitor: Visitor | None, project: str | None, role: str) -> Painted:

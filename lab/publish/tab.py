@@ -19,7 +19,7 @@ from lab.services import Services
 from lab.train.chains import chains_of_runs
 from lab.ui.components import CHOSEN, QUIET, empty, lead, notice
 from lab.ui.layout import Painted
-from lab.ui.templates import Html, render
+from lab.ui.templates import Html, markdown, render
 from lab.ui.text import say
 from training.models.manifest import EMBEDDED, read_chain
 
@@ -75,11 +75,11 @@ def shown_plan(made: Preview) -> str:
 
 
 def shown_card(made: Preview) -> tuple[str, str]:
-    """Return what stands before the words of a card, as HTML, and its words, as Markdown without images."""
+    """Return what stands before the words of a card, and its words without images, as HTML."""
     front = FRONT.match(made.card)
     images = [(name, base64.b64encode(image).decode()) for name, image in made.images.items()]
     head = draw("card", front=front[1] if front else "", images=images) if made.card else Html()
-    return head, IMAGE.sub("", made.card[front.end() :] if front else made.card)
+    return head, markdown(IMAGE.sub("", made.card[front.end() :] if front else made.card))
 
 
 def build(services: Services, tab: gr.Tab) -> None:
@@ -114,7 +114,7 @@ def build(services: Services, tab: gr.Tab) -> None:
     plan = gr.HTML(elem_id="publish-plan")
     with gr.Column(visible=False, elem_id="publish-card", elem_classes="assay-panel") as card:
         head = gr.HTML()
-        words = gr.Markdown(sanitize_html=True)
+        words = gr.HTML()
     planned = gr.State(None)
     address = gr.Textbox(visible=False, label=say("report.address"))
     timer = gr.Timer(2.0, active=False)

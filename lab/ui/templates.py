@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+from markdown_it import MarkdownIt
 
 from lab.ui.text import say
 
@@ -32,6 +33,18 @@ def escape(text: object) -> str:
 def shown(text: object) -> Html:
     """Return `text` as it may stand in a page: `<b>` becomes `&lt;b&gt;`, Html stays as it is."""
     return text if isinstance(text, Html) else Html(escape(text))
+
+
+def markdown(text: str) -> Html:
+    """Return what somebody wrote in Markdown, as HTML: of its own markup only folds, no pictures, no formulas."""
+    made = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image").render(text)
+    made = re.sub("&lt;(/?(?:details|summary))&gt;", r"<\1>", made)
+    return Html(made.replace("{", "&#123;").replace("}", "&#125;").replace("$", "&#36;"))
+
+
+def unmarked(text: str) -> str:
+    """Return text for where Gradio reads Markdown (`info`), so that it shows as itself."""
+    return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", text)
 
 
 class _Joined(jinja2.BaseLoader):

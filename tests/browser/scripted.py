@@ -1,15 +1,21 @@
-"""A lab with a scripted chain, for tests of the page alone: python -m tests.browser.scripted PORT."""
+"""A lab with a scripted chain, for tests of the page alone: python -m tests.browser.scripted [NAME] PORT.
 
+With a NAME all has that name, and every model answers with it.
+"""
+
+import json
 import sys
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from evals.model import Sampling
-from evals.schema import Message
+from evals.schema import EvalReport, Message
 from lab.app import build_app, put_on_air, run
 from lab.engine import LabEngine
 from lab.results.evaluations import Evaluations
+from lab.roles import password_check
 from lab.services import build_services
 from lab.settings import from_environment
 from tests.lab.chains import STAGES, ScriptedChain, Word
@@ -40,27 +46,39 @@ class PatientChain(ScriptedChain):
                 stop.wait(SLOWLY)
 
 
-def measured() -> Evaluations:
+def measured(name: str = "") -> Evaluations:
     """Return the evaluations of scripted answers; one stage of the second states no confidence."""
-    return Evaluations((scripted_report(), scripted_report("kmp-test", (MUTE, *STAGES))))
+    whole = (scripted_report(), scripted_report("kmp-test", (MUTE, *STAGES)))
+    return Evaluations(tuple(map(partial(renamed, name=name), whole)) if name else whole)
+
+
+def renamed(report: EvalReport, name: str) -> EvalReport:
+    """Return a report of which a stage, the data, the chain and all that was said have this name."""
+    text = report.model_dump_json()
+    for word in ("sft", report.data_name, report.chain_name):
+        text = text.replace(json.dumps(word), json.dumps(name))
+    rows = [{**row, "completion": f"{name} {row['completion']}"} for row in json.loads(text)["rows"]]
+    return EvalReport.model_validate({**json.loads(text), "rows": rows})
 
 
 def main() -> None:
     """Serve until stopped."""
-    chain = PatientChain(ANSWERS, seconds_per_word=0.02)
+    name, stages = "".join(sys.argv[1:-1]), ("base", "".join(sys.argv[1:-1]) or "sft", "grpo")
+    chain = PatientChain(dict.fromkeys(stages, name) if name else ANSWERS, stages, seconds_per_word=0.02)
     services = replace(
         build_services(from_environment()),
         engine=LabEngine(lambda *_: chain),
         refiner="",  # the scripted chain answers in the Refine tab too
-        reports=measured,
+        reports=partial(measured, name),
         readers=lambda: (
-            ScriptedReader(pause=0.1),
+            ScriptedReader(name or "Scripted", pause=0.1),
             ScriptedReader("Slow", pause=12.0),
             ScriptedReader("Other", SAID[1:]),
         ),
     )
     app = build_app(services)
-    put_on_air(app, server_name="127.0.0.1", server_port=int(sys.argv[1]), quiet=True)
+    entry = {"auth": password_check(services.people, services.log)} if services.people else {}
+    put_on_air(app, server_name="127.0.0.1", server_port=int(sys.argv[-1]), quiet=True, **entry)
     run(app, services, ready=lambda: None)
 
 

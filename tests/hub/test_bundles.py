@@ -299,13 +299,15 @@ def test_a_data_set_of_the_hub_makes_the_lab_read_no_file_and_no_address_but_its
             row = json.dumps({"prompt": {"path": address, "bytes": None} if part is picture else "own"})
             stand.create(f"org/bad{number}", "dataset")
             stand.commit(f"org/bad{number}", {"README.md": card.encode(), "rows.jsonl": row.encode()}, "dataset")
+        stand.create(f"org/bad{len(given) + 2}", "dataset")  # HDF5 has links to other files
+        stand.commit(f"org/bad{len(given) + 2}", {"rows.h5": b"\x89HDF\r\n\x1a\n"}, "dataset")
         known = os.environ | client_settings(stand.url, tmp_path / "home")
-        command = [sys.executable, "-c", READ, str(len(given) + 2)]
+        command = [sys.executable, "-c", READ, str(len(given) + 3)]
         told = subprocess.run(command, env=known, capture_output=True, text=True, check=False, timeout=120)
         assert told.returncode == 0, told.stderr[-2000:]
-        *refused, pictured, own = told.stdout.splitlines()
+        *refused, pictured, own, linked = told.stdout.splitlines()
         assert len(refused) == len(given) and all("no file of its own" in each for each in refused), told.stdout
-        assert address in pictured and "own" in own, told.stdout
+        assert address in pictured and "own" in own and "read as hdf5" in linked, told.stdout
         with pytest.raises(TimeoutError):
             inside.accept()
 

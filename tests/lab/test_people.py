@@ -380,6 +380,8 @@ def test_junk_of_any_kind_is_told_in_words_and_leaves_no_traceback(tmp_path, mon
             log = capsys.readouterr().err
             if not 400 <= reply.status_code < 500 or "Traceback" in log:
                 broken[path] = (reply.status_code, reply.text, log[-400:])
+        for path in ("call/model/0", "call/v2/model/0"):
+            assert "event: error" in web.get(path).text and "Traceback" not in capsys.readouterr().err
     assert not broken, "\n".join(f"{name}: {told[0]} {told[2][-160:]}" for name, told in broken.items())
     logged = [each.getMessage() for each in caplog.records if each.name.startswith("lab.")]
     assert any("takes one of its choices" in each for each in logged)

@@ -44,7 +44,7 @@ def test_a_run_is_shown_as_it_will_be_then_published_as_a_job_and_leaves_a_recei
     assert "adapter_model.safetensors new" in told
     front, words = shown_card(seen)
     assert "license: mit" in plain(front)
-    assert "# tiny" in words.lower()
+    assert "<h1>tiny" in words.lower() and "<details>" in words
     assert not words.startswith("---")
     assert local_hub.find("model", "you/tiny") is None, "nothing was written"
 
@@ -89,5 +89,5 @@ def test_a_card_shows_no_image_from_elsewhere_and_its_front_matter_apart():
     assert "evil" not in front + words
     assert 'src="data:image/png;base64,cG5n"' in front
     assert "license: mit" in front
-    assert words == "# A\n text "
+    assert words == "<h1>A</h1>\n<p>text</p>\n"
     assert shown_card(replace(Preview((), "", {}), problem="x")) == ("", "")

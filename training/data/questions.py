@@ -25,7 +25,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from datasets import load_dataset
+from datasets import load_dataset, load_dataset_builder
 from datasets.utils.metadata import MetadataConfigs
 
 from evals.errors import BadConfig
@@ -57,6 +57,9 @@ def from_hub(
     """
     setattr(MetadataConfigs, CARD_CHECK.__name__, staticmethod(_check_card))
     try:
+        reader = load_dataset_builder(name, config, revision=revision).__module__.rpartition(".")[2]
+        if reader not in READ:
+            raise ValueError(f"its files are read as {reader}; a question set is {', '.join(READ[:-1])}")
         found: Any = load_dataset(name, config, revision=revision, split=split)
     except (OSError, ValueError) as error:
         raise BadConfig(
@@ -69,6 +72,8 @@ def from_hub(
                 yield str(part), row
 
 
+READ = ("csv", "json", "parquet", "arrow", "text", "cache")
+"""What the files of a data set may be read as; others (HDF5 with its links) can lead to files of this machine."""
 CARD_CHECK = MetadataConfigs._raise_if_data_files_field_not_valid
 ROWS_AT_ONCE = 1000
 
