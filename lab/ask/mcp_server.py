@@ -53,7 +53,10 @@ def tools_of(services: Services, visitor: Visitor) -> dict[str, Callable[..., Re
         key, text = chain_of(services, chain), checked_question(question)
         pick = lambda known: tuple(one_of(stage, known) for stage in stages) or known  # noqa: E731
         *_, last = answering(services, QuestionRequest(visitor, text, Sampling(), "ask", pick, key))
-        return {"problem": last.problem, "answers": [each.model_dump(mode="json", exclude={"session"}) for each in last.kept or ()]}
+        return {
+            "problem": last.problem,
+            "answers": [each.model_dump(mode="json", exclude={"session"}) for each in last.kept or ()],
+        }
 
     def leaderboard(questions: str = "", group: str = "", order: str = "") -> Reply:
         """Rank stages and baselines with n and 95 % intervals; only a better rank is shown to be better."""

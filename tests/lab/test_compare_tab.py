@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from contextlib import closing
 from dataclasses import replace
 from itertools import combinations, product
 from pathlib import Path
@@ -380,7 +381,7 @@ SERVE = "from lab.cli import main; main()"
 def test_an_exported_chain_and_one_served_by_another_process_are_voted_on_kept_over_a_restart_and_taken_out(
     tmp_path, monkeypatch
 ):
-    run, exported = tiny_chain(tmp_path / "runs", ranks={"sft": 4}), tmp_path / "exports" / "sft"
+    run, exported = tiny_chain(tmp_path / "runs", ranks={"sft": 4}, strength=0.9), tmp_path / "exports" / "sft"
     far = tiny_chain(tmp_path / "far", ranks={"dpo": 2}, strength=0.9)
     export(run, exported, "merged", "float32")
     monkeypatch.setenv("ASSAY_KEY_FAR", "secret")
@@ -394,7 +395,8 @@ def test_an_exported_chain_and_one_served_by_another_process_are_voted_on_kept_o
         return replace(lab, settings=own, engine=LabEngine(loading(own)))
 
     command = [sys.executable, "-c", SERVE, "chain", "serve", str(far), "--dtype", "float32", "--port", port]
-    with subprocess.Popen(command, env=os.environ | {"ASSAY_API_KEY": "secret"}, stderr=subprocess.PIPE) as server:
+    server = subprocess.Popen(command, env=os.environ | {"ASSAY_API_KEY": "secret"}, stderr=subprocess.PIPE)
+    with server, closing(SimpleNamespace(close=server.kill)):
         assert server.stderr is not None and b"answers" in server.stderr.readline()
         with on_air(restarted()) as app:
             browser = Browser(app, app.local_url)
@@ -402,16 +404,19 @@ def test_an_exported_chain_and_one_served_by_another_process_are_voted_on_kept_o
             assert "takes part from the next pair on" in browser.call("add_entrant", served)
             assert "cannot be reached: the server answered 401" in browser.call("add_entrant", f"keyless{served[3:]}")
             assert "holds a user" in browser.call("add_entrant", "x=http://me:word@127.0.0.1:9/v1#y")
-            for asked in (f"What is HSF{n}?" for n in range(6)):
+            judged = set[str]()
+            for asked in (f"What is HSF{n}?" for n in range(30)):  # two equal answers hold no vote
+                if judged >= {"base", "far"} and any("@" in name for name in judged):
+                    break
                 browser.call("meet", None)
-                assert all(name not in browser.call("pair_on", asked) for name in ("far", "sft"))
+                browser.call("pair_on", asked)
                 browser.call("vote_left")
-            judged = {each.stage for each in room_answers(lab)}
-            assert {"far", *(name for name in judged if "@" in name)} <= judged and len(judged) > 2, judged
+                judged = {each.stage for each in room_answers(lab)}
+            else:
+                raise AssertionError(judged)
             assert all(stage_name(name) in browser.call("preferences") for name in judged)
             shown = browser.call("entrants")
             assert f"{folder}: answers" in shown and f"{served}: answers" in shown
-        server.kill()
     (tmp_path / "exports").rename(tmp_path / "gone")
     lab = lab_with(tmp_path)
     services, visitor = restarted(), new_visitor()
