@@ -23,7 +23,7 @@ from lab.ui.components import Column, Html, draw, empty, grid, lead, notice, num
 from lab.ui.layout import Download, Painted
 from lab.ui.text import counted, lines, page, say
 
-RECENT = 20
+RECENT = 8
 RATED = 2000
 """Votes that the page rates, the newest; `assay prefs board` rates all."""
 QUESTION_CHARACTERS = 140

@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import started
+from tests.browser.pages import press
 from tests.lab.test_questions import CSV
 
 
@@ -26,19 +27,21 @@ def test_a_file_with_two_bad_rows_goes_all_the_way_to_the_leaderboard_and_the_an
     told, said = page.locator("#questions-told"), page.locator("#questions-said")
     expect(page.locator("#questions-state")).to_contain_text("No question set is open")
     (tmp_path / "codons.csv").write_text(CSV, encoding="utf-8")
-    page.locator("#questions-bring input[type=file]").set_input_files(tmp_path / "codons.csv")
+    with page.expect_file_chooser() as chooser:  # every button by keyboard
+        press(page, "#questions-file")
+    chooser.value.set_files(tmp_path / "codons.csv")
     expect(told).to_contain_text("Codons holds 3 questions. Left out: 2 bad rows")
-    page.locator("#questions-check button").first.click()
+    press(page, "#questions-check button")
     for cell in ("truth.value", "glycine", "sixty"):
         expect(page.locator("#questions-check")).to_contain_text(cell)
 
     page.get_by_role("radio", name="water").check()
     expect(page.locator("#questions-expected textarea")).to_have_value("18.015")
     page.locator("#questions-expected textarea").fill("eighteen")
-    page.locator("#questions-save").click()
+    press(page, "#questions-save")
     expect(said).to_contain_text("truth.value: is no number, seen 'eighteen'")
     page.locator("#questions-expected textarea").fill("18")
-    page.locator("#questions-save").click()
+    press(page, "#questions-save")
     expect(said).to_contain_text("Kept: water")
     page.reload()  # the address and the store know what was done
     page.get_by_role("radio", name="water").check()
@@ -48,20 +51,20 @@ def test_a_file_with_two_bad_rows_goes_all_the_way_to_the_leaderboard_and_the_an
     expect(place).to_contain_text("1 to 1 of 1")
     find.fill("")  # as by Ctrl+A and Delete
     expect(place).to_contain_text("1 to 3 of 3")
-    page.locator("#questions-freeze").click()
+    press(page, "#questions-freeze")
     expect(told).to_contain_text("Codons v1 is frozen")
     expect(page.locator("#questions-save")).to_be_disabled()
     with page.expect_download() as started:  # by the first click
-        page.locator("#questions-export").click()
+        press(page, "#questions-export")
     assert started.value.suggested_filename == "codons-v1.jsonl"
 
-    page.locator("#batch-ask").click()
+    press(page, "#batch-ask")
     page.reload()
     expect(page.locator("#batch-table")).to_contain_text("2 of 2", timeout=300_000)
     expect(page.locator("#batch-cancel")).to_be_disabled(timeout=30_000)
-    page.locator("#batch-annotate").click()
+    press(page, "#batch-annotate")
     expect(page.locator("#batch-line")).to_contain_text("8 answers wait in Annotate, as the project codons v1")
-    page.locator("#batch-table a").click()
+    press(page, "#batch-table a")
     expect(page.get_by_role("radio", name="codons v1")).to_be_checked()
     page.get_by_role("tab", name="Annotate").click()
     expect(page.locator("#annotate-progress")).to_contain_text("0 of 8 answers complete")
