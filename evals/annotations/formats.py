@@ -49,7 +49,7 @@ TAKEN = (*CHOICES, *TEXTS, "reasons", "notes", "question", "answer")
 """Names in files and figures that no dimension may have."""
 
 
-class Exported(NamedTuple):
+class FormatFiles(NamedTuple):
     """Files by name, how many rows they hold, and what was left out and why."""
 
     files: dict[str, str]
@@ -59,7 +59,7 @@ class Exported(NamedTuple):
 
 def export(
     project: AnnotationProject, items: Sequence[AnnotationItem], annotations: Sequence[Annotation], form: Form
-) -> Exported:
+) -> FormatFiles:
     """Return the files of a format. LabError if there is nothing to write: an empty data set helps nobody."""
     if form in ("argilla", "label-studio", "csv"):
         project = project.model_copy(update={"guidelines": every_guideline(project)})
@@ -86,7 +86,7 @@ def export(
 # ---- trainers -----------------------------------------------------------------------------------
 
 
-def _trainer(project: AnnotationProject, settled: Sequence[Settled], form: Form) -> Exported:
+def _trainer(project: AnnotationProject, settled: Sequence[Settled], form: Form) -> FormatFiles:
     usable = [each for each in settled if not is_held_out(each.item.question, each.item.example_id)]
     left_out = Counter({HELD_OUT: n} if (n := len(settled) - len(usable)) else {})
     rows: list[dict[str, Any]] = []
@@ -100,7 +100,7 @@ def _trainer(project: AnnotationProject, settled: Sequence[Settled], form: Form)
         own = [_row(each, text, label) for text, label in _labelled(project, each) if form == "kto" or label]
         left_out["neither corrected nor called good" if form == "sft" else "called neither good nor bad"] += not own
         rows += own if form == "kto" else [{name: row[name] for name in row if name != "label"} for row in own]
-    return Exported({ROWS: _lines(rows)} if rows else {}, len(rows), dict(left_out))
+    return FormatFiles({ROWS: _lines(rows)} if rows else {}, len(rows), dict(left_out))
 
 
 def _labelled(project: AnnotationProject, said: Settled) -> Iterator[tuple[str, bool]]:
@@ -137,7 +137,7 @@ def _worth(said: Settled, project: AnnotationProject) -> float | None:
     return quality if quality is not None or said.thumb is None else float(said.thumb == "up")
 
 
-def _labels(settled: Sequence[Settled]) -> Exported:
+def _labels(settled: Sequence[Settled]) -> FormatFiles:
     """Return an answer, its truth and what people say of it; of a question without a known truth there is none.
 
     What two raters said stands beside it while no disagreement is open: without those, agreement would look too high.
@@ -163,7 +163,7 @@ def _labels(settled: Sequence[Settled]) -> Exported:
         rows.append(row)
     hidden = {"labelled_twice"} if left_out[OPEN] else set()
     lines = [row.model_dump(mode="json", exclude_none=True, exclude=hidden) for row in rows]
-    return Exported({"labels.jsonl": _lines(lines)} if rows else {}, len(rows), dict(left_out))
+    return FormatFiles({"labels.jsonl": _lines(lines)} if rows else {}, len(rows), dict(left_out))
 
 
 def _row(said: Settled, text: str, label: bool) -> dict[str, Any]:
@@ -213,7 +213,7 @@ Said = Sequence[tuple[AnnotationItem, Sequence[Annotation]]]
 """Every item with what people say of it."""
 
 
-def _argilla(project: AnnotationProject, said: Said) -> Exported:
+def _argilla(project: AnnotationProject, said: Said) -> FormatFiles:
     records = []
     for item, annotations in said:
         responses: dict[str, list[dict[str, Any]]] = {}
@@ -233,7 +233,7 @@ def _argilla(project: AnnotationProject, said: Said) -> Exported:
             }
         )
     settings = json.loads(_rendered("argilla.json.jinja", project))
-    return Exported({"records.json": _document(records), "settings.json": _document(settings)}, len(records), {})
+    return FormatFiles({"records.json": _document(records), "settings.json": _document(settings)}, len(records), {})
 
 
 def _rendered(template: str, project: AnnotationProject) -> str:
@@ -258,7 +258,7 @@ def _answers_of(each: Annotation) -> dict[str, Any]:
     return {name: value for name, value in said.items() if value not in (None, [], "")}
 
 
-def _label_studio(project: AnnotationProject, said: Said) -> Exported:
+def _label_studio(project: AnnotationProject, said: Said) -> FormatFiles:
     tasks = []
     for item, annotations in said:
         final = [
@@ -279,7 +279,7 @@ def _label_studio(project: AnnotationProject, said: Said) -> Exported:
         data = {**shown, "item": item.id, "system_prompt": item.system_prompt}
         tasks.append({"data": data, "annotations": final, "drafts": drafts, "predictions": []})
     config = _rendered("label_studio.xml.jinja", project)
-    return Exported({"tasks.json": _document(tasks), "config.xml": config}, len(tasks), {})
+    return FormatFiles({"tasks.json": _document(tasks), "config.xml": config}, len(tasks), {})
 
 
 def _results(item: AnnotationItem, each: Annotation) -> Iterator[dict[str, Any]]:
@@ -304,7 +304,7 @@ def _results(item: AnnotationItem, each: Annotation) -> Iterator[dict[str, Any]]
             yield region(name, "textarea", {"text": [value]})
 
 
-def _csv(project: AnnotationProject, said: Said) -> Exported:
+def _csv(project: AnnotationProject, said: Said) -> FormatFiles:
     """Return a row per annotation; reasons and notes are JSON."""
     ratings = [f"rating:{each.name}" for each in project.guidelines.dimensions]
     shown = ("question", "text", "stage", "chain", "system_prompt")
@@ -319,22 +319,22 @@ def _csv(project: AnnotationProject, said: Said) -> Exported:
             row["reasons"] = json.dumps(each.reasons, ensure_ascii=False) if each.reasons else ""
             row["notes"] = json.dumps([note.model_dump() for note in each.notes]) if each.notes else ""
             writer.writerow(row | {f"rating:{name}": value for name, value in each.ratings.items()})
-    return Exported({"annotations.csv": file.getvalue()}, sum(len(annotations) for _, annotations in said), {})
+    return FormatFiles({"annotations.csv": file.getvalue()}, sum(len(annotations) for _, annotations in said), {})
 
 
-def _json(project: AnnotationProject, said: Said) -> Exported:
+def _json(project: AnnotationProject, said: Said) -> FormatFiles:
     annotations = [each.model_dump(mode="json") for _, found in said for each in found]
     items = [item.model_dump(mode="json") for item, _ in said]
     known = project.model_dump(mode="json", exclude={"raters"})  # raters are hashes in every file
     document = {"project": known, "items": items, "annotations": annotations}
-    return Exported({"annotations.json": _document(document)}, len(annotations), {})
+    return FormatFiles({"annotations.json": _document(document)}, len(annotations), {})
 
 
 def _document(value: object) -> str:
     return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
 
 
-WRITERS: dict[str, Callable[[AnnotationProject, Said], Exported]] = {
+WRITERS: dict[str, Callable[[AnnotationProject, Said], FormatFiles]] = {
     "argilla": _argilla,
     "label-studio": _label_studio,
     "csv": _csv,

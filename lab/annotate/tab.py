@@ -7,7 +7,7 @@ from typing import Any
 import gradio as gr
 
 from evals.annotations import agreements, settle, usual_guidelines
-from evals.annotations.formats import FORMS, LAYOUTS, Exported, Form, Layout, export, read_annotations
+from evals.annotations.formats import FORMS, LAYOUTS, Form, FormatFiles, Layout, export, read_annotations
 from evals.errors import LabError
 from evals.questions import is_held_out
 from evals.stats.agreement import NAMES, WEIGHTED_NAMES
@@ -358,7 +358,7 @@ def _files(services: Services, door: Door, project: gr.Dropdown, again: Again) -
     again(file.upload(on_import, [door.known, project, layout, file], told, api_name="annotate_import", **QUIET))
 
 
-def exported(services: Services, project: str | None, form: Form) -> Exported:
+def exported(services: Services, project: str | None, form: Form) -> FormatFiles:
     """Return what is said in a project as files of a format; LabError where there is nothing to write."""
     if not project:
         raise LabError(say("annotate.no_project_yet"))
