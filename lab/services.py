@@ -115,8 +115,6 @@ def open_store(url: str) -> "Store":
 
     The questions of its frozen sets are known from then on: answers to test rows of a set train nothing.
     """
-    from evals.questions import register
-    from evals.questions.sets import to_example
     from lab.store.answers import Store, is_current
 
     if not is_current(url):
@@ -124,8 +122,12 @@ def open_store(url: str) -> "Store":
 
         upgrade(url)
     store = Store(url)
-    for kept in (each.document for each in store.documents("question_set").everything()):
-        register(to_example(row, kept.title) for row in kept.rows)
+    if sets := [each.document for each in store.documents("question_set").everything()]:
+        from evals.questions import register
+        from evals.questions.sets import to_example  # not in every bundle
+
+        for kept in sets:
+            register(to_example(row, kept.title) for row in kept.rows)
     return store
 
 
