@@ -4,6 +4,7 @@ import asyncio
 import base64
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import httpx
@@ -37,7 +38,8 @@ def called(url, *calls, **headers):
             told = [each.content[0].text if each.isError else each.structuredContent for each in replies]
             return (await client.list_tools()).tools, *told
 
-    return asyncio.run(work())
+    with ThreadPoolExecutor(1) as own:  # Playwright, where it is in the same process, keeps a loop in this thread
+        return own.submit(lambda: asyncio.run(work())).result()
 
 
 def status(url, **headers):
