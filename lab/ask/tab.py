@@ -145,7 +145,7 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
                 settings = views.sampling_fields(0, Sampling.max_new_tokens, Sampling.temperature)
     line = gr.HTML(elem_id="ask-notice")
     answers = gr.HTML(views.empty(say("ask.empty")), js_on_load=clicks("annotate"), elem_id="ask-answers")
-    kept = gr.State(None)
+    kept, linked = gr.State(None), gr.JSON(visible=False)
 
     def stored(visitor: Visitor | None, name: str) -> Sequence[AnnotationItem]:
         return [item_of_answer(each, RATED) for each in find_earlier(services, visitor, name).answers]
@@ -183,17 +183,19 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     def on_replay(visitor: Visitor | None, chosen: str | None) -> Iterator[Painted]:
         yield from map(painted, replay(services, visitor, chosen))
 
-    def on_show(visitor: Visitor | None, chosen: str | None) -> Painted:
-        page = painted(show_earlier(services, visitor, chosen))
+    def on_show(visitor: Visitor | None, name: str | None) -> Painted:
+        if not name:  # a list that was left without a choice says so, too
+            return {line: gr.skip()}
+        page = painted(show_earlier(services, visitor, name))
         with suppress(LabError):
-            first = find_earlier(services, visitor, chosen).first
+            first = find_earlier(services, visitor, name).first
             asked = (first.question, first.seed, first.max_new_tokens, first.temperature)
             page |= dict(zip(typed[1:], asked, strict=True))
         return page
 
-    def on_open(visitor: Visitor | None, question: str, request: gr.Request) -> Painted:
-        linked = request.query_params.get("answer")
-        return on_show(visitor, linked) if linked and not question else {chosen: gr.skip()}
+    def on_open(visitor: Visitor | None, shown: str | None, request: gr.Request) -> Painted:
+        page = on_show(visitor, None if shown else request.query_params.get("answer"))
+        return page | {linked: [page.pop(field) for field in typed[1:] if field in page]}
 
     def on_history(visitor: Visitor | None) -> gr.Dropdown:
         try:
@@ -216,7 +218,10 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     opened = chosen.input(
         on_show, [visitor, chosen], seen, api_name="earlier", show_progress="hidden", trigger_mode="always_last"
     )
-    visitor.change(on_open, typed[:2], [*seen, chosen], api_visibility="private", show_progress="hidden")
+    found = [*outputs, linked]
+    followed = visitor.change(on_open, [visitor, kept], found, api_visibility="private", show_progress="hidden")
+    typed_stays = "(linked, ...typed) => typed[0] || !linked?.length ? typed : linked"
+    followed.then(None, [linked, *typed[1:]], typed[1:], js=typed_stays)
     for each in (asked, replayed, opened):
         each.then(None, None, None, js="() => assayShown('answer', '#ask-answers [data-kept]')")
     stops(services, door, "ask", stopping, "stop")

@@ -27,7 +27,14 @@ FLAGS = [
 ]
 TORN_DOWN = ("queue/data", "heartbeat", "favicon", "upload_progress")
 """Gradio's own streams, and the icon that a new address fetches again, are cut when a page is left: no error of the page."""
-CUT = ("net::ERR_ABORTED", "AbortError", "Connection errored out")
+CUT = (
+    "net::ERR_ABORTED",
+    "AbortError",
+    "Connection errored out",
+    "Unexpected error 404",
+    "network error",
+    "ERR_INCOMPLETE",
+)
 PAGES = pytest.StashKey[list]()
 """The pages that a test has opened, for the report if it fails."""
 
@@ -157,9 +164,10 @@ def open_page(chromium, request):
     # Closing a page aborts what it is still asking for; that is no problem of the page.
     problems = [problem for seen in watched for problem in seen.problems]
     hosts = {host for seen in watched for host in seen.hosts}
+    stories = "\n".join([*problems, *(seen.story() for seen in watched)]) if problems else ""
     for context in contexts:
         context.close()
-    assert problems == []
+    assert problems == [], stories
     assert hosts <= allowed
 
 

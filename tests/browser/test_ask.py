@@ -45,17 +45,25 @@ def test_text_is_shown_never_run_and_judged_and_comes_back_after_a_reload(open_p
     expect(page.locator("#ask-answers .badge")).to_have_count(3)
     expect(page.locator("#ask-answers .reason").first).not_to_be_empty()
 
-    page.reload()
+    page.goto("about:blank")
+    page.goto(f"{scripted_lab}?tab=ask")
     page.wait_for_selector("#ask-button")
     ask(page, "Is <b onmouseover=alert(3)>this</b> remembered? <script>alert(4)</script>")
     base = page.locator(".card[data-title=Base] .answer").inner_text()
     assert base == "alpha <script>alert('answer')</script> <img src=x onerror=alert(1)> ${alert(2)} {{x}}"
     assert page.locator("#ask-answers script, #ask-answers img, #ask-answers b").count() == 0
 
+    page.wait_for_url("**answer=*")
     page.reload()
     page.wait_for_selector("#ask-button")
+    page.fill(QUESTION, "typed while the answers of the link come")
     page.click("#ask-history > button")
     expect(page.locator("#ask-history")).not_to_contain_text("Nothing asked yet")
+    expect(page.locator("#ask-answers .card")).to_have_count(3)
+    page.click("#ask-earlier input")
+    page.locator("h1").click()
+    expect(page.locator("#ask-answers .card")).to_have_count(3)
+    assert page.input_value(QUESTION) == "typed while the answers of the link come"
     choose(page, "#ask-earlier input", "remembered?", stays=True)
     expect(page.locator("#ask-notice")).to_contain_text("Stored answers from")
     expect(page.locator("#ask-answers .card")).to_have_count(3)
