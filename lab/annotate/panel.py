@@ -14,7 +14,7 @@ from lab.services import Services
 from lab.session import stage_name
 from lab.ui.components import CHOSEN, QUIET, empty, notice, pieces
 from lab.ui.layout import Painted
-from lab.ui.templates import Html, render, unmarked
+from lab.ui.templates import Html, render
 from lab.ui.text import say
 from lab.ui.theme import clicks
 from lab.visitors import Door, Visitor
@@ -120,9 +120,7 @@ class Panel:
                 continue
             steps = [(str(step), step) for step in range(each.low, each.high + 1)]
             given = said.ratings.get(each.name)
-            page[radio] = gr.Radio(
-                steps, value=given, label=each.title, info=unmarked(each.guideline) or None, visible=True
-            )
+            page[radio] = gr.Radio(steps, value=given, label=each.title, info=each.guideline or None, visible=True)
         return page
 
     def read(self, opened: Opened, typed: Sequence[Any]) -> dict[str, Any]:

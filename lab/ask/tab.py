@@ -183,12 +183,12 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     def on_replay(visitor: Visitor | None, chosen: str | None) -> Iterator[Painted]:
         yield from map(painted, replay(services, visitor, chosen))
 
-    def on_show(visitor: Visitor | None, name: str | None) -> Painted:
-        if not name:  # a list that was left without a choice says so, too
+    def on_show(visitor: Visitor | None, chosen: str | None) -> Painted:
+        if not chosen:  # a list that was left without a choice says so, too
             return {line: gr.skip()}
-        page = painted(show_earlier(services, visitor, name))
+        page = painted(show_earlier(services, visitor, chosen))
         with suppress(LabError):
-            first = find_earlier(services, visitor, name).first
+            first = find_earlier(services, visitor, chosen).first
             asked = (first.question, first.seed, first.max_new_tokens, first.temperature)
             page |= dict(zip(typed[1:], asked, strict=True))
         return page

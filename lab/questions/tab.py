@@ -372,8 +372,10 @@ def _state(known: OpenSet) -> str:
     for each in SPLITS:
         sha256 = data_sha256(known.examples(each))[:12] if known.version and each in splits else ""
         facts.append((say("questions.of_split", split=each, sha256=sha256) if sha256 else each, splits.count(each)))
-    kind = say("questions.is_draft") if known.version is None else say("questions.is_frozen", version=known.version)
-    facts += [(kind, known.sha256[:12] or say("questions.not_yet"))]
+    if known.version is None:
+        facts.append((say("questions.is_draft"), say("questions.not_yet")))
+    else:
+        facts.append((say("questions.is_frozen", sha256=known.sha256[:12]), f"v{known.version}"))
     bad = len({each.line for each in known.faults})
     told = notice(say("questions.bad_rows", rows=counted(bad, "row"))) if bad else ""
     return heading(known.title) + tiles(facts) + told

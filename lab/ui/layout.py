@@ -137,8 +137,8 @@ def earlier_list(
             return gr.Dropdown(choices=[], value=None, info=str(error))
         return gr.Dropdown(choices=found, value=None, info=None if found else say(f"{task}.mine.none"))
 
-    def on_pick(visitor: Visitor | None, name: str | None) -> Painted:  # a list left without a choice says so, too
-        return pick(visitor, name) if name else {outputs[0]: gr.skip()}
+    def on_pick(visitor: Visitor | None, chosen: str | None) -> Painted:  # a list left without a choice says so, too
+        return pick(visitor, chosen) if chosen else {outputs[0]: gr.skip()}
 
     mine.expand(on_open, [door.known, *hidden], chosen, api_name=f"{api_name}s", **QUIET)
     return chosen.input(on_pick, [door.known, chosen], [*outputs], api_name=api_name, **CHOSEN)

@@ -42,11 +42,6 @@ def markdown(text: str) -> Html:
     return Html(made.replace("{", "&#123;").replace("}", "&#125;").replace("$", "&#36;"))
 
 
-def unmarked(text: str) -> str:
-    """Return text for where Gradio reads Markdown (`info`), so that it shows as itself."""
-    return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", text)
-
-
 class _Joined(jinja2.BaseLoader):
     def get_source(self, environment: jinja2.Environment, template: str) -> tuple[str, str, None]:
         """Return a template without line ends and indentation: the page shows none."""
