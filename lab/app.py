@@ -116,12 +116,13 @@ def run(app: gr.Blocks, services: Services, ready: Callable[[], None], tabs: Col
     when the page is closed. Raises LabError if the store cannot be opened.
     """
     try:
-        with closing(services.store), services.jobs.working():
+        with closing(services.store):
             ready()
             if needs_chain(services, tabs):
                 for name in ("", *services.store.entrants()):
                     services.engine.start(name)
-            app.block_thread()
+            with services.jobs.working(lambda: services.engine.status.state == "loading"):
+                app.block_thread()
     finally:
         app.close(verbose=False)
 

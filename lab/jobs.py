@@ -126,9 +126,13 @@ class Jobs:
         return self._rows().get(id)
 
     @contextmanager
-    def working(self) -> Generator[None]:
-        """Do jobs, one after another, in a thread of their own; what is under way at the end goes back in line."""
-        threading.Thread(target=self._work, name="assay-jobs", daemon=True).start()
+    def working(self, is_early: Callable[[], bool] = lambda: False) -> Generator[None]:
+        """Do jobs, one after another, in a thread of their own, not while it `is_early`; what is under way at the end goes back in line.
+
+        A job must not import what the thread that loads the model imports at the same moment: modules that
+        need each other would be seen half made.
+        """
+        threading.Thread(target=self._work, args=(is_early,), name="assay-jobs", daemon=True).start()
         try:
             yield
         finally:
@@ -140,7 +144,9 @@ class Jobs:
 
     # ---- the thread ----------------------------------------------------------------------------
 
-    def _work(self) -> None:
+    def _work(self, is_early: Callable[[], bool]) -> None:
+        while is_early() and not self._end.wait(BEAT_SECONDS / 20):
+            continue
         while not self._end.is_set():
             self._wake.clear()
             try:

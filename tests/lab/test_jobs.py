@@ -73,7 +73,11 @@ def test_jobs_are_done_in_order_and_keep_their_results(jobs):
     jobs.register("double", double)
     first, second = (jobs.start("double", f"Double {n}", {"n": n}, who) for n, who in ((1, "ada"), (2, "bob")))
     assert [job.state for job in jobs.all()] == ["waiting", "waiting"], "nothing is done before the lab runs"
-    jobs.ends.enter_context(jobs.working())
+    is_loaded = Event()
+    jobs.ends.enter_context(jobs.working(lambda: not is_loaded.is_set()))
+    time.sleep(0.3)
+    assert [job.state for job in jobs.all()] == ["waiting", "waiting"], "nor while its model is loaded"
+    is_loaded.set()
     done = until(jobs, second, lambda job: job.is_over)
     assert (done.state, done.result, done.done, done.total, done.line) == ("done", 4, 1, 1, "doubling")
     assert asked == [1, 2]
