@@ -221,11 +221,11 @@ def checked_sampling(
 def stage_name(stage: str) -> str:
     """Return a stage's name as people write it: "Base", "SFT"; behind "@" stands the chain, where there are several.
 
-    >>> stage_name("grpo"), stage_name("base"), stage_name("warm-up"), stage_name("sft@my-run")
-    ('GRPO', 'Base', 'Warm-up', 'SFT (my-run)')
+    >>> stage_name("dpo-2"), stage_name("base"), stage_name("warm-up"), stage_name("sft@my-run")
+    ('DPO-2', 'Base', 'Warm-up', 'SFT (my-run)')
     """
     stage, _, chain = stage.partition("@")
-    name = stage.upper() if stage in {"sft", "dpo", "grpo", "kto"} else stage.capitalize()
+    name = stage.upper() if stage.split("-")[0] in {"sft", "dpo", "grpo", "kto"} else stage.capitalize()
     return f"{name} ({chain})" if chain else name
 
 

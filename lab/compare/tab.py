@@ -466,7 +466,8 @@ def _entrants(services: Services, tab: gr.Tab, among: gr.State) -> None:
 
     def on_expand(among: Sequence[str], request: gr.Request) -> Painted:
         is_admin = services.role_of(request.username) == "admin"
-        return {chosen: choices_of(among)} | (known() if is_admin else {})
+        letting_in = {name: gr.Textbox(visible=is_admin), add: gr.Button(visible=is_admin)}
+        return {chosen: choices_of(among)} | letting_in | (known() if is_admin else {})
 
     def choices_of(among: Sequence[str]) -> gr.CheckboxGroup:
         from lab.compare.entrants import joined
@@ -511,7 +512,7 @@ def _entrants(services: Services, tab: gr.Tab, among: gr.State) -> None:
 
     there = [line, fold, chosen, among]
     tab.select(on_stage, stage, there, js=NAMED, api_name="compare", **views.QUIET)
-    fold.expand(on_expand, among, [chosen, others, remove], api_name="entrants", **views.QUIET)
+    fold.expand(on_expand, among, [chosen, name, add, others, remove], api_name="entrants", **views.QUIET)
     chosen.input(tuple, chosen, among, api_visibility="private", **views.CHOSEN)
     shown = [line, chosen, among, others, remove]
     gr.on([add.click, name.submit], on_add, name, shown, api_name="add_entrant", **views.ANSWERING)
