@@ -1,5 +1,6 @@
 """The page: header, one line per tab, and how it is put on the air."""
 
+import os
 from collections.abc import Callable, Collection
 from contextlib import closing
 from fnmatch import fnmatchcase
@@ -132,13 +133,14 @@ def put_on_air(app: GuardedBlocks, **options: Any) -> None:
     is_for_all = not (options.get("auth") or options.get("share"))
     middleware = [Middleware(each) for each in (Refusals, OwnOrigin, UploadLimit)] + [Middleware(Once, app.is_done)]
     middleware += [Middleware(KeptFrontPage)] if is_for_all else []
-    wrong, auth = dict[str, list[float]](), options.get("auth")
-    if auth:
-        middleware.append(Middleware(PasswordThrottle, wrong=wrong))
+    wrong, auth, host = dict[str, list[float]](), options.get("auth"), options.get("server_name", "")
+    middleware += [Middleware(PasswordThrottle, wrong=wrong)] if auth else []
     more = app.more(auth, wrong) if callable(auth) or not auth else []
     # Gradio adds the head when it runs: a script still to be fetched then would miss keys pressed meanwhile.
     head, script = ((ASSETS / name).read_text(encoding="utf-8") for name in ("head.html", "lab.js"))
     wait = say("login.wait", most=PasswordThrottle.MOST, seconds=PasswordThrottle.SECONDS)
+    # Gradio asks its own page, for which no proxy is meant; a busy machine takes longer than it waits (`_frontend`).
+    os.environ["no_proxy"] = ",".join((os.getenv("no_proxy", os.getenv("NO_PROXY", "")), "localhost,127.0.0.1", host))
     app.launch(
         theme=Theme(),
         head=f"{head}<script>\n{script}</script>\n",
@@ -148,6 +150,7 @@ def put_on_air(app: GuardedBlocks, **options: Any) -> None:
         mcp_server=False,  # Gradio's asks nobody for a name
         run_history=False,  # it keeps all that is said, in the browser or with this machine's token on the Hub
         max_threads=2 * AT_ONCE,
+        _frontend=False,
         prevent_thread_lock=True,
         app_kwargs={
             "routes": [Mount(f"/{ROUTE}", StaticFiles(directory=ASSETS)), *more],

@@ -24,9 +24,12 @@ from tests.lab.served import ON_AIR, Browser, on_air
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
-    """A page on the air that no test changes for another."""
-    with on_air(lab_with(tmp_path_factory.mktemp("served"))) as app:
-        yield app
+    """A page on the air that no test changes for another, where a proxy is set that nothing answers at."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+        patch.setenv("no_proxy", "")
+        with on_air(lab_with(tmp_path_factory.mktemp("served"))) as app:
+            yield app
 
 
 @pytest.fixture(scope="module")
