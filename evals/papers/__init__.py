@@ -95,8 +95,10 @@ def read_article(data: bytes, name: str, limits: FileLimits | None = None, progr
     else:
         found = read_plain(decoded(data, name))
         origin["format"] = "plain"
+    read = vars(found).copy()
+    origin["notes"] = (*origin.get("notes", ()), *read.pop("notes"))
     slug = re.sub(r"[^a-z0-9]+", "-", Path(name).stem.lower()).strip("-")[:40] or "paper"
-    return Article(id=f"upload:{slug}-{checksum[:8]}", source="upload", origin=TextOrigin(**origin), **vars(found))
+    return Article(id=f"upload:{slug}-{checksum[:8]}", source="upload", origin=TextOrigin(**origin), **read)
 
 
 @cache

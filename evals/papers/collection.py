@@ -16,7 +16,6 @@ from evals.errors import BadRow, LabError
 from evals.io import first_of
 from evals.papers import demonstration
 from evals.papers.families import family_of
-from evals.papers.importers import laid_out
 from evals.papers.jats import ARTICLE_TYPES
 from evals.papers.text import without_markup
 from evals.schema import Reference, ReviewExample, Section, Split, TextOrigin
@@ -102,8 +101,6 @@ def _reference(found: Any) -> Reference:
 
 
 OWN = "demonstration"
-BENCH = "bioreview-bench"
-"""The layout of split files, of its data set on the Hub and of what `assay data review` writes."""
 NAMES: Mapping[str, Split] = {"train": "train", "val": "dev", "validation": "dev", "dev": "dev", "test": "test"}
 Progress = Callable[[str, int], None]
 """Called with the name of a file and how many of its rows are read."""
@@ -124,15 +121,12 @@ class Collection:
         return all(each.split is not None for each in self.examples)
 
 
-def read_collection(
-    source: str, progress: Progress | None = None, *, skips: bool = False, layout: str = BENCH
-) -> Collection:
+def read_collection(source: str, progress: Progress | None = None, *, skips: bool = False) -> Collection:
     """Return the papers of `demonstration`, of a JSONL or Parquet file, or of a folder of split files.
 
     A folder holds train, val (or validation, dev) and test as .jsonl or .parquet, alone or in shards
     such as train-00000-of-00002.parquet. LabError for what is not there; BadRow with file and line, unless bad rows
-    are to be skipped (`skips`): then they are noted, and of an article that is there twice the first row stands. A folder
-    of another `layout` (`evals.papers.importers`) is read as it is.
+    are to be skipped (`skips`): then they are noted, and of an article that is there twice the first row stands.
     """
     if source == OWN:
         return Collection(OWN, demonstration())
@@ -140,7 +134,7 @@ def read_collection(
     found: dict[str, ReviewExample] = {}
     bad: list[BadRow] = []
     left_out: Counter[str] = Counter()
-    for file, numbered, split, kind in _rows(path, layout, bad):
+    for file, numbered, split, kind in _rows(path, bad):
         for number, example in _examples(file, numbered, split, TextOrigin(format=kind, file=file.name), left_out, bad):
             if example.id in found:
                 bad.append(BadRow(file, number, "id", f"{path} holds the article {example.id!r} twice; ids are unique"))
@@ -176,15 +170,9 @@ def _files(path: Path) -> list[tuple[Path, Split | None]]:
 
 
 def _rows(
-    path: Path, layout: str, bad: list[BadRow]
+    path: Path, bad: list[BadRow]
 ) -> Iterator[tuple[Path, list[tuple[int, dict[str, Any]]], Split | None, ArticleFormat]]:
     """Yield files with their rows by line, the split they belong to and what kind of file they are."""
-    if layout != BENCH:
-        for file, row in laid_out(path, layout):
-            if isinstance(row, str):
-                bad.append(BadRow(file, 1, "(whole file)", row))
-            yield file, [] if isinstance(row, str) else [(1, row)], NAMES.get(file.parents[1].name), "corpus"
-        return
     for file, split in _files(path):
         is_table = file.suffix == ".parquet"
         try:

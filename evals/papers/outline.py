@@ -66,6 +66,7 @@ class Outline:
     doi: str = ""
     subjects: tuple[str, ...] = ()
     published_date: date | None = None
+    notes: tuple[str, ...] = ()
 
 
 def caption_of(text: str, page: int | None = None) -> Figure | None:

@@ -412,10 +412,6 @@ def review(
     papers: Annotated[
         str, typer.Option(help="A folder of split files, one file (.jsonl, .parquet), or demonstration.")
     ] = "demonstration",
-    layout: Annotated[
-        Literal["bioreview-bench", "peerread", "nlpeer"],
-        typer.Option("--from", help="How --papers is laid out; peerread and nlpeer: the folder of that data set."),
-    ] = "bioreview-bench",
     base: Annotated[
         str, typer.Option(help="The model whose tokenizer counts: embedded, a folder, a Hub id.")
     ] = "embedded",
@@ -436,11 +432,6 @@ def review(
     --corpus, sft_train and sft_dev.jsonl hold chat rows in which no reply is ever cut, each with a
     statistics file, and the instructions they teach. A bad row of a split file is told with its line,
     counted and skipped.
-
-    --from peerread and --from nlpeer read the folders of those data sets; free text becomes a concern for each item
-    of a list, else for each paragraph, without the labels that nobody gave (docs/review.md).
-
-    Example: assay data review --papers PeerRead/data/acl_2017 --from peerread --out data/acl
     """
     from evals.papers.collection import read_collection
     from evals.papers.families import split_by_family, without_leaks
@@ -451,7 +442,7 @@ def review(
     if corpus is not None and corpus.lower() not in CORPORA:
         raise BadConfig(f"corpus is {corpus!r}; it takes {' or '.join(CORPORA)}.")
     collection = read_collection(
-        papers, lambda file, rows: notes.print(f"read {rows} rows, now {file}"), skips=not strict, layout=layout
+        papers, lambda file, rows: notes.print(f"read {rows} rows, now {file}"), skips=not strict
     )
     for each in collection.skipped:
         notes.print(f"skipped: {each}", soft_wrap=True)
