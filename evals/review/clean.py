@@ -6,7 +6,7 @@ concerns repeat one another if their texts are equal but for case and runs of bl
 
 from typing import Any, NamedTuple
 
-from evals.review.parse import category_of, plain_label, severity_of
+from evals.review.labels import category_of, plain_label, severity_of
 from evals.schema.record import Record
 from evals.schema.reviews import (
     CATEGORIES,

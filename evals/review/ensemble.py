@@ -15,8 +15,8 @@ import numpy as np
 
 from evals.errors import BadConfig
 from evals.review.clean import written
+from evals.review.labels import category_of, severity_of
 from evals.review.match import Block, Encoder, Threshold, calibrated, lists_of, panel_of, similarity_of
-from evals.review.parse import category_of, severity_of
 from evals.schema.record import Record
 from evals.schema.reviews import (
     SEVERITIES,

@@ -25,7 +25,7 @@ from scipy.optimize import linear_sum_assignment
 
 from evals.errors import BadConfig, LabError
 from evals.review.clean import key_of, written
-from evals.review.parse import category_of, severity_of
+from evals.review.labels import category_of, severity_of
 from evals.schema.reports import Assignment, Coverage, FigurePolicy
 from evals.schema.reviews import (
     CATEGORIES,

@@ -5,26 +5,32 @@ Valid JSON is read by the standard library, broken JSON object by object by json
 
 import json
 import re
-import tomllib
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
-from functools import lru_cache
-from pathlib import Path
-from typing import Any, cast
 
 import json_repair
 
-from evals.schema.reviews import CATEGORIES, SEVERITIES, UNKNOWN, Category, Concern, ParsedReview, Severity, Unknown
-
-LABELS: dict[str, dict[str, Any]] = tomllib.loads(Path(__file__).with_name("labels.toml").read_text(encoding="utf-8"))
-TEXT_KEYS, CATEGORY_KEYS, SEVERITY_KEYS, DETAIL_KEYS, PASSED_OVER = (
-    tuple(LABELS["keys"][name]) for name in ("text", "category", "severity", "detail", "passed_over")
+from evals.review.labels import (
+    CATEGORY_KEYS,
+    DETAIL_KEYS,
+    NOTHING,
+    PASSED_OVER,
+    PATTERNS,
+    SEVERITY_KEYS,
+    TEXT_KEYS,
+    Candidate,
+    CutText,
+    category_of,
+    is_label,
+    n_words,
+    plain_label,
+    severity_of,
+    without_lead,
 )
+from evals.review.prose import BULLET, FULL, prose_items
+from evals.schema.reviews import UNKNOWN, Concern, ParsedReview
 
-_RE = {name: re.compile(pattern, re.IGNORECASE) for name, pattern in LABELS["patterns"].items()}
-_IDEOGRAPH = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
 _SPECIAL = re.compile(r"<\|[a-z_]{1,30}\|>|<(?:end_of_turn|eos|/s)>", re.IGNORECASE)
 
 
@@ -34,14 +40,14 @@ def answer_of(raw: str) -> tuple[str, str, bool]:
     answer_of("<think>[1] looks weak</think>[]")  ->  ("[]", "[1] looks weak", False)
     """
     text = raw.lstrip("\ufeff")
-    *before, last = _RE["answer"].split(text)
+    *before, last = PATTERNS["answer"].split(text)
     if before:
         return _plain(last), "\n".join(before), False
-    *before, last = _RE["close"].split(text)
-    last, *unfinished = _RE["open"].split(last)
+    *before, last = PATTERNS["close"].split(text)
+    last, *unfinished = PATTERNS["open"].split(last)
     kept, thoughts = [], unfinished.copy()
     for each in before:
-        *start, thought = _RE["open"].split(each)  # nothing before it where the template opened the block
+        *start, thought = PATTERNS["open"].split(each)  # nothing before it where the template opened the block
         kept += start[:1]
         thoughts.append(thought)
     return _plain("\n".join([*kept, last])), "\n".join(thoughts), bool(unfinished)
@@ -53,100 +59,6 @@ def _plain(text: str) -> str:
     if re.search(r'[{,]\s*\\"', text) and not re.search(r'[{,]\s*"', text):
         text = re.sub(r'\\([\\"n])', lambda mark: "\n" if mark[1] == "n" else mark[1], text)
     return text.strip()
-
-
-CLOSE = 0.85
-"""How alike (difflib's ratio) a misspelt label must be to the one that is meant."""
-
-_APART = re.compile(r"[\W_]+")
-
-
-def n_words(text: str) -> int:
-    """Return how many words a text has; two signs of Chinese or Japanese count as one."""
-    return len(text.split()) + len(_IDEOGRAPH.findall(text)) // 2
-
-
-def plain_label(written: str) -> str:
-    """Return a label in lower case, its words joined by one underscore: " Design-Flaw. " gives "design_flaw"."""
-    return _APART.sub("_", written.lower()).strip("_")
-
-
-@lru_cache(maxsize=4096)
-def category_of(written: str | None) -> Category | Unknown:
-    """Return the category that is meant, `UNKNOWN` if none is.
-
-    category_of("Statistical methodolgy")  ->  "statistical_methodology"
-    """
-    return cast(Category | Unknown, _meant(written, CATEGORIES, LABELS["category"]))
-
-
-@lru_cache(maxsize=4096)
-def severity_of(written: str | None) -> Severity | Unknown:
-    """Return the severity that is meant, `UNKNOWN` if none is: "Critical" gives "major"."""
-    return cast(Severity | Unknown, _meant(written, SEVERITIES, LABELS["severity"]))
-
-
-def is_label(written: str) -> bool:
-    """Return whether a text is nothing but a category or a severity."""
-    return len(written) <= 40 and {category_of(written), severity_of(written)} != {UNKNOWN}
-
-
-def _meant(written: str | None, labels: Sequence[str], variants: Mapping[str, list[str]]) -> str:
-    plain = plain_label((written or "")[:80])
-    exact = [label for label in labels if plain == label or plain in variants.get(label, ())]
-    return next(iter(exact or get_close_matches(plain, labels, n=1, cutoff=CLOSE)), UNKNOWN)
-
-
-MOST = 4
-"""Leads that may stand one before the other: "- **Minor concern 2:** 1) ..."."""
-
-_SEVERITY = r"major|minor|optional|critical|essential|serious|severe|fatal|moderate|trivial|suggestion"
-_NOUN = r"concerns?|comments?|issues?|points?|weakness(?:es)?|problems?|criticisms?"
-_COUNT = r"(?:no\.?\s*|\#\s*)?[(\[]?\d{1,3}(?:\.\d{1,2})?[)\]]?"
-_MARKS = r"[*_]{0,3}"
-_END = r"\s*(?:[.:)\]]|[-–—](?=\s))"
-_STARTS = r"(?=[*_]{0,3}[\"“‘'(\[]?[^\W_])"
-"""What follows a lead: a word, in marks or quotes if it likes."""
-_LEADS = tuple(
-    re.compile(pattern, re.IGNORECASE)
-    for pattern in (
-        # "**Major** " before a sentence of its own
-        rf"(?:\*\*|__)(?P<severity>{_SEVERITY})(?:\s+(?:{_NOUN}))?(?:\*\*|__)\s+(?=(?-i:[A-Z]))",
-        # "Major 1.", "**Minor concern #2:**", "Concern 3 -", "(Major) 1:"
-        rf"{_MARKS}[(\[]?(?:(?P<severity>{_SEVERITY})[)\]]?\s+)?(?:(?:{_NOUN})\s*)?(?<=[a-z)\]\s]){_COUNT}"
-        rf"{_MARKS}{_END}{_MARKS}\s+{_STARTS}",
-        # "Major:", "[Minor]", "**Major concern.**", "Suggestion -"
-        rf"{_MARKS}[(\[]?(?P<severity>{_SEVERITY})(?:\s+(?:{_NOUN}))?{_MARKS}{_END}{_MARKS}\s+{_STARTS}",
-        # "Concern:", "**Comment:**"
-        rf"{_MARKS}(?:{_NOUN}){_MARKS}\s*:{_MARKS}\s+{_STARTS}",
-        # "1.", "(2)", "**3)**", "#4:", "a)"
-        rf"{_MARKS}(?:\#?\d{{1,2}}[.):]|\(\d{{1,2}}\)|\(?[a-z]\)){_MARKS}\s+(?!(?:and|or|to|vs)\b){_STARTS}(?![\d])",
-        # "- ", "• "
-        rf"[-*•–]\s+{_STARTS}(?![\d])",
-    )
-)
-
-
-def without_lead(text: str) -> tuple[str, str | None]:
-    """Return a concern without what only counts or grades it, and the severity that stood there.
-
-    without_lead("**Minor concern 2:** The legend is missing.")  ->  ("The legend is missing.", "minor")
-    without_lead("Major depressive disorder was not diagnosed.")  ->  (the same text, None)
-
-    A text that is nothing but a lead stays as it is.
-    """
-    severity: str | None = None
-    rest = text.strip()
-    for _ in range(MOST):
-        found = next((match for each in _LEADS if (match := each.match(rest))), None)
-        if found is None:
-            break
-        named = found.groupdict().get("severity")
-        severity = severity or (severity_of(named) if named else None)
-        rest = rest[found.end() :]
-        if found[0].count("**") % 2:  # what the mark opened goes on behind the lead
-            rest = f"**{rest}"
-    return rest, severity
 
 
 _KNOWN = "|".join(sorted((*TEXT_KEYS, *CATEGORY_KEYS, *SEVERITY_KEYS), key=lambda key: (-len(key), key)))
@@ -168,13 +80,8 @@ _KEY_BEGUN = re.compile(r"""(?<!\\)(["”'\]}])\s*,\s*(?:["“']\w{0,40}["”']?
 """A key, or the comma before it, that the output ended in: the value before it is whole."""
 _OBJECT_BEGUN = re.compile(r"""\{\s*(?:["'“]\w[^{}]*)?$""")
 _CLOSED_STRING = re.compile(r"""(?<!\\)["”\]}]$|^[\[{\s]*'.*(?<!\\)'$""", re.DOTALL)
-_ESCAPE_BEGUN = re.compile(r"\\(?:u[0-9a-f]{0,3})?$")
 MOST_KEYS = 12
 """Keys of one object that are looked at."""
-
-
-class CutText(str):
-    """A string that the output ended in."""
 
 
 @dataclass(frozen=True)
@@ -278,44 +185,10 @@ def _cut(value: object) -> object:
 
 DEEPEST = 40
 """Brackets within brackets that are followed; more is noise."""
-WORDS_OF_A_CUT = 5
-"""A text that the output ended in is kept from so many words on."""
-
-_WORD = re.compile(r"[^\W\d_]")
 _NUMBERED = re.compile(r"(?:concern|issue|point|comment|weakness|item)?[ _]?#?\d+", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """A concern as written; `lost` says why one that stands there cannot be used."""
-
-    text: str
-    category: str | None = None
-    severity: str | None = None
-    is_cut: bool = False
-    lost: str | None = None
-
-    def said(self, text: str) -> "Candidate":
-        """Return the concern of this text under these labels."""
-        is_cut = isinstance(text, CutText)
-        item = replace(self, text=(_ESCAPE_BEGUN.sub("", text) if is_cut else text).strip(), is_cut=is_cut)
-        if not _WORD.search(item.text) or item.text.lower() in ("none", "null", "nan"):
-            return replace(item, lost="has no text")
-        is_stub = item.is_cut and n_words(item.text) < WORDS_OF_A_CUT
-        return replace(item, lost="is cut off after a few words") if is_stub else item
-
-    def labelled(self, *words: str) -> "Candidate":
-        """Return the item with those of the words that are a category or a severity."""
-        item = self
-        for word in words:
-            if category_of(word) != UNKNOWN:
-                item = replace(item, category=word)
-            elif severity_of(word) != UNKNOWN:
-                item = replace(item, severity=word)
-        return item
-
-
-def items(value: object, around: Candidate = Candidate(""), depth: int = 0) -> Iterator[Candidate]:
+def items(value: object, around: Candidate = NOTHING, depth: int = 0) -> Iterator[Candidate]:
     """Yield the concerns in a value of JSON, in order, with those that cannot be used.
 
     items([{"text": "No control.", "severity": "major"}])  ->  Candidate("No control.", None, "major")
@@ -356,140 +229,6 @@ def items(value: object, around: Candidate = Candidate(""), depth: int = 0) -> I
     yield from found
 
 
-_BULLET = re.compile(
-    r"^(?P<indent>\s{0,8})(?:\*\*)?(?:(?:[-*•–+]|\(?\d{1,3}[.):]|\(?[a-z][.)]|(?:concern|comment|point|issue)\s+\d{1,3}\s*[.:)])"
-    r"\s+|(?:[・●]|\d{1,3}[.)](?=[\u3040-\u9fff])|[（(]?\d{1,3}[、．）]|[①-⑳])\s*)(?P<rest>\S.*)$",
-    re.IGNORECASE,
-)
-_HEADING = re.compile(r"^\s{0,3}(?:#{1,6}\s+(?P<marked>.+?)|(?P<bold>\*\*[^*]+\*\*:?)|(?P<plain>[^.]{3,60}[:：]))\s*$")
-_FIELD = re.compile(r"^\W{0,6}(?P<key>[A-Za-z_ ]{2,20}?)(?:\s+#?\d+)?\W{0,4}:[*_\s]{0,4}(?P<value>.*?)[*_\s]{0,4}$")
-_LEAD = re.compile(
-    r"^(?:\*\*|__|\[|\()?(?P<label>[^:*\]()\[]{3,45}?)\s*(?:\*\*|__)?\s*(?:\((?P<inner>[^)]{3,30})\)|\[(?P<square>[^\]]{3,30})\])?\s*(?:\*\*|__|\]|\))?\s*[:.\-–—]\s*(?:\*\*|__)?\s*(?P<text>\S.*)$",
-    re.DOTALL,
-)
-_TRAIL = re.compile(r"\s*[\[(](?P<labels>[^\[\]()]{3,80})[\])]\s*\.?$")
-_RULE = re.compile(r"^\s*\|?\s*:?-{2,}")
-FEWEST_WORDS = 3
-FULL = 8
-"""Words after which a new paragraph is not the rest of a bullet; half as many if they end in a stop."""
-
-
-def prose_items(text: str) -> list[Candidate]:
-    r"""Return the concerns of a list or a table in prose, in order.
-
-    prose_items("1. **Design flaw (major):** No control arm.\n2. Too few mice.")
-    ->  [Candidate("No control arm.", "design_flaw", "major"), Candidate("Too few mice.")]
-    """
-    if rows := list(_table(text)) or _blocks(text):
-        return rows
-    under, outer, is_kept, is_apart = Candidate(""), 0, True, False
-    bullets: list[tuple[Candidate, list[str]]] = []
-    lines: list[str] | None = None  # those of the bullet that is read, under the labels of the headings above it
-    for line in text.splitlines():
-        start, heading = _BULLET.match(line), _HEADING.match(line)
-        if (
-            start is not None
-            and lines
-            and (_field_of(start["rest"]) or ("", ""))[0] in (*CATEGORY_KEYS, *SEVERITY_KEYS)
-        ):
-            lines.append(start["rest"])
-        elif start is not None and len(start["indent"]) > outer and lines and _is_heading(lines):
-            under = replace(Candidate("").labelled(lines[0].strip("*_:： ")), severity=under.severity)
-            bullets.pop()
-            outer, is_apart, lines = len(start["indent"]), False, [start["rest"]]
-            bullets.append((under, lines))
-        elif start is not None and (lines is None or len(start["indent"]) <= outer):
-            outer, is_apart, lines = len(start["indent"]), False, [start["rest"]] if is_kept else None
-            bullets += [(under, lines)] if lines else []
-        elif heading is not None and not (lines and _field_of(line)):
-            lines, outer, title = None, 99, next(filter(None, heading.groups()))
-            is_kept = plain_label(title).split("_")[0] not in PASSED_OVER
-            words = (word for word in re.findall(r"[A-Za-z]+", title) if severity_of(word) != UNKNOWN)
-            under = Candidate("").labelled(title, *words)
-        elif not line.strip():
-            is_apart = True
-        elif lines is not None and is_apart and not line[0].isspace() and _is_full(lines):
-            lines = None
-        elif lines is not None:
-            lines.append(line.strip() if start is None else start["rest"])
-            is_apart = False
-    return [item for labels, lines in bullets if n_words((item := _bullet_item(labels, lines)).text) >= FEWEST_WORDS]
-
-
-def _is_heading(lines: Sequence[str]) -> bool:
-    """Return whether a bullet only names what the bullets below it are about."""
-    return len(lines) == 1 and n_words(lines[0]) < FULL and not lines[0].rstrip("*_ ").endswith((".", "!", "?", "。"))
-
-
-def _is_full(lines: Sequence[str]) -> bool:
-    """Return whether a bullet already says something, so that a paragraph after it is no part of it."""
-    return sum(map(n_words, lines)) >= (FULL // 2 if lines[-1].rstrip("*_").endswith((".", "!", "?", "。")) else FULL)
-
-
-def _blocks(text: str) -> list[Candidate]:
-    """Return the concerns of blocks of `Concern: …`, `Category: …` and `Severity: …` lines, in any order."""
-    found: list[dict[str, str]] = [{}]
-    for line in text.splitlines():
-        name, value = _field_of(line) or ("", "")
-        kind = next((keys[0] for keys in (TEXT_KEYS, CATEGORY_KEYS, SEVERITY_KEYS) if name in keys), "")
-        if kind and value and line.strip()[0] not in '"“':
-            found += [{}] if kind in found[-1] else []
-            found[-1][kind] = value
-        elif _RULE.match(line) or _HEADING.match(line):
-            found.append({})
-        elif line.strip() and (_BULLET.match(line) or line.strip()[0] in '{["“'):
-            return []
-        elif line.strip() and "text" in found[-1]:
-            found[-1]["text"] += f" {line.strip()}"
-    known = [each for each in found if each]
-    if not any(len(each) > 1 for each in known) or not all("text" in each for each in known):
-        return []
-    return [Candidate(each["text"], each.get("category"), each.get("severity")) for each in known]
-
-
-def _field_of(line: str) -> tuple[str, str] | None:
-    """Return the name and value of a line such as `**Severity:** major`, None for any other."""
-    match = _FIELD.match(line)
-    key = "" if match is None else plain_label(match["key"])
-    return (key, match["value"]) if match and key in (*TEXT_KEYS, *CATEGORY_KEYS, *SEVERITY_KEYS) else None
-
-
-def _bullet_item(labels: Candidate, lines: Sequence[str]) -> Candidate:
-    """Return the concern of a bullet without its labels."""
-    kept = []
-    for line in lines:
-        name, value = _field_of(line) or ("", "")
-        if name in (*CATEGORY_KEYS, *SEVERITY_KEYS):
-            labels = replace(labels, **{"category" if name in CATEGORY_KEYS else "severity": value})
-        else:
-            kept.append(value if name else line)
-    text = " ".join(filter(None, kept))
-    for pattern in (_LEAD, _TRAIL):
-        if found := pattern.search(text):
-            *words, rest = found.groups("") if pattern is _LEAD else (found["labels"], text[: found.start()])
-            parts = [part.split(":")[-1] for word in words for part in re.split(r"[,/;|]", word) if part.strip()]
-            if parts and all(is_label(part) or is_label(part.replace("concern", "")) for part in parts):
-                labels, text = labels.labelled(*parts), rest
-    return replace(labels, text=text.replace("**", "").strip().strip('"').strip())
-
-
-def _table(text: str) -> Iterator[Candidate]:
-    """Yield the rows of a table of Markdown whose head names a text."""
-    lines = [line.strip().strip("|") for line in text.splitlines() if line.count("|") >= 2]
-    rows = [[cell.strip() for cell in line.split("|")] for line in lines]
-    for index, row in enumerate(rows[:-1]):
-        head = [plain_label(cell) for cell in row]
-        name = next((key for key in TEXT_KEYS if key in head), None)
-        if name is None or not _RULE.match(rows[index + 1][0]):
-            continue
-        for cells in (dict(zip(head, row, strict=False)) for row in rows[index + 2 :]):
-            category = next((cells[key] for key in CATEGORY_KEYS if key in cells), None)
-            severity = next((cells[key] for key in SEVERITY_KEYS if key in cells), None)
-            if cells.get(name):
-                yield Candidate(cells[name], category, severity)
-        return
-
-
 LONGEST_NONE = 40
 """Words of an answer that says there are no concerns."""
 SHOWN = 40
@@ -525,7 +264,7 @@ def parse(name: str, raw: str | None) -> ParsedReview:
     """
     if raw is None or not raw.strip():
         return _failed(name, "there is no output")
-    raw = _RE["latex"].sub(r"\\\\", raw) if '"' in raw else raw
+    raw = PATTERNS["latex"].sub(r"\\\\", raw) if '"' in raw else raw
     whole = _strict(raw.strip(), 0) if raw.strip()[0] in "[{" else None
     is_json = whole is not None and whole.end == len(raw.strip())
     answer, reasoning, is_unfinished = (raw.strip(), "", False) if is_json else answer_of(raw)
@@ -609,12 +348,12 @@ def _says_none(text: str) -> bool:
     bare = re.sub(r"^```\w*|```$", "", text.strip()).strip()
     values = [region.value for region in regions(bare)]
     is_empty = any(value == [] or (isinstance(value, dict) and not any(value.values())) for value in values)
-    if is_empty or n_words(bare) > LONGEST_NONE or any(map(_BULLET.match, bare.splitlines())):
+    if is_empty or n_words(bare) > LONGEST_NONE or any(map(BULLET.match, bare.splitlines())):
         return is_empty
-    return bool(_RE["none"].fullmatch(bare.strip("\"'*_#.!。 "))) and not _RE["contrast"].search(bare)
+    return bool(PATTERNS["none"].fullmatch(bare.strip("\"'*_#.!。 "))) and not PATTERNS["contrast"].search(bare)
 
 
 def none_in(text: str) -> str | None:
     """Return why an item of a list is no concern: "is a refusal" and the like; None if it may be one."""
-    why = next((name for name, each in _RE.items() if name.startswith("is ") and each.fullmatch(text)), None)
-    return None if why == "is praise" and _RE["doubt"].search(text) else why
+    why = next((name for name, each in PATTERNS.items() if name.startswith("is ") and each.fullmatch(text)), None)
+    return None if why == "is praise" and PATTERNS["doubt"].search(text) else why

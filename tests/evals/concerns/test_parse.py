@@ -9,7 +9,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evals.review.parse import parse, without_lead
+from evals.review.labels import without_lead
+from evals.review.parse import parse
 from tests.evals.concerns import outputs
 from tests.evals.concerns.mutations import lost, mutated
 
@@ -40,6 +41,13 @@ def test_concerns_are_found_with_their_labels_in_the_forms_of_model_families() -
 
     found = {row["case"]: told(row) for row in CASES["forms"]}
     assert found == {row["case"]: (row.get("status", "ok"), row["said"]) for row in CASES["forms"]}
+
+
+def test_titles_give_severity_and_numbered_points_within_points_are_concerns_of_their_own() -> None:
+    found = {
+        row["case"]: [[each.severity, each.text[:24]] for each in read(row["raw"]).concerns] for row in CASES["titles"]
+    }
+    assert found == {row["case"]: row["said"] for row in CASES["titles"]}
 
 
 def test_a_bad_item_in_the_middle_costs_neither_itself_nor_what_follows() -> None:
