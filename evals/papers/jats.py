@@ -1,13 +1,17 @@
 """JATS XML, the format of PubMed Central and most publishers, to a paper.
 
-Sub-articles (decision letters and author responses among them) are never read: they hold the answer.
+Sub-articles (decision letters and author responses among them) are never read: they hold the answer. They are named in
+a note, as is all else that is left out.
 """
 
+import re
 import tomllib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date
 from html.entities import html5
+from itertools import zip_longest
 from pathlib import Path
 from xml.etree.ElementTree import Element, ParseError, TreeBuilder
 
@@ -15,8 +19,9 @@ from defusedxml.common import EntitiesForbidden
 from defusedxml.ElementTree import DefusedXMLParser
 
 from evals.errors import UnreadableArticle
-from evals.papers.outline import UNNAMED, Outline
-from evals.papers.text import tidy
+from evals.papers.formulas import mathml_text, tex_text
+from evals.papers.outline import UNNAMED, Outline, role_of
+from evals.papers.text import MARKS, NEAR, raised, tidy
 from evals.schema import Figure, Reference, Section
 
 DEEPEST = 120
@@ -70,10 +75,15 @@ def tree_of(data: bytes, name: str) -> Element:
 
 
 WORDS = tomllib.loads(Path(__file__).with_name("jats.toml").read_text(encoding="utf-8"))
-SKIPPED, BLOCKS, PLACES, BESIDE, ARTICLE_TYPES = (
-    frozenset(WORDS[name]) for name in ("skipped", "blocks", "places", "beside", "article_types")
+SKIPPED, PLACES, SPACED, ARTICLE_TYPES = (
+    frozenset(WORDS[name]) for name in ("skipped", "places", "spaced", "article_types")
 )
+SUMMARY, STATEMENT = (re.compile(WORDS[name], re.I) for name in ("summary", "statement"))
 FLOATS = ("fig", "table-wrap")
+SUPPLEMENTS = ("supplementary-material", "media")
+FORMULAS = ("disp-formula", "inline-formula")
+PICTURE = "[formula]"
+"""What stands in the text for a formula that is a picture."""
 
 
 def text_of(element: Element, *, without_title: bool = False) -> str:
@@ -83,61 +93,124 @@ def text_of(element: Element, *, without_title: bool = False) -> str:
 
 def one_line(element: Element | None) -> str:
     """Return the text of an element in one line, "" for None."""
-    return " ".join(tidy("".join(_inline(element))).split()) if element is not None else ""
+    if element is None:
+        return ""
+    return " ".join(tidy(_formula(element) if element.tag in FORMULAS else _inline(element)).split())
 
 
 def _blocks(element: Element, *, is_top: bool = False) -> Iterator[str]:
     """Give the paragraphs below an element, in order; the heading of a part is a paragraph, lists stand behind theirs."""
-    if element.tag in BLOCKS or element.tag not in PLACES:
+    if element.tag in SUPPLEMENTS:
+        yield _supplement(element)
+    elif element.tag not in PLACES:
         yield one_line(element)
-        for inner in element.iter("list"):
-            if inner is not element:
-                yield from _blocks(inner)
-        return
-    for child in element:
-        if child.tag in SKIPPED:
-            continue
-        if child.tag == "title":
-            if not is_top:
+        for each in _lists(element):
+            yield from _blocks(each)
+    else:
+        for child in element:
+            if child.tag == "title" and not is_top:
                 yield one_line(child)
-        elif child.tag == "list-item":
-            yield "- " + " ".join(_blocks(child))
-        else:
-            yield from _blocks(child)
+            elif child.tag == "list-item":
+                yield "- " + " ".join(_blocks(child))
+            elif child.tag not in ("title", *SKIPPED):
+                yield from _blocks(child)
 
 
-def _inline(element: Element) -> Iterator[str]:
-    """Give the pieces of text of an element, without what stands apart; powers keep their sign."""
-    before = element.text or ""
-    yield before
+def _lists(element: Element) -> Iterator[Element]:
     for child in element:
-        if child.tag == "sup" and before[-1:].isdigit() and (child.text or "").strip("-−+").isdigit():
-            yield "^"
-        if child.tag in ("break", "p", "td", "title"):
-            yield " "
-        if child.tag not in SKIPPED and child.tag != "list":
-            yield from _inline(child)
-        if child.tag in ("p", "title", "td"):
-            yield " "
-        before = child.tail or ""
-        yield before
+        yield from (child,) if child.tag == "list" else _lists(child)
+
+
+# ---- inside a line ----------------------------------------------------------------------------
+
+BRACKETED = re.compile(r"([,;–-]?)\s*\[(.*?)\]")
+IN_BRACKETS = re.compile(r"[\[(](?:[\d\s,;–-]*[,;–-]\s*)?$")
+
+
+def _inline(element: Element, before: str = "") -> str:
+    """Return the text of an element, without what stands apart. `before`: the text that it follows."""
+    text = element.text or ""
+    is_formula = element.tag in (*FORMULAS, "alternatives")
+    best = next((tag for tag in ("math", "tex-math", "textual-form") if element.find(tag) is not None), "")
+    for child in element:
+        space = " " if child.tag in SPACED else ""
+        near = (before + text[-NEAR:])[-NEAR:]
+        if child.tag in ("math", "tex-math", "textual-form"):
+            text += _alternative(child) if child.tag == best else ""
+        elif child.tag in FORMULAS:
+            text += space + _formula(child) + space
+        elif child.tag == "inline-graphic" and not is_formula:
+            text += PICTURE
+        elif child.tag in ("sup", "sub", "xref"):
+            text += _raised(child, near)
+        elif child.tag == "name":
+            text += ", " * text[-1:].isalnum() + _person(child)
+        elif child.tag == "element-citation":
+            text += _reference(child, child).text
+        elif child.tag in SUPPLEMENTS:
+            text += f" {_supplement(child)} "
+        elif child.tag not in SKIPPED and child.tag != "list":
+            text += space + _inline(child, near) + space
+        text += child.tail or ""
+    return text
+
+
+def _alternative(element: Element) -> str:
+    if element.tag == "math":
+        return mathml_text(element)
+    return tex_text(element.text or "") if element.tag == "tex-math" else _inline(element)
+
+
+def _formula(element: Element) -> str:
+    """Return a formula with its number; what is a picture alone is named so."""
+    drawn = _inline(element).strip() or ("" if element.find(".//math") is not None else PICTURE)
+    return " ".join(filter(None, (drawn, one_line(element.find("label")))))
+
+
+def _supplement(element: Element) -> str:
+    return " ".join(f"{one_line(element.find('label'))} {_inline(element)}".split())
+
+
+def _raised(element: Element, before: str) -> str:
+    """Return a power or an index with its sign, and the mark of a citation or footnote apart from what is before it."""
+    text = _inline(element)
+    plain, last, is_sup = " ".join(text.split()), before[-1:], element.tag == "sup"
+    kinds = {each.get("ref-type", "bibr") for each in element.iter("xref")}
+    if not plain or not last:
+        return text
+    if kinds:
+        plain = BRACKETED.sub(lambda mark: (mark[1] or ",") + mark[2], plain).strip(",; ()")
+        is_near = last.isalnum() or last in "%.,;:)]”’\"'" or before.rstrip()[-1:].isdigit()
+        is_mark = MARKS.fullmatch(plain) is not None
+        is_cited = is_near and is_mark and plain[0].isdigit() and not kinds.isdisjoint(WORDS["marks"])
+        if is_sup or element.find("sup") is not None:
+            is_cited = is_mark or (last.isdigit() and bool(plain))
+        return f"{' ' * (not last.isspace())}[{plain}]" if is_cited and not IN_BRACKETS.search(before) else text
+    return text if element.tag == "xref" else raised(text, before, is_index=not is_sup)
+
+
+# ---- the article ------------------------------------------------------------------------------
 
 
 def read_jats(data: bytes, name: str) -> Outline:
     """Return the article of a JATS file; UnreadableArticle if there is none in it."""
     root = tree_of(data, name)
-    article = root if root.tag == "article" else root.find(".//article")
-    if article is None:
+    articles = [root] if root.tag == "article" else root.findall(".//article")
+    if not articles:
         raise UnreadableArticle(
             f"{name} is XML without an <article> (its root is <{root.tag}>); accepted is JATS, as PubMed"
             " Central and publishers offer it for download."
         )
+    article = articles[0]
     meta = article.find("front/article-meta")
     meta = Element("article-meta") if meta is None else meta
-    abstract = next((each for each in meta.findall("abstract") if each.get("abstract-type") not in BESIDE), None)
+    title = ": ".join(
+        filter(None, (one_line(meta.find(f"title-group/{part}")) for part in ("article-title", "subtitle")))
+    )
+    abstract = _abstract(meta, article.get("lang", ""))
     subjects = (one_line(each) for each in meta.findall("article-categories//subject"))
-    return Outline(
-        title=one_line(meta.find("title-group/article-title")),
+    found = Outline(
+        title=title,
         abstract="" if abstract is None else text_of(abstract),
         doi={each.get("pub-id-type"): one_line(each) for each in meta.findall("article-id")}.get("doi", ""),
         subjects=tuple(dict.fromkeys(each for each in subjects if each and each.lower() not in ARTICLE_TYPES)),
@@ -146,6 +219,50 @@ def read_jats(data: bytes, name: str) -> Outline:
         figures=tuple(_figures(article)),
         references=tuple(_references(article)),
     )
+    return replace(found, notes=tuple(_notes(articles, abstract, found)))
+
+
+def _abstract(meta: Element, language: str) -> Element | None:
+    """Return the abstract without a type, in the article's language; else the longest that is no summary beside one."""
+    plain = [each for each in meta.findall("abstract") if not SUMMARY.search(_kind(each))]
+    untyped = [each for each in plain if not each.get("abstract-type")]
+    ours = [each for each in untyped if each.get("lang", language) == language]
+    return max(ours or untyped or plain, key=lambda each: len(text_of(each)), default=None)
+
+
+def _kind(element: Element) -> str:
+    """Return what kind of abstract, letter or note an element says it is, in words."""
+    types = (element.get(name) for name in ("abstract-type", "article-type", "response-type"))
+    title = one_line(element.find("title")) if element.tag == "abstract" else ""
+    return re.sub(r"[-_\s]+", " ", next(filter(None, types), "") or title).strip()
+
+
+def _notes(articles: list[Element], abstract: Element | None, found: Outline) -> Iterator[str]:
+    """Give what was left out of an article, in sentences."""
+    article, *others = articles
+    abstracts = (
+        each for tag in ("abstract", "trans-abstract") for each in article.findall(f"front/article-meta/{tag}")
+    )
+    beside = [each for each in abstracts if each is not abstract]
+    if beside:
+        names = (_kind(each) or each.get("lang") or "without a type" for each in beside)
+        yield f"{len(beside)} more abstract{'s' * (len(beside) > 1)} left out ({', '.join(names)})"
+    texts = [found.title, found.abstract, *(each.text for each in found.sections)]
+    texts += [part for each in found.figures for part in (each.caption, each.content)]
+    if pictures := sum(text.count(PICTURE) for text in texts):
+        yield f"{pictures} formula{'s are pictures' if pictures > 1 else ' is a picture'}, {PICTURE} in the text"
+    if tables := [
+        each.label or "without a number" for each in found.figures if each.kind == "table" and not each.content
+    ]:
+        yield f"{len(tables)} table{'s hold' if len(tables) > 1 else ' holds'} no cells, only a picture ({', '.join(tables)})"
+    parts = [each for each in article if each.tag in ("sub-article", "response")]
+    if parts:
+        kinds = Counter(" ".join(filter(None, (_kind(each) or each.tag, each.get("lang")))) for each in parts)
+        told = ", ".join(f"{count} × {kind}" if count > 1 else kind for kind, count in kinds.items())
+        yield f"not read: {told} in the same file"
+    if others:
+        titles = "; ".join(one_line(each.find("front//article-title"))[:80] or "without a title" for each in others[:5])
+        yield f"the first of {len(articles)} articles in the file is read; not read: {titles}{'; …' * (len(others) > 5)}"
 
 
 def _date(meta: Element) -> date | None:
@@ -162,32 +279,77 @@ def _date(meta: Element) -> date | None:
     return min(found, default=None)
 
 
+def _name(element: Element) -> str:
+    """Return the title of a part, else what its type or element is called."""
+    names = WORDS["names"]
+    types = (element.get(f"{kind}-type") or "" for kind in ("sec", "notes", "fn"))
+    return one_line(element.find("title")) or next(
+        (names[each] for each in (*types, element.tag) if each in names), UNNAMED
+    )
+
+
 def _sections(article: Element) -> Iterator[Section]:
-    """Give the sections of body and back in order, each with all that is below it."""
+    """Give the sections of body and back in order, each with all that is below it, and the statements of the front matter."""
+    statements: list[Element] = []
+    seen: set[str] = set()
     for part in ("body", "back"):
         place = article.find(part)
         if place is None:
             continue
         loose: list[str] = []
         for child in place:
-            if child.tag in ("sec", "app", "ack", "fn-group", "notes", "app-group"):
+            if child.tag == "fn-group" and child.find("title") is None:
+                statements += child
+            elif child.tag in WORDS["sections"]:
                 if loose and child.tag != "app-group":
                     yield Section(name=UNNAMED, text="\n\n".join(loose))
                     loose = []
                 for each in child.findall("app") if child.tag == "app-group" else (child,):
-                    text, title = text_of(each, without_title=True), one_line(each.find("title"))
+                    text = text_of(each, without_title=True)
+                    seen.add(text)
                     if text:
-                        yield Section(name=title or WORDS["names"].get(each.tag, UNNAMED), text=text)
+                        yield Section(name=_name(each), text=text)
             elif part == "body" and child.tag not in FLOATS and (text := text_of(child)):
                 loose.append(text)
         if loose:
             yield Section(name=UNNAMED, text="\n\n".join(loose))
+    for path in WORDS["statements"]:
+        statements += article.findall(path)
+    found: dict[str, list[str]] = {}
+    for each in statements:
+        name, text = _statement(each)
+        if text and text not in seen:
+            found.setdefault(name, []).append(text)
+    yield from (Section(name=name, text="\n\n".join(texts)) for name, texts in found.items())
+
+
+FUNDER = re.compile(r"(?:(?:https?://)?(?:dx\.)?doi\.org/)?10\.13039/\d+\s*")
+
+
+def _statement(element: Element) -> tuple[str, str]:
+    """Return the name and text of what the front matter says of data, money, interests and the like; "" for what is none."""
+    if element.tag == "custom-meta":
+        name = one_line(element.find("meta-name")).replace("-", " ")
+        is_statement = role_of(name) == "statement" or STATEMENT.search(name)
+        return name[:1].upper() + name[1:], one_line(element.find("meta-value")) if is_statement else ""
+    if element.tag == "funding-group":
+        awards = (
+            ": ".join(
+                filter(None, (", ".join(map(one_line, each.findall(part))) for part in ("funding-source", "award-id")))
+            )
+            for each in element.findall("award-group")
+        )
+        told = (one_line(each) for each in element if each.tag != "award-group")
+        text = "\n\n".join(filter(None, ("; ".join(filter(None, awards)), *told)))
+        return WORDS["names"]["funding-group"], FUNDER.sub("", text).strip()
+    if element.tag == "fn" and element.get("fn-type") in WORDS["no_statements"]:
+        return "", ""
+    return _name(element), f"{one_line(element.find('label'))} {text_of(element, without_title=True)}".strip()
 
 
 def _figures(article: Element) -> Iterator[Figure]:
-    for part in ("body", "back", "floats-group"):
-        place = article.find(part)
-        for element in place.iter() if place is not None else ():
+    for part in ("body", "back", "floats-group", "floats-wrap"):
+        for element in (each for place in article.findall(part) for each in place.iter()):
             if element.tag not in FLOATS:
                 continue
             caption = element.find("caption")
@@ -205,19 +367,83 @@ def _figures(article: Element) -> Iterator[Figure]:
             )
 
 
+# ---- references -------------------------------------------------------------------------------
+
+LABELLED = re.compile(r"(?:doi|pmid|pubmed|pmcid|pmc)\W*$", re.I)
+PEOPLE = ("name", "string-name", "collab", "etal", "anonymous")
+NO_AUTHORS = ("editor", "translator", "guest-editor", "compiler", "director", "reviewer")
+
+
 def _references(article: Element) -> Iterator[Reference]:
-    for ref in article.findall("back//ref-list//ref"):
-        cited = next((ref.find(name) for name in WORDS["citations"] if ref.find(name) is not None), None)
-        cited = ref if cited is None else cited
-        names = [
-            " ".join(filter(None, (one_line(each.find("surname")), one_line(each.find("given-names")))))
-            for each in cited.iter()
-            if each.tag in ("name", "string-name")
-        ]
-        yield Reference(
-            text=one_line(cited),
-            authors=", ".join(names),
-            year=one_line(cited.find(".//year")),
-            title=one_line(cited.find(".//article-title")) or one_line(cited.find(".//chapter-title")),
-            journal=one_line(cited.find(".//source")),
-        )
+    """Give the entries of the lists of references; an entry of several works is several."""
+    places = (*article.findall("body"), *article.findall("back"))
+    for ref in (ref for place in places for ref in place.iter("ref")):
+        printed, marked = [*ref.iter("mixed-citation")], [*ref.iter("element-citation")]
+        other = [each for each in ref.iter() if each.tag in ("nlm-citation", "citation")] or [ref]
+        printed, marked = printed or marked or other, marked or printed or other
+        for as_printed, parts in zip_longest(printed, marked):
+            yield _reference(printed[-1] if as_printed is None else as_printed, marked[-1] if parts is None else parts)
+
+
+def _reference(printed: Element, parts: Element) -> Reference:
+    """Return an entry as printed, or composed of its parts where the citation has no signs of its own between them."""
+    groups = [each for each in parts.iter("person-group") if each.get("person-group-type") not in NO_AUTHORS]
+    people = (each for place in groups or [parts] for each in place.iter() if each.tag in PEOPLE)
+    found = Reference(
+        authors=", ".join(filter(None, map(_person, people))),
+        year=one_line(parts.find(".//year")),
+        title=next(filter(None, (one_line(parts.find(f".//{tag}")) for tag in WORDS["titles"])), ""),
+        journal=one_line(parts.find(".//source")),
+    )
+    places = [printed, *printed.iter("person-group")]
+    own = "".join((place.text or "") + "".join(each.tail or "" for each in place) for place in places)
+    is_printed = any(map(str.isalnum, own)) or len(own.split()) > 1
+    text = tidy(_printed(printed)) if is_printed else _composed(printed, found)
+    return found.model_copy(update={"text": " ".join(text.split())})
+
+
+def _person(person: Element) -> str:
+    names = (one_line(person.find(part)) for part in ("surname", "given-names"))
+    return " ".join(filter(None, names)) or one_line(person) or ("et al." if person.tag == "etal" else "")
+
+
+def _identifier(element: Element) -> str:
+    kind = element.get("pub-id-type") or ""
+    return one_line(element) if kind in ("", "other") else f"{kind}:{one_line(element)}"
+
+
+def _printed(cited: Element) -> str:
+    """Return a citation as it is printed, its parts never grown together."""
+    text, before = cited.text or "", ""
+    for child in cited:
+        if child.tag == "pub-id":
+            text += " " + (one_line(child) if LABELLED.search(text) else _identifier(child))
+        elif child.tag in ("sup", "sub", "xref"):
+            text += _raised(child, text[-NEAR:])
+        elif child.tag not in ("label", *SKIPPED):
+            part = _printed(child)
+            is_glued = text[-1:].isalnum() or (before and text[-1:] in ".?!")
+            if child.tag not in WORDS["inline"] and is_glued and part[:1].isalnum():
+                text += ", " if before in PEOPLE and child.tag in PEOPLE else " "
+            text += part
+        before = "" if (child.tail or "").strip() else child.tag
+        text += child.tail or ""
+    return text
+
+
+def _composed(cited: Element, found: Reference) -> str:
+    """Return the parts of a citation as authors (date). Title. Journal volume(issue):pages. What else there is. Identifiers."""
+    parts = {each.tag: one_line(each) for each in cited}
+    when = " ".join(parts[name] for name in ("year", "month", "season", "day") if parts.get(name))
+    pages = "–".join(parts[name] for name in ("fpage", "lpage") if parts.get(name))
+    pages = pages or parts.get("elocation-id", "") or parts.get("page-range", "")
+    where = parts.get("volume", "") + (f"({issue})" if (issue := parts.get("issue")) else "")
+    journal = " ".join(filter(None, (found.journal, ":".join(filter(None, (where, pages))))))
+    told = [" ".join(filter(None, (found.authors, f"({when})" if when else ""))), found.title, journal]
+    for each in cited:
+        if each.tag == "person-group" and each.get("person-group-type") in NO_AUTHORS:
+            told.append(f"{', '.join(filter(None, map(_person, each)))} ({each.get('person-group-type')})")
+        elif each.tag not in WORDS["composed"] and (text := one_line(each)) not in told:
+            told.append(text)
+    text = " ".join(part if part[-1] in ".?!" else f"{part}." for part in told if part)
+    return " ".join([text, *(_identifier(each) for each in cited.iter("pub-id"))])

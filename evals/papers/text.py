@@ -46,7 +46,7 @@ class FileLimits:
             )
 
 
-MARKS = (
+BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
@@ -65,7 +65,7 @@ def decoded(data: bytes, name: str) -> str:
     UnreadableArticle for another encoding (a wrong guess would turn µ and ± into other signs
     without a word), for a file that is no text, and for one that is empty.
     """
-    encoding = next((known for mark, known in MARKS if data.startswith(mark)), "utf-8")
+    encoding = next((known for mark, known in BYTE_ORDER_MARKS if data.startswith(mark)), "utf-8")
     try:
         text = data.decode(encoding)
     except UnicodeDecodeError as error:
@@ -95,7 +95,7 @@ UNSEEN = re.compile(
 )
 BREAK = re.compile(r"<(?:br|hr)(?:\s[^<>]*)?/?>|</(?:p|div|li|tr|h[1-6]|blockquote|section)\s*>", re.I)
 ITEM = re.compile(r"<li(?:\s[^<>]*)?>", re.I)
-POWER = re.compile(r"(?<=\d)<sup(?:\s[^<>]*)?>\s*([-−+]?\d+)\s*</sup>", re.I)
+RAISED = re.compile(r"<(?P<tag>su[pb])(?:\s[^<>]*)?>(?P<text>[^<>]*)</(?P=tag)\s*>", re.I)
 ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 INVISIBLE = str.maketrans({"\u00ad": "", "\u200b": "", "\ufeff": "", "\u00a0": " ", "\x00": ""})
 SPACES = re.compile(r"[^\S\n]+")
@@ -109,11 +109,47 @@ def without_markup(text: str) -> str:
     '10^6 cells, p < 0.05, if n < 5 and k > 3'
     """
     if "<" in text:
-        text = POWER.sub(r"^\1", _seen(text))
+        text = RAISED.sub(_raised, _seen(text))
         text = TAG.sub("", ITEM.sub("\n- ", BREAK.sub("\n", text)))
     if "&" in text:  # html.unescape alone would read the beginning of an unknown entity
         text = ENTITY.sub(lambda e: html.unescape(e[0]) if e[0][1] == "#" or e[0][1:] in html5 else e[0], text)
     return tidy(text)
+
+
+def _raised(found: re.Match[str]) -> str:
+    before = TAG.sub("", found.string[max(0, found.start() - NEAR) : found.start()])
+    return raised(found["text"], before, is_index=found["tag"].lower() == "sub")
+
+
+NEAR = 200
+"""Characters before a mark that tell what it is."""
+MARKS = re.compile(r"(?:\d[\d,;\s–-]*)?\d[a-z]?(?!\d)|[a-z](?:\s*,\s*[a-z])*", re.I)
+"""What marks a citation or a footnote: 5, 5–7, 5,6, a."""
+EXPONENT = re.compile(r"[-−–+]?\s?[^\W_]")
+SIGNED = re.compile(r"[-−–+]\s?\d")
+TEN = re.compile(r"(?<![\d.,])10$")
+COUNT = re.compile(r"(?<![\d.,])(?!10+$)\d{2,}$")
+"""A number that nobody raises to a power: n = 24."""
+ORDINAL = re.compile(r"st|nd|rd|th", re.I)
+
+
+def raised(text: str, before: str, *, is_index: bool = False) -> str:
+    """Return what stands as superscript or index behind `before`, with its sign or brackets where it would join a number.
+
+    >>> [before + raised(text, before) for before, text in (("10", "5"), ("n = 24", "5"), ("n = 24", "5–7"), ("cm", "2"))]
+    ['10^5', 'n = 24 [5]', 'n = 24 [5–7]', 'cm2']
+    """
+    plain, last = " ".join(text.split()), before[-1:]
+    if not plain or not last:
+        return text
+    if not is_index and plain[0].isdigit() and MARKS.fullmatch(plain):
+        is_single = plain.isdigit() and last not in ".,;:"
+        if COUNT.search(before) if is_single else not TEN.search(before):
+            return f" [{plain}]"
+    is_power = (last.isdigit() and EXPONENT.match(plain)) or (last.isalnum() and SIGNED.match(plain))
+    if (is_power and not ORDINAL.fullmatch(plain)) or (not is_index and last in ")]" and plain.isdigit()):
+        return ("_" if is_index else "^") + plain
+    return text
 
 
 def _seen(text: str) -> str:

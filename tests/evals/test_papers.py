@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from pathlib import Path
+from xml.etree.ElementTree import fromstring
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,6 +15,7 @@ from evals.errors import LabError, UnreadableArticle
 from evals.papers import FileLimits, demonstration, read_article, read_article_file
 from evals.papers.collection import example_of, from_flat, read_collection
 from evals.papers.families import family_of, split_by_family, without_leaks
+from evals.papers.formulas import mathml_text, tex_text
 from evals.papers.outline import role_of
 from evals.papers.text import without_markup
 from evals.review.corpus import words_of
@@ -76,6 +78,41 @@ def test_jats_gives_sections_figures_tables_and_references_but_never_the_decisio
     xml = (PAPERS / "sleep.xml").read_text(encoding="utf-8")
     collection = f"<pmc-articleset>{xml[xml.index('<article ') :]}</pmc-articleset>"
     assert read_article(collection.encode(), "pmc.xml").title == "Sleep in Drosophila"
+
+
+def jats(body="", meta="", back=""):
+    front = f"<front><article-meta>{meta}</article-meta></front>"
+    xml = f'<article xml:lang="en">{front}<body>{body}</body><back>{back}</back></article>'
+    return read_article(xml.encode(), "a.xml")
+
+
+def test_in_jats_no_citation_joins_a_number_powers_stay_and_formulas_are_text():
+    assert [jats(f"<p>{xml}</p>").sections[0].text for xml, _ in CASES["jats"]] == [text for _, text in CASES["jats"]]
+    assert [tex_text(tex) for tex, _ in CASES["tex"]] == [text for _, text in CASES["tex"]]
+    drawn = [mathml_text(fromstring(f"<math>{math}</math>")) for math, _ in CASES["mathml"]]
+    assert drawn == [text for _, text in CASES["mathml"]]
+
+
+def test_references_of_jats_are_composed_where_nothing_stands_between_their_parts_and_the_abstract_is_no_summary():
+    lists = [jats(back=f"<ref-list><ref>{xml}</ref></ref-list>").references for xml, _ in CASES["references"]]
+    assert [[each.text for each in found] for found in lists] == [[text] for _, text in CASES["references"]]
+    assert [jats(meta=xml).abstract for xml, _ in CASES["abstracts"]] == [text for _, text in CASES["abstracts"]]
+
+
+def test_statements_of_the_front_matter_of_jats_are_sections_and_what_is_left_out_is_noted():
+    article = read_article_file(PAPERS / "statements.xml")
+    assert [(each.name, each.text) for each in article.sections[1:]] == [
+        ("Data Availability", "All data are at Zenodo."),
+        ("Funding", "A Fund: 12\n\nThe funder had no role."),
+        ("Competing interests", "None."),
+    ]
+    assert article.origin.notes == (
+        "2 more abstracts left out (graphical, pt)",
+        "1 formula is a picture, [formula] in the text",
+        "1 table holds no cells, only a picture (Table 1)",
+        "not read: decision letter in the same file",
+        "the first of 2 articles in the file is read; not read: Another",
+    )
 
 
 def test_the_tei_xml_of_grobid_gives_abstract_sections_figures_tables_references_and_appendices():
