@@ -176,8 +176,6 @@ class Panel:
     sizes_in_files: tuple[tuple[int, int], ...]
     coverage: Coverage
     reference_sha256: str
-    grounding: tuple[object, ...] = ()
-    """What the row of each article says of its concerns, where `assay review verify-claims` wrote it."""
 
 
 Listed = tuple[str, Category | Unknown, Severity | Unknown, int]
@@ -236,7 +234,6 @@ def panel_of(
         sizes_in_files=tuple((len(tool), len(row.concerns)) for tool, row in zip(given, reference, strict=True)),
         coverage=coverage,
         reference_sha256=hashlib.sha256("\n".join(rows).encode()).hexdigest(),
-        grounding=tuple((by_id[name].model_extra or {}).get("grounding") if name in by_id else None for name in known),
     )
 
 

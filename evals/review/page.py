@@ -13,7 +13,7 @@ from evals.errors import BadConfig, LabError
 from evals.io import write_whole
 from evals.review import DEMONSTRATION, is_demonstration
 from evals.schema import Metric, Record
-from evals.schema.reports import Grounded, Headline, PublishedResult, ReviewReport, Span
+from evals.schema.reports import Headline, PublishedResult, ReviewReport, Span
 from evals.schema.reviewruns import ReviewRun
 from evals.schema.reviews import MadeBy
 
@@ -129,7 +129,6 @@ NAMES = {
     "f1_above_strongest": "F1 above the strongest control",
     "f1_above_permuted": "F1 above permuted",
     "recall_major": "recall of major concerns",
-    "contradicted": "contradicted by the paper",
     "generic_titled": "generic + title",
     "bm25": "BM25",
     "echo": "copied sentences",
@@ -162,7 +161,6 @@ def _page(template: str, **values: object) -> str:
         autoescape=False,
     )
     environment.filters |= {"cell": cell, "named": named, "rate": rate, "apart": apart, "strongest": told_strongest}
-    environment.filters["grounding"] = told_grounding
     environment.filters["p"] = lambda p: "–" if p is None else f"{p:.4f}"
     tables = {"table": table, "made_rows": made_rows, "made_columns": COLUMNS}
     text = environment.get_template(template).render(**values, **tables)
@@ -180,13 +178,6 @@ def told_strongest(headline: Headline) -> str:
         return "–"
     p = "" if headline.p is None else f", p {headline.p:.4f}{' (exact)' if headline.is_exact else ''}"
     return f"{named(headline.strongest)} {rate(headline.f1_strongest)}{p}"
-
-
-def told_grounding(found: Grounded | None) -> str:
-    """Return how many concerns the papers contradict, "3 of 62 (by rules; 5 supported)"; a dash if none was checked."""
-    if found is None or not found.concerns:
-        return "–"
-    return f"{found.contradicted} of {found.concerns} (by {found.by}; {found.supported} supported)"
 
 
 def told_controls(metrics: Mapping[str, Metric], controls: Iterable[str]) -> list[str]:

@@ -16,6 +16,10 @@ from evals.schema.reviewruns import ABSTRACT, Place
 
 WORD = re.compile(r"\w+(?:[.'’-]\w+)*", re.UNICODE)
 QUOTED = re.compile(r"[\"“”«»](.{3,400}?)[\"“”«»]|(?<!\w)['‘](.{8,400}?)['’](?!\w)", re.S)
+SENTENCE = re.compile(r"(?<=[.!?])[\"”)]?\s+(?=[\"“(]?[A-ZÀ-Þ0-9])|\n+")
+ABBREVIATED = re.compile(
+    r"(?:\b(?:Fig|Figs|Tab|Eq|Ref|Refs|No|Nos|Dr|Prof|vs|ca|cf|al|approx|resp|e\.g|i\.e|[A-Z]))\.$"
+)
 SHORTEST_RUN = 4
 """Words that a concern and a paper share by chance less often than once in a few papers."""
 TELLING = 2
@@ -84,3 +88,15 @@ class Map:
             box=there.box if there else None,
             is_quoted=is_whole,
         )
+
+
+def sentences(text: str) -> list[tuple[int, int]]:
+    """Return where each sentence of a text begins and ends, the blanks after it not counted."""
+    found, start = list[tuple[int, int]](), 0
+    for gap in SENTENCE.finditer(text):
+        if ABBREVIATED.search(text[start : gap.start()]):
+            continue
+        end = gap.start() + len(gap[0]) - len(gap[0].lstrip('"”)'))
+        found.append((start, end))
+        start = gap.end()
+    return [span for span in (*found, (start, len(text.rstrip()))) if text[slice(*span)].strip()]

@@ -27,11 +27,9 @@ from evals.review.match import (
 )
 from evals.review.page import span_of
 from evals.review.rates import counts_of, label_accuracy, macro_of, rates_by, rates_of, soft_of
-from evals.schema import Article, Section, TextOrigin
 from evals.schema.reports import (
     ArticleScore,
     Controls,
-    Grounded,
     GroupSpans,
     Headline,
     MatchedPair,
@@ -42,7 +40,6 @@ from evals.schema.reports import (
 from evals.schema.reviews import MadeBy
 from evals.stats.intervals import DRAWS as SWAPS
 from evals.task import task_class
-from evals.validity.grounding import Grounding, PaperSentences, summary
 
 DRAWS = 1000
 NEEDS = {
@@ -90,15 +87,7 @@ def score(system: str, panel: Panel, measuring: Measuring, made_by: MadeBy | Non
     """Return everything that is known about how a system's concerns agree with human ones."""
     found, listed, notes = measuring.matched(panel)
     counts = counts_of(panel, found)
-    said = _grounding(panel, measuring.library)
-    rows = tuple(
-        row.model_copy(update={"n_contradicted": sum(each.status == "contradicted" for each in said[row.article_id])})
-        if row.article_id in said
-        else row
-        for row in articles_of(panel, found, listed, system)
-    )
-    grounded = [each for of in said.values() for each in of]
-    by = " and ".join(sorted({each.by for each in grounded})) or "rules"
+    rows = articles_of(panel, found, listed, system)
     task = task_class("review")
     groups = task.groups(rows)
     summaries = summarise(rows, measuring.draws, measuring.seed, task=task)
@@ -143,7 +132,6 @@ def score(system: str, panel: Panel, measuring: Measuring, made_by: MadeBy | Non
         },
         labels=label_accuracy(panel, found),
         controls=controls,
-        grounding=Grounded(by=by, articles=len(said), **summary(grounded)) if said else None,
         matcher=measuring.matcher,
         coverage=panel.coverage,
         best_similarities_passing=passing,
@@ -241,25 +229,6 @@ def _listed(panel: Panel, measuring: Measuring) -> tuple[dict[str, Listed], dict
         except LabError as error:
             notes[name] = str(error)
     return {name: each for name, each in found.items() if each}, notes
-
-
-def _grounding(panel: Panel, library: Library | None) -> dict[str, list[Grounding]]:
-    """Return what each paper says of its concerns: as their row tells, else by rules where the paper's text is known."""
-    papers = {paper.id: paper for paper in library.scored if paper.text or paper.sections} if library else {}
-    start, found = panel.predicted.start.tolist(), dict[str, list[Grounding]]()
-    for at, name in enumerate(panel.article_ids):
-        texts, told = panel.predicted.texts[start[at] : start[at + 1]], panel.grounding[at]
-        if isinstance(told, list) and len(told) == len(texts):
-            found[name] = [Grounding.model_validate(each) for each in told]
-        elif paper := papers.get(name):
-            sections = tuple(Section(name=each, text=text) for each, text in paper.sections)
-            origin = TextOrigin(format="corpus")
-            article = Article(
-                id=name, source="-", title=paper.title, abstract=paper.abstract, sections=sections, origin=origin
-            )
-            held = PaperSentences(article) if texts else None
-            found[name] = [held.ground(text) for text in texts] if held else []
-    return found
 
 
 def _against_strongest(

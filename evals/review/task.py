@@ -68,14 +68,6 @@ class Review(Task[ReviewExample]):
         "recall": pooled(lambda _, matched, human: ratio(matched, human), "n_matched", "n_human"),
         "precision": pooled(lambda _, matched, predicted: ratio(matched, predicted), "n_matched", "n_predicted"),
         "recall_major": pooled(lambda _, matched, major: ratio(matched, major), "n_major_matched", "n_major"),
-        "contradicted": Measure(
-            lambda row: (
-                (row.n_contradicted, row.n_predicted) if row.n_contradicted is not None and row.n_predicted else None
-            ),
-            lambda _, contradicted, predicted: ratio(contradicted, predicted),
-            better="lower",
-            undefined="no concern, or no text of the papers",
-        ),
         "answered": share(lambda row: row.is_answered, better=None),
         "none_found": mean(lambda row: float(not row.n_matched) if row.n_human else None, better=None),
         "all_found": mean(lambda row: float(row.n_matched == row.n_human) if row.n_human else None, better=None),

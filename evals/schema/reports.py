@@ -277,15 +277,14 @@ class ArticleScore(Record):
     by_control: dict[str, tuple[float, float]] = Field(default_factory=dict)
     """What each control matched and said; empty in files of before 23 November 2026."""
     groups: dict[str, tuple[int, int, int, int, int]] = Field(default_factory=dict)
-    n_contradicted: int | None = None
-    """Concerns that the paper contradicts; None where its text was not at hand."""
+    _upgrade = skipping("n_contradicted")
 
     def of_group(self, name: str) -> "ArticleScore":
         """Return the article as one category or severity alone sees it."""
         matched, human, predicted, major_matched, major = self.groups[name]
         counted = {"n_matched": matched, "n_human": human, "n_predicted": predicted}
         counted |= {"n_major_matched": major_matched, "n_major": major}
-        return self.model_copy(update={**counted, "n_matched_permuted": None, "by_control": {}, "n_contradicted": None})
+        return self.model_copy(update={**counted, "n_matched_permuted": None, "by_control": {}})
 
     @property
     def id(self) -> str:
@@ -314,19 +313,6 @@ class GroupSpans(Record):
     f1: tuple[float, float] | None
 
 
-class Grounded(Record):
-    """How many concerns the papers support and contradict, and how many quotes stand there; by rules, or a judge named."""
-
-    by: str
-    articles: int
-    concerns: int
-    supported: int
-    contradicted: int
-    not_checkable: int
-    quotes_found: int
-    quotes_missing: int
-
-
 class ReviewScore(Record):
     """Everything `assay review score` found."""
 
@@ -343,8 +329,6 @@ class ReviewScore(Record):
     """By "source", "category" and "severity", then by group."""
     labels: Labels
     controls: Controls | None
-    grounding: Grounded | None = None
-    """None where the papers' texts were not at hand, and in files of before."""
     curves: dict[str, Any] | None = None
     """Once the score over thresholds and list lengths; read, and made no more."""
     matcher: Matcher
@@ -358,6 +342,7 @@ class ReviewScore(Record):
     """Only where `assay review score --per-article` prints them, and in files of before 23 November 2026."""
     made_by: MadeBy | None = None
     """Who gave the answers, where a record stood beside them."""
+    _upgrade = skipping("grounding")
 
 
 class ReviewedStage(Record):
@@ -382,11 +367,11 @@ class ReviewReport(Report[ArticleScore]):
     @model_validator(mode="before")
     @classmethod
     def _with_headline(cls, given: Any) -> Any:
-        """Give a report of before the metrics that it cannot know: the papers' sentences are not in it."""
+        """Give a report of before the metric that it cannot know, and take out the one that is no more."""
         for summary in given.get("summaries", ()) if isinstance(given, dict) else ():
             if isinstance(summary, dict):
-                for name in ("f1_above_strongest", "contradicted"):
-                    summary["metrics"].setdefault(name, {"value": None, "n": 0, "note": OLDER})
+                summary["metrics"].pop("contradicted", None)
+                summary["metrics"].setdefault("f1_above_strongest", {"value": None, "n": 0, "note": OLDER})
         return given
 
     def by_stage(self) -> "tuple[ReviewReport, ...]":

@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import Field
 
 from evals.schema.articles import Article, Box, Split
-from evals.schema.record import Record
+from evals.schema.record import Record, skipping
 from evals.schema.reviews import Concern, ParseStatus, Text
 
 
@@ -206,17 +206,14 @@ class Place(Record):
 
 
 class DraftConcern(Concern):
-    """A concern that people work on; `before` holds a model's own words where a person changed them.
-
-    `contradiction` is the sentence of the paper that contradicts what it says, as far as rules tell.
-    """
+    """A concern that people work on; `before` holds a model's own words where a person changed them."""
 
     id: Text
     by: Literal["model", "person"]
     decision: Decision = "open"
     before: Concern | None = None
     place: Place | None = None
-    contradiction: str = ""
+    _upgrade = skipping("contradiction")
 
     @property
     def concern(self) -> Concern:

@@ -17,11 +17,10 @@ from pydantic import Field
 
 from evals.errors import LabError
 from evals.io import sha256_of_text
-from evals.review.places import LITTLE, QUOTED, WORD
+from evals.review.places import LITTLE, QUOTED, WORD, sentences
 from evals.schema import Article, ReviewExample, Section
 from evals.schema.record import Record
 from evals.stats.intervals import NORMAL, Floats, Interval, Units, is_point, percentile_interval, resample
-from evals.validity.grounding import copied, sentences
 
 FLAWS = Path(__file__).with_name("flaws.toml")
 PARTS = {"methods": r"method|material|procedure|patients|participants", "results": r"result|finding"}
@@ -30,6 +29,10 @@ P_VALUE = re.compile(r"\b[pP] ?[<=] ?(0?\.0[0-4]\d*|0?\.05)\b")
 NO_EFFECT = re.compile(r"\b(?:not?|nor|neither|un(?:changed|affected))\b", re.I)
 LOSSES = re.compile(r"exclu|left out|lost|withdr|dropped|removed|died", re.I)
 WRONG_P = ("0.21", "0.34", "0.47")
+COPIED = 0.6
+"""Share of a concern's words in one run of the paper's from which it is a copy."""
+WHOLE = 0.4
+"""The same for a whole sentence of the paper, with words of the concern's own around it."""
 STEM = 6
 """Letters by which words of a concern and of a planted sentence are compared."""
 
@@ -398,3 +401,29 @@ def score_pairs(
 
 def _stems(text: str) -> set[str]:
     return {word[:STEM] for each in WORD.finditer(text) if (word := each[0].lower()) not in LITTLE}
+
+
+def copied(concern: str, article: Article) -> bool:
+    """Return whether most of a concern's words stand in the paper in one run: a copy objects to nothing."""
+    words = _words(concern)
+    longest = max(3, round(COPIED * len(words)))
+    runs = {f" {' '.join(words[at : at + longest])} " for at in range(len(words) - longest + 1)}
+    texts, whole = _flat(article)
+    said = f" {' '.join(words)} "
+    return any(run in text for run in runs for text in texts) or any(
+        n >= max(3, WHOLE * len(words)) and sentence in said for sentence, n in whole
+    )
+
+
+@cache
+def _flat(article: Article) -> tuple[tuple[str, ...], tuple[tuple[str, int], ...]]:
+    """Return the texts of a paper, and its sentences with how many words they have, as words between blanks."""
+    texts = (article.title, article.abstract, *(each.text for each in article.sections))
+    cut = [_words(text[a:b]) for text in texts for a, b in sentences(text)]
+    return tuple(f" {' '.join(_words(text))} " for text in texts), tuple(
+        (f" {' '.join(each)} ", len(each)) for each in cut
+    )
+
+
+def _words(text: str) -> list[str]:
+    return [each[0].lower() for each in WORD.finditer(text)]

@@ -311,7 +311,7 @@ RATES = ("human", "said", "match", "recall", "prec.", "F1", "major")
 
 def report_tables(report: "SystemsReport") -> Group:
     """Return scores, gates, differences, errors and faults; groups stand in the written page."""
-    from evals.review.page import named, rate, told_grounding, told_strongest
+    from evals.review.page import named, rate, told_strongest
 
     scores = [
         (
@@ -319,7 +319,6 @@ def report_tables(report: "SystemsReport") -> Group:
             rate(each.score.headline.f1_above_strongest, each.score.headline.interval_above_strongest),
             told_strongest(each.score.headline),
             *(rate(getattr(each.score.micro, name), each.score.intervals.get(name)) for name in SCORED.values()),
-            told_grounding(each.score.grounding).partition(" (")[0],
             f"{each.score.coverage.n_answered}/{each.score.coverage.n_articles}",
         )
         for each in report.systems
@@ -329,11 +328,7 @@ def report_tables(report: "SystemsReport") -> Group:
         passed = (each.gates.f1.passes, each.gates.recall.passes, each.gates.as_documented, each.gates.as_coded)
         gates.append((each.score.system, *("pass" if one else "hold" for one in passed)))
     tables = [
-        table_of(
-            "scores",
-            ("system", named("f1_above_strongest"), "strongest control", *SCORED, named("contradicted"), "answered"),
-            scores,
-        ),
+        table_of("scores", ("system", named("f1_above_strongest"), "strongest control", *SCORED, "answered"), scores),
         *_made((each.score.system, each.score.made_by) for each in report.systems),
         table_of("published gates", ("system", "F1 ≥ 0.58", "recall ≥ 0.45", "either", "both"), gates),
         *([comparison_table(report.comparisons)] if report.comparisons else []),
@@ -374,7 +369,7 @@ def published_tables(found: Sequence[PublishedResult]) -> list[Table]:
 
 def score_tables(found: ReviewScore) -> Group:
     """Return the headline with its controls, then the score by source, category and severity."""
-    from evals.review.page import named, rate, told_grounding, told_strongest
+    from evals.review.page import named, rate, told_strongest
 
     head, matcher, micro = found.headline, found.matcher, found.micro
     cells = [
@@ -386,7 +381,6 @@ def score_tables(found: ReviewScore) -> Group:
         ("F1, matches weighed by similarity", rate(found.soft.f1)),
         ("category right on matched pairs", rate(found.labels.category.accuracy)),
         ("severity right on matched pairs", rate(found.labels.severity.accuracy)),
-        (named("contradicted"), told_grounding(found.grounding)),
         ("best similarities that pass", rate(found.best_similarities_passing)),
         ("answered", f"{found.coverage.n_answered} of {found.coverage.n_articles} articles"),
         ("matcher", f"{matcher.encoder} @ {matcher.revision}, {matcher.assignment}"),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from evals.errors import LabError, UnreadableArticle
 from evals.model import Sampling
+from evals.review.places import Map
 from evals.schema import Article
 from evals.schema.reviewruns import (
     AskedReview,
@@ -23,7 +24,6 @@ from evals.schema.reviewruns import (
     ReviewStep,
 )
 from evals.schema.reviews import CATEGORIES, SEVERITIES, UNKNOWN, Concern
-from evals.validity.grounding import PaperSentences
 from lab.document_session import Exported, Work, write_export
 from lab.engine import WriteRequest
 from lab.jobs import JSON, Job, Told
@@ -92,7 +92,7 @@ def reviewing(
                 n_tokens=step.n_tokens,
                 **row.model_dump(include={"status", "problems", "finish_reason", "seconds", "tokens_lost"}),
             ),
-            concerns=drafts(row.concerns, PaperSentences(asked.article)),
+            concerns=drafts(row.concerns, Map(asked.article)),
         )
         reviews = services.store.documents("review")
         reviews.turn(kept, "review_asked") if keep else reviews.add(kept)
@@ -118,14 +118,13 @@ def asked_for(services: Services, visitor: Visitor, article: Article, reader: st
     )
 
 
-def drafts(concerns: Sequence[Concern], paper: PaperSentences) -> tuple[DraftConcern, ...]:
-    """Return a model's concerns as people work on them, each with its place in the paper and what contradicts it."""
+def drafts(concerns: Sequence[Concern], paper: Map) -> tuple[DraftConcern, ...]:
+    """Return a model's concerns as people work on them, each with its place in the paper."""
     return tuple(
         DraftConcern(
             id=f"m{number}",
             by="model",
-            place=paper.map.place(concern.text),
-            contradiction=paper.contradiction(concern.text),
+            place=paper.place(concern.text),
             **concern.model_dump(include=set(Concern.model_fields)),
         )
         for number, concern in enumerate(concerns, start=1)
@@ -247,7 +246,7 @@ def watched(services: Services, visitor: Visitor, name: str) -> Iterator[View]:
         article = services.store.documents("review_asked").get(name, mine.session).document.article
     except LabError:
         article = mine.get(name).document.article
-    paper, seen, job = PaperSentences(article), None, None
+    paper, seen, job = Map(article), None, None
     while job is None or not job.is_over:
         moment = services.jobs.live.get(name)
         if moment is None:
@@ -360,23 +359,16 @@ def save(
 
     def change(standing: "Review") -> Sequence[DraftConcern]:
         typed = checked(*words)
-        paper = PaperSentences(standing.document.article)
-        place, wrong = paper.map.place(typed.text), paper.contradiction(typed.text)
+        place = Map(standing.document.article).place(typed.text)
         if concern_id is None:
             name = f"p{uuid.uuid4().hex[:8]}"
             own = DraftConcern(id=name, by="person", decision="accepted", place=place, **typed.model_dump())
-            own = own.model_copy(update={"contradiction": wrong})
             return [*standing.parts, own]
         at, mine = find(standing.parts, concern_id)
         if mine.concern == typed:
             return standing.parts
         before = mine.before or (mine.concern if mine.by == "model" else None)
-        changed = {
-            **typed.model_dump(),
-            "before": None if before == typed else before,
-            "place": place,
-            "contradiction": wrong,
-        }
+        changed = {**typed.model_dump(), "before": None if before == typed else before, "place": place}
         return [*standing.parts[:at], mine.model_copy(update=changed), *standing.parts[at + 1 :]]
 
     return work(services, visitor).change(review_id, "edit" if concern_id else "add", change)

@@ -12,7 +12,7 @@ from lab.ui.templates import render
 from lab.ui.text import counted, say
 
 TEMPLATE = "review/view.html.jinja"
-SHOWN = ("f1_above_strongest", "f1", "recall", "precision", "contradicted", "answered")
+SHOWN = ("f1_above_strongest", "f1", "recall", "precision", "answered")
 Marks = list[tuple[Place, str]]
 LONGEST = 90
 """Characters of a quote that are shown."""

@@ -1,4 +1,4 @@
-"""Whether concerns are right: planted flaws that are named or not, and claims that a paper bears out or contradicts."""
+"""Whether concerns are right: planted flaws that are named or not, statistics recomputed, matchers held to labels."""
 
 from collections import Counter
 from pathlib import Path
@@ -10,41 +10,19 @@ from evals.errors import LabError
 from evals.papers import demonstration
 from evals.review.controls import generic_concerns
 from evals.review.match import LEXICAL_THRESHOLD, JudgedEncoder, match, panel_of, similarity_of
-from evals.review.places import WORD
+from evals.review.places import WORD, sentences
 from evals.schema.reviews import PredictionRow, ReferenceRow
-from evals.validity.checks import applying, check
-from evals.validity.grounding import PaperSentences, copied, sentences
-from evals.validity.insertion import kinds, make_pairs, names_flaw, plant, score_pairs, text_of
+from evals.validity.insertion import copied, kinds, make_pairs, names_flaw, plant, score_pairs, text_of
 from evals.validity.labelled import agreement, labelled_pairs
+from evals.validity.pvalues import findings, recompute
 from tests.evals.reviewed import example
 
-CASES = yaml.safe_load((Path(__file__).parent / "cases" / "grounding.yaml").read_text(encoding="utf-8"))
-
-
-def paper(name):
-    parts = CASES["papers"][name]
-    made = example([("Methods", parts["methods"]), ("Results", parts["results"])], title="A trial")
-    return made.model_copy(update={"abstract": parts["abstract"]}).article
-
-
-def test_claims_are_supported_or_contradicted_by_the_sentence_that_says_so():
-    papers, wrong = {name: PaperSentences(paper(name)) for name in CASES["papers"]}, []
-    for name, concern, status, words in CASES["cases"]:
-        found = papers[name].ground(concern)
-        told = [each.sentence for each in found.checks if each.status == status]
-        if found.status != status or (words and not any(words in each for each in told)):
-            wrong.append((name, concern, status, found))
-    assert wrong == []
-
-
-def test_words_in_quotation_marks_are_looked_for_in_the_paper():
-    found = [(name, concern, PaperSentences(paper(name)).ground(concern).quote) for name, concern, _ in CASES["quotes"]]
-    assert found == [tuple(each) for each in CASES["quotes"]]
+STATISTICS = yaml.safe_load((Path(__file__).parent / "cases" / "statistics.yaml").read_text(encoding="utf-8"))
 
 
 def test_a_concern_of_the_paper_s_own_words_is_a_copy_and_a_quotation_is_none():
-    article = paper("open")
     sentence = "Patients received 400 mg of magnesium glycinate per day or matching placebo."
+    article = example([("Methods", f"We met on Mondays. {sentence}")]).article
     assert copied(sentence, article) and copied(f"It was not stated that {sentence}", article)
     assert not copied('Why "matching placebo" was chosen is unclear, and its taste may have told who got it.', article)
 
@@ -140,62 +118,44 @@ def test_good_practice_is_taken_out_of_the_planted_version_alone():
     assert plant(denied.article, kinds()["no_randomisation"], np.random.default_rng(0)) is None
 
 
-# ---- rules as a reviewer ----------------------------------------------------------------------------
-
-STATISTICS = (
-    ("The groups differed (t(28) = 2.52, p = 0.018).", ""),
-    ("The groups differed (t(28) = 2.52, p = .009).", ""),  # one-sided
-    ("The groups differed (t(28) = 2.52, p = 0.0018).", "recomputed"),
-    ("Dose had an effect, F(2, 57) = 4.10, p < 0.05.", ""),
-    ("Dose had an effect, F(2, 57) = 1.10, p < 0.05.", "recomputed"),
-    ("Sexes differed (χ2(1, N = 90) = 6.3, p = 0.012).", ""),
-    ("Sexes were compared (χ2(1, N = 90) = 6.3, p = 0.12).", "recomputed"),
-    ("They correlated (r(40) = 0.35, p = 0.023).", ""),
-    ("They correlated (r(40) = 0.15, p = 0.023).", "recomputed"),
-    ("It was found (z = 1.96, p = 0.05).", ""),
-    ("It was found (z = 1.20, p = 0.01).", "recomputed"),
-    ("It was found (t = 5.1, p < 0.0001).", ""),  # no degrees of freedom, nothing to recompute
-    ("The mean number of eggs was 3.50 (n = 12).", ""),
-    ("The mean number of eggs was 3.47 (n = 12).", "GRIM"),
-    ("The mean weight was 3.47 g (n = 12).", ""),
-    ("Weight fell more in treated mice (p = 0.47).", "p value"),
-    ("Weight did not fall more in treated mice (p = 0.47).", ""),
-)
+# ---- recomputed statistics ---------------------------------------------------------------------------
 
 
-def test_statistics_that_cannot_be_are_found_and_those_that_can_are_not():
+def test_p_values_are_recomputed_as_statcheck_does_and_no_sound_sentence_is_called_wrong():
     wrong = []
-    for sentence, kind in STATISTICS:
-        found = check(example([("Results", sentence)]).article)
-        seen = [each.source for each in found if each.kind == "statistics"]
-        if (seen or [""]) != [kind]:
-            wrong.append((sentence, kind, seen))
+    for verdict, rows in STATISTICS.items():
+        for sentence in rows:
+            found = recompute(example([("Results", sentence)]).article)
+            seen = ", ".join("one-tailed" if each.is_one_tailed else each.verdict for each in found) or "not read"
+            if seen != verdict.replace("_", " "):
+                wrong.append((sentence, verdict, seen))
     assert wrong == []
 
 
-def test_guidelines_apply_by_the_kind_of_study_and_ask_for_what_is_not_there():
-    trial = paper("blind")
-    assert applying(trial) == ["CONSORT"]
-    items = {each.item for each in check(trial)}
-    assert {"allocation concealment", "sample size", "ethics", "harms"} <= items
-    assert not items & {"registration", "blinding", "sequence generation", "data availability", "multiple tests"}
-    assert {"search", "risk of bias"} <= {each.item for each in check(trial, ("PRISMA",))}
-    (concern,) = [each.concern for each in check(trial) if each.item == "sample size"]
-    assert (concern.category, concern.severity) == ("statistical_methodology", "major")
+def test_what_the_text_says_of_its_tests_elsewhere_counts_and_a_denial_of_it_does_not():
+    def verdict(methods, sentence):
+        (found,) = recompute(example([("Methods", methods), ("Results", sentence)]).article)
+        return "one-tailed" if found.is_one_tailed else found.verdict
+
+    halved, larger, rank = "t(28) = 2.20, p = .018.", "t(28) = 2.20, p = .11.", "z = 2.20, p = .012."
+    assert verdict("Tests were one-sided.", halved) == "one-tailed"
+    assert verdict("No one-tailed tests were used.", halved) == "error"
+    assert verdict("We tested at random.", halved) == "error"
+    assert verdict("Tests were one-sided, Holm's correction was made.", "t(19) = 1.1, p = .86.") == "one-tailed"
+    assert verdict("P values are Bonferroni corrected.", larger) == "not judged"
+    assert verdict("P values are uncorrected.", larger) == "decision error"
+    assert verdict("P values are Bonferroni corrected.", "t(28) = 2.20, p = .001.") == "error"
+    assert verdict("Groups were compared by exact Wilcoxon tests.", rank) == "not judged"
+    assert verdict("Groups were compared by z tests.", rank) == "error"
 
 
-def test_words_that_claim_too_much_are_quoted():
-    found = check(example([("Discussion", "These results prove beyond doubt that it works.")]).article)
-    assert ["These results prove beyond doubt" in each.concern.text for each in found if each.item == "certainty"] == [
-        True
-    ]
-
-
-def test_the_rules_find_planted_flaws_and_leave_the_mended_papers_alone(made):
-    pairs, versions = made
-    said = {each.id: [one.concern.text for one in check(each.article)] for each in versions}
-    found = score_pairs(pairs, {each.id: each.article for each in versions}, said, draws=100).all
-    assert found.detection > 0.5 and found.false_alarm < 0.1
+def test_a_finding_says_what_p_should_be_and_is_major_where_it_crosses_the_line():
+    (crosses,) = findings(example([("Results", "It fell, t(28) = −2.20, p = .30.")]).article)
+    assert crosses.concern.severity == "major" and "should give p = 0.0366" in crosses.concern.text
+    (halved,) = findings(example([("Results", "It fell, t(28) = 2.20, p = .018.")]).article)
+    assert halved.concern.severity == "minor" and "one-tailed, which the text does not say" in halved.concern.text
+    (zero,) = findings(example([("Results", "It fell, t(28) = 9.20, p = .000.")]).article)
+    assert "never exactly 0" in zero.concern.text
 
 
 # ---- matchers against hand labels ------------------------------------------------------------------

@@ -10,14 +10,14 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import get_args
+from typing import Literal, get_args
 
 from evals.errors import LabError
 from evals.review.match import Encoder, JudgedEncoder
 from evals.review.places import Map
 from evals.review.prompt import head_of, sections_of
 from evals.schema import Article
-from evals.validity.grounding import Check, Grounding, Status
+from evals.schema.record import Record
 from training.judge.client import Messages, in_a_loop
 from training.judge.judge import TRIES, HttpJudge, by_deadline
 from training.judge.prompts import HttpSettings, conversation, instruction, objects, reply_schema
@@ -34,6 +34,16 @@ ITEM = {"type": "object", "additionalProperties": False, "required": list(ROW), 
 SCHEMA = reply_schema("verdicts", {"verdicts": {"type": "array", "items": ITEM}})
 Verdict = tuple[str, str]
 """A word and a quote."""
+Status = Literal["supported", "contradicted", "not_checkable"]
+
+
+class Grounding(Record):
+    """What a judge says of a concern, with the sentence of the paper that decides; empty where none does."""
+
+    status: Status
+    sentence: str = ""
+    section: int | None = None
+    by: str
 
 
 class ConcernJudge(HttpJudge):
@@ -45,16 +55,17 @@ class ConcernJudge(HttpJudge):
         paper = "\n\n".join(filter(None, (head_of(article), *sections)))[:LONGEST]
         verdicts = self._verdicts("grounding", paper, list(concerns), get_args(Status))
         places, found = Map(article), list[Grounding]()
-        for concern, (word, quote) in zip(concerns, verdicts, strict=True):
+        for word, quote in verdicts:
             place = places.place(f'"{quote}"') if quote.strip() else None
             status: Status = "supported" if word == "supported" else "not_checkable"
             if word == "contradicted" and place is not None and place.is_quoted:
                 status = "contradicted"
-            checks = ()
-            if place is not None and status != "not_checkable":
-                claim = {"topic": "judge", "claim": concern[:200], "status": status}
-                checks = (Check(**claim, sentence=place.quote, section=place.section),)
-            found.append(Grounding(status=status, checks=checks, by=self.label))
+            decides = (
+                {}
+                if place is None or status == "not_checkable"
+                else {"sentence": place.quote, "section": place.section}
+            )
+            found.append(Grounding(status=status, by=self.label, **decides))
         return found
 
     def same(self, pairs: Sequence[tuple[str, str]]) -> list[float]:

@@ -1,7 +1,7 @@
 """A staged review behind any server: a summary, concerns section by section, one list, and what the paper contradicts taken out.
 
 Every stage is asked of the same model, under the instructions and in the form of a review in one go; the words are data
-(`evals/review/staged.toml`). The last stage drops what the paper contradicts by rules, or by the model with its sentence.
+(`evals/review/staged.toml`). The last stage drops what the paper contradicts by the model, with the sentence.
 """
 
 import hashlib
@@ -17,7 +17,6 @@ from evals.review.prompt import MOST, conversation, prompt_sha256
 from evals.schema import Message
 from evals.schema.reviewruns import EngineRecord
 from evals.schema.reviews import Concern
-from evals.validity.grounding import PaperSentences
 from training.judge.client import Reply
 from training.judge.concerns import ConcernJudge
 from training.judge.prompts import HttpSettings, ServerSettings
@@ -72,10 +71,8 @@ class StagedEngine(ServerEngine):
                 return reply
             found = parse("", reply.text).concerns or found
         article = read_article(paper.encode(), "paper.md")
-        rules = PaperSentences(article)
-        kept = [each for each in found if not rules.contradiction(each.text)]
-        grounded = self._judge.ground([each.text for each in kept], article) if kept else []
-        last = [each for each, said in zip(kept, grounded, strict=True) if said.contradiction is None]
+        grounded = self._judge.ground([each.text for each in found], article) if found else []
+        last = [each for each, said in zip(found, grounded, strict=True) if said.status != "contradicted"]
         self.dropped += [each.text for each in found if each not in last]
         every = (summary, *replies)
         read = sum(each.tokens_read or 0 for each in every)

@@ -145,12 +145,7 @@ def infer(
 
 def papers_named(papers: str, split: str = "all", limit: int = 0, reader: str = "assay") -> list[Article]:
     """Return the papers of a collection, without what reviewers said of them, or the one in a file."""
-    from evals.papers import read_article_file
-
-    path = Path(papers)
-    if path.is_file() and path.suffix not in (".jsonl", ".parquet"):
-        return [read_article_file(path) if reader == "assay" else _by_docling(path)]
-    return [each.article for each in reviewed_papers(papers, split, limit)]
+    return [each.article for each in reviewed_papers(papers, split, limit, reader)]
 
 
 def _by_docling(path: Path) -> Article:
@@ -165,15 +160,20 @@ def _by_docling(path: Path) -> Article:
     return read_article(text.encode(), f"{path.stem}.md")
 
 
-def reviewed_papers(papers: str, split: str, limit: int) -> list[ReviewExample]:
-    """Return the papers of a split with what reviewers said of them."""
+def reviewed_papers(papers: str, split: str, limit: int = 0, reader: str = "assay") -> list[ReviewExample]:
+    """Return the papers of a split with what reviewers said of them, or the one in a file, of which nobody did."""
+    from evals.papers import read_article_file
     from evals.papers.collection import read_collection
     from evals.papers.families import split_by_family
 
+    path = Path(papers)
+    if path.is_file() and path.suffix not in (".jsonl", ".parquet"):
+        article = read_article_file(path) if reader == "assay" else _by_docling(path)
+        return [ReviewExample(**dict(article), family=article.id, concerns=())]
     collection = read_collection(papers)
     examples = collection.examples
     if not collection.has_splits and split != "all":
-        if Path(papers).is_file():
+        if path.is_file():
             raise BadConfig(f"the papers of {papers} belong to no split; give --split all to review every one.")
         examples = split_by_family(examples, 0)
     chosen = [each for each in examples if split == "all" or each.split == split]

@@ -1,26 +1,24 @@
-"""`assay review insertion`, `verify-claims`, `checks` and `agreement`: is a concern right, not only alike?"""
+"""`assay review insertion`, `checks` and `agreement`: is a concern right, not only alike?"""
 
-from collections.abc import Sequence
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evals.errors import BadConfig, LabError
 from evals.io import read_rows, write_whole
 from evals.jsonl import jsonl_text
-from lab.commands import Json, with_options
-from lab.commands.refiner import judge_options
+from lab.commands import Json
 from lab.commands.review.infer import papers_named, reviewed_papers
 from lab.commands.terminal import counted, emit, notes, table_of
-from training.judge.prompts import HttpSettings
 
 if TYPE_CHECKING:
     from evals.schema.reviews import PredictionRow
     from evals.validity.insertion import Detected, Pair
 
 Papers = Annotated[
-    str, typer.Option(help="A file or folder of `assay data review`, a file of one paper, or demonstration.")
+    str,
+    typer.Option(help="One paper (.pdf, .xml, .md, .txt), a file or folder of `assay data review`, or demonstration."),
 ]
 FEW_PAPERS = 20
 """Manuscripts below which draws of them spread too little."""
@@ -52,9 +50,8 @@ def make(
     """
     from evals.validity.insertion import make_pairs
 
-    splits = split.split("+")
-    chosen = [each for name in splits for each in reviewed_papers(papers, name, 0)]
-    pairs, versions = make_pairs(chosen, n, seed, kind or ())
+    chosen = {each.id: each for name in split.split("+") for each in reviewed_papers(papers, name)}
+    pairs, versions = make_pairs(list(chosen.values()), n, seed, kind or ())
     for name, rows in ((PAPERS, versions), (PAIRS, pairs)):
         write_whole(out / name, jsonl_text(rows))
     kinds = {each.kind: sum(pair.kind == each.kind for pair in pairs) for each in pairs}
@@ -134,112 +131,26 @@ def texts_of(row: "PredictionRow") -> list[str]:
     return [text for each in written(row) if (text := (each.text or "").strip())]
 
 
-@with_options(
-    judge_options("A server's address: a model checks beside the rules; empty = the rules alone.", is_needed=False),
-    "server",
-)
-def verify_claims(
-    rows: Annotated[Path, typer.Argument(help="JSONL: article_id, concerns.")],
-    server: HttpSettings,
-    papers: Papers = "demonstration",
-    out: Annotated[Path | None, typer.Option(help="A .jsonl file: the rows, each with its grounding.")] = None,
-    drop: Annotated[
-        bool, typer.Option("--drop", help="Take contradicted concerns out; they stand in dropped.")
-    ] = False,
-    as_json: Json = False,
-) -> None:
-    """Hold what concerns say of a paper against the paper: supported, contradicted or not checkable.
-
-    Rules read claims about registration, blinding, randomisation, placebo, controls, sample size, ethics, data, doses,
-    named statistics and numbers, and whether quoted words stand in the paper (evals/validity/claims.toml). Most of what a
-    concern says is none of these, and is not checkable by rules. With --judge a model reads the paper, too: a concern is
-    contradicted if either says so and shows the sentence.
-
-    Example: assay review verify-claims reviewer.jsonl --papers corpus --drop --out verified.jsonl
-    """
-    from evals.review.clean import written
-    from evals.review.page import hand_on, refuse_overlap
-    from evals.schema.reviews import PredictionRow
-    from evals.validity.grounding import PaperSentences, summary
-    from training.judge.concerns import ConcernJudge
-
-    if drop and out is None:
-        raise BadConfig("--drop writes the concerns that are left; name a file for them: --out verified.jsonl")
-    if out is not None:
-        refuse_overlap([rows], out)
-    articles = {each.id: each for each in papers_named(papers)}
-    judge = ConcernJudge(server) if server.base_url else None
-    found, documents, cells = [], [], list[Sequence[object]]()
-    for row in read_rows(rows, PredictionRow, key=lambda row: row.article_id):
-        if row.article_id not in articles:
-            raise LabError(
-                f"{papers} holds no paper {row.article_id!r}; name the papers that were reviewed: --papers F"
-            )
-        article = articles[row.article_id]
-        paper, concerns = PaperSentences(article), [each for each in written(row) if (each.text or "").strip()]
-        texts = [each.text or "" for each in concerns]
-        said = [paper.ground(text) for text in texts]
-        if judge is not None:
-            said = [
-                one if one.contradiction else other
-                for one, other in zip(said, judge.ground(texts, article), strict=True)
-            ]
-        found += said
-        for text, each in zip(texts, said, strict=True):
-            if wrong := each.contradiction:
-                cells.append((row.article_id, text, wrong.sentence or wrong.claim))
-        kept = [each.contradiction is None or not drop for each in said]
-        told = [each.model_dump(exclude_none=True) for each in concerns]
-        document = row.model_dump(mode="json", exclude={"concerns", "structured_concerns"}, exclude_none=True)
-        document["concerns"] = [each for each, stays in zip(told, kept, strict=True) if stays]
-        document["grounding"] = [each.model_dump(mode="json") for each, stays in zip(said, kept, strict=True) if stays]
-        if drop:
-            document["dropped"] = [
-                {**concern, "grounding": each.model_dump(mode="json")}
-                for concern, each, stays in zip(told, said, kept, strict=True)
-                if not stays
-            ]
-        documents.append(document)
-    if out is not None:
-        write_whole(out, jsonl_text(documents))
-        hand_on(rows, out)
-        notes.print(f"wrote {out}")
-    counts = summary(found)
-    notes.print(", ".join(f"{n} {name.replace('_', ' ')}" for name, n in counts.items()))
-    table = table_of("contradicted by the paper", ("paper", "concern", "the paper says"), cells)
-    emit({**counts, "dropped": len(cells) if drop else 0, "rows": documents}, as_json=as_json, table=table)
-
-
 def checks(
     papers: Annotated[
         str, typer.Argument(help="A paper (.pdf, .xml, .md, .txt), a file or folder of papers, or demonstration.")
     ],
     split: Annotated[str, typer.Option(help="Papers of this split alone: train, dev, test or all.")] = "all",
-    guideline: Annotated[
-        list[str] | None,
-        typer.Option(help="CONSORT, ARRIVE, STROBE or PRISMA, repeated for several; those that fit the paper if none."),
-    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="A .jsonl file of rows with concerns, to be scored as any reviewer's.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Check papers by rules: what reporting guidelines ask for and the text lacks, and statistics that cannot be.
-
-    Items of CONSORT, ARRIVE, STROBE and PRISMA are looked for by words (evals/validity/guidelines.toml). t, F, r, z and
-    chi-squared tests are recomputed from their degrees of freedom, means of whole numbers held against n (GRIM). What is
-    found are concerns in the usual form. A rule knows no merit: they are a list to go through, and a control for models.
+    """Recompute the p values of a paper: t, F, r, z, Q and chi-squared tests, after the rules of statcheck.
 
     Example: assay review checks paper.pdf
 
     Example: assay review checks corpus --split test --out checks.jsonl
     """
-    from evals.validity.checks import check, guidelines
+    from evals.validity.pvalues import finding, recompute
 
-    named = tuple(each.upper() for each in guideline or ())
-    if unknown := set(named) - set(guidelines()):
-        raise BadConfig(f"no guideline {', '.join(sorted(unknown))}; known are {', '.join(guidelines())}.")
-    found = {each.id: check(each, named) for each in papers_named(papers, split)}
+    tests = {each.id: recompute(each) for each in papers_named(papers, split)}
+    found = {name: [finding(each) for each in mine if "error" in each.verdict] for name, mine in tests.items()}
     if out is not None:
         rows = (
             {"article_id": name, "concerns": [each.concern.model_dump() for each in mine]}
@@ -247,9 +158,14 @@ def checks(
         )
         write_whole(out, jsonl_text(rows))
         notes.print(f"wrote {out}")
+    verdicts = Counter(each.verdict for mine in tests.values() for each in mine)
+    notes.print(
+        f"recomputed {counted(verdicts.total(), 'test')}: " + ", ".join(f"{n} {name}" for name, n in verdicts.items())
+    )
     cells = [(name, each.source, each.item, each.concern.text) for name, mine in found.items() for each in mine]
     title = f"{counted(len(cells), 'finding')} in {counted(len(found), 'paper')}"
-    emit(found, as_json=as_json, table=table_of(title, ("paper", "by", "item", "concern"), cells))
+    documents = {name: {"findings": found[name], "tests": tests[name]} for name in found}
+    emit(documents, as_json=as_json, table=table_of(title, ("paper", "by", "item", "concern"), cells))
 
 
 def matcher_agreement(

@@ -12,11 +12,10 @@ from evals.review.match import similarity_of
 from evals.review.page import report_page
 from evals.review.report import boards_of, compared, errors_of, gates_of, mode_of, report_of
 from evals.review.score import Library, Measuring, score
-from evals.schema.reports import Grounded, ReviewReport
+from evals.schema.reports import ReviewReport
 from evals.schema.reviews import PredictionRow
 from tests.evals.concerns.rows import WordEncoder, human, matcher, panel, predicted, reference
 
-REST = {"supported": 0, "not_checkable": 8, "quotes_found": 0, "quotes_missing": 0}
 SUBJECTS = ("controls", "statistics", "antibody", "sample", "dose", "strain", "imaging", "cohort")
 
 
@@ -106,19 +105,6 @@ def test_a_system_that_says_nothing_has_no_headline_and_no_rank_above_one_below_
     assert any("says nothing" in each for each in silent.score.warnings)
     (board,) = boards_of([silent, scores[2]])
     assert [(row.stage, row.rank) for row in board.rows] == [("none", 1), ("silent", None)]
-
-
-def test_concerns_that_the_paper_contradicts_are_counted_by_rules_and_as_the_rows_say() -> None:
-    found = copier(["The trial was registered as NCT{0:08d}."], ["The trial was not registered.", "Small n."])
-    assert found.score.grounding == Grounded(by="rules", articles=8, concerns=16, contradicted=8, **REST)
-    assert found.summaries[0].metrics["contradicted"].value == 0.5
-    assert "| 8 of 16 (by rules; 0 supported) |" in report_page(report_of([found], {}))
-    rows = [predicted(f"a{n}", "One.", "Two.") for n in range(2)]
-    judged = [{"status": "contradicted", "by": "judge"}, {"status": "not_checkable"}]
-    rows[0] = PredictionRow.model_validate({**rows[0].model_dump(), "grounding": judged})
-    of = panel(*((reference(f"a{n}", "Three."), row) for n, row in enumerate(rows)))
-    told = score("x", of, Measuring(similarity_of(of.predicted, of.human, None), None, matcher(0.2))).score.grounding
-    assert told and (told.by, told.articles, told.contradicted) == ("judge and rules", 1, 1)
 
 
 def test_the_two_gates_stand_apart_and_are_joined_both_ways(scores) -> None:
