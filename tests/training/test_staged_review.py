@@ -36,14 +36,15 @@ def behaviour(asked: Asked):
             *json.loads(said.rpartition("# Concerns\n")[2]) and [each for many in RAISED.values() for each in many]
         )
     if "=== BEGIN CONCERNS" in said:
-        rows = [{"item": n, "verdict": "not_checkable", "quote": ""} for n in (1, 2)]
-        return says({"verdicts": [{**rows[0], "verdict": "contradicted", "quote": "Mice were few."}, rows[1]]})
+        said = [("contradicted", "The trial was registered"), ("contradicted", "Mice were few."), ("not_checkable", "")]
+        rows = [{"item": n, "verdict": word, "quote": quote} for n, (word, quote) in enumerate(said, start=1)]
+        return says({"verdicts": rows})
     name = next(name for name in RAISED if f"## {name}" in said)
     assert "SUMMARY: mice were studied." in said
     return concerns(*RAISED[name])
 
 
-def test_sections_are_reviewed_with_a_summary_merged_and_verified_by_rules_and_by_the_model(papers):
+def test_sections_are_reviewed_with_a_summary_merged_and_verified_by_the_model(papers):
     with JudgeServer(behaviour) as server:
         out = papers / "out.jsonl"
         words = [

@@ -92,6 +92,8 @@ def test_a_score_of_before_copied_sentences_is_read_and_stands_last_without_a_ra
         row.pop("by_control")
     for summary in document["summaries"]:
         del summary["metrics"]["f1_above_strongest"]
+        summary["metrics"]["contradicted"] = summary["metrics"]["f1"]
+    document["score"]["grounding"] = {"by": "rules"}
     (tmp_path / "half.json").write_text(json.dumps(document))
     old = load_report(tmp_path / "half.json", ReviewReport)
     (board,) = boards_of([scores[0], old])
