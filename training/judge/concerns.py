@@ -60,12 +60,10 @@ class ConcernJudge(HttpJudge):
             status: Status = "supported" if word == "supported" else "not_checkable"
             if word == "contradicted" and place is not None and place.is_quoted:
                 status = "contradicted"
-            decides = (
-                {}
-                if place is None or status == "not_checkable"
-                else {"sentence": place.quote, "section": place.section}
-            )
-            found.append(Grounding(status=status, by=self.label, **decides))
+            if place is None or status == "not_checkable":
+                found.append(Grounding(status=status, by=self.label))
+            else:
+                found.append(Grounding(status=status, sentence=place.quote, section=place.section, by=self.label))
         return found
 
     def same(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
