@@ -17,6 +17,10 @@ from typing import NamedTuple
 ODD = re.compile(r"[*`~]+(?=[*`~\w\s.,:;!?)(]|$)|_+|[ \t]{2,}|[^\x00-\x7f]")
 EMPHASIS = re.compile(r"[*`~][*`~]*(?=[*`~\w\s.,:;!?)(]|$)")
 """All of ODD that an ASCII text without BLANKS holds; its first class is found at once."""
+HALVES = re.compile(
+    r"(?P<whole>\\\\|\\u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2})|\\u[dD][89a-fA-F][\da-fA-F]{2}|[\ud800-\udfff]"
+)
+"""Half a surrogate pair, as a character or as JSON escapes it; `whole` are escapes that are none."""
 BLANKS = ("  ", "_", "\t")
 ONE_TO_ONE = str.maketrans({"_": " ", "\t": " ", "\r": "\n", "\f": "\n", "\v": "\n"})
 GREEK = {"α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "κ": "k", "μ": "u", "µ": "u"}
@@ -64,6 +68,17 @@ class Plain(NamedTuple):
             return found
         # One character may be spelled out as several, which all stood where it stood.
         return min(found, max(there, self.breaks[after][1] - 1))
+
+
+def whole_characters(text: str) -> str:
+    r"""Return a text with half surrogate pairs replaced by "?", also where they are spelled as an escape of JSON.
+
+    Servers cut emoji in two; no file can hold one half.
+
+    >>> whole_characters(r'"cut \ud83d off, whole \ud83d\ude00"')
+    '"cut ? off, whole \\ud83d\\ude00"'
+    """
+    return HALVES.sub(lambda found: found[0] if found.lastgroup == "whole" else "?", text)
 
 
 def plain(text: str) -> Plain:

@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import Field
 
 from evals.schema.articles import Article, Box, Split
-from evals.schema.record import Record, skipping
+from evals.schema.record import Record
 from evals.schema.reviews import Concern, ParseStatus, Text
 
 
@@ -84,13 +84,14 @@ class CorpusStatistics(Record):
 
 
 class PartReply(Record):
-    """What was answered about one part of a paper.
+    """What was answered about one part of a paper; `name` says which stage this is of a review in stages.
 
     `finish_reason` is the engine's own word: stop, length, or what a server says; "error" if there was
     no answer, and `error` says why. Tokens are None where a server does not count them.
     """
 
     part: int = Field(ge=1)
+    name: str = ""
     status: ParseStatus
     finish_reason: str
     n_concerns: int = Field(ge=0)
@@ -99,10 +100,18 @@ class PartReply(Record):
     error: str = ""
 
 
+class DroppedConcern(Concern):
+    """A concern that was taken out of a review: the `sentence` of the paper that contradicts it, as `by` says."""
+
+    sentence: str
+    by: str
+
+
 class ReviewedRow(Record):
     """The concerns that a reviewer has about one paper, and what they were read from.
 
-    `raw_output` joins the answers to the parts by newlines, untouched. `finish_reason` is stop if every
+    `dropped` are concerns that a review in stages raised and found contradicted by the paper.
+    `raw_output` joins the answers to the parts by newlines, untouched; in stages, the lists that they led to. `finish_reason` is stop if every
     part's is, else the first that is not. `asked_sha256` is over what was asked, so another text of the
     paper is told from this one. `tokens_lost` counts what no part of the paper could hold. `seconds` is
     the paper's share of its batch, by tokens.
@@ -112,6 +121,7 @@ class ReviewedRow(Record):
     source: str = ""
     status: ParseStatus
     concerns: tuple[Concern, ...]
+    dropped: tuple[DroppedConcern, ...] = ()
     problems: tuple[str, ...] = ()
     finish_reason: str
     parts: tuple[PartReply, ...]
@@ -146,7 +156,7 @@ class EngineRecord(Record):
 
 
 class ReviewStep(Record):
-    """How far a review is: which part of how many is read, and the concerns that are whole so far.
+    """How far a review is: which part of how many is read, in which `stage`, and the concerns that are whole so far.
 
     `tokens_lost` of the paper fit in no part and are not read, which the first step says already.
     The last step has the `row`, whose order may differ where a paper has several parts, the `requests` that
@@ -155,6 +165,7 @@ class ReviewStep(Record):
 
     part: int = 1
     parts: int = 1
+    stage: str = ""
     n_tokens: int = 0
     tokens_lost: int = 0
     concerns: tuple[Concern, ...] = ()
@@ -206,14 +217,17 @@ class Place(Record):
 
 
 class DraftConcern(Concern):
-    """A concern that people work on; `before` holds a model's own words where a person changed them."""
+    """A concern that people work on; `before` holds a model's own words where a person changed them.
+
+    `contradiction` is the sentence of the paper for which a review in stages dropped it; such a concern is rejected at first.
+    """
 
     id: Text
     by: Literal["model", "person"]
     decision: Decision = "open"
     before: Concern | None = None
     place: Place | None = None
-    _upgrade = skipping("contradiction")
+    contradiction: str = ""
 
     @property
     def concern(self) -> Concern:
@@ -249,6 +263,7 @@ class Reviewer(Record):
     seed: int
     max_new_tokens: int
     temperature: float
+    is_staged: bool = False
 
 
 class AskedReview(Record):
@@ -262,6 +277,7 @@ class AskedReview(Record):
     seed: int
     max_new_tokens: int
     temperature: float
+    is_staged: bool = False
 
 
 class KeptReview(Record):

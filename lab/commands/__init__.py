@@ -12,6 +12,8 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Check and show the plan
 Licence = Annotated[str | None, typer.Option("--license", help="A licence id of the Hub, such as apache-2.0.")]
 KeyEnv = Annotated[str, typer.Option("--key-env", help="Variable that holds the server's key; empty = no key.")]
 Remote = Annotated[bool, typer.Option("--allow-remote", help="Let a server on another machine read what is sent.")]
+Timeout = Annotated[float, typer.Option(help="Seconds that a reply of the server may take.")]
+Retries = Annotated[int, typer.Option(help="How often a server that fails or is busy is asked again.")]
 HostedModels = Annotated[
     list[str] | None,
     typer.Option(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from evals.errors import LabError
 from evals.jsonl import jsonl_text
+from evals.review.letter import as_letter, as_markdown, line
 from evals.schema.reviewruns import DraftConcern, KeptReview, ReviewForm
 from evals.schema.reviews import Concern
 from lab.document_session import Exported
@@ -20,12 +21,6 @@ if TYPE_CHECKING:
     from lab.store.documents import DocumentVote, Standing
 
 ENDINGS = {"json": "json", "markdown": "md", "letter": "md", "sft": "jsonl", "dpo": "jsonl"}
-LETTER = {
-    "major": "Major concerns",
-    "minor": "Minor concerns",
-    "optional": "Suggestions",
-    "unknown": "Further concerns",
-}
 
 
 def export(
@@ -37,7 +32,7 @@ def export(
     name = f"review-{slug}-{form}.{ENDINGS[form]}"
     kept = [each for each in concerns if each.decision != "rejected"]
     mine = [each for each in kept if each.decision == "accepted" or each.before is not None or each.by == "person"]
-    title = _line(review.article.title) or review.article.origin.file or review.article.id
+    title = line(review.article.title) or review.article.origin.file or review.article.id
     if form == "json":
         document = review.model_dump(mode="json", exclude={"session", "concerns"})
         document["concerns"] = [each.model_dump(mode="json") for each in concerns]
@@ -45,27 +40,13 @@ def export(
         text = json.dumps(document, ensure_ascii=False, indent=1) + "\n"
         return Exported(name, text, len(concerns), "concern")
     if form == "markdown":
-        lines = [f"# Review of “{title}”", ""]
-        for number, each in enumerate(kept, 1):
-            lines.append(f"{number}. **{each.severity}, {each.category.replace('_', ' ')}.** {_line(each.text)}")
-            if each.place is not None:
-                page = f" (page {each.place.page})" if each.place.page else ""
-                lines.append(f"   > {_line(each.place.quote)}{page}")
         n_accepted = sum(each.decision == "accepted" for each in concerns)
         by = f"Written by {review.reviewer.name} on {review.made_at:%Y-%m-%d}; {n_accepted} accepted by a person."
-        return Exported(name, "\n".join([*lines, "", by, ""]), len(kept), "concern")
+        return Exported(name, as_markdown(title, [(each, each.place) for each in kept], by), len(kept), "concern")
     if not mine and form != "dpo":
         raise LabError(say("review.export.undecided"))
     if form == "letter":
-        lines = ["Dear authors,", "", f"thank you for “{title}”. These are my concerns.", ""]
-        number = 0
-        for severity, heading in LETTER.items():
-            found = [each for each in mine if each.severity == severity]
-            lines += [f"## {heading}", ""] if found else []
-            for each in found:
-                number += 1
-                lines += [f"{number}. {_line(each.text)}", ""]
-        return Exported(name, "\n".join(lines), len(mine), "concern")
+        return Exported(name, as_letter(title, mine), len(mine), "concern")
     stood_by = [each.concern for each in mine]
     rows = _training(review, stood_by) if form == "sft" else _pairs(review, stood_by, votes)
     return Exported(name, jsonl_text(rows), len(rows))
@@ -140,7 +121,3 @@ def _replies(review: KeptReview, concerns: Sequence[Concern]) -> list[str]:
     for each, place in zip(concerns, places, strict=True):
         parts[place].append(each.model_dump())
     return [json.dumps(part, ensure_ascii=False) for part in parts]
-
-
-def _line(text: str) -> str:
-    return " ".join(text.split())

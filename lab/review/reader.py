@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 REPLY_SHARE = 4
 """A reply may take at most one part in so many of what the model reads; the paper needs the rest."""
 
+SECTIONS_OF_A_SERVER = 4
+"""Sections that a server is asked about at once; a chain reviews one after another, so that it can be stopped."""
+
 
 @dataclass(frozen=True)
 class Reader:
@@ -39,15 +42,19 @@ class Reader:
         stop: threading.Event,
         before: Mapping[str, Any] | None = None,
         keep: Callable[[Mapping[str, Any]], None] = lambda parts: None,
+        *,
+        is_staged: bool = False,
     ) -> Iterator[ReviewStep]:
-        """Yield steps as concerns are found; setting `stop` ends it soon, with what was found. Imports torch.
+        """Yield steps as concerns are found; setting `stop` ends it soon, with what was found.
 
-        `keep` is given what is read, as JSON, after each part of the paper; from `before`, the last of it, it goes on.
+        `keep` is given all replies so far, as JSON, after each part or stage; from `before`, the last of it, it goes on.
         """
         from evals.review.prompt import Budget
         from training.judge.client import Reply
-        from training.reviewer.engine import Asking, ChainEngine, PartsRead, Room, stream_review
-        from training.reviewer.remote import Estimate, ServerEngine, ServerSettings
+        from training.judge.prompts import ServerSettings
+        from training.reviewer.engine import Asking, ChainEngine, Replies, Room, stream_review
+        from training.reviewer.remote import Estimate, ServerEngine
+        from training.reviewer.staged import StagedEngine
 
         context = self.server.context if self.server else chain.context
         share = min(context, Budget().context) // REPLY_SHARE
@@ -62,9 +69,17 @@ class Reader:
         else:
             where = ServerSettings(server.url, server.model, server.key_variable, server.allow_remote)
             engine = ServerEngine(where, asking, Room(Estimate(), context))
-        replies = tuple(Reply(**each) for each in before["replies"]) if before else ()
-        parts = PartsRead(before["sha256"], replies, before["seconds"]) if before else None
-        return stream_review(article, engine, asking, stop, time.monotonic, parts, lambda read: keep(asdict(read)))
+        if is_staged:
+            engine = StagedEngine(engine, SECTIONS_OF_A_SERVER if server else 1)
+        kept, seconds = dict((before or {}).get("replies", {})), (before or {}).get("seconds", 0.0)
+        started = time.monotonic() - seconds
+
+        def add(key: str, reply: Reply) -> None:
+            kept[key] = asdict(reply)
+            keep({"replies": kept, "seconds": time.monotonic() - started})
+
+        engine.replies = Replies({key: Reply(**each) for key, each in kept.items()}, add, seconds)
+        return stream_review(article, engine, asking, stop, time.monotonic)
 
 
 def find_readers(settings: LabSettings) -> tuple[Reader, ...]:

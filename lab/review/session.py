@@ -17,6 +17,7 @@ from evals.schema import Article
 from evals.schema.reviewruns import (
     AskedReview,
     DraftConcern,
+    DroppedConcern,
     KeptReview,
     ReviewAnswer,
     Reviewer,
@@ -69,6 +70,7 @@ def reviewing(
     """
     reader = reader_named(services.readers(), asked.reader)
     how = asked.model_dump(include={"seed", "max_new_tokens", "temperature"})
+    name = say("review.staged.name", name=reader.name) if asked.is_staged else reader.name
 
     def finish(step: ReviewStep) -> Moment[ReviewStep, KeptReview]:
         from evals.review.prompt import system_prompt
@@ -81,7 +83,8 @@ def reviewing(
             made_at=services.now(),
             article=asked.article,
             reviewer=Reviewer(
-                name=reader.name,
+                name=name,
+                is_staged=asked.is_staged,
                 **engine.model_dump(include={"kind", "stage", "checksums", "constraint"}),
                 system_prompt=system_prompt(),
                 **how,
@@ -92,19 +95,22 @@ def reviewing(
                 n_tokens=step.n_tokens,
                 **row.model_dump(include={"status", "problems", "finish_reason", "seconds", "tokens_lost"}),
             ),
-            concerns=drafts(row.concerns, Map(asked.article)),
+            concerns=drafts((*row.concerns, *row.dropped), Map(asked.article)),
         )
         reviews = services.store.documents("review")
         reviews.turn(kept, "review_asked") if keep else reviews.add(kept)
         return Moment(step, kept=kept)
 
     def write(chain: Any, stop: Event) -> Iterator[ReviewStep]:
-        return reader.write(asked.article, Sampling(**how), chain, stop, before, keep or (lambda parts: None))
+        noted = keep or (lambda parts: None)
+        return reader.write(asked.article, Sampling(**how), chain, stop, before, noted, is_staged=asked.is_staged)
 
     return session(services.engine, WriteRequest(owner, write, reader.chain), lambda _, steps: steps[-1], finish)
 
 
-def asked_for(services: Services, visitor: Visitor, article: Article, reader: str, sampling: Sampling) -> AskedReview:
+def asked_for(
+    services: Services, visitor: Visitor, article: Article, reader: str, sampling: Sampling, *, is_staged: bool = False
+) -> AskedReview:
     """Return a review that a visitor asks for."""
     return AskedReview(
         id=new_id(),
@@ -115,16 +121,19 @@ def asked_for(services: Services, visitor: Visitor, article: Article, reader: st
         seed=sampling.seed,
         max_new_tokens=sampling.max_new_tokens,
         temperature=sampling.temperature,
+        is_staged=is_staged,
     )
 
 
 def drafts(concerns: Sequence[Concern], paper: Map) -> tuple[DraftConcern, ...]:
-    """Return a model's concerns as people work on them, each with its place in the paper."""
+    """Return a model's concerns as people work on them, each with its place in the paper; dropped ones are rejected."""
     return tuple(
         DraftConcern(
             id=f"m{number}",
             by="model",
             place=paper.place(concern.text),
+            contradiction=concern.sentence if isinstance(concern, DroppedConcern) else "",
+            decision="rejected" if isinstance(concern, DroppedConcern) else "open",
             **concern.model_dump(include=set(Concern.model_fields)),
         )
         for number, concern in enumerate(concerns, start=1)
@@ -135,8 +144,12 @@ def finished_line(kept: KeptReview) -> str:
     """Return how a review went, in a sentence or two."""
     answer, n = kept.answer, len(kept.concerns)
     parts = [say(f"review.done.{answer.status}", n=n, name=kept.reviewer.name)]
+    if dropped := sum(bool(each.contradiction) for each in kept.concerns):
+        parts.append(say("review.done.dropped", n=dropped))
     if answer.finish_reason in {"length", "cancelled"}:
         parts.append(say(f"review.done.{answer.finish_reason}"))
+    if answer.problems:
+        parts.append(say("review.done.problems", problems="; ".join(answer.problems[:3])))
     if answer.tokens_lost:
         parts.append(say("review.done.lost", tokens=answer.tokens_lost))
     parts.append(say("review.done.seconds", seconds=answer.seconds))
@@ -187,10 +200,12 @@ def review(
     given: tuple[Article | None, str | None],
     reader_name: str | None,
     settings: TypedSettings,
+    *,
+    is_staged: bool = False,
 ) -> Iterator[View]:
     """Yield what to show until a review is complete and kept; it goes on where nobody looks at it any more.
 
-    `given`: the paper that was read, and a pasted text that counts before it.
+    `given`: the paper that was read, and a pasted text that counts before it. `is_staged`: section by section.
     """
     article, text = given
     visitor = visitor or new_visitor()
@@ -198,7 +213,7 @@ def review(
         article = paper_of(None, text) if (text or "").strip() or article is None else article
         reader = reader_named(services.readers(), reader_name)
         sampling = checked_sampling(*settings, SHORTEST, LONGEST)
-        asked = asked_for(services, visitor, article, reader.name, sampling)
+        asked = asked_for(services, visitor, article, reader.name, sampling, is_staged=is_staged)
         register(services)
         services.store.documents("review_asked").add(asked)
         known = {"session": asked.session, "page": owner("review", visitor), "name": visitor.name}
@@ -275,6 +290,7 @@ def _line(moment: Moment[ReviewStep, KeptReview] | None, job: Job | None) -> str
     if (step := moment.written) is None:
         return say("review.reading")
     line = say("review.writing", part=step.part, parts=step.parts, n=len(step.concerns), tokens=step.n_tokens)
+    line += f" {say('review.writing.stage', stage=step.stage)}" if step.stage else ""
     return line + (f" {say('review.writing.lost', tokens=step.tokens_lost)}" if step.tokens_lost else "")
 
 
@@ -368,7 +384,12 @@ def save(
         if mine.concern == typed:
             return standing.parts
         before = mine.before or (mine.concern if mine.by == "model" else None)
-        changed = {**typed.model_dump(), "before": None if before == typed else before, "place": place}
+        changed = {
+            **typed.model_dump(),
+            "before": None if before == typed else before,
+            "place": place,
+            "contradiction": "",
+        }
         return [*standing.parts[:at], mine.model_copy(update=changed), *standing.parts[at + 1 :]]
 
     return work(services, visitor).change(review_id, "edit" if concern_id else "add", change)

@@ -60,6 +60,9 @@ def build(services: Services, door: Door) -> None:
                 info=say("review.reader.ours", demonstration=DEMONSTRATION),
                 elem_id="review-reader",
             )
+            staged = gr.Checkbox(
+                False, label=say("review.staged"), info=say("review.staged.info"), elem_id="review-staged"
+            )
         with (
             gr.Column(scale=6, min_width=300),
             gr.Accordion(say("review.settings"), open=False, elem_id="review-settings"),
@@ -95,10 +98,17 @@ def build(services: Services, door: Door) -> None:
         return {article: given, text: "", page: "", **pane.show(view)}
 
     def on_start(
-        visitor: Visitor | None, article: Article | None, text: str, name: str, *settings: float
+        visitor: Visitor | None,
+        article: Article | None,
+        text: str,
+        name: str,
+        seed: float,
+        length: float,
+        temperature: float,
+        is_staged: bool = False,
     ) -> Iterator[Painted]:
-        seed, length, temperature = settings
-        yield from map(pane.paint, review(services, visitor, (article, text), name, (seed, length, temperature)))
+        how = (seed, length, temperature)
+        yield from map(pane.paint, review(services, visitor, (article, text), name, how, is_staged=bool(is_staged)))
 
     def on_export(visitor: Visitor | None, review_id: str | None, form: ReviewForm) -> Painted:
         return panel.give("reviews", partial(make_file, work(services, visitor), review_id, form))
@@ -112,7 +122,7 @@ def build(services: Services, door: Door) -> None:
     seen = [article, text, page, *pane.shown]
     gr.on([file.upload, file.clear], on_file, file, seen, api_name="read_paper")
     demo.click(on_demo, None, seen, api_name="demonstration_paper", **QUIET)
-    asked = [door.known, article, text, reader, *settings]
+    asked = [door.known, article, text, reader, *settings, staged]
     started = met(door, start.click).then(on_start, asked, pane.outputs, api_name="review", **ANSWERING)
     stopping.click(partial(stop_all, services), door.known, None, api_name="stop_review", **QUIET)
     asked = [door.known, pane.kept, panel.form]

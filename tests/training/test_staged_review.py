@@ -1,6 +1,11 @@
-"""A review in stages behind a server: what is asked in which order, and what the paper contradicts is gone."""
+"""A review in stages: what is asked in which order, what the paper contradicts, and what becomes of stages that fail."""
 
 import json
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -14,12 +19,20 @@ RAISED = {
     "Methods": ["The trial was not registered.", "Six mice are too few."],
     "Results": ["The p value is not adjusted."],
 }
+EVERY = [each for many in RAISED.values() for each in many]
+REFUSAL = says("I'm sorry, but I can't help with reviewing this manuscript.")
 
 
 @pytest.fixture
 def papers(tmp_path):
-    row = example([("Methods", METHODS), ("Results", f"It grew. {prose(40)}")], id="s:1", split="test", title="Growth")
-    (tmp_path / "test.jsonl").write_text(row.model_dump_json() + "\n", encoding="utf-8")
+    rows = [
+        example(
+            [("Methods", METHODS), ("Results", f"It grew. {prose(40)}")], id=f"s:{n}", split="test", title=f"Growth {n}"
+        )
+        for n in (1, 2)
+    ]
+    (tmp_path / "one.jsonl").write_text(rows[0].model_dump_json() + "\n", encoding="utf-8")
+    (tmp_path / "two.jsonl").write_text("".join(f"{each.model_dump_json()}\n" for each in rows), encoding="utf-8")
     return tmp_path
 
 
@@ -27,53 +40,161 @@ def concerns(*texts):
     return says(json.dumps([{"text": text, "category": "other", "severity": "minor"} for text in texts]))
 
 
-def behaviour(asked: Asked):
-    said = asked.text
-    if "Summarise the paper" in said:
-        return says("SUMMARY: mice were studied.")
-    if "# Concerns" in said:
-        return concerns(
-            *json.loads(said.rpartition("# Concerns\n")[2]) and [each for many in RAISED.values() for each in many]
-        )
-    if "=== BEGIN CONCERNS" in said:
-        said = [("contradicted", "The trial was registered"), ("contradicted", "Mice were few."), ("not_checkable", "")]
-        rows = [{"item": n, "verdict": word, "quote": quote} for n, (word, quote) in enumerate(said, start=1)]
-        return says({"verdicts": rows})
-    name = next(name for name in RAISED if f"## {name}" in said)
-    assert "SUMMARY: mice were studied." in said
-    return concerns(*RAISED[name])
+def verdicts(*words, quote=""):
+    return says({"verdicts": [{"item": n, "verdict": word, "quote": quote} for n, word in enumerate(words, 1)]})
 
 
-def test_sections_are_reviewed_with_a_summary_merged_and_verified_by_the_model(papers):
+STAGES = {"Summarise the paper": "summary", "# Concerns": "list", "=== BEGIN CONCERNS": "verdicts"}
+
+
+def stage(asked: Asked) -> str:
+    found = [name for words, name in STAGES.items() if words in asked.text]
+    return found[0] if found else next(name for name in RAISED if f"## {name}" in asked.text)
+
+
+def answering(**other):
+    """Return a server's behaviour: well, but for the stages that are named."""
+
+    def behaviour(asked: Asked):
+        name = stage(asked)
+        if name in other:
+            return other[name]
+        if name == "summary":
+            return says("SUMMARY: mice were studied.")
+        if name in RAISED:
+            assert "SUMMARY: mice were studied." in asked.text or "summary" in other
+            return concerns(*RAISED[name])
+        return concerns(*EVERY) if name == "list" else verdicts(*["not_checkable"] * 3)
+
+    return behaviour
+
+
+def infer(papers: Path, behaviour, *more: str, file: str = "one.jsonl"):
+    """Return how the command ended, the rows, and the requests that came."""
+    out = papers / "out.jsonl"
     with JudgeServer(behaviour) as server:
-        out = papers / "out.jsonl"
-        words = [
-            "review",
-            "infer",
-            "--papers",
-            papers / "test.jsonl",
-            "--server",
-            server.url,
-            "--staged",
-            "--out",
-            out,
-            "--json",
-        ]
-        done = CliRunner().invoke(app, [*map(str, words)], catch_exceptions=False)
-        asked = [each.text for each in server.requests]
+        words = ["review", "infer", "--papers", papers / file, "--server", server.url, "--staged", "--out", out]
+        done = CliRunner().invoke(app, [*map(str, words), "--retries", "0", *more])
+        rows = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()] if out.is_file() else []
+        return done, rows, server.requests
+
+
+def test_sections_are_reviewed_with_a_summary_and_what_the_paper_contradicts_stands_apart_with_its_sentence(papers):
+    wrong = verdicts("contradicted", "Supported.", "not checkable", quote="The trial was registered (NCT01234567).")
+    done, (row,), requests = infer(papers, answering(verdicts=wrong))
     assert done.exit_code == 0, done.output
-    row = json.loads(out.read_text(encoding="utf-8"))
-    assert [each["text"] for each in row["concerns"]] == ["The p value is not adjusted."]
-    assert (row["status"], row["finish_reason"]) == ("ok", "stop")
-    assert ["Summarise" in asked[0], "# Concerns" in asked[-2], "=== BEGIN CONCERNS" in asked[-1]] == [True] * 3
-    assert len(asked) == 5
-    record = json.loads((papers / "out.run.json").read_text(encoding="utf-8"))
-    assert "2 concern(s) that the paper contradicts were dropped" in str(record["engine"]["substitutions"])
+    assert [each["text"] for each in row["concerns"]] == EVERY[1:]
+    (dropped,) = row["dropped"]
+    assert (dropped["text"], dropped["by"]) == (EVERY[0], "tiny-judge")
+    assert dropped["sentence"] == "The trial was registered (NCT01234567"
+    assert (row["status"], row["finish_reason"], row["problems"]) == ("ok", "stop", [])
+    assert [stage(each) for each in requests] == ["summary", "Methods", "Results", "list", "verdicts"]
+    words = requests[-1].body["response_format"]["json_schema"]["schema"]["properties"]["verdicts"]["items"]
+    assert words["properties"]["verdict"]["enum"] == ["supported", "contradicted", "not_checkable"]
+    assert EVERY[1] in done.stdout and "the paper says: The trial was registered" in done.stdout
 
 
-def test_a_stage_that_gets_no_answer_is_told_and_the_paper_has_no_row_that_could_stand(papers):
-    with JudgeServer(lambda _: (400, b'{"error": "no"}')) as server:
-        out = papers / "out.jsonl"
-        words = ["review", "infer", "--papers", papers / "test.jsonl", "--server", server.url, "--staged", "--out", out]
-        assert CliRunner().invoke(app, [*map(str, words)]).exit_code == 1
-    assert json.loads(out.read_text(encoding="utf-8"))["status"] == "failed"
+CASES = {
+    "a section refused": ({"Results": REFUSAL}, "partial", 3, "section Results"),
+    "a section in broken JSON": ({"Results": says('[{"text": "Mice were never weighed')}, "partial", 3, "section Results"),
+    "all sections refused": ({"Results": REFUSAL, "Methods": REFUSAL}, "failed", 0, "section Methods"),
+    "no summary": ({"summary": REFUSAL}, "ok", 3, "summary"),
+    "no one list": ({"list": REFUSAL}, "ok", 3, "side by side"),
+    "nothing found": ({"Results": concerns(), "Methods": concerns()}, "empty", 0, None),
+    "no verdicts": ({"verdicts": says("They are fine.")}, "ok", 3, "3 concern(s) not verified"),
+    "a verdict that is missing": ({"verdicts": verdicts("supported", "supported")}, "ok", 3, "1 concern(s) not verified"),
+    "a sentence about something else": (
+        {"verdicts": verdicts(*["contradicted"] * 3, quote="It grew.")},
+        "ok",
+        3,
+        "3 concern(s) not verified",
+    ),
+    "a sentence that is not there": (
+        {"verdicts": verdicts(*["contradicted"] * 3, quote="The trial was not registered and six mice are many.")},
+        "ok",
+        3,
+        "3 concern(s) not verified",
+    ),
+}  # fmt: skip
+
+
+def test_a_stage_that_cannot_be_read_is_named_and_loses_nothing_that_others_found(papers):
+    wrong = []
+    for name, (other, status, n, problem) in CASES.items():
+        done, (row,), _ = infer(papers, answering(**other), "--overwrite")
+        told = " ".join(row["problems"])
+        found = (row["status"], len(row["concerns"]), row["dropped"], done.exit_code)
+        is_told = problem in told if problem else not told
+        wrong += [] if found == (status, n, [], int(status == "failed")) and is_told else [(name, found, told)]
+    assert wrong == []
+
+
+def test_an_error_ends_one_paper_and_what_was_answered_about_it_is_not_asked_for_again(papers):
+    def fails_once(asked: Asked):
+        if stage(asked) == "verdicts" and asked.number < 12:
+            return 500, b"{}"
+        return answering()(asked)
+
+    done, rows, requests = infer(papers, fails_once, file="two.jsonl")
+    assert done.exit_code == 1 and "2 papers got no answer" in done.stderr
+    assert [(row["status"], len(row["concerns"])) for row in rows] == [("ok", 3)] * 2
+    assert "not verified: the server answered 500" in str(rows[0]["problems"])
+    assert len(requests) == 10
+    done, rows, requests = infer(papers, answering(), file="two.jsonl")
+    assert done.exit_code == 0
+    assert [stage(each) for each in requests] == ["verdicts"] * 2
+    assert not (papers / "out.jsonl.journal").exists()
+
+
+def test_a_key_that_is_refused_stops_the_run_with_one_error(papers):
+    refused = (401, b'{"error": {"message": "bad key"}}')
+    done, rows, requests = infer(papers, lambda _: refused, file="two.jsonl")
+    assert (done.exit_code, len(requests), rows) == (1, 1, [])
+    assert "the server answered 401: bad key" in str(done.exception) and "--key-env" in str(done.exception)
+
+
+def test_the_concerns_of_a_paper_are_written_as_a_list_or_a_letter(papers):
+    infer(papers, answering(), "--format", "md")
+    text = (papers / "out.md").read_text(encoding="utf-8")
+    assert text.startswith("# Review of “Growth 1”\n\n1. **minor, other.** The trial was not registered.")
+    assert "Written by tiny-judge on" in text
+    infer(papers, answering(), "--format", "letter")
+    text = (papers / "out-letter.md").read_text(encoding="utf-8")
+    assert "## Minor concerns\n\n1. The trial was not registered." in text and text.startswith("Dear authors,")
+
+
+def test_a_stage_of_a_chain_is_asked_in_stages_and_can_be_stopped(tmp_path):
+    from tests.training.reviewers import paper, reviewer_chain
+    from training.models.chain import load_chain
+    from training.reviewer.engine import Asking, ChainEngine, stream_review
+    from training.reviewer.staged import StagedEngine
+
+    asking = Asking(max_new_tokens=48, temperature=0.0)
+    chain = load_chain(reviewer_chain(tmp_path), "float32", base=str(tmp_path / "model"))
+    engine, stop = StagedEngine(ChainEngine(chain, asking), 1), threading.Event()
+    *steps, last = stream_review(paper("mice"), engine, asking, stop, time.monotonic)
+    assert [each.name for each in last.row.parts][:2] == ["summary", "Methods"]
+    assert {"summary", "Methods (1 of 1)"} <= {each.stage for each in steps}
+    steps = stream_review(paper("rats"), engine, asking, stop, time.monotonic)
+    next(steps)
+    stop.set()
+    *_, last = steps
+    assert (last.row.finish_reason, last.row.status) == ("cancelled", "failed")
+
+
+NO_TORCH = """
+import sys
+from lab.cli import app
+try:
+    app(sys.argv[1:], standalone_mode=False)
+finally:
+    print("loaded:", *(each for each in ("torch", "transformers", "datasets") if each in sys.modules), file=sys.stderr)
+"""
+
+
+def test_asking_a_server_loads_no_torch(papers):
+    with JudgeServer(answering()) as server:
+        words = ["review", "infer", "--papers", papers / "one.jsonl", "--server", server.url, "--staged"]
+        command = [sys.executable, "-c", NO_TORCH, *map(str, words), "--out", str(papers / "out.jsonl")]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2])
+    assert done.stderr.splitlines()[-1].strip() == "loaded:"

@@ -1,9 +1,10 @@
 """The client of servers that speak OpenAI's chat completions: vLLM, llama.cpp, Ollama, a vendor's.
 
 So many requests at a time. Tried again, after what Retry-After says or a growing and jittered pause: no
-connection, a timeout, a reply without text, 408, 409, 425, 429 and 5xx. A server that refuses the JSON schema
-or one of our fields is asked without; what then brings a reply is kept to, and said. Redirects are not
-followed, proxies not used: what was meant for this machine stays on it. The key goes into one header.
+connection, a timeout, a reply without text, 408, 409, 425, 429 and 5xx. After 401 or 403 nothing more is sent
+until the connections are closed. A server that refuses the JSON schema or one of our fields is asked without; what
+then brings a reply is kept to, and said. Redirects are not followed, proxies not used: what was meant for this
+machine stays on it. The key goes into one header. Replies are read up to `MOST_BYTES`.
 """
 
 import asyncio
@@ -26,12 +27,18 @@ from weakref import WeakKeyDictionary
 import aiohttp
 
 from evals.errors import BadConfig, LabError
+from evals.normalize import whole_characters
 from evals.refine.judge import number_of
 from training.judge.prompts import ServerSettings
 
 RETRIED = (408, 409, 425, 429)
 REFUSED_FIELDS = (400, 404, 415, 422)
+DENIED = (401, 403)
 LONGEST_WAIT = 30.0
+MOST_BYTES = 64_000_000
+"""Of a reply; a server that sends more is not read to the end."""
+MOST_CHARACTERS = 1_000_000
+"""Of a reply's text, thoughts included; what comes behind is cut off."""
 RENAMED = {"chat_template_kwargs": "", "repetition_penalty": "", "max_tokens": "max_completion_tokens"}
 """Fields that some servers refuse by name, and what they are sent as then; nothing = left out."""
 log = logging.getLogger(__name__)
@@ -89,7 +96,10 @@ def key_of(variable: str, base_url: str) -> str | None:
 
 @dataclass(frozen=True)
 class Reply:
-    """One answer of a model. `error` says why there is none; tokens are None where they are not known."""
+    """One answer of a model. `error` says why there is none; tokens are None where they are not known.
+
+    `finish_reason` is the server's word, or "too long" of a text that was cut off at `MOST_CHARACTERS`.
+    """
 
     text: str = ""
     finish_reason: str = "stop"
@@ -126,7 +136,8 @@ class ChatClient:
     """Asks a server from any event loop; each loop closes its own connections.
 
     BadConfig for an address that is none, one on another machine without leave, or a key that is not set.
-    `refused` is what the server refused and said of it, `served` the models that it says have answered.
+    `refused` is what the server refused and said of it, `served` the models that it says have answered, `denied` its
+    last 401 or 403 in words.
     """
 
     def __init__(self, settings: ServerSettings) -> None:
@@ -137,7 +148,8 @@ class ChatClient:
         self.counts = Counts()
         self.refused: dict[str, str] = {}
         self.served: dict[str, None] = {}
-        self.level = 0
+        self.denied = ""
+        self._levels: dict[str, int] = {}
         self._renamed: dict[str, str] = {}
         self._lines: WeakKeyDictionary[Any, tuple[aiohttp.ClientSession, asyncio.Semaphore]] = WeakKeyDictionary()
 
@@ -151,8 +163,10 @@ class ChatClient:
         address = f"{self.address}/models"
         try:
             async with self._line()[0].get(address, allow_redirects=False) as response:
-                document = json.loads(await response.read())
-            names = [str(row["id"]) for row in document["data"]]
+                status, content = response.status, await _content(response)
+            if status in DENIED:
+                raise LabError(f"{self._denied(status, content)}.")
+            names = [whole_characters(str(row["id"])) for row in json.loads(content)["data"]]
         except (aiohttp.ClientError, OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise LabError(
                 f"{address} does not say which model it serves ({type(error).__name__}); start the server"
@@ -170,7 +184,7 @@ class ChatClient:
         try:
             most, address = aiohttp.ClientTimeout(total=seconds), f"{self.address}/models"
             async with self._line()[0].get(address, allow_redirects=False, timeout=most) as response:
-                is_wrong = response.status in (401, 403) or response.status >= 500
+                is_wrong = response.status in DENIED or response.status >= 500
                 return f"the server answered {response.status}" if is_wrong else ""
         except (aiohttp.ClientError, OSError) as error:
             return f"no reply ({type(error).__name__})"
@@ -191,6 +205,8 @@ class ChatClient:
                 longest = self.settings.backoff_seconds * 2 ** (attempt - 1)
                 await asyncio.sleep(min(LONGEST_WAIT, max(pause, random.uniform(0.5 * longest, longest))))
             async with turn:
+                if self.denied:
+                    return _failed(self.denied)
                 request = {"model": self.model, "messages": compose(), "n": 1, "stream": False, **sampling}
                 reply, again = await self._once(session, request, constraints)
             if again is None:
@@ -198,8 +214,13 @@ class ChatClient:
             pause = again
         return reply
 
+    def form(self, constraints: Sequence[Constraint]) -> Constraint:
+        """Return the strictest of these that the server has not refused by now."""
+        return constraints[min(self._levels.get(constraints[0].name, 0), len(constraints) - 1)]
+
     async def close(self) -> None:
-        """Let go of this loop's connections."""
+        """Let go of this loop's connections, and ask again where the server had denied access."""
+        self.denied = ""
         line = self._lines.pop(asyncio.get_running_loop(), None)
         if line is not None:
             await line[0].close()
@@ -234,9 +255,14 @@ class ChatClient:
             return _failed(f"no reply ({type(error).__name__})"), 0.0
         finally:
             self.counts.seconds.append(time.monotonic() - started)
+        if status == 200 and len(content) > MOST_BYTES:
+            return _failed(f"the reply is longer than {MOST_BYTES // 1_000_000} MB"), None
         if status == 200:
             reply = self._read(content)
             return reply, 0.0 if reply.error else None
+        if status in DENIED:
+            self.denied = self._denied(status, content)
+            return _failed(self.denied), None
         pause = max(0.0, number_of(headers.get("Retry-After", "")) or 0.0)
         said = self._said(content)[:160]
         return _failed(f"the server answered {status}: {said}"), pause if status in RETRIED or status >= 500 else None
@@ -249,7 +275,8 @@ class ChatClient:
         It is asked in that form from now on, but only if that brought a reply: a prompt that is too long
         is refused in any form.
         """
-        level, renamed = min(self.level, len(constraints) - 1), dict(self._renamed)
+        strictest, renamed = constraints[0].name, dict(self._renamed)
+        level = list(constraints).index(self.form(constraints))
         refused: dict[str, str] = {}
         while True:
             fields = {**request, **constraints[level].fields}
@@ -257,7 +284,7 @@ class ChatClient:
             body.pop("", None)
             address = f"{self.address}/chat/completions"
             async with session.post(address, json=body, allow_redirects=False) as response:
-                status, headers, content = response.status, response.headers, await response.read()
+                status, headers, content = response.status, response.headers, await _content(response)
             if status not in REFUSED_FIELDS:
                 break
             said = self._said(content)
@@ -271,7 +298,7 @@ class ChatClient:
             else:
                 break
         if status == 200:
-            self.level = max(level, self.level)
+            self._levels[strictest] = max(level, self._levels.get(strictest, 0))
             self._renamed |= renamed
             self.counts.loose += level > 0
             for name in refused.keys() - self.refused.keys():
@@ -293,11 +320,24 @@ class ChatClient:
         if not isinstance(text, str):
             return _failed("the reply holds no text")
         if isinstance(model := document.get("model"), str) and model.strip():
-            self.served[" ".join(model.split())[:200]] = None
+            self.served[whole_characters(" ".join(model.split())[:200])] = None
         usage = document.get("usage")
         tokens = [usage.get(f"{what}_tokens") if isinstance(usage, dict) else None for what in ("prompt", "completion")]
         read, written = (each if isinstance(each, int) and each >= 0 else None for each in tokens)
-        return Reply(text, str(choice.get("finish_reason") or "unknown"), read, written)
+        reason = whole_characters(str(choice.get("finish_reason") or "unknown")[:40])
+        if len(text) > MOST_CHARACTERS:
+            text, reason = text[:MOST_CHARACTERS], "too long"
+        return Reply(whole_characters(text), reason, read, written)
+
+    def _denied(self, status: int, content: bytes) -> str:
+        """Return in words that the server lets nobody in with this key, or with none."""
+        variable = self.settings.key_variable
+        advice = (
+            f"look whether {variable} holds a key that may use this model"
+            if variable
+            else "name the variable that holds its key with judge_key_env (--key-env)"
+        )
+        return f"the server answered {status}: {self._said(content)[:160]}; {advice}"
 
     def _said(self, content: bytes) -> str:
         """Return what a server says of a refusal, on one line and without our key."""
@@ -310,7 +350,7 @@ class ChatClient:
             pass
         if key := key_of(self.settings.key_variable, self.address):
             text = text.replace(key, "***")
-        return " ".join(text.split())[:2000] or "nothing"
+        return whole_characters(" ".join(text[:MOST_CHARACTERS].split())[:2000]) or "nothing"
 
     def _line(self) -> tuple[aiohttp.ClientSession, asyncio.Semaphore]:
         loop = asyncio.get_running_loop()
@@ -325,6 +365,16 @@ class ChatClient:
             )
             self._lines[loop] = session, asyncio.Semaphore(at_once)
         return self._lines[loop]
+
+
+async def _content(response: aiohttp.ClientResponse) -> bytes:
+    """Return the body of a reply, a little more than `MOST_BYTES` of it at most."""
+    content = bytearray()
+    async for block in response.content.iter_any():
+        content += block
+        if len(content) > MOST_BYTES:
+            break
+    return bytes(content)
 
 
 def _failed(error: str) -> Reply:

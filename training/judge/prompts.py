@@ -232,8 +232,7 @@ def _verdict(row: Mapping[str, object], question: Question, answer: str) -> Item
     if number is None:
         return None
     quote = row.get("evidence_quote")
-    # half of a surrogate pair: JSON can spell it, no file can hold it
-    shown = quote.encode("utf-8", "replace").decode() if isinstance(quote, str) else ""
+    shown = quote if isinstance(quote, str) else ""
     score = min(question.top, max(0.0, number))
     needs_quote = question.kind == "behaviour" and question.key != CANARY
     if needs_quote and score > 0 and not stands_in(shown, answer):

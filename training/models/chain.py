@@ -18,6 +18,8 @@ from evals.errors import MissingModel
 from evals.model import Progress, Sampling
 from evals.questions import SYSTEM_PROMPT, system_prompt_for
 from evals.schema import ChainManifest, Message
+from training.data.chat import marks_of
+from training.data.tokens import ChatCounter
 from training.models.adapters import read_adapter
 from training.models.base import (
     EMBEDDED,
@@ -80,6 +82,16 @@ class LoadedChain(Writer):
             BASE_STAGE: manifest.base.weights_sha256,
             **{stage.name: stage.sha256 for stage in manifest.stages},
         }
+
+    @property
+    def counter(self) -> ChatCounter:
+        """Who counts the tokens that this chain reads."""
+        return ChatCounter(self.tokenizer, self.manifest.base.source)
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """The control marks of the base's template, as they are written."""
+        return marks_of(self.tokenizer).texts
 
     def messages(self, question: str) -> tuple[Message, ...]:
         """Return a question as the stages were trained to read it: after the system prompt."""

@@ -5,10 +5,12 @@ for step in stream_review(article, engine, asking, stop, clock): ...
 """
 
 import hashlib
+import json
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal, Protocol, get_args
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from evals.errors import BadConfig
 from evals.model import Sampling
@@ -16,6 +18,7 @@ from evals.review.clean import key_of
 from evals.review.parse import parse
 from evals.review.prompt import (
     ARRAY_SCHEMA,
+    MOST,
     Budget,
     TokenCounter,
     check_prompt,
@@ -25,13 +28,13 @@ from evals.review.prompt import (
     request,
     without_marks,
 )
-from evals.schema import Article
-from evals.schema.reviewruns import EngineRecord, PartReply, ReviewedRow, ReviewStep
-from evals.schema.reviews import SEVERITIES, UNKNOWN, Concern, ParseStatus
-from training.data.chat import marks_of
-from training.data.tokens import ChatCounter
-from training.judge.client import Reply
-from training.models.chain import LoadedChain
+from evals.schema import Article, Message
+from evals.schema.reviewruns import DroppedConcern, EngineRecord, PartReply, ReviewedRow, ReviewStep
+from evals.schema.reviews import SEVERITIES, UNKNOWN, Concern, ParsedReview, ParseStatus
+from training.judge.client import MOST_CHARACTERS, Reply
+
+if TYPE_CHECKING:
+    from training.models.chain import LoadedChain
 
 Constrain = Literal["auto", "always", "never"]
 
@@ -76,22 +79,130 @@ class Room:
     marks: tuple[str, ...] = ()
 
 
-class ReviewEngine(Protocol):
-    """Something that answers requests about papers; the instructions are its own."""
+@dataclass(frozen=True)
+class ReplyForm:
+    """What a reply is held to, where the engine can: a JSON schema, or None for free text."""
+
+    name: str
+    schema: Mapping[str, object] | None
+
+
+CONCERNS = ReplyForm("concerns", ARRAY_SCHEMA)
+FREE = ReplyForm("text", None)
+Conversation = Sequence[Message]
+Told = Callable[[int], None]
+"""Called with the tokens of each reply so far, where the engine knows."""
+
+
+class Replies:
+    """Usable replies by the checksum of who was asked what: what stands here is not asked for again.
+
+    `keep` is told of each new one. `used` are the checksums asked for since it was last emptied; `seconds` is what
+    those that were known took.
+    """
+
+    def __init__(
+        self,
+        known: Mapping[str, Reply] | None = None,
+        keep: Callable[[str, Reply], None] = lambda key, reply: None,
+        seconds: float = 0.0,
+    ) -> None:
+        self.known, self.seconds = dict(known or {}), seconds
+        self.used: list[str] = []
+        self._keep = keep
+
+    def get(self, key: str) -> Reply | None:
+        """Return the reply that was kept under a checksum; None if there is none."""
+        self.used.append(key)
+        return self.known.get(key)
+
+    def add(self, key: str, reply: Reply) -> None:
+        """Keep a reply."""
+        self.known[key] = reply
+        self._keep(key, reply)
+
+
+class ReviewEngine(ABC):
+    """Something that answers requests about papers; the instructions are its own.
+
+    `replies` are those of before: a run that goes on, or a review that was interrupted, sets them.
+    """
 
     room: Room
+    asking: Asking
 
+    def __init__(self) -> None:
+        self.replies = Replies()
+
+    @abstractmethod
     def record(self) -> EngineRecord:
         """Return who answers, as far as is known by now."""
 
-    def answer(self, requests: Sequence[str], told: Callable[[int], None] | None = None) -> list[Reply]:
-        """Return one reply per request, in order; one that fails has an error and raises nothing.
+    @abstractmethod
+    def asked(
+        self,
+        conversations: Sequence[Conversation],
+        form: ReplyForm,
+        told: Told | None = None,
+        stop: threading.Event | None = None,
+        done: Callable[[int, Reply], None] = lambda place, reply: None,
+    ) -> list[Reply]:
+        """Return one reply per conversation, in order; one that fails has an error and raises nothing.
 
-        `told` is called with the tokens of each reply so far, where the engine knows.
+        `done` is called with the place and the reply as each is complete. Setting `stop` ends them soon, as "cancelled".
         """
+
+    def ask(
+        self,
+        conversations: Sequence[Conversation],
+        form: ReplyForm = CONCERNS,
+        is_usable: Callable[[str], bool] | None = None,
+        told: Told | None = None,
+        stop: threading.Event | None = None,
+    ) -> list[Reply]:
+        """Return one reply per conversation, those that are kept without asking; usable new ones are kept."""
+        keys = [self.key(each, form) for each in conversations]
+        replies = {place: known for place, key in enumerate(keys) if (known := self.replies.get(key)) is not None}
+        places = [place for place in range(len(keys)) if place not in replies]
+
+        def done(number: int, reply: Reply) -> None:
+            can_be_kept = not reply.error and reply.finish_reason != "cancelled"
+            if can_be_kept and (is_usable or is_readable)(reply.text):
+                self.replies.add(keys[places[number]], reply)
+
+        if places:
+            fresh = self.asked([conversations[place] for place in places], form, told, stop, done)
+            replies |= dict(zip(places, fresh, strict=True))
+        return [replies[place] for place in range(len(keys))]
+
+    def key(self, asked: Conversation, form: ReplyForm = CONCERNS) -> str:
+        """Return the checksum of who is asked what, and how."""
+        who = self.record().model_dump(mode="json", include={"kind", "name", "stage", "checksums"})
+        document = [who, asdict(self.asking), form.name, form.schema, [each.model_dump() for each in asked]]
+        return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+
+    def answer(self, requests: Sequence[str], told: Told | None = None) -> list[Reply]:
+        """Return one reply per request, in order, as `asked` does."""
+        return self.ask([conversation(each) for each in requests], told=told)
 
     def stream(self, request: str, stop: threading.Event) -> Iterator[Reply]:
         """Yield the reply as it grows, whole at last; setting `stop` ends it soon."""
+        yield from self.ask([conversation(request)], stop=stop)
+
+
+def is_readable(text: str) -> bool:
+    """Return whether a reply is a whole list of concerns, which may be empty."""
+    return parse("", text).status in ("ok", "empty")
+
+
+@dataclass(frozen=True)
+class StagedReply(Reply):
+    """The list that several stages led to (`text` is its JSON), what was dropped of it and why, and the stages' replies."""
+
+    review: ParsedReview = field(default_factory=lambda: ParsedReview(id="", status="failed", concerns=()))
+    dropped: tuple[DroppedConcern, ...] = ()
+    stages: tuple[PartReply, ...] = ()
+    stage: str = ""
 
 
 IMPORTANCE = {severity: place for place, severity in enumerate((*SEVERITIES, UNKNOWN))}
@@ -131,29 +242,24 @@ def row_of(asked: Asked, replies: Sequence[Reply], seconds: float) -> ReviewedRo
 
     Failed if a part has no answer or nothing can be read at all; partial if some of it is lost.
     """
-    read = [parse(asked.article_id, reply.text) for reply in replies]
-    parts = tuple(
-        PartReply(
-            part=place,
-            status=each.status,
-            finish_reason=reply.finish_reason,
-            n_concerns=len(each.concerns),
-            tokens_read=reply.tokens_read,
-            tokens_written=reply.tokens_written,
-            error=reply.error,
-        )
-        for place, (each, reply) in enumerate(zip(read, replies, strict=True), start=1)
-    )
+    read = [read_reply(reply) for reply in replies]
+    dropped = [each for reply in replies if isinstance(reply, StagedReply) for each in reply.dropped]
+    parts: list[PartReply] = []
+    for place, (each, reply) in enumerate(zip(read, replies, strict=True), start=1):
+        if isinstance(reply, StagedReply):
+            parts += [stage.model_copy(update={"part": place}) for stage in reply.stages]
+        else:
+            parts.append(part_of(reply, each).model_copy(update={"part": place}))
     concerns, repeats = merged([each.concerns for each in read])
     problems = list(asked.notes)
-    for part, each in zip(parts, read, strict=True):
-        where = f"part {part.part}: " if len(parts) > 1 else ""
-        problems += [f"{where}{problem}" for problem in ((part.error,) if part.error else each.problems)]
+    for place, (each, reply) in enumerate(zip(read, replies, strict=True), start=1):
+        where = f"part {place}: " if len(replies) > 1 else ""
+        problems += [f"{where}{problem}" for problem in ((reply.error,) if reply.error else each.problems)]
     if repeats:
         problems.append(f"{repeats} concern(s) were raised by more than one part")
-    statuses = {part.status for part in parts}
-    status: ParseStatus = "empty" if statuses == {"empty"} else "ok"
-    if any(part.error for part in parts) or statuses == {"failed"}:
+    statuses = {each.status for each in read}
+    status: ParseStatus = "empty" if statuses == {"empty"} and not dropped else "ok"
+    if any(reply.error for reply in replies) or statuses == {"failed"}:
         status = "failed"
     elif statuses & {"failed", "partial"}:
         status = "partial"
@@ -162,13 +268,46 @@ def row_of(asked: Asked, replies: Sequence[Reply], seconds: float) -> ReviewedRo
         source=asked.source,
         status=status,
         concerns=concerns,
+        dropped=tuple(dropped),
         problems=tuple(problems),
-        finish_reason=next((p.finish_reason for p in parts if p.finish_reason != "stop"), "stop"),
-        parts=parts,
+        finish_reason=next((each.finish_reason for each in replies if each.finish_reason != "stop"), "stop"),
+        parts=tuple(parts),
         tokens_lost=asked.tokens_lost,
         seconds=round(seconds, 3),
         asked_sha256=asked.sha256,
         raw_output="\n".join(reply.text for reply in replies),
+    )
+
+
+def read_reply(reply: Reply) -> ParsedReview:
+    """Return the concerns of a reply, `MOST` of them at most, with what was wrong and what was left out."""
+    if isinstance(reply, StagedReply):
+        return reply.review
+    read = parse("", reply.text)
+    lost = []
+    if reply.finish_reason == "too long":
+        lost.append(f"the reply was cut off after {MOST_CHARACTERS:,} characters")
+    if (n := len(read.concerns)) > MOST:
+        lost.append(f"the reply lists {n} concerns, and {MOST} are allowed: the others were left out")
+    problems = read.problems
+    if (more := len(problems) - 2 * MOST) > 0:
+        problems = (*problems[: 2 * MOST], f"and {more} problems more")
+    status = "partial" if lost and read.status != "failed" else read.status
+    changed = {"status": status, "concerns": read.concerns[:MOST], "problems": (*problems, *lost)}
+    return read.model_copy(update=changed)
+
+
+def part_of(reply: Reply, read: ParsedReview, name: str = "") -> PartReply:
+    """Return what is kept of a reply beside its concerns."""
+    return PartReply(
+        part=1,
+        name=name,
+        status=read.status,
+        finish_reason=reply.finish_reason,
+        n_concerns=len(read.concerns),
+        tokens_read=reply.tokens_read,
+        tokens_written=reply.tokens_written,
+        error=reply.error,
     )
 
 
@@ -200,25 +339,24 @@ TOLD_EVERY = 20
 """Tokens after which a reply that grows is shown again."""
 
 
-class ChainEngine:
+class ChainEngine(ReviewEngine):
     """A stage of a chain as reviewer, the last one if none is named.
 
     ChainMismatch if the chain was trained with other instructions than this version's. A base model
     without adapters was trained with none, and is given them.
     """
 
-    def __init__(self, chain: LoadedChain, asking: Asking, stage: str = "") -> None:
+    def __init__(self, chain: "LoadedChain", asking: Asking, stage: str = "") -> None:
+        super().__init__()
         if chain.manifest.stages:
             check_prompt(chain.manifest.system_prompt, chain.manifest.name)
         self.stage = stage or chain.stages[-1]
         if self.stage not in chain.stages:
             raise BadConfig(f"no stage {stage!r} in this chain; it has {', '.join(chain.stages)}.")
-        tokenizer = chain.tokenizer
-        counter = ChatCounter(tokenizer, chain.manifest.base.source)
-        self.room = Room(counter, chain.context, marks_of(tokenizer).texts)
-        self._chain, self._asking = chain, asking
+        self.room = Room(chain.counter, chain.context, chain.marks)
+        self._chain, self.asking = chain, asking
         self._is_held = asking.constrain != "never"
-        self._form = chain.form(ARRAY_SCHEMA if self._is_held else None, asking.repetition_penalty)
+        self._forms = {CONCERNS.name: self._form(CONCERNS)}
         self._sampling = Sampling(
             max_new_tokens=asking.max_new_tokens, temperature=asking.temperature, top_p=asking.top_p, seed=asking.seed
         )
@@ -237,84 +375,93 @@ class ChainEngine:
             substitutions=tuple(self._chain.substitutions),
         )
 
-    def answer(self, requests: Sequence[str], told: Callable[[int], None] | None = None) -> list[Reply]:
-        """Return one reply per request, written in one batch."""
-        prompts = [conversation(request) for request in requests]
-        written = self._chain.generate(prompts, (self.stage,), self._sampling, self._form, told)
-        return [
-            Reply(
-                completion.text,
-                completion.finish_reason,
-                self.room.counter.chat([each.model_dump() for each in prompt]),
-                completion.n_tokens,
-            )
-            for prompt, (completion,) in zip(prompts, written, strict=True)
-        ]
+    def asked(
+        self,
+        conversations: Sequence[Conversation],
+        form: ReplyForm,
+        told: Told | None = None,
+        stop: threading.Event | None = None,
+        done: Callable[[int, Reply], None] = lambda place, reply: None,
+    ) -> list[Reply]:
+        """Return one reply per conversation, written in one batch; one after another where they may be stopped."""
+        if form.name not in self._forms:
+            self._forms[form.name] = self._form(form)
+        if stop is not None:
+            replies = [list(self._written(each, form, stop))[-1] for each in conversations]
+        else:
+            written = self._chain.generate(conversations, (self.stage,), self._sampling, self._forms[form.name], told)
+            replies = [Reply(each.text, each.finish_reason, None, each.n_tokens) for (each,) in written]
+        n_read = (self.room.counter.chat([turn.model_dump() for turn in each]) for each in conversations)
+        replies = [replace(reply, tokens_read=n) for reply, n in zip(replies, n_read, strict=True)]
+        for place, reply in enumerate(replies):
+            done(place, reply)
+        return replies
 
     def stream(self, request: str, stop: threading.Event) -> Iterator[Reply]:
         """Yield the reply whenever an object of it may be whole, or some tokens more are written.
 
         Setting `stop` ends it within a token.
         """
-        text, reason, tokens, told = "", "cancelled", 0, 0
-        for piece in self._chain.stream(conversation(request), (self.stage,), self._sampling, stop, self._form):
+        asked = conversation(request)
+        key = self.key(asked)
+        if (known := self.replies.get(key)) is not None:
+            yield known
+            return
+        reply = Reply()
+        for reply in self._written(asked, CONCERNS, stop):
+            yield reply
+        if reply.finish_reason != "cancelled":
+            self.replies.add(key, reply)
+
+    def _written(self, asked: Conversation, form: ReplyForm, stop: threading.Event) -> Iterator[Reply]:
+        text, reason, tokens, shown = "", "cancelled", 0, 0
+        for piece in self._chain.stream(asked, (self.stage,), self._sampling, stop, self._forms[form.name]):
             text, tokens, reason = text + piece.text, piece.n_tokens, piece.finish_reason or reason
-            if "}" in piece.text or tokens >= told + TOLD_EVERY:
-                told = tokens
+            if "}" in piece.text or tokens >= shown + TOLD_EVERY:
+                shown = tokens
                 yield Reply(text, "unfinished", None, tokens)
         yield Reply(text, reason, None, tokens)
+
+    def _form(self, form: ReplyForm) -> Any:
+        return self._chain.form(form.schema if self._is_held else None, self.asking.repetition_penalty)
 
 
 Clock = Callable[[], float]
 """Seconds from any start, such as time.monotonic."""
 
 
-@dataclass(frozen=True)
-class PartsRead:
-    """The whole replies to the first parts of a paper, the checksum of who was asked what, and the seconds it took."""
-
-    sha256: str
-    replies: tuple[Reply, ...] = ()
-    seconds: float = 0.0
-
-
 def stream_review(
-    article: Article,
-    engine: ReviewEngine,
-    asking: Asking,
-    stop: threading.Event,
-    clock: Clock,
-    before: PartsRead | None = None,
-    keep: Callable[[PartsRead], None] = lambda parts: None,
+    article: Article, engine: ReviewEngine, asking: Asking, stop: threading.Event, clock: Clock
 ) -> Iterator[ReviewStep]:
     """Yield a step whenever a part begins or a concern is whole, and a last one with the row.
 
     Setting `stop` ends the review soon, in a chain within a token; the row then holds what was found, and
-    its finish reason is "cancelled". `keep` is given what is read after each part; `before`, what it was last given,
-    is not asked again. BadConfig before the first step if the context is too small.
+    its finish reason is "cancelled". Parts and stages whose replies the engine has are not asked for again.
+    BadConfig before the first step if the context is too small.
     """
     asked = asked_about(article, engine.room, asking.budget(engine.room.context))
-    who = engine.record().model_dump_json(include={"kind", "name", "stage", "checksums", "prompt_sha256"})
-    known = PartsRead(hashlib.sha256(f"{asked.sha256} {who}".encode()).hexdigest())
-    known = before if before and before.sha256 == known.sha256 else known
-    started, total = clock() - known.seconds, len(asked.requests)
-    replies = list(known.replies)
-    found: tuple[Concern, ...] = tuple(each for one in replies for each in parse(asked.article_id, one.text).concerns)
-    written = sum(each.tokens_written or 0 for each in replies)
-    for part, one in list(enumerate(asked.requests, start=1))[len(replies) :]:
+    started, total = clock() - engine.replies.seconds, len(asked.requests)
+    replies = list[Reply]()
+    found, written = tuple[Concern, ...](), 0
+    for part, one in enumerate(asked.requests, start=1):
         yield ReviewStep(part=part, parts=total, n_tokens=written, tokens_lost=asked.tokens_lost, concerns=found)
         if stop.is_set():
             break
         earlier, n, reply = found, written, Reply()
         for reply in engine.stream(one, stop):
             end = reply.text.rfind("}") + 1
-            whole = parse(asked.article_id, f"{reply.text[:end]}]").concerns if end else ()
+            whole = parse(asked.article_id, f"{reply.text[:end]}]").concerns[:MOST] if end else ()
             found = (*earlier, *whole)
             written = n + (reply.tokens_written or 0)
-            yield ReviewStep(part=part, parts=total, n_tokens=written, tokens_lost=asked.tokens_lost, concerns=found)
+            yield ReviewStep(
+                part=part,
+                parts=total,
+                stage=reply.stage if isinstance(reply, StagedReply) else "",
+                n_tokens=written,
+                tokens_lost=asked.tokens_lost,
+                concerns=found,
+            )
         replies.append(reply)
-        if not stop.is_set():
-            keep(PartsRead(known.sha256, tuple(replies), clock() - started))
     unasked = Reply(finish_reason="cancelled", error="the review was stopped before this part")
     row = row_of(asked, [*replies, *[unasked] * (total - len(replies))], clock() - started)
     yield ReviewStep(

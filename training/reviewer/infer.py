@@ -11,7 +11,6 @@ from datetime import datetime
 from pathlib import Path
 
 from filelock import FileLock, Timeout
-from pydantic import ValidationError
 
 from evals.errors import BadConfig, LabError
 from evals.io import read_rows, write_whole
@@ -21,17 +20,22 @@ from evals.review.page import read_record, record_beside
 from evals.review.prompt import PROMPT_VERSION
 from evals.schema import Article
 from evals.schema.reviewruns import ReviewedRow, ReviewRun
-from training.reviewer.engine import Asked, Asking, ReviewEngine, asked_about, row_of
+from training.judge.client import Reply
+from training.reviewer.engine import Asked, Asking, Replies, ReviewEngine, asked_about, row_of
 
 
 class ReviewFile:
-    """The rows of one run. `rows` are those that stand, by the id of the paper."""
+    """The rows of one run. `rows` are those that stand, by the id of the paper.
+
+    `replies` are what was answered about papers that have no good row, by the checksum of what was asked.
+    """
 
     def __init__(self, path: Path) -> None:
         if path.suffix != ".jsonl":
             raise BadConfig(f"--out is {path}; name a file that ends in .jsonl.")
         self.path, self.journal = path, path.with_name(f"{path.name}.journal")
         self.rows: dict[str, ReviewedRow] = {}
+        self.replies: dict[str, Reply] = {}
 
     @contextmanager
     def open(self, run: ReviewRun, *, overwrite: bool = False) -> Generator[None]:
@@ -60,18 +64,28 @@ class ReviewFile:
 
     def add(self, rows: Sequence[ReviewedRow]) -> None:
         """Note rows, safe against being killed from here on; a good row is never replaced by a bad one."""
-        with self.journal.open("a", encoding="utf-8") as file:
-            file.writelines(f"\n{row.model_dump_json()}" for row in rows)  # a kill may have cut off the last line
-            file.flush()
-            os.fsync(file.fileno())
+        self._note([row.model_dump_json() for row in rows])
         self._keep(rows)
 
+    def add_reply(self, key: str, reply: Reply) -> None:
+        """Note a reply about a paper whose row is not there yet, as safely as a row."""
+        self._note([json.dumps({"key": key, "reply": asdict(reply)})])
+        self.replies[key] = reply
+
     def finish(self, order: Sequence[str]) -> tuple[ReviewedRow, ...]:
-        """Write the file with one row per paper, in this order, and let go of the journal."""
+        """Write the file with one row per paper, in this order; the journal keeps the replies that are still needed."""
         rows = {name: self.rows[name] for name in order if name in self.rows}
         write_whole(self.path, jsonl_text((rows | self.rows).values()))
         self.journal.unlink(missing_ok=True)
+        if len(rows) < len(order) or not all(row.is_good for row in rows.values()):
+            self._note([json.dumps({"key": key, "reply": asdict(reply)}) for key, reply in self.replies.items()])
         return tuple(rows.values())
+
+    def _note(self, lines: Iterable[str]) -> None:
+        with self.journal.open("a", encoding="utf-8") as file:
+            file.writelines(f"\n{line}" for line in lines)  # a kill may have cut off the last line
+            file.flush()
+            os.fsync(file.fileno())
 
     def write_record(self, run: ReviewRun) -> None:
         """Write how the rows come about."""
@@ -98,8 +112,12 @@ class ReviewFile:
             self._keep(read_rows(self.path, ReviewedRow, otherwise="give --overwrite"))
         if self.journal.exists():
             for line in self.journal.read_bytes().split(b"\n"):
-                with suppress(ValidationError):  # empty, or cut off by a kill
-                    self._keep([ReviewedRow.model_validate_json(line)])
+                with suppress(ValueError, TypeError):  # empty, or cut off by a kill
+                    if line.startswith(b'{"key"'):
+                        noted = json.loads(line)
+                        self.replies[noted["key"]] = Reply(**noted["reply"])
+                    else:
+                        self._keep([ReviewedRow.model_validate_json(line)])
 
     def _keep(self, rows: Iterable[ReviewedRow]) -> None:
         for row in rows:
@@ -177,9 +195,14 @@ def infer(
         done = len(asked) - len(open_ones)
         progress(done, len(asked), None)
         started, fresh, status = clocks.seconds(), [], "stopped"
+        replies = plan.engine.replies = Replies(file.replies, file.add_reply)
         try:
             for rows in _reviewed(open_ones, plan, clocks, within):
                 file.add(rows)
+                if all(row.is_good for row in rows):
+                    for key in replies.used:
+                        file.replies.pop(key, None)
+                replies.used.clear()
                 fresh += rows
                 for row in rows:
                     done += 1

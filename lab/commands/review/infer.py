@@ -1,28 +1,35 @@
 """`assay review infer`: papers to concerns, by a chain on this machine or by a server."""
 
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from rich.console import Group, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
+from rich.text import Text
 
 from evals.errors import BadConfig, LabError, MissingModel
+from evals.io import write_whole
 from evals.review import DEMONSTRATION, is_demonstration
+from evals.review.letter import as_letter, as_markdown
+from evals.review.places import Map
+from evals.review.prompt import TokenCounter
 from evals.schema import Article, ReviewExample
-from lab.commands import Json, KeyEnv, Remote
+from lab.commands import Json, KeyEnv, Remote, Retries, Timeout
 from lab.commands.terminal import counted, emit, notes, table_of
 from lab.settings import from_environment
 from lab.ui.text import say
 
 if TYPE_CHECKING:
-    from evals.schema.reviewruns import ReviewedRow
+    from evals.schema.reviewruns import ReviewedRow, ReviewRun
+    from training.models.chain import LoadedChain
     from training.reviewer.engine import Asking, ReviewEngine
 
 
@@ -54,12 +61,14 @@ def infer(
         bool,
         typer.Option(
             "--staged",
-            help="With --server: summary, concerns by section, merge, and what the paper contradicts dropped.",
+            help="In stages: summary, concerns by section, one list, and what the paper contradicts dropped.",
         ),
     ] = False,
     model: Annotated[str, typer.Option(help="The server's model; needless if it has one.")] = "",
     key_env: KeyEnv = "",
     allow_remote: Remote = False,
+    timeout: Timeout = 600,
+    retries: Retries = 3,
     tokenizer: Annotated[str, typer.Option(help="Who counts a server's tokens: embedded, a folder, a Hub id.")] = "",
     context: Annotated[int, typer.Option(help="Tokens of paper and reply; 0 = 16,384 or what the model reads.")] = 0,
     max_new_tokens: Annotated[int, typer.Option(help="Longest reply to a part, tokens.")] = 2_048,
@@ -80,6 +89,10 @@ def infer(
     encoder: Annotated[str, typer.Option(help="For a report: as in `assay review score`.")] = "embedded",
     threshold: Annotated[str, typer.Option(help="For a report: as in `assay review score`.")] = "",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Make rows that are there anew.")] = False,
+    words: Annotated[
+        Literal["md", "letter"] | None,
+        typer.Option("--format", help="Also write the concerns in words: NAME.md or NAME-letter.md beside the rows."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Review papers and write one row each: concerns, what was answered, how it ended, how long it took.
@@ -94,35 +107,43 @@ def infer(
     Example: assay review infer --papers corpus --split test --chain reviewer --out predictions.jsonl
     """
     given = dict(locals())
-    from training.models.chain import load_chain
-    from training.models.manifest import chain_file
-    from training.reviewer.engine import Asking, ChainEngine
-    from training.reviewer.infer import Clocks, ReviewFile, ReviewPlan
-    from training.reviewer.infer import infer as run_all
-    from training.run.folder import RunFolder
-
     if out.suffix == ".json":
         from lab.commands.review.scores import report_on_stages
 
         return report_on_stages(given)
+    run = reviewed(given)
+    if failed := run.by_status.get("failed", 0):
+        notes.print(say("command.unread", papers=counted(failed, "paper"), out=out), soft_wrap=True)
+    if failed == run.articles:
+        raise typer.Exit(1)
+
+
+def reviewed(given: Mapping[str, Any]) -> "ReviewRun":
+    """Review papers as the options of `infer` say, show how it went, and return the run's record.
+
+    Ends with exit code 1 where a paper got no answer.
+    """
+    from training.reviewer.engine import Asking, ChainEngine
+    from training.reviewer.infer import Clocks, ReviewFile, ReviewPlan
+    from training.reviewer.infer import infer as run_all
+    from training.reviewer.staged import StagedEngine
+
     asking = Asking(**{each.name: given[each.name] for each in fields(Asking)})
-    if staged and not server:
-        raise BadConfig("--staged asks a server: name one with --server URL; `assay chain serve` serves a chain.")
-    articles = papers_named(papers, split, limit, reader)
-    if server:
-        engine: ReviewEngine = _server(server, model, key_env, allow_remote, tokenizer, asking, staged=staged)
+    articles = papers_named(given["papers"], given["split"], given["limit"], given["reader"])
+    if given["server"]:
+        engine = _server(given, asking)
     else:
-        if not chain_file(chain).is_file() and (unfinished := RunFolder(Path(chain)).unfinished()):
-            raise MissingModel(f"{chain} is no chain yet: {unfinished}.")
-        cache = from_environment().cache
-        loaded = load_chain(chain, dtype, lambda _, message: notes.print(message), cache=cache)
-        engine = ChainEngine(loaded, asking, stage)
-        if is_demonstration(engine.stage, loaded.stage_checksums):
-            notes.print(f"note: {chain}: {DEMONSTRATION}", soft_wrap=True)
-    plan = ReviewPlan(articles, engine, asking, batch)
+        chain = _chain(given["chain"], given["dtype"])
+        engine = ChainEngine(chain, asking, given["stage"])
+        if is_demonstration(engine.stage, chain.stage_checksums):
+            notes.print(f"note: {given['chain']}: {DEMONSTRATION}", soft_wrap=True)
+    if given["staged"]:
+        engine = StagedEngine(engine, given["batch"])
+    plan, out = ReviewPlan(articles, engine, asking, given["batch"]), given["out"]
+    file = ReviewFile(out)
     with reviewing_bar(len(articles)) as (progress, within):
         clocks = Clocks(time.monotonic, lambda: datetime.now(UTC))
-        run = run_all(plan, ReviewFile(out), clocks, progress, within, overwrite=overwrite)
+        run = run_all(plan, file, clocks, progress, within, overwrite=given["overwrite"])
     rows: list[Sequence[object]] = [
         ("papers", run.articles),
         ("of them reviewed before", run.reviewed_before),
@@ -136,11 +157,45 @@ def infer(
         rows.append(("seconds per paper: median, longest", f"{spread.median:g}, {spread.high:g}"))
     for note in run.engine.substitutions:
         notes.print(f"note: {note}", soft_wrap=True)
-    emit(run, as_json=as_json, table=table_of(str(out), ("what", "value"), rows))
+    shown: list[RenderableType] = [table_of(str(out), ("what", "value"), rows)]
+    documents = [_in_words(article, file.rows[article.id], run, "md") for article in articles]
+    if len(articles) == 1:
+        row = file.rows[articles[0].id]
+        shown.append(Text(f"\n{documents[0]}"))
+        shown += [Text(f"dropped: {each.text}\n  the paper says: {each.sentence} ({each.by})") for each in row.dropped]
+        for problem in row.problems:
+            notes.print(f"note: {problem}", soft_wrap=True, markup=False)
+    emit(run, as_json=given["as_json"], table=Group(*shown))
+    if kind := given["words"]:
+        texts = [_in_words(article, file.rows[article.id], run, kind) for article in articles]
+        path = out.with_suffix(".md") if kind == "md" else out.with_name(f"{out.stem}-letter.md")
+        write_whole(path, "\n".join(texts))
+        notes.print(f"wrote {path}: {counted(len(texts), 'paper')}", soft_wrap=True)
     if unanswered := run.finish_reasons.get("error", 0):
-        papers = counted(unanswered, "paper")
-        notes.print(say("command.unanswered", papers=papers, out=out), soft_wrap=True)
+        notes.print(say("command.unanswered", papers=counted(unanswered, "paper"), out=out), soft_wrap=True)
         raise typer.Exit(1)
+    return run
+
+
+def _in_words(article: Article, row: "ReviewedRow", run: "ReviewRun", kind: Literal["md", "letter"]) -> str:
+    """Return the review of a paper in Markdown, or as a letter to its authors."""
+    title = article.title.strip() or article.origin.file or article.id
+    if kind == "letter":
+        return as_letter(title, row.concerns)
+    places = Map(article)
+    how = "" if row.status in ("ok", "empty") else f" Status: {row.status} ({'; '.join(row.problems[:3])})."
+    by = f"Written by {run.engine.name} on {run.started_at:%Y-%m-%d}; nobody has checked it.{how}"
+    return as_markdown(title, [(each, places.place(each.text)) for each in row.concerns], by)
+
+
+def _chain(name: str, dtype: Weights) -> "LoadedChain":
+    from training.models.chain import load_chain
+    from training.models.manifest import chain_file
+    from training.run.folder import RunFolder
+
+    if not chain_file(name).is_file() and (unfinished := RunFolder(Path(name)).unfinished()):
+        raise MissingModel(f"{name} is no chain yet: {unfinished}.")
+    return load_chain(name, dtype, lambda _, message: notes.print(message), cache=from_environment().cache)
 
 
 def papers_named(papers: str, split: str = "all", limit: int = 0, reader: str = "assay") -> list[Article]:
@@ -182,24 +237,29 @@ def reviewed_papers(papers: str, split: str, limit: int = 0, reader: str = "assa
     return chosen[:limit] if limit else chosen
 
 
-def _server(
-    url: str, model: str, key_env: str, allow_remote: bool, tokenizer: str, asking: "Asking", *, staged: bool
-) -> "ReviewEngine":
-    from training.data.tokens import ChatCounter
-    from training.models.base import find_base, load_tokenizer
+def _server(given: Mapping[str, Any], asking: "Asking") -> "ReviewEngine":
+    from training.judge.prompts import ServerSettings
     from training.reviewer.engine import Room
-    from training.reviewer.remote import Estimate, ServerEngine, ServerSettings
-    from training.reviewer.staged import StagedEngine
+    from training.reviewer.remote import Estimate, ServerEngine
 
-    counter: ChatCounter | Estimate = Estimate()
-    if tokenizer:
-        found = find_base(tokenizer, lambda _, message: notes.print(message))
+    counter: TokenCounter = Estimate()
+    if given["tokenizer"]:
+        from training.data.tokens import ChatCounter
+        from training.models.base import find_base, load_tokenizer
+
+        found = find_base(given["tokenizer"], lambda _, message: notes.print(message))
         counter = ChatCounter(load_tokenizer(found), found.public_name)
     else:
         notes.print("note: tokens are estimated, one for three characters; name the model's own with --tokenizer")
-    room = Room(counter, asking.context or 16_384)
-    engine = StagedEngine if staged else ServerEngine
-    return engine(ServerSettings(url, model, key_env, allow_remote), asking, room)
+    settings = ServerSettings(
+        given["server"],
+        given["model"],
+        given["key_env"],
+        given["allow_remote"],
+        timeout_seconds=given["timeout"],
+        retries=given["retries"],
+    )
+    return ServerEngine(settings, asking, Room(counter, asking.context or 16_384))
 
 
 @contextmanager

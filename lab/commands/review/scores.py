@@ -248,11 +248,11 @@ def report_on_stages(given: dict[str, Any]) -> None:
         rows = partial / f"{name or 'last'}.jsonl"
         options: dict[str, Any] = given | {"out": rows, "stage": name, "as_json": False}
         with redirect_stdout(sys.stderr):
-            infer.infer(**options)
+            infer.reviewed(options)
         made = made_by(rows)
         said = {row.article_id: row.concerns for row in read_rows(rows, ReviewedRow)}
         stages[name or (made and made.stage) or "server"] = said, made
-    corpus, told = public_path(given["papers"]), given | {"server": "URL" if given["server"] else ""}
+    corpus, told = public_path(given["papers"]), given | {"server": "URL" if given["server"] else "", "words": ""}
     report = graded(
         stages,
         papers,
