@@ -102,8 +102,8 @@ def reviewing(
         return Moment(step, kept=kept)
 
     def write(chain: Any, stop: Event) -> Iterator[ReviewStep]:
-        noted = keep or (lambda parts: None)
-        return reader.write(asked.article, Sampling(**how), chain, stop, before, noted, is_staged=asked.is_staged)
+        writing = partial(reader.write, is_staged=True) if asked.is_staged else reader.write
+        return writing(asked.article, Sampling(**how), chain, stop, before, keep or (lambda parts: None))
 
     return session(services.engine, WriteRequest(owner, write, reader.chain), lambda _, steps: steps[-1], finish)
 

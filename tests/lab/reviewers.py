@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from evals.model import Sampling
 from evals.schema import Article
-from evals.schema.reviewruns import EngineRecord, ReviewedRow, ReviewStep
+from evals.schema.reviewruns import DroppedConcern, EngineRecord, ReviewedRow, ReviewStep
 from evals.schema.reviews import Concern
 
 QUOTE = "twelve mice were assigned by cage"
@@ -60,6 +60,8 @@ class ScriptedReader:
         stop: threading.Event,
         before: list[int] | None = None,
         keep: Callable[[list[int]], None] = lambda n: None,
+        *,
+        is_staged: bool = False,
     ) -> Iterator[ReviewStep]:
         """Say one concern of each part; those it said before are not said anew."""
         done = (before or [0])[-1]
@@ -79,7 +81,8 @@ class ScriptedReader:
         row = ReviewedRow(
             article_id=article.id,
             status="ok" if found else "empty",
-            concerns=found,
+            concerns=found[:1] if is_staged else found,
+            dropped=tuple(DroppedConcern(**dict(each), sentence=QUOTE, by="model") for each in found[1:] if is_staged),
             finish_reason=reason,
             parts=(),
             seconds=0.5,

@@ -1,15 +1,11 @@
-"""A model as judge of concerns: against the paper, and against each other."""
+"""A model as judge of concerns against each other."""
 
 import pytest
 
 from evals.errors import BadConfig, LabError
-from tests.evals.reviewed import example
-from tests.training.judge_server import FAST, Asked, JudgeServer, says
+from tests.training.judge_server import FAST, JudgeServer, says
 from training.judge.concerns import ConcernJudge, matching_judge
 from training.judge.prompts import HttpSettings
-
-PAPER = example([("Methods", "The trial was open-label. It was registered.")]).article
-CONCERNS = ["It was not registered.", "It was double-blind.", "It is dull."]
 
 
 def verdicts(*rows):
@@ -18,21 +14,6 @@ def verdicts(*rows):
 
 def judge(server, **more):
     return ConcernJudge(HttpSettings(server.url, **FAST, **more))
-
-
-def test_a_contradiction_shows_words_of_the_paper_and_one_that_shows_none_is_none(tmp_path):
-    def behaviour(asked: Asked):
-        assert "The trial was open-label" in asked.text and "It is dull." in asked.text
-        return verdicts(
-            (1, "contradicted", "It was registered."), (2, "contradicted", "made up"), (3, "not_checkable", "")
-        )
-
-    with JudgeServer(behaviour) as server:
-        for _ in range(2):
-            found = judge(server, cache=tmp_path / "cache").ground(CONCERNS, PAPER)
-    assert [each.status for each in found] == ["contradicted", "not_checkable", "not_checkable"]
-    assert found[0].sentence == "It was registered"
-    assert len(server.requests) == 1
 
 
 def test_pairs_of_concerns_are_the_same_partly_or_not():

@@ -16,6 +16,7 @@ from evals.schema.reviews import Concern
 from tests.models import tiny_base
 from tests.training.judge_server import Asked, JudgeServer, Reply
 from tests.training.reviewers import paper, review_article, reviewer_chain
+from training.judge import client
 from training.judge.client import Reply as Answer
 from training.models.chain import load_chain
 from training.reviewer.engine import Asking, ChainEngine, Room, asked_about, merged, row_of, stream_review
@@ -284,6 +285,31 @@ def test_a_reply_that_ran_out_of_tokens_says_length_even_where_it_only_thought()
     thought = json.dumps({"choices": [{"message": message, "finish_reason": "length"}]}).encode()
     (reply,), *_ = answers(lambda _: (200, thought))
     assert (reply.text, reply.finish_reason) == ("<think>Hmm", "length")
+
+
+def test_a_reply_of_any_length_is_bounded_and_what_is_left_out_is_told(monkeypatch):
+    """Half a surrogate pair, as servers cut emoji, stands in no row: neither as a character nor as an escape in the list."""
+    many = [{"text": f"Lot {n} is not described.", "category": "other", "severity": "minor"} for n in range(60)]
+    lone = r'[{"text": "A \ud83d in the text here", "category": "other", "severity": "minor"}]'
+    listed = json.dumps(many)
+    table: dict[str, tuple[str, int, str]] = {
+        listed: ("partial", 25, "60 concerns, and 25 are allowed"),
+        lone: ("ok", 1, ""),
+        lone.replace(r"\ud83d", "\ud83d"): ("ok", 1, ""),
+    }
+    about = asked_about(paper("p"), ROOM, Budget(8192, 300))
+    for text, (status, n, problem) in table.items():
+        (reply,), *_ = answers(lambda _, text=text: completion(text))
+        row = row_of(about, [reply], 0.0)
+        assert (row.status, len(row.concerns)) == (status, n) and problem in " ".join(row.problems)
+        assert row.model_dump_json()
+    monkeypatch.setattr(client, "MOST_CHARACTERS", 500)
+    (reply,), *_ = answers(lambda _: completion(listed))
+    row = row_of(about, [reply], 0.0)
+    assert (row.status, row.finish_reason) == ("partial", "too long") and "cut off after" in row.problems[-1]
+    monkeypatch.setattr(client, "MOST_BYTES", 1_000)
+    (reply,), _, requests = answers(lambda _: completion(listed))
+    assert (reply.error, len(requests)) == ("the reply is longer than 0 MB", 1)
 
 
 def test_a_server_on_another_machine_or_without_a_model_is_refused():
