@@ -11,7 +11,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 
 from evals.errors import BadRow, CannotWrite, LabError
-from evals.jsonl import LINE_ENDS, Decoder
+from evals.jsonl import LINE_ENDS, Decoder, NoRow
 from evals.schema import Example
 
 Row = TypeVar("Row", bound=BaseModel)
@@ -29,12 +29,24 @@ def read_rows(path: Path, record: type[Row], key: Callable[[Row], str] | None = 
     and field of others; LabError for a file that is missing, is not UTF-8 or holds no row. `otherwise` tells, where
     there is no row, how else to come by one: "write some with `assay data kmp --out DIR`".
     """
+    lines = enumerate(read_text(path, otherwise).split("\n"), start=1)
+    rows = checked_rows(path, ((number, line) for number, line in lines if line.strip()), record, key)
+    if not rows:
+        raise LabError(_or(f"{path} holds no rows; it should have one JSON object per line", otherwise))
+    return rows
+
+
+def checked_rows(
+    path: Path,
+    numbered: Iterable[tuple[int, str | Mapping[str, object] | NoRow]],
+    record: type[Row],
+    key: Callable[[Row], str] | None = None,
+) -> list[Row]:
+    """Return rows, each a line of JSON or an object, as records; BadRow as `read_rows`."""
     rows: list[Row] = []
     seen: dict[str, int] = {}
     bad: list[BadRow] = []
-    for number, line in enumerate(read_text(path, otherwise).split("\n"), start=1):
-        if not line.strip():
-            continue
+    for number, line in numbered:
         try:
             row = _row(path, number, line, record)
             if key is not None and (used := seen.setdefault(key(row), number)) != number:
@@ -45,20 +57,20 @@ def read_rows(path: Path, record: type[Row], key: Callable[[Row], str] | None = 
             rows.append(row)
     if bad:
         raise first_of(bad)
-    if not rows:
-        raise LabError(_or(f"{path} holds no rows; it should have one JSON object per line", otherwise))
     return rows
 
 
-def _row(path: Path, number: int, line: str, record: type[Row]) -> Row:
+def _row(path: Path, number: int, line: str | Mapping[str, object] | NoRow, record: type[Row]) -> Row:
+    if isinstance(line, NoRow):
+        raise BadRow(path, number, line.field, line.problem)
     try:
-        row = record.model_validate_json(line)
+        row = record.model_validate_json(line) if isinstance(line, str) else record.model_validate(line)
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"]) or "(whole line)"
         problem = first["msg"].removeprefix("Value error, ")  # pydantic's word for our own sentences
         raise BadRow(path, number, field, f"{problem}, seen {short_repr(first['input'])}") from None
-    for key in repeated_keys(line):
+    for key in repeated_keys(line) if isinstance(line, str) else ():
         raise BadRow(path, number, key, "the key stands more than once in one object")
     return row
 

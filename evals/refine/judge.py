@@ -2,16 +2,16 @@
 
 import math
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import ClassVar, Protocol
 
 from pydantic import Field, field_validator
 
-from evals.refine.grammar import CitedClaim, Evidence, Passage
+from evals.refine.grammar import SENTENCE_END, CitedClaim, Evidence, Passage
 from evals.refine.rubric import Item, share
-from evals.refine.words import content, holds, is_opposed, numbers, tokens
+from evals.refine.words import content, holds, is_negated, is_opposed, is_prefixed, numbers, tokens
 from evals.schema.record import Record
 
 
@@ -50,6 +50,7 @@ class Verdicts:
     support: tuple[float | None, ...]
     relevance: tuple[tuple[float | None, ...], ...]
     needs: tuple[float | None, ...]
+    necessary: tuple[tuple[bool | None, ...], ...] = ()
     canary: float | None = None
     problems: tuple[str, ...] = field(default=())
 
@@ -78,6 +79,61 @@ def missing(inquiry: Inquiry, problem: str) -> Verdicts:
     )
 
 
+AskJudge = Callable[[Sequence[Inquiry]], Sequence[Verdicts]]
+"""A judge as grading needs it: inquiries in, their verdicts out."""
+
+
+def judge_citations(inquiries: Sequence[Inquiry], judge: AskJudge) -> list[Verdicts]:
+    """Return the verdicts on each answer, and which citations are needed by ALCE's leave-one-out.
+
+    A claim that several passages support together is judged again by each passage alone and by the others without it
+    (Gao et al. 2023, section 4.3).
+    """
+    found = [*judge(inquiries)]
+    several = [
+        [
+            (at, name)
+            for at, (ids, support) in enumerate(zip(inquiry.cited, verdicts.support, strict=True))
+            if support == 1.0 and len(ids) > 1
+            for name in ids
+        ]
+        for inquiry, verdicts in zip(inquiries, found, strict=True)
+    ]
+    again = [
+        replace(
+            inquiry,
+            items=(),
+            uncited=(),
+            table=None,
+            claims=tuple(inquiry.claims[at] for at, _ in pairs for _ in range(2)),
+            cited=tuple(
+                ids
+                for at, name in pairs
+                for ids in ((name,), tuple(other for other in inquiry.cited[at] if other != name))
+            ),
+        )
+        for inquiry, pairs in zip(inquiries, several, strict=True)
+        if pairs
+    ]
+    answers = iter(judge(again) if again else ())
+    for place, pairs in enumerate(several):
+        support = next(answers).support if pairs else ()
+        needed = dict(zip(pairs, map(_is_needed, support[::2], support[1::2]), strict=True))
+        necessary = tuple(
+            tuple(needed.get((at, name), None if got is None else got == 1.0) for name in ids)
+            for at, (ids, got) in enumerate(zip(inquiries[place].cited, found[place].support, strict=True))
+        )
+        found[place] = replace(found[place], necessary=necessary)
+    return found
+
+
+def _is_needed(alone: float | None, others: float | None) -> bool | None:
+    """Return whether a passage supports a claim alone, or the others do not without it; None for want of a verdict."""
+    if alone == 1.0 or (others is not None and others < 1.0):
+        return True
+    return None if alone is None or others is None else False
+
+
 def number_of(value: object) -> float | None:
     """Return a finite number; None for anything else: true, NaN, a text that is no number.
 
@@ -94,7 +150,6 @@ def number_of(value: object) -> float | None:
 
 
 QUOTED = re.compile(r"[\"“]([^\"“”]+)[\"”]")
-DENIALS = frozenset(["not", "no", "none", "nothing", "neither", "cannot"])
 GIVEN = frozenset(["passage", "evidence", "snippet", "source", "table", "output"])
 SUPPORTED, HALF_SUPPORTED, RELEVANT = 0.6, 0.35, 0.3
 """Shares of a claim's words that the cited texts must hold."""
@@ -139,12 +194,17 @@ def compare_words(inquiry: Inquiry) -> Verdicts:
 
 
 def support_by_words(claim: str, cited: Sequence[str]) -> float:
-    """Return 1, 0.5 or 0: how far the words of a claim, and all its numbers, stand in the cited texts."""
-    if not cited:
-        return 0.0
+    """Return 1, 0.5 or 0: how far the words of a claim, and all its numbers, stand in the cited texts.
+
+    0 for a claim that denies something, and of the cited texts only sentences count that deny nothing: words that match
+    say nothing of what is denied.
+    """
     said = content(claim)
-    union = frozenset().union(*(content(text) for text in cited))
-    if not said or not numbers(said) <= union or is_opposed(said, union):
+    sentences = (each for text in cited for each in SENTENCE_END.split(text.replace(";", "\n")) if not is_negated(each))
+    union = frozenset[str]().union(*map(content, sentences))
+    if not said or is_negated(claim) or not numbers(said) <= union:
+        return 0.0
+    if is_opposed(said, union) or is_prefixed(said, union) or is_prefixed(union, said):
         return 0.0
     share = _overlap(said, union)
     return 1.0 if share >= SUPPORTED else 0.5 if share >= HALF_SUPPORTED else 0.0
@@ -155,7 +215,8 @@ def _presence(
 ) -> float:
     """Return how far a behaviour is present, 0..1; one of the static set by the nearest thing words can show."""
     if item.origin != "static":
-        answer = tokens(" . ".join(spoken))
+        told = spoken if is_negated(item.description) else [text for text in spoken if not is_negated(text)]
+        answer = tokens(" . ".join(told))
         wanted = QUOTED.findall(item.description)
         if wanted:
             found = (any(holds(answer, tokens(way)) for way in each.split("|")) for each in wanted)
@@ -181,8 +242,7 @@ def _presence(
 
 def _is_abstention(passage: str) -> bool:
     """Return whether a sentence says that something is not in what was given."""
-    words = set(tokens(passage))
-    return bool(words & DENIALS and words & GIVEN)
+    return is_negated(passage) and not GIVEN.isdisjoint(tokens(passage))
 
 
 def _overlap(said: frozenset[str], known: frozenset[str]) -> float:

@@ -2,24 +2,33 @@
 
 import random
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
+from typing import Any, TypeVar
 
+import pyarrow
+import pyarrow.parquet
 from pydantic import ValidationInfo, field_validator, model_validator
 
 from evals import io
-from evals.errors import BadConfig
-from evals.io import read_rows
+from evals.errors import BadConfig, LabError
+from evals.io import checked_rows, read_rows, read_text
+from evals.jsonl import NoRow, rows_of
 from evals.questions.statistics import versions
 from evals.refine.bank import VERSION
 from evals.refine.grammar import evidence_of
 from evals.refine.judge import Inquiry, StubTable, fitting
+from evals.refine.ragas import is_ragas, ragas_case, ragas_record
 from evals.refine.rubric import items_of
 from evals.refine.score import PreparedAnswer, prepare
 from evals.schema.record import Record
 from evals.schema.refiner import RefinerRecord, RewardConfig
+from evals.tables import TABLES, read_table
+
+SUFFIXES = (".jsonl", ".json", *TABLES, ".parquet")
+"""What a file of records may end in."""
 
 
 class CheckedRecord(RefinerRecord):
@@ -43,12 +52,12 @@ class CheckedRecord(RefinerRecord):
 
 
 def read_records(path: Path) -> tuple[RefinerRecord, ...]:
-    """Return the records of a JSONL file; BadRow names line and field of what is wrong.
+    """Return the records of a file, one of ours (JSONL) or one in the columns of RAGAS; BadRow names line and field.
 
     Unknown keys are refused, names of the trainer's own arguments (`prompts`, `completions`) among
     them; so are ids used twice, evidence ids with two texts, and answerable records without evidence.
     """
-    return tuple(read_rows(path, CheckedRecord, key=lambda record: record.id))
+    return tuple(_read(path, CheckedRecord, ragas_record))
 
 
 def as_jsonl(records: Iterable[RefinerRecord]) -> str:
@@ -114,9 +123,42 @@ class Case(Record):
         return replace(self.prepared().inquiry(), table=self.stub_judge)
 
 
+Kind = TypeVar("Kind", CheckedRecord, Case)
+
+
 def read_cases(path: Path) -> list[Case]:
-    """Return the cases of a JSONL file; BadRow names line and field of what is wrong."""
-    return read_rows(path, Case, key=lambda case: case.id)
+    """Return the cases of a file, one of ours (JSONL) or one in the columns of RAGAS; BadRow names line and field."""
+    return _read(path, Case, ragas_case)
+
+
+def _read(path: Path, record: type[Kind], convert: Callable[[Mapping[str, Any], int], dict[str, Any]]) -> list[Kind]:
+    """Return rows as records; those in the columns of RAGAS are converted."""
+    found: list[tuple[int, dict[str, Any] | NoRow]] = []
+    is_own = path.suffix == ".jsonl"
+    for number, row in _numbered(path):
+        if not isinstance(row, NoRow) and is_ragas(row):
+            is_own = False
+            try:
+                row = convert(row, number)
+            except ValueError as error:
+                row = NoRow(str(error))
+        found.append((number, row))
+    if is_own or not found:
+        return read_rows(path, record, key=lambda each: each.id)
+    return checked_rows(path, found, record, key=lambda each: each.id)
+
+
+def _numbered(path: Path) -> Iterable[tuple[int, dict[str, Any] | NoRow]]:
+    """Return the rows of a file by line (Parquet: by number), empty cells left out."""
+    if path.suffix.lower() in TABLES:
+        return read_table(path).rows
+    if path.suffix != ".parquet":
+        return rows_of(read_text(path), path)
+    try:
+        rows = pyarrow.parquet.read_table(path).to_pylist()
+    except (pyarrow.ArrowException, OSError) as error:
+        raise LabError(f"{path} cannot be read as Parquet ({str(error)[:100]}); check the path") from None
+    return [(n, {name: cell for name, cell in row.items() if cell is not None}) for n, row in enumerate(rows, 1)]
 
 
 class RecordCounts(Record):

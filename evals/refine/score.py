@@ -1,9 +1,11 @@
 """One answer with all that is made of it: citations, items, what it copies, and the parts of the reward."""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import zip_longest
 from typing import NamedTuple
 
 from evals.errors import BadConfig
@@ -94,6 +96,31 @@ def _relevance(
         before = best.get(document, 0.0)
         best[document] = None if now is None or before is None else max(now, before)
     return list(best.values())
+
+
+def alce_scores(completion: str, claims: Sequence[CheckedClaim], uncited: Sequence[UncitedPassage]) -> CitationScores:
+    """Return citation precision and recall as ALCE's eval.py counts them (Gao et al. 2023), without its cut after 3 ids.
+
+    A statement is a claim, or a whole sentence outside all claims. Recall is the share of statements that are wholly
+    supported. Precision is the share of citations that a supported statement needs (`judge_citations`). One with an unknown
+    id is unsupported, and its citations do not count. None for an answer without a statement.
+    """
+    told = [each for each in claims if each.citations and all(cited.is_known for cited in each.citations)]
+    n = len(claims) + sum(_is_sentence(completion, each) for each in uncited)
+    needed = [cited.necessary for each in told for cited in each.citations]
+    support = [each.support for each in told]
+    if not n or None in needed or None in support:
+        return CitationScores()
+    return CitationScores(needed.count(True) / len(needed) if needed else 0.0, support.count(1.0) / n)
+
+
+def _is_sentence(completion: str, passage: UncitedPassage) -> bool:
+    """Return whether a passage is no part of the sentence of a claim: "Briefly:" before one is."""
+    before, after = completion[: passage.start], completion[passage.end :]
+    begins = re.search(r"(?:[.!?]|\n|<answer[^<>]*>)\s*$", re.sub(r"(?i)</snippet>", "", before), re.IGNORECASE)
+    return begins is not None and (
+        passage.text[-1] in ".!?" or re.match(r"\s*(?:\n|</answer)", after, re.I) is not None
+    )
 
 
 RUN = 12
@@ -255,11 +282,12 @@ def explain(prepared: PreparedAnswer, verdicts: Verdicts | None, judge: str) -> 
         told = {name: getattr(item, name) for name in ("title", "description", "polarity", "origin", "weight")}
         items.append(JudgedItem(**told, raw=raw, score=score, value=value(item, score), quote=quote))
     claims = []
-    rows = zip(prepared.reading.claims, prepared.cited, asked.support, asked.relevance, strict=True)
-    for claim, ids, support, relevance in rows:
+    necessary = asked.necessary or tuple((None,) * len(ids) for ids in prepared.cited)
+    rows = zip(prepared.reading.claims, prepared.cited, asked.support, asked.relevance, necessary, strict=True)
+    for claim, ids, support, relevance, needed in rows:
         limit = broken_limit(claim, prepared.config)
-        given = dict(zip(ids, relevance, strict=True))
-        note = f"{limit}: counted as unsupported" if limit else "cites nothing that is in the evidence"
+        given, needs = dict(zip(ids, relevance, strict=True)), dict(zip(ids, needed, strict=True))
+        note = f"{limit}: earns nothing" if limit else "cites nothing that is in the evidence"
         claims.append(
             CheckedClaim(
                 text=claim.text,
@@ -268,13 +296,22 @@ def explain(prepared: PreparedAnswer, verdicts: Verdicts | None, judge: str) -> 
                 end=claim.end,
                 support=support if ids else 0.0,
                 citations=tuple(
-                    Relevance(id=name, is_known=name in prepared.evidence, relevant=given.get(name, 0.0))
+                    Relevance(
+                        id=name,
+                        is_known=name in prepared.evidence,
+                        relevant=given.get(name, 0.0),
+                        necessary=needs.get(name, False),
+                    )
                     for name in claim.ids
                 ),
                 note=note if limit or not ids else None,
             )
         )
-    needs = dict(enumerate(asked.needs))
+    uncited = tuple(
+        UncitedPassage(text=each.text, start=each.start, end=each.end, needs_citation=need)
+        for each, need in zip_longest(prepared.reading.uncited, asked.needs[: len(prepared.reading.uncited)])
+    )
+    alce = alce_scores(prepared.completion, claims, uncited) if verdicts else CitationScores()
     return ScoredAnswer(
         record_id=prepared.record.id,
         completion=prepared.completion,
@@ -283,15 +320,14 @@ def explain(prepared: PreparedAnswer, verdicts: Verdicts | None, judge: str) -> 
         format_checks=prepared.checks,
         format_bonus=prepared.bonus,
         claims=tuple(claims),
-        uncited=tuple(
-            UncitedPassage(text=each.text, start=each.start, end=each.end, needs_citation=needs.get(place))
-            for place, each in enumerate(prepared.reading.uncited)
-        ),
+        uncited=uncited,
         items=tuple(items),
         rubric=settled.rubric,
         citation_precision=settled.citation.precision,
         citation_recall=settled.citation.recall,
         citation_f1=settled.citation.f1,
+        alce_precision=alce.precision,
+        alce_recall=alce.recall,
         quality=settled.quality,
         reward=settled.reward,
         reason=settled.reason,

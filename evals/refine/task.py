@@ -1,12 +1,12 @@
 """The task `refine`: a short answer whose claims cite evidence, graded by citations and a rubric."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import ClassVar
 
 from evals.refine.bank import BASELINES, refiner_bank
 from evals.refine.grammar import HARD, WORD, evidence_of, parse
-from evals.refine.judge import HeuristicJudge, Inquiry, Verdicts, compare_words
+from evals.refine.judge import AskJudge, HeuristicJudge, Inquiry, Verdicts, compare_words, judge_citations
 from evals.refine.prompt import SYSTEM_PROMPT, messages
 from evals.refine.records import records_sha256
 from evals.refine.score import copied, explain, prepare
@@ -14,9 +14,6 @@ from evals.schema import Grade, Message
 from evals.schema.refiner import RefinerRecord, RewardConfig
 from evals.schema.reports import RefinerReport, RefinerRow
 from evals.task import Measure, StageAnswer, Task, mean, shown
-
-AskJudge = Callable[[Sequence[Inquiry]], Sequence[Verdicts]]
-"""A judge as grading needs it: inquiries in, their verdicts out."""
 
 
 def by_words(inquiries: Sequence[Inquiry]) -> list[Verdicts]:
@@ -38,6 +35,8 @@ class Refine(Task[RefinerRecord]):
         "citation_f1": shown(_mean(lambda row: row.scored.citation_f1)),
         "citation_precision": _mean(lambda row: row.scored.citation_precision),
         "citation_recall": _mean(lambda row: row.scored.citation_recall),
+        "alce_precision": _mean(lambda row: row.scored.alce_precision),
+        "alce_recall": _mean(lambda row: row.scored.alce_recall),
         "wellformed": shown(_mean(lambda row: float(all(row.scored.format_checks[name] for name in HARD)))),
         "format_bonus": _mean(lambda row: row.scored.format_bonus),
         # no claim where there is no answer, a claim where there is one
@@ -72,7 +71,7 @@ class Refine(Task[RefinerRecord]):
         """Return one grade each, with the `ScoredAnswer` as its detail; whatever is well formed is judged."""
         prepared = [prepare(row, text, self.reward) for row, text in zip(examples, completions, strict=True)]
         asked = [place for place, each in enumerate(prepared) if each.is_judgeable]
-        verdicts = dict(zip(asked, self.judge([prepared[at].inquiry() for at in asked]), strict=True))
+        verdicts = dict(zip(asked, judge_citations([prepared[at].inquiry() for at in asked], self.judge), strict=True))
         return [explain(each, verdicts.get(at), self.label).grade for at, each in enumerate(prepared)]
 
     def baselines(self, train: Sequence[RefinerRecord], asked: Sequence[RefinerRecord]) -> dict[str, list[str]]:

@@ -14,6 +14,8 @@ CONNECTIVES = frozenset(_WORDS["connectives"])
 """Words that join claims and state nothing by themselves."""
 DIRECTIONS = {word: way for way in ("up", "down") for word in _WORDS[way]}
 OPPOSITE = {"up": "down", "down": "up"}
+NEGATION = re.compile(rf"(?<![\w-])(?:{'|'.join(_WORDS['negations'])})(?!\w)|\w+n['’ʼ`´]t\b", re.IGNORECASE)
+PREFIXES = tuple(_WORDS["negative_prefixes"])
 
 
 @lru_cache(maxsize=4096)
@@ -37,6 +39,22 @@ def is_opposed(one: frozenset[str], other: frozenset[str]) -> bool:
     """Return whether one text names a direction and the other only the opposite one."""
     ours, theirs = one & OPPOSITE.keys(), other & OPPOSITE.keys()
     return bool(ours and theirs) and not ours & theirs
+
+
+@lru_cache(maxsize=4096)
+def is_negated(text: str) -> bool:
+    """Return whether a text denies something: "did not kill", "failed to kill", "isn't killed"."""
+    return NEGATION.search(text) is not None
+
+
+def is_prefixed(one: frozenset[str], other: frozenset[str]) -> bool:
+    """Return whether a word of one text is one of the other with a negative prefix: "ineffective" and "effective"."""
+    return any(
+        word[len(prefix) :] in other
+        for word in one - other
+        for prefix in PREFIXES
+        if word.startswith(prefix) and len(word) - len(prefix) > 3
+    )
 
 
 def holds(words: tuple[str, ...], phrase: tuple[str, ...]) -> bool:

@@ -121,11 +121,15 @@ class RewardConfig(Record):
 
 
 class Relevance(Record):
-    """One id that a claim cites: is it in the evidence, and does it bear on the claim (None = missing)."""
+    """One id that a claim cites: is it in the evidence, and does it bear on the claim (None = missing).
+
+    `necessary` is ALCE's leave-one-out: the claim is supported, by this passage alone or not without it.
+    """
 
     id: str
     is_known: bool
     relevant: Share | None
+    necessary: bool | None = None
 
 
 class CheckedClaim(Record):
@@ -172,13 +176,17 @@ class JudgedItem(Record):
     _upgrade = skipping("source")
 
 
-PARTS = ("rubric", "citation_f1", "citation_precision", "citation_recall", "format_bonus")
+PARTS = (
+    *("rubric", "citation_f1", "citation_precision", "citation_recall", "alce_precision", "alce_recall"),
+    "format_bonus",
+)
 
 
 class ScoredAnswer(Record):
     """Everything that was made of one answer; a figure is None where a verdict that it needs is missing.
 
-    `is_judged` is false where no verdict was needed. `problems` say what the judge failed at.
+    `is_judged` is false where no verdict was needed. `problems` say what the judge failed at. `citation_precision` is the
+    share of citations whose passage bears on the claim, `alce_precision` that of citations that a supported claim needs.
     """
 
     record_id: str
@@ -194,6 +202,8 @@ class ScoredAnswer(Record):
     citation_precision: Share | None
     citation_recall: Share | None
     citation_f1: Share | None
+    alce_precision: Share | None = None
+    alce_recall: Share | None = None
     quality: float | None
     reward: float | None
     reason: str

@@ -22,6 +22,7 @@ from evals.schema.reports import RefinerReport
 from evals.task import GradedAnswer, StageAnswer
 from lab.commands import Json, KeyEnv, Remote, with_options
 from lab.commands.terminal import counted, emit, figure, notes, summary_table, table_of
+from lab.refine import by_words, support_word
 from lab.services import open_store
 from lab.settings import from_environment
 from lab.ui.text import say
@@ -40,6 +41,8 @@ JUDGE_OR_STUB = (
     "Who judges: stub (a table in each row), heuristic (word overlap, for smoke tests), or the address of an"
     " OpenAI-compatible server, such as http://127.0.0.1:8000/v1."
 )
+CITATIONS = {"citation_f1": "citation F1", "citation_precision": "precision", "alce_precision": "ALCE precision"}
+CITATIONS |= {"alce_recall": "ALCE recall"}
 app = typer.Typer(
     no_args_is_help=True,
     help="Short answers whose claims cite evidence: score them, run a chain on records, compare stages.",
@@ -94,14 +97,16 @@ def command_of(name: str, options: dict[str, object], server: HttpSettings) -> s
 
 
 def records_named(data: str) -> tuple[RefinerRecord, ...]:
-    """Return the records of a data set or a JSONL file; BadConfig for a name that is neither."""
+    """Return the records of a data set or a file; BadConfig for a name that is neither."""
     from evals.refine.bank import DATASETS, refiner_bank
-    from evals.refine.records import read_records
+    from evals.refine.records import SUFFIXES, read_records
 
     if data in DATASETS:
         return refiner_bank().test if data == "refiner-test" else refiner_bank().train
-    if not data.endswith(".jsonl"):
-        raise BadConfig(f"no data set is called {data!r}; known are {', '.join(DATASETS)}, or name a JSONL file.")
+    if not data.endswith(SUFFIXES):
+        raise BadConfig(
+            f"no data set is called {data!r}; known are {', '.join(DATASETS)}, or name a file ({', '.join(SUFFIXES)})."
+        )
     return read_records(Path(data))
 
 
@@ -138,7 +143,7 @@ def run(
     out: Annotated[Path, typer.Option(help="Where the report goes, a .json file.")],
     server: HttpSettings,
     data: Annotated[
-        str, typer.Option(help="refiner-test, refiner-train, or a JSONL file of records.")
+        str, typer.Option(help="refiner-test, refiner-train, or a file of records, also in RAGAS' columns.")
     ] = "refiner-test",
     stage: Annotated[str, typer.Option(help="Stages with commas between, or all.")] = "all",
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many records.")] = None,
@@ -257,7 +262,13 @@ def export(
 @app.command(epilog="Example: assay refiner score cases.jsonl --judge http://127.0.0.1:8000/v1 --json")
 @with_options(judge_options(JUDGE_OR_STUB), "server")
 def score(
-    cases: Annotated[Path, typer.Argument(help="JSONL: id, record, completion, config, stub_judge.")],
+    cases: Annotated[
+        Path,
+        typer.Argument(
+            help="JSONL: id, record, completion, config, stub_judge. Or .jsonl, .json, .csv, .xlsx or .parquet with RAGAS'"
+            " columns: question, contexts, answer, ground_truth."
+        ),
+    ],
     server: HttpSettings,
     concurrency: Annotated[int, typer.Option(help="Requests to the server at a time.")] = 64,
     deadline: Annotated[float, typer.Option(help="Seconds for all verdicts together.")] = 600.0,
@@ -274,8 +285,13 @@ def score(
     "claim_support": [1], "attribution_relevant": [{"claim": 0, "id": "S1", "relevant": 1}],
     "uncited_needs_citation": []}}; claims count from 0, null is a missing verdict.
 
-    A reward is null where a verdict is missing: a judge that fails never costs an answer points.
+    Of RAGAS' columns each context is a passage S1, S2, …, and the ground truth a wanted behaviour. A sentence of the answer
+    is a claim that cites what it names as [1]; where an answer names none, each sentence is held against all contexts.
+
+    A reward is null where a verdict is missing: a judge that fails never costs an answer points. The exit code is then 1.
     """
+    from evals.refine.judge import judge_citations
+    from evals.refine.ragas import ORIGIN
     from evals.refine.records import read_cases
     from evals.refine.score import explain
     from training.judge.judge import judge_of
@@ -284,7 +300,10 @@ def score(
     read = read_cases(cases)
     prepared = [case.prepared() for case in read]
     asked = [place for place, each in enumerate(prepared) if each.is_judgeable]
-    verdicts = dict(zip(asked, verdicts_on(judge, [read[at].inquiry() for at in asked], deadline), strict=True))
+    inquiries = [read[at].inquiry() for at in asked]
+    verdicts = dict(
+        zip(asked, judge_citations(inquiries, lambda some: verdicts_on(judge, some, deadline)), strict=True)
+    )
     explained = [explain(each, verdicts.get(place), judge.label) for place, each in enumerate(prepared)]
     scored = [(case.id, each) for case, each in zip(read, explained, strict=True)]
     document = []
@@ -292,23 +311,29 @@ def score(
         told = each.model_dump(mode="json", exclude={"record_id", "completion", "is_judged", "quality"})
         one = {key: told.pop(key) for key in ("claims", "uncited", "items")}
         claims = [{"text": claim.text, "ids": list(claim.ids)} for claim in each.claims]
+        for said, claim in zip(one["claims"], each.claims, strict=True):
+            said["verdict"] = support_word(claim.support, judge.label)
         document.append({"id": name, **told, "claims": claims, "verdicts": one})
-    emit(document, as_json=as_json, table=_table(scored))
+    emit(document, as_json=as_json, table=_table(scored, judge.label))
     missing = sum(each.reward is None for _, each in scored)
     notes.print(f"judged {counted(len(scored), 'answer')} by {judge.label}", soft_wrap=True)
+    if any(case.record.origin == ORIGIN for case in read):
+        notes.print(say("command.ragas"), soft_wrap=True)
     if missing:
         why = "; ".join([*dict.fromkeys(problem for _, each in scored for problem in each.problems)][:3])
         told = f"{counted(missing, 'answer')} without a reward, for want of a verdict{f': {why}' if why else ''}"
         notes.print(told, style="yellow", soft_wrap=True)
+        raise typer.Exit(1)
 
 
-def _table(scored: list[tuple[str, ScoredAnswer]]) -> Table:
+def _table(scored: list[tuple[str, ScoredAnswer]], judge: str) -> Table:
     rows = []
     for name, each in scored:
         rule, _, names = each.reason.partition(": ")
         failed = "; ".join(say(f"refine.check.{name}") for name in names.split(", ") if name)
-        numbers = ("missing" if one is None else figure(one) for one in (each.rubric, each.citation_f1, each.reward))
-        why = f"{rule}: {failed}" if failed else rule
+        found = (each.rubric, *(getattr(each, key) for key in CITATIONS), each.reward)
+        numbers = ("missing" if one is None else figure(one) for one in found)
+        why = f"{rule}: {failed}" if failed else "" if rule.startswith("graded") else rule
         rows.append((name, f"{each.format_bonus:.1f}", len(each.claims), *numbers, why))
-    columns = ("id", "format", "claims", "rubric", "citation F1", "reward", "why")
-    return table_of("scored answers", columns, rows)
+    columns = ("id", "format", "claims", "rubric", *CITATIONS.values(), "reward", "why")
+    return table_of(say(f"command.citations{by_words(judge)}"), columns, rows)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from evals.refine.grammar import HARD, SOFT, TAG, Evidence, evidence_of
-from evals.refine.judge import QUOTED, HeuristicJudge
+from evals.refine.judge import QUOTED
 from evals.refine.words import content, tokens
 from evals.schema.refiner import (
     AnswerMark,
@@ -17,6 +17,7 @@ from evals.schema.refiner import (
     RewardConfig,
     ScoredAnswer,
 )
+from lab.refine import by_words, support_kind, support_word
 from lab.session import stage_name
 from lab.ui.components import Html, empty, escape, grid
 from lab.ui.templates import render
@@ -24,7 +25,7 @@ from lab.ui.text import lines, say
 
 draw = partial(render, "refine/view.html.jinja")
 WORD = re.compile(r"\w[\w.,-]*\w|\w")
-SIGNS = {"full": "✓", "half": "½", "none": "✗", "missing": "?"}
+SIGNS = {1.0: "✓", 0.5: "½", 0.0: "✗", None: "?"}
 
 
 def rubric(items: Sequence[JudgedItem], *, is_judged: bool = True) -> Html:
@@ -61,8 +62,10 @@ def parts(scored: ScoredAnswer, reward: RewardConfig) -> Html:
     checks = scored.format_checks
     citation = say("refine.not_measured")
     if scored.citation_f1 is not None:
-        names = ("precision", "recall", "f1")
-        citation = say("refine.citation", **{name: _figure(getattr(scored, f"citation_{name}")) for name in names})
+        names = ("citation_precision", "citation_recall", "citation_f1", "alce_precision", "alce_recall")
+        citation = say(
+            f"refine.citation{by_words(scored.judge)}", **{name: _figure(getattr(scored, name)) for name in names}
+        )
     return draw(
         "parts",
         checks=say("refine.checks", passed=sum(checks.values()), n=len(checks), bonus=scored.format_bonus),
@@ -115,9 +118,9 @@ def refined(kept: KeptRefinement | None, marks: Sequence[AnswerMark] = ()) -> st
     who = say("refine.judged_by", judge=judge) if judge else say("refine.judged_by.nobody")
     return draw(
         "sheets",
-        judged=f"{who} {say('refine.judged_by.words')}" if judge == HeuristicJudge.label else who,
+        judged=f"{who} {say('refine.judged_by.words')}" if by_words(judge) else who,
         table=compared(sheets) if len(sheets) > 1 else "",
-        legend=[(kind, sign, support_word(kind, judge)) for kind, sign in SIGNS.items()],
+        legend=[(support_kind(each), sign, support_word(each, judge)) for each, sign in SIGNS.items()],
         cards=[_card(sheet, evidence, kept.reward) for sheet in sheets],
     )
 
@@ -152,14 +155,14 @@ def title_of(answer: RefinedAnswer) -> str:
 def compared(sheets: Sequence[Sheet]) -> Html:
     """Return the answers' figures under each other; the highest reward is marked."""
     best = max((sheet.scored.reward or 0.0 for sheet in sheets), default=0.0)
-    names = ("rubric", "citation_precision", "citation_recall", "citation_f1", "format_bonus")
+    names = ("rubric", "citation_precision", "citation_recall", "citation_f1", "alce_precision", "alce_recall")
     rows = []
     for sheet in sheets:
         scored, reward = sheet.scored, _figure(sheet.scored.reward)
         is_best = scored.reward is not None and 0 < best == scored.reward
         figures = (_figure(getattr(scored, name)) for name in names)
         rows.append((sheet.title, Html(f"<b>{reward}</b>") if is_best else reward, *figures, len(scored.claims)))
-    columns = ("answer", "reward", "rubric", "precision", "recall", "f1", "format", "claims")
+    columns = ("answer", "reward", "rubric", "precision", "recall", "f1", "alce_precision", "alce_recall", "claims")
     return grid(say("refine.compared"), tuple(say(f"refine.column.{name}") for name in columns), rows)
 
 
@@ -181,42 +184,32 @@ def coloured(scored: ScoredAnswer, key: str = "") -> str:
     return "".join([*made, escape(TAG.sub("", text[at:]))]).strip()
 
 
-def support_of(claim: CheckedClaim) -> str:
-    """Return how far a claim is supported, as a word: full, half, none or missing."""
-    if claim.support is None:
-        return "missing"
-    return "full" if claim.support >= 1.0 else "half" if claim.support > 0.0 else "none"
-
-
-def support_word(kind: str, judge: str) -> str:
-    """Return what a claim's colour says; a judge that compares words cannot say that it is supported."""
-    by = "words." if judge == HeuristicJudge.label and kind != "missing" else ""
-    return say(f"refine.support.{by}{kind}")
-
-
 def _claim(number: int, claim: CheckedClaim, judge: str, key: str) -> str:
-    kind = support_of(claim)
     return draw(
         "claim",
         name=f"{key}-{number}",
-        kind=kind,
-        sign=SIGNS[kind],
-        told=say("refine.claim.open", number=number, support=support_word(kind, judge)),
+        kind=support_kind(claim.support),
+        sign=SIGNS[claim.support],
+        told=say("refine.claim.open", number=number, support=support_word(claim.support, judge)),
         words=claim.text or say("refine.claim.empty"),
         ids=", ".join(claim.ids) or say("refine.claim.no_ids"),
     )
 
 
 def _why(number: int, claim: CheckedClaim, sheet: Sheet, evidence: Evidence) -> Html:
-    kind, cited = support_of(claim), []
+    cited = []
     for each in claim.citations:
         if not each.is_known:
             cited.append((each, "unknown", ""))
         else:
-            relevant = "missing" if each.relevant is None else "yes" if each.relevant else "no"
+            relevant = "missing"
+            if each.relevant is not None:
+                relevant = f"{'yes' if each.relevant else 'no'}{by_words(sheet.scored.judge)}"
             cited.append((each, relevant, _shared(evidence[each.id], claim.text)))
-    head = say("refine.why", number=number, support=support_word(kind, sheet.scored.judge))
-    return draw("why", name=f"{sheet.key}-{number}", kind=kind, head=head, claim=claim, citations=cited)
+    head = say("refine.why", number=number, support=support_word(claim.support, sheet.scored.judge))
+    return draw(
+        "why", name=f"{sheet.key}-{number}", kind=support_kind(claim.support), head=head, claim=claim, citations=cited
+    )
 
 
 def _shared(snippet: str, claim: str) -> Html:

@@ -308,8 +308,8 @@ def test_each_claim_has_the_colour_of_its_citation_check_and_says_it_in_words():
     html = coloured(scored(GOOD), "a")
 
     assert re.findall(r'class="claim (\w+)"', html) == ["full", "none"]
-    assert 'title="Claim 1: Its words stand in what it cites. Shows its snippets."' in html
-    assert 'title="Claim 2: Its words do not stand in what it cites. Shows its snippets."' in html
+    assert 'title="Claim 1: Words match. Shows its snippets."' in html
+    assert 'title="Claim 2: Words do not match, or the claim denies. Shows its snippets."' in html
     assert '<span class="uncited" title="States something without a citation">It fell by 40' in html
 
 
@@ -326,7 +326,7 @@ def test_the_panel_of_a_claim_holds_its_snippets_and_says_which_is_not_in_the_ev
     html = refined(kept(GOOD))
 
     first, second = re.findall(r'<section class="claim-why.*?</section>', html)
-    assert "hidden" in first and "bears on the claim" in first
+    assert "hidden" in first and "shares words with the claim" in first
     assert "RR-1, mouse" in words(first).replace("  ", " ")
     assert "<b>OXPHOS</b>" in first
     assert "S9" in second and "is not in the evidence" in second

@@ -13,7 +13,8 @@ from pathlib import Path
 from evals.errors import BadConfig, ChainMismatch
 from evals.refine.bank import kept_for_testing, refiner_bank
 from evals.refine.prompt import SYSTEM_PROMPT, messages, shortened
-from evals.refine.records import read_records, records_sha256, split_by_group
+from evals.refine.ragas import is_ragas
+from evals.refine.records import SUFFIXES, read_records, records_sha256, split_by_group
 from evals.schema.refiner import RefinerRecord
 from training.data.tables import first_row
 from training.data.tokens import Row, Rows
@@ -96,15 +97,15 @@ def refiner_data(sources: Sequence[str], *, is_for_sft: bool = False) -> Refiner
 
 
 def records_in(source: str) -> Sequence[RefinerRecord]:
-    """Return the records of `refiner-train` or of a JSONL file; BadConfig for the test split by name."""
+    """Return the records of `refiner-train` or of a file; BadConfig for the test split by name."""
     if source == TRAIN:
         return refiner_bank().train
     if source == TEST:
         raise BadConfig(f"{TEST} is kept for testing; train on {TRAIN} or a JSONL file of records.")
-    if not source.endswith(".jsonl"):
+    if not source.endswith(SUFFIXES):
         raise BadConfig(
-            f"{source!r} holds no records of the refiner; use {TRAIN} or a JSONL file, as `assay data"
-            " refiner --out DIR` writes it."
+            f"{source!r} holds no records of the refiner; use {TRAIN}, a JSONL file, as `assay data refiner --out DIR`"
+            f" writes it, or a file in the columns of RAGAS ({', '.join(SUFFIXES)})."
         )
     return read_records(Path(source))
 
@@ -113,8 +114,8 @@ def are_records(sources: Sequence[str]) -> bool:
     """Return whether the sources of an SFT stage are records of the refiner: by name, or by first row."""
 
     def holds_records(name: str) -> bool:
-        is_file = name.endswith(".jsonl") and Path(name).is_file()
-        return name in (TRAIN, TEST) or (is_file and "tool_output" in first_row(name))
+        row = first_row(name) if name.endswith(SUFFIXES) and Path(name).is_file() else {}
+        return name in (TRAIN, TEST) or "tool_output" in row or is_ragas(row)
 
     return bool(sources) and all(holds_records(source.strip()) for source in sources)
 

@@ -58,7 +58,7 @@ class HttpJudge:
         """Return the verdicts on one answer, in the order of the inquiry; none of them is a guess."""
         await self.client.find_model()
         rubric, citations = rubric_questions(inquiry), citation_questions(inquiry)
-        groups: list[tuple[Question, ...]] = [rubric]
+        groups: list[tuple[Question, ...]] = [rubric] * bool(inquiry.items)
         if self.settings.mode == "per_item":
             groups = [(each, rubric[-1]) for each in rubric[:-1]]  # each with its canary
         groups += [citations] * bool(citations)

@@ -14,6 +14,7 @@ from evals.refine.judge import compare_words
 from evals.refine.prompt import SYSTEM_PROMPT, messages, shortened
 from evals.refine.records import as_jsonl, read_records
 from evals.refine.score import prepare, settle
+from evals.refine.words import is_negated
 from evals.schema.refiner import RewardConfig
 from lab.cli import app
 from tests.evals.refiner.answers import record
@@ -65,7 +66,9 @@ def test_references_keep_to_the_grammar_and_are_paid_well_and_silence_and_a_wron
         wrong = re.sub(r"\d+(?= (?:%|DEG|days|minutes|hours))", "777", wrong)
         cases = [prepare(each, text, RewardConfig()) for text in (each.reference, wrong, "<answer></answer>")]
         good, other, silent = (settle(case, compare_words(case.inquiry())).reward for case in cases)
-        poor += [] if all(cases[0].checks.values()) and good >= 8 and silent == 0 else [(each.id, good, silent)]
+        # words say nothing of what is denied
+        is_paid = good >= 8 or is_negated(f"{each.reference} {each.tool_output}")
+        poor += [] if all(cases[0].checks.values()) and is_paid and silent == 0 else [(each.id, good, silent)]
         lesser += wrong != each.reference and other < good - 1
     assert not poor and lesser > 60
 

@@ -3,6 +3,8 @@
 import json
 import random
 
+import numpy
+import pandas
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,7 +13,9 @@ from typer.testing import CliRunner
 from evals.compare import compare
 from evals.errors import BadConfig, BadRow, IncomparableReports
 from evals.refine.bank import refiner_bank
-from evals.refine.judge import Verdicts
+from evals.refine.grammar import evidence_of
+from evals.refine.judge import Verdicts, support_by_words
+from evals.refine.records import read_cases, read_records
 from evals.refine.rubric import items_of, static_items
 from evals.refine.score import PreparedAnswer, copied, explain, prepare, settle
 from evals.refine.task import Refine
@@ -127,7 +131,7 @@ def test_one_giant_claim_with_every_id_counts_as_unsupported():
     for text in (f"<snippet id={many}>a</snippet>", f"<snippet id=S1>{'word ' * 81}</snippet>"):
         case = prepared(f"<answer>{text}</answer>", gate="off")
         assert case.cited == ((),) and settle(case, verdicts(case)).citation.f1 == 0.0
-        assert "unsupported" in str(explain(case, verdicts(case), "test").claims[0].note)
+        assert "earns nothing" in str(explain(case, verdicts(case), "test").claims[0].note)
 
 
 def test_the_static_items_are_three_and_can_be_left_out_and_presets_changed_key_by_key():
@@ -152,6 +156,37 @@ def test_every_verdict_is_shown_at_its_place_in_the_text():
     assert (text[passage.start : passage.end], passage.needs_citation) == ("It falls by 1.9.", 1.0)
     assert [item.polarity for item in shown.items].count("negative") == 3
     assert shown.judge == "test"
+
+
+# ---- ALCE, and the judge that compares words ---------------------------------------------------
+
+
+def test_citation_precision_and_recall_of_alce_are_those_of_its_own_script():
+    passages = enumerate(CASES["alce_passages"], 1)
+    about = record(tool_output="\n".join(f"<snippet id=S{n}>{text}</snippet>" for n, text in passages))
+    task, wrong = Refine(reward=RewardConfig(gate="off")), []
+    for sentences, precision, recall in CASES["alce"]:
+        text = written([([f"S{n}" for n in ids], said) if ids else said for said, ids in sentences])
+        (grade,) = task.grade([about], [text])
+        found = [grade.parts["alce_precision"], grade.parts["alce_recall"]]
+        wrong += [] if found == pytest.approx([precision, recall], abs=1e-3) else [(text, found)]
+    assert not wrong
+    (grade,) = task.grade(
+        [about], ["<answer>Briefly: <snippet id=S3>folate is a vitamin</snippet>, as known.</answer>"]
+    )
+    assert grade.parts["alce_recall"] == 1.0
+
+
+def test_words_never_match_for_a_claim_that_denies_or_a_passage_that_does():
+    passage, claim = "Nisin killed 99% of Listeria in milk and was effective.", "Nisin killed 99% of Listeria in milk."
+    assert support_by_words(claim, [passage]) == 1.0
+    assert [each for each in CASES["denied"] if support_by_words(each, [passage])] == []
+    assert [each for each in CASES["denied"] if support_by_words(claim, [each])] == []
+    wanted = BehaviourItem(title="rate", description='Says that it is "99%".')
+    about = record(tool_output=f"<snippet id=S1>{passage}</snippet>", positive_rubrics=(wanted,))
+    texts = [f"<answer><snippet id=S1>{each}</snippet></answer>" for each in (claim, *CASES["denied"])]
+    best, *rewards = [each.reward for each in Refine().grade([about] * len(texts), texts)]
+    assert best == 1.0 and max(rewards) <= 0.6
 
 
 # ---- what holds for every answer --------------------------------------------------------------
@@ -218,10 +253,54 @@ def test_a_bad_case_is_named_by_file_line_and_field(score):
     assert "on 'wrnog', which is no item's title, and none on 'wrong'" in told
 
 
+@pytest.mark.parametrize("name", ["a.jsonl", "a.json", "a.csv", "quoted.csv", "numpy.csv", "a.parquet"])
+def test_rows_in_the_columns_of_ragas_are_scored_from_any_file(tmp_path, name):
+    row, path = CASES["ragas"], tmp_path / name
+    old = dict(zip(("question", "contexts", "answer", "ground_truth"), row.values(), strict=True))
+    match name:
+        case "a.jsonl":
+            path.write_text(json.dumps(row), encoding="utf-8")
+        case "a.json":
+            path.write_text(json.dumps([old]), encoding="utf-8")
+        case "a.parquet":
+            pandas.DataFrame([old]).to_parquet(path)
+        case _:
+            contexts = old["contexts"]
+            cell = {"a.csv": contexts, "quoted.csv": json.dumps(contexts), "numpy.csv": numpy.array(contexts)}[name]
+            pandas.DataFrame([old | {"contexts": cell, "faithfulness": 0.5}]).to_csv(path, index=False)
+    done = CliRunner().invoke(app, ["refiner", "score", str(path), "--judge", "heuristic", "--json"])
+    (found,) = json.loads(done.stdout)
+    assert found["claims"] == [{"text": "Nisin killed 99% of Listeria in milk.", "ids": ["S1"]}], done.output
+    assert [each["text"] for each in found["verdicts"]["uncited"]] == ["Folate is safe."]
+    assert [found[name] for name in ("citation_precision", "alce_precision", "alce_recall")] == [1.0, 1.0, 0.5]
+    assert found["verdicts"]["items"][0]["description"] == "Says what is true: Nisin kills 99% in milk."
+    assert found["verdicts"]["claims"][0]["verdict"] == "Words match" and "upported" not in done.stdout
+    assert "RAGAS" in done.stderr
+    (about,) = read_records(path)
+    assert list(evidence_of(about.tool_output)) == ["S1", "S2"] and about.asked == row["user_input"]
+
+
+def test_a_row_of_ragas_that_cannot_be_read_is_named_and_an_answer_that_cites_nothing_is_held_against_all(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps({"question": "a", "contexts": [1], "answer": "b"}), encoding="utf-8")
+    with pytest.raises(BadRow, match="contexts holds neither"):
+        read_cases(path)
+    path.write_text(json.dumps({"question": "a", "contexts": ["b"]}), encoding="utf-8")
+    with pytest.raises(BadRow, match="has no answer; it stands in answer or response"):
+        read_cases(path)
+    path.write_text(json.dumps({"question": "a", "contexts": ["b", "c"], "answer": "One. Two."}), encoding="utf-8")
+    assert [claim.ids for claim in read_cases(path)[0].prepared().reading.claims] == [("S1", "S2")] * 2
+
+
+def test_answers_without_a_verdict_end_with_exit_code_1_and_judged_ones_with_0(score):
+    assert [score({"stub_judge": table}).exit_code for table in (CASES["case"]["stub_judge"], None)] == [0, 1]
+
+
 def test_who_judged_is_told(score):
     with JudgeServer() as server:
         (over_http,) = json.loads(score({}, judge=server.url).stdout)
     (by_words,) = json.loads(score({}, judge="heuristic").stdout)
+    assert over_http["verdicts"]["claims"][0]["verdict"] == "Supported"
     assert (over_http["judge"], over_http["rubric"]) == ("http (tiny-judge)", 1.0)
     assert "no language model" in by_words["judge"]
     start = CASES["case"]["completion"].index("OXPHOS")
