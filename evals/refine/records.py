@@ -2,33 +2,18 @@
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
-from pathlib import Path
-from typing import Any, TypeVar
 
-import pyarrow
-import pyarrow.parquet
-from pydantic import ValidationInfo, field_validator, model_validator
+from pydantic import ValidationInfo, field_validator
 
 from evals import io
-from evals.errors import BadConfig, LabError
-from evals.io import checked_rows, read_rows, read_text
-from evals.jsonl import NoRow, rows_of
+from evals.errors import BadConfig
 from evals.questions.statistics import versions
 from evals.refine.bank import VERSION
 from evals.refine.grammar import evidence_of
-from evals.refine.judge import Inquiry, StubTable, fitting
-from evals.refine.ragas import is_ragas, ragas_case, ragas_record
-from evals.refine.rubric import items_of
-from evals.refine.score import PreparedAnswer, prepare
 from evals.schema.record import Record
-from evals.schema.refiner import RefinerRecord, RewardConfig
-from evals.tables import TABLES, read_table
-
-SUFFIXES = (".jsonl", ".json", *TABLES, ".parquet")
-"""What a file of records may end in."""
+from evals.schema.refiner import RefinerRecord
 
 
 class CheckedRecord(RefinerRecord):
@@ -49,15 +34,6 @@ class CheckedRecord(RefinerRecord):
                 " it; add evidence, or set answerable to false"
             )
         return answerable
-
-
-def read_records(path: Path) -> tuple[RefinerRecord, ...]:
-    """Return the records of a file, one of ours (JSONL) or one in the columns of RAGAS; BadRow names line and field.
-
-    Unknown keys are refused, names of the trainer's own arguments (`prompts`, `completions`) among
-    them; so are ids used twice, evidence ids with two texts, and answerable records without evidence.
-    """
-    return tuple(_read(path, CheckedRecord, ragas_record))
 
 
 def as_jsonl(records: Iterable[RefinerRecord]) -> str:
@@ -90,75 +66,6 @@ def split_by_group(
         tuple(record for record in records if record.group not in second),
         tuple(record for record in records if record.group in second),
     )
-
-
-class Case(Record):
-    """A row of cases: an answer, its record, how to reward it, and verdicts for the stub judge."""
-
-    id: str
-    record: CheckedRecord
-    completion: str
-    config: RewardConfig = RewardConfig()
-    stub_judge: StubTable | None = None
-
-    @field_validator("stub_judge")
-    @classmethod
-    def _is_about_its_items(cls, table: StubTable | None, info: ValidationInfo) -> StubTable | None:
-        if not {"record", "config"} <= info.data.keys():
-            return table
-        return fitting(table, items_of(info.data["record"], info.data["config"]))
-
-    @model_validator(mode="after")
-    def _has_something_to_grade_by(self) -> "Case":
-        if not items_of(self.record, self.config):
-            raise ValueError("the record has no rubric item and static_rubrics is off; add an item")
-        return self
-
-    def prepared(self) -> PreparedAnswer:
-        """Return the answer read and checked."""
-        return prepare(self.record, self.completion, self.config)
-
-    def inquiry(self) -> Inquiry:
-        """Return what is asked about the answer, with the table that the stub judge reads."""
-        return replace(self.prepared().inquiry(), table=self.stub_judge)
-
-
-Kind = TypeVar("Kind", CheckedRecord, Case)
-
-
-def read_cases(path: Path) -> list[Case]:
-    """Return the cases of a file, one of ours (JSONL) or one in the columns of RAGAS; BadRow names line and field."""
-    return _read(path, Case, ragas_case)
-
-
-def _read(path: Path, record: type[Kind], convert: Callable[[Mapping[str, Any], int], dict[str, Any]]) -> list[Kind]:
-    """Return rows as records; those in the columns of RAGAS are converted."""
-    found: list[tuple[int, dict[str, Any] | NoRow]] = []
-    is_own = path.suffix == ".jsonl"
-    for number, row in _numbered(path):
-        if not isinstance(row, NoRow) and is_ragas(row):
-            is_own = False
-            try:
-                row = convert(row, number)
-            except ValueError as error:
-                row = NoRow(str(error))
-        found.append((number, row))
-    if is_own or not found:
-        return read_rows(path, record, key=lambda each: each.id)
-    return checked_rows(path, found, record, key=lambda each: each.id)
-
-
-def _numbered(path: Path) -> Iterable[tuple[int, dict[str, Any] | NoRow]]:
-    """Return the rows of a file by line (Parquet: by number), empty cells left out."""
-    if path.suffix.lower() in TABLES:
-        return read_table(path).rows
-    if path.suffix != ".parquet":
-        return rows_of(read_text(path), path)
-    try:
-        rows = pyarrow.parquet.read_table(path).to_pylist()
-    except (pyarrow.ArrowException, OSError) as error:
-        raise LabError(f"{path} cannot be read as Parquet ({str(error)[:100]}); check the path") from None
-    return [(n, {name: cell for name, cell in row.items() if cell is not None}) for n, row in enumerate(rows, 1)]
 
 
 class RecordCounts(Record):

@@ -99,7 +99,7 @@ def command_of(name: str, options: dict[str, object], server: HttpSettings) -> s
 def records_named(data: str) -> tuple[RefinerRecord, ...]:
     """Return the records of a data set or a file; BadConfig for a name that is neither."""
     from evals.refine.bank import DATASETS, refiner_bank
-    from evals.refine.records import SUFFIXES, read_records
+    from evals.refine.files import SUFFIXES, read_records
 
     if data in DATASETS:
         return refiner_bank().test if data == "refiner-test" else refiner_bank().train
@@ -290,9 +290,8 @@ def score(
 
     A reward is null where a verdict is missing: a judge that fails never costs an answer points. The exit code is then 1.
     """
+    from evals.refine.files import ORIGIN, read_cases
     from evals.refine.judge import judge_citations
-    from evals.refine.ragas import ORIGIN
-    from evals.refine.records import read_cases
     from evals.refine.score import explain
     from training.judge.judge import judge_of
 

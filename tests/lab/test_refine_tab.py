@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from evals.errors import LabError
+from evals.refine.files import read_records
 from evals.refine.judge import HeuristicJudge, compare_words, missing
 from evals.refine.prompt import messages
-from evals.refine.records import read_records
 from evals.refine.score import explain, prepare
 from evals.schema.refiner import AnswerMark, KeptRefinement, RefinedAnswer, RewardConfig, ScoredAnswer
 from lab.refine import session

@@ -2,7 +2,7 @@ import json
 
 from typer.testing import CliRunner
 
-from evals.refine.records import read_records
+from evals.refine.files import read_records
 from lab.cli import app
 from lab.refine.session import rate, score, work
 from lab.visitors import new_visitor

@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 from evals.compare import compare
 from evals.errors import BadConfig, BadRow, IncomparableReports
 from evals.refine.bank import refiner_bank
+from evals.refine.files import read_cases, read_records
 from evals.refine.grammar import evidence_of
 from evals.refine.judge import Verdicts, support_by_words
-from evals.refine.records import read_cases, read_records
 from evals.refine.rubric import items_of, static_items
 from evals.refine.score import PreparedAnswer, copied, explain, prepare, settle
 from evals.refine.task import Refine
@@ -183,7 +183,11 @@ def test_words_never_match_for_a_claim_that_denies_or_a_passage_that_does():
     assert [each for each in CASES["denied"] if support_by_words(each, [passage])] == []
     assert [each for each in CASES["denied"] if support_by_words(claim, [each])] == []
     wanted = BehaviourItem(title="rate", description='Says that it is "99%".')
-    about = record(tool_output=f"<snippet id=S1>{passage}</snippet>", positive_rubrics=(wanted,))
+    about = record(
+        prompt="Does nisin kill Listeria?",
+        tool_output=f"<snippet id=S1>{passage}</snippet>",
+        positive_rubrics=(wanted,),
+    )
     texts = [f"<answer><snippet id=S1>{each}</snippet></answer>" for each in (claim, *CASES["denied"])]
     best, *rewards = [each.reward for each in Refine().grade([about] * len(texts), texts)]
     assert best == 1.0 and max(rewards) <= 0.6

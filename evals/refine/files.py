@@ -1,20 +1,117 @@
-"""Rows in the columns of RAGAS, as records and answers of the refiner.
-
-    question, contexts, answer, ground_truth  (user_input, retrieved_contexts, response, reference since RAGAS 0.2)
-
-Each context becomes a passage S1, S2, …; what the truth says becomes a wanted behaviour. A sentence of an answer becomes a claim
-that cites the passages it names as [1] or [1, 2]; where an answer names none, each sentence is held against all of them.
-"""
+"""Records and answers of the refiner as files hold them: ours, and those in the columns of RAGAS."""
 
 import ast
 import io
 import json
 import re
 import tokenize
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
 
+import pyarrow
+import pyarrow.parquet
+from pydantic import ValidationInfo, field_validator, model_validator
+
+from evals.errors import LabError
+from evals.io import checked_rows, read_rows, read_text
+from evals.jsonl import NoRow, rows_of
 from evals.refine.grammar import SENTENCE_END, TAG, WORD
+from evals.refine.judge import Inquiry, StubTable, fitting
+from evals.refine.records import CheckedRecord
+from evals.refine.rubric import items_of
+from evals.refine.score import PreparedAnswer, prepare
+from evals.schema.record import Record
+from evals.schema.refiner import RefinerRecord, RewardConfig
+from evals.tables import TABLES, read_table
+
+SUFFIXES = (".jsonl", ".json", *TABLES, ".parquet")
+"""What a file of records may end in."""
+
+
+def read_records(path: Path) -> tuple[RefinerRecord, ...]:
+    """Return the records of a file, one of ours (JSONL) or one in the columns of RAGAS; BadRow names line and field.
+
+    Unknown keys are refused, names of the trainer's own arguments (`prompts`, `completions`) among
+    them; so are ids used twice, evidence ids with two texts, and answerable records without evidence.
+    """
+    return tuple(_read(path, CheckedRecord, ragas_record))
+
+
+class Case(Record):
+    """A row of cases: an answer, its record, how to reward it, and verdicts for the stub judge."""
+
+    id: str
+    record: CheckedRecord
+    completion: str
+    config: RewardConfig = RewardConfig()
+    stub_judge: StubTable | None = None
+
+    @field_validator("stub_judge")
+    @classmethod
+    def _is_about_its_items(cls, table: StubTable | None, info: ValidationInfo) -> StubTable | None:
+        if not {"record", "config"} <= info.data.keys():
+            return table
+        return fitting(table, items_of(info.data["record"], info.data["config"]))
+
+    @model_validator(mode="after")
+    def _has_something_to_grade_by(self) -> "Case":
+        if not items_of(self.record, self.config):
+            raise ValueError("the record has no rubric item and static_rubrics is off; add an item")
+        return self
+
+    def prepared(self) -> PreparedAnswer:
+        """Return the answer read and checked."""
+        return prepare(self.record, self.completion, self.config)
+
+    def inquiry(self) -> Inquiry:
+        """Return what is asked about the answer, with the table that the stub judge reads."""
+        return replace(self.prepared().inquiry(), table=self.stub_judge)
+
+
+Kind = TypeVar("Kind", CheckedRecord, Case)
+
+
+def read_cases(path: Path) -> list[Case]:
+    """Return the cases of a file, one of ours (JSONL) or one in the columns of RAGAS; BadRow names line and field."""
+    return _read(path, Case, ragas_case)
+
+
+def _read(path: Path, record: type[Kind], convert: Callable[[Mapping[str, Any], int], dict[str, Any]]) -> list[Kind]:
+    """Return rows as records; those in the columns of RAGAS are converted."""
+    found: list[tuple[int, dict[str, Any] | NoRow]] = []
+    is_own = path.suffix == ".jsonl"
+    for number, row in _numbered(path):
+        if not isinstance(row, NoRow) and is_ragas(row):
+            is_own = False
+            try:
+                row = convert(row, number)
+            except ValueError as error:
+                row = NoRow(str(error))
+        found.append((number, row))
+    if is_own or not found:
+        return read_rows(path, record, key=lambda each: each.id)
+    return checked_rows(path, found, record, key=lambda each: each.id)
+
+
+def _numbered(path: Path) -> Iterable[tuple[int, dict[str, Any] | NoRow]]:
+    """Return the rows of a file by line (Parquet: by number), empty cells left out."""
+    if path.suffix.lower() in TABLES:
+        return read_table(path).rows
+    if path.suffix != ".parquet":
+        return rows_of(read_text(path), path)
+    try:
+        rows = pyarrow.parquet.read_table(path).to_pylist()
+    except (pyarrow.ArrowException, OSError) as error:
+        raise LabError(f"{path} cannot be read as Parquet ({str(error)[:100]}); check the path") from None
+    return [(n, {name: cell for name, cell in row.items() if cell is not None}) for n, row in enumerate(rows, 1)]
+
+
+# ---- the columns of RAGAS ----------------------------------------------------------------------
+# question, contexts, answer, ground_truth (since 0.2: user_input, retrieved_contexts, response, reference). Each context becomes
+# a passage S1, S2, …, the truth a wanted behaviour; a sentence of an answer is a claim that cites the passages it names as [1] or
+# [1, 2], or all where the answer names none.
 
 NAMES = {
     "question": ("question", "user_input"),
