@@ -21,7 +21,7 @@ def as_markdown(title: str, concerns: Sequence[tuple[Concern, Place | None]], by
         if place is not None:
             page = f" (page {place.page})" if place.page else ""
             lines.append(f"   > {line(place.quote)}{page}")
-    return "\n".join([*lines, *([] if concerns else ["No concerns."]), "", by, ""])
+    return "\n".join([*lines, "", by, ""])
 
 
 def as_letter(title: str, concerns: Sequence[Concern]) -> str:

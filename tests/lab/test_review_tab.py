@@ -79,9 +79,9 @@ def test_what_a_review_in_stages_dropped_is_shown_as_rejected_with_the_paper_s_s
     visitor = new_visitor()
     *_, made = review(room, visitor, (None, PAPER), "Scripted", USUAL, is_staged=True)
     kept = work(room, visitor).get(made.kept).document
-    assert (kept.reviewer.name, kept.reviewer.is_staged) == ("Scripted, in stages", True)
+    assert (kept.reviewer.name, kept.reviewer.is_staged) == ("Scripted (in stages)", True)
     assert [each.decision for each in kept.concerns] == ["open", "rejected", "rejected"]
-    assert made.cards.count("The paper says otherwise") == 2 and "2 of them are rejected" in made.notice
+    assert made.cards.count("The paper says otherwise") == 2 and "on a second look: 2" in made.notice
     view = save(room, visitor, made.kept, "m2", ("Twelve mice are too few.", "design_flaw", "minor"))
     assert view.cards.count("The paper says otherwise") == 1
 

@@ -158,19 +158,18 @@ def reviewed(given: Mapping[str, Any]) -> "ReviewRun":
     for note in run.engine.substitutions:
         notes.print(f"note: {note}", soft_wrap=True)
     shown: list[RenderableType] = [table_of(str(out), ("what", "value"), rows)]
-    documents = [_in_words(article, file.rows[article.id], run, "md") for article in articles]
     if len(articles) == 1:
         row = file.rows[articles[0].id]
-        shown.append(Text(f"\n{documents[0]}"))
+        shown.append(Text(f"\n{_in_words(articles[0], row, run, 'md')}"))
         shown += [Text(f"dropped: {each.text}\n  the paper says: {each.sentence} ({each.by})") for each in row.dropped]
         for problem in row.problems:
             notes.print(f"note: {problem}", soft_wrap=True, markup=False)
     emit(run, as_json=given["as_json"], table=Group(*shown))
     if kind := given["words"]:
-        texts = [_in_words(article, file.rows[article.id], run, kind) for article in articles]
+        read = [article for article in articles if file.rows[article.id].status != "failed"]
         path = out.with_suffix(".md") if kind == "md" else out.with_name(f"{out.stem}-letter.md")
-        write_whole(path, "\n".join(texts))
-        notes.print(f"wrote {path}: {counted(len(texts), 'paper')}", soft_wrap=True)
+        write_whole(path, "\n".join(_in_words(article, file.rows[article.id], run, kind) for article in read))
+        notes.print(f"wrote {path}: {counted(len(read), 'paper')}", soft_wrap=True)
     if unanswered := run.finish_reasons.get("error", 0):
         notes.print(say("command.unanswered", papers=counted(unanswered, "paper"), out=out), soft_wrap=True)
         raise typer.Exit(1)
@@ -183,8 +182,8 @@ def _in_words(article: Article, row: "ReviewedRow", run: "ReviewRun", kind: Lite
     if kind == "letter":
         return as_letter(title, row.concerns)
     places = Map(article)
-    how = "" if row.status in ("ok", "empty") else f" Status: {row.status} ({'; '.join(row.problems[:3])})."
-    by = f"Written by {run.engine.name} on {run.started_at:%Y-%m-%d}; nobody has checked it.{how}"
+    why = f" ({'; '.join(row.problems[:3])})" if row.problems else ""
+    by = f"Written by {run.engine.name} on {run.started_at:%Y-%m-%d}, status {row.status}{why}. Nobody has checked it."
     return as_markdown(title, [(each, places.place(each.text)) for each in row.concerns], by)
 
 
