@@ -1,7 +1,7 @@
 """The page: header, one line per tab, and how it is put on the air."""
 
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import closing
 from fnmatch import fnmatchcase
 from importlib import import_module
@@ -14,13 +14,15 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from lab.guard import GuardedBlocks
-from lab.middleware import KeptFrontPage, Once, OwnOrigin, PasswordThrottle, Refusals, UploadLimit
+from lab.middleware import KeptFrontPage, LogoutByPost, Once, OwnPages, PasswordThrottle, Refusals, UploadLimit
+from lab.roles import MOST_WRONG, WAIT_SECONDS
 from lab.services import Services
 from lab.ui import components as views
 from lab.ui.components import AT_ONCE, QUIET
 from lab.ui.text import lines, say
 from lab.ui.theme import ASSETS, ROUTE, Theme
 from lab.visitors import Door, door, meet, meet_signed_in
+from training.serve.hosts import OwnHosts
 
 STATUS_SECONDS = 1.0
 LARGEST_UPLOAD = "50mb"
@@ -128,17 +130,31 @@ def run(app: gr.Blocks, services: Services, ready: Callable[[], None], tabs: Col
         app.close(verbose=False)
 
 
-def put_on_air(app: GuardedBlocks, **options: Any) -> None:
-    """Start serving and return at once. `options` go to `gr.Blocks.launch`."""
+def put_on_air(app: GuardedBlocks, hosts: Sequence[str] = (), *, framed_by: str = "", **options: Any) -> None:
+    """Start serving and return at once. `options` go to `gr.Blocks.launch`.
+
+    Without names it answers under its own host names and `hosts` alone (`OwnHosts`); `framed_by` are other sites that
+    may show the page in a frame.
+    """
     is_for_all = not (options.get("auth") or options.get("share"))
-    middleware = [Middleware(each) for each in (Refusals, OwnOrigin, UploadLimit)] + [Middleware(Once, app.is_done)]
+    more = (*hosts, "*.gradio.live") if options.get("share") else hosts
+    own = (
+        None
+        if options.get("auth")
+        else OwnHosts(options.get("server_name") or os.getenv("GRADIO_SERVER_NAME", "127.0.0.1"), more)
+    )
+    os.environ.setdefault(
+        "FORWARDED_ALLOW_IPS", ""
+    )  # uvicorn believes X-Forwarded-For of this machine unless told not to
+    middleware = [Middleware(Refusals), Middleware(OwnPages, own, framed_by), Middleware(UploadLimit)]
+    middleware += [Middleware(Once, app.is_done)]
     middleware += [Middleware(KeptFrontPage)] if is_for_all else []
     wrong, auth, host = dict[str, list[float]](), options.get("auth"), options.get("server_name", "")
-    middleware += [Middleware(PasswordThrottle, wrong=wrong)] if auth else []
+    middleware += [Middleware(LogoutByPost), Middleware(PasswordThrottle, wrong=wrong)] if auth else []
     more = app.more(auth, wrong) if callable(auth) or not auth else []
     # Gradio adds the head when it runs: a script still to be fetched then would miss keys pressed meanwhile.
     head, script = ((ASSETS / name).read_text(encoding="utf-8") for name in ("head.html", "lab.js"))
-    wait = say("login.wait", most=PasswordThrottle.MOST, seconds=PasswordThrottle.SECONDS)
+    wait = say("login.wait", most=MOST_WRONG, seconds=WAIT_SECONDS)
     # Gradio asks its own page, for which no proxy is meant; a busy machine takes longer than it waits (`_frontend`).
     os.environ["no_proxy"] = ",".join((os.getenv("no_proxy", os.getenv("NO_PROXY", "")), "localhost,127.0.0.1", host))
     app.launch(

@@ -4,6 +4,7 @@ import inspect
 import logging
 import re
 import time
+from collections import OrderedDict
 from collections.abc import Callable
 from copy import copy
 from fnmatch import fnmatchcase
@@ -21,6 +22,8 @@ from lab.ui.text import say
 CHOICES_NAMED, LARGEST = 12, 2**53
 PER_MINUTE, AT_ONCE_EACH = 30, 4
 """How often somebody who is no admin may ask a model, and how many of those may be under way."""
+SESSIONS_KEPT = 10_000
+"""Pages whose name is remembered; those that called nothing for longest are forgotten."""
 SILENT_SECONDS = 60.0
 """After so long an answer of which nothing more was heard no longer counts as under way: its page was closed."""
 ASKING = ("ask", "replay", "pair", "pair_on", "skip", "vote_*", "review", "review_blind", "refine", "grade_answer")
@@ -77,7 +80,7 @@ class GuardedBlocks(gr.Blocks):
         self.is_done = is_done
         self.more: Callable[..., list[Any]] = lambda *_: []  # routes beside the page's, by how passwords are checked
         self._role_of, self._log = role_of, log
-        self._sessions: dict[str, str | None] = {}
+        self._sessions = OrderedDict[str, str | None]()
         self._asked: dict[str, list[float]] = {}
         self._under_way: dict[str, tuple[str, float]] = {}
 
@@ -138,8 +141,12 @@ class GuardedBlocks(gr.Blocks):
         role, needed, session = self._role_of(request.username), role_needed(event), request.session_hash
         if ROLES.index(role) < ROLES.index(needed):
             raise gr.Error(say("people.denied", needed=needed, role=role), print_exception=False)
-        if session and self._sessions.setdefault(session, request.username) != request.username:
-            raise gr.Error(say("people.session"), print_exception=False)
+        if session:
+            if self._sessions.setdefault(session, request.username) != request.username:
+                raise gr.Error(say("people.session"), print_exception=False)
+            self._sessions.move_to_end(session)
+            if len(self._sessions) > SESSIONS_KEPT:
+                self._sessions.popitem(last=False)
         if role == "admin" or not any(fnmatchcase(event, each) for each in ASKING):
             return
         who, now = request.username or (request.client.host if request.client else ""), time.monotonic()

@@ -14,7 +14,9 @@ from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from lab.roles import MOST_WRONG, WAIT_SECONDS
 from lab.ui.text import say
+from training.serve.hosts import OwnHosts
 
 KEY, AGAIN = "x-assay-key", "x-assay-again"
 """Headers that the page's script gives what it sends (`lab/ui/assets/lab.js`)."""
@@ -24,8 +26,10 @@ UNUSED = re.compile(
     re.IGNORECASE,
 )
 """Ways in of Gradio that no page of the lab takes: some read files past the limits, some ask other machines."""
-REPLIES_KEPT = 512
-"""Answers to what may be sent again; it is within seconds, or with a person's click."""
+ASKS = re.compile(r"/gradio_api/(queue/join|run/[^/]+|call/[^/]+|api/[^/]+)/?")
+"""What is kept to be sent again: the reply to an event of the page, never a stream or a file (`ASKS` of the page's script)."""
+REPLIES_KEPT, BYTES_KEPT, LARGEST_KEPT = 512, 2**26, 2**23
+"""Replies to what may be sent again, and their bytes, together and each; it is within seconds, or with a person's click."""
 ADDRESS = ("host", "x-forwarded-host", "x-forwarded-proto", "x-gradio-server")
 """What Gradio reads of a request to say in the page where it lies."""
 PAGES_KEPT = 16
@@ -47,21 +51,28 @@ class Once:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         asked = Headers(scope=scope) if scope["type"] == "http" else Headers()
-        if not (key := asked.get(KEY, "")):
+        key, is_again = asked.get(KEY, ""), AGAIN in asked
+        if not key or not (is_again or scope["method"] == "POST"):
             await self._app(scope, receive, send)
+            return
+        if scope["method"] != "POST" or not ASKS.fullmatch(scope["path"]):
+            await (await self._answer(key, is_again))(scope, receive, send)
             return
         known = (key, scope["path"], asked.get("cookie", ""))
         if known not in self._replies:  # nothing is waited for until it is there
-            self._replies[known] = asyncio.ensure_future(self._reply(scope, receive, key, bool(asked.get(AGAIN))))
-            while len(self._replies) > REPLIES_KEPT:
-                del self._replies[next(iter(self._replies))]
+            self._replies[known] = asyncio.ensure_future(self._reply(scope, receive, key, is_again))
         try:
             reply = await asyncio.shield(self._replies[known])
         except Exception:
             self._replies.pop(known, None)
             raise
+        self._forget(known)
         for message in reply:
             await send(dict(message))
+
+    async def _answer(self, key: str, is_again: bool) -> ASGIApp:
+        is_kept = is_again and await run_in_threadpool(self._is_done, key)
+        return PlainTextResponse(say("people.kept"), 409) if is_kept else self._app
 
     async def _reply(self, scope: Scope, receive: Receive, key: str, is_again: bool) -> list[Message]:
         reply: list[Message] = []
@@ -69,9 +80,28 @@ class Once:
         async def take(message: Message) -> None:
             reply.append(message)
 
-        is_kept = is_again and await run_in_threadpool(self._is_done, key)
-        await (PlainTextResponse(say("people.kept"), 409) if is_kept else self._app)(scope, receive, take)
+        await (await self._answer(key, is_again))(scope, receive, take)
         return reply
+
+    def _forget(self, newest: tuple[str, ...]) -> None:
+        """Drop the oldest replies above `REPLIES_KEPT` or `BYTES_KEPT`, and the newest where it alone is too large."""
+        sizes = {known: _size(reply.result()) for known, reply in self._replies.items() if _is_whole(reply)}
+        if sizes.get(newest, 0) > LARGEST_KEPT:
+            del self._replies[newest], sizes[newest]
+        total = sum(sizes.values())
+        for known in list(sizes):
+            if len(self._replies) <= REPLIES_KEPT and total <= BYTES_KEPT:
+                break
+            total -= sizes[known]
+            self._replies.pop(known, None)
+
+
+def _is_whole(reply: asyncio.Future[list[Message]]) -> bool:
+    return reply.done() and not reply.cancelled() and reply.exception() is None
+
+
+def _size(reply: list[Message]) -> int:
+    return sum(len(message.get("body", b"")) for message in reply)
 
 
 class Refusals:
@@ -103,21 +133,60 @@ class Refusals:
                 await PlainTextResponse(say("people.unclear"), 400)(scope, receive, send)
 
 
-class OwnOrigin:
-    """Middleware that refuses what another site has a visitor's browser send; programs name no origin and pass."""
+class OwnPages:
+    """Middleware that answers under the lab's own `hosts` alone, and refuses what another site has a visitor's browser send.
+
+    Programs name no origin and pass. `hosts` is None where everybody gives a name: a page of another host has no cookie
+    of theirs. What is sent says what a browser may do with it (`framed_by`: other sites that may show the page).
+    """
+
+    def __init__(self, app: ASGIApp, hosts: OwnHosts | None, framed_by: str = "") -> None:
+        self._app, self._hosts = app, hosts
+        frames = f"frame-ancestors 'self'{framed_by and ' '}{framed_by}"
+        policy = f"default-src 'self' 'unsafe-inline' 'unsafe-eval' data: blob:; object-src 'none'; base-uri 'self'; {frames}"
+        told = {
+            "content-security-policy": policy,
+            "x-content-type-options": "nosniff",
+            "referrer-policy": "same-origin",
+        }
+        self._headers = [(name.encode(), value.encode()) for name, value in told.items()]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        asked = Headers(scope=scope)
+        origin, hosts = asked.get("origin"), {asked.get("host"), asked.get("x-forwarded-host")}
+        is_own = asked.get("sec-fetch-site") == "same-origin" or urlsplit(origin or "").netloc in hosts
+        changes = scope["type"] == "websocket" or scope["method"] not in ("GET", "HEAD", "OPTIONS")
+        answer = self._app
+        if (host := self._hosts and self._hosts.refused(asked)) is not None:
+            answer = PlainTextResponse(say("people.host", host=host), 421)
+        elif changes and origin is not None and not is_own:
+            answer = PlainTextResponse(say("people.origin", origin=origin[:80]), 403)
+
+        async def protect(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message["headers"], *self._headers]}
+            await send(message)
+
+        await answer(scope, receive, protect)
+
+
+class LogoutByPost:
+    """Middleware that logs out whom their own page sends (POST); a GET, which any site can have a browser make, does nothing."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        asked = Headers(scope=scope) if scope["type"] == "http" else Headers()
-        origin, hosts = asked.get("origin"), {asked.get("host"), asked.get("x-forwarded-host")}
-        is_own = asked.get("sec-fetch-site") == "same-origin" or urlsplit(origin or "").netloc in hosts
-        if origin is None or is_own or scope["method"] in ("GET", "HEAD", "OPTIONS"):
-            await self._app(scope, receive, send)
+        is_logout = scope["type"] == "http" and scope["path"].rstrip("/").endswith("/logout")
+        if is_logout and scope["method"] != "POST":
+            await PlainTextResponse(say("login.out"), 405, {"allow": "POST"})(scope, receive, send)
         else:
-            await PlainTextResponse(say("people.origin", origin=origin[:80]), 403)(scope, receive, send)
+            await self._app({**scope, "method": "GET"} if is_logout else scope, receive, send)
 
 
 class UploadLimit:
@@ -160,9 +229,10 @@ class UploadLimit:
 
 
 class PasswordThrottle:
-    """Middleware that has an address wait `SECONDS` after `MOST` wrong passwords in a row."""
+    """Middleware that has an address wait `WAIT_SECONDS` after `MOST_WRONG` wrong passwords in a row.
 
-    MOST, SECONDS = 5, 60
+    A right one clears the count of its address; that of a name is kept apart (`lab.roles.password_check`).
+    """
 
     def __init__(
         self, app: ASGIApp, now: Callable[[], float] = time.monotonic, wrong: dict[str, list[float]] | None = None
@@ -175,12 +245,12 @@ class PasswordThrottle:
             await self._app(scope, receive, send)
             return
         now = self._now()
-        for who in [who for who, times in self._wrong.items() if not times or now - times[-1] >= self.SECONDS]:
+        for who in [who for who, times in self._wrong.items() if not times or now - times[-1] >= WAIT_SECONDS]:
             del self._wrong[who]
         wrong = self._wrong.setdefault((scope.get("client") or ("",))[0], [])
-        if len(wrong) >= self.MOST:
-            told = say("login.wait", most=self.MOST, seconds=self.SECONDS)
-            await PlainTextResponse(told, 429, {"retry-after": str(self.SECONDS)})(scope, receive, send)
+        if len(wrong) >= MOST_WRONG:
+            told = say("login.wait", most=MOST_WRONG, seconds=WAIT_SECONDS)
+            await PlainTextResponse(told, 429, {"retry-after": str(WAIT_SECONDS)})(scope, receive, send)
             return
         wrong.append(now)
 

@@ -4,6 +4,7 @@ import base64
 import hashlib
 import hmac
 import os
+import time
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ Role = Literal["reader", "rater", "admin"]
 ROLES: tuple[Role, ...] = ("reader", "rater", "admin")
 COST = {"n": 2**14, "r": 8, "p": 1}
 """Of scrypt: 16 MB and about .05 s for each password."""
+MOST_WRONG, WAIT_SECONDS = 5, 60
+"""After so many wrong passwords in a row a name, and an address, has to wait."""
 Log = Callable[[str, str, str], None]
 """Keeps who did what, and to what."""
 
@@ -74,14 +77,32 @@ def write_people(path: Path, people: dict[str, Person]) -> None:
     path.chmod(0o600)
 
 
-def password_check(people: Mapping[str, Person], log: Log) -> Callable[[str, str], bool]:
-    """Return what says whether a name and password belong together; a name that is not known takes as long to refuse."""
+def password_check(
+    people: Mapping[str, Person], log: Log, now: Callable[[], float] = time.monotonic
+) -> Callable[[str, str], bool]:
+    """Return what says whether a name and password belong together; a name that is not known takes as long to refuse.
+
+    After `MOST_WRONG` wrong passwords in a row a name has to wait `WAIT_SECONDS`, whoever tries and from wherever:
+    `HTTPException` with status 429. Only a right password of that name ends its count before.
+    """
+    wrong: dict[str, list[float]] = {}
 
     def is_right(name: str, password: str) -> bool:
-        person = people.get(name, NOBODY)
+        person, told, at = people.get(name, NOBODY), name[:80], now()
+        for known in [each for each, tries in wrong.items() if at - tries[-1] >= WAIT_SECONDS]:
+            del wrong[known]
+        if len(wrong.get(told, ())) >= MOST_WRONG:
+            from starlette.exceptions import HTTPException
+
+            log(told, "has to wait", "")
+            raise HTTPException(429, say("login.wait", most=MOST_WRONG, seconds=WAIT_SECONDS))
         salt = base64.b64decode(person.password.split("$")[1])
         is_right = hmac.compare_digest(hashed(password, salt), person.password) and person is not NOBODY
-        log(name[:80], "logged in" if is_right else "wrong password", "")
+        log(told, "logged in" if is_right else "wrong password", "")
+        if is_right:
+            wrong.pop(told, None)
+        else:
+            wrong.setdefault(told, []).append(at)
         return is_right
 
     return is_right

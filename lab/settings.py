@@ -59,7 +59,7 @@ class LabSettings:
     folders or chain.json files; so is `refiner`, empty: ours if it is there, else `chain`. `judge` None: answers are
     graded by word overlap. `questions` are question sets of one's own that get a verdict in Ask. `hosted` are models
     that answer beside the chain's stages (`training.serve.hosted`). `people` names who may enter (`lab.roles`); without
-    it others are let in only where `allows_everyone`. `reports` is where those on chains go that have no folder of one's
+    it others are let in only where `allows_everyone`, under the host names of this machine and `hosts`. `reports` is where those on chains go that have no folder of one's
     own.
     """
 
@@ -76,6 +76,7 @@ class LabSettings:
     hosted: tuple[str, ...] = ()
     people: Path | None = None
     allows_everyone: bool = False
+    hosts: tuple[str, ...] = ()
     reports: Path = field(default_factory=lambda: _data_folder() / REPORTS)
 
     @property
@@ -120,6 +121,7 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> LabSettings
         hosted=tuple(environment.get("ASSAY_HOSTED", "").split()),
         people=Path(people).expanduser() if (people := environment.get("ASSAY_PEOPLE")) else None,
         allows_everyone=_is_on(environment, "ASSAY_ALLOW_EVERYONE"),
+        hosts=tuple(environment.get("ASSAY_ALLOW_HOST", "").split()),
         reports=Path(reports).expanduser()
         if (reports := environment.get("ASSAY_REPORTS"))
         else _data_folder() / REPORTS,

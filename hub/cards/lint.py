@@ -11,6 +11,7 @@ import re
 import textwrap
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,10 @@ from hub.cards.licences import HUB_IDS, KNOWN, Source, conflicts
 RULES: dict[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
 BEFORE, AFTER = 100, 400
 """How far before and behind its word a secret is looked for, in characters."""
-ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))")
+ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|(.))|%([0-7][0-9a-fA-F])")
+"""Of JSON, also written into JSON again, of Python, and of addresses."""
+NESTED = 3
+INVISIBLE = str.maketrans(dict.fromkeys("\u00ad\u200b\u200c\u200d\u2060\ufeff"))
 
 
 @dataclass(frozen=True)
@@ -68,9 +72,9 @@ def scan(path: str, texts: Iterable[str], patterns: Sequence[Pattern] = PATTERNS
     Every kind tells its first line and how many more there are, never a value. Escapes, such as those of JSON, are read both ways.
     """
     lines: dict[Pattern, set[int]] = {}
-    start = 1
-    for text in texts:
-        for each in (text, ESCAPE.sub(_unescaped, text)) if "\\" in text else (text,):
+    start = 0  # the name of the file may hold one as well
+    for text in chain([f"{path}\n"], texts):
+        for each in _readings(text):
             lower = each.replace("İ", "i").lower()  # the only letter that is two in lower case
             for pattern in patterns:
                 lines.setdefault(pattern, set()).update(_lines(each, lower, pattern, start))
@@ -85,13 +89,26 @@ def scan(path: str, texts: Iterable[str], patterns: Sequence[Pattern] = PATTERNS
                 "is_error": pattern.is_error,
             }
             check = "secrets" if pattern.is_error else "personal data"
-            found.append(Diagnostic(check=check, path=path, line=min(on), **told))
+            found.append(Diagnostic(check=check, path=path, line=min(on) or None, **told))
     return sorted(found, key=lambda each: (not each.is_error, each.line or 0))
+
+
+def _readings(text: str) -> Iterator[str]:
+    """Yield a text as it stands, then without what is not seen and its escapes, as often as it was put into JSON."""
+    yield text
+    for _ in range(NESTED):
+        if (plain := ESCAPE.sub(_unescaped, text.translate(INVISIBLE))) == text:
+            return
+        text = plain
+        yield text
 
 
 def _unescaped(match: re.Match[str]) -> str:
     """Return what an escape stands for; a line break becomes a space, so that lines keep their numbers."""
-    return chr(int(match[1], 16)) if match[1] else " " if match[2] in "nrt" else match[2]
+    code = match[1] or match[2] or match[4]
+    if code is None:
+        return " " if match[3] in "nrt" else match[3]
+    return " " if (letter := chr(int(code, 16))) in "\n\r" else letter
 
 
 def _lines(text: str, lower: str, pattern: Pattern, line: int) -> Iterator[int]:

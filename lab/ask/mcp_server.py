@@ -109,8 +109,8 @@ class McpEndpoint:
             await manager.handle_request(scope, receive, send)
 
     def _make(self) -> Callable[[], Any]:
-        names = ("server.lowlevel", "server.streamable_http_manager", "server.transport_security", "types")
-        lowlevel, http, security, types = (import_module(f"{PACKAGE}.{name}") for name in names)
+        names = ("server.lowlevel", "server.streamable_http_manager", "types")
+        lowlevel, http, types = (import_module(f"{PACKAGE}.{name}") for name in names)
         server, tools = lowlevel.Server("assay", metadata.version("assay")), tools_of(self._services, new_visitor())
 
         async def list_tools() -> list[Any]:
@@ -133,7 +133,4 @@ class McpEndpoint:
 
         server.list_tools()(list_tools)
         server.call_tool()(call_tool)
-        is_alone = not self._is_right and not self._services.settings.training.is_shared
-        hosts = ["127.0.0.1:*", "localhost:*", "[::1]:*"]  # a name that was made to lead here is none of these
-        guard = security.TransportSecuritySettings(enable_dns_rebinding_protection=is_alone, allowed_hosts=hosts)
-        return partial(http.StreamableHTTPSessionManager, server, stateless=True, security_settings=guard)
+        return partial(http.StreamableHTTPSessionManager, server, stateless=True)

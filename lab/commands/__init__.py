@@ -23,6 +23,13 @@ HostedModels = Annotated[
         " there. Its key: ASSAY_KEY_NAME.",
     ),
 ]
+AllowHost = Annotated[
+    list[str] | None,
+    typer.Option(
+        envvar="ASSAY_ALLOW_HOST",
+        help="A further host name under which it answers where nobody gives a name or key, such as lab.example behind a proxy.",
+    ),
+]
 Command = Callable[..., None]
 
 

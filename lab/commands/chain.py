@@ -12,7 +12,7 @@ from evals.errors import BadConfig, LabError
 from evals.model import Progress
 from evals.questions import system_prompt
 from evals.schema import BaseIdentity, ChainManifest, Record
-from lab.commands import Json
+from lab.commands import AllowHost, Json
 from lab.commands.terminal import emit, notes, table_of
 from lab.settings import from_environment, is_loopback
 from training.models.manifest import FILE_NAME, OURS, chain_file, read_chain
@@ -168,6 +168,7 @@ def serve(
         list[str] | None,
         typer.Option("--api-key", envvar="ASSAY_API_KEY", help="Who may ask; several by several options."),
     ] = None,
+    allow_host: AllowHost = None,
     dtype: Annotated[
         str, typer.Option(help="bfloat16, float32 (an answer is the same whoever else asks) or nf4.")
     ] = "bfloat16",
@@ -184,6 +185,7 @@ def serve(
     import uvicorn
 
     from training.models.chain import load_chain
+    from training.serve.hosts import OwnHosts
     from training.serve.server import ChainServer, Limits
 
     if not (keys or is_loopback(host)):
@@ -193,7 +195,8 @@ def serve(
         chain = load_chain(name, cast(Any, dtype), progress, base=base, cache=cache)
     notes.print(f"{chain.manifest.name} answers at http://{host}:{port}/v1 (models: {', '.join(chain.stages)})")
     limits = Limits(rows=rows, waiting=waiting, answer_tokens=max_tokens)
-    app = ChainServer(chain, limits, keys or (), Path(name).name).app()
+    hosts = None if keys else OwnHosts(host, allow_host or ())
+    app = ChainServer(chain, limits, keys or (), Path(name).name, hosts=hosts).app()
     uvicorn.run(app, host=host, port=port, log_level="warning", timeout_graceful_shutdown=3)
 
 

@@ -19,7 +19,7 @@ import typer
 
 from evals.errors import LabError
 from evals.schema import ChainManifest, Record
-from lab.commands import HostedModels, Json
+from lab.commands import AllowHost, HostedModels, Json
 from lab.commands.data import know
 from lab.commands.terminal import emit, notes, table_of
 from lab.roles import password_check
@@ -29,6 +29,7 @@ from lab.ui.text import say
 
 PORT = 7860
 PORTS_TRIED = 40
+HUB_PAGES = "https://huggingface.co https://*.hf.space"
 NEEDED_BYTES = 2 * 1024**3
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 PIN = re.compile(r"([A-Za-z0-9._-]+)==([^\s;]+)$")
@@ -47,6 +48,7 @@ def lab(
     allow_everyone: Annotated[
         bool, typer.Option("--allow-everyone", help="Let others in without a name: they may ask, vote and rate.")
     ] = False,
+    allow_host: AllowHost = None,
     questions: Annotated[
         str | None, typer.Option(help="Question sets of your own, with commas: their questions get a verdict in Ask.")
     ] = None,
@@ -62,7 +64,7 @@ def lab(
     settings = replace(settings, people=auth_file, allows_everyone=allow_everyone or settings.allows_everyone)
     sets = settings.questions if questions is None else comma_separated(questions)
     settings = replace(settings, training=training, chain=chain or settings.chain, questions=sets)
-    settings = replace(settings, hosted=tuple(hosted or settings.hosted))
+    settings = replace(settings, hosted=tuple(hosted or settings.hosted), hosts=tuple(allow_host or settings.hosts))
     check_door(settings)
     chosen = choose_port(host, port)
     shown = "127.0.0.1" if host in {"0.0.0.0", "::"} else host
@@ -103,7 +105,8 @@ def open_lab(
         if services.people:
             options["auth"] = password_check(services.people, services.log)
         app = build_app(services, tabs)
-        put_on_air(app, **options)
+        is_space = settings.training.is_space  # there the Hub says who comes in, and shows the page in its own
+        put_on_air(app, ("*",) if is_space else settings.hosts, framed_by=HUB_PAGES if is_space else "", **options)
     finally:
         gc.freeze()
         gc.enable()

@@ -13,6 +13,7 @@ from evals.errors import MissingModel
 from lab.app import build_app, needs_chain, run
 from lab.engine import LabEngine
 from lab.middleware import PAGES_KEPT, KeptFrontPage, PasswordThrottle
+from lab.roles import MOST_WRONG, WAIT_SECONDS
 from lab.services import once
 from lab.ui.components import model_pill, model_problem
 from lab.ui.text import lines, page, say
@@ -366,9 +367,9 @@ def test_an_address_that_guesses_passwords_has_to_wait_and_a_60_mb_file_is_not_t
 def test_waiting_after_wrong_passwords_ends():
     seconds = [0]
     throttle = PasswordThrottle(Counting(400), now=lambda: seconds[0])
-    tries = [("/login", {})] * (PasswordThrottle.MOST + 1)
+    tries = [("/login", {})] * (MOST_WRONG + 1)
     assert [reply.status_code for reply in ask(throttle, *tries, method="POST")][-2:] == [400, 429]
-    seconds[0] = PasswordThrottle.SECONDS
+    seconds[0] = WAIT_SECONDS
     assert ask(throttle, ("/login", {}), method="POST")[0].status_code == 400
 
 

@@ -31,6 +31,7 @@ from training.models.generation import Row, Writer
 from training.models.stack import Stack
 from training.serve import batching
 from training.serve.batching import Batcher, Busy, GenerationRequest
+from training.serve.hosts import OwnHosts
 from training.serve.server import ChainServer, Limits
 
 WORDS = ("why", "soleus", "liver goes up", "mice", "the", "naïve 😀")
@@ -236,9 +237,12 @@ def test_stages_on_other_families_answer_in_company_what_plain_transformers_answ
 
 
 @contextmanager
-def serving(chain: LoadedChain, limits: Limits, keys: Sequence[str] = ("secret",)) -> Iterator[str]:
+def serving(
+    chain: LoadedChain, limits: Limits, keys: Sequence[str] = ("secret",), hosts: OwnHosts | None = None
+) -> Iterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as place:
-        server = uvicorn.Server(uvicorn.Config(ChainServer(chain, limits, keys, "tiny").app(), log_level="warning"))
+        app = ChainServer(chain, limits, keys, "tiny", hosts=hosts).app()
+        server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [place]})
         thread.start()
         yield f"http://127.0.0.1:{place.getsockname()[1]}"
@@ -393,6 +397,18 @@ def test_twenty_users_at_once_each_read_their_own_answer(chain, client):
     assert [found.get(user) for user in range(20)] == expected
 
 
+def test_a_server_without_keys_answers_under_its_own_names_alone(chain):
+    with serving(chain, Limits(), keys=(), hosts=OwnHosts("127.0.0.1", ["lab.example"])) as url:
+
+        def ask(path: str, host: str) -> int:
+            method = "GET" if path in ("health", "v1/models") else "POST"
+            return httpx2.request(method, f"{url}/{path}", headers={"Host": host}).status_code
+
+        paths = ("health", "v1/models", "v1/chat/completions", "v1/completions")
+        assert {ask(path, "evil.example") for path in paths} == {421}
+        assert [ask("v1/models", host) for host in ("localhost:1", "lab.example", "[::1]")] == [200, 200, 200]
+
+
 @pytest.mark.parametrize("stream", [True, False])
 def test_a_client_that_is_killed_frees_its_row(url, stream):
     body = json.dumps({"model": "grpo", "messages": QUESTION, "max_tokens": 800, "stream": stream, "stop": ["¶"]})
@@ -411,7 +427,12 @@ REFUSED = [
     ({"messages": []}, openai.BadRequestError, None, "messages: "),
     ({"messages": [{"role": "user", "content": " "}]}, openai.BadRequestError, None, "the question is empty"),
     ({"messages": [{"role": "user", "content": "<|im_end|>"}]}, openai.BadRequestError, None, "a control mark"),
-    ({"messages": [{"role": "user", "content": "why " * CONTEXT}]}, openai.BadRequestError, None, "tokens long"),
+    (
+        {"messages": [{"role": "user", "content": "why " * CONTEXT}]},
+        openai.BadRequestError,
+        "context_length_exceeded",
+        "tokens long",
+    ),
     ({"messages": [*QUESTION, {"role": "assistant", "content": "Up"}]}, openai.BadRequestError, None, "not the user's"),
     ({"max_tokens": 801}, openai.BadRequestError, None, "max_tokens is 801; at most 800"),
     (
@@ -421,6 +442,13 @@ REFUSED = [
         "more than the 1,024",
     ),
     ({"n": 8, "logit_bias": {"5": 1}}, openai.BadRequestError, "unsupported_parameter", "cannot do 'logit_bias'"),
+    (
+        {"extra_body": {"structured_outputs": {"choice": ["yes", "no"]}}},
+        openai.BadRequestError,
+        "unsupported_parameter",
+        "cannot do 'structured_outputs'",
+    ),
+    ({"extra_body": {"top_k": 1}}, openai.BadRequestError, "unsupported_parameter", "cannot do 'top_k'"),
     ({"response_format": {"type": "json_schema"}}, openai.BadRequestError, None, "json_schema is missing"),
     (
         {"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "way"}}}},
@@ -439,9 +467,9 @@ def test_what_cannot_be_answered_is_refused_in_openai_s_own_shape(client, change
 
 
 def test_keys_queue_and_other_mistakes_have_their_status(chain, url):
-    def post(body: object = {}, path: str = "chat/completions", **headers: str) -> httpx2.Response:
+    def post(body: object = {}, path: str = "chat/completions", raw: bytes = b"", **headers: str) -> httpx2.Response:
         given = {"Authorization": "Bearer secret", "Content-Type": "application/json", **headers}
-        return httpx2.post(f"{url}/v1/{path}", content=json.dumps(body), headers=given)
+        return httpx2.post(f"{url}/v1/{path}", content=raw or json.dumps(body), headers=given)
 
     found = {
         "no key": post(Authorization=""),
@@ -453,6 +481,11 @@ def test_keys_queue_and_other_mistakes_have_their_status(chain, url):
         "too many answers": post({"model": "grpo", "prompt": ["a"] * 5, "n": 2}, "completions"),
         "empty": post({"model": "grpo", "prompt": ""}, "completions"),
         "strange tokens": post({"model": "grpo", "prompt": [99_999]}, "completions"),
+        "half a character": post({"model": "grpo", "messages": [{"role": "user", "content": "\ud800"}]}),
+        "too deep": post(raw=b"[" * 100_000),
+        "what nobody knows, and what changes nothing": post(
+            {"model": "grpo", **GREEDY, "max_tokens": 1, "metadata": {"a": "b"}, "top_k": -1, "repetition_penalty": 1.0}
+        ),
     }
     assert {name: reply.status_code for name, reply in found.items()} == {
         "no key": 401,
@@ -464,8 +497,12 @@ def test_keys_queue_and_other_mistakes_have_their_status(chain, url):
         "too many answers": 400,
         "empty": 400,
         "strange tokens": 400,
+        "half a character": 400,
+        "too deep": 400,
+        "what nobody knows, and what changes nothing": 200,
     }
-    assert all(set(reply.json()["error"]) == {"message", "type", "param", "code"} for reply in found.values())
+    told = [reply.json()["error"] for reply in found.values() if reply.status_code != 200]
+    assert all(set(each) == {"message", "type", "param", "code"} for each in told)
     assert httpx2.get(f"{url}/health").json()["status"] == "ok"
     assert httpx2.get(f"{url}/v1/models").status_code == 401
     asked = {"model": "grpo", **GREEDY, "max_tokens": 100}

@@ -13,6 +13,7 @@ from typing import Literal, cast
 
 import numpy as np
 import torch
+from jinja2 import TemplateError
 from llguidance import LLMatcher, LLTokenizer
 from llguidance.hf import from_tokenizer
 from transformers import (
@@ -42,6 +43,10 @@ def row_seed(seed: int, stage: str, prompt: Sequence[int]) -> int:
     """Return the seed of one row's noise, from 0 to 2**63 - 1."""
     text = f"{seed}\n{stage}\n{','.join(map(str, prompt))}"
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
+
+
+class LongPrompt(LabError):
+    """A prompt has more tokens than the model reads, with room for the answer."""
 
 
 class SeededRows(LogitsProcessor):
@@ -292,11 +297,14 @@ class Writer:
         if not prompt or not prompt[-1].content.strip():
             raise LabError("the question is empty; type one and ask again.")
         options = {} if thinks else NO_THOUGHT
-        text = question_text([message.model_dump() for message in prompt], self.tokenizer, **options)
+        try:
+            text = question_text([message.model_dump() for message in prompt], self.tokenizer, **options)
+        except TemplateError as error:
+            raise LabError(f"the chat template of this base takes no such conversation: {error}") from error
         tokens = tuple(int(token) for token in self.tokenizer.encode(text, add_special_tokens=False))
         room = self.context - sampling.max_new_tokens
         if len(tokens) > room:
-            raise LabError(
+            raise LongPrompt(
                 f"the question is {len(tokens):,} tokens long with its instructions; this model reads"
                 f" {self.context:,}, of which {sampling.max_new_tokens:,} are kept for the answer, so at"
                 f" most {max(room, 0):,} fit. Shorten the question or ask for a shorter answer."

@@ -30,15 +30,64 @@ from evals.model import Sampling
 from evals.schema import Message
 from training.data.chat import plain_ids
 from training.models.chain import LoadedChain
-from training.models.generation import UNFINISHED, Form
+from training.models.generation import UNFINISHED, Form, LongPrompt
 from training.serve.batching import Batcher, Busy, Delta, Generation, GenerationRequest
+from training.serve.hosts import OwnHosts
 
 UNSUPPORTED = (
-    *("audio", "best_of", "echo", "frequency_penalty", "functions", "logit_bias", "presence_penalty"),
-    *("response_format", "suffix", "tools"),
+    *(
+        "add_generation_prompt",
+        "allowed_token_ids",
+        "audio",
+        "bad_words",
+        "best_of",
+        "chat_template",
+        "chat_template_kwargs",
+    ),
+    *(
+        "continue_final_message",
+        "documents",
+        "echo",
+        "frequency_penalty",
+        "function_call",
+        "functions",
+        "guided_choice",
+    ),
+    *(
+        "guided_grammar",
+        "guided_json",
+        "guided_regex",
+        "ignore_eos",
+        "length_penalty",
+        "logit_bias",
+        "logits_processors",
+    ),
+    *("min_p", "min_tokens", "modalities", "prediction", "presence_penalty", "prompt_logprobs", "reasoning_effort"),
+    *(
+        "repetition_penalty",
+        "response_format",
+        "stop_token_ids",
+        "structured_outputs",
+        "suffix",
+        "tool_choice",
+        "tools",
+    ),
+    *("top_k", "truncate_prompt_tokens", "use_beam_search", "web_search_options"),
 )
 HARMLESS: tuple[object, ...] = (None, False, 0, "", [], {}, {"type": "text"})
-"""Fields that this server cannot honour, and the values of them that change nothing."""
+UNCHANGED: dict[str, tuple[object, ...]] = {
+    "add_generation_prompt": (True,),
+    "best_of": (1,),
+    "function_call": ("none", "auto"),
+    "length_penalty": (1,),
+    "modalities": (["text"],),
+    "reasoning_effort": ("none",),
+    "repetition_penalty": (1,),
+    "tool_choice": ("none", "auto"),
+    "top_k": (-1,),
+}
+"""Fields of OpenAI's and vLLM's requests that would change the answer and cannot be honoured here, and the values of them
+that change nothing. Fields that nobody knows, such as `metadata`, are taken."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +190,7 @@ AnyBody = TypeVar("AnyBody", bound=Body)
 
 @dataclass
 class ChainServer:
-    """The handlers; no `keys`: everybody who can reach it is answered. A model is a stage, or `name`/stage.
+    """The handlers; no `keys`: everybody who can reach it is answered, under these `hosts`. A model is a stage, or `name`/stage.
 
     `now` tells the time in seconds since 1970, `draw_seed` gives a seed where none was asked for.
     """
@@ -152,6 +201,7 @@ class ChainServer:
     name: str = ""
     now: Callable[[], float] = time.time
     draw_seed: Callable[[], int] = lambda: secrets.randbits(63)
+    hosts: OwnHosts | None = None
 
     def __post_init__(self) -> None:
         self.batcher = Batcher(self.chain, self.limits.rows, self.limits.waiting)
@@ -176,6 +226,7 @@ class ChainServer:
 
     async def health(self, request: Request) -> Response:
         """Say whether the server answers, and how busy it is; needs no key."""
+        self._check_host(request)
         running, waiting = self.batcher.load
         about = {"chain": self.chain.manifest.name, "stages": self.chain.stages, "running": running, "waiting": waiting}
         return JSONResponse({"status": "ok", **about})
@@ -199,7 +250,10 @@ class ChainServer:
         schema = body.response_format.held_to if body.response_format else None
         form = None if schema is None else await asyncio.to_thread(self.chain.form, schema)
         messages = [Message(role=role, content=text) for role, text in turns]
-        row = self.chain.rows(messages, (stage,), Sampling(1), thinks=form is None)[0]
+        try:
+            row = self.chain.rows(messages, (stage,), Sampling(1), thinks=form is None)[0]
+        except LongPrompt as error:
+            raise Refused(400, str(error), "context_length_exceeded", "messages") from error
         body.max_tokens = body.max_completion_tokens or body.max_tokens
         logprobs = (body.top_logprobs or 0) if body.logprobs else None
         usual = min(self.limits.answer_tokens, self.chain.context - len(row.prompt))
@@ -218,7 +272,13 @@ class ChainServer:
             raise Refused(400, "the prompt is empty, or holds tokens that this model does not have.", param="prompt")
         return await self._answer(request, body, prompts, 16, body.logprobs, Shape(self, stage, "cmpl"))
 
+    def _check_host(self, request: Request) -> None:
+        if self.hosts and (host := self.hosts.refused(request.headers)) is not None:
+            told = f"this server does not answer as {host!r}; ask http://127.0.0.1, or start it with --allow-host NAME."
+            raise Refused(421, told, "unknown_host")
+
     def _let_in(self, request: Request) -> None:
+        self._check_host(request)
         given = request.headers.get("authorization", "").removeprefix("Bearer ").encode()
         if self.keys and not any(secrets.compare_digest(given, key.encode()) for key in self.keys):
             raise Refused(401, "no valid API key was sent; send one as `Authorization: Bearer …`.", "invalid_api_key")
@@ -241,15 +301,18 @@ class ChainServer:
                 raise Refused(413, f"the request is longer than {self.limits.body_bytes:,} bytes.")
         try:
             given = json.loads(raw)
+            json.dumps(given, ensure_ascii=False).encode()  # UnicodeEncodeError, a ValueError, for half a character
             body = kind.model_validate(given)
         except ValidationError as error:
             first = error.errors()[0]
             place = ".".join(map(str, first["loc"]))
             raise Refused(400, f"{place or 'the body'}: {first['msg']}", param=place or None) from error
+        except RecursionError as error:
+            raise Refused(400, "the body is nested too deep.") from error
         except ValueError as error:
-            raise Refused(400, f"the body is not JSON: {error}") from error
+            raise Refused(400, f"the body is not JSON in UTF-8: {error}") from error
         for name in UNSUPPORTED:
-            if name not in kind.model_fields and given.get(name) not in HARMLESS:
+            if name not in kind.model_fields and given.get(name) not in (*HARMLESS, *UNCHANGED.get(name, ())):
                 raise Refused(400, f"this server cannot do {name!r}; leave it out.", "unsupported_parameter", name)
         return body
 

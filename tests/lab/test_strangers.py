@@ -1,0 +1,160 @@
+"""Whoever may not come in: every route of the running page, asked as a stranger, by another site and as a rater."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+import httpx
+import pytest
+import yaml
+from starlette.datastructures import Headers
+
+from lab.middleware import AGAIN, ASKS, BYTES_KEPT, KEY, LARGEST_KEPT, Once
+from lab.roles import MOST_WRONG, WAIT_SECONDS, hashed, password_check
+from lab.settings import from_environment
+from tests.lab.chains import lab_with
+from tests.lab.served import ON_AIR, on_air
+from tests.lab.test_people import PASSWORD, entered, people  # noqa: F401
+from training.serve.hosts import OwnHosts
+
+TABLE = Path(__file__).parent / "cases/routes.yaml"
+
+
+def routes_of(routes, prefix=""):
+    for route in routes:
+        if hasattr(route, "original_router"):
+            yield from routes_of(route.original_router.routes, prefix + route.include_context.prefix)
+        else:
+            methods = sorted(getattr(route, "methods", None) or ["GET"])
+            yield from ((method, prefix + route.path) for method in methods if method != "HEAD")
+
+
+def asked(browser, method, path, **headers):
+    place = re.sub(r"\{\w+(:path)?\}", "x", path)
+    with browser.stream(method, place, headers=headers, timeout=5) as reply:
+        return reply.status_code
+
+
+@ON_AIR
+def test_a_lab_without_names_answers_no_route_under_a_name_that_is_not_its_own(tmp_path):
+    with on_air(lab_with(tmp_path)) as app, httpx.Client(base_url=app.local_url) as browser:
+        routes = sorted(set(routes_of(app.app.routes)))
+        named = [
+            asked(browser, *route, host="evil.example:7860", origin="http://evil.example:7860") for route in routes
+        ]
+        assert len(routes) > 60 and set(named) == {421}
+        foreign = {
+            route: asked(browser, *route, origin="https://evil.example") for route in routes if route[0] != "GET"
+        }
+        assert set(foreign.values()) <= {403, 404}, foreign  # 404: ways in that no page of the lab takes
+        reply = browser.get("/", headers={"host": "evil.example"})
+        assert "'evil.example'" in reply.text and "--allow-host" in reply.text
+        for header, value in {
+            "x-content-type-options": "nosniff",
+            "content-security-policy": "frame-ancestors",
+        }.items():
+            assert value in browser.get("/").headers[header] and value in reply.headers[header]
+
+
+@ON_AIR
+def test_every_route_answers_strangers_and_raters_as_the_table_says(tmp_path, people):  # noqa: F811
+    room = replace(lab_with(tmp_path), people=people)
+    with on_air(room, auth=password_check(people, room.log)) as app:
+        routes = sorted(set(routes_of(app.app.routes)))
+        with httpx.Client(base_url=app.local_url) as stranger, entered(app.local_url, "rob") as rater:
+            found = {f"{m} {path}": [asked(stranger, m, path), asked(rater, m, path)] for m, path in routes}
+    assert found == yaml.safe_load(TABLE.read_text())
+
+
+@ON_AIR
+def test_a_name_that_was_guessed_at_waits_though_its_guesser_logs_in_under_another_between(tmp_path, people):  # noqa: F811
+    room = replace(lab_with(tmp_path), people=people)
+    seconds = [0.0]
+    with on_air(room, auth=password_check(people, room.log, lambda: seconds[0])) as app:
+
+        def enter(name, password, **headers):
+            data = {"username": name, "password": password}
+            reply = httpx.post(f"{app.local_url}login", data=data, headers=headers, timeout=60)
+            return reply.status_code, reply.text
+
+        for _ in range(MOST_WRONG):
+            assert enter("ada", "guessed")[0] == 400
+            assert enter("rob", PASSWORD)[0] == 200
+        status, told = enter("ada", PASSWORD)
+        assert status == 429 and f"wait {WAIT_SECONDS} seconds" in told
+        assert enter("rob", PASSWORD)[0] == 200, "another name goes on"
+        seconds[0] = WAIT_SECONDS
+        assert enter("ada", PASSWORD)[0] == 200
+        addresses = [{"x-forwarded-for": f"10.0.0.{number}"} for number in range(MOST_WRONG + 1)]
+        tries = [enter(f"name {number}", "x", **sent)[0] for number, sent in enumerate(addresses)]
+        assert tries == [*[400] * MOST_WRONG, 429], "an invented address is not believed"
+
+
+def test_a_password_check_forgets_names_that_nobody_tries_any_more():
+    check = password_check({}, lambda *_: None, iter(range(0, 10_000, WAIT_SECONDS)).__next__)
+    assert not any(check(f"name {number}", "x") for number in range(3))
+    (wrong,) = [
+        cell.cell_contents for cell in check.__closure__ if isinstance(cell.cell_contents, dict) and cell.cell_contents
+    ]
+    assert list(wrong) == ["name 2"]
+    assert hashed("x") != hashed("x")
+
+
+def test_the_replies_kept_are_those_of_events_and_never_of_files_or_streams_or_too_many_bytes():
+    bodies = {
+        "/gradio_api/file=big": 10**6,
+        "/gradio_api/run/large": LARGEST_KEPT + 1,
+        "/gradio_api/run/usual": BYTES_KEPT // 16,
+    }
+    made = []
+
+    async def page(scope, receive, send):
+        made.append(scope["path"])
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b" " * bodies[scope["path"]]})
+
+    once = Once(page, lambda key: False)
+    browser = httpx.AsyncClient(transport=httpx.ASGITransport(once), base_url="http://lab")
+
+    async def ask_all():
+        for number in range(40):
+            for path in bodies:
+                method = "GET" if "file" in path else "POST"
+                assert (await browser.request(method, path, headers={KEY: str(number)})).status_code == 200
+            again = await browser.post("/gradio_api/run/usual", headers={KEY: str(number), AGAIN: "1"})
+            assert again.status_code == 200
+
+    anyio.run(ask_all)
+    assert {path: made.count(path) for path in bodies} == dict.fromkeys(bodies, 40)
+    kept = [sum(len(message.get("body", b"")) for message in reply.result()) for reply in once._replies.values()]
+    assert sum(kept) <= BYTES_KEPT and len(kept) == 16 and ASKS.fullmatch("/gradio_api/queue/join")
+
+
+@pytest.mark.parametrize(
+    ("bound", "more", "host", "is_own"),
+    [
+        ("127.0.0.1", (), "127.0.0.1:7860", True),
+        ("127.0.0.1", (), "LOCALHOST", True),
+        ("127.0.0.1", (), "[::1]:7860", True),
+        ("::1", (), "[::1]", True),
+        ("127.0.0.1", (), "evil.example", False),
+        ("127.0.0.1", (), "localhost.evil.example", False),
+        ("127.0.0.1", (), "192.168.1.9", False),
+        ("127.0.0.1", (), "", False),
+        ("127.0.0.1", ("lab.example",), "lab.example:443", True),
+        ("127.0.0.1", ("*.lab.example",), "a.lab.example", True),
+        ("127.0.0.1", ("*.lab.example",), "evillab.example", False),
+        ("box.lan", (), "box.lan:7860", True),
+        ("0.0.0.0", (), "192.168.1.9:7860", True),
+        ("0.0.0.0", (), "[fe80::1]:7860", True),
+        ("0.0.0.0", (), "192.168.1.9.evil.example", False),
+        ("0.0.0.0", ("*",), "evil.example", True),
+    ],
+)
+def test_a_server_knows_its_own_host_names(bound, more, host, is_own):
+    assert (OwnHosts(bound, more).refused(Headers({"host": host})) is None) is is_own
+
+
+def test_further_host_names_come_from_the_environment():
+    assert from_environment({"ASSAY_ALLOW_HOST": "lab.example box"}).hosts == ("lab.example", "box")
