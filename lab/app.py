@@ -22,7 +22,7 @@ from lab.ui.components import AT_ONCE, QUIET
 from lab.ui.text import lines, say
 from lab.ui.theme import ASSETS, ROUTE, Theme
 from lab.visitors import Door, door, meet, meet_signed_in
-from training.serve.hosts import OwnHosts
+from training.hosts import OwnHosts
 
 STATUS_SECONDS = 1.0
 LARGEST_UPLOAD = "50mb"

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lab.roles import MOST_WRONG, WAIT_SECONDS
 from lab.ui.text import say
-from training.serve.hosts import OwnHosts
+from training.hosts import OwnHosts
 
 KEY, AGAIN = "x-assay-key", "x-assay-again"
 """Headers that the page's script gives what it sends (`lab/ui/assets/lab.js`)."""

@@ -184,8 +184,8 @@ def serve(
     """
     import uvicorn
 
+    from training.hosts import OwnHosts
     from training.models.chain import load_chain
-    from training.serve.hosts import OwnHosts
     from training.serve.server import ChainServer, Limits
 
     if not (keys or is_loopback(host)):

@@ -16,7 +16,7 @@ from lab.settings import from_environment
 from tests.lab.chains import lab_with
 from tests.lab.served import ON_AIR, on_air
 from tests.lab.test_people import PASSWORD, entered, people  # noqa: F401
-from training.serve.hosts import OwnHosts
+from training.hosts import OwnHosts
 
 TABLE = Path(__file__).parent / "cases/routes.yaml"
 

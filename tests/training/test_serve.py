@@ -25,13 +25,13 @@ from evals.questions import kmp_test
 from evals.schema import Message
 from tests.models import CONTEXT, broken_at_third_pass, embedded_cache, tiny_chain, tiny_tokenizer
 from tests.training.test_stack import adapted
+from training.hosts import OwnHosts
 from training.models.adapters import read_adapter
 from training.models.chain import LoadedChain, load_chain
 from training.models.generation import Row, Writer
 from training.models.stack import Stack
 from training.serve import batching
 from training.serve.batching import Batcher, Busy, GenerationRequest
-from training.serve.hosts import OwnHosts
 from training.serve.server import ChainServer, Limits
 
 WORDS = ("why", "soleus", "liver goes up", "mice", "the", "naïve 😀")

@@ -29,10 +29,10 @@ from evals.errors import LabError
 from evals.model import Sampling
 from evals.schema import Message
 from training.data.chat import plain_ids
+from training.hosts import OwnHosts
 from training.models.chain import LoadedChain
 from training.models.generation import UNFINISHED, Form, LongPrompt
 from training.serve.batching import Batcher, Busy, Delta, Generation, GenerationRequest
-from training.serve.hosts import OwnHosts
 
 UNSUPPORTED = (
     *(
