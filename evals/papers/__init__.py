@@ -72,11 +72,8 @@ def read_article(data: bytes, name: str, limits: FileLimits | None = None, progr
     if what:
         raise UnreadableArticle(f"{name} is {what}; {ACCEPTED}. Export it as PDF.")
     if is_pdf:
-        found, pages, empty = read_pdf(data, name, limits, progress)
-        origin |= {"format": "pdf", "pages": pages}
-        if empty:
-            shown = ", ".join(map(str, empty[:10])) + (" …" if len(empty) > 10 else "")
-            origin["notes"] = (f"{len(empty)} of {pages} pages hold no text (pages {shown})",)
+        found, pages, notes = read_pdf(data, name, limits, progress)
+        origin |= {"format": "pdf", "pages": pages, "notes": notes}
     elif HTML_START.match(data[:2000]):
         raise UnreadableArticle(
             f"{name} is a web page; {ACCEPTED}. Download the article's PDF or XML from the same page."

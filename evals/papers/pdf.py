@@ -1,8 +1,9 @@
-"""PDF to a paper: PDFium finds the characters, our own code the columns, paragraphs and sections."""
+"""PDF to a paper: PDFium reads the words, our own code the columns, paragraphs and sections."""
 
 import ctypes
 import re
 import threading
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -11,7 +12,7 @@ from functools import cached_property
 from itertools import groupby, pairwise
 from math import pi
 from statistics import median
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pypdfium2
 import pypdfium2.raw as pdfium
@@ -24,14 +25,27 @@ from evals.schema.articles import Box, PageStart
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-HYPHENS = frozenset((0x02, 0xFFFE))
-"""What PDFium gives for a hyphen at the end of a line."""
-SOFT_HYPHEN = "\u00ad"
-LIGATURES = dict(enumerate(("ff", "fi", "fl", "ffi", "ffl", "st", "st"), start=0xFB00))
+WORD = re.compile("[^\\s\x00-\x20\x7f-\xa0\xad\ufeff\ufffe]+[\x02\ufffe]?")
+"""In what PDFium reads; \\x02 and \\ufffe are its hyphens at the ends of lines."""
+ODD = {2: "-", 0xFFFE: "-", **dict(enumerate(("ff", "fi", "fl", "ffi", "ffl", "st", "st"), start=0xFB00))}
+ODD |= {0xF000 + ord(code): letter for code, letter in zip("=+<>()[]-", "=+<>()[]−", strict=True)}
+ODD |= dict(enumerate("αβχδεφγηιϕκλμνοπθρστυϖωξψζ", start=0xF061)) | {
+    0xF044: "Δ",
+    0xF057: "Ω",
+    0xF0B1: "±",
+    0xF0B4: "×",
+}
+"""Hyphens and ligatures; F0xx is the font Symbol, as Word names its signs."""
+ACCENT = re.compile("([´`ˆ˜¨ˇ¸])([A-Za-zı])")
+COMBINED = dict(zip("´`ˆ˜¨ˇ¸", "\u0301\u0300\u0302\u0303\u0308\u030c\u0327", strict=True))
 STRAIGHT = 0.1
-"""Radians; characters turned further belong to a stamp at the margin or to the axis of a plot."""
-GAP = 0.18
-"""Of the height: a wider gap between two characters parts words even without a space."""
+"""Radians; words turned further than this from a quarter turn are a stamp across the page."""
+TINY = 0.002
+"""Of the page's height: smaller words cannot be seen."""
+FAINT, CONTRAST = 200, 12
+"""Of 255: text with a lighter fill may not be seen; it is seen if its place on the page has so much of a contrast."""
+LOST = re.compile("[\0\3-\10\16-\37\ufffd\ue000-\uefff\uf100-\uf8e5]")
+"""Signs without a letter in the file; those of Adobe's Symbol that only build large brackets are none."""
 
 
 @dataclass(frozen=True)
@@ -44,85 +58,86 @@ class Word:
     bottom: float
     top: float
     style: str = ""
+    quarter: int | None = 0
+    is_drawn: bool = True
+    is_faint: bool = False
 
     @property
     def height(self) -> float:
         return self.top - self.bottom
 
 
-class _Character(NamedTuple):
-    index: int
-    text: str
-    left: float
-    right: float
-    bottom: float
-    top: float
-
-
 def words_of(text_page: Any) -> list[Word]:
-    """Return the words of a PDFium text page, in the order of the file, which need not be that of reading."""
+    """Return the words that PDFium reads, in the order of the file, which need not be that of reading.
+
+    `quarter` counts quarter turns against the clock, None for a word askew; a word is not drawn in render mode 3,
+    as in the layer that text recognition puts over a scan.
+    """
+    box = pdfium.FS_RECTF()
+    codes = range(pdfium.FPDFText_CountChars(text_page))
+    text = "".join(chr(pdfium.FPDFText_GetUnicode(text_page, index)) for index in codes)
+    inks: dict[int | None, tuple[str, bool, bool]] = {}
     words: list[Word] = []
-    current: list[_Character] = []
-    for character in [*_characters(text_page), None]:
-        if current and (character is None or _is_apart(current[-1], character)):
-            # letters beyond U+FFFF, which PDFium gives in two halves, are whole; a half alone is U+FFFD
-            text = "".join(each.text for each in current).replace(SOFT_HYPHEN, "-")
-            words.append(
-                Word(
-                    text=text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"),
-                    left=min(each.left for each in current),
-                    right=max(each.right for each in current),
-                    bottom=min(each.bottom for each in current),
-                    top=max(each.top for each in current),
-                    style=_style(text_page, current[0].index),
-                )
+    for match in WORD.finditer(text):
+        edges: list[tuple[float, float, float, float]] = []
+        for index in {match.start(), match.end() - 1}:
+            if pdfium.FPDFText_GetLooseCharBox(text_page, index, ctypes.byref(box)):
+                edges.append((box.left, box.right, box.bottom, box.top))
+        if not edges:
+            continue
+        lefts, rights, bottoms, tops = zip(*edges, strict=True)
+        drawn = pdfium.FPDFText_GetTextObject(text_page, match.start())
+        ink = ctypes.cast(drawn, ctypes.c_void_p).value
+        if ink not in inks:
+            inks[ink] = _ink(text_page, match.start(), drawn)
+        style, is_drawn, is_faint = inks[ink]
+        turns = pdfium.FPDFText_GetCharAngle(text_page, match.start()) / (pi / 2)
+        is_askew = abs(turns - round(turns)) > STRAIGHT and turns > 0
+        words.append(
+            Word(
+                text=_spelt(match[0]),
+                left=min(lefts),
+                right=max(rights),
+                bottom=min(bottoms),
+                top=max(tops),
+                style=style,
+                quarter=None if is_askew else round(max(turns, 0)) % 4,
+                is_drawn=is_drawn,
+                is_faint=is_faint,
             )
-            current = []
-        if character is not None:
-            current.append(character)
+        )
     return words
 
 
-def _characters(text_page: Any) -> Iterator[_Character | None]:
-    """Give each character with its box; None where a word ends."""
-    box = pdfium.FS_RECTF()
-    for index in range(pdfium.FPDFText_CountChars(text_page)):
-        code = pdfium.FPDFText_GetUnicode(text_page, index)
-        if code in HYPHENS:
-            text = SOFT_HYPHEN
-        elif code <= 0x20 or code in (0xA0, 0xAD, 0xFEFF):
-            yield None
-            continue
-        else:
-            text = LIGATURES.get(code) or chr(code)
-        if not pdfium.FPDFText_GetLooseCharBox(text_page, index, ctypes.byref(box)):
-            continue
-        angle = pdfium.FPDFText_GetCharAngle(text_page, index)  # -1 where it is not known
-        if angle > STRAIGHT and abs(angle - 2 * pi) > STRAIGHT:
-            yield None
-            continue
-        yield _Character(index, text, box.left, box.right, box.bottom, box.top)
+def _spelt(text: str) -> str:
+    """Return a word with letters beyond U+FFFF whole, which PDFium gives in halves, and with its accents on them.
 
-
-def _is_apart(one: _Character, other: _Character) -> bool:
-    """Whether `other` begins a new word: on another line, to the left, or beyond a gap."""
-    height = max(one.top - one.bottom, 1.0)
-    is_on_line = min(one.top, other.top) > max(one.bottom, other.bottom)
-    gap = other.left - one.right
-    return not is_on_line or gap > GAP * height or gap < -height
+    Some files name only the second half of a mathematical letter, whose first half is always the same.
+    """
+    text = re.sub("(?<![\ud800-\udbff])(?=[\udc00-\udfff])", "\ud835", text.translate(ODD))
+    text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return ACCENT.sub(lambda found: unicodedata.normalize("NFC", found[2].replace("ı", "i") + COMBINED[found[1]]), text)
 
 
 BOLD = re.compile(r"bold|black|heavy|demi|-bd|bx\d|medi(?!um)|\.b$|tb$")
 ITALIC = re.compile(r"ital|obli|cmti|\.i$|-it$")
 
 
-def _style(text_page: Any, index: int) -> str:
-    """Return "bold" and "italic" as the name of a character's font tells them."""
+def _ink(text_page: Any, index: int, drawn: Any) -> tuple[str, bool, bool]:
+    """Return "bold" and "italic" as the name of a character's font tells them, if it is drawn, and if faintly."""
     name = ctypes.create_string_buffer(128)
     length = pdfium.FPDFText_GetFontInfo(text_page, index, name, 128, ctypes.byref(ctypes.c_int()))
     called = name.raw[: max(0, min(length, 128) - 1)].decode("utf-8", "replace").lower()
-    is_bold = BOLD.search(called) or pdfium.FPDFText_GetFontWeight(text_page, index) >= 600
-    return ("bold " if is_bold else "") + ("italic" if ITALIC.search(called) else "")
+    is_bold = BOLD.search(called)
+    style = ("bold " if is_bold else "") + ("italic" if ITALIC.search(called) else "")
+    *colours, opacity = fill = [ctypes.c_uint() for _ in range(4)]
+    pdfium.FPDFText_GetFillColor(text_page, index, *map(ctypes.byref, fill))
+    is_faint = min(colour.value for colour in colours) > FAINT or opacity.value < 255 - FAINT
+    is_drawn = pdfium.FPDFTextObj_GetTextRenderMode(drawn) not in (
+        pdfium.FPDF_TEXTRENDERMODE_INVISIBLE,
+        pdfium.FPDF_TEXTRENDERMODE_CLIP,
+    )
+    return style, is_drawn, is_faint
 
 
 NARROWEST_COLUMN = 90.0
@@ -205,16 +220,36 @@ def _cells(row: Sequence[Word]) -> list[list[Word]]:
 
 
 def rows_of(words: Sequence[Word]) -> list[Row]:
-    """Return the words of a page by rows from top to bottom, each from left to right over all columns."""
-    rows: list[list[Word]] = []
-    for word in sorted(words, key=lambda each: (-(each.top + each.bottom) / 2, each.left)):
-        for row in rows[-3:]:  # a raised or lowered figure stands on the line, too
-            if min(row[0].top, word.top) - max(row[0].bottom, word.bottom) > 0.5 * min(row[0].height, word.height):
-                row.append(word)
-                break
+    """Return the words of a page by rows from top to bottom, each from left to right over all columns.
+
+    Words that follow each other in the file without a gap stay together.
+    """
+    pieces: list[list[Word]] = []
+    for word in words:
+        last = pieces[-1][-1] if pieces else None
+        if last and _on_line(last, word) > 0.5 and -word.height < word.left - last.right < CLEAR * word.height:
+            pieces[-1].append(word)
         else:
-            rows.append([word])
+            pieces.append([word])
+    rows: list[list[Word]] = []
+    for piece in sorted(pieces, key=lambda each: (-median(word.top + word.bottom for word in each), each[0].left)):
+        usual = sorted(piece, key=lambda word: word.height)[len(piece) // 2]
+        near = [  # a raised or lowered figure stands on the line, too; what stands above another word does not
+            (max(_on_line(word, usual) for word in row), row)
+            for row in rows[-3:]
+            if all(min(word.right, piece[-1].right) - max(word.left, piece[0].left) < word.height for word in row)
+        ]
+        share, row = max(near, key=lambda each: each[0], default=(0, []))
+        if share > 0.5:
+            row += piece
+        else:
+            rows.append(piece)
     return [tuple(sorted(row, key=lambda each: each.left)) for row in rows]
+
+
+def _on_line(one: Word, other: Word) -> float:
+    """Return how much of the lower of two words stands on the line of the other, as a share."""
+    return (min(one.top, other.top) - max(one.bottom, other.bottom)) / max(min(one.height, other.height), 0.1)
 
 
 def gutters_of(rows: Sequence[Row]) -> list[float]:
@@ -341,24 +376,32 @@ WIDE = 1.45
 """A gap of so many usual line distances parts paragraphs."""
 INDENT = 0.7
 """Of a line's height: a line that begins so much further to the right begins a paragraph."""
+SHORT = 0.25
+"""Of a line: one that ends so far before the next ends a paragraph."""
 NUMBERED_SHARE = 0.6
 """Share of a page's lines that must begin with a line number before the numbers are taken away."""
 
 
 @dataclass(frozen=True)
 class PageLines:
-    """The lines of one page in reading order; `number` counts from 1, width and height in points."""
+    """The lines of one page in reading order; `number` counts from 1, width and height in points.
+
+    `turn` counts the quarter turns with the clock from the page as it is read to the page as it is shown.
+    """
 
     number: int
     width: float
     height: float
     lines: tuple[TextLine, ...]
+    turn: int = 0
 
     def box(self, lines: Sequence[TextLine]) -> Box:
         """Return what encloses lines, as shares of the page: left, top, right, bottom, from the upper left corner."""
         left, right = min(line.left for line in lines) / self.width, max(line.right for line in lines) / self.width
         top, bottom = max(line.top for line in lines) / self.height, min(line.bottom for line in lines) / self.height
         left, top, right, bottom = (round(min(max(x, 0.0), 1.0), 4) for x in (left, 1 - top, right, 1 - bottom))
+        for _ in range(self.turn):
+            left, top, right, bottom = round(1 - bottom, 4), left, round(1 - top, 4), right
         return left, top, right, bottom
 
 
@@ -389,20 +432,26 @@ def body_height(pages: Sequence[PageLines]) -> float:
     return counts.most_common(1)[0][0] if counts else 0.0
 
 
-def title_of(pages: Sequence[PageLines], body: float, heads: str) -> tuple[str, list[PageLines]]:
-    """Return the title and the pages without it: the largest lines one below the other in the upper part of page 1.
+def title_of(pages: Sequence[PageLines], body: float, heads: str, told: str) -> tuple[str, list[PageLines]]:
+    """Return the title and the pages without it.
 
-    What a publisher prints above it (the name of the journal, the kind of article) is no title. Where headings are as
-    large as the title, it ends at the first that names a section, as Abstract does.
+    It is what the file says (`told`), if page 1 has lines with these words; else the largest lines one below the
+    other in the upper part of page 1. What a publisher prints above it (the name of the journal, the kind of article),
+    names and addresses are no title. Where headings are as large as the title, it ends at the first that names a
+    section, as Abstract does.
     """
     first = pages[0]
+    if title := _told_title(first.lines, told):
+        rest = tuple(line for line in first.lines if line not in title)
+        printed = tidy(_joined(title))
+        return printed if _letters(printed) == _letters(told) else tidy(told), [replace(first, lines=rest), *pages[1:]]
     groups: list[list[TextLine]] = []
     for line in first.lines:
         if line.bottom < 0.4 * first.height or line.height <= LARGER * body or len(line.text) <= 3:
             continue
         role = role_of(line.text)
         is_section = role == "abstract" or (role != "other" and HEADED.match(line.text) is not None)
-        if is_section or PUBLISHERS.match(line.text) or _mark(line) in heads:
+        if is_section or PUBLISHERS.search(line.text) or _mark(line) in heads or _is_names(line.text):
             continue
         last = groups[-1][-1] if groups else None
         is_as_large = last is not None and abs(last.height - line.height) < 0.1 * line.height
@@ -423,18 +472,46 @@ def title_of(pages: Sequence[PageLines], body: float, heads: str) -> tuple[str, 
     return tidy(_joined([TextLine(words) for words in kept if words])), [replace(first, lines=rest), *pages[1:]]
 
 
+def _told_title(lines: Sequence[TextLine], told: str) -> Sequence[TextLine]:
+    """Return the lines of page 1 that are the title which the file gives itself, none where no lines are."""
+    wanted = _letters(told)
+    if len(told.split()) < 3:
+        return ()
+    for at in range(len(lines)):
+        for end in range(at + 1, min(at + 7, len(lines) + 1)):
+            found = _letters(_joined(lines[at:end]))
+            if found.startswith(wanted) and len(wanted) > 0.8 * len(found):
+                return lines[at:end]
+            if not wanted.startswith(found):
+                break
+    return ()
+
+
+def _letters(text: str) -> str:
+    return re.sub(r"[\W_]+", "", unicodedata.normalize("NFKC", text).lower())
+
+
+def _is_names(text: str) -> bool:
+    """Whether a line lists people: pieces of two to four words with capitals, marked as notes are or with initials."""
+    names = re.split(r"\s*(?:,|;|&|\band\b)\s*", re.sub(r"[\d†‡§¶*∗□⋄⋆,\s]+(?=,|;|$|\band\b)", "", text))
+    people = [name for name in names if re.fullmatch(r"(?:[A-Z][\w.’'-]*\s?){2,4}", name)]
+    is_marked = re.search(r"[†‡§¶*∗□⋄⋆]|[a-z]\d|\b[A-Z]\.", text) is not None
+    return is_marked and len(people) > 0.5 * len(names)
+
+
 def blocks_of(pages: Sequence[PageLines], body: float) -> list[Block]:
     """Return headings, paragraphs, tables and references; a paragraph that a column or page cuts in two is whole."""
     lines, contents = _tables([line for page in pages for line in page.lines])
-    groups = _groups(lines, body)
-    tops, has_names = _styles(groups), False
+    unnamed = _unnamed_list(lines)
+    groups = _groups([line for line in lines if line not in unnamed], body)
+    tops, has_names, has_roman = _styles(groups), False, False
     is_named = any(role_of(group[0].text) in ("abstract", "introduction") for group in groups if len(group) == 1)
     blocks: list[Block] = []
     listed: list[TextLine] = []
-    is_list = False
-    paragraph: int | None = None  # the last one of running text, which may go on behind a picture or a footnote
+    opened: TextLine | None = None  # the heading of the list of references, while its entries follow
+    running: dict[float, int] = {}  # the last paragraph by the height of its lines, which may go on behind a picture
     for at, group in enumerate(groups):
-        page = group[0].page
+        page, height = group[0].page, round(group[0].height)
         is_label = LABEL.fullmatch(group[0].text) is not None and len(group) > 1
         text = tidy(f"{group[0].text.rstrip('.:')}. {_joined(group[1:])}" if is_label else _joined(group))
         start = PageStart(at=0, page=page, box=pages[page - 1].box(group))
@@ -443,38 +520,62 @@ def blocks_of(pages: Sequence[PageLines], body: float) -> list[Block]:
         )
         opening = ABSTRACT.match(text)
         has_names = has_names or (level is not None and role_of(text) != "other") or opening is not None
-        is_front = is_named and not has_names and page <= 2
-        if is_front or (is_list and level != 1 and not LETTERED.match(text)):
+        if (is_named and not has_names and page <= 2) or (opened and not _ends_list(group, text, opened, listed)):
             level = None  # names of authors and places; names of books
         figure = caption_of(text, page)
-        if level is None and is_list and figure is None:
+        if level is None and opened and figure is None:
             listed += group
             continue
         if level is not None:
+            has_roman = has_roman or ROMAN.match(text) is not None
+            if has_roman and not listed and LETTERED.match(text):
+                level += 1
             blocks += [Block("paragraph", each) for each in _references(listed)]
-            listed, is_list, paragraph = [], role_of(text) == "references", None
+            listed, opened, running = [], group[0] if role_of(text) == "references" else None, {}
             blocks.append(Block("heading", plain_name(LETTERED.sub("", text)), level, page, starts=(start,)))
         elif opening:
+            running = {height: len(blocks) + 1}
             blocks.append(Block("heading", "Abstract", 1, page))
             rest = text[opening.end() :]
             blocks.append(Block("paragraph", rest, page=page, starts=(start,)))
         elif figure is not None:
             content = contents.get(group[0], "")
             blocks.append(Block("figure", "", page=page, figure=figure.model_copy(update={"content": content})))
-        elif (
-            paragraph is not None  # the rest of the one before it
-            and abs(group[0].height - body) < 0.07 * body
-            and ((last := blocks[paragraph]).text.endswith(("-", ",")) or last.text[-1:].isalnum())
-            and text[:1].islower()
-        ):
+        elif height in running and _goes_on((last := blocks[running[height]]).text, text) and text[:1].islower():
             whole = last.text[:-1] + text if last.text.endswith("-") else f"{last.text} {text}"
             moved = start.model_copy(update={"at": len(whole) - len(text)})
-            blocks[paragraph] = replace(last, text=whole, starts=(*last.starts, moved))
+            blocks[running[height]] = replace(last, text=whole, starts=(*last.starts, moved))
         elif text:
-            if abs(group[0].height - body) < 0.07 * body or paragraph is None:
-                paragraph = len(blocks)
+            running[height] = len(blocks)
             blocks.append(Block("paragraph", text, page=page, starts=(start,)))
+    if unnamed:
+        blocks.append(Block("heading", "References"))
+        listed = unnamed
     return [*blocks, *(Block("paragraph", each) for each in _references(listed))]
+
+
+def _ends_list(group: Sequence[TextLine], text: str, opened: TextLine, listed: Sequence[TextLine]) -> bool:
+    """Whether a group below references is a heading like theirs: as large and bold, or in capitals, or all of a name."""
+    line, entry = group[0], listed[0] if listed else None
+    is_alike = line.height > 0.93 * opened.height and line.is_bold >= opened.is_bold
+    if entry is None or opened.height > 1.07 * entry.height or opened.is_bold > entry.is_bold:
+        return is_alike
+    is_name = role_of(text) != "other" and len(plain_name(text).split()) <= 3
+    return is_alike and text.isupper() == opened.text.isupper() and (is_name or text.isupper())
+
+
+def _unnamed_list(lines: Sequence[TextLine]) -> list[TextLine]:
+    """Return the references that end a paper without a heading: five numbered ones or more, in type of one size."""
+    if any(role_of(line.text) == "references" for line in lines):
+        return []
+    firsts = [at for at, line in enumerate(lines) if re.match(r"\[1\]|\(1\)|1\.", line.text)]
+    for first in reversed(firsts):
+        listed = [line for line in lines[first:] if abs(line.height - lines[first].height) < 0.07 * line.height]
+        entries = _references(listed)
+        dated = sum(re.search(r"(?:19|20)\d\d", entry) is not None for entry in entries)
+        if len(entries) >= 5 and dated > 0.7 * len(entries):
+            return listed
+    return []
 
 
 def _tables(lines: Sequence[TextLine]) -> tuple[list[TextLine], dict[TextLine, str]]:
@@ -523,10 +624,9 @@ def _groups(lines: Sequence[TextLine], body: float) -> list[list[TextLine]]:
         if (one.page, one.column) == (other.page, other.column)
     ]
     usual = median([gap for gap in gaps if 0 < gap < 3 * body] or [body * 1.2])
-    edges = _edges(lines)
     groups: list[list[TextLine]] = []
     for line in lines:
-        if groups and not _begins(groups[-1], line, usual, edges[line.page, line.column]):
+        if groups and not _begins(groups[-1], line, usual):
             groups[-1].append(line)
         else:
             groups.append([line])
@@ -541,7 +641,8 @@ def _edges(lines: Sequence[TextLine]) -> dict[tuple[int, int], float]:
     return edges
 
 
-def _begins(group: Sequence[TextLine], new: TextLine, usual: float, edge: float) -> bool:
+def _begins(group: Sequence[TextLine], new: TextLine, usual: float) -> bool:
+    """Whether a line begins a paragraph: by its place to the lines of the group before it, by its font or words."""
     last = group[-1]
     if (last.page, last.column) != (new.page, new.column) or new.bottom > last.top:
         return True
@@ -549,30 +650,49 @@ def _begins(group: Sequence[TextLine], new: TextLine, usual: float, edge: float)
         return True
     if LABEL.fullmatch(last.text):
         return False
-    is_same = _style_of(last) == _style_of(new) and (last.is_bold or last.is_italic)
+    is_marked = last.is_bold or last.is_italic or (last.text.isupper() and new.text.isupper())
+    is_same = _style_of(last) == _style_of(new) and is_marked
     if is_same and HEADED.match(last.text) and not HEADED.match(new.text):
         return False
+    if (_heading(last.text) is not None and not (_goes_on(last.text, new.text) and len(last.text.split()) > 3)) or (
+        last.is_bold != new.is_bold and len(last.text.split()) <= LONGEST_HEADING and len(group) <= 3
+    ):
+        return True
+    if _goes_on(last.text, new.text) and abs(last.height - new.height) < 0.35 * last.height:
+        return False
     return (
-        (len(group) == 1 and min(last.left, new.left) - edge > INDENT * new.height)
-        or (last.is_bold != new.is_bold and len(last.text.split()) <= LONGEST_HEADING)
+        (is_marked and HEADED.match(last.text) is not None)
         or (_style_of(last) != _style_of(new) and (new.is_bold or new.is_italic) and HEADED.match(new.text) is not None)
         or abs(last.height - new.height) > 0.12 * last.height
-        or _heading(last.text) is not None
         or new.left - min(each.left for each in group) > INDENT * new.height
+        or new.right - last.right > SHORT * (new.right - new.left)
     )
 
 
+def _goes_on(last: str, new: str) -> bool:
+    """Whether a line goes on amid the sentence of the one before it."""
+    return last.endswith(("-", ",")) or (last[-1:].isalnum() and new[:1].islower())
+
+
 LABEL = re.compile(r"(?:Table|Figure|Fig\.?)\s+\d+[.:]?", re.I)
-HEADED = re.compile(r"(?:\d+|[A-H])(?:\.\d+)*\.?\s+(?=[A-Z(])")
+HEADED = re.compile(r"(?:(?:\d+|[A-H])(?:\.\d+)*\.?|[IVX]+\.)\s+(?=[A-Z(])")
+ROMAN = re.compile(r"[IVX]+\.\s+(?=[A-Z])")
 LETTERED = re.compile(r"^(?:Appendix\s+)?(?P<number>[A-H](?:\.\d+)*)[.:]?\s+(?=[A-Z])")
 PUBLISHERS = re.compile(
-    r"(?:accepted manuscript|(?:original|research|review)? ?(?:article|research)$|contents lists|open access|preprint)",
+    r"^(?:accepted manuscript|(?:original|research|review)? ?(?:article|research)$|contents lists|open access|preprint)"
+    r"|ournal of|^proceedings of|^transactions on|@|https?:|www\.|\bdoi\b|\bISSN\b|\bvol(?:ume|\.) ?\d",
     re.I,
 )
+"""What stands above a title and below it; small capitals part the J of a journal from the rest."""
 
 
 def _precedes_text(groups: Sequence[Sequence[TextLine]], at: int, body: float) -> bool:
-    """Whether running text stands below a group, perhaps after more headings: below the words of a picture it does not."""
+    """Whether running text stands below a group, perhaps after more headings.
+
+    Below the words of a picture it does not, nor below lines of a table of contents, which end with a page.
+    """
+    if all(re.search(r"[^\d.] ?\d+$", group[-1].text) for group in groups[at : at + 2]):
+        return False
     for group in groups[at + 1 : at + 4]:
         if abs(group[0].height - body) < 0.07 * body and len(" ".join(line.text for line in group).split()) > 8:
             return True
@@ -582,7 +702,8 @@ def _precedes_text(groups: Sequence[Sequence[TextLine]], at: int, body: float) -
 def _heading(text: str) -> int | None:
     """Return the level of a line that is a heading by its words alone."""
     level = heading_level(text)
-    return level if level is not None and (role_of(text) != "other" or text[:1].isdigit()) else None
+    is_so = role_of(text) != "other" or text[:1].isdigit() or (ROMAN.match(text) and text.isupper())
+    return level if level is not None and is_so else None
 
 
 def _level(text: str, group: Sequence[TextLine], body: float, tops: frozenset[Style]) -> int | None:
@@ -603,6 +724,8 @@ def _level(text: str, group: Sequence[TextLine], body: float, tops: frozenset[St
     is_marked = line.height > LARGER * body or all(each.is_bold for each in group) or all(e.is_italic for e in group)
     if role_of(text) != "other" and by_words is not None and (is_marked or len(text.split()) <= 5):
         return 2 if not (text[:1].isdigit() or _style_of(line) in tops) and by_words == 1 and is_marked else by_words
+    if ROMAN.match(text) and (text.isupper() or is_marked):
+        return 1
     if lettered := LETTERED.match(text):
         return lettered["number"].count(".") + 1 if is_marked else None
     if HEADED.match(text) and by_words is not None and (is_marked or by_words > 1):
@@ -659,7 +782,8 @@ def _parts(last: TextLine, new: TextLine) -> bool:
     """Whether an entry of a list ends with a full stop and the next begins with a name and initials."""
     return (
         last.text.endswith((".", "/"))
-        and re.match(r"[^\W\d_a-z][\w’'-]+,? (?:[A-Z]\.|[A-Z]{1,3}\b|[A-Z]\w+)", new.text) is not None
+        and re.match(r"[^\W\d_a-z][\w’'-]+,? (?:[A-Z]\.|[A-Z]{1,3}\b|[A-Z]\w+)|(?:[A-Z]\. ?)+[A-Z]\w", new.text)
+        is not None
     )
 
 
@@ -702,31 +826,121 @@ def _mark(line: TextLine) -> str:
 PAGE_NUMBER = re.compile(r"(?:page\s+)?[ivxlc\d]+(?:\s*(?:of|/)\s*\d+)?", re.I)
 FEWEST_WORDS = 12
 """A page with fewer words is a picture, a scan or a divider."""
+LONGEST_ABSTRACT = 3000
+"""Characters; a longer one has swallowed what stands below it."""
 ONE_AT_A_TIME = threading.Lock()
 """PDFium may not be called from two threads at once."""
 
 
+@dataclass(frozen=True)
+class PageWords:
+    """The rows of a page as it is read upright, and what was left out of them: hidden words, how many turned ones."""
+
+    rows: list[Row]
+    width: float
+    height: float
+    turn: int
+    hidden: str
+    turned: int
+    lost: int
+
+
+def page_words(page: Any) -> PageWords:
+    """Return what stands on a PDFium page, turned as most of its words are."""
+    left, bottom, right, top = page.get_cropbox()
+    width, height = right - left, top - bottom
+    with closing(page.get_textpage()) as text_page:
+        words = [
+            replace(w, left=w.left - left, right=w.right - left, bottom=w.bottom - bottom, top=w.top - bottom)
+            for w in words_of(text_page)
+        ]
+        lost = len(LOST.findall(text_page.get_text_range(errors="replace")))
+    hidden = _hidden(page, words, width, height)
+    seen = [word for word in words if word not in hidden]
+    quarters = Counter(word.quarter for word in seen if word.quarter is not None)
+    quarter = quarters.most_common(1)[0][0] if quarters else 0
+    kept = [word for word in seen if word.quarter == quarter]
+    for _ in range(-quarter % 4):
+        kept = [replace(w, left=w.bottom, right=w.top, bottom=width - w.right, top=width - w.left) for w in kept]
+        width, height = height, width
+    turn = (page.get_rotation() // 90 + quarter) % 4
+    quote = " ".join(word.text for word in words if word in hidden)
+    return PageWords(rows_of(kept), width, height, turn, quote, len(seen) - len(kept), lost)
+
+
+def _hidden(page: Any, words: Sequence[Word], width: float, height: float) -> set[Word]:
+    """Return the words that nobody sees: tiny, beside the page, in its colour, or not drawn.
+
+    Where most words are not drawn, they are the layer that text recognition puts over a scan: those over a picture
+    stay.
+    """
+    hidden = {
+        word
+        for word in words
+        if word.height < TINY * height or not (word.right > 0 and word.left < width and 0 < word.top < height * 1.02)
+    }
+    doubtful = [word for word in words if word.is_faint or not word.is_drawn]
+    if not doubtful:
+        return hidden
+    is_layer = sum(not word.is_drawn for word in words) > len(words) / 2
+    shown = page.render(scale=1, grayscale=True, rotation=-page.get_rotation() % 360).to_pil()
+    for word in doubtful:
+        margin = word.height / 4
+        place = (word.left, height - word.top + margin, word.right + 1, height - word.bottom - margin + 1)
+        part = shown.crop(tuple(map(int, place)))
+        lowest, highest = part.getextrema()
+        is_seen = is_layer and highest - lowest > CONTRAST if not word.is_drawn else lowest < 255 - CONTRAST
+        if not is_seen:
+            hidden.add(word)
+    return hidden
+
+
 def read_pdf(
     data: bytes, name: str, limits: FileLimits, progress: Callable[[int, int], None] | None = None
-) -> tuple[Outline, int, list[int]]:
-    """Return what stands in a PDF, how many pages it has, and those without text, counted from 1.
+) -> tuple[Outline, int, tuple[str, ...]]:
+    """Return what stands in a PDF, how many pages it has, and notes on what could not be read, by page.
 
     `progress` is told pages done and in all. UnreadableArticle for a file that is broken, locked with a
     password, too long, or a scan.
     """
     with ONE_AT_A_TIME:
-        found = _page_lines(data, name, limits, progress)
-    empty = [page.number for page in found if sum(len(line.words) for line in page.lines) < FEWEST_WORDS]
-    if len(empty) > len(found) / 2:
+        read, told = _pages(data, name, limits, progress)
+    empty = [n for n, page in enumerate(read, start=1) if sum(map(len, page.rows)) < FEWEST_WORDS]
+    if len(empty) > len(read) / 2:
         raise UnreadableArticle(
-            f"{name} holds hardly any text: {len(empty)} of {len(found)} pages are pictures, as in a scan."
-            " Recognise the text first (`ocrmypdf in.pdf out.pdf`), or give the publisher's PDF or XML."
+            f"{name} holds hardly any text: {len(empty)} of {len(read)} pages have fewer than {FEWEST_WORDS} words,"
+            " as in a scan. Recognise the text first (`ocrmypdf in.pdf out.pdf`), or give the publisher's PDF or XML."
         )
+    gutters = _gutters([page.rows for page in read])
+    found = [
+        PageLines(n, page.width, page.height, tuple(TextLine(*e, n) for e in _columns(page.rows, places, 0)), page.turn)
+        for n, (page, places) in enumerate(zip(read, gutters, strict=True), start=1)
+    ]
     pages = without_furniture(found)
     body = body_height(pages)
     heads = "\n".join(_mark(line) for page in found[1:] for line in page.lines if _is_at_edge(line, page))
-    title, pages = title_of(pages, body, heads)
-    return outline_of(blocks_of(pages, body), title), len(found), empty
+    title, pages = title_of(pages, body, heads, told)
+    outline = outline_of(blocks_of(pages, body), title)
+    notes = [
+        *(
+            f"hidden text on page {n} was left out: “{page.hidden[:200]}”"
+            for n, page in enumerate(read, start=1)
+            if re.search(r"\w{3}", page.hidden)
+        ),
+        _note(read, lambda page: page.turned >= FEWEST_WORDS, "turned text was left out on"),
+        _note(read, lambda page: page.lost, "letters without a name in the file are missing or wrong on"),
+        _note(read, lambda page: sum(map(len, page.rows)) < FEWEST_WORDS, "hardly any text was found on"),
+    ]
+    if len(outline.abstract) > LONGEST_ABSTRACT:
+        notes.append(f"the abstract may be wrong: it has {len(outline.abstract):,} characters")
+    return outline, len(found), tuple(filter(None, notes))
+
+
+def _note(read: Sequence[PageWords], is_so: Callable[[PageWords], object], what: str) -> str:
+    """Return a sentence that names the pages of which something is so; "" if there is none."""
+    pages = [str(n) for n, page in enumerate(read, start=1) if is_so(page)]
+    shown = ", ".join(pages[:10]) + (" …" if len(pages) > 10 else "")
+    return f"{what} {len(pages)} of {len(read)} pages ({shown})" if pages else ""
 
 
 def picture(data: bytes, number: int, scale: float) -> "Image":
@@ -739,26 +953,23 @@ def picture(data: bytes, number: int, scale: float) -> "Image":
             raise UnreadableArticle(f"page {number} cannot be drawn ({error}); drop the file again.") from None
 
 
-def _page_lines(
+def _pages(
     data: bytes, name: str, limits: FileLimits, progress: Callable[[int, int], None] | None
-) -> list[PageLines]:
+) -> tuple[list[PageWords], str]:
+    """Return the pages of a PDF and the title that it gives itself."""
     try:
         with closing(pypdfium2.PdfDocument(data)) as document:
             count = len(document)
             limits.check_pages(count, name)
             if not count:
                 raise pypdfium2.PdfiumError("it has no pages")
-            read: list[tuple[tuple[float, float], list[Row]]] = []
-            for number in range(1, count + 1):
-                with closing(document[number - 1]) as page, closing(page.get_textpage()) as text_page:
-                    read.append((page.get_size(), rows_of(words_of(text_page))))
+            read: list[PageWords] = []
+            for number in range(count):
+                with closing(document[number]) as page:
+                    read.append(page_words(page))
                 if progress is not None:
-                    progress(number, count)
-            gutters = _gutters([rows for _, rows in read])
-            return [
-                PageLines(number, width, height, tuple(TextLine(*each, number) for each in _columns(rows, places, 0)))
-                for number, (((width, height), rows), places) in enumerate(zip(read, gutters, strict=True), start=1)
-            ]
+                    progress(number + 1, count)
+            return read, document.get_metadata_value("Title")
     except pypdfium2.PdfiumError as error:
         problem = str(error)
         if "password" in problem.lower() or "security" in problem.lower():
