@@ -15,7 +15,10 @@ LEFT, MIDDLE, LINE = 50, 312, 12
 
 @dataclass(frozen=True)
 class Put:
-    """A text at a place; `turned` = upwards along the page."""
+    """A text at a place; `turned` = upwards along the page, `first` = what is set before it: colours, boxes, modes.
+
+    `math` is set in a font whose A is 𝜎 (U+1D70E), as files name mathematical italics: in two halves.
+    """
 
     x: float
     y: float
@@ -23,22 +26,28 @@ class Put:
     size: float = 9
     bold: bool = False
     turned: bool = False
+    first: str = ""
+    math: bool = False
 
 
-def pdf(pages: Sequence[Sequence[Put]]) -> bytes:
+def pdf(pages: Sequence[Sequence[Put]], title: str = "", rotate: int = 0) -> bytes:
     """Return a PDF 1.4 of A4 pages with these texts; a page without any shows a grey box, as a scan does."""
-    kids = " ".join(f"{5 + 2 * n} 0 R" for n in range(len(pages)))
+    kids = " ".join(f"{8 + 2 * n} 0 R" for n in range(len(pages)))
+    letters = b"1 begincodespacerange <00> <FF> endcodespacerange 1 beginbfchar <41> <D835DF0E> endbfchar"
     objects = [
         b"<< /Type /Catalog /Pages 2 0 R >>",
         f"<< /Type /Pages /Kids [{kids}] /Count {len(pages)} >>".encode(),
         b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>",
         b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica-Bold /Encoding /WinAnsiEncoding >>",
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding /ToUnicode 6 0 R >>",
+        f"<< /Length {len(letters)} >>\nstream\n".encode() + letters + b"\nendstream",
+        f"<< /Title ({title}) >>".encode(),
     ]
     for n, puts in enumerate(pages):
         stream = zlib.compress("\n".join(map(_drawn, puts)).encode("cp1252") or b"0.5 g 50 50 400 700 re f")
         objects.append(
-            f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 {WIDTH} {HEIGHT}] /Contents {6 + 2 * n} 0 R"
-            " /Resources << /Font << /F1 3 0 R /F2 4 0 R >> >> >>".encode()
+            f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 {WIDTH} {HEIGHT}] /Contents {9 + 2 * n} 0 R"
+            f" /Rotate {rotate} /Resources << /Font << /F1 3 0 R /F2 4 0 R /F3 5 0 R >> >> >>".encode()
         )
         head = f"<< /Length {len(stream)} /Filter /FlateDecode >>\nstream\n".encode()
         objects.append(head + stream + b"\nendstream")
@@ -65,7 +74,8 @@ def row_by_row(left: Sequence[Put], right: Sequence[Put]) -> Iterator[Put]:
 def _drawn(put: Put) -> str:
     text = put.text.replace("\\", r"\\").replace("(", r"\(").replace(")", r"\)")
     matrix = f"0 1 -1 0 {put.x} {put.y}" if put.turned else f"1 0 0 1 {put.x} {put.y}"
-    return f"BT /F{2 if put.bold else 1} {put.size} Tf {matrix} Tm ({text}) Tj ET"
+    font = 3 if put.math else 2 if put.bold else 1
+    return f"q {put.first} BT /F{font} {put.size} Tf {matrix} Tm ({text}) Tj ET Q"
 
 
 def _file(objects: Sequence[bytes]) -> bytes:
@@ -75,5 +85,5 @@ def _file(objects: Sequence[bytes]) -> bytes:
         data += f"{number} 0 obj\n".encode() + content + b"\nendobj\n"
     table = "".join(f"{place:010d} 00000 n \n" for place in places)
     head = f"xref\n0 {len(objects) + 1}\n0000000000 65535 f \n{table}"
-    tail = f"trailer\n<< /Size {len(objects) + 1} /Root 1 0 R >>\nstartxref\n{len(data)}\n%%EOF\n"
+    tail = f"trailer\n<< /Size {len(objects) + 1} /Root 1 0 R /Info 7 0 R >>\nstartxref\n{len(data)}\n%%EOF\n"
     return data + (head + tail).encode()
