@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from evals.errors import BadConfig, LabError
 from evals.io import read_rows, write_whole
 from evals.jsonl import jsonl_text
-from lab.commands import Json
+from lab.commands import Json, KeyEnv, Remote
 from lab.commands.review.infer import papers_named, reviewed_papers
 from lab.commands.terminal import counted, emit, notes, table_of
+from training.judge.prompts import HttpSettings
 
 if TYPE_CHECKING:
     from evals.schema.reviews import PredictionRow
@@ -136,21 +138,57 @@ def checks(
         str, typer.Argument(help="A paper (.pdf, .xml, .md, .txt), a file or folder of papers, or demonstration.")
     ],
     split: Annotated[str, typer.Option(help="Papers of this split alone: train, dev, test or all.")] = "all",
+    server: Annotated[
+        str, typer.Option(help="Also ask a model for what a reporting guideline wants: http://127.0.0.1:8000/v1.")
+    ] = "",
+    model: Annotated[str, typer.Option(help="The server's model; needless if it has one.")] = "",
+    guideline: Annotated[
+        str, typer.Option(help="CONSORT, STROBE, ARRIVE or PRISMA; the one that the model says fits, if none.")
+    ] = "",
+    key_env: KeyEnv = "",
+    allow_remote: Remote = False,
     out: Annotated[
         Path | None, typer.Option(help="A .jsonl file of rows with concerns, to be scored as any reviewer's.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Recompute the p values of a paper: t, F, r, z, Q and chi-squared tests, after the rules of statcheck.
+    """Check what can be checked of a paper: its p values, and with a server what a reporting guideline asks for.
+
+    t, F, r, z, Q and chi-squared tests are recomputed after the rules of statcheck. With --server a model is asked item
+    by item whether CONSORT, STROBE, ARRIVE or PRISMA is met: it quotes the place, a quote that is not in the paper does
+    not count, and an item is missing only where a second pass over the sections says so, too.
 
     Example: assay review checks paper.pdf
 
-    Example: assay review checks corpus --split test --out checks.jsonl
+    Example: assay review checks paper.pdf --server http://127.0.0.1:8000/v1 --model Qwen/Qwen3-8B
     """
     from evals.validity.pvalues import finding, recompute
+    from training.judge.guidelines import CheckedPaper, GuidelineJudge, items_of
 
-    tests = {each.id: recompute(each) for each in papers_named(papers, split)}
+    if guideline and not server:
+        raise BadConfig("--guideline asks a model; name its server: --server http://127.0.0.1:8000/v1.")
+    if guideline:
+        items_of(guideline.upper())
+    articles = papers_named(papers, split)
+    tests = {each.id: recompute(each) for each in articles}
     found = {name: [finding(each) for each in mine if "error" in each.verdict] for name, mine in tests.items()}
+    checked, failed = dict[str, CheckedPaper](), 0
+    if server:
+        judge = GuidelineJudge(HttpSettings(server, model, key_env, allow_remote))
+        for article in articles:
+            try:
+                mine = judge.check(article, guideline.upper())
+            except LabError as error:
+                if not checked:
+                    raise
+                notes.print(f"{article.id}: {error}", soft_wrap=True)
+                failed += 1
+                continue
+            checked[article.id] = mine
+            found[article.id] += mine.findings
+            words = Counter(each.verdict for each in mine.items)
+            told = ", ".join(f"{n} {word}" for word, n in words.items()) or "none of the guidelines fits"
+            notes.print(f"{article.id}: {mine.guideline or 'no guideline'}: {told}", soft_wrap=True)
     if out is not None:
         rows = (
             {"article_id": name, "concerns": [each.concern.model_dump() for each in mine]}
@@ -159,12 +197,13 @@ def checks(
         write_whole(out, jsonl_text(rows))
         notes.print(f"wrote {out}")
     verdicts = Counter(each.verdict for mine in tests.values() for each in mine)
-    notes.print(
-        f"recomputed {counted(verdicts.total(), 'test')}: " + ", ".join(f"{n} {name}" for name, n in verdicts.items())
-    )
+    told = ", ".join(f"{n} {name}" for name, n in verdicts.items()) or "no statistic with its p was found"
+    notes.print(f"recomputed {counted(verdicts.total(), 'test')}: {told}")
     cells = [(name, each.source, each.item, each.concern.text) for name, mine in found.items() for each in mine]
     title = f"{counted(len(cells), 'finding')} in {counted(len(found), 'paper')}"
-    documents = {name: {"findings": found[name], "tests": tests[name]} for name in found}
+    documents = {
+        name: {"findings": found[name], "tests": tests[name], "guideline": checked.get(name)} for name in found
+    }
     emit(documents, as_json=as_json, table=table_of(title, ("paper", "by", "item", "concern"), cells))
 
 

@@ -1,0 +1,225 @@
+"""Items of a reporting guideline asked of a model, one by one, with the place quoted and a second look at what is missing.
+
+judge = GuidelineJudge(HttpSettings("http://127.0.0.1:8000/v1"))
+checked = judge.check(article)
+concerns = [each.concern for each in checked.findings]
+
+A quote that does not stand in the paper does not count, and an item is missing only where two passes say so. The items
+are data: `guidelines.toml`.
+"""
+
+import asyncio
+import re
+import tomllib
+from collections.abc import Coroutine, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any, Literal
+
+from evals.errors import BadConfig, LabError
+from evals.review.places import Map
+from evals.review.prompt import head_of, sections_of
+from evals.schema import Article, Section
+from evals.schema.record import Record
+from evals.schema.reviews import Category, Concern, Severity
+from evals.validity.pvalues import Finding
+from training.judge.client import in_a_loop
+from training.judge.judge import TRIES, HttpJudge
+from training.judge.prompts import conversation, objects, reply_schema
+
+LONGEST = 60_000
+"""Characters of a paper in one request; a longer paper is asked about in parts."""
+HEAD = 6_000
+"""Characters of a paper from which the guideline is chosen."""
+SHORTEST_QUOTE = 3
+"""Words."""
+MARKS = re.compile('["“”«»]')
+Word = Literal["reported", "not reported", "not applicable", "unclear"]
+WORDS: tuple[Word, ...] = ("reported", "not reported", "not applicable")
+
+
+class Item(Record):
+    """One item of a guideline: what is to be reported, and the kind of concern that its absence makes."""
+
+    name: str
+    asks: str
+    category: Category
+    severity: Severity
+
+
+class ItemAnswer(Record):
+    """What a paper says of an item: the `quote` that reports it, and the name of the section where it stands.
+
+    "not reported" is what two passes say; "unclear" is no usable answer, or two passes that differ, for the reason `why`.
+    """
+
+    item: str
+    verdict: Word
+    quote: str = ""
+    section: str = ""
+    why: str = ""
+
+
+class CheckedPaper(Record):
+    """A paper held against a guideline (None where none fits), item by item, and the concerns that come of it."""
+
+    guideline: str | None
+    model: str
+    items: tuple[ItemAnswer, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+
+def guidelines() -> tuple[str, ...]:
+    """Return the names of the guidelines."""
+    return tuple(_data()["guideline"])
+
+
+def items_of(guideline: str) -> list[Item]:
+    """Return the items of a guideline; BadConfig for one that is not there."""
+    if guideline not in _data()["guideline"]:
+        raise BadConfig(f"there is no guideline {guideline!r}; there are {', '.join(guidelines())}.")
+    return [Item(**dict(zip(Item.model_fields, row, strict=True))) for row in _data()["guideline"][guideline]["items"]]
+
+
+class GuidelineJudge(HttpJudge):
+    """Made, configured and closed as `HttpJudge` is."""
+
+    def check(self, article: Article, guideline: str = "") -> CheckedPaper:
+        """Return a paper held against the guideline named, else the one that the model says fits.
+
+        BadConfig for an unknown guideline, LabError where the server gives no usable answer at all.
+        """
+        items = items_of(guideline) if guideline else []
+
+        async def work() -> CheckedPaper:
+            try:
+                model = await self.client.find_model()
+                name = guideline or await self._fitting(article)
+                asked = items or (items_of(name) if name else [])
+                answers = await asyncio.gather(*(self._answer(item, article) for item in asked))
+            finally:
+                await self.close()
+            if answers and all(each.verdict == "unclear" for each in answers):
+                raise LabError(
+                    f"the model {model} gave no usable answer to any of {len(answers)} items ({answers[0].why}); look at"
+                    " its server, or use a more capable model."
+                )
+            missing = [item for item, each in zip(asked, answers, strict=True) if each.verdict == "not reported"]
+            found = [_finding(name, item) for item in missing]
+            return CheckedPaper(guideline=name or None, model=model, items=tuple(answers), findings=tuple(found))
+
+        return in_a_loop(work())
+
+    async def _fitting(self, article: Article) -> str:
+        """Return the guideline that fits a paper, "" for none."""
+        known = {name: f"- {name}: {rule['study']}" for name, rule in _data()["guideline"].items()}
+        system = _data()["choose"].replace("{known}", "\n".join(known.values()))
+        schema = reply_schema("guideline", {"guideline": {"type": "string", "enum": [*known, "none"]}})
+        said, problem = await self._said(
+            system, [("PAPER", _parts(article)[0][:HEAD])], schema, "guideline", (*known, "none")
+        )
+        if said is None:
+            raise LabError(
+                f"the model does not say which guideline fits ({problem}); name one with --guideline: {', '.join(known)}."
+            )
+        return "" if said["guideline"] == "none" else str(said["guideline"])
+
+    async def _answer(self, item: Item, article: Article) -> ItemAnswer:
+        """Return what two passes say of an item; the second is made only where the first finds nothing."""
+        first = await self._passed("first", item, article)
+        if first.verdict != "not reported":
+            return first
+        second = await self._passed("again", item, article)
+        if second.verdict == "not applicable":
+            return second.model_copy(update={"verdict": "unclear", "why": "the second pass says not applicable"})
+        return second
+
+    async def _passed(self, stage: Literal["first", "again"], item: Item, article: Article) -> ItemAnswer:
+        """Return what one pass over all parts of a paper says of an item."""
+        schema: dict[str, Any] = {"verdict": {"type": "string", "enum": list(WORDS)}, "quote": {"type": "string"}}
+        if stage == "again":
+            schema = {"section": {"type": "string"}, **dict(reversed(schema.items()))}
+        asked: list[Coroutine[Any, Any, tuple[dict[str, Any] | None, str]]] = [
+            self._said(
+                _data()[stage],
+                [("PAPER", part), ("ITEM", f"{item.name}: {item.asks}")],
+                reply_schema("item", schema),
+                "verdict",
+                WORDS,
+            )
+            for part in _parts(article)
+        ]
+        paper = _searchable(article)
+        places, seen, why = Map(paper), set[Word](), ""
+        for said, problem in await asyncio.gather(*asked):
+            verdict: Word = said["verdict"] if said else "unclear"
+            quote, why = str(said.get("quote") or "") if said else "", problem or why
+            if verdict == "reported":
+                words = MARKS.sub(" ", quote)[:400].strip()
+                place = places.place(f'"{words}"') if len(words.split()) >= SHORTEST_QUOTE else None
+                if place is not None and place.is_quoted:
+                    section = paper.sections[place.section].name
+                    return ItemAnswer(item=item.name, verdict="reported", quote=place.quote, section=section)
+                verdict, why = "unclear", "what was quoted does not stand in the paper"
+            seen.add(verdict)
+        verdict = next(word for word in ("unclear", "not applicable", "not reported") if word in seen)
+        return ItemAnswer(item=item.name, verdict=verdict, why=why if verdict == "unclear" else "")
+
+    async def _said(
+        self, system: str, parts: Sequence[tuple[str, str]], schema: dict[str, Any], key: str, allowed: Sequence[str]
+    ) -> tuple[dict[str, Any] | None, str]:
+        """Return the first object of a reply whose `key` is one of the words allowed, else None and why."""
+        by_word = {_bare(word): word for word in allowed}
+        problem = f"the reply names none of {', '.join(allowed)}"
+        for attempt in range(TRIES):
+            reply = await self.ask(
+                lambda: conversation(system, [self.fences.shared(name, text) for name, text in parts]), schema, attempt
+            )
+            if reply.error:
+                return None, reply.error
+            for each in objects(reply.text):
+                if word := by_word.get(_bare(str(each.get(key)))):
+                    return {**each, key: word}, ""
+        return None, problem
+
+
+def _finding(guideline: str, item: Item) -> Finding:
+    concern = Concern(
+        text=f"The paper does not report {item.asks} ({guideline}: {item.name}).",
+        category=item.category,
+        severity=item.severity,
+    )
+    return Finding(kind="guideline", source=guideline, item=item.name, concern=concern)
+
+
+def _parts(article: Article) -> list[str]:
+    """Return the text of a paper, captions included, in parts of `LONGEST` characters at most, cut between paragraphs."""
+    sections = [f"## {name}\n{text}" for name, text in sections_of(article)]
+    captions = (
+        [f"## Captions\n{text}"]
+        if (text := "\n".join(filter(None, (each.caption for each in article.figures))))
+        else []
+    )
+    parts = [""]
+    for paragraph in "\n\n".join((head_of(article), *sections, *captions)).split("\n"):
+        for piece in (paragraph[at : at + LONGEST] for at in range(0, max(1, len(paragraph)), LONGEST)):
+            if len(parts[-1]) + len(piece) >= LONGEST:
+                parts.append("")
+            parts[-1] += f"{piece}\n"
+    return parts
+
+
+def _searchable(article: Article) -> Article:
+    """Return a paper whose title, abstract and captions are sections, so that quotes of them are found, too."""
+    head, captions = f"{article.title}.\n{article.abstract}", "\n".join(each.caption for each in article.figures)
+    more = (Section(name="Title and abstract", text=head), Section(name="Captions", text=captions))
+    return article.model_copy(update={"abstract": "", "sections": (*more, *article.sections)})
+
+
+def _bare(word: str) -> str:
+    return re.sub(r"[\W_]+", " ", word).strip().lower()
+
+
+@cache
+def _data() -> dict[str, Any]:
+    return tomllib.loads(files("training.judge").joinpath("guidelines.toml").read_text(encoding="utf-8"))
