@@ -9,7 +9,6 @@ are data: `guidelines.toml`.
 """
 
 import asyncio
-import re
 import tomllib
 from collections.abc import Coroutine, Sequence
 from functools import cache
@@ -17,6 +16,7 @@ from importlib.resources import files
 from typing import Any, Literal
 
 from evals.errors import BadConfig, LabError
+from evals.review.parse import plain_label
 from evals.review.places import Map
 from evals.review.prompt import head_of, sections_of
 from evals.schema import Article, Section
@@ -26,6 +26,7 @@ from evals.validity.pvalues import Finding
 from training.judge.client import in_a_loop
 from training.judge.judge import TRIES, HttpJudge
 from training.judge.prompts import conversation, objects, reply_schema
+from training.judge.verdicts import quoted_place
 
 LONGEST = 60_000
 """Characters of a paper in one request; a longer paper is asked about in parts."""
@@ -33,7 +34,6 @@ HEAD = 6_000
 """Characters of a paper from which the guideline is chosen."""
 SHORTEST_QUOTE = 3
 """Words."""
-MARKS = re.compile('["“”«»]')
 Word = Literal["reported", "not reported", "not applicable", "unclear"]
 WORDS: tuple[Word, ...] = ("reported", "not reported", "not applicable")
 
@@ -155,9 +155,8 @@ class GuidelineJudge(HttpJudge):
             verdict: Word = said["verdict"] if said else "unclear"
             quote, why = str(said.get("quote") or "") if said else "", problem or why
             if verdict == "reported":
-                words = MARKS.sub(" ", quote)[:400].strip()
-                place = places.place(f'"{words}"') if len(words.split()) >= SHORTEST_QUOTE else None
-                if place is not None and place.is_quoted:
+                place = quoted_place(quote, places)
+                if place is not None and len(place.quote.split()) >= SHORTEST_QUOTE:
                     section = paper.sections[place.section].name
                     return ItemAnswer(item=item.name, verdict="reported", quote=place.quote, section=section)
                 verdict, why = "unclear", "what was quoted does not stand in the paper"
@@ -169,7 +168,7 @@ class GuidelineJudge(HttpJudge):
         self, system: str, parts: Sequence[tuple[str, str]], schema: dict[str, Any], key: str, allowed: Sequence[str]
     ) -> tuple[dict[str, Any] | None, str]:
         """Return the first object of a reply whose `key` is one of the words allowed, else None and why."""
-        by_word = {_bare(word): word for word in allowed}
+        by_word = {plain_label(word): word for word in allowed}
         problem = f"the reply names none of {', '.join(allowed)}"
         for attempt in range(TRIES):
             reply = await self.ask(
@@ -178,7 +177,7 @@ class GuidelineJudge(HttpJudge):
             if reply.error:
                 return None, reply.error
             for each in objects(reply.text):
-                if word := by_word.get(_bare(str(each.get(key)))):
+                if word := by_word.get(plain_label(str(each.get(key)))):
                     return {**each, key: word}, ""
         return None, problem
 
@@ -214,10 +213,6 @@ def _searchable(article: Article) -> Article:
     head, captions = f"{article.title}.\n{article.abstract}", "\n".join(each.caption for each in article.figures)
     more = (Section(name="Title and abstract", text=head), Section(name="Captions", text=captions))
     return article.model_copy(update={"abstract": "", "sections": (*more, *article.sections)})
-
-
-def _bare(word: str) -> str:
-    return re.sub(r"[\W_]+", " ", word).strip().lower()
 
 
 @cache

@@ -12,6 +12,7 @@ from training.judge.prompts import Fences, conversation, instruction, objects, r
 
 MARKS = re.compile('["“”«»]')
 STATUSES = ("supported", "contradicted", "not_checkable")
+LONGEST_QUOTE = 400
 Verdict = tuple[str, str]
 """A word and a quote."""
 
@@ -48,15 +49,23 @@ def grounding_messages(concerns: Sequence[str], paper: str, fences: Fences) -> l
     return conversation(instruction("grounding"), [fences.shared("PAPER", paper), fences.shared("CONCERNS", listed)])
 
 
+def quoted_place(quote: str, places: Map) -> Place | None:
+    """Return where the words that a model quotes stand in the paper, the first 400 characters of them; None where not."""
+    words = " ".join(MARKS.sub(" ", quote).split())
+    if len(words) > LONGEST_QUOTE:
+        words = words[:LONGEST_QUOTE].rpartition(" ")[0]
+    place = places.place(f'"{words}"') if words else None
+    return place if place is not None and place.is_quoted else None
+
+
 def contradicting(concern: str, quote: str, places: Map) -> Place | None:
     """Return where the sentence stands that a judge says contradicts a concern; None where it does not count.
 
     It stands in the paper word for word and speaks of the same: it shares two telling words with the concern, and a
     third of them.
     """
-    words = MARKS.sub(" ", quote)[:400].strip()
-    place = places.place(f'"{words}"') if words else None
-    if place is None or not place.is_quoted:
+    place = quoted_place(quote, places)
+    if place is None:
         return None
     said, shown = (
         {word for each in WORD.findall(text.lower()) if (word := each.rstrip("s")) and each not in LITTLE}

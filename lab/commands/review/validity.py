@@ -9,7 +9,7 @@ import typer
 from evals.errors import BadConfig, LabError
 from evals.io import read_rows, write_whole
 from evals.jsonl import jsonl_text
-from lab.commands import Json, KeyEnv, Remote
+from lab.commands import Json, KeyEnv, Remote, Retries, Timeout
 from lab.commands.review.infer import papers_named, reviewed_papers
 from lab.commands.terminal import counted, emit, notes, table_of
 from training.judge.prompts import HttpSettings
@@ -147,6 +147,8 @@ def checks(
     ] = "",
     key_env: KeyEnv = "",
     allow_remote: Remote = False,
+    timeout: Timeout = 600,
+    retries: Retries = 3,
     out: Annotated[
         Path | None, typer.Option(help="A .jsonl file of rows with concerns, to be scored as any reviewer's.")
     ] = None,
@@ -174,7 +176,8 @@ def checks(
     found = {name: [finding(each) for each in mine if "error" in each.verdict] for name, mine in tests.items()}
     checked, failed = dict[str, CheckedPaper](), 0
     if server:
-        judge = GuidelineJudge(HttpSettings(server, model, key_env, allow_remote))
+        settings = HttpSettings(server, model, key_env, allow_remote, timeout_seconds=timeout, retries=retries)
+        judge = GuidelineJudge(settings)
         for article in articles:
             try:
                 mine = judge.check(article, guideline.upper())
