@@ -1,6 +1,7 @@
 """What holds for every test: nothing leaves this machine, nothing reaches the user's own files."""
 
 import functools
+import gc
 import os
 import shutil
 import socket
@@ -50,10 +51,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items.sort(key=lambda item: turn(item.path))
 
 
+def pytest_collection_finish() -> None:
+    """Leave what was imported out of every later search for garbage: torch and gradio alone make it take half a second."""
+    gc.enable()
+    gc.freeze()
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Set the surroundings before any test module is imported, in every process that runs tests."""
     if hands_out_tests(config):
         return
+    gc.disable()
     home = Path(tempfile.mkdtemp(prefix="assay-tests-"))
     for name in PRIVATE:
         os.environ.pop(name, None)

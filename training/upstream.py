@@ -28,7 +28,9 @@ import torch
 from accelerate.utils import DistributedType
 from bitsandbytes.nn import Linear4bit
 from peft import PeftModel, PeftModelForCausalLM, get_peft_model_state_dict
+from peft.tuners import lora
 from peft.tuners.lora import LoraLayer
+from peft.tuners.lora.layer import LoraVariant
 from peft.tuners.tuners_utils import BaseTuner
 from peft.utils.integrations import dequantize_bnb_weight
 from safetensors import SafetensorError
@@ -38,7 +40,7 @@ from torch.distributed.tensor import DTensor
 from transformers import Trainer, TrainerState, TrainingArguments
 from transformers.integrations.deepspeed import unset_hf_deepspeed_config
 from transformers.trainer_callback import ExportableState as ExportableState
-from trl.trainer.utils import RepeatSampler, nanstd
+from trl.trainer.utils import RepeatSampler, nanstd, use_adapter
 
 from evals.errors import BadConfig, TrainingStopped
 from evals.io import sha256_of, write_whole
@@ -81,7 +83,8 @@ class SafeTrainer(Trainer):
         if not hasattr(told, "num_experts") and hasattr(told, "num_local_experts"):
             told.num_experts = told.num_local_experts  # TRL's loss reads this name alone; Granite has the other
         if isinstance(policy, StackedPeftModel):
-            policy.take_back()
+            is_divided = self.is_fsdp_enabled or self.is_deepspeed_enabled
+            policy.take_back(is_read_elsewhere=is_divided or getattr(self.args, "use_vllm", False))
             if self.accelerator.distributed_type in (DistributedType.MULTI_GPU, DistributedType.MULTI_CPU):
                 with self.accelerator.autocast():
                     cast(Any, self.accelerator.ddp_handler).find_unused_parameters = not policy.uses_every_weight()
@@ -312,12 +315,32 @@ class SampledTrainer(SafeTrainer):
         return batch
 
 
+class Sum(LoraVariant):
+    """PEFT's y + s B (A x) of a linear layer, in fewer passes over what is as long as the text and as wide as the layer.
+
+    s multiplies A x, which is the narrowest; under autocast x is not made float32, which autocast would only undo.
+    """
+
+    @staticmethod
+    def forward(
+        module: LoraLayer, active_adapter: str, x: torch.Tensor, result: torch.Tensor, **_: Any
+    ) -> torch.Tensor:
+        """Return the layer's outputs `result` plus the adapter's part for the inputs `x`."""
+        layer = cast(Any, module)
+        down, up = layer.lora_A[active_adapter], layer.lora_B[active_adapter]
+        if not torch.is_autocast_enabled(x.device.type):
+            x = x.to(down.weight.dtype)
+        return result + up(down(layer.lora_dropout[active_adapter](x)) * layer.scaling[active_adapter])
+
+
 class StackedPeftModel(PeftModelForCausalLM):
     """A PeftModel whose `frozen` adapters stay active and untrained, whichever other one is chosen."""
 
     frozen: tuple[str, ...] = ()
     is_rounded: bool = False
     """Whether training computes under bfloat16 autocast: answers are then written so too."""
+    starts_at_zero: bool = False
+    """Whether the adapter that learns changes nothing before the first step."""
     _is_handed_over: bool = False
 
     def freeze_below(self, adapters: Mapping[str, Path]) -> None:
@@ -341,6 +364,10 @@ class StackedPeftModel(PeftModelForCausalLM):
         self.active_adapter = chosen[0]
         others = [name for name in chosen if name not in self.frozen]
         self._tuner().set_adapter([*others, *self.frozen])
+        for module in self.modules():
+            if isinstance(module, lora.Linear | lora.Linear4bit):
+                module.cast_input_dtype_enabled = False
+                module.lora_variant.update(dict.fromkeys(module.lora_A, Sum()))
         learns = chosen[0] == TRAINED and not inference_mode
         for name, parameter in self.named_parameters():
             if ".lora_" in name:
@@ -361,15 +388,22 @@ class StackedPeftModel(PeftModelForCausalLM):
             self.set_adapter(TRAINED)
         return result
 
-    def take_back(self) -> None:
+    def take_back(self, is_read_elsewhere: bool = False) -> None:
         """Undo what TRL did to the policy: its own adapter was chosen, and that of a 4-bit base rounded.
 
         In bfloat16 a weight keeps 8 bits, so that a step below 1/512 of it is lost: all of them at the
-        learning rates of preference training.
+        learning rates of preference training. Frozen adapters that were written in bfloat16 are held so where autocast
+        would round them for each token, unless they are divided among processes or added for vLLM, which takes float32.
+        A reference that is the frozen adapters alone needs no copy of the new one.
         """
         for name, parameter in self.named_parameters():
             if ".lora_" in name:
                 parameter.data = parameter.data.float()
+                if self.is_rounded and not is_read_elsewhere and any(f".{each}." in name for each in self.frozen):
+                    rounded = parameter.data.bfloat16()
+                    parameter.data = rounded if torch.equal(rounded.float(), parameter.data) else parameter.data
+        if self.starts_at_zero and REFERENCE in self.peft_config:
+            self.delete_adapter(REFERENCE)
         self.set_adapter(TRAINED)
 
     @contextmanager
@@ -415,11 +449,8 @@ class StackedPeftModel(PeftModelForCausalLM):
     @contextmanager
     def as_reference(self) -> Generator[None]:
         """Answer as before the first step inside the block."""
-        self.set_adapter(REFERENCE)
-        try:
+        with use_adapter(self, REFERENCE if REFERENCE in self.peft_config else None):
             yield
-        finally:
-            self.set_adapter(TRAINED)
 
     def save_pretrained(
         self,

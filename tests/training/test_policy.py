@@ -94,6 +94,28 @@ def test_without_its_adapter_or_with_one_of_the_trainer_the_policy_is_still_base
     assert {name.split(".")[-2] for name, each in stacked.named_parameters() if each.requires_grad} == {"default"}
 
 
+def test_a_run_holds_frozen_adapters_as_written_needs_no_copy_for_its_reference_and_computes_what_peft_does(
+    base: Path, sft: Path, tmp_path: Path
+):
+    settings = SftSettings(data=("x",), output="x", lora_targets=ALL_LINEAR, lora_r=2, autocast="bfloat16")
+    write_adapter(policy(base, sft, shaken=True), tmp_path / "sft")
+    stacked = policy_of(model(base), Start(frozen={"sft": tmp_path / "sft"}), settings)
+    stacked.add_adapter("ref", stacked.peft_config["default"])
+    with torch.autocast("cpu", torch.bfloat16):
+        reference = logits(stacked)
+    stacked.take_back()
+    shake(stacked)
+    with torch.autocast("cpu", torch.bfloat16), stacked.as_reference():
+        assert torch.equal(logits(stacked), reference)
+    held = {name.split(".")[-2]: each.dtype for name, each in stacked.named_parameters() if ".lora_" in name}
+    assert held == {"default": torch.float32, "earlier_sft": torch.bfloat16}
+    here = logits(stacked)
+    for layer in stacked.modules():
+        getattr(layer, "lora_variant", {}).clear()
+        layer.cast_input_dtype_enabled = True
+    assert (logits(stacked) - here).abs().max() < 1e-4 < (here - reference).abs().max()
+
+
 def test_a_checkpoint_holds_the_new_adapter_alone_and_loads_back(base: Path, sft: Path, tmp_path: Path):
     stacked, other = policy(base, sft, shaken=True), policy(base, sft)
     stacked.save_pretrained(str(tmp_path))

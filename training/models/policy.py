@@ -2,9 +2,8 @@
 
 Nothing is merged unless asked: base + SFT + new is a sum, so a 4-bit base stays as it is. The trainer
 sees an ordinary PeftModel with one adapter, `default`; the adapters before it are always at work.
-The reference of DPO and GRPO is what the stage starts from, exactly: TRL's `ref` is a copy of
-`default` made before the first step, when a new adapter's lora_B is zero and changes nothing, and a
-continued one is what it was. `training.models.start` says what stays, goes on or is merged.
+The reference of DPO and GRPO is what the stage starts from, exactly: base and frozen adapters where
+the one that learns is new, and where it is continued TRL's `ref`, a copy made before the first step. `training.models.start` says what stays, goes on or is merged.
 """
 
 from collections.abc import Mapping
@@ -47,6 +46,7 @@ def stacked_policy(
     for name, parameter in policy.named_parameters():
         if f".lora_B.{TRAINED}." in name and bool(parameter.any()):
             raise ValueError(f"{name} does not start at zero (init {lora.init_lora_weights!r})")
+    policy.starts_at_zero = True
     return policy
 
 
