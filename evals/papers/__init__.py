@@ -1,4 +1,4 @@
-"""Papers from files: published review benchmarks, JATS and TEI XML, Markdown, plain text and PDF.
+"""Papers from files: published review benchmarks, JATS and TEI XML, Markdown, plain text, PDF, and what pandoc reads.
 
     article = read_article(Path("paper.pdf").read_bytes(), "paper.pdf")
 
@@ -15,6 +15,7 @@ from typing import Any
 
 from evals.errors import UnreadableArticle
 from evals.papers.jats import read_jats
+from evals.papers.pandoc import manuscript_kind, read_manuscript
 from evals.papers.pdf import read_pdf
 from evals.papers.tei import read_tei
 from evals.papers.text import FileLimits, decoded, read_markdown, read_plain
@@ -24,9 +25,12 @@ __all__ = ["FileLimits", "demonstration", "read_article", "read_article_file"]
 
 Progress = Callable[[int, int], None]
 """Called with pages done and pages in all while a PDF is read."""
-ACCEPTED = "accepted are PDF, JATS XML, TEI XML of GROBID, Markdown (.md) and plain text (.txt)"
+ACCEPTED = (
+    "accepted are PDF, JATS XML, TEI XML of GROBID, Markdown (.md), plain text (.txt) and, where pandoc is installed,"
+    " .docx, .odt, .html and .tex"
+)
 OTHERS = (
-    (b"PK\x03\x04", "a ZIP archive or an Office document (.docx, .odt)"),
+    (b"PK\x03\x04", "a ZIP archive"),
     (b"\xd0\xcf\x11\xe0", "an old Office document (.doc)"),
     (b"\x89PNG", "a picture"),
     (b"\xff\xd8\xff", "a picture"),
@@ -36,7 +40,6 @@ OTHERS = (
 )
 XML_START = re.compile(rb"\s*<(?:\?xml|!DOCTYPE\s+article|article\b|pmc-articleset\b)", re.I)
 TEI_START = re.compile(rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:tei:)?TEI\b", re.S)
-HTML_START = re.compile(rb"\s*<(?:!DOCTYPE\s+html|html)\b", re.I)
 
 
 def read_article_file(path: Path, limits: FileLimits | None = None, progress: Progress | None = None) -> Article:
@@ -44,7 +47,7 @@ def read_article_file(path: Path, limits: FileLimits | None = None, progress: Pr
     limits = limits or FileLimits()
     try:
         with path.open("rb") as file:
-            limits.check_size(path.stat().st_size, path.name, is_pdf=file.read(5) == b"%PDF-")
+            limits.check_size(path.stat().st_size, path.name, file.read(1024))
             file.seek(0)
             data = file.read()
     except FileNotFoundError:
@@ -65,35 +68,36 @@ def read_article(data: bytes, name: str, limits: FileLimits | None = None, progr
     if not data:
         raise UnreadableArticle(f"{name} is empty; give a file that holds the text of a paper.")
     is_pdf = b"%PDF-" in data[:1024]
-    limits.check_size(len(data), name, is_pdf=is_pdf)
+    limits.check_size(len(data), name, data[:1024])
     checksum = hashlib.sha256(data).hexdigest()
     origin: dict[str, Any] = {"file": name, "sha256": checksum}
-    what = None if is_pdf else next((what for start, what in OTHERS if data.startswith(start)), None)
+    kind = None if is_pdf else manuscript_kind(data, name)
+    what = None if is_pdf or kind else next((what for start, what in OTHERS if data.startswith(start)), None)
     if what:
         raise UnreadableArticle(f"{name} is {what}; {ACCEPTED}. Export it as PDF.")
     if is_pdf:
         found, pages, notes = read_pdf(data, name, limits, progress)
         origin |= {"format": "pdf", "pages": pages, "notes": notes}
-    elif HTML_START.match(data[:2000]):
-        raise UnreadableArticle(
-            f"{name} is a web page; {ACCEPTED}. Download the article's PDF or XML from the same page."
-        )
+    elif kind is not None:
+        found = read_manuscript(data, name, kind)
+        origin["format"] = kind
     elif TEI_START.match(data.removeprefix(b"\xef\xbb\xbf")[:2000]):
         found = read_tei(data, name)
         origin["format"] = "tei"
     elif XML_START.match(data.removeprefix(b"\xef\xbb\xbf")[:2000]) or name.lower().endswith((".xml", ".nxml")):
         found = read_jats(data, name)
         origin["format"] = "jats"
-        if not found.sections:
-            origin["notes"] = ("the file holds no full text, only title and abstract",)
     elif name.lower().endswith((".md", ".markdown")):
         found = read_markdown(decoded(data, name))
         origin["format"] = "markdown"
     else:
         found = read_plain(decoded(data, name))
         origin["format"] = "plain"
+    if not (found.title or found.abstract or found.sections):
+        raise UnreadableArticle(f"{name} holds neither title nor text of an article; {ACCEPTED}. Give the whole paper.")
     read = vars(found).copy()
-    origin["notes"] = (*origin.get("notes", ()), *read.pop("notes"))
+    lacks = () if found.sections else ("the file holds no full text, only title and abstract",)
+    origin["notes"] = (*origin.get("notes", ()), *read.pop("notes"), *lacks)
     slug = re.sub(r"[^a-z0-9]+", "-", Path(name).stem.lower()).strip("-")[:40] or "paper"
     return Article(id=f"upload:{slug}-{checksum[:8]}", source="upload", origin=TextOrigin(**origin), **read)
 

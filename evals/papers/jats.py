@@ -102,7 +102,7 @@ def _blocks(element: Element, *, is_top: bool = False) -> Iterator[str]:
     """Give the paragraphs below an element, in order; the heading of a part is a paragraph, lists stand behind theirs."""
     if element.tag in SUPPLEMENTS:
         yield _supplement(element)
-    elif element.tag not in PLACES:
+    elif element.tag not in PLACES or (element.text or "").strip():
         yield one_line(element)
         for each in _lists(element):
             yield from _blocks(each)
@@ -201,6 +201,11 @@ def read_jats(data: bytes, name: str) -> Outline:
             f"{name} is XML without an <article> (its root is <{root.tag}>); accepted is JATS, as PubMed"
             " Central and publishers offer it for download."
         )
+    return outline_of_jats(articles)
+
+
+def outline_of_jats(articles: list[Element]) -> Outline:
+    """Return the first of the articles of a file; notes name the others."""
     article = articles[0]
     meta = article.find("front/article-meta")
     meta = Element("article-meta") if meta is None else meta

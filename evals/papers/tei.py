@@ -17,10 +17,11 @@ def read_tei(data: bytes, name: str) -> Outline:
     """
     root = tree_of(data, name)
     header, text = root.find("teiHeader"), root.find("text")
-    if header is None or text is None:
+    if header is None and text is None:
         raise UnreadableArticle(
             f"{name} is TEI without <teiHeader> and <text>; give what GROBID's processFulltextDocument wrote."
         )
+    header, text = (Element("none") if each is None else each for each in (header, text))
     blocks = [Block("heading", "Abstract"), *_blocks(header.find("profileDesc/abstract"))]
     for part in ("body", "back"):
         for div in (each for each in text.findall(f"{part}//div") if each.find("listBibl") is None):

@@ -5,7 +5,7 @@ import html
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html.entities import html5
 
 import yaml
@@ -21,18 +21,19 @@ MEGABYTE = 1_000_000
 
 @dataclass(frozen=True)
 class FileLimits:
-    """Largest PDF and largest text file in megabytes (10^6 bytes), and most pages of a PDF."""
+    """Largest PDF or Office file and largest text file in megabytes (10^6 bytes), and most pages of a PDF."""
 
     pdf_megabytes: float = 100.0
     text_megabytes: float = 20.0
     pages: int = 400
 
-    def check_size(self, size: int, name: str, *, is_pdf: bool) -> None:
-        """Raise UnreadableArticle if a file of `size` bytes is too large."""
+    def check_size(self, size: int, name: str, start: bytes) -> None:
+        """Raise UnreadableArticle if a file of `size` bytes that begins with `start` is too large."""
+        is_pdf = b"%PDF-" in start or start.startswith(b"PK\x03\x04")
         allowed = self.pdf_megabytes if is_pdf else self.text_megabytes
         if size > allowed * MEGABYTE:
             raise UnreadableArticle(
-                f"{name} has {size / MEGABYTE:.1f} MB; a {'PDF' if is_pdf else 'text or XML file'} may have"
+                f"{name} has {size / MEGABYTE:.1f} MB; a {'PDF or Office file' if is_pdf else 'text or XML file'} may have"
                 f" up to {allowed:g} MB. Give the article without its supplementary files, or save it with"
                 " smaller images."
             )
@@ -76,8 +77,8 @@ def decoded(data: bytes, name: str) -> str:
         ) from None
     if len(CONTROL.findall(text)) > MOST_CONTROLS * len(text):
         raise UnreadableArticle(
-            f"{name} holds control characters throughout and is no text; accepted are PDF, JATS XML,"
-            " Markdown and plain text."
+            f"{name} holds control characters throughout and is no text; give the paper as PDF, JATS XML,"
+            " Markdown or plain text."
         )
     if not text.strip():
         raise UnreadableArticle(f"{name} is empty; give a file that holds the text of a paper.")
@@ -128,8 +129,8 @@ MARKS = re.compile(r"(?:\d[\d,;\s–-]*)?\d[a-z]?(?!\d)|[a-z](?:\s*,\s*[a-z])*",
 EXPONENT = re.compile(r"[-−–+]?\s?[^\W_]")
 SIGNED = re.compile(r"[-−–+]\s?\d")
 TEN = re.compile(r"(?<![\d.,])10$")
-COUNT = re.compile(r"(?<![\d.,])(?!10+$)\d{2,}$")
-"""A number that nobody raises to a power: n = 24."""
+NO_BASE = re.compile(r"(?<![\d.,])(?!10+$)\d{2,}$|\b[a-z]{4,}$")
+"""A number or word that nobody raises to a power: n = 24, mice."""
 ORDINAL = re.compile(r"st|nd|rd|th", re.I)
 
 
@@ -144,7 +145,7 @@ def raised(text: str, before: str, *, is_index: bool = False) -> str:
         return text
     if not is_index and plain[0].isdigit() and MARKS.fullmatch(plain):
         is_single = plain.isdigit() and last not in ".,;:"
-        if COUNT.search(before) if is_single else not TEN.search(before):
+        if NO_BASE.search(before) if is_single else not TEN.search(before):
             return f" [{plain}]"
     is_power = (last.isdigit() and EXPONENT.match(plain)) or (last.isalnum() and SIGNED.match(plain))
     if (is_power and not ORDINAL.fullmatch(plain)) or (not is_index and last in ")]" and plain.isdigit()):
@@ -185,10 +186,7 @@ def read_plain(text: str) -> Outline:
     """Return the title (the first lines, if they read like one) and the sections of a plain text."""
     paragraphs = [part.strip("\n") for part in re.split(r"\n\s*\n", without_markup(text))]
     paragraphs = [part for part in paragraphs if part.strip()]
-    first, title = "".join(paragraphs[:1]), ""
-    is_heading = role_of(first) != "other" or first.startswith(("- ", "* "))
-    if first and len(first.split()) <= LONGEST_TITLE and not first.rstrip().endswith(".") and not is_heading:
-        title = " ".join(paragraphs.pop(0).split())
+    title = " ".join(paragraphs.pop(0).split()) if paragraphs and is_title(paragraphs[0]) else ""
     blocks: list[Block] = []
     for part in paragraphs:
         lines = part.split("\n")  # headings on lines of their own come off its start
@@ -207,6 +205,12 @@ def read_plain(text: str) -> Outline:
         if rest:
             blocks.append(Block("paragraph", rest))
     return outline_of(blocks, title)
+
+
+def is_title(first: str) -> bool:
+    """Tell whether the first paragraph of a text reads like its title."""
+    is_other = role_of(first) != "other" or first.startswith(("- ", "* "))
+    return len(first.split()) <= LONGEST_TITLE and not first.rstrip().endswith(".") and not is_other
 
 
 def heading_level(line: str) -> int | None:
@@ -243,22 +247,29 @@ def read_markdown(text: str) -> Outline:
             document = yaml.safe_load(front["yaml"])
             told = document if isinstance(document, dict) else {}
             title, abstract = (tidy(str(told.get(name) or "")) for name in ("title", "abstract"))
-    blocks = _blocks(MarkdownIt("commonmark").enable("table").parse(text))
-    headings = [block for block in blocks if block.kind == "heading"]
+    title, blocks = with_title(_blocks(MarkdownIt("commonmark").enable("table").parse(text)), title)
+    before = [Block("heading", "Abstract"), Block("paragraph", abstract)] if abstract else []
+    return outline_of([*before, *blocks], title)
+
+
+def with_title(blocks: Sequence[Block], title: str = "") -> tuple[str, list[Block]]:
+    """Return the title and the other blocks, their highest headings at level 1, without numbers.
+
+    Without a title it is the first heading, if that is the first of all and stands before a section, or above all others.
+    """
+    rest = list(blocks)
+    headings = [block for block in rest if block.kind == "heading"]
     if not title and headings and role_of(headings[0].text) == "other":
-        # the title: first of all and before a section, or above all others
         first, *others = headings
-        opens = blocks[0] is first and any(role_of(each.text) != "other" for each in others)
+        opens = rest[0] is first and any(role_of(each.text) != "other" for each in others)
         if opens or all(first.level < each.level for each in others):
-            blocks.remove(first)
+            rest.remove(first)
             title, headings = first.text, others
     top = min((each.level for each in headings), default=1)
-    lifted = [
-        Block("heading", plain_name(each.text), each.level - top + 1) if each.kind == "heading" else each
-        for each in blocks
+    return title, [
+        replace(each, text=plain_name(each.text), level=each.level - top + 1) if each.kind == "heading" else each
+        for each in rest
     ]
-    before = [Block("heading", "Abstract"), Block("paragraph", abstract)] if abstract else []
-    return outline_of([*before, *lifted], title)
 
 
 def _blocks(tokens: Sequence[Token]) -> list[Block]:

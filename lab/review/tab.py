@@ -35,7 +35,7 @@ from lab.ui.text import say
 from lab.ui.theme import clicks
 from lab.visitors import Door, Visitor
 
-FILES = [".pdf", ".xml", ".nxml", ".md", ".markdown", ".txt"]
+FILES = [".pdf", ".xml", ".nxml", ".md", ".markdown", ".txt", ".docx", ".odt", ".html", ".htm", ".tex"]
 FORMS = ("json", "markdown", "letter", "sft", "dpo")
 
 

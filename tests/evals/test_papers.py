@@ -1,6 +1,10 @@
 """Papers as text, Markdown, JATS XML and PDF; reviewed papers of a benchmark, and ours: `cases/papers.yaml`."""
 
+import io
 import json
+import shutil
+import subprocess
+import zipfile
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -82,7 +86,8 @@ def test_jats_gives_sections_figures_tables_and_references_but_never_the_decisio
 
 
 def jats(body="", meta="", back=""):
-    front = f"<front><article-meta>{meta}</article-meta></front>"
+    title = "<title-group><article-title>T</article-title></title-group>"
+    front = f"<front><article-meta>{title}{meta}</article-meta></front>"
     xml = f'<article xml:lang="en">{front}<body>{body}</body><back>{back}</back></article>'
     return read_article(xml.encode(), "a.xml")
 
@@ -132,6 +137,66 @@ def test_the_tei_xml_of_grobid_gives_abstract_sections_figures_tables_references
     (reference,) = article.references
     cited = (reference.authors, reference.year, reference.title, reference.journal)
     assert cited == ("Doe Jo", "2019", "Flies at night", "J Fly")
+
+
+MANUSCRIPT = r"""% a comment
+\documentclass{article}\title{Salt and roots}\begin{document}\maketitle
+\begin{abstract}We gave salt to forty pots.\end{abstract}
+\section{Methods} Pots were \emph{randomised}\textsuperscript{5} by a list~\cite{x}, $p=0.03$. % secret
+\subsection{Plants}\input{/etc/passwd}Barley.\footnote{Of one farm.}
+\begin{thebibliography}{9}\bibitem{x} Smith 2019. \bibitem{y} Doe 2020.\end{thebibliography}
+\bibliography{more}\end{document}"""
+
+
+@pytest.fixture(scope="module")
+def manuscripts(tmp_path_factory):
+    """The same paper in LaTeX and in what pandoc makes of it."""
+    if shutil.which("pandoc") is None:
+        pytest.skip("pandoc is not installed")
+    folder = tmp_path_factory.mktemp("manuscripts")
+    (folder / "salt.tex").write_text(MANUSCRIPT)
+    for kind in ("docx", "html"):
+        command = ["pandoc", "--standalone", "--from", "latex", "--output", f"salt.{kind}", "salt.tex"]
+        subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    return folder
+
+
+def test_latex_word_and_web_pages_are_read_where_pandoc_is_installed_without_the_files_they_name(manuscripts):
+    for kind, notes in (("tex", 4), ("docx", 1), ("html", 1)):
+        article = read_article_file(manuscripts / f"salt.{kind}")
+        assert (article.title, article.abstract) == ("Salt and roots", "We gave salt to forty pots."), kind
+        methods = dict(sections(article))["Methods"]
+        assert "randomised [5] by a list" in methods and "Plants" in methods and "root:" not in methods, kind
+        assert len(article.origin.notes) >= notes and article.origin.notes[0].startswith("read by pandoc"), kind
+    latex = read_article_file(manuscripts / "salt.tex")
+    assert "p=0.03" in latex.sections[0].text and "secret" not in latex.model_dump_json()
+    assert [each.text for each in latex.references] == ["Smith 2019.", "Doe 2020."]
+    assert latex.sections[-1].text == "1 Of one farm."
+    assert any("passwd" in note for note in latex.origin.notes) and any("more" in note for note in latex.origin.notes)
+
+
+def test_manuscripts_are_refused_with_what_to_do_where_pandoc_is_missing(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    word = io.BytesIO()
+    with zipfile.ZipFile(word, "w") as archive:
+        archive.writestr("word/document.xml", "")
+    page = b"<!DOCTYPE html><html>"
+    for name, data in (
+        ("a.tex", b"Text"),
+        ("a.txt", MANUSCRIPT.encode()),
+        ("a.html", page),
+        ("a.docx", word.getvalue()),
+    ):
+        with pytest.raises(UnreadableArticle, match=r"Install pandoc .* or export it as PDF"):
+            read_article(data, name)
+
+
+def test_tei_without_a_header_or_a_body_is_read_and_says_what_it_lacks():
+    text = "<text><body><div><head>Methods</head><p>We counted.</p></div></body></text>"
+    assert sections(read_article(f"<TEI>{text}</TEI>".encode(), "a.xml")) == [("Methods", "We counted.")]
+    header = "<teiHeader><fileDesc><titleStmt><title>Sleep</title></titleStmt></fileDesc></teiHeader>"
+    article = read_article(f"<TEI>{header}</TEI>".encode(), "a.xml")
+    assert (article.title, article.origin.notes) == ("Sleep", ("the file holds no full text, only title and abstract",))
 
 
 def test_xml_that_is_broken_hostile_or_no_article_is_refused():

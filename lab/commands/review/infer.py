@@ -44,7 +44,7 @@ def infer(
         typer.Option(
             "--papers",
             "--data",
-            help="A file or folder of `assay data review`, one paper (.pdf, .xml, .md, .txt), or demonstration.",
+            help="A file or folder of `assay data review`, one paper (.pdf, .xml, .docx, .tex, .md, .txt), or demonstration.",
         ),
     ] = "demonstration",
     split: Annotated[Literal["train", "dev", "test", "all"], typer.Option(help="Papers of this split alone.")] = "test",
