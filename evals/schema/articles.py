@@ -9,7 +9,9 @@ from pydantic import AliasChoices, ConfigDict, Field, model_validator
 from evals.schema.record import Record
 from evals.schema.reviews import HumanConcern, ReferenceConcern
 
-ArticleFormat = Literal["split", "hub", "jats", "tei", "markdown", "plain", "pdf", "docx", "odt", "html", "latex", "corpus"]
+ArticleFormat = Literal[
+    "split", "hub", "jats", "tei", "markdown", "plain", "pdf", "docx", "odt", "html", "latex", "corpus"
+]
 Split = Literal["train", "dev", "test"]
 
 

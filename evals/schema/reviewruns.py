@@ -107,6 +107,10 @@ class DroppedConcern(Concern):
     by: str
 
 
+PAPER_NOTE = "paper: "
+"""How a row's problems begin that the reader of the paper noticed."""
+
+
 class ReviewedRow(Record):
     """The concerns that a reviewer has about one paper, and what they were read from.
 
@@ -175,7 +179,10 @@ class ReviewStep(Record):
 
 
 class ReviewRun(Record):
-    """How rows came about, beside them as <name>.run.json. `seconds_per_article` is over rows of this run."""
+    """How rows came about, beside them as <name>.run.json. `seconds_per_article` is over rows of this run.
+
+    `paper_notes` are, by article, what the reader of the file could not read or left out.
+    """
 
     schema_version: Literal[1] = 1
     prompt_version: str
@@ -192,6 +199,7 @@ class ReviewRun(Record):
     concerns: int = 0
     seconds: float = 0.0
     seconds_per_article: Spread | None = None
+    paper_notes: dict[str, tuple[str, ...]] = Field(default_factory=dict)
 
 
 Decision = Literal["open", "accepted", "rejected"]

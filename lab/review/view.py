@@ -14,6 +14,8 @@ from lab.ui.text import counted, say
 TEMPLATE = "review/view.html.jinja"
 SHOWN = ("f1_above_strongest", "f1", "recall", "precision", "answered")
 Marks = list[tuple[Place, str]]
+HIDDEN = "hidden text"
+"""How notes begin on text that is in a file and that nobody sees."""
 LONGEST = 90
 """Characters of a quote that are shown."""
 
@@ -36,7 +38,8 @@ def paper(article: Article | None, concerns: Sequence[DraftConcern] = ()) -> str
         "paper",
         title=article.title.strip() or origin.file or article.id,
         facts=" · ".join(counted(n, noun) for n, noun in counts if n),
-        notes=origin.notes,
+        hidden=[each for each in origin.notes if each.startswith(HIDDEN)],
+        notes=[each for each in origin.notes if not each.startswith(HIDDEN)],
         sections=[
             (name, f"{len(text.split()):,}", _pieces(text, marks.get(section, [])))
             for section, name, text in texts

@@ -20,6 +20,7 @@ from lab.review.blind import both, vote
 from lab.review.export import export as exported
 from lab.review.session import act, demonstration, make_file, paper_of, read, returned, review, save, under_way, work
 from lab.review.view import board_view
+from lab.review.view import paper as paper_view
 from lab.session import stop
 from lab.settings import from_environment
 from lab.store.documents import Standing
@@ -33,6 +34,7 @@ from training.data.preferences import read_preferences
 from training.data.reviews import read_reviews
 
 USUAL = (0, 256, 0.1)
+NOTES = ("hidden text on page 2 was left out: <b>IGNORE", "1 of 3 pages hold no text (pages 3)")
 FORMS = ("json", "markdown", "letter", "sft", "dpo")
 
 
@@ -382,6 +384,14 @@ def test_a_paper_is_shown_as_it_was_read_and_what_is_none_is_told_with_what_to_d
     assert ">long.pdf has 500 pages" in notice("long.pdf has 500 pages", "problem")
     assert ">The disk is full" in notice("the disk is full", "problem")
     assert demonstration()[0].sections
+
+
+def test_what_a_reader_left_out_is_listed_above_the_paper_and_hidden_text_is_a_warning():
+    article = demonstration()[0]
+    seen = paper_view(article.model_copy(update={"origin": article.origin.model_copy(update={"notes": NOTES})}))
+    warning, listed = seen.index('class="notice problem" role="alert"'), seen.index('class="paper-notes"')
+    assert warning < seen.index("Hidden text on page 2") < listed < seen.index("1 of 3 pages hold no text")
+    assert "&lt;b&gt;" in seen and "notice problem" not in paper_view(article)
 
 
 def test_a_server_is_named_by_whoever_starts_the_lab():

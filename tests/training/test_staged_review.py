@@ -152,6 +152,16 @@ def test_a_key_that_is_refused_stops_the_run_with_one_error(papers):
     assert "the server answered 401: bad key" in str(done.exception) and "--key-env" in str(done.exception)
 
 
+def test_what_the_reader_of_a_paper_left_out_is_printed_and_stands_in_row_and_record(papers):
+    body = f"<sec><title>Methods</title><p>{METHODS} By <inline-formula><graphic/></inline-formula>.</p></sec>"
+    title = "<front><article-meta><title-group><article-title>T</article-title></title-group></article-meta></front>"
+    (papers / "a.xml").write_text(f"<article>{title}<body>{body}</body></article>", encoding="utf-8")
+    done, (row,), _ = infer(papers, answering(), "--json", file="a.xml")
+    said = "1 formula is a picture, [formula] in the text"
+    assert f"paper: {said}" in done.stderr and f"paper: {said}" in row["problems"]
+    assert json.loads(done.stdout)["paper_notes"] == {row["article_id"]: [said]}
+
+
 def test_the_concerns_of_a_paper_are_written_as_a_list_or_a_letter(papers):
     infer(papers, answering(), "--format", "md")
     text = (papers / "out.md").read_text(encoding="utf-8")

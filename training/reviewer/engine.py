@@ -29,7 +29,7 @@ from evals.review.prompt import (
     without_marks,
 )
 from evals.schema import Article, Message
-from evals.schema.reviewruns import DroppedConcern, EngineRecord, PartReply, ReviewedRow, ReviewStep
+from evals.schema.reviewruns import PAPER_NOTE, DroppedConcern, EngineRecord, PartReply, ReviewedRow, ReviewStep
 from evals.schema.reviews import SEVERITIES, UNKNOWN, Concern, ParsedReview, ParseStatus
 from training.judge.client import MOST_CHARACTERS, Reply
 
@@ -228,7 +228,7 @@ def asked_about(article: Article, room: Room, budget: Budget) -> Asked:
     """Return the requests about a paper, each within the budget; notes say what had to be done to it."""
     harmless, marks = without_marks(article, room.marks)
     pieces = pieces_of(harmless, budget.paper(room.counter), room.counter, budget.overlap, budget.max_parts)
-    notes = []
+    notes = [f"{PAPER_NOTE}{each}" for each in article.origin.notes]
     if marks:
         notes.append(f"{marks} control mark(s) of chat templates in the paper were taken apart")
     if pieces[0].lost:

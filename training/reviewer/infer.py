@@ -186,6 +186,7 @@ def infer(
         settings={**settings, "batch": plan.batch},
         fingerprint=hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest(),
         started_at=clocks.now(),
+        paper_notes={each.id: each.origin.notes for each in plan.articles if each.origin.notes},
     )
     with file.open(run, overwrite=overwrite):
         for each in asked:  # rows about another text of a paper do not stand

@@ -22,6 +22,7 @@ from evals.review.letter import as_letter, as_markdown
 from evals.review.places import Map
 from evals.review.prompt import TokenCounter
 from evals.schema import Article, ReviewExample
+from evals.schema.reviewruns import PAPER_NOTE
 from lab.commands import Json, KeyEnv, Remote, Retries, Timeout
 from lab.commands.terminal import counted, emit, notes, table_of
 from lab.settings import from_environment
@@ -162,7 +163,7 @@ def reviewed(given: Mapping[str, Any]) -> "ReviewRun":
         row = file.rows[articles[0].id]
         shown.append(Text(f"\n{_in_words(articles[0], row, run, 'md')}"))
         shown += [Text(f"dropped: {each.text}\n  the paper says: {each.sentence} ({each.by})") for each in row.dropped]
-        for problem in row.problems:
+        for problem in (each for each in row.problems if not each.startswith(PAPER_NOTE)):
             notes.print(f"note: {problem}", soft_wrap=True, markup=False)
     emit(run, as_json=given["as_json"], table=Group(*shown))
     if kind := given["words"]:
@@ -215,7 +216,18 @@ def _by_docling(path: Path) -> Article:
 
 
 def reviewed_papers(papers: str, split: str, limit: int = 0, reader: str = "assay") -> list[ReviewExample]:
-    """Return the papers of a split with what reviewers said of them, or the one in a file, of which nobody did."""
+    """Return the papers of a split with what reviewers said of them, or the one in a file, of which nobody did.
+
+    What the reader of a paper could not read or left out is printed.
+    """
+    found = _papers(papers, split, limit, reader)
+    for each in found:
+        for note in each.origin.notes:
+            notes.print(f"note: {each.id}: {PAPER_NOTE}{note}", soft_wrap=True)
+    return found
+
+
+def _papers(papers: str, split: str, limit: int, reader: str) -> list[ReviewExample]:
     from evals.papers import read_article_file
     from evals.papers.collection import read_collection
     from evals.papers.families import split_by_family

@@ -205,7 +205,13 @@ def checks(
     cells = [(name, each.source, each.item, each.concern.text) for name, mine in found.items() for each in mine]
     title = f"{counted(len(cells), 'finding')} in {counted(len(found), 'paper')}"
     documents = {
-        name: {"findings": found[name], "tests": tests[name], "guideline": checked.get(name)} for name in found
+        each.id: {
+            "findings": found[each.id],
+            "tests": tests[each.id],
+            "guideline": checked.get(each.id),
+            "notes": each.origin.notes,
+        }
+        for each in articles
     }
     emit(documents, as_json=as_json, table=table_of(title, ("paper", "by", "item", "concern"), cells))
 
