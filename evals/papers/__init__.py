@@ -96,7 +96,7 @@ def read_article(data: bytes, name: str, limits: FileLimits | None = None, progr
     if not (found.title or found.abstract or found.sections):
         raise UnreadableArticle(f"{name} holds neither title nor text of an article; {ACCEPTED}. Give the whole paper.")
     read = vars(found).copy()
-    lacks = () if found.sections else ("the file holds no full text, only title and abstract",)
+    lacks = () if found.sections or is_pdf else ("the file holds no full text, only title and abstract",)
     origin["notes"] = (*origin.get("notes", ()), *read.pop("notes"), *lacks)
     slug = re.sub(r"[^a-z0-9]+", "-", Path(name).stem.lower()).strip("-")[:40] or "paper"
     return Article(id=f"upload:{slug}-{checksum[:8]}", source="upload", origin=TextOrigin(**origin), **read)
