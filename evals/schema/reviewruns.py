@@ -115,8 +115,8 @@ class ReviewedRow(Record):
     """The concerns that a reviewer has about one paper, and what they were read from.
 
     `dropped` are concerns that a review in stages raised and found contradicted by the paper.
-    `raw_output` joins the answers to the parts by newlines, untouched; in stages, the lists that they led to. `finish_reason` is stop if every
-    part's is, else the first that is not. `asked_sha256` is over what was asked, so another text of the
+    `raw_output` joins the answers to the parts by newlines, untouched; in stages it is the list that they led to, or what was answered
+    where nothing could be read. `finish_reason` is stop if every part's is, else the first that is not. `asked_sha256` is over what was asked, so another text of the
     paper is told from this one. `tokens_lost` counts what no part of the paper could hold. `seconds` is
     the paper's share of its batch, by tokens.
     """

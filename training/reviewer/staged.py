@@ -12,6 +12,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 from importlib import resources
+from textwrap import shorten
 
 from evals.papers import read_article
 from evals.review.parse import answer_of, none_in
@@ -96,6 +97,7 @@ class StagedEngine(ReviewEngine):
         found: tuple[Concern, ...] = ()
         dropped: list[DroppedConcern] = []
         statuses: list[ParseStatus] = []
+        unread: list[str] = []
 
         def reply(stage: str = "") -> StagedReply:
             """Return what is known so far, the last word where no stage follows."""
@@ -108,7 +110,7 @@ class StagedEngine(ReviewEngine):
             reasons = [each.finish_reason for each in stages if each.finish_reason not in ("stop", "unknown")]
             reason = "error" if "error" in reasons else next(iter(reasons), "stop")
             return StagedReply(
-                listed(found),
+                "\n".join(unread) if status == "failed" and not stage else listed(found),
                 "unfinished" if stage else reason,
                 sum(each.tokens_read or 0 for each in stages),
                 sum(each.tokens_written or 0 for each in stages),
@@ -152,6 +154,9 @@ class StagedEngine(ReviewEngine):
                 stages.append(part_of(answer, read, name))
                 statuses.append("failed" if answer.error else read.status)
                 problems += [f"section {name}: {each}" for each in ((answer.error,) if answer.error else read.problems)]
+                if read.status == "failed" and answer.text:
+                    problems.append(f"section {name}: it was answered with {shorten(answer.text, 100)!r}")
+                    unread.append(answer.text)
                 lists.append(read.concerns)
             found, _ = merged(lists)
         if is_stopped():
