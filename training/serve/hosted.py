@@ -140,7 +140,7 @@ class Hosted:
         self.silent_until = time.monotonic() + SILENT_SECONDS if reply.error else 0.0
         if reply.error:
             raise LabError(f"{self.name} gave no answer: {reply.error}.")
-        reason: FinishReason = "length" if reply.finish_reason == "length" else "stop"
+        reason: FinishReason = "length" if reply.finish_reason in ("length", "too long") else "stop"
         answer = Completion(stage=self.name, text=reply.text, n_tokens=n_written, finish_reason=reason)
         return answer, f"${cost:.4f}" if self.model.cost(1, 1) else ""
 
