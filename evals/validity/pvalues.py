@@ -28,22 +28,22 @@ WHOLE = r"\d{1,3}(?:,\d{3})+(?!\d)|\d+"
 VALUE = rf"(?:(?:{WHOLE})(?:\.\d+)?|\.\d+)"
 DF = rf"(?:{WHOLE})(?:\.\d+)?"
 IN_BRACKETS = rf"\s?[(\[]\s?(?:d\.?f\.?\s?=\s?)?(?P<KIND>{DF})\s?[)\]]"
-BESIDE = r"(?:M[Ss](?:E|e|[Ee]rror)?|S\.?E\.?M?|S\.?D\.?|(?:Cohen['’]s\s)?d|g|(?:partial\s)?[ηω]p?\s?\^?2p?|V|φ)"
+BESIDE = r"(?:M[Ss](?:E|e|[Ee]rror)?|S\.?E\.?M?|S\.?D\.?|(?:Cohen['’]s\s)?d|g|(?:partial\s)?[ηω]p?\s*\^?2p?|V|φ)"
 TEST = re.compile(
     rf"""(?<![\w.])(?:
       t(?:{IN_BRACKETS.replace("KIND", "t")}|_?\{{?(?P<t_sub>\d{{2,4}}(?:\.\d+)?|[3-9])\}}?)
-    | F(?:\s?[(\[]\s?(?P<f1>[Il]|\d+(?:\.\d+)?)\s?[,;](?P<gap>\s?)(?P<f2>{DF})\s?[)\]]|_?\{{?(?P<f1_sub>\d{{1,2}}(?:\.\d+)?),\s?(?P<f2_sub>\d+(?:\.\d+)?)\}}?)
+    | F(?:\s*[(\[]\s*(?P<f1>[Il]|\d+(?:\.\d+)?)\s*[,;](?P<gap>\s*)(?P<f2>{DF})\s*[)\]]|_?\{{?(?P<f1_sub>\d{{1,2}}(?:\.\d+)?),\s*(?P<f2_sub>\d+(?:\.\d+)?)\}}?)
     | r{IN_BRACKETS.replace("KIND", "r")}
     | (?P<z>[zZ])
     | Q[\s-]?_?(?:[wWbBtTmMeE][a-z]*)?{IN_BRACKETS.replace("KIND", "q")}
-    | (?:[χΧꭓ]|[χΧꭓxXc]\s?\^?2|chi[\s_-]?(?:\^?2|squared?)|(?<=[\s(])2)\s?[(\[]\s?(?:d\.?f\.?\s?=\s?)?(?P<chi>{DF})\s?(?:,\s?[Nn]\s?=\s?{DF}\s?)?[)\]]
+    | (?:[χΧꭓ]|[χΧꭓxXc]\s*\^?2|chi[\s_-]?(?:\^?2|squared?)|(?<=[\s(])2)\s*[(\[]\s*(?:d\.?f\.?\s*=\s*)?(?P<chi>{DF})\s*(?:[,;]\s*(?:[Nn]\s*=\s*)?{DF}\s*)?[)\]]
     | [χΧꭓ]_?(?P<chi_sub>\d{{2,4}})
-    | (?P<bare>[tr]|[χΧꭓX]\s?\^?2)
-    )\s?(?P<sign>[<=>])\s?[^\w\s.,;()<=>]{{0,3}}\s?(?P<value>{VALUE})
-    (?(bare)\s?[,;]\s?(?:d\.?f\.?\s?=\s?(?P<df>{DF})|(?P<df_before>{DF})\s?d\.?f\.?))
-    (?:\s?[,;]\s?{BESIDE}\s?=\s?-?{VALUE}){{0,2}}
-    \s?(?:[,;(]|,?\s?(?:and|with))?\s?
-    (?:(?P<ns>n\.?s\b)|[pP](?:\s?-?\s?values?)?\s?(?P<p_sign>[<=>])\s?(?P<p>\d?\.\d+)(?:\s?[x×*]\s?10\s?\^?\{{?(?P<power>-\s?\d+)|[eE](?P<e>-?\d+))?(?!\.?\d|\s?[x×*·]\s?10))
+    | (?P<bare>[tr]|[χΧꭓX]\s*\^?2)
+    )\s*(?P<sign>[<=>])\s*[^\w\s.,;()<=>]{{0,3}}\s*(?P<value>{VALUE})
+    (?(bare)\s*[,;]\s*(?:d\.?f\.?\s*=\s*(?P<df>{DF})|(?P<df_before>{DF})\s*d\.?f\.?))
+    (?:\s*[,;]\s*(?:{BESIDE}\s*=\s*-?{VALUE}|9[05]\s*%\s*CI\s*[=:]?\s*[(\[][^()\[\]]{{3,40}}[)\]])){{0,3}}
+    \s*(?:[,;(]|,?\s*(?:and|with))?\s*
+    (?:(?:[pP]\s*=\s*)?(?P<ns>n\.?s\b)|(?:(?:one|two|1|2)[\s-]?(?:tailed|sided)\s)?[pP](?:\s*-?\s*values?)?\s*(?P<p_sign>[<=>])\s*(?P<p>\d?\.\d+)(?:\s*[x×*]\s*10\s*\^?\{{?(?P<power>-\s*\d+)|[eE](?P<e>-?\d+))?(?!\.?\d|\s*[x×*·]\s*10))
     """,
     re.X,
 )
@@ -51,16 +51,24 @@ ONE_TAILED = re.compile(
     r"\b(?:one|1|single)[\s-]?(?:tailed|sided)\b|(?<![\w-])directional(?:\s(?:test|hypothes[ei]s|prediction)|\s?(?:[.,;)]|$))",
     re.I,
 )
-DENIED = re.compile(r"\b(?:no|not|never|nor|without|rather than|instead of)\b[^.;]{0,60}$", re.I)
+DENIED = re.compile(
+    r"(?:\b(?:not?|never|nor|without|rather than|instead of|neither)\b|n['’]t\b)(?:[\s-]+(?:us(?:ed?|ing)|run|do|be|made?|make|perform(?:ed)?|report(?:ed)?|appl(?:y|ied)|a|an|any"
+    r"|the|as|by|with|on|of|for|to|based|correct(?:ed|ions?|ing)?|adjust(?:ed|ments?|ing)?))*[\s(“\"'-]*$",
+    re.I,
+)
+"""Words right before what a text says that it did not do, "no", "we did not use"; "not significant" before it is none."""
+DENIED_AFTER = re.compile(r"^[\w\s-]{0,30}\b(?:were|was|are|is)\s(?:not|never)\b", re.I)
 CORRECTED = re.compile(
     r"\bBonferroni|\bHolm\b|\b[ŠS]id[aá]k|\bTukey|\bDunnett|\bScheff|\bHochberg|false discovery|\bFDR\b|\bFWER?\b|family-?\s?wise"
-    r"|Greenhouse|Huynh|\bmultiple (?:comparisons?|testing|tests)|(?<![uU]n)(?<![uU]n-)\b(?:corrected|adjusted)\b",
+    r"|Greenhouse|Huynh|\bmultiple (?:comparisons?|testing|tests)|(?<![uU]n)(?<![uU]n-)\b(?:corrected|adjusted)(?=\s?(?:[),;.]|p\b|alpha|α"
+    r"|post|pairwise|df\b|degrees|significance|threshold|for (?:multiple|the number|violation|spher)))",
     re.I,
 )
 """What makes a p larger than its test alone gives it."""
 EXACT = re.compile(
-    r"\bexact\b|\bpermut|\bbootstrap|Monte[\s-]Carlo|\bresampl|\brandomi[sz]ation tests?\b|\bFisher|Wilcoxon|Mann[\s-]+Whitney|\brank[\s-]?sum|\bsigned[\s-]rank"
-    r"|Kruskal|Spearman|Kendall|Rayleigh|non-?parametric",
+    r"\bexact\s(?:p\b|tests?\b|binomial|probabilit|significance|method|Wilcoxon|Mann|McNemar)|\bpermut|\bbootstrap|Monte[\s-]Carlo|\bresampl"
+    r"|\brandomi[sz]ation tests?\b|Fisher['’]?s\sexact|Wilcoxon|Mann[\s-]+Whitney|\brank[\s-]?sum|\bsigned[\s-]rank|Kruskal|Spearman|Kendall|Rayleigh"
+    r"|non-?parametric",
     re.I,
 )
 """Whose p, or whose z, is not that of the distribution of t, F, χ² or the normal one."""
@@ -111,7 +119,7 @@ def recompute(article: Article) -> list[RecomputedTest]:
     """Return the tests of a paper whose p can be recomputed, in their order, each once."""
     parts = [f"{article.title}.\n{article.abstract}", *(each.text for each in article.sections)]
     whole = "\n".join(parts)
-    is_one_tailed, is_corrected, is_exact = _is_one_tailed(whole), bool(CORRECTED.search(whole)), EXACT.search(whole)
+    is_one_tailed, is_corrected, exact = (_said(each, whole) for each in (ONE_TAILED, CORRECTED, EXACT))
     found: dict[str, RecomputedTest] = {}
     for text in parts:
         plain = _plain(text)
@@ -121,15 +129,19 @@ def recompute(article: Article) -> list[RecomputedTest]:
             if reported is None:
                 continue
             quote = " ".join(next((text[a:b] for a, b in spans if a <= match.start() < b), match[0]).split())
-            mentions_exact = EXACT.search(quote) or (is_exact if reported.kind == "z" else None)
+            why = _said(EXACT, quote) or (exact if reported.kind == "z" else "")
             made = _judged(
                 reported,
                 " ".join(text[slice(*match.span())].split()),
                 quote,
-                why=f"the text speaks of “{mentions_exact[0].lower()}”" if mentions_exact else "",
-                one_tailed=is_one_tailed,
-                may_be_larger=is_corrected,
+                why=f"the text speaks of “{why}”" if why else "",
+                one_tailed=bool(is_one_tailed),
+                may_be_larger=bool(is_corrected),
             )
+            if "error" in made.verdict and re.search(r"\d,\d{3}$", match["value"]):
+                decimal = reported._replace(value=reported.value / 1000, half=0.0005)
+                if agrees(decimal, *p_range(decimal)):
+                    made = made.model_copy(update={"verdict": "not judged", "why": "the comma may be one of decimals"})
             found.setdefault(made.test, made)
     return list(found.values())
 
@@ -272,9 +284,13 @@ def _plain(text: str) -> str:
     return DECIMAL_DOT.sub(".", re.sub(r"\s", " ", "".join(characters)).translate(LOOKALIKES))
 
 
-def _is_one_tailed(text: str) -> bool:
-    """Return whether a text says, and does not deny, that it uses one-tailed tests."""
-    return any(not DENIED.search(text[max(0, each.start() - 80) : each.start()]) for each in ONE_TAILED.finditer(text))
+def _said(pattern: re.Pattern[str], text: str) -> str:
+    """Return the first words of a text that a pattern finds and that are not denied; "" if there are none."""
+    for found in pattern.finditer(text):
+        before, after = text[max(0, found.start() - 80) : found.start()], text[found.end() : found.end() + 50]
+        if not DENIED.search(before) and not DENIED_AFTER.search(after):
+            return found[0].lower()
+    return ""
 
 
 def _number(text: str) -> float:
