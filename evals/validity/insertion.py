@@ -7,7 +7,7 @@ Kinds of flaw, and the words that name them, are data: `flaws.toml`.
 
 import re
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -273,9 +273,6 @@ def _filled(row: Mapping[str, Any]) -> dict[str, str]:
 
 # ---- what a reviewer says about the pairs ---------------------------------------------------------
 
-Named = Callable[[str, Pair], bool]
-"""Whether a concern names the flaw of a pair in some other way, such as by an encoder or a judge."""
-
 
 class Detected(Record):
     """How often a flaw was named where it is (`detection`) and where it is not (`false_alarm`), and d' of both.
@@ -307,7 +304,6 @@ class InsertionScore(Record):
     """The insertion test of one system: all pairs together, and each kind of flaw."""
 
     system: str
-    named_by: str
     pairs_sha256: str
     unanswered: int
     seed: int
@@ -333,8 +329,6 @@ def score_pairs(
     versions: Mapping[str, Article],
     said: Mapping[str, Sequence[str]],
     system: str = "",
-    other: Named | None = None,
-    named_by: str = "words",
     draws: int = 1000,
     seed: int = 0,
 ) -> InsertionScore:
@@ -351,7 +345,7 @@ def score_pairs(
         )
 
     def naming(pair: Pair, version: str) -> tuple[str, ...]:
-        found = (each for each in said[version] if names_flaw(each, pair) or (other is not None and other(each, pair)))
+        found = (each for each in said[version] if names_flaw(each, pair))
         return tuple(each for each in found if not copied(QUOTED.sub(" ", each), versions[version]))
 
     outcomes = tuple(
@@ -388,7 +382,6 @@ def score_pairs(
     by_kind = {name: [at for at, pair in enumerate(answered) if pair.kind == name] for name in kinds()}
     return InsertionScore(
         system=system,
-        named_by=named_by,
         pairs_sha256=sha256_of_text("\n".join(pair.model_dump_json() for pair in pairs)),
         unanswered=len(pairs) - len(answered),
         seed=seed,

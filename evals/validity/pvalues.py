@@ -146,11 +146,6 @@ def recompute(article: Article) -> list[RecomputedTest]:
     return list(found.values())
 
 
-def findings(article: Article) -> list[Finding]:
-    """Return a concern for each p of a paper that cannot be."""
-    return [finding(each) for each in recompute(article) if "error" in each.verdict]
-
-
 def finding(test: RecomputedTest) -> Finding:
     """Return the concern that an error makes; a decision error is major."""
     at = f"{test.high:.3g}" if math.isclose(test.low, test.high, rel_tol=0.05) else f"{test.low:.3g} to {test.high:.3g}"

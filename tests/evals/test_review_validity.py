@@ -14,7 +14,7 @@ from evals.review.places import WORD, sentences
 from evals.schema.reviews import PredictionRow, ReferenceRow
 from evals.validity.insertion import copied, kinds, make_pairs, names_flaw, plant, score_pairs, text_of
 from evals.validity.labelled import agreement, labelled_pairs
-from evals.validity.pvalues import findings, recompute
+from evals.validity.pvalues import finding, recompute
 from tests.evals.reviewed import example
 
 STATISTICS = yaml.safe_load((Path(__file__).parent / "cases" / "statistics.yaml").read_text(encoding="utf-8"))
@@ -155,11 +155,11 @@ def test_what_the_text_says_of_its_tests_elsewhere_counts_and_a_denial_of_it_doe
 
 
 def test_a_finding_says_what_p_should_be_and_is_major_where_it_crosses_the_line():
-    (crosses,) = findings(example([("Results", "It fell, t(28) = −2.20, p = .30.")]).article)
+    crosses = finding(*recompute(example([("Results", "It fell, t(28) = −2.20, p = .30.")]).article))
     assert crosses.concern.severity == "major" and "should give p = 0.0366" in crosses.concern.text
-    (halved,) = findings(example([("Results", "It fell, t(28) = 2.20, p = .018.")]).article)
+    halved = finding(*recompute(example([("Results", "It fell, t(28) = 2.20, p = .018.")]).article))
     assert halved.concern.severity == "minor" and "one-tailed, which the text does not say" in halved.concern.text
-    (zero,) = findings(example([("Results", "It fell, t(28) = 9.20, p = .000.")]).article)
+    zero = finding(*recompute(example([("Results", "It fell, t(28) = 9.20, p = .000.")]).article))
     assert "never exactly 0" in zero.concern.text
 
 

@@ -16,7 +16,7 @@ from training.judge.prompts import HttpSettings
 
 if TYPE_CHECKING:
     from evals.schema.reviews import PredictionRow
-    from evals.validity.insertion import Detected, Pair
+    from evals.validity.insertion import Detected
 
 Papers = Annotated[
     str,
@@ -67,10 +67,6 @@ def make(
 def score_insertion(
     test: Annotated[Path, typer.Argument(help="The folder of `assay review insertion make`.")],
     predictions: Annotated[Path, typer.Argument(help="JSONL: article_id (of papers.jsonl), concerns.")],
-    encoder: Annotated[
-        str, typer.Option(help="Also take what is alike by this encoder for naming a flaw; empty = words alone.")
-    ] = "",
-    threshold: Annotated[float, typer.Option(help="Similarity from which a concern names a flaw.")] = 0.6,
     name: Annotated[str, typer.Option(help="What the system is called.")] = "",
     draws: Annotated[int, typer.Option(min=1, help="Draws of papers behind each interval.")] = 1000,
     seed: Annotated[int, typer.Option(min=0, help="Same seed, same intervals.")] = 0,
@@ -88,23 +84,12 @@ def score_insertion(
     from evals.papers.collection import read_collection
     from evals.schema.reviews import PredictionRow
     from evals.validity.insertion import Pair, score_pairs
-    from lab.commands.review.scores import find_cached
 
     pairs = read_rows(test / PAIRS, Pair, key=lambda row: row.id)
     versions = {each.id: each.article for each in read_collection(str(test / PAPERS)).examples}
     rows = read_rows(predictions, PredictionRow, key=lambda row: row.article_id)
     said = {row.article_id: texts_of(row) for row in rows}
-    vector = {}
-    if encoder:
-        texts = list({each for concerns in said.values() for each in concerns} | {pair.statement for pair in pairs})
-        vector = dict(zip(texts, find_cached(encoder).encode(texts), strict=True))
-
-    def alike(text: str, pair: "Pair") -> bool:
-        return float(vector[text] @ vector[pair.statement]) >= threshold
-
-    named_by = f"words, or {encoder} at {threshold:g}" if encoder else "words"
-    system, other = name or predictions.stem, alike if encoder else None
-    found = score_pairs(pairs, versions, said, system, other, named_by, draws, seed)
+    found = score_pairs(pairs, versions, said, name or predictions.stem, draws, seed)
     if found.unanswered:
         notes.print(f"note: {counted(found.unanswered, 'pair')} without an answer to both versions left out")
     if found.all.papers < FEW_PAPERS:
@@ -123,7 +108,7 @@ def score_insertion(
 
     table = [cells(group, each) for group, each in [("all", found.all), *found.kinds.items()]]
     columns = ("kind of flaw", "pairs", "detection", "false alarm", "d'")
-    emit(found, as_json=as_json, table=table_of(f"{found.system}, named by {named_by}", columns, table))
+    emit(found, as_json=as_json, table=table_of(found.system, columns, table))
 
 
 def texts_of(row: "PredictionRow") -> list[str]:
