@@ -97,7 +97,7 @@ def test_sections_are_reviewed_with_a_summary_and_what_the_paper_contradicts_sta
 CASES = {
     "a section refused": ({"Results": REFUSAL}, "partial", 3, "section Results"),
     "a section in broken JSON": ({"Results": says('[{"text": "Mice were never weighed')}, "partial", 3, "section Results"),
-    "all sections refused": ({"Results": REFUSAL, "Methods": REFUSAL}, "failed", 0, "section Methods"),
+    "all sections refused": ({"Results": REFUSAL, "Methods": REFUSAL}, "failed", 0, "section Abstract, Methods"),
     "no summary": ({"summary": REFUSAL}, "ok", 3, "summary"),
     "no one list": ({"list": REFUSAL}, "ok", 3, "side by side"),
     "nothing found": ({"Results": concerns(), "Methods": concerns()}, "empty", 0, None),
@@ -182,8 +182,8 @@ def test_a_stage_of_a_chain_is_asked_in_stages_and_can_be_stopped(tmp_path):
     chain = load_chain(reviewer_chain(tmp_path), "float32", base=str(tmp_path / "model"))
     engine, stop = StagedEngine(ChainEngine(chain, asking), 1), threading.Event()
     *steps, last = stream_review(paper("mice"), engine, asking, stop, time.monotonic)
-    assert [each.name for each in last.row.parts][:2] == ["summary", "Methods"]
-    assert {"summary", "Methods (1 of 1)"} <= {each.stage for each in steps}
+    assert [each.name for each in last.row.parts][:2] == ["summary", "Abstract, Methods"]
+    assert {"summary", "Abstract, Methods (1 of 1)"} <= {each.stage for each in steps}
     steps = stream_review(paper("rats"), engine, asking, stop, time.monotonic)
     next(steps)
     stop.set()

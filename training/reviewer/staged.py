@@ -183,7 +183,9 @@ class StagedEngine(ReviewEngine):
                     why = answer.error or "; ".join(read.problems[:3]) or "it is empty"
                     problems.append(f"the lists of the sections stand side by side: the merged one is no use ({why})")
 
-        if found and not is_stopped():
+        if found and is_stopped():
+            problems.append(f"{len(found)} concern(s) not verified: the review was stopped")
+        elif found:
             yield reply("verification")
             found, dropped = self._verified(found, paper, stages, problems, stop)
         yield reply()
@@ -248,7 +250,6 @@ class StagedEngine(ReviewEngine):
 def sections_in(paper: str) -> list[tuple[str, str]]:
     """Return names and texts of a paper's sections, short ones together with their neighbour; the whole without any."""
     head, *parts = paper.split("\n\n## ")
-    parts = [each for each in parts if not each.startswith("Abstract\n")] or parts
     found: list[list[str]] = []
     for each in parts:
         if found and (len(each.split()) <= SHORT or len(" ".join(found[-1]).split()) <= SHORT):
