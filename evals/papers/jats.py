@@ -81,7 +81,7 @@ SKIPPED, PLACES, SPACED, ARTICLE_TYPES = (
 SUMMARY, STATEMENT = (re.compile(WORDS[name], re.I) for name in ("summary", "statement"))
 FLOATS = ("fig", "table-wrap")
 SUPPLEMENTS = ("supplementary-material", "media")
-FORMULAS = ("disp-formula", "inline-formula")
+FORMULAS = ("disp-formula", "inline-formula", "chem-struct")
 PICTURE = "[formula]"
 """What stands in the text for a formula that is a picture."""
 

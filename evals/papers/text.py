@@ -143,6 +143,9 @@ def raised(text: str, before: str, *, is_index: bool = False) -> str:
     plain, last = " ".join(text.split()), before[-1:]
     if not plain or not last:
         return text
+    inner = plain.strip("()[] ")
+    if not is_index and inner != plain and inner[:1].isdigit() and MARKS.fullmatch(inner):
+        return f" [{inner}]"
     if not is_index and plain[0].isdigit() and MARKS.fullmatch(plain):
         is_single = plain.isdigit() and last not in ".,;:"
         if NO_BASE.search(before) if is_single else not TEN.search(before):
