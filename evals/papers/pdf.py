@@ -198,12 +198,7 @@ class TextLine:
     @cached_property
     def cells(self) -> list[str]:
         """The pieces of the line that wide gaps part: more than one in a table."""
-        cells = _cells(self.words)
-        spaced = [len(cell) >= 5 and all(len(word.text) == 1 for word in cell) for cell in cells]
-        return [
-            ("" if is_spaced else " ").join(word.text for word in cell)
-            for cell, is_spaced in zip(cells, spaced, strict=True)
-        ]
+        return [" ".join(word.text for word in cell) for cell in _cells(self.words)]
 
 
 Row = tuple[Word, ...]
@@ -512,8 +507,7 @@ def blocks_of(pages: Sequence[PageLines], body: float) -> list[Block]:
     running: dict[float, int] = {}  # the last paragraph by the height of its lines, which may go on behind a picture
     for at, group in enumerate(groups):
         page, height = group[0].page, round(group[0].height)
-        is_label = LABEL.fullmatch(group[0].text) is not None and len(group) > 1
-        text = tidy(f"{group[0].text.rstrip('.:')}. {_joined(group[1:])}" if is_label else _joined(group))
+        text = tidy(_joined(group))
         start = PageStart(at=0, page=page, box=pages[page - 1].box(group))
         level = (_level(text, group, body, tops) if _precedes_text(groups, at, body) else None) or _plain_level(
             groups, at, body
@@ -648,8 +642,6 @@ def _begins(group: Sequence[TextLine], new: TextLine, usual: float) -> bool:
         return True
     if last.bottom - new.bottom > WIDE * usual or caption_of(new.text) is not None:
         return True
-    if LABEL.fullmatch(last.text):
-        return False
     is_marked = last.is_bold or last.is_italic or (last.text.isupper() and new.text.isupper())
     is_same = _style_of(last) == _style_of(new) and is_marked
     if is_same and HEADED.match(last.text) and not HEADED.match(new.text):
@@ -674,7 +666,6 @@ def _goes_on(last: str, new: str) -> bool:
     return last.endswith(("-", ",")) or (last[-1:].isalnum() and new[:1].islower())
 
 
-LABEL = re.compile(r"(?:Table|Figure|Fig\.?)\s+\d+[.:]?", re.I)
 HEADED = re.compile(r"(?:(?:\d+|[A-H])(?:\.\d+)*\.?|[IVX]+\.)\s+(?=[A-Z(])")
 ROMAN = re.compile(r"[IVX]+\.\s+(?=[A-Z])")
 LETTERED = re.compile(r"^(?:Appendix\s+)?(?P<number>[A-H](?:\.\d+)*)[.:]?\s+(?=[A-Z])")
@@ -715,7 +706,7 @@ def _level(text: str, group: Sequence[TextLine], body: float, tops: frozenset[St
     is_words = sum(map(str.isalpha, words)) > 0.6 * len(words.replace(" ", "")) and re.search(r"[^\W\d_]{3}", text)
     if not is_words or len(text.split()) > LONGEST_HEADING or text.endswith((".", ",", ";", ":")):
         return None
-    is_sentence = re.search(r"[a-z]\.\s+[A-Z]", text) or caption_of(text) or LABEL.fullmatch(text)
+    is_sentence = re.search(r"[a-z]\.\s+[A-Z]", text) or caption_of(text)
     if is_sentence or any(
         len(each.cells) > 1 + bool(HEADED.match(each.text) or LETTERED.match(each.text)) for each in group
     ):
