@@ -118,8 +118,21 @@ def _tables(text: str, decoder: Decoder) -> list[tuple[str, int]]:
 def row_of(value: Any, repeated: Sequence[str]) -> dict[str, Any] | NoRow:
     """Return a value as a row; what is wrong if it is none, or has a key more than once."""
     if not isinstance(value, dict):
-        return NoRow(f"is a {type(value).__name__}")
+        return NoRow(f"is {in_words(value)}, and a row is an object with keys")
     return NoRow("the key stands more than once in one row", repeated[0]) if repeated else value
+
+
+def in_words(value: object) -> str:
+    """Say what kind of thing a value of JSON or YAML is."""
+    words = {
+        bool: "true or false",
+        int: "a number",
+        float: "a number",
+        str: "a text",
+        list: "a list",
+        dict: "an object",
+    }
+    return words.get(type(value), "nothing" if value is None else f"a {type(value).__name__}")
 
 
 def _is_table(value: object) -> bool:

@@ -200,9 +200,14 @@ class StageSettings(Settings):
         return int(getattr(self, self.limit))
 
     @property
+    def context(self) -> int:
+        """The most tokens that the model reads at once, answers included."""
+        return self.longest
+
+    @property
     def tokens_per_row(self) -> int:
         """The most tokens of a row in a forward pass, answers included."""
-        return self.longest
+        return self.context
 
     @property
     def longest_answer(self) -> int:

@@ -15,6 +15,10 @@ from evals.errors import BadConfig
 from training.config import StageSettings
 
 if TYPE_CHECKING:
+    from datasets import Dataset
+    from transformers import PreTrainedTokenizerBase
+
+    from training.data.tokens import Rows
     from training.run.session import Prepared
     from training.upstream import SafeTrainer
 
@@ -108,7 +112,7 @@ def build_trainer(ready: "Prepared") -> "SafeTrainer":
     from trl import DPOConfig, DPOTrainer
 
     from training.run.folder import say
-    from training.upstream import SafeTrainer
+    from training.upstream import PairTrainer
 
     settings, data = ready.settings, ready.data
     assert isinstance(settings, DpoSettings)
@@ -125,9 +129,24 @@ def build_trainer(ready: "Prepared") -> "SafeTrainer":
         )
     if settings.lora_dropout:
         say("lora_dropout has no effect here: DPO compares probabilities, which dropout would blur")
-    return SafeTrainer.before(DPOTrainer)(
-        model=policy, args=told, train_dataset=ready.dataset(), processing_class=ready.tokenizer
+    return PairTrainer.before(DPOTrainer)(
+        model=policy, args=told, train_dataset=paired(data, ready.tokenizer), processing_class=ready.tokenizer
     )
+
+
+def paired(data: "Rows[Any]", tokenizer: "PreTrainedTokenizerBase") -> "Dataset":
+    """Return the pairs as tokens: what a dry run shows, with the question as it is asked in use, is what is learned."""
+    from datasets import Dataset
+
+    from training.data.tokens import sequences_of
+
+    rows = []
+    for row in data.trl_rows().values():
+        found = sequences_of(row, tokenizer)
+        given = min(each.given for each in found.values())
+        rows.append({"prompt_ids": [*found["chosen"].ids[:given]]})
+        rows[-1] |= {f"{name}_ids": [*each.ids[given:]] for name, each in found.items()}
+    return Dataset.from_list(rows)
 
 
 if __name__ == "__main__":

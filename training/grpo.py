@@ -70,7 +70,7 @@ class SampledSettings(StageSettings):
     )
 
     @property
-    def tokens_per_row(self) -> int:
+    def context(self) -> int:
         """A question and its answer."""
         return self.max_prompt_length + self.max_completion_length
 

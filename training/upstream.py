@@ -3,7 +3,7 @@
 Checked against the versions in `CHECKED`. After an update run tests/training/test_session.py: it names every
 class, method and field that is gone or is called in another way, with what here rests on it.
 
-- `SafeTrainer`, `SampledTrainer`: a run can be killed at any moment and goes on exactly. TRL keeps sampled answers in
+- `SafeTrainer`, `PairTrainer`, `SampledTrainer`: a run can be killed at any moment and goes on exactly. TRL keeps sampled answers in
   memory alone, so checkpoints wait for the step that uses them up; its sampler starts each pass from one generator,
   which is moved on by the passes that are done; a loss that is no number is replaced in the log, and here stops the run.
 - `StackedPeftModel`: frozen adapters that stay at work below the one that learns.
@@ -283,6 +283,17 @@ def on_one_device(told: TrainingArguments) -> TrainingArguments:
     told = copy.copy(told)
     told.__class__ = type(type(told).__name__, (OneDevice, cast(Any, type(told))), {})
     return told
+
+
+class PairTrainer(SafeTrainer):
+    """The same for TRL's DPOTrainer, which is given tokens: prompt_ids, chosen_ids and rejected_ids.
+
+    TRL would leave out the end of a question that the chat template writes in another way before an answer.
+    """
+
+    def _prepare_dataset(self, dataset: Any, *inputs: Any) -> Any:
+        """Return the rows, which are tokens already."""
+        return dataset
 
 
 class SampledTrainer(SafeTrainer):

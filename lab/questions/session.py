@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import yaml
 
 from evals.errors import LabError
-from evals.jsonl import jsonl_text
+from evals.jsonl import in_words, jsonl_text
 from evals.questions import data_sha256, register
 from evals.questions.bank import normalised
 from evals.questions.layouts import ImportOptions, import_rows
@@ -334,7 +334,7 @@ def row_of(typed: Typed, before: QuestionRow | None) -> dict[str, Any]:
     except yaml.YAMLError as error:
         raise LabError(say("questions.more", problem=str(error).splitlines()[0])) from None
     if not isinstance(more, dict):
-        raise LabError(say("questions.more", problem=f"is a {type(more).__name__}"))
+        raise LabError(say("questions.more", problem=f"is {in_words(more)}"))
     kept = before.model_dump(mode="json", include={"subject", "tags", "source", "licence"}) if before else {}
     expected, choices = FIELDS.get(typed.kind, ("value", ""))
     wanted, truth = [each.strip() for each in typed.expected.splitlines() if each.strip()], {"kind": typed.kind, **more}

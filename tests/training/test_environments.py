@@ -84,7 +84,7 @@ def test_what_is_no_environment_and_a_template_without_tools_are_refused(equippe
         with pytest.raises(BadConfig, match="environment"):
             environment_of(name)
     tiny_chain(tmp_path)
-    known = {"base": str(tmp_path / "model"), "chain": str(tmp_path / "grpo"), "max_prompt_length": 4096}
+    known = {"base": str(tmp_path / "model"), "chain": str(tmp_path / "grpo"), "max_prompt_length": 1500}
     file = told(equipped, output=str(tmp_path / "run"), **known)
     with pytest.raises(BadConfig, match="cannot show a model its tools"):
         grpo.build_trainer(ready("grpo", file))

@@ -108,7 +108,7 @@ def planned(folder: Path, stage: str, *words: str, **values: object) -> Plan:
 @pytest.mark.parametrize("stage", STAGES)
 def test_long_rows_are_named_and_refused_or_dropped_and_counted_in_every_stage(folder: Path, stage: str):
     limit = STAGES[stage]
-    seen = preview(planned(folder, stage, **{limit: 4096}))
+    seen = preview(planned(folder, stage, **{limit: 1900}))
     assert (seen.rows, seen.kept, seen.left_out, seen.is_refused) == (8, 8, {}, False)
     assert {(row.column, any(row.learned)) for row in seen.examples} == COLUMNS[stage]
     shortest, _, longest = seen.lengths
@@ -126,7 +126,7 @@ def test_pairs_that_are_left_out_are_counted_with_the_reason(folder: Path, tmp_p
     lines = (folder / "pairs.jsonl").read_text(encoding="utf-8")
     twice = tmp_path / "pairs.jsonl"
     twice.write_text(lines + lines.splitlines()[0] + "\n" + pair("Up?", "It goes up."), encoding="utf-8")
-    seen = preview(planned(folder, "dpo", data=[str(twice)], max_length=4096))
+    seen = preview(planned(folder, "dpo", data=[str(twice)], max_length=1900))
     assert seen.left_out == {"left out, the same pair again": 1, "left out, both answers are the same": 1}
 
 

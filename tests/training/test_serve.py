@@ -436,10 +436,10 @@ REFUSED = [
     ({"messages": [*QUESTION, {"role": "assistant", "content": "Up"}]}, openai.BadRequestError, None, "not the user's"),
     ({"max_tokens": 801}, openai.BadRequestError, None, "max_tokens is 801; at most 800"),
     (
-        {"messages": [{"role": "user", "content": "why " * 100}], "max_tokens": 800},
+        {"messages": [{"role": "user", "content": "why " * 700}], "max_tokens": 800},
         openai.BadRequestError,
         "context_length_exceeded",
-        "more than the 1,024",
+        f"more than the {CONTEXT:,}",
     ),
     ({"n": 8, "logit_bias": {"5": 1}}, openai.BadRequestError, "unsupported_parameter", "cannot do 'logit_bias'"),
     (

@@ -12,11 +12,13 @@ from evals.errors import BadConfig
 from tests.training.cases import cases
 from tests.training.test_recipes import RECIPES, stage_of
 from training.config import make, read_settings
+from training.grpo import GrpoSettings
 from training.launch.accelerate import missing, missing_kernels
-from training.models.base import class_for, skeleton
+from training.models.base import class_for, context_of, skeleton
 from training.models.policy import stacked_policy
 from training.models.stack import merge_into
-from training.models.targets import check_base, lora_config
+from training.models.targets import lora_config
+from training.models.trial import check_base
 from training.review import ReviewSettings
 from training.sft import SftSettings
 from training.stages import STAGES
@@ -26,9 +28,9 @@ CASES = cases("targets")
 SEVEN = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 
 
-def base(folder: Path, family: str):
+def base(folder: Path, family: str | dict[str, object]):
     """Write the configuration of a tiny base of a family, as published files have it, and return the skeleton."""
-    told = {**CASES["sizes"], **CASES["families"][family]}
+    told = {**CASES["sizes"], **(CASES["families"][family] if isinstance(family, str) else family)}
     for part in ("text_config", "vision_config"):
         if part in told:
             told[part] = (CASES["sizes"] if part == "text_config" else CASES["vision"]) | told[part]
@@ -121,6 +123,34 @@ def test_a_base_whose_losses_trl_cannot_compute_is_refused_before_weights_are_re
     )
     with pytest.raises(BadConfig, match="from which TRL computes losses"):
         check_base(skeleton(tmp_path), sft())
+
+
+TRIED = cases("trial")
+
+
+@pytest.mark.parametrize(
+    ("told", "words"), TRIED["cases"], ids=lambda each: each["model_type"] if isinstance(each, dict) else ""
+)
+def test_a_base_whose_run_could_not_end_well_or_that_writes_no_text_is_refused_from_its_configuration_and_no_other(
+    tmp_path: Path, told: dict[str, object], words: str
+):
+    if not words:
+        assert check_base(base(tmp_path, told), sft())[0].layers
+        return
+    with pytest.raises(BadConfig, match=words):
+        check_base(base(tmp_path, told), sft())
+
+
+def test_rows_that_may_be_longer_than_the_base_reads_are_refused_with_both_numbers(tmp_path: Path):
+    for told, limit in TRIED["lengths"]:
+        assert context_of(base(tmp_path, told).config) == limit, told
+    short = base(tmp_path, {"model_type": "llama", "max_position_embeddings": 2048})
+    check_base(short, sft(max_length=2048))
+    with pytest.raises(BadConfig, match="max_length 2,049 is more than the 2,048 tokens that the base reads"):
+        check_base(short, sft(max_length=2049))
+    told = {"data": ("x",), "output": "x", "chain": "y", "max_prompt_length": 2000, "max_completion_length": 49}
+    with pytest.raises(BadConfig, match=r"max_prompt_length 2,000 \+ max_completion_length 49 = 2,049 is more"):
+        check_base(short, GrpoSettings.model_validate(told))
 
 
 def test_what_a_run_adapts_is_one_line(tmp_path: Path):

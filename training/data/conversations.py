@@ -48,6 +48,10 @@ PICTURES = ("image", "images", "audio", "audios", "video", "videos")
 OPTIONS = ("options", "choices", "A", "B", "C", "D", "opa", "incorrect_answers", "distractor1")
 """Columns of multiple choice, whose answers are an index or a letter."""
 NOT_LEARNED = {"weight": 0}
+PART = ("text", "value")
+"""Fields of a part of a content that hold its text, here and in LLaMA-Factory's version 1."""
+OF_PAIRS = ({"chosen", "rejected"}, {"chosen_messages", "rejected_messages"})
+PAIRS = "pairs of a better and a worse answer are for `assay train dpo`"
 OF_QUESTION_SETS = frozenset({"truth", "ground_truth", "kind", "group"})
 
 HEADING = re.compile(r"^###[ \t]*(Instruction|Input|Response)[ \t]*:[ \t]*\r?\n?", re.MULTILINE | re.IGNORECASE)
@@ -307,8 +311,8 @@ def form_of_table(table: Table, facts: dict[str, str | int]) -> Form:
     form = form_of(columns)
     if not form:
         where = f"{table.name} has the columns {', '.join(columns)}, which are no rows to learn answers from"
-        if {"chosen", "rejected"} <= {*columns}:
-            raise BadConfig(f"{where}; pairs of a better and a worse answer are for `assay train dpo`.")
+        if any(pair <= {*columns} for pair in OF_PAIRS):
+            raise BadConfig(f"{where}; {PAIRS}.")
         if {*OPTIONS} & {*columns}:
             raise BadConfig(f"{where}; `assay data import` turns multiple choice into a question set.")
         if "input_ids" in columns:
@@ -331,7 +335,11 @@ def conversation_of(
     if form_of(row) != form:
         raise Unusable(WHOLE, f"has not the columns {', '.join(form)}, as the rows before it", ", ".join(row))
     if row.get("label") is False:  # KTO
-        raise Unusable("label", "marks an answer that is not wanted; only wanted ones are learned", False)
+        raise Unusable(
+            "label",
+            "marks an answer that is not wanted (KTO), which no stage trains; with bad_rows drop the wanted ones are learned",
+            False,
+        )
     for column in (*TOOLS, *PICTURES):
         if row.get(column):
             what = "tools, and calls of tools are not trained" if column in TOOLS else "pictures, sound or films"
@@ -354,7 +362,8 @@ def conversation_of(
     answers = [at for at, turn in enumerate(turns) if turn["role"] == "assistant" and weights[at]]
     where = form[-1]
     if not answers:
-        raise Unusable(where, "has no turn of an assistant to learn")
+        pairs = f"; {PAIRS}" if any(pair <= row.keys() for pair in OF_PAIRS) else ""
+        raise Unusable(where, f"has no turn of an assistant to learn{pairs}")
     if not any(turn["role"] == "user" for turn in turns[: answers[0]]):
         raise Unusable(where, "begins with an answer; a question has to stand before it")
     learned = answers[-1:] if train_on == "last" else answers
@@ -388,10 +397,17 @@ def _turn(where: str, value: object) -> Turn:
     if role is None:
         raise Unusable(f"{where}.{role_key}", f"is no role; use one of {', '.join(ROLES)}", turn.get(role_key))
     content_key = "value" if "value" in turn and "content" not in turn else "content"
-    content = _text(f"{where}.{content_key}", turn.get(content_key), may_be_empty=role == "system")
-    weight = turn.get("weight", 1)
+    content = turn.get(content_key)
+    if isinstance(content, list):  # LLaMA-Factory's version 1 has the reasoning among the parts
+        parts = [_decoded(part, PART) for part in content]
+        reasons = [part for part in parts if isinstance(part, Mapping) and part.get("type") == "reasoning"]
+        content = [part for part in parts if part not in reasons]
+        turn |= {REASONING[0]: [{**part, "type": "text"} for part in reasons]} if reasons else {}
+    content = _text(f"{where}.{content_key}", content, may_be_empty=role == "system")
+    weight_key = "loss_weight" if "loss_weight" in turn else "weight"
+    weight = turn.get(weight_key, 1)
     if weight not in (0, 1):
-        raise Unusable(f"{where}.weight", "is a weight other than 0 (not learned) and 1", weight)
+        raise Unusable(f"{where}.{weight_key}", "is a weight other than 0 (not learned) and 1", weight)
     thoughts = {key: _text(f"{where}.{key}", turn[key]) for key in REASONING if role == "assistant" and turn.get(key)}
     return {"role": role, "content": content, **thoughts, **({} if weight else NOT_LEARNED)}
 
@@ -416,8 +432,9 @@ def _text(where: str, value: object, *, may_be_empty: bool = False) -> str:
     """Return a text, or the texts of a list of parts in one; Unusable for anything else."""
     if isinstance(value, list):
         texts = []
-        for part in (_decoded(part, ("text",)) for part in value):
-            text = part.get("text") if isinstance(part, Mapping) and part.get("type", "text") == "text" else None
+        for part in (_decoded(part, PART) for part in value):
+            is_part = isinstance(part, Mapping) and part.get("type", "text") == "text"
+            text = part.get("text", part.get("value")) if is_part else None
             if not isinstance(text, str):
                 raise Unusable(where, "holds a part that is no text", part)
             texts.append(text)

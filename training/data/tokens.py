@@ -215,7 +215,7 @@ NOT_LEARNED = -100
 
 
 def sequences_of(row: Row, tokenizer: Tokenizer) -> dict[str, Tokens]:
-    """Return what a model reads of a row, by column; of a pair an answer starts where TRL says, at the first other token.
+    """Return what a model reads of a row, by column: of a pair two sequences, each an answer behind its question.
 
     Of `messages` every answer at `learned` is learned, its end too. They are one sequence where the template writes
     each of them there as it writes it last; where it does not, each answer has a sequence of its own, as in use.
@@ -225,15 +225,14 @@ def sequences_of(row: Row, tokenizer: Tokenizer) -> dict[str, Tokens]:
     if "text" in row:
         return {"text": Tokens.after(0, _plain(row["text"], tokenizer))}
     prompt, told = row["prompt"], row.get(TEMPLATE_TOLD) or {}
-    if "completion" in row and not isinstance(prompt, str):
-        texts = _asked_and_whole(prompt, prompt + row["completion"], tokenizer, told)
-        return {"completion": behind_question(*texts, tokenizer)}
-    asked = _ids(prompt, tokenizer, told, is_question=True)
+    asked = _ids(prompt, tokenizer, told)
     found = {}
     for column in ANSWERS:
-        if column in row:
-            ids = _ids(prompt + row[column], tokenizer, told)
+        if column in row and isinstance(prompt, str):
+            ids = _plain(prompt + row[column], tokenizer)
             found[column] = Tokens.after(shared_length(asked, ids), ids)
+        elif column in row:
+            found[column] = behind_question(*_asked_and_whole(prompt, prompt + row[column], tokenizer, told), tokenizer)
     return found or {"prompt": Tokens.after(len(asked), asked)}
 
 
@@ -359,11 +358,11 @@ def shared_length(one: Sequence[Any], other: Sequence[Any]) -> int:
     return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
-def _ids(text: Any, tokenizer: Tokenizer, told: Mapping[str, Any], *, is_question: bool = False) -> tuple[int, ...]:
-    """Return the tokens of a conversation, or of plain text with TRL's end token after an answer."""
+def _ids(text: Any, tokenizer: Tokenizer, told: Mapping[str, Any]) -> tuple[int, ...]:
+    """Return the tokens of a question, a conversation or a plain text."""
     if isinstance(text, str):
-        return tuple(tokenizer(text)["input_ids"]) if is_question else _plain(text, tokenizer)
-    written = tokenizer.apply_chat_template(text, tokenize=False, add_generation_prompt=is_question, **told)
+        return tuple(tokenizer(text)["input_ids"])
+    written = tokenizer.apply_chat_template(text, tokenize=False, add_generation_prompt=True, **told)
     return tuple(tokenizer(written, add_special_tokens=False)["input_ids"])
 
 

@@ -18,9 +18,19 @@ from training.data.tokens import fitting, length_of, notes_of, sequences_of, wit
 from training.launch.accelerate import kernel_notes
 from training.launch.estimate import check_batches
 from training.launch.plan import Plan
-from training.models.base import EMBEDDED, EMBEDDED_HUB_ID, FOLDER_NAME, HUB_ID, default_cache, skeleton
+from training.models.base import (
+    EMBEDDED,
+    EMBEDDED_HUB_ID,
+    FOLDER_NAME,
+    HUB_ID,
+    check_end_token,
+    default_cache,
+    skeleton,
+    weights_files,
+)
 from training.models.manifest import last_adapters, read_chain
-from training.models.targets import Targets, check_base
+from training.models.targets import Targets
+from training.models.trial import check_base
 
 SHOWN = 2
 
@@ -69,6 +79,8 @@ def preview(plan: Plan) -> Preview:
     targets, attention = None, ""
     if folder is not None and (folder / "config.json").is_file():
         try:
+            if Path(settings.base).expanduser().is_dir():
+                weights_files(folder)
             targets, attention = _targets(folder, settings)
         except LabError as error:
             refusals = (str(error),)
@@ -84,6 +96,7 @@ def preview(plan: Plan) -> Preview:
         return Preview(data.count, data.count, {}, None, (), (*refusals, problem), bool(refusals), targets, attention)
     tokenizer = with_template(tokenizer)
     try:
+        check_end_token(tokenizer, settings.base)
         kept = data = data.arranged(tokenizer)
     except LabError as error:  # rows that the base's template refuses
         return Preview(data.count, data.count, {}, None, (), (*refusals, str(error)), True, targets, attention)

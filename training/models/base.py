@@ -62,6 +62,7 @@ GGUF_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 FOLDER_NAME = f"SmolLM2-135M-Instruct-{GGUF_SHA256[:8]}"
 MARKER = "unpacked.json"
 WEIGHTS_NAME = "model.safetensors"
+WEIGHTS_INDEX = "model.safetensors.index.json"
 MERGED_NAME = "merged.json"
 """In the folder of a base that an import made: what it was merged from."""
 FOLDERS = "folders.json"
@@ -191,15 +192,26 @@ BLOB_NAME = re.compile(r"[0-9a-f]{64}")
 """The Hub's cache names a large file after its SHA-256."""
 
 
-def weights_sha256(folder: Path) -> str:
-    """Return the SHA-256 of a model's safetensors; of several over names and hashes. MissingModel for none."""
-    files = sorted(folder.glob("model*.safetensors"))
+def weights_files(folder: Path) -> list[Path]:
+    """Return a model's safetensors files by name; MissingModel if there is none, or one that the index names is not here."""
+    files, index = sorted(folder.glob("model*.safetensors")), folder / WEIGHTS_INDEX
     if not files:
         raise MissingModel(
             f"{folder} holds no model*.safetensors file; only safetensors weights are loaded, because"
             " other formats can run code. Save the model with `save_pretrained`, or name another one."
         )
-    targets = {file.name: file.resolve() for file in files}
+    named = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()) if index.is_file() else set()
+    if lacking := sorted(named - {file.name for file in files}):
+        raise MissingModel(
+            f"{folder} holds {len(files)} files of weights, and its {WEIGHTS_INDEX} names {len(lacking)} more, such as"
+            f" {lacking[0]}. Fetch those, too."
+        )
+    return files
+
+
+def weights_sha256(folder: Path) -> str:
+    """Return the SHA-256 of a model's safetensors; of several over names and hashes. MissingModel for none."""
+    targets = {file.name: file.resolve() for file in weights_files(folder)}
     return weights_identity(
         {name: file.name if BLOB_NAME.fullmatch(file.name) else sha256_of(file) for name, file in targets.items()}
     )
@@ -348,11 +360,13 @@ def class_for(config: PreTrainedConfig) -> Any:
         (MODEL_FOR_CAUSAL_LM_MAPPING, AutoModelForCausalLM),
         (MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING, AutoModelForImageTextToText),
     ):
-        if type(config) in mapping:
+        if type(config) in mapping and not config.get_text_config(decoder=True).is_encoder_decoder:
             return kind
+    is_pair = config.is_encoder_decoder or config.get_text_config(decoder=True).is_encoder_decoder
+    what = "an encoder with a decoder" if is_pair else f"no decoder of text in transformers {transformers.__version__}"
     raise BadConfig(
-        f"the base is of the type {config.model_type!r}, which transformers {transformers.__version__} does not load as"
-        " a model that goes on with text; choose a decoder, such as one of Llama, Qwen, Gemma or Mistral."
+        f"the base is of the type {config.model_type!r}, which is {what}, and only models that go on with a text are"
+        " trained here; choose a decoder, such as one of Llama, Qwen, Gemma or Mistral."
     )
 
 
@@ -372,6 +386,12 @@ def config_of(folder: Path) -> PreTrainedConfig:
         ) from error
 
 
+NO_WRITER = re.compile(
+    r"For(?:\w+Classification|MaskedLM|QuestionAnswering|MultipleChoice|\w*Reward\w*)$|(?<!Head)(?<!Heads)Model$"
+)
+"""Architectures of models without an output layer for text: classifiers, reward models, encoders and embeddings."""
+
+
 def skeleton(folder: Path) -> PreTrainedModel:
     """Return the model of a base without its weights, of the class that it is loaded as; BadConfig if there is none.
 
@@ -379,15 +399,38 @@ def skeleton(folder: Path) -> PreTrainedModel:
     """
     refuse_quantised(folder)
     config = config_of(folder)
+    kind = class_for(config)
+    if other := next((each for each in config.architectures or () if NO_WRITER.search(each)), None):
+        raise BadConfig(
+            f"{folder.name}/config.json names {other}, a model that gives vectors or classes and writes no text, so there"
+            " are no answers to train. Name the model that it was made from."
+        )
     try:
         with torch.device("meta"):
-            model = cast(PreTrainedModel, class_for(config).from_config(config))
+            model = cast(PreTrainedModel, kind.from_config(config))
     except (AssertionError, ArithmeticError, AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
         raise BadConfig(
             f"{folder.name}/config.json describes a {config.model_type!r} that cannot be built ({_first_line(error)})."
             " Compare it with the publisher's file."
         ) from error
     return model.eval()
+
+
+def context_of(config: PreTrainedConfig) -> int | None:
+    """Return how many tokens a model reads at most, with the scaling of its rotary positions; None where it says nothing.
+
+    Yarn, linear and dynamic scaling stretch what the model was trained on; llama3's and longrope's length is the configuration's.
+    """
+    told = config.get_text_config(decoder=True)
+    limit = getattr(told, "max_position_embeddings", None)
+    if not isinstance(limit, int) or limit <= 0:
+        return None
+    rope = getattr(told, "rope_parameters", None) or {}
+    for each in (rope, *(value for value in rope.values() if isinstance(value, dict))):
+        if each.get("rope_type") in ("yarn", "linear", "dynamic"):
+            trained = each.get("original_max_position_embeddings") or told.max_position_embeddings
+            limit = max(limit, int(trained * (each.get("factor") or 1)))
+    return limit
 
 
 def quantised_as(config: PreTrainedConfig) -> str:
@@ -467,13 +510,13 @@ def streamed_model(base: Base) -> Generator[PreTrainedModel]:
         with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*do not match any submodules.*")
             model = _loaded(base, "float32", device_map=aside, offload_folder=folder)
-            _hold_embeddings(model)
+            hold_embeddings(model)
             yield model
     finally:
         report.setLevel(level)
 
 
-def _hold_embeddings(model: PreTrainedModel) -> None:
+def hold_embeddings(model: PreTrainedModel) -> None:
     """Keep the embeddings of a streamed model that reads their weights past the layer: Gemma 3n and 4."""
     if getattr(model.config.get_text_config(), "hidden_size_per_layer_input", None):
         layer = model.get_input_embeddings()
@@ -506,6 +549,15 @@ def load_tokenizer(base: Base) -> PreTrainedTokenizerBase:
             f"{base.folder} holds no tokenizer that can be read ({_first_line(error)}); put"
             " tokenizer.json and tokenizer_config.json beside the weights."
         ) from error
+
+
+def check_end_token(tokenizer: PreTrainedTokenizerBase, name: str) -> None:
+    """Raise BadConfig if the tokenizer of the base `name` has no end token."""
+    if tokenizer.eos_token_id is None:
+        raise BadConfig(
+            f"the tokenizer of {name} has no end token, so no answer could learn to end. Name one as"
+            " eos_token in its tokenizer_config.json, one that the model knows."
+        )
 
 
 def identity_of(base: Base, tokenizer: PreTrainedTokenizerBase) -> BaseIdentity:

@@ -168,7 +168,14 @@ def measure(
 ) -> torch.Tensor:
     """Return log-probabilities of the next token, (rows, vocabulary), float32, on the processor."""
     numbers = tokenizer(prompt, add_special_tokens=False, return_tensors="pt")["input_ids"]
-    inputs = torch.as_tensor(numbers).repeat(len(adapters_of_row), 1).to(stack.device)
+    return logprobs(model, torch.as_tensor(numbers), stack, adapters_of_row)
+
+
+def logprobs(
+    model: PreTrainedModel, ids: torch.Tensor, stack: Stack, adapters_of_row: Sequence[frozenset[str]]
+) -> torch.Tensor:
+    """Return the same after the tokens `ids`, (1, tokens)."""
+    inputs = ids.repeat(len(adapters_of_row), 1).to(stack.device)
     with torch.inference_mode(), stack.rows(adapters_of_row):
         logits = model(input_ids=inputs, use_cache=False, logits_to_keep=1).logits[:, -1]
     return torch.log_softmax(logits.float().cpu(), dim=-1)

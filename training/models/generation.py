@@ -6,6 +6,7 @@ float32 where a text must come out the same again.
 """
 
 import hashlib
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,7 +34,8 @@ from evals.errors import BadConfig, LabError
 from evals.model import Sampling
 from evals.schema import Completion, Message
 from training.data.chat import question_text, turn_end
-from training.data.tokens import NO_THOUGHT
+from training.data.tokens import NO_THOUGHT, OPEN_THOUGHT
+from training.models.base import context_of
 from training.models.stack import Stack
 
 MAX_NEW_TOKENS = 4096
@@ -86,12 +88,20 @@ class Piece:
     note: str = ""
 
 
-class RowText:
-    """The text of one row, grown token by token; characters are held back until they are whole."""
+THOUGHT_END = "</think>"
+NO_THOUGHTS = re.compile(rf"\s*{THOUGHT_END}\s*")
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
+
+class RowText:
+    """The text of one row, grown token by token; characters are held back until they are whole.
+
+    Where the prompt opens a thought, as some templates do, an answer that closes it at once begins behind that.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, prompt: Sequence[int] = ()) -> None:
         self._tokenizer = tokenizer
         self._shown = 0
+        self._is_open = bool(OPEN_THOUGHT.search(str(tokenizer.decode(list(prompt[-8:])))))
         self.tokens: list[int] = []
 
     def add(self, token: int) -> str:
@@ -102,8 +112,10 @@ class RowText:
     def rest(self, held_back: str | None = None) -> str:
         """Return what was not shown yet, unless it ends with what is `held_back`."""
         text = str(self._tokenizer.decode(self.tokens, skip_special_tokens=True))
-        if held_back and text.endswith(held_back):
+        if held_back and (text.endswith(held_back) or (self._is_open and THOUGHT_END.startswith(text.strip()))):
             return ""
+        if self._is_open and (closed := NO_THOUGHTS.match(text)):
+            text = text[closed.end() :]
         new, self._shown = text[self._shown :], len(text)
         return new
 
@@ -207,7 +219,7 @@ class Writer:
         self.adapters_of_stage = dict(adapters_of_stage)
         self.ends = end_tokens(model, tokenizer)
         self._pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else self.ends[0]
-        self.context = int(getattr(model.config, "max_position_embeddings", 2048))
+        self.context = context_of(model.config) or 2048
         # A model's own sampling settings (a repetition penalty, say) must not leak into answers.
         model.generation_config = GenerationConfig(
             eos_token_id=list(self.ends), pad_token_id=self._pad, bos_token_id=tokenizer.bos_token_id
@@ -314,9 +326,11 @@ class Writer:
     def _completion(self, row: Row, tokens: Sequence[int]) -> Completion:
         """Return a row's answer, up to the end mark."""
         end = next((at for at, token in enumerate(tokens) if token in self.ends), None)
+        text = RowText(self.tokenizer, row.prompt)
+        text.tokens += tokens[:end]
         return Completion(
             stage=row.stage,
-            text=str(self.tokenizer.decode(list(tokens[:end]), skip_special_tokens=True)),
+            text=text.rest(),
             n_tokens=len(tokens) if end is None else end,
             finish_reason="length" if end is None else "stop",
         )

@@ -63,8 +63,11 @@ class Columns:
 class Stack:
     """The adapters laid over a model, and which rows use which; `lock` is held while a batch runs."""
 
-    def __init__(self, model: PreTrainedModel, adapters: Mapping[str, Adapter]) -> None:
-        """Replace adapted layers of `model`, in place; ChainMismatch for an adapter of layers that it lacks."""
+    def __init__(self, model: PreTrainedModel, adapters: Mapping[str, Adapter], device: str | None = None) -> None:
+        """Replace adapted layers of `model`, in place; ChainMismatch for an adapter of layers that it lacks.
+
+        `device` is where a model computes whose weights come and go; an accelerator where there is one.
+        """
         self.model, self.lock = model, threading.Lock()
         self.batcher: Any = None  # the running batch of all who answer with this model, once there is one
         self.adapters: tuple[str, ...] = ()
@@ -72,7 +75,7 @@ class Stack:
         reference = next(model.parameters())
         self._dtype = reference.dtype if reference.dtype.is_floating_point else torch.bfloat16
         is_streamed = reference.device.type == "meta"
-        self.device = torch.device(accelerator()) if is_streamed else reference.device
+        self.device = torch.device(device or accelerator()) if is_streamed else reference.device
         model.register_forward_pre_hook(self._begin, with_kwargs=True)
         self.add(adapters)
 

@@ -6,15 +6,12 @@ the language model. Left out, and said, are picture and sound towers, projectors
 are bare parameters, and layers whose weights a fused kernel reads past the layer.
 """
 
-import copy
 import inspect
 import re
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 
 from peft import LoraConfig
 from peft.utils.transformers_weight_conversion import convert_peft_config_for_transformers
@@ -23,13 +20,9 @@ from transformers import PreTrainedModel
 from transformers.conversion_mapping import get_checkpoint_conversion_mapping
 from transformers.pytorch_utils import Conv1D
 
-from evals.errors import BadConfig, ChainMismatch
+from evals.errors import BadConfig
 from training.config import StageSettings
-from training.launch.accelerate import missing_kernels
-from training.models.adapters import read_adapter
-from training.models.stack import is_plain, pairs_by_layer, shape_of
-from training.sft import SftSettings, not_packed
-from training.upstream import TRAINED, StackedPeftModel, write_adapter
+from training.models.stack import is_plain, shape_of
 
 ALL_LINEAR = ("all-linear",)
 ROUTERS = {"router", "gate", "shared_expert_gate"}
@@ -121,71 +114,6 @@ def lora_config(settings: StageSettings, model: PreTrainedModel) -> LoraConfig:
     )
 
 
-def check_base(
-    skeleton: PreTrainedModel, settings: StageSettings, continued: Path | None = None
-) -> tuple[Targets, str]:
-    """Return what would be adapted on a base and its attention; BadConfig where the run could not begin or end."""
-    if skeleton.base_model is skeleton:  # transformers 5.23: Llama 4 and Llama 3.2 Vision
-        raise BadConfig(
-            f"{type(skeleton).__name__} does not hand out what its output layer reads, from which TRL computes losses, so"
-            " it cannot be trained here. Choose a base of another family."
-        )
-    attention = attention_of(skeleton, settings)
-    is_packed = isinstance(settings, SftSettings) and (settings.packing or settings.padding_free)
-    if is_packed and missing_kernels(skeleton.config.to_dict()):
-        raise BadConfig(not_packed(skeleton, "its kernels are not installed"))
-    if continued is None:
-        return check_adapter(skeleton, settings), attention
-    return check_continued(skeleton, settings, continued), attention
-
-
-def check_adapter(skeleton: PreTrainedModel, settings: StageSettings) -> Targets:
-    """Return the targets once an adapter as PEFT makes it, of rank 1, was written, read and fitted to its layers.
-
-    These are the questions that the end of a run asks, with the same functions. BadConfig where an answer is no.
-    """
-    targets = targets_of(skeleton, settings)
-    lora = lora_config(settings.model_copy(update={"lora_r": 1, "lora_alpha": 1}), skeleton)
-    policy = StackedPeftModel(skeleton, copy.deepcopy(lora), adapter_name=TRAINED, low_cpu_mem_usage=True)
-    try:
-        for name, parameter in policy.named_parameters():
-            if ".lora_" in name:
-                owner, _, last = name.rpartition(".")
-                setattr(
-                    policy.get_submodule(owner), last, nn.Parameter(parameter.new_zeros(parameter.shape, device="cpu"))
-                )
-        with tempfile.TemporaryDirectory() as place:
-            folder = Path(place) / "adapter"
-            write_adapter(policy, folder)
-            adapter = read_adapter(folder)
-    except ChainMismatch as error:
-        raise BadConfig(f"an adapter of this base could be trained, but no chain could take it up: {error}") from error
-    finally:
-        policy.unload()
-    if set(adapter.pairs) != set(targets.layers):
-        other = sorted(set(adapter.pairs) ^ set(targets.layers))
-        raise BadConfig(
-            f"PEFT lays the adapter on other layers of {type(skeleton).__name__} than lora_targets names"
-            f" ({', '.join(other[:3])} and so on); name the layers in full."
-        )
-    pairs_by_layer(skeleton, {TRAINED: adapter})
-    return targets
-
-
-def check_continued(skeleton: PreTrainedModel, settings: StageSettings, continued: Path) -> Targets:
-    """Return the targets; BadConfig if the adapter that is to be trained further has other ones, or another size."""
-    targets = targets_of(skeleton, settings)
-    kept, layers = LoraConfig.from_pretrained(str(continued)), read_adapter(continued).pairs
-    if (kept.r, kept.lora_alpha, set(layers)) != (settings.lora_r, settings.lora_alpha, set(targets.layers)):
-        raise BadConfig(
-            f"mode continue trains an adapter of rank {kept.r}, alpha {kept.lora_alpha} on {_shown(layers)} further (of"
-            f" the run {continued.parent.name!r}), but the settings ask for rank {settings.lora_r}, alpha"
-            f" {settings.lora_alpha} on {_shown(targets.layers)}. Set lora_r, lora_alpha and lora_targets to the"
-            " adapter's own, or use mode stack for a new one."
-        )
-    return targets
-
-
 def peft_names(model: nn.Module, layers: Iterable[str]) -> tuple[tuple[str, ...], str | None]:
     """Return target_modules and exclude_modules that choose exactly these layers in plain PEFT.
 
@@ -231,7 +159,7 @@ def attention_of(skeleton: PreTrainedModel, settings: StageSettings) -> str:
 def _linear_layers(model: PreTrainedModel) -> dict[str, str]:
     """Return the linear layers of a model by full name, with why they are not adapted ("" = they can be)."""
     output, layers = model.get_output_embeddings(), dict(model.named_modules())
-    blocks = _blocks(model)
+    blocks = blocks_of(model)
     converted = _converted(model)
     with_experts = {name for name in blocks if _experts(layers[name])}
     found = {}
@@ -260,7 +188,7 @@ def _linear_layers(model: PreTrainedModel) -> dict[str, str]:
     return found
 
 
-def _blocks(model: PreTrainedModel) -> tuple[str, ...]:
+def blocks_of(model: PreTrainedModel) -> tuple[str, ...]:
     """Return the names of the language model's blocks: the outermost list as long as the model is deep."""
     decoder = model.get_decoder()
     prefix = next((name for name, each in model.named_modules() if each is decoder), "")
@@ -336,7 +264,7 @@ def _is_expert(name: str, model: PreTrainedModel, found: Mapping[str, str]) -> b
     if hits:
         return all(why in (EXPERT, CONVERTED, "routers") for why in hits)
     layers = dict(model.named_modules())
-    known = set[str]().union(*(_experts(layers[block]) for block in _blocks(model)))
+    known = set[str]().union(*(_experts(layers[block]) for block in blocks_of(model)))
     if not known:
         return False
     if "gate_up_proj" in known:
@@ -361,7 +289,7 @@ def _kinds(layers: Iterable[str]) -> Counter[str]:
     return Counter(name.rpartition(".")[2] for name in layers)
 
 
-def _shown(layers: Iterable[str]) -> str:
+def shown(layers: Iterable[str]) -> str:
     return ", ".join(f"{kind} ({count})" for kind, count in sorted(_kinds(layers).items()))
 
 
@@ -381,21 +309,21 @@ def _left_out(
     taken = set(chosen)
     told = {}
     if rest := [name for name in by_reason.pop("", []) if name not in taken]:
-        told[NOT_ASKED] = _shown(rest)
+        told[NOT_ASKED] = shown(rest)
     by_reason.pop(OUTPUT, None)
     if outside := by_reason.pop(ELSEWHERE, []):
         tops = {_outside(name, set(chosen)) or name for name in outside}
         told[ELSEWHERE] = ", ".join(sorted(tops))
-    told |= {why: _shown(names) for why, names in by_reason.items()}
+    told |= {why: shown(names) for why, names in by_reason.items()}
     layers = dict(model.named_modules())
-    bare = set[str]().union(*(_experts(layers[block]) for block in _blocks(model))) - {"experts"}
+    bare = set[str]().union(*(_experts(layers[block]) for block in blocks_of(model))) - {"experts"}
     if named := sorted(bare | set(only_experts)):
         told[f"{EXPERT}, which are no linear layers"] = ", ".join(named)
     return told
 
 
 def _not_found(model: PreTrainedModel, unknown: Iterable[str], found: Mapping[str, str]) -> str:
-    usable = _shown(name for name, why in found.items() if not why) or "none that can be adapted"
+    usable = shown(name for name, why in found.items() if not why) or "none that can be adapted"
     names = list(unknown)
     others = {found[layer] for layer in found for each in names if _is_called(layer, each)}
     where = f" (there it is: {'; '.join(sorted(others))})" if others else ""
@@ -411,8 +339,8 @@ def _nothing_left(model: PreTrainedModel, asked: tuple[str, ...], found: Mapping
         if why not in (OUTPUT, ELSEWHERE):
             reasons.setdefault(why, []).append(name)
     usable = reasons.pop("", [])
-    told = "; ".join(f"{_shown(names)}: {why}" for why, names in reasons.items()) or "it has no linear layers"
-    instead = f"Name some of {_shown(usable)}." if usable else "Choose another base."
+    told = "; ".join(f"{shown(names)}: {why}" for why, names in reasons.items()) or "it has no linear layers"
+    instead = f"Name some of {shown(usable)}." if usable else "Choose another base."
     return (
         f"lora_targets {', '.join(asked)} leaves no layer of {type(model).__name__} that an adapter can be laid on"
         f" ({told}). {instead}"

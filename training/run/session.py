@@ -40,12 +40,13 @@ from training.config import Request, StageSettings, read_request
 from training.data.tokens import Rows, fitting, notes_of
 from training.launch.accelerate import ASKED_FOR, LAUNCHED_BY, NO_FSDP, check_equipment, kernel_notes, unused_gpus
 from training.launch.estimate import check_batches
-from training.models.base import Base, find_base, load_model, load_tokenizer, skeleton
+from training.models.base import Base, check_end_token, find_base, load_model, load_tokenizer, skeleton
 from training.models.generation import end_tokens
 from training.models.manifest import read_chain
 from training.models.policy import policy_of
 from training.models.start import Start, append_stage, start_of
-from training.models.targets import Targets, check_base
+from training.models.targets import Targets
+from training.models.trial import check_base
 from training.run.folder import (
     LISTS_OF_PATHS,
     PATHS,
@@ -176,11 +177,7 @@ def prepare(stage: str, request: Request) -> Prepared:
     tokenizer = load_tokenizer(base)
     start = start_of(settings, base, tokenizer)
     targets, attention = check_base(skeleton(base.folder), settings, start.continued)
-    if tokenizer.eos_token_id is None:
-        raise BadConfig(
-            f"the tokenizer of {base.public_name} has no end token, so no answer could learn to end. Name one as"
-            " eos_token in its tokenizer_config.json, one that the model knows."
-        )
+    check_end_token(tokenizer, base.public_name)
     data = fitting(data.arranged(tokenizer), settings, tokenizer)
     check_batches(settings, data.count, processes().num_processes)
     return Prepared(stage, request, base, tokenizer, start, data, targets, attention)

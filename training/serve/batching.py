@@ -104,7 +104,7 @@ class Generation:
         self.is_cancelled = False
         self.last = 0
         self._ends = writer.ends
-        self._text = RowText(writer.tokenizer)
+        self._text = RowText(writer.tokenizer, asked.prompt)
         self._held = ""
         self._scored: list[Scored] = []
         sampling = asked.sampling
