@@ -64,7 +64,7 @@ def test_a_folder_that_is_no_model_says_what_is_missing(folder, missing, words):
     ("change", "words"),
     [
         ({"quantization_config": {"quant_method": "gptq", "bits": 4}}, r"quantised \(gptq\)"),
-        ({"quantization_config": {"quant_method": "mxfp4"}}, "transformers writes one with dequantize"),
+        ({"quantization_config": {"quant_method": "mxfp4"}}, "docs/chain.md has the lines that write one of mxfp4"),
         ({"pad_token_id": 4000}, "cannot be built"),
         ({"model_type": "theirs", "auto_map": {"AutoConfig": "theirs.Config"}}, "code of their own"),
     ],

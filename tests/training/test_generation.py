@@ -322,3 +322,19 @@ def test_bytes_that_never_become_a_character_are_shown_at_the_end():
     row = RowText(tokenizer)
     assert row.add(first_byte) == ""
     assert row.rest() == "\ufffd"
+
+
+def test_an_answer_that_closes_the_thought_of_its_question_at_once_begins_behind_it():
+    tokenizer = tiny_tokenizer()
+    asked = tokenizer.encode("Up?<think>\n", add_special_tokens=False)
+    for prompt, written, shown in (
+        (asked, "\n</think>\n\nIt goes up.", "It goes up."),
+        (asked, "</think>It goes up.", "It goes up."),
+        (asked, "It may. </think> Up.", "It may. </think> Up."),
+        (asked, "</thinks are words", "</thinks are words"),
+        (asked[:2], "\n</think>\n\nUp.", "\n</think>\n\nUp."),
+    ):
+        row = RowText(tokenizer, prompt)
+        pieces = [row.add(token) for token in tokenizer.encode(written, add_special_tokens=False)]
+        assert "".join(pieces) + row.rest() == shown
+        assert "</think" not in "".join(pieces) or "</think" in shown

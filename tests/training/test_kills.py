@@ -91,6 +91,34 @@ def test_a_killed_run_goes_on_to_the_weights_of_one_that_was_never_killed(
     assert len(RunFolder(parts).metric_rows()) == len(RunFolder(whole).metric_rows())
 
 
+WIDE: Mapping[str, object] = {"lora_r": 64}
+"""bitsandbytes keeps states in 8 bits from 4,096 numbers on."""
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "values"),
+    [
+        pytest.param("adamw_bnb_8bit", {**WIDE, "schedule": "warmup_stable_decay", "decay": 2}, marks=slow),
+        pytest.param("paged_adamw_8bit", {**WIDE, "schedule": "linear", "warmup": 2}, marks=slow),
+        pytest.param("paged_adamw_32bit", {"schedule": "inverse_sqrt", "warmup": 2}, marks=slow),
+        pytest.param("lion_8bit", {**WIDE, "schedule": "cosine_with_min_lr", "min_rate": 0.1}, marks=slow),
+        pytest.param("lion_32bit", {"schedule": "constant_with_warmup", "warmup": 2}, marks=slow),
+        pytest.param("adafactor", {"schedule": "cosine"}, marks=slow),
+        pytest.param("adamw_torch_fused", {"schedule": "constant"}, marks=slow),
+    ],
+)
+def test_a_killed_run_goes_on_exactly_with_every_optimizer_and_schedule(
+    tmp_path: Path, optimizer: str, values: Mapping[str, object]
+):
+    settings = settings_file(tmp_path, {**SFT, **values, "optimizer": optimizer, "max_steps": 6, "save_steps": 2})
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    train("sft", settings, "--output", str(whole))
+    killing.kill_after(3, "sft", settings, parts, "--output", str(parts))
+    train("sft", settings, "--output", str(parts))
+    assert killing.differing(whole, parts) == []
+    assert figures(RunFolder(parts), "learning_rate") == figures(RunFolder(whole), "learning_rate")
+
+
 @slow
 @pytest.mark.parametrize("stage", CASES)
 def test_a_run_killed_at_seven_random_moments_also_after_its_last_step_ends_with_the_same_weights(

@@ -1,6 +1,7 @@
 """What a dry run shows of each stage's rows: the tokens that TRL learns from, lengths, and what becomes of long ones."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -140,3 +141,19 @@ def test_a_monitor_with_nothing_left_to_ask_is_refused_in_the_plan(folder: Path)
     (problem,) = planned(folder, "dpo", **{**values, "monitor_data": []}).problems
     assert "monitor_data (it is empty)" in problem
     assert planned(folder, "dpo", "--monitor_steps", "0", **values).problems == ()
+
+
+def test_a_dry_run_names_weights_and_an_end_token_that_are_missing(folder: Path, tmp_path: Path):
+    base = tmp_path / "model"
+    shutil.copytree(folder / "model", base)
+    named = {"weight_map": {"a": "model.safetensors", "b": "model-00002-of-00002.safetensors"}}
+    (base / "model.safetensors.index.json").write_text(json.dumps(named), encoding="utf-8")
+    assert "names 1 more, such as model-00002-of-00002" in preview(planned(folder, "sft", base=str(base))).problems[0]
+    for file in base.glob("model*.safetensors*"):
+        file.unlink()
+    seen = preview(planned(folder, "sft", base=str(base)))
+    assert seen.is_refused and "holds no model*.safetensors file" in seen.problems[0]
+    told = json.loads((base / "tokenizer_config.json").read_text(encoding="utf-8"))
+    del told["eos_token"]
+    (base / "tokenizer_config.json").write_text(json.dumps(told), encoding="utf-8")
+    assert "has no end token" in preview(planned(folder, "sft", base=str(base))).problems[-1]

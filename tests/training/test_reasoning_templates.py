@@ -177,3 +177,22 @@ def test_concerns_are_read_from_behind_the_reasoning(written: str):
 def test_the_instructions_are_those_of_every_reviewer(tmp_path: Path):
     data = read_reviews([rows(tmp_path, chat("a", reply=THOUGHTS["closed"]))])
     assert data.system_prompt == system_prompt()
+
+
+@pytest.mark.parametrize("template", [R1, KNOWS_HOW_NOT_TO])
+def test_pairs_and_answers_are_learned_behind_the_question_as_it_is_asked_with_its_thought_closed(template: str):
+    tokenizer = reasoner(template)
+    asked = [{"role": "user", "content": "Up?"}]
+    told = str(tokenizer.apply_chat_template(asked, tokenize=False, add_generation_prompt=True))
+    answers = {
+        name: [{"role": "assistant", "content": text}] for name, text in (("chosen", "Up."), ("rejected", "No."))
+    }
+    rows = {"prompt": asked, **answers}
+    found = {
+        **sequences_of(rows, tokenizer),
+        **sequences_of({"prompt": asked, "completion": answers["chosen"]}, tokenizer),
+    }
+    for name, text in {"chosen": "Up.", "rejected": "No.", "completion": "Up."}.items():
+        ids = list(found[name].ids)
+        assert tokenizer.decode(ids[: found[name].given]) == told, name
+        assert tokenizer.decode(ids[found[name].given :]).rstrip("\n") == f"\n</think>\n\n{text}<|im_end|>", name

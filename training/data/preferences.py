@@ -79,7 +79,7 @@ def read_preferences(sources: Sequence[str], system_prompt: str) -> Rows[Prefere
     notes: Counter[str] = Counter()
     for source in sources:
         table = _table(source)
-        name, rows = table.name.removeprefix("hub:"), usable(table, _preference, left_out)
+        name, rows = table.name.removeprefix("hub:"), usable(table, _preference, left_out, drops=None)
         counts[name] = len(rows)
         held_out = [at for at, row in rows.items() if any(is_held_out(text, row.example_id) for text in _asked(row))]
         if held_out:
@@ -139,11 +139,11 @@ def _preference(row: Mapping[str, Any]) -> PreferenceRow:
     """Return a row of any of the forms as its record; Unusable if it is none."""
     if row.get("chosen_messages"):  # LLaMA-Factory's version 1
         row = {**row, **{name: row.get(f"{name}_messages") for name in ("chosen", "rejected")}}
-    if lacking := next((name for name in ("chosen", "rejected") if not row.get(name)), None):
+    if lacking := next((name for name in ("chosen", "rejected") if row.get(name) is None), None):
         is_kto = "label" in row or "kto_tag" in row
         what = "answers marked as wanted or not (KTO)" if is_kto else "rows with one answer"
         how = ", with bad_rows drop, which learns the wanted ones" if is_kto else ""
-        raise Unusable(lacking, f"is missing or empty; {what} are no pairs: give them to `assay train sft`{how}")
+        raise Unusable(lacking, f"is missing; {what} are no pairs: give them to `assay train sft`{how}")
     asked = next((name for name in QUESTIONS if row.get(name)), "prompt")
     answers = {name: turns_in(name, row.get(name)) for name in (asked, "chosen", "rejected")}
     for turn in (turn for turns in answers.values() if isinstance(turns, list) for turn in turns):

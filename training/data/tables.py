@@ -115,11 +115,12 @@ class Unusable(ValueError):
 
 
 def usable(
-    table: Table, made_of: Callable[[Row], Item], left_out: Counter[str], *, drops: bool = False
+    table: Table, made_of: Callable[[Row], Item], left_out: Counter[str], *, drops: bool | None = False
 ) -> dict[int, Item]:
     """Return what `made_of` makes of the rows, by line; what is `Unusable` and what a table leaves out is counted.
 
-    BadRow names the lines that cannot be used, unless they are to be dropped and others remain.
+    BadRow names the lines that cannot be used, unless they are to be dropped and others remain; None where the stage
+    drops none.
     """
     found: dict[int, Item] = {}
     bad = [*table.bad]
@@ -134,11 +135,12 @@ def usable(
     return found
 
 
-def refuse(bad: Sequence[BadRow], *, drops: bool) -> None:
+def refuse(bad: Sequence[BadRow], *, drops: bool | None) -> None:
     """Raise the first of the bad rows, which names the others, unless they are to be dropped."""
     if bad and not drops:
         error = first_of([*bad])
-        error.args = (f"{error}. Mend such rows, or set bad_rows to drop to leave them out where others remain.",)
+        instead = "take them out" if drops is None else "set bad_rows to drop to leave them out where others remain"
+        error.args = (f"{error}. Mend such rows, or {instead}.",)
         raise error
 
 

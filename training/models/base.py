@@ -445,7 +445,7 @@ def quantised_as(config: PreTrainedConfig) -> str:
 def refuse_quantised(folder: Path) -> None:
     """Raise BadConfig for a base whose weights lie quantised in its files."""
     if kind := quantised_as(config_of(folder)):
-        again = f"; of {kind} transformers writes one with dequantize=True and save_pretrained"
+        again = f"; docs/chain.md has the lines that write one of {kind}"
         raise BadConfig(
             f"the weights in {folder.name} are quantised ({kind}), and chains stand on weights in bfloat16, float16 or"
             " float32, by which probes are measured. Name the model that it was quantised from, with weights nf4 to"
