@@ -417,6 +417,6 @@ def test_an_adapter_that_must_be_merged_is_not_merged_into_quantised_weights(bas
     base = shutil.copytree(bases["llama"], tmp_path / "quantised")
     config = json.loads((base / "config.json").read_text())
     (base / "config.json").write_text(json.dumps(config | {"quantization_config": {"quant_method": "gptq", "bits": 4}}))
-    with pytest.raises(ChainMismatch, match=r"are quantised \(gptq\)"):
+    with pytest.raises(BadConfig, match=r"are quantised \(gptq\)"):
         import_chain(str(base), [str(tmp_path / "theirs")], tmp_path / "runs")
     assert not [*(tmp_path / "runs").glob("*")]

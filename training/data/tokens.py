@@ -19,7 +19,7 @@ Messages = Sequence[Mapping[str, str]]
 
 
 class ChatCounter:
-    """Counts tokens of texts and conversations for the base called `name`."""
+    """Counts tokens of texts and conversations for the base called `name`, whose tokenizer `with_template` gave."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, name: str) -> None:
         if not tokenizer.is_fast:
@@ -29,7 +29,6 @@ class ChatCounter:
             )
         self.tokenizer = tokenizer
         self.name = name
-        self.takes_system = takes_system(tokenizer)
 
     def ends(self, text: str) -> Sequence[int]:
         """Return where each token ends, in characters from the start of the text."""
@@ -40,8 +39,7 @@ class ChatCounter:
 
     def chat(self, messages: Messages) -> int:
         """Return the tokens of a conversation as the template writes it."""
-        fitting = messages if self.takes_system else without_system(messages)
-        text = self.tokenizer.apply_chat_template([dict(each) for each in fitting], tokenize=False)
+        text = self.tokenizer.apply_chat_template([dict(each) for each in messages], tokenize=False)
         return len(self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
 
 
@@ -55,15 +53,6 @@ def takes_system(tokenizer: PreTrainedTokenizerBase) -> bool:
     except TemplateError:
         return False
     return mark in str(text)
-
-
-def without_system(messages: Messages) -> list[dict[str, str]]:
-    """Return messages with the system prompt put before the first question."""
-    system = "\n\n".join(each["content"] for each in messages if each["role"] == "system")
-    rest = [dict(each) for each in messages if each["role"] != "system"]
-    if system and rest:
-        rest[0]["content"] = f"{system}\n\n{rest[0]['content']}"
-    return rest
 
 
 Row = Mapping[str, Any]

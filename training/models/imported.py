@@ -44,7 +44,7 @@ from training.models.base import (
     identity_of,
     load_model,
     load_tokenizer,
-    quantised_as,
+    refuse_quantised,
     silent,
     skeleton,
     streamed_model,
@@ -358,7 +358,7 @@ def _merged_base(
     log-probability by more than `TOLERANCE`; else weights that this type cannot hold stay in float32. ChainMismatch
     for what cannot be merged, and where the written base is further than that from PEFT's unmerged model.
     """
-    _refuse_quantised(base)
+    refuse_quantised(base.folder)
     found: list[ChainFinding] = []
     model, tokenizer, origin = load_model(base, "float32"), load_tokenizer(base), base
     merged: list[Candidate] = []
@@ -367,7 +367,7 @@ def _merged_base(
         taken, told = _made_on(each, [origin], [earlier.name for earlier in merged], lambda model=model: model)
         found.append(told)
         if taken is not origin:
-            _refuse_quantised(taken)
+            refuse_quantised(taken.folder)
             model, tokenizer, origin, merged = load_model(taken, "float32"), load_tokenizer(taken), taken, []
         theirs = _tokenizer_of(each, origin)
         tokenizer = theirs or tokenizer
@@ -416,15 +416,6 @@ def _merged_base(
             found.append(ChainFinding(each.name, "merged", True, words))
     found.append(ChainFinding("base", "merged", True, told))
     return replace(find_base(str(target)), source=target.name), found
-
-
-def _refuse_quantised(base: Base) -> None:
-    if kind := quantised_as(config_of(base.folder)):
-        raise ChainMismatch(
-            f"the weights of {base.public_name} are quantised ({kind}), and an adapter that"
-            " cannot be stacked is not merged into those, which would round most of it away. Name the model that it"
-            " was quantised from as the base."
-        )
 
 
 def _fit_vocabulary(model: PreTrainedModel, candidate: Candidate, tokenizer: PreTrainedTokenizerBase) -> list[int]:

@@ -21,13 +21,13 @@ from peft import LoraConfig
 from torch import nn
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from evals.errors import BadConfig, ChainMismatch
+from evals.errors import BadConfig
 from training.config import StageSettings
 from training.launch.accelerate import missing_kernels
 from training.models.adapters import Adapter, read_adapter
 from training.models.base import class_for, context_of, hold_embeddings
 from training.models.check import logprobs
-from training.models.stack import Stack, pairs_by_layer
+from training.models.stack import Stack
 from training.models.targets import Targets, attention_of, blocks_of, lora_config, shown, targets_of
 from training.sft import SftSettings, not_packed
 from training.upstream import TRAINED, StackedPeftModel, write_adapter
@@ -68,7 +68,7 @@ def check_base(
     is_packed = isinstance(settings, SftSettings) and (settings.packing or settings.padding_free)
     if is_packed and missing_kernels(skeleton.config.to_dict()):
         raise BadConfig(not_packed(skeleton, "its kernels are not installed"))
-    targets = check_adapter(skeleton, settings) if continued is None else check_continued(skeleton, settings, continued)
+    targets = targets_of(skeleton, settings) if continued is None else check_continued(skeleton, settings, continued)
     if fault := _fault(skeleton.config, settings):
         raise BadConfig(f"{kind} cannot be trained to a chain that answers: {fault}")
     return targets, attention
@@ -87,29 +87,6 @@ def check_length(config: PreTrainedConfig, settings: StageSettings) -> None:
         f" config.json, with the scaling of rope where there is one). Set {' and '.join(names)} to {limit:,} or less"
         f"{' together' * bool(is_sum)}, or choose a base that reads more."
     )
-
-
-def check_adapter(skeleton: PreTrainedModel, settings: StageSettings) -> Targets:
-    """Return the targets once an adapter as PEFT makes it, of rank 1, was written, read and fitted to its layers.
-
-    These are the questions that the end of a run asks, with the same functions. BadConfig where an answer is no.
-    """
-    targets = targets_of(skeleton, settings)
-    policy = _policy(skeleton, settings)
-    try:
-        adapter = _written(policy)
-    except ChainMismatch as error:
-        raise BadConfig(f"an adapter of this base could be trained, but no chain could take it up: {error}") from error
-    finally:
-        policy.unload()
-    if set(adapter.pairs) != set(targets.layers):
-        other = sorted(set(adapter.pairs) ^ set(targets.layers))
-        raise BadConfig(
-            f"PEFT lays the adapter on other layers of {type(skeleton).__name__} than lora_targets names"
-            f" ({', '.join(other[:3])} and so on); name the layers in full."
-        )
-    pairs_by_layer(skeleton, {TRAINED: adapter})
-    return targets
 
 
 def check_continued(skeleton: PreTrainedModel, settings: StageSettings, continued: Path) -> Targets:
@@ -235,6 +212,7 @@ def _kinds_of_blocks(config: PreTrainedConfig) -> list[tuple[object, ...]]:
     return found
 
 
+@torch.no_grad()
 def _tried(config: PreTrainedConfig, settings: StageSettings) -> str:
     """Return what goes wrong when a model of this configuration is trained, read again and asked; "" where nothing does."""
     held, first = _bare(config), "it cannot go on with a text"
@@ -246,25 +224,26 @@ def _tried(config: PreTrainedConfig, settings: StageSettings) -> str:
     other = ids.clone()
     other[0, -1] += 1
     try:
-        with torch.no_grad():
-            plain, moved = held(input_ids=torch.cat((ids, other)), use_cache=False).logits.log_softmax(-1)
-            if _gap(plain[:-1], moved[:-1]) > APART * _gap(plain[-1], moved[-1]):
-                return (
-                    "it reads the words behind the one that it is to write, as encoders and models that fill gaps do."
-                    f" {ANOTHER}"
-                )
-            first = "TRL cannot compute its loss"
-            if fault := _unrouted(held, ids):
-                return fault
-            first = "PEFT cannot compute it with an adapter"
-            policy = _policy(held, settings)
-            learned = policy(input_ids=ids, use_cache=False).logits[0, -1].log_softmax(-1)
-            adapter = _written(policy)
-            policy.unload()
-            first = "it cannot write the answers of several stages together"
-            _answers(Stack(held, {TRAINED: adapter}), ids)
-            first = "the end of a run cannot compute it with an adapter, its weights read as they are needed"
-            found = _at_the_end(config, drawn, adapter, ids)
+        plain, moved = held(input_ids=torch.cat((ids, other)), use_cache=False).logits.log_softmax(-1)
+        if _gap(plain[:-1], moved[:-1]) > APART * _gap(plain[-1], moved[-1]):
+            return (
+                "it reads the words behind the one that it is to write, as encoders and models that fill gaps do."
+                f" {ANOTHER}"
+            )
+        first = "TRL cannot compute its loss"
+        if fault := _unrouted(held, ids):
+            return fault
+        first = "an adapter could be trained, but no chain could take it up"
+        policy = _policy(held, settings)
+        learned = policy(input_ids=ids, use_cache=False).logits[0, -1].log_softmax(-1)
+        adapter = _written(policy)
+        policy.unload()
+        if strange := sorted({*adapter.pairs} ^ {*targets_of(held, settings).layers}):
+            return f"PEFT lays the adapter on other layers than lora_targets names ({strange[0]}); name them in full."
+        first = "it cannot write the answers of several stages together"
+        _answers(Stack(held, {TRAINED: adapter}), ids)
+        first = "the end of a run cannot compute it with an adapter, its weights read as they are needed"
+        found = _at_the_end(config, drawn, adapter, ids)
     except Exception as error:  # whatever a model of another kind raises
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         return f"{first} ({reason.partition('. ')[0]}). {ANOTHER}"
