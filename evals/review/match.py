@@ -41,7 +41,7 @@ from evals.schema.reviews import (
 from evals.stats.intervals import Floats, Whole
 
 Vectors = npt.NDArray[np.float32]
-BATCH = 128
+BATCH = 4_096
 """Texts that are encoded before the vectors are put on disk."""
 
 
@@ -101,6 +101,7 @@ class CachedEncoder:
                 rows = file.execute(known, (json.dumps(list(keys)),))
                 found: dict[str, Vectors] = {keys[key]: np.frombuffer(value, dtype=np.float32) for key, value in rows}
                 missing = [(key, text) for key, text in keys.items() if text not in found]
+                missing.sort(key=lambda each: len(each[1]))  # texts that are encoded together are alike in length
                 for start in range(0, len(missing), BATCH):
                     part = missing[start : start + BATCH]
                     vectors = self._encoder.encode([text for _, text in part]).astype(np.float32, copy=False)
