@@ -27,23 +27,18 @@ class ReviewSettings(SftSettings):
     rows = "training.data.reviews:review_rows"
 
     max_length: int = Field(16_384, ge=16, description="longest paper plus reply, tokens")
-    keep_adapters: bool = Field(False, description="keep the adapter of every checkpoint, for `assay review steps`")
     eval_tokens: int = Field(1024, ge=1, description="longest review of a dev paper, tokens")
 
 
 def train(ready: "Prepared") -> None:
     """Train an adapter and leave it, with its chain, its instructions and its records, in the run folder."""
     from training.data.reviews import check_replies
-    from training.reviewer.measure import KeepAdapters
 
     settings, data = ready.settings, ready.data
     assert isinstance(settings, ReviewSettings)
     check_replies(data, ready.tokenizer, ready.base.public_name)
     with ready.session() as current:
-        trainer = build_trainer(ready)
-        if settings.keep_adapters:
-            trainer.add_callback(KeepAdapters(trainer, current.run.path))
-        current.train(trainer)
+        current.train(build_trainer(ready))
 
 
 def build_trainer(ready: "Prepared") -> "SafeTrainer":

@@ -1,19 +1,17 @@
-"""Reports and leaderboards of reviewers as Markdown, every figure with its n, interval and controls."""
+"""The score of a reviewer as tables for the page and the terminal, and who gave the answers."""
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
-import jinja2
 from pydantic import ValidationError
 
-from evals.compare import Difference
 from evals.errors import BadConfig, LabError
 from evals.io import write_whole
 from evals.review import DEMONSTRATION, is_demonstration
-from evals.schema import Metric, Record
-from evals.schema.reports import Headline, PublishedResult, ReviewReport, Span
+from evals.schema import Metric
+from evals.schema.reports import Control, Headline, Rates, ReviewReport, ReviewScore
 from evals.schema.reviewruns import ReviewRun
 from evals.schema.reviews import MadeBy
 
@@ -137,34 +135,9 @@ NAMES = {
 }
 
 
-def board_page(boards: str, reports: Iterable[ReviewReport], published: Sequence[PublishedResult] = ()) -> str:
-    """Return the Markdown of leaderboards with who answered and what others published behind them."""
-    return boards + "\n" + _page("board.md.jinja", systems=systems_of(reports), published=published)
-
-
 def systems_of(reports: Iterable[ReviewReport]) -> list[tuple[str, MadeBy | None]]:
     """Return who answered, by system."""
     return [(report.chain_name, report.score.made_by) for report in reports]
-
-
-def report_page(report: Record) -> str:
-    """Return a report on systems (`evals.review.report.SystemsReport`) as one Markdown page."""
-    return _page("report.md.jinja", report=report)
-
-
-def _page(template: str, **values: object) -> str:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).with_name("templates")),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        autoescape=False,
-    )
-    environment.filters |= {"cell": cell, "named": named, "rate": rate, "apart": apart, "strongest": told_strongest}
-    environment.filters["p"] = lambda p: "–" if p is None else f"{p:.4f}"
-    tables = {"table": table, "made_rows": made_rows, "made_columns": COLUMNS}
-    text = environment.get_template(template).render(**values, **tables)
-    return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
 
 
 def named(metric: str) -> str:
@@ -186,12 +159,92 @@ def told_controls(metrics: Mapping[str, Metric], controls: Iterable[str]) -> lis
     return [f"{named(name)} {-value:.3f}" for _, value, name in sorted(known)]
 
 
-def apart(each: Difference, after: str = "") -> str:
-    """Return a difference with its interval, +0.050 [-0.010, +0.110]; a dash where it is undefined."""
-    if each.value is None:
-        return "–"
-    span = "" if each.low is None or each.high is None else f" [{each.low:+.3f}, {each.high:+.3f}]"
-    return f"{each.value:+.3f}{span}{after}"
+RATES = ("human", "said", "match", "recall", "prec.", "F1", "major")
+"""Columns of a table of rates."""
+
+
+class Section(NamedTuple):
+    """A table of a score, and what has to be known to read it."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    note: str = ""
+
+
+def score_sections(found: ReviewScore) -> list[Section]:
+    """Return a score as tables: headline, F1 over thresholds, controls, groups."""
+    head, matcher, micro = found.headline, found.matcher, found.micro
+    cells = [
+        (named("f1_above_strongest"), rate(head.f1_above_strongest, head.interval_above_strongest)),
+        ("strongest control", told_strongest(head)),
+        ("F1 above permuted papers", rate(head.f1_above_permuted, head.interval)),
+        *(
+            (named(name), rate(getattr(micro, name), found.intervals.get(name)))
+            for name in ("f1", "recall", "precision")
+        ),
+        ("F1, mean over articles", rate(found.macro.f1)),
+        ("F1, matches weighed by similarity", rate(found.soft.f1)),
+        ("category right on matched pairs", rate(found.labels.category.accuracy)),
+        ("severity right on matched pairs", rate(found.labels.severity.accuracy)),
+        ("best similarities that pass", rate(found.best_similarities_passing)),
+        ("answered", f"{found.coverage.n_answered} of {found.coverage.n_articles} articles"),
+        ("matcher", f"{matcher.encoder} @ {matcher.revision}, {matcher.assignment}"),
+        ("threshold", f"{matcher.threshold:.3f} ({matcher.threshold_from})"),
+    ]
+    sections = [Section(found.system, ("what", "value"), cells, told_restatements(found))]
+    if found.thresholds:
+        rows = [
+            (
+                f"{each.threshold:.3f}{' (used)' if each.is_used else ''}",
+                *map(rate, (each.f1, each.recall, each.precision, each.f1_permuted)),
+            )
+            for each in found.thresholds
+        ]
+        columns = ("threshold", "F1", "recall", "prec.", "F1 on other papers")
+        sections.append(Section("F1 over thresholds", columns, rows, "other papers: what the same lists get by chance"))
+    controls = {named(name): each for name, each in found.controls or () if isinstance(each, Control)}
+    near = "said is counted by the nearest human concern, not by the label that the system gave"
+    groups: dict[tuple[str, str], Mapping[str, Rates]] = {
+        ("beside its controls", ""): {found.system: micro, **controls},
+        ("by source", ""): found.per_source,
+        ("by category of the human concern", near): found.per_category,
+        ("by severity of the human concern", near): found.per_severity,
+    }
+    for (title, note), rates in groups.items():
+        rows = [
+            (
+                name,
+                *(f"{n:,.0f}" for n in (each.n_human, each.n_predicted, each.n_matched)),
+                *map(rate, (each.recall, each.precision, each.f1, each.recall_major)),
+            )
+            for name, each in rates.items()
+        ]
+        sections.append(Section(title, ("", *RATES), rows, note))
+    return sections
+
+
+def told_restatements(found: ReviewScore) -> str:
+    """Return how much of what was said again by hand the matcher sees, as a sentence; "" where that is not known."""
+    seen = found.restatements
+    if seen is None or seen.value is None:
+        return ""
+    span = "" if seen.low is None or seen.high is None else f" [{seen.low:.0%}, {seen.high:.0%}]"
+    return (
+        f"At {found.matcher.threshold:.3f} this matcher sees {seen.value:.0%}{span} of {seen.n} concerns that were said"
+        f" again in other words (hand-labelled pairs): what it does not see counts as not found, so read F1 beside other thresholds."
+    )
+
+
+def score_page(found: ReviewScore) -> str:
+    """Return a score as one Markdown page."""
+    parts = [f"# {found.system}: concerns held against those of human reviewers"]
+    for section in score_sections(found):
+        parts += [f"## {section.title}", table(section.columns, section.rows), section.note]
+    if made := made_rows([(found.system, found.made_by)]):
+        parts += ["## Who answered", table(COLUMNS, made)]
+    parts.append("\n".join(f"- {warning}" for warning in found.warnings))
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
@@ -205,12 +258,12 @@ def cell(value: object) -> str:
     return str(value).replace("|", "\\|").replace("\n", " ")
 
 
-def span_of(metric: Metric) -> Span | None:
+def span_of(metric: Metric) -> tuple[float, float] | None:
     """Return the interval of a metric."""
     return None if metric.low is None or metric.high is None else (metric.low, metric.high)
 
 
-def rate(value: float | None, span: Span | None = None) -> str:
+def rate(value: float | None, span: tuple[float, float] | None = None) -> str:
     """Return a rate with three decimals and its interval; a dash for what is not known."""
     if value is None:
         return "–"

@@ -22,11 +22,14 @@ from evals.review.match import (
     Encoder,
     Matching,
     Panel,
+    ReadyVectors,
     Similarity,
     match,
+    partners,
 )
 from evals.review.page import span_of
 from evals.review.rates import counts_of, label_accuracy, macro_of, rates_by, rates_of, soft_of
+from evals.schema import Metric
 from evals.schema.reports import (
     ArticleScore,
     Controls,
@@ -36,12 +39,16 @@ from evals.schema.reports import (
     Matcher,
     ReviewReport,
     ReviewScore,
+    ThresholdRates,
 )
 from evals.schema.reviews import MadeBy
 from evals.stats.intervals import DRAWS as SWAPS
 from evals.task import task_class
+from evals.validity.labelled import agreement
 
 DRAWS = 1000
+STEP = 0.05
+"""Between the thresholds at which a score is shown."""
 NEEDS = {
     "permuted": "needs two articles with predictions",
     "bm25": "needs the texts of the papers: --papers and --retrieve-from",
@@ -133,6 +140,8 @@ def score(system: str, panel: Panel, measuring: Measuring, made_by: MadeBy | Non
         labels=label_accuracy(panel, found),
         controls=controls,
         matcher=measuring.matcher,
+        thresholds=over_thresholds(panel, measuring, found),
+        restatements=restatements_seen(measuring),
         coverage=panel.coverage,
         best_similarities_passing=passing,
         warnings=tuple(_warnings(panel, measuring, passing, listed, notes)),
@@ -143,6 +152,43 @@ def score(system: str, panel: Panel, measuring: Measuring, made_by: MadeBy | Non
         made_by=made_by,
     )
     return ReviewReport.of(whole, summaries)
+
+
+def over_thresholds(panel: Panel, measuring: Measuring, found: Matching) -> tuple[ThresholdRates, ...]:
+    """Return the rates at the used threshold and at every 0.05 between the smallest and the greatest best similarity."""
+    best, matcher = found.best[~np.isnan(found.best)], measuring.matcher
+    if not len(best):
+        return ()
+    low, high = np.ceil(best.min() / STEP), np.floor(best.max() / STEP)
+    steps = {round(float(at * STEP), 2) for at in np.arange(low, high + 1) if at > 0}
+    has_list = panel.predicted.sizes > 0
+    other = None
+    if measuring.similarity.is_crossing and has_list.sum() > 1:
+        other = next(partners(panel.sources, has_list, 1, measuring.seed))
+    rates = []
+    for value in sorted({*steps, matcher.threshold}):
+        held = [
+            rates_of(counts_of(panel, match(panel, measuring.similarity, value, matcher.assignment, at)).sum(axis=0), 1)
+            for at in ((None,) if other is None else (None, other))
+        ]
+        rates.append(
+            ThresholdRates(
+                threshold=value,
+                **held[0].model_dump(include={"f1", "recall", "precision"}),
+                f1_permuted=held[1].f1 if other is not None else None,
+                is_used=value == matcher.threshold,
+            )
+        )
+    return tuple(rates)
+
+
+def restatements_seen(measuring: Measuring) -> Metric | None:
+    """Return the share of hand-made restatements that the matcher sees at its threshold; None for what a file brought."""
+    if not measuring.similarity.is_crossing or isinstance(measuring.encoder, ReadyVectors):
+        return None
+    found = agreement(measuring.encoder, measuring.matcher.threshold, measuring.draws, measuring.seed)
+    span = found.intervals["recall"] or (None, None)
+    return Metric(value=found.recall, n=found.yes, low=span[0], high=span[1])
 
 
 def articles_of(

@@ -231,6 +231,17 @@ class Matcher(Record):
     false_match_rate: Share | None = None
 
 
+class ThresholdRates(Record):
+    """What the lists get at a threshold; `f1_permuted` is that of the lists on one other paper each."""
+
+    threshold: float
+    f1: float
+    recall: float
+    precision: float
+    f1_permuted: float | None = None
+    is_used: bool = False
+
+
 class Coverage(Record):
     """How many articles of the reference were answered; `unknown` ids are in no reference."""
 
@@ -329,8 +340,10 @@ class ReviewScore(Record):
     """By "source", "category" and "severity", then by group."""
     labels: Labels
     controls: Controls | None
-    curves: dict[str, Any] | None = None
-    """Once the score over thresholds and list lengths; read, and made no more."""
+    thresholds: tuple[ThresholdRates, ...] = ()
+    """The same lists at other thresholds, the lowest first."""
+    restatements: Metric | None = None
+    """The share of concerns said again in other words, by hand, that the matcher sees; None for ready similarities."""
     matcher: Matcher
     coverage: Coverage
     best_similarities_passing: Share | None
@@ -342,7 +355,8 @@ class ReviewScore(Record):
     """Only where `assay review score --per-article` prints them, and in files of before 23 November 2026."""
     made_by: MadeBy | None = None
     """Who gave the answers, where a record stood beside them."""
-    _upgrade = skipping("grounding")
+
+    _upgrade = skipping("grounding", "curves")
 
 
 class ReviewedStage(Record):
@@ -426,104 +440,6 @@ class ReviewReport(Report[ArticleScore]):
         """What matched the concerns."""
         matcher = self.score.matcher.model_dump(include={"encoder", "revision", "assignment", "figures"})
         return {**matcher, "threshold": f"{self.score.matcher.threshold:.4f}"}
-
-
-Mode = Literal["ok", "partial", "cut", "loop", "failed", "empty", "missing"]
-"""How an answer ended: read whole, read in part, cut off, going in circles, unreadable, none, not there."""
-Span = tuple[float, float]
-RecallBin = Literal["all", "half or more", "below half", "none", "no human concerns"]
-
-
-class Gate(Record):
-    """A rate and what it has to reach; `is_sure`: the lower end of its interval reaches it too."""
-
-    metric: Literal["f1", "recall"]
-    value: float
-    needed: float
-    passes: bool
-    is_sure: bool
-
-
-class Gates(Record):
-    """The published gates: documents ask for one of the two, the published code for both."""
-
-    f1: Gate
-    recall: Gate
-    as_documented: bool
-    as_coded: bool
-
-
-class WorstArticle(Record):
-    """An article in which nothing was found, and how its answer ended."""
-
-    article_id: str
-    source: str
-    mode: Mode | None
-    n_human: int
-    n_predicted: int
-
-
-class ErrorAnalysis(Record):
-    """What went wrong, by answer and by article; `modes` is empty where no answers were given."""
-
-    modes: dict[Mode, int]
-    not_ok: dict[str, Mode]
-    recall: dict[RecallBin, int]
-    worst: tuple[WorstArticle, ...]
-
-
-class SharedErrors(Record):
-    """Articles in which no system found anything, and human concerns that one system alone found."""
-
-    none_found: tuple[str, ...]
-    n_found_by_one: dict[str, int]
-    n_found_by_all: int
-    n_found_by_none: int
-
-
-class PublishedResult(Record):
-    """A result as someone published it: nothing of it was recomputed here, and it has no controls.
-
-    What a file does not say is None. `faults` are statements that cannot all be true.
-    """
-
-    system: str
-    file: str
-    sha256: str
-    form: Literal["result record", "training summary", "sources", "leaderboard"]
-    benchmark: str = ""
-    split: str = ""
-    date: str = ""
-    matcher: str = ""
-    threshold: float | None = None
-    precision: float
-    recall: float
-    f1: float
-    recall_major: float | None = None
-    soft_precision: float | None = None
-    soft_recall: float | None = None
-    n_articles: int | None = None
-    n_human: int | None = None
-    n_predicted: int | None = None
-    n_matched: int | None = None
-    interval_recall: Span | None = None
-    interval_precision: Span | None = None
-    n_none: int | None = None
-    n_all: int | None = None
-    groups: dict[str, "PublishedGroup"] = Field(default_factory=dict)
-    faults: tuple[str, ...] = ()
-
-
-class PublishedGroup(Record):
-    """A source or category of a published result."""
-
-    precision: float | None = None
-    recall: float
-    f1: float | None = None
-    n_articles: int | None = None
-    n_human: int | None = None
-    n_predicted: int | None = None
-    n_matched: int | None = None
 
 
 class RefinerRow(Record):

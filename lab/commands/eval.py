@@ -368,7 +368,7 @@ def leaderboard(
     Example: assay leaderboard reports/*.json --order accuracy --out board
     """
     folder = chain_folder(EMBEDDED) / REPORTS
-    paths = reports or sorted(folder.glob("*.json"))
+    paths = [each for each in reports or sorted(folder.glob("*.json")) if not each.name.endswith(".run.json")]
     if not paths:
         raise LabError(say("command.no_report"))
     read = [load_report(path, Report) for path in paths]

@@ -18,7 +18,7 @@ from evals.readers import ReaderReport
 from evals.report import WAYS, reading, task_of
 from evals.run import Rescored
 from evals.schema import Claim, Metric, Record, Share
-from evals.schema.reports import PublishedResult, Rates, Report, ReviewReport, ReviewScore
+from evals.schema.reports import Report, ReviewScore
 from evals.schema.reviews import MadeBy
 from evals.stats.calibration import Calibration, NullEce
 from evals.task import narrow, task_class
@@ -26,7 +26,7 @@ from evals.verifiers.score import VERIFIERS
 from lab.ui.text import counted, say
 
 if TYPE_CHECKING:
-    from evals.review.report import SystemsReport
+    pass
 
 notes = Console(stderr=True, highlight=False, markup=False)
 """Text is printed as it is: a bracket in a message or a path is no style."""
@@ -309,46 +309,6 @@ RATES = ("human", "said", "match", "recall", "prec.", "F1", "major")
 """Columns of every table of rates: counts, then shares; "major" is the recall of major concerns."""
 
 
-def report_tables(report: "SystemsReport") -> Group:
-    """Return scores, gates, differences, errors and faults; groups stand in the written page."""
-    from evals.review.page import named, rate, told_strongest
-
-    scores = [
-        (
-            each.score.system,
-            rate(each.score.headline.f1_above_strongest, each.score.headline.interval_above_strongest),
-            told_strongest(each.score.headline),
-            *(rate(getattr(each.score.micro, name), each.score.intervals.get(name)) for name in SCORED.values()),
-            f"{each.score.coverage.n_answered}/{each.score.coverage.n_articles}",
-        )
-        for each in report.systems
-    ]
-    gates = []
-    for each in report.systems:
-        passed = (each.gates.f1.passes, each.gates.recall.passes, each.gates.as_documented, each.gates.as_coded)
-        gates.append((each.score.system, *("pass" if one else "hold" for one in passed)))
-    tables = [
-        table_of("scores", ("system", named("f1_above_strongest"), "strongest control", *SCORED, "answered"), scores),
-        *_made((each.score.system, each.score.made_by) for each in report.systems),
-        table_of("published gates", ("system", "F1 ≥ 0.58", "recall ≥ 0.45", "either", "both"), gates),
-        *([comparison_table(report.comparisons)] if report.comparisons else []),
-    ]
-    for each in report.systems:
-        rows: list[tuple[object, ...]] = [(f"answer {mode}", n) for mode, n in each.errors.modes.items()]
-        rows += [(f"human concerns found: {name}", n) for name, n in each.errors.recall.items()]
-        tables.append(table_of(f"errors of {each.score.system}", ("what", "articles"), rows))
-    return Group(*tables, *published_tables(report.published))
-
-
-def board_tables(
-    boards: Sequence[Standings], reports: Sequence[ReviewReport], published: Sequence[PublishedResult]
-) -> Group:
-    """Return one table per instrument and reference, who answered, then what others published."""
-    from evals.review.page import systems_of
-
-    return Group(*map(standings_table, boards), *_made(systems_of(reports)), *published_tables(published))
-
-
 def _made(systems: Iterable[tuple[str, MadeBy | None]]) -> list[Table]:
     from evals.review.page import COLUMNS, made_rows
 
@@ -356,54 +316,12 @@ def _made(systems: Iterable[tuple[str, MadeBy | None]]) -> list[Table]:
     return [table_of("who answered", COLUMNS, rows)] if rows else []
 
 
-def published_tables(found: Sequence[PublishedResult]) -> list[Table]:
-    """Return published results as they stand in their files, with how many faults they have."""
-    rows = []
-    for each in found:
-        rates = (f"{getattr(each, name):.4f}" for name in SCORED.values())
-        n = "–" if each.n_articles is None else each.n_articles
-        rows.append((each.system, each.split, *rates, n, len(each.faults)))
-    columns = ("system", "split", *SCORED, "articles", "faults")
-    return [table_of("published elsewhere, not recomputed", columns, rows)] if rows else []
-
-
 def score_tables(found: ReviewScore) -> Group:
-    """Return the headline with its controls, then the score by source, category and severity."""
-    from evals.review.page import named, rate, told_strongest
+    """Return a score as tables, what has to be known to read one below it."""
+    from evals.review.page import score_sections
 
-    head, matcher, micro = found.headline, found.matcher, found.micro
-    cells = [
-        (named("f1_above_strongest"), rate(head.f1_above_strongest, head.interval_above_strongest)),
-        ("strongest control", told_strongest(head)),
-        ("F1 above permuted papers", rate(head.f1_above_permuted, head.interval)),
-        *((shown, rate(getattr(micro, name), found.intervals.get(name))) for shown, name in SCORED.items()),
-        ("F1, mean over articles", rate(found.macro.f1)),
-        ("F1, matches weighed by similarity", rate(found.soft.f1)),
-        ("category right on matched pairs", rate(found.labels.category.accuracy)),
-        ("severity right on matched pairs", rate(found.labels.severity.accuracy)),
-        ("best similarities that pass", rate(found.best_similarities_passing)),
-        ("answered", f"{found.coverage.n_answered} of {found.coverage.n_articles} articles"),
-        ("matcher", f"{matcher.encoder} @ {matcher.revision}, {matcher.assignment}"),
-        ("threshold", f"{matcher.threshold:.3f} ({matcher.threshold_from})"),
-    ]
-    controls = (
-        {}
-        if found.controls is None
-        else {named(name): getattr(found.controls, name) for name in task_class("review").controls}
-    )
-    groups = {
-        "beside its controls": {found.system: micro, **{name: each for name, each in controls.items() if each}},
-        "by source": found.per_source,
-        "by category of the human concern": found.per_category,
-        "by severity of the human concern": found.per_severity,
-    }
-
-    def row(name: str, each: Rates) -> tuple[str, ...]:
-        counts = (f"{count:,.0f}" for count in (each.n_human, each.n_predicted, each.n_matched))
-        return name, *counts, *map(rate, (each.recall, each.precision, each.f1, each.recall_major))
-
-    shown = (table_of(title, ("", *RATES), [row(*each) for each in rates.items()]) for title, rates in groups.items())
-    return Group(table_of(found.system, ("what", "value"), cells), *shown)
-
-
-SCORED = {"F1": "f1", "recall": "recall", "precision": "precision"}
+    shown: list[RenderableType] = []
+    for section in score_sections(found):
+        shown.append(table_of(section.title, section.columns, section.rows))
+        shown += [section.note] if section.note else []
+    return Group(*shown)

@@ -100,10 +100,3 @@ def test_the_answers_of_both_are_shipped_with_who_gave_them(name: str, stage: st
     report = load_report(REPORTS / f"{name}.json", ReviewReport)
     assert report.score.made_by == made
     assert {row.article_id for row in rows} == {each.id for each in report.rows}
-
-
-def test_the_report_says_who_answered():
-    report = (REPORTS / "report.md").read_text(encoding="utf-8")
-    systems = [(name, score_of(file).made_by) for name, file in SYSTEMS]
-    for row in made_rows(systems):
-        assert f"| {' | '.join(row)} |" in report

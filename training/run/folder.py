@@ -91,13 +91,13 @@ def _git(folder: Path, *words: str) -> str | None:
 
 
 RECORD, METRICS, ADAPTER, CHAIN = "run.json", "metrics.jsonl", "adapter", "chain.json"
-COMPLETIONS, REPORTS, STEPS = "completions", "reports", "steps"
-WRITTEN_BY_A_RUN = (RECORD, METRICS, ADAPTER, CHAIN, COMPLETIONS, REPORTS, STEPS, "report.json", "README.md")
+COMPLETIONS, REPORTS = "completions", "reports"
+WRITTEN_BY_A_RUN = (RECORD, METRICS, ADAPTER, CHAIN, COMPLETIONS, REPORTS, "report.json", "README.md")
 LIMITS = ("monitor_steps", "monitor_max_drop", "monitor_max_kl", "monitor_stop")
 """Settings that decide whether a run stops itself."""
 MAY_CHANGE_ON_RESUME = {
     *LIMITS,
-    *("output", "save_steps", "keep_checkpoints", "keep_adapters", "log_steps", "report_to"),
+    *("output", "save_steps", "keep_checkpoints", "log_steps", "report_to"),
     *("judge", "judge_probe", "judge_concurrency", "judge_timeout_seconds", "judge_deadline_seconds"),
     *("judge_retries", "judge_cache", "max_none_fraction", "none_patience", "patience"),
 }

@@ -1,14 +1,11 @@
-"""What a model says about a paper, read, cleaned, scored, merged and reported; checkpoints compared."""
+"""What a model says about a paper: read, cleaned, scored, merged."""
 
-import json
 import shutil
 import sys
-import time
 from collections import Counter
 from contextlib import redirect_stdout
 from dataclasses import fields
 from datetime import UTC, datetime
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,30 +13,16 @@ import typer
 
 from evals.errors import BadConfig, IncomparableReports, LabError
 from evals.jsonl import jsonl_text
-from evals.schema import Metric
 from evals.schema.reports import Assignment, FigurePolicy
 from evals.schema.reviews import Linkage, Strategy
 from lab.commands import Json
 from lab.commands.review import infer
-from lab.commands.review.infer import Weights, reviewed_papers, reviewing_bar
-from lab.commands.terminal import (
-    board_tables,
-    counted,
-    emit,
-    notes,
-    plain,
-    report_tables,
-    score_tables,
-    standings_markdown,
-    summary_table,
-    table_of,
-)
+from lab.commands.review.infer import reviewed_papers
+from lab.commands.terminal import counted, emit, notes, plain, score_tables, summary_table, table_of
 
 if TYPE_CHECKING:
     from evals.review.match import Encoder
-    from evals.schema import ReviewExample
-    from evals.schema.reports import PublishedResult, ReviewReport
-    from training.reviewer.measure import Measured, MeasureSettings, Reviewer
+    from evals.schema.reports import ReviewReport
 
 Encoders = Annotated[
     str,
@@ -104,9 +87,10 @@ def score(
     specter2-base-mean --threshold 0.65 --json
     """
     given = dict(locals())
+    from evals.io import write_whole
     from evals.report import save_report
     from evals.review.match import LEXICAL
-    from evals.review.page import made_by, refuse_overlap
+    from evals.review.page import made_by, refuse_overlap, score_page
     from evals.review.report import Wanted, measuring_of, read_panel
     from evals.review.score import score as scored
     from evals.validity.labelled import agreement, agreement_line
@@ -128,7 +112,8 @@ def score(
         notes.print(f"note: {agreement_line(agreed)} (assay review agreement)", soft_wrap=True)
     if out is not None:
         save_report(report, out)
-        notes.print(f"wrote {out}")
+        write_whole(out.with_suffix(".md"), score_page(found))
+        notes.print(f"wrote {out} and, to be read, {out.with_suffix('.md').name}")
     document = found.model_dump(mode="json", exclude={"articles"})
     if agreed is not None:
         document["matcher_agreement"] = agreed.model_dump(mode="json")
@@ -294,296 +279,6 @@ def scored_again(old: "ReviewReport", path: Path) -> "ReviewReport":
             " there, or review anew: assay eval run --task review --out REPORT.json"
         )
     return found
-
-
-def measure_reviewer(
-    reviewer: "Reviewer", papers: "tuple[ReviewExample, ...]", measure: "MeasureSettings", folder: Path
-) -> "Measured":
-    """Return what a reviewer scores on the papers; what was done before is read and not done again."""
-    from training.reviewer.infer import Clocks
-    from training.reviewer.measure import known_score, measured
-
-    known = known_score(reviewer, folder)
-    if known is not None:
-        return known
-    notes.print(f"{reviewer.name} reviews {counted(len(papers), 'development paper')}")
-    with reviewing_bar(len(papers)) as (progress, within):
-        clocks = Clocks(time.monotonic, lambda: datetime.now(UTC))
-        return measured(reviewer, papers, measure, folder, clocks, find_cached, progress, within)
-
-
-ReviewReportOut = Annotated[Path | None, typer.Option(help="A folder for the page and the JSON document.")]
-Published = Annotated[
-    list[Path] | None, typer.Option("--published", help="A result file of another project, shown apart; repeatable.")
-]
-
-
-def report(
-    scores: Annotated[list[Path], typer.Argument(help="Scores that `score --out` wrote.")],
-    predictions: Annotated[
-        list[str] | None, typer.Option(help="SYSTEM=ROWS.jsonl, to say how its answers ended; repeatable.")
-    ] = None,
-    against: Annotated[str | None, typer.Option(help="The system others are held to.")] = None,
-    published: Published = None,
-    out: ReviewReportOut = None,
-    as_json: Json = False,
-) -> None:
-    """Report on one system or several: scores with controls, gates, groups, errors, paired tests.
-
-    The two published gates (F1 of 0.58, recall of 0.45) stand apart, with "either" as documents say and
-    "both" as the published code does. Figures that cannot all be true are named. With --predictions,
-    answers are told apart: ok, partial, cut, loop, failed, empty, missing.
-
-    Example: assay review report tuned.json base.json --against base --predictions tuned=tuned.jsonl
-    --out report
-    """
-    from evals.io import read_rows
-    from evals.review.page import report_page
-    from evals.review.report import report_of
-    from evals.schema.reviews import PredictionRow
-
-    answers = {}
-    for each in predictions or []:
-        name, _, path = each.partition("=")
-        if not name or not path:
-            raise BadConfig(
-                f"--predictions {each!r} names no system; write the name of a score and its rows: tuned=tuned.jsonl"
-            )
-        rows = read_rows(Path(path), PredictionRow, key=lambda row: row.article_id)
-        answers[name] = {row.article_id: row for row in rows}
-    found = report_of(_scores(scores), answers, against, _published(published))
-    if out is not None:
-        write_report(out, "report", report_page(found), found)
-    emit(found, as_json=as_json, table=None if as_json else report_tables(found))
-
-
-def leaderboard(
-    scores: Annotated[list[Path] | None, typer.Argument(help="Scores of `score --out`.")] = None,
-    order: Annotated[
-        str, typer.Option(help="f1_above_strongest, f1_above_permuted, f1, recall, precision or recall_major.")
-    ] = "f1_above_strongest",
-    published: Published = None,
-    out: ReviewReportOut = None,
-    as_json: Json = False,
-) -> None:
-    """Rank reviewers by what they find above chance; one table per matcher and reference.
-
-    A rank is one more than the number of systems shown to be better: paired permutation p, corrected
-    by Holm, below 0.05. Results of other projects stand in a table of their own. Records of runs, reports
-    and boards among the files, as in runs/*.json, are left out.
-
-    Example: assay review leaderboard runs/*/score.json --out board
-    """
-    from evals.review.page import board_page, systems_of
-    from evals.review.report import boards_of
-
-    if not scores and not published:
-        raise LabError(
-            "there is no score to rank; write some with `assay review score --out SCORE.json` and name"
-            " them, or name result files with --published."
-        )
-    reports, others = _scores(scores or []), _published(published)
-    boards = boards_of(reports, order)
-    document = {"boards": boards, "made_by": dict(systems_of(reports)), "published": others}
-    if out is not None:
-        write_report(out, "leaderboard", board_page(standings_markdown(boards), reports, others), document)
-    emit(document, as_json=as_json, table=board_tables(boards, reports, others))
-
-
-def import_results(
-    files: Annotated[list[Path], typer.Argument(help="Result files as they were published.")],
-    out: Annotated[Path | None, typer.Option(help="A .jsonl file to write them to.")] = None,
-    as_json: Json = False,
-) -> None:
-    """Read published results and name what in them cannot be; nothing is recomputed.
-
-    Known are result records and leaderboards of bioreview-bench, tables of sources by tool, and the
-    summaries beside a training project's predictions.
-
-    Example: assay review import bm25_test_v4.json --out published.jsonl
-    """
-    from evals.io import write_whole
-
-    found = _published(files)
-    if out is not None:
-        write_whole(out, jsonl_text(found))
-        notes.print(f"wrote {counted(len(found), 'result')} to {out}")
-    emit(found, as_json=as_json, table=board_tables((), (), found))
-
-
-def _scores(files: list[Path]) -> "list[ReviewReport]":
-    """Return the scores among files; those that commands write beside them are told and left out."""
-    from evals.report import load_report
-    from evals.review.page import is_beside_scores
-    from evals.schema.reports import ReviewReport
-
-    beside = [path for path in files if is_beside_scores(path)]
-    if beside:
-        notes.print(f"left out, as it is no score: {', '.join(map(str, beside))}", soft_wrap=True)
-    if files and len(beside) == len(files):
-        raise LabError("none of the files named is a score; name what `assay review score --out SCORE.json` wrote.")
-    try:
-        return [each for path in files if path not in beside for each in load_report(path, ReviewReport).by_stage()]
-    except LabError as error:
-        raise LabError(f"{error}. Published results of other projects are read by `assay review import`.") from None
-
-
-def _published(files: list[Path] | None) -> "tuple[PublishedResult, ...]":
-    """Return published results; what in them cannot be is said."""
-    from evals.review.published import read_published
-
-    found = tuple(each for path in files or [] for each in read_published(path))
-    for each in found:
-        for fault in each.faults:
-            notes.print(f"cannot be: {each.system} ({each.file}): {fault}")
-    return found
-
-
-def write_report(folder: Path, name: str, page: str, document: object) -> None:
-    """Write a report twice: as a page for people and as JSON, each whole."""
-    from evals.io import write_whole
-
-    text = json.dumps(plain(document), ensure_ascii=False, indent=1) + "\n"
-    for path, content in ((folder / f"{name}.md", page), (folder / f"{name}.json", text)):
-        write_whole(path, content)
-        notes.print(f"wrote {path}")
-
-
-Only = Annotated[
-    list[int] | None, typer.Option("--step", help="Only these steps: repeat it, two or more; all if none.")
-]
-
-
-def steps(
-    run: Annotated[Path, typer.Argument(help="The folder of a run of `assay train review`.")],
-    papers: Annotated[
-        str, typer.Option("--papers", help="The folder of `assay data review`, or its dev.jsonl; dev papers alone.")
-    ],
-    step: Only = None,
-    limit: Annotated[int, typer.Option(min=0, help="The first N papers; 0 = all.")] = 0,
-    max_new_tokens: Annotated[int, typer.Option(help="Longest reply to a part.")] = 2_048,
-    max_parts: Annotated[int, typer.Option(help="Parts a long paper is read in.")] = 4,
-    temperature: Annotated[float, typer.Option(help="Of sampling; 0 = greedy.")] = 0.1,
-    batch: Annotated[int, typer.Option(help="Parts asked about at a time.")] = 4,
-    dtype: Annotated[Weights, typer.Option(help="Weights of the model.")] = "float32",
-    cap: Annotated[int, typer.Option(help="Concerns kept of each paper; 0 = all.")] = 20,
-    encoder: Encoders = "embedded",
-    threshold: Annotated[
-        str, typer.Option(help="Similarity from which concerns agree, or auto; empty = as usual.")
-    ] = "",
-    draws: Annotated[int, typer.Option(help="Draws behind each interval.")] = 1_000,
-    seed: Annotated[int, typer.Option(help="Of sampling and draws.")] = 0,
-    base: Annotated[str, typer.Option("--base", help="The run's base model, where it lies elsewhere by now.")] = "",
-    out: Annotated[Path | None, typer.Option(help="A folder for the page and the JSON document.")] = None,
-    as_json: Json = False,
-) -> None:
-    """Compare the checkpoints of one run: each reviews the development papers, is cleaned and scored.
-
-    A finished run keeps its last adapter alone; train with --keep_adapters true to keep one for every
-    checkpoint. Of a run that is going on, or was stopped, the checkpoints that stand are taken.
-
-    Scores stand above their permuted control with intervals, and beside the change since the step
-    before. Only papers of the development split are read, none that the run was trained on, and
-    nothing is chosen. Given again it goes on where it was; what was measured is not measured twice.
-
-    Example: assay train review --config training/configs/embedded/review.yaml --output runs/review/mine
-    --keep_adapters true
-
-    Example: assay review steps runs/review/mine --papers runs/review/corpus --out runs/review/steps
-    """
-    given = dict(locals())
-    from evals.review.page import apart
-    from evals.review.report import ABOVE, STEPS_RULE, compared, steps_page
-    from lab.settings import from_environment
-    from training.data.reviews import read_reviews
-    from training.models.base import find_base
-    from training.reviewer.measure import (
-        MeasureSettings,
-        Reviewer,
-        base_named,
-        development_papers,
-        folder_of,
-        read_measure,
-        refuse_learned,
-        review_record,
-        settings_of,
-        steps_of,
-        write_chain,
-    )
-    from training.run.folder import RunFolder
-
-    measure = read_measure(
-        {key: given[key] for key in given if key in MeasureSettings.model_fields}, "the command line"
-    )
-    folder = RunFolder(run)
-    record = review_record(folder)
-    found = development_papers(papers, measure.limit)
-    files = settings_of(record).sources
-    if here := [each for each in files if Path(each).is_file()]:
-        refuse_learned(found, read_reviews(here), run.name)
-    told = [
-        f"the training rows {each} are not here, so whether they hold a development paper was not checked"
-        for each in files
-        if each not in here
-    ]
-    wanted = steps_of(folder, step or ())
-    at = find_base(
-        base or base_named(folder, record), lambda _, message: notes.print(message), from_environment().cache
-    )
-    reports, rows = [], list[dict[str, object]]()
-    for each in wanted:
-        write_chain(each, record, at)
-        reviewer = Reviewer(each.name, each.folder, str(at.folder))
-        one = measure_reviewer(reviewer, found, measure, folder_of(each.folder, found, measure))
-        reports.append(one.report)
-        score, metrics = one.report.score, one.report.summaries[0].metrics
-        row: dict[str, object] = {"step": each.number, "is_last": each.is_last, "n": score.coverage.n_articles}
-        row |= {name: metrics.get(name) for name in SCORED}
-        row |= {"permuted": score.headline.f1_permuted, "strongest_control": score.headline.strongest}
-        row |= {"predicted": round(score.micro.n_predicted), "matched": round(score.micro.n_matched)}
-        row["answered"] = score.coverage.n_answered
-        row["not_read_whole"] = sum(one.run.by_status.get(status, 0) for status in ("partial", "failed"))
-        spread = one.run.seconds_per_article
-        rows.append({**row, "seconds_per_paper": spread and spread.median})
-    is_above = all(each.score.headline.strongest is not None for each in reports)
-    tests = compared(reports, (ABOVE if is_above else "f1",))
-    pairs = {(each.first.stage, each.second.stage): each.differences[0] for each in tests.comparisons} if tests else {}
-    changes = ["–"]
-    for before, after in pairwise(reports):
-        change = pairs[before.chain_name, after.chain_name]
-        changes.append(apart(change, f", p {change.p_holm or 1:.3f}"))
-    shown = [
-        {
-            **{name: str(cell(value)) for name, value in row.items() if name != "is_last"},
-            "since the step before": change,
-        }
-        | {"step": f"{row['step']}{' (last)' if row['is_last'] else ''}"}
-        for row, change in zip(rows, changes, strict=True)
-    ]
-    document = {"run": run.name, "n_articles": len(found), "steps": rows, "comparisons": tests, "notes": told}
-    if out is not None:
-        write_report(out, "steps", steps_page(run.name, reports, shown, told), document)
-    for note in (*told, STEPS_RULE):
-        notes.print(f"note: {note}", soft_wrap=True)
-    title = f"{run.name}: {len(rows)} steps on {len(found)} development papers"
-    emit(document, as_json=as_json, table=table_of(title, list(shown[0]), [list(row.values()) for row in shown]))
-
-
-SCORED = ("f1_above_strongest", "f1_above_permuted", "f1", "recall", "precision", "recall_major")
-
-
-def cell(value: object) -> object:
-    """Return a metric as "0.42 [0.30, 0.55]", a dash for what is not known."""
-    if value is None:
-        return "–"
-    if isinstance(value, float):
-        return f"{value:.3f}"
-    if not isinstance(value, Metric):
-        return value
-    if value.value is None:
-        return value.note or "undefined"
-    span = "" if value.low is None else f" [{value.low:.2f}, {value.high:.2f}]"
-    return f"{value.value:.3f}{span}"
 
 
 Out = Annotated[Path | None, typer.Option(help="A .jsonl file to write the rows to.")]

@@ -1,19 +1,19 @@
-"""Reports on reviewers: gates, groups, errors, paired tests, ranks."""
+"""Scores of reviewers: controls, groups, thresholds, paired tests, ranks."""
 
 import json
+from itertools import combinations
 
 import pytest
 
-from evals.compare import check_comparable
-from evals.errors import IncomparableReports, LabError
+from evals.compare import Answers, Pairing, check_comparable, compare
+from evals.errors import IncomparableReports
 from evals.report import load_report, save_report
 from evals.review.controls import Paper
 from evals.review.match import similarity_of
-from evals.review.page import report_page
-from evals.review.report import boards_of, compared, errors_of, gates_of, mode_of, report_of
+from evals.review.page import score_page
+from evals.review.report import boards_of
 from evals.review.score import Library, Measuring, score
 from evals.schema.reports import ReviewReport
-from evals.schema.reviews import PredictionRow
 from tests.evals.concerns.rows import WordEncoder, human, matcher, panel, predicted, reference
 
 SUBJECTS = ("controls", "statistics", "antibody", "sample", "dose", "strain", "imaging", "cohort")
@@ -36,6 +36,11 @@ def scored(name: str, right: int, wrong: int = 0, threshold: float = 0.8, short:
     encoder = WordEncoder()
     measuring = Measuring(similarity_of(of.predicted, of.human, encoder), encoder, matcher(threshold), draws=200)
     return score(name, of, measuring)
+
+
+def pair(*reports: ReviewReport) -> tuple[Answers, Answers]:
+    one, two = ((each, each.chain_name) for each in reports)
+    return one, two
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +86,7 @@ def test_who_finds_what_no_sentence_says_is_above_the_strongest_control_by_an_ex
 
 
 def test_on_few_papers_a_comparison_gives_no_p_from_draws(scores) -> None:
-    (found,) = compared(scores[:2], ("f1",)).comparisons[0].differences
+    (found,) = compare([pair(*scores[:2])], Pairing(("f1",))).comparisons[0].differences
     assert (found.p_bootstrap, found.p_permutation) == (None, pytest.approx(2 / 2**8))
 
 
@@ -109,22 +114,6 @@ def test_a_system_that_says_nothing_has_no_headline_and_no_rank_above_one_below_
     assert [(row.stage, row.rank) for row in board.rows] == [("none", 1), ("silent", None)]
 
 
-def test_the_two_gates_stand_apart_and_are_joined_both_ways(scores) -> None:
-    found = gates_of(scores[1].score)
-    assert (found.f1.value, found.f1.passes) == (pytest.approx(0.5), False)
-    assert (found.recall.value, found.recall.passes) == (pytest.approx(0.5), True)
-    assert found.as_documented
-    assert not found.as_coded
-
-
-def test_a_source_is_shown_with_what_other_papers_of_it_would_give_and_how_often_all_was_found(scores) -> None:
-    sources = report_of(scores[:1], {}).systems[0].sources
-    assert list(sources) == ["elife", "f1000"]
-    known = ("f1", "f1_above_permuted", "answered", "none_found", "all_found")
-    assert [sources["elife"][name].value for name in known] == pytest.approx([1, 1, 1, 0, 1])
-    assert sources["elife"]["f1"].n == 4
-
-
 def test_intervals_of_a_group_leave_out_draws_that_hold_none_of_its_articles() -> None:
     rare = [(reference("a", human("one two", "other"), source="rare"), predicted("a", "one two"))]
     usual = [
@@ -140,7 +129,7 @@ def test_intervals_of_a_group_leave_out_draws_that_hold_none_of_its_articles() -
 
 
 def test_pairs_of_systems_are_tested_exactly_on_few_articles_and_corrected_together(scores) -> None:
-    tests = compared(scores, ("f1", "f1_above_permuted"))
+    tests = compare([pair(*each) for each in combinations(scores, 2)], Pairing(("f1", "f1_above_permuted")))
     pairs = [(each.first.stage, each.second.stage) for each in tests.comparisons]
     assert pairs == [("good", "half"), ("good", "none"), ("half", "none")]
     first = tests.comparisons[0].differences[0]
@@ -164,56 +153,18 @@ def test_scores_of_another_threshold_stand_in_a_table_of_their_own(scores) -> No
         check_comparable([scores[0], other])
 
 
-def test_a_name_nobody_scored_is_refused(scores) -> None:
-    with pytest.raises(LabError, match=r"'base'.*good, half, none"):
-        report_of(scores, {}, against="base")
-
-
-def test_what_only_one_system_found_and_what_none_found_is_counted(scores) -> None:
-    shared = report_of(scores, {}).shared
-    assert shared is not None
-    assert shared.n_found_by_one == {"good": 16, "half": 0, "none": 0}
-    assert (shared.n_found_by_all, shared.n_found_by_none) == (0, 0)
-
-
-def row(raw: object = None, *concerns: str, **extra: object) -> PredictionRow:
-    known = {"article_id": "a", "concerns": list(concerns), **extra}
-    return PredictionRow.model_validate(known if raw is None else known | {"raw_output": raw})
-
-
-ONE = json.dumps([{"text": "No control arm.", "category": "design_flaw", "severity": "major"}])
-MODES = [
-    (None, "missing"),
-    (row(ONE, "No control arm."), "ok"),
-    (row(None, "No control arm."), "ok"),
-    (row(ONE[:-4], "No control arm."), "partial"),
-    (row(ONE[:-4], "No control arm.", finish_reason="length"), "cut"),
-    (row("[]"), "empty"),
-    (row("I cannot review this."), "failed"),
-    (row("\n".join(["The same sentence over again."] * 12)), "loop"),
-    (row(json.dumps([{"text": "The same concern."}] * 12), "The same concern."), "loop"),
-    (row("a\n" * 200), "failed"),
-    (row("", status="failed"), "failed"),
-    (row("", "No control arm.", status="partial"), "partial"),
-    (row(f"{ONE}\n[]", "No control arm.", status="ok"), "ok"),
-]
-
-
-@pytest.mark.parametrize(("given", "mode"), MODES)
-def test_how_an_answer_ended_is_told(given, mode) -> None:
-    assert mode_of(given) == mode
-
-
-def test_an_article_without_human_concerns_has_no_recall_rather_than_none(scores) -> None:
-    articles = [each.model_copy(update={"n_human": 0, "n_matched": 0}) for each in scores[0].rows[:1]]
-    found = errors_of(articles, {})
-    assert found.recall == {"no human concerns": 1}
-    assert found.worst == ()
-    assert found.modes == {"missing": 1}
-
-
-def test_pages_hold_every_system_and_survive_a_bar_in_a_name(scores) -> None:
-    page = report_page(report_of([scored("a|b", 4), scores[1]], {}))
+def test_a_score_stands_beside_other_thresholds_and_says_how_many_restatements_the_matcher_sees(scores) -> None:
+    found = scores[1].score
+    used = next(each for each in found.thresholds if each.is_used)
+    assert (used.threshold, used.f1) == (0.8, found.micro.f1)
+    assert len(found.thresholds) > 10
+    recall = [each.recall for each in found.thresholds]
+    assert recall == sorted(recall, reverse=True)
+    assert all(each.f1_permuted is not None for each in found.thresholds)
+    seen = found.restatements
+    assert seen is not None and seen.n == 54 and seen.value is not None and 0 <= seen.value <= 1
+    page = score_page(found.model_copy(update={"system": "a|b"}))
+    assert "| 0.800 (used) | 0.500 |" in page
+    assert "of 54 concerns that were said again in other words (hand-labelled pairs)" in page
     assert "| a\\|b |" in page
-    assert "hold (0.500)" in page
-    assert "| a\\|b → half | F1 | -0.500" in page
+    assert "said is counted by the nearest human concern" in page
