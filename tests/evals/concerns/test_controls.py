@@ -166,7 +166,7 @@ def test_vectors_are_kept_on_disk_by_revision_and_each_text_is_encoded_once(tmp_
     first_encoder = WordEncoder()
     cached = CachedEncoder(first_encoder, tmp_path)
     before = cached.encode(["a b", "c", "a b"])
-    assert first_encoder.asked == ["a b", "c"]
+    assert sorted(first_encoder.asked) == ["a b", "c"]
     again = WordEncoder()
     assert np.array_equal(CachedEncoder(again, tmp_path).encode(["a b", "c", "a b"]), before)
     assert again.asked == []
