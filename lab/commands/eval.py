@@ -33,7 +33,7 @@ from evals.schema import Record, Share
 from evals.schema.reports import Report, ReviewReport
 from evals.stats.calibration import CalibrationSettings, calibrate
 from evals.task import TASKS
-from lab.commands import HostedModels, Json, refiner, review, terminal, verify, with_options
+from lab.commands import HostedModels, Json, answers, refiner, review, terminal, verify, with_options
 from lab.commands.terminal import counted, emit, notes
 from lab.commands.verify import Read, ReadingJudge
 from lab.results.batch import training_rows
@@ -116,7 +116,11 @@ class ByTask(TyperCommand):
         given, rest = chosen.parse_known_args(args)
         if given.task not in TASKS:
             raise typer.BadParameter(f"{given.task!r} is none of {', '.join(TASKS)}.", param_hint="--task")
-        group, name = OF_TASK.get(str(self.name), {}).get(given.task, (None, ""))
+        if self.name == "run" and any(word.partition("=")[0] == "--answers" for word in rest):
+            group, name = answered, "run"
+            rest += ["--task", given.task]
+        else:
+            group, name = OF_TASK.get(str(self.name), {}).get(given.task, (None, ""))
         if group is None:
             return super().make_context(info_name, args, parent, **extra)
         own: Any = get_command(group)
@@ -232,6 +236,10 @@ def _between(first: Report[Any], second: Report[Any], named: list[str]) -> list[
     return [((first, stage), (second, stage)) for stage in shared]
 
 
+answered = typer.Typer()
+answered.callback()(lambda: None)
+answered.command("run")(answers.run)
+
 app = typer.Typer(no_args_is_help=True, help="Run a chain on questions, judge answers, measure calibration.")
 app.command("calibration")(calibration)
 app.command("verify")(verify.verify)
@@ -271,7 +279,8 @@ def run(
 ) -> None:
     """Answer every question with every stage and write a report with all rows in full.
 
-    Trivial baselines are judged beside the stages. A run that was stopped goes on where it was when
+    With --answers ROWS.jsonl in place of a chain, answers that were made elsewhere are graded, for any task
+    (`assay eval run --answers x --help`). Trivial baselines are judged beside the stages. A run that was stopped goes on where it was when
     the same command is given again.
 
     Example: assay eval run --chain embedded --data kmp-test --out reports/kmp-test.json
