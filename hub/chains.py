@@ -93,12 +93,18 @@ def _published(place: Path, sha256: str) -> PublishedStage | None:
     return None
 
 
-def plan_chain(api: HfApi, folder: Path, wanted: Publication) -> tuple[PublishPlan, ...]:
-    """Return what publishing base and stages would do; only reads, so files that name pins not yet made show as new."""
+def plan_chain(
+    api: HfApi, folder: Path, wanted: Publication, keep: Callable[[Upload], object] = lambda _: None
+) -> tuple[PublishPlan, ...]:
+    """Return what publishing base and stages would do; only reads, so files that name pins not yet made show as new.
+
+    `keep` is given each repository as it would be uploaded.
+    """
     plans: list[PublishPlan] = []
 
     def planned(upload: Upload, _folder: Path) -> str:
         plans.append(plan(api, upload))
+        keep(upload)
         is_there = all(each.change in ("same", "remote_only") for each in plans[-1].files)
         return str(plans[-1].parent) if is_there else NOT_YET
 

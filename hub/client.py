@@ -6,7 +6,7 @@ from pathlib import Path
 
 import yaml
 from httpx2 import HTTPError
-from huggingface_hub import HfApi, constants
+from huggingface_hub import HfApi
 from huggingface_hub.errors import (
     GatedRepoError,
     HfHubHTTPError,
@@ -60,13 +60,9 @@ def finding(key: str, path: str, line: int | None = None, **values: object) -> D
     return Diagnostic(check=check, path=path, line=line, is_error=not warning, **told)
 
 
-def connect(endpoint: str | None = None, token: str | None = None) -> HfApi:
-    """Return the client of a Hub; if none is named, of the one of HF_ENDPOINT, with the token that is set there.
-
-    A Hub that is named is one of `hub.local`, which knows no Xet: from then on this process uploads without it.
-    """
-    constants.HF_HUB_DISABLE_XET = constants.HF_HUB_DISABLE_XET or endpoint is not None
-    return HfApi(endpoint, token, library_name="assay")
+def connect() -> HfApi:
+    """Return the client of the Hub of HF_ENDPOINT, with the token that is set there."""
+    return HfApi(library_name="assay")
 
 
 def check_repo(name: str) -> str:

@@ -1,14 +1,14 @@
-"""`assay publish` and `assay hub`: publish to the Hub, and a Hub on this machine to rehearse on."""
+"""`assay publish`: adapters, data sets and Spaces to the Hub, or a dry run into a folder."""
 
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, count
 from pathlib import Path
+from shutil import copyfileobj
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
-from platformdirs import user_data_path
 
 from evals.errors import LabError
 from evals.io import as_jsonl, read_rows
@@ -16,10 +16,9 @@ from evals.report import load_report
 from lab.commands import DryRun, Json, Licence, with_options
 from lab.commands.chain import progress_shown
 from lab.commands.terminal import counted, emit, notes, standings_markdown, table_of
-from lab.publish.adapter import PORT, TOKEN, packed
+from lab.publish.adapter import packed
 from lab.services import REPORTS, chain_folder
 from lab.settings import EMBEDDED, from_environment
-from lab.ui.text import say
 
 if TYPE_CHECKING:
     from evals.schema.publishing import Diagnostic, PublishPlan, Receipt
@@ -36,6 +35,10 @@ class Destination(NamedTuple):
 
     repo: Annotated[str, typer.Option(help="Where to: ORG/NAME.")]
     dry_run: DryRun = False
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="A dry run that writes the files as they would lie in each repository."),
+    ] = None
     public: Annotated[bool, typer.Option("--public", help="Let everybody see it, once it is verified.")] = False
     create_pr: Annotated[
         bool, typer.Option("--create-pr", help="Propose it as a pull request, for repositories of others.")
@@ -46,6 +49,21 @@ class Destination(NamedTuple):
     replace: Annotated[
         bool, typer.Option("--replace", help="Put it over what Assay did not publish there, or over another base.")
     ] = False
+
+    @property
+    def is_dry(self) -> bool:
+        """Whether nothing is sent."""
+        return self.dry_run or self.out is not None
+
+    def keep(self, upload: "Upload") -> None:
+        """Write the files of a repository below `out`, under its name, where that was asked for."""
+        if self.out is None:
+            return
+        for path, part in upload.parts.items():
+            file = self.out / upload.repo / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with part.open() as source, file.open("wb") as copy:
+                copyfileobj(source, copy)
 
 
 Tag = Annotated[str, typer.Option("--tag", help="The version; one that is there never changes.")]
@@ -103,9 +121,9 @@ def adapter(
     wanted = replace(wanted, benchmarks={data: place for data, _, place in named})
 
     how = (from_environment().cache, with_base, merged)
-    with packed(run, wanted, progress_shown, *how, is_dry=to.dry_run) as wanted:
-        if to.dry_run:
-            _show_plans(plan_chain(connect(), run, wanted), as_json=as_json)
+    with packed(run, wanted, progress_shown, *how, is_dry=to.is_dry) as wanted:
+        if to.is_dry:
+            _show_plans(plan_chain(connect(), run, wanted, to.keep), to, as_json=as_json)
             return
         receipts = publish_chain(connect(), run, wanted, _tell)
     _show_receipts(receipts, as_json=as_json)
@@ -142,7 +160,7 @@ def dataset(
 
     place = folder if folder.is_dir() else folder.parent
     upload = pack_dataset(folder, to.repo, licence, tag)
-    if folder.exists() and not to.dry_run:
+    if folder.exists() and not to.is_dry:
         check_receipts(place)
     receipt = _publish(upload, to, tag, as_json=as_json)
     if receipt and folder.exists():
@@ -159,8 +177,9 @@ def _publish(
 
     upload = replace(upload, tag=tag, is_public=to.public, is_pull_request=to.create_pr, replaces=to.replace)
     planned = plan(connect(), upload)
-    if to.dry_run:
-        _show_plans([planned], as_json=as_json)
+    if to.is_dry:
+        to.keep(upload)
+        _show_plans([planned], to, as_json=as_json)
         return None
     _warn(planned.warnings)
     if options and not planned.is_new:
@@ -237,7 +256,7 @@ def _tell(words: str) -> None:
     notes.print(words, soft_wrap=True)
 
 
-def _show_plans(plans: "Sequence[PublishPlan]", *, as_json: bool) -> None:
+def _show_plans(plans: "Sequence[PublishPlan]", to: Destination, *, as_json: bool) -> None:
     """Show what publishing would do."""
     emit(plans, as_json=as_json)
     for plan in () if as_json else plans:
@@ -248,7 +267,7 @@ def _show_plans(plans: "Sequence[PublishPlan]", *, as_json: bool) -> None:
         title = f"{what} {plan.repo} at {plan.endpoint}, {seen}"
         emit(None, as_json=False, table=table_of(title, ("", "file", "bytes"), rows))
         _warn(plan.warnings)
-    notes.print("This was a dry run: nothing was written.")
+    notes.print(f"This was a dry run: nothing was written{f' but {to.out}' if to.out else ''}.")
 
 
 def _show_receipts(receipts: "Sequence[Receipt]", *, as_json: bool) -> None:
@@ -377,64 +396,3 @@ def _recorded(sources: "Sequence[str]") -> dict[str, bytes]:
         + (f"; votes on {held_out} of these train nothing: they are held out to measure." if held_out else ".")
     )
     return {ANSWERS: as_jsonl(recorded.answers).encode()}
-
-
-hub = typer.Typer(no_args_is_help=True, help="A Hub on this machine, to rehearse publishing.")
-
-
-@hub.callback()
-def about() -> None:
-    """A Hub on this machine, to rehearse publishing."""
-
-
-@hub.command()
-def serve(
-    port: Annotated[int, typer.Option(min=1, max=65535, help="The port on this machine.")] = PORT,
-    folder: Annotated[Path | None, typer.Option(help="Where repositories are kept. Default: the user's data.")] = None,
-    users: Annotated[
-        Path | None, typer.Option(help="A file with a line TOKEN NAME, or TOKEN NAME read, for each token.")
-    ] = None,
-    fault: Annotated[
-        list[str] | None,
-        typer.Option(metavar="CODE:N", help="Answer the next N uploads with the error CODE. Repeatable."),
-    ] = None,
-) -> None:
-    """Serve a Hub of your own at http://127.0.0.1:7870, to try a publication without the internet.
-
-    It speaks the Hub's protocol as far as huggingface_hub, transformers, peft, datasets and `hf` use
-    it: repositories, uploads, commits, tags, pull requests, private and gated repositories. Only this
-    machine reaches it. Publishing to it says that the files and the order of requests are right; it
-    is no promise that huggingface.co takes them.
-
-    Example: assay hub serve --port 7870
-    """
-    from hub.local import Hub, InjectedFault
-    from hub.local import serve as start
-
-    faults = []
-    for each in fault or ():
-        code, _, times = each.partition(":")
-        if not (code.isdecimal() and times.isdecimal() and 400 <= int(code) < 600):
-            raise LabError(f"--fault {each}: give an HTTP error and a number of requests, such as 429:3.")
-        faults.append(InjectedFault(status=int(code), times=int(times)))
-    tokens, readers = _users(users) if users else ({TOKEN: "you"}, set())
-    place = folder or user_data_path("assay", appauthor=False) / "hub"
-    running = Hub(place, tokens, (), readers=readers)  # everybody writes to their own namespace alone
-    running.faults += faults
-    token, user = next(iter(tokens.items()))
-    start(running, port, lambda: _tell(say("command.hub", port=port, place=place, token=token, user=user)))
-
-
-def _users(file: Path) -> tuple[dict[str, str], set[str]]:
-    """Return the users of a file by token, and the tokens that only read; LabError for a line that is neither."""
-    if not file.is_file():
-        raise LabError(f"--users {file}: there is no such file; write a line TOKEN NAME for each user.")
-    lines = [line.split() for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
-    for words in lines:
-        if len(words) != 2 and words[2:] not in (["read"], ["write"]):
-            raise LabError(
-                f"--users {file}: {' '.join(words)!r} is not TOKEN NAME, such as hf_ann ann or hf_bob bob read."
-            )
-    if not lines:
-        raise LabError(f"--users {file} holds no user; write a line TOKEN NAME for each.")
-    return {token: name for token, name, *_ in lines}, {token for token, _, *right in lines if right == ["read"]}

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from evals.schema.publishing import Diagnostic, PublishPlan
     from hub.adapters import BaseCopy, Publication
 
-PORT, TOKEN = 7870, "hf_local"
-"""Where `assay hub serve` is on this machine, and with which token."""
 Shown = Callable[[], AbstractContextManager[Progress]]
 """Shows how far the packing is while a block lasts."""
 
@@ -77,7 +75,6 @@ class Order:
     base: str = ""
     with_base: bool = False
     is_public: bool = False
-    is_local: bool = False
 
     @contextmanager
     def packed(self, progress: Progress, *, is_dry: bool = False) -> "Generator[Publication]":
@@ -92,12 +89,6 @@ class Order:
         how = (lambda: nullcontext(progress), from_environment().cache, self.with_base or None)
         with packed(Path(self.run), Publication(self.repo, self.tag, **known), *how, is_dry=is_dry) as wanted:
             yield wanted
-
-    def hub(self) -> Any:
-        """Return the client of the Hub that was chosen."""
-        from hub.client import connect
-
-        return connect(f"http://127.0.0.1:{PORT}", TOKEN) if self.is_local else connect()
 
 
 @dataclass(frozen=True)
@@ -120,13 +111,14 @@ def preview(order: Order) -> Preview:
     """Return what publishing would do; nothing is written. LabError for a run that cannot be published at all."""
     from hub.chains import pack_last, plan_chain
     from hub.checks import Refused
+    from hub.client import connect
 
     plans: Sequence[PublishPlan] = ()
     refused: Sequence[Diagnostic] = ()
     problem, card, images = "", "", {}
     with order.packed(lambda *_: None, is_dry=True) as wanted:
         try:
-            plans = plan_chain(order.hub(), Path(order.run), wanted)
+            plans = plan_chain(connect(), Path(order.run), wanted)
         except Refused as error:
             refused = error.findings
         except LabError as error:
@@ -147,8 +139,10 @@ def publish(
 ) -> list[dict[str, Any]]:
     """Publish an `Order`, as a job of the lab, and return its receipts; a second time it goes on where it stopped."""
     from hub.chains import publish_chain
+    from hub.client import connect
 
-    order = Order(**settings)
+    known = {field.name for field in fields(Order)}
+    order = Order(**{name: value for name, value in settings.items() if name in known})
 
     def tell(line: str) -> None:
         if is_cancelled():
@@ -156,5 +150,5 @@ def publish(
         told(0, 0, line)
 
     with order.packed(lambda _, line: tell(line)) as wanted:
-        receipts = publish_chain(order.hub(), Path(order.run), wanted, tell)
+        receipts = publish_chain(connect(), Path(order.run), wanted, tell)
     return [each.model_dump(mode="json") for each in receipts]

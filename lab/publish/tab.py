@@ -89,7 +89,7 @@ def build(services: Services, tab: gr.Tab) -> None:
     refused = gr.HTML(elem_id="publish-refused")
     with gr.Column(visible=False, elem_classes="assay-panel", elem_id="publish-form") as form:
         run = gr.Dropdown([], label=say("publish.run"), info=say("publish.run.info"), elem_id="publish-run")
-        where = gr.Radio([], label=say("publish.where"), elem_id="publish-where")
+        where = gr.HTML(elem_id="publish-where")
         with gr.Row(elem_classes="train-form"):
             typed = [
                 gr.Textbox(
@@ -118,11 +118,9 @@ def build(services: Services, tab: gr.Tab) -> None:
     planned = gr.State(None)
     address = gr.Textbox(visible=False, label=say("report.address"))
     timer = gr.Timer(2.0, active=False)
-    fields = [run, where, *typed, *chosen]
+    fields = [run, *typed, *chosen]
 
-    def order(
-        run: str | None, where: str, repo: str, tag: str, licence: str, base: str, with_base: bool, is_public: bool
-    ) -> Order:
+    def order(run: str | None, repo: str, tag: str, licence: str, base: str, with_base: bool, is_public: bool) -> Order:
         """Return what was asked for; LabError without a run."""
         if not run:
             raise LabError(say("publish.no_run"))
@@ -130,7 +128,7 @@ def build(services: Services, tab: gr.Tab) -> None:
             raise LabError(say("publish.gone", run=run))
         texts = map(str.strip, (repo, tag, licence, base))
         known = dict(zip(("repo", "tag", "licence", "base"), texts, strict=True))
-        return Order(str(folder), **known, with_base=with_base, is_public=is_public, is_local=where == "local")
+        return Order(str(folder), **known, with_base=with_base, is_public=is_public)
 
     def on_open(asked: str, request: gr.Request) -> Painted:
         if services.role_of(request.username) != "admin":
@@ -141,12 +139,11 @@ def build(services: Services, tab: gr.Tab) -> None:
         if not found:
             return {refused: empty(say("publish.none")), form: gr.Column(visible=False)}
         name = wanted if wanted in found else next(iter(found))
-        places = [(say("publish.where.hub", endpoint=connect().endpoint), "hub"), (say("publish.where.local"), "local")]
         return {
             refused: "",
             form: gr.Column(visible=True),
             run: gr.Dropdown(choices=[*found], value=name),
-            where: gr.Radio(choices=places, value="hub"),
+            where: notice(say("publish.where", endpoint=connect().endpoint)),
             **on_run(name),
             **looked(),
         }

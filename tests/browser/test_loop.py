@@ -27,8 +27,8 @@ log_steps: 1
 @pytest.fixture
 def place(tmp_path):
     """A folder with a tiny chain of one stage, votes on its answers, and a Hub beside it; what trains there is ended."""
-    from hub.local import Hub, LocalHub
     from tests.hub.conftest import TOKEN, client_settings
+    from tests.hub.local import Hub, LocalHub
     from tests.lab.trainings import record
     from tests.lab.votes import cast, new_store
     from tests.models import tiny_chain

@@ -130,7 +130,7 @@ def _hub(folder: Path) -> Iterator[None]:
     """Let the Hub's client, which reads its settings when it is imported, speak to a Hub of ours."""
     from huggingface_hub import constants
 
-    from hub.local import Hub, LocalHub
+    from tests.hub.local import Hub, LocalHub
 
     token, names = "hf_frozen", {"HF_HUB_OFFLINE": False}
     with LocalHub(Hub(folder / "hub", {token: "tester"}, ("org",))) as hub:

@@ -12,7 +12,7 @@ from evals.errors import LabError
 from hub import publish
 from hub.adapters import Publication
 from hub.chains import fetch_chain, plan_chain, publish_chain
-from hub.local import Hub, LocalHub
+from tests.hub.local import Hub, LocalHub
 
 TOKEN, OTHER = "hf_test", "hf_other"
 

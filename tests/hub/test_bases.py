@@ -11,9 +11,9 @@ from evals.io import weights_identity
 from hub.adapters import Publication
 from hub.cards.lint import lint_card
 from hub.chains import pack_base, pack_last, publication_of, runs_of
-from hub.local import InjectedFault
 from tests.hub.cases import was
 from tests.hub.conftest import OTHER
+from tests.hub.local import InjectedFault
 from tests.hub.runs import PACKED, REVISION, base_copy, change_manifest, sha256, write_base, write_packed_run, write_run
 from tests.hub.test_publish import ALLOWED
 

@@ -83,7 +83,13 @@ def publish(*words):
 
 def test_the_hub_s_line_peft_s_and_the_card_s_load_the_whole_chain(stand, run, tmp_path):
     words = ("--repo", "org/loads", "--with-base", "--collection", "My first")
+    planned = publish(run, *words, "--out", tmp_path / "out")
+    assert stand.only_read(), "with --out nothing is sent"
     receipts = publish(run, *words)
+    base = tmp_path / "out/org/loads-base"
+    files = {str(file.relative_to(base)): file.read_bytes() for file in base.rglob("*") if file.is_file()}
+    assert files == {path: stand.read("org/loads-base", path) for path in stand.on_main("org/loads-base")}
+    assert [each["repo"] for each in planned] == [each["repo"] for each in receipts]
     assert [each["repo"] for each in receipts] == ["org/loads-base", "org/loads-sft", "org/loads"]
     publish(run, "--repo", "org/merged", "--base", "org/loads-base", "--merged")
     assert "adapter_model.safetensors" not in stand.on_main("org/merged")

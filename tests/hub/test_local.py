@@ -3,19 +3,14 @@
 import base64
 import json
 import os
-import socket
 
 import pytest
 from huggingface_hub import ModelCard, get_session, hf_hub_download, hf_hub_url, snapshot_download
 from huggingface_hub.errors import HfHubHTTPError
-from typer.testing import CliRunner
 
-from evals.errors import LabError
-from hub import local
-from hub.local import Hub, InjectedFault, handlers
-from lab.cli import app
 from tests.hub.cases import CASES
 from tests.hub.conftest import OTHER, TOKEN
+from tests.hub.local import Hub, InjectedFault, handlers
 
 BINARY = bytes(range(256)) * 300
 
@@ -233,25 +228,3 @@ def test_a_fault_strikes_where_it_was_asked_for_and_main_is_whole_either_way(sta
     assert stand.on_main(name) == ({"w.bin", "a.txt"} if has_landed else set())
     if "_lfs" in trouble["match"]:
         assert len(list(stand.hub.contents.iterdir())) == before, "what was torn leaves no object"
-
-
-def test_hub_serve_knows_the_users_of_a_file_and_the_faults_that_were_asked_for(tmp_path, monkeypatch):
-    started = []
-    with socket.create_server(("127.0.0.1", 0)) as other:  # nothing is said to run where another program listens
-        refused = CliRunner().invoke(
-            app, ["hub", "serve", "--folder", str(tmp_path), "--port", str(other.getsockname()[1])]
-        )
-    assert "is taken" in str(refused.exception) and "runs at" not in refused.output
-    monkeypatch.setattr(local, "serve", lambda hub, port, ready: started.append(hub))
-    (tmp_path / "users").write_text("hf_ann ann\nhf_bob bob\nhf_see bob read\n")
-    words = ["hub", "serve", "--folder", str(tmp_path / "hub"), "--users", str(tmp_path / "users"), "--fault", "429:3"]
-    done = CliRunner().invoke(app, words)
-    assert done.exit_code == 0, done.output
-    (hub,) = started
-    assert [hub.tokens["hf_bob"], hub.may_write("ann", "ann/x"), hub.may_write("ann", "bob/x")] == ["bob", True, False]
-    assert (hub.tokens["hf_see"], hub.readers) == ("bob", {"hf_see"})
-    assert [(each.status, each.times) for each in hub.faults] == [(429, 3)]
-    (tmp_path / "users").write_text("hf_ann\n")
-    wrong = CliRunner().invoke(app, words)
-    assert isinstance(wrong.exception, LabError)
-    assert "is not TOKEN NAME" in str(wrong.exception)

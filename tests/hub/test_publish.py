@@ -11,8 +11,8 @@ from huggingface_hub import HfApi
 
 from hub.adapters import Publication
 from hub.chains import plan_chain
-from hub.local import InjectedFault
 from tests.hub.conftest import OTHER
+from tests.hub.local import InjectedFault
 from tests.hub.runs import CONFIG, REVISION, change_manifest, refit, sha256, tensors, write_adapter, write_run
 
 ALLOWED = {

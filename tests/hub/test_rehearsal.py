@@ -67,13 +67,12 @@ class Person:
 
 @pytest.fixture
 def hub(tmp_path):
-    """The address of `assay hub serve` with two users."""
-    (tmp_path / "users.txt").write_text("hf_ann ann\nhf_bob bob\n")
+    """The address of a Hub with two users."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
-    words = ["--port", port, "--folder", tmp_path / "hub", "--users", tmp_path / "users.txt"]
-    with subprocess.Popen([*ASSAY, "hub", "serve", *words], cwd=ROOT) as server:
+    words = [tmp_path / "hub", "--port", port, "--user", "hf_ann=ann", "--user", "hf_bob=bob"]
+    with subprocess.Popen([sys.executable, "-m", "tests.hub.local", *words], cwd=ROOT) as server:
         url = f"http://127.0.0.1:{port}"
         for _ in range(600):
             try:

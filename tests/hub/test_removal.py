@@ -14,11 +14,11 @@ from typer.testing import CliRunner
 from evals.schema import Answer, Comparison
 from evals.schema.votes import VoteEvent
 from hub.client import HubTrouble
-from hub.local import InjectedFault
 from hub.publish import write_receipt
 from hub.removal import SQUASH, plan_removal, remove
 from hub.votes import VoteLog
 from lab.cli import app
+from tests.hub.local import InjectedFault
 from tests.lab.votes import NOON, answer, cast, new_store, url_in, vote
 
 ANN, BOB = "a" * 32, "b" * 32

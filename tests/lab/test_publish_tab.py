@@ -1,15 +1,16 @@
 """Publish: a tiny run's card and plan, its publication to a Hub on this machine as a job, and what is refused before that."""
 
 from dataclasses import asdict, replace
+from functools import partial
 
 import pytest
-from huggingface_hub import constants
+from huggingface_hub import HfApi, constants
 
 from evals.errors import LabError
-from hub.local import Hub, LocalHub
-from lab.publish import adapter
+from hub import client
 from lab.publish.adapter import Order, Preview, preview, publish
 from lab.publish.tab import receipts_of, shown_card, shown_plan, shown_receipts
+from tests.hub.local import Hub, LocalHub
 from tests.lab.trainings import plain, record
 from tests.models import tiny_chain
 from training.run.folder import RunFolder
@@ -26,17 +27,17 @@ def run(tmp_path_factory):
 
 @pytest.fixture
 def local_hub(tmp_path, monkeypatch):
-    """The Hub on this machine that the page offers."""
-    with LocalHub(Hub(tmp_path / "hub", {adapter.TOKEN: "you"})) as running:
-        monkeypatch.setattr(adapter, "PORT", int(running.url.rpartition(":")[2]))
+    """A Hub on this machine, which HF_ENDPOINT names."""
+    with LocalHub(Hub(tmp_path / "hub", {"hf_local": "you"})) as running:
+        monkeypatch.setattr(client, "HfApi", partial(HfApi, running.url, "hf_local"))
         monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-        monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", False)  # put back afterwards: the local Hub turns it off
+        monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
         monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache"))
         yield running.hub
 
 
 def test_a_run_is_shown_as_it_will_be_then_published_as_a_job_and_leaves_a_receipt(run, local_hub):
-    order = Order(str(run), "you/tiny", licence="mit", with_base=True, is_local=True)
+    order = Order(str(run), "you/tiny", licence="mit", with_base=True)
     seen = preview(order)
     assert [each.repo for each in seen.plans] == ["you/tiny-base", "you/tiny"]
     assert "2 files" not in (told := plain(shown_plan(seen)))
@@ -63,22 +64,22 @@ def test_a_run_is_shown_as_it_will_be_then_published_as_a_job_and_leaves_a_recei
 
 
 def test_what_cannot_be_published_is_said_with_what_to_do(run, local_hub):
-    nowhere = preview(Order(str(run), "you/tiny", is_local=True))
+    nowhere = preview(Order(str(run), "you/tiny"))
     assert "--with-base" in plain(shown_plan(nowhere))
-    foreign = preview(Order(str(run), "somebody/tiny", with_base=True, is_local=True))
+    foreign = preview(Order(str(run), "somebody/tiny", with_base=True))
     assert "somebody/tiny" in plain(shown_plan(foreign))
     assert not nowhere.plans
     assert not foreign.plans
-    refused = preview(Order(str(run), "you/tiny", with_base=True, licence="no such thing", is_local=True))
+    refused = preview(Order(str(run), "you/tiny", with_base=True, licence="no such thing"))
     told = plain(shown_plan(refused))
     assert "to mend first" in told or "licence" in told.lower()
 
 
 def test_without_a_token_the_page_says_how_to_log_in_and_offers_no_publishing(run, local_hub, monkeypatch):
-    monkeypatch.setattr(adapter, "TOKEN", None)
+    monkeypatch.setattr(client, "HfApi", partial(HfApi, client.HfApi.args[0], None))
     monkeypatch.delenv("HF_TOKEN", raising=False)
     monkeypatch.setattr(constants, "HF_TOKEN_PATH", "/nowhere/token")
-    seen = preview(Order(str(run), "you/tiny", with_base=True, is_local=True))
+    seen = preview(Order(str(run), "you/tiny", with_base=True))
     assert seen.needs_token
     assert "hf auth login" in plain(shown_plan(seen))
 

@@ -18,9 +18,9 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from evals.errors import LabError
-from hub.local import handlers
-from hub.local.handlers import KINDS, Call
-from hub.local.state import Hub, Logged, Refusal
+from tests.hub.local import handlers
+from tests.hub.local.handlers import KINDS, Call
+from tests.hub.local.state import Hub, Logged, Refusal
 
 START_SECONDS = 30.0
 REPO = "/api/{kind:repos}/{org}/{name}"

@@ -1,4 +1,4 @@
-"""A Hub on this machine: enough of the Hub's protocol for the real clients, for rehearsals and tests.
+"""A double of the Hub on this machine: enough of its protocol for the real clients, for tests and rehearsals.
 
     with LocalHub(Hub(folder)) as running: print(running.url)
 
@@ -10,7 +10,7 @@ Missing: git itself, Xet, squashing, duplicating, comparing, gated access on req
 buckets, discussions without changes, the viewer of data sets, web pages.
 """
 
-from hub.local.app import LocalHub, serve
-from hub.local.state import Hub, InjectedFault
+from tests.hub.local.app import LocalHub, serve
+from tests.hub.local.state import Hub, InjectedFault
 
 __all__ = ["Hub", "InjectedFault", "LocalHub", "serve"]

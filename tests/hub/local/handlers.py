@@ -18,8 +18,8 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Response
 
 from hub.cards.lint import SDKS, front_matter_findings
-from hub.local import state
-from hub.local.state import Commit, Hub, Kind, Refusal, Repository, Right, Tree
+from tests.hub.local import state
+from tests.hub.local.state import Commit, Hub, Kind, Refusal, Repository, Right, Tree
 
 KINDS: dict[str, Kind] = {"models": "model", "datasets": "dataset", "spaces": "space"}
 NAME = re.compile(r"(?!.*(--|\.\.|\.git$|\.ipynb$))[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
