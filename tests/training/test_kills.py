@@ -95,6 +95,7 @@ WIDE: Mapping[str, object] = {"lora_r": 64}
 """bitsandbytes keeps states in 8 bits from 4,096 numbers on."""
 
 
+@pytest.mark.filterwarnings("ignore:Paged optimizers are not supported on CPU")
 @pytest.mark.parametrize(
     ("optimizer", "values"),
     [

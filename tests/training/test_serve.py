@@ -436,7 +436,7 @@ REFUSED = [
     ({"messages": [*QUESTION, {"role": "assistant", "content": "Up"}]}, openai.BadRequestError, None, "not the user's"),
     ({"max_tokens": 801}, openai.BadRequestError, None, "max_tokens is 801; at most 800"),
     (
-        {"messages": [{"role": "user", "content": "why " * 700}], "max_tokens": 800},
+        {"messages": [{"role": "user", "content": "why " * 400}], "max_tokens": 800},
         openai.BadRequestError,
         "context_length_exceeded",
         f"more than the {CONTEXT:,}",
