@@ -20,6 +20,7 @@ from evals.verifiers.line import read_answer_line, read_lines
 from evals.verifiers.score import DEFAULT_MODE, DEFAULT_SCORING, NO_FAULTS, Faults, Scoring, check_mode, score
 from evals.verifiers.score import weights as weights_of
 from evals.verifiers.text.amounts import read_text
+from evals.verifiers.text.names import without_others
 from evals.verifiers.text.sentences import plain_text
 
 VERSION = "verifiers-7"
@@ -64,7 +65,8 @@ def judge(
     if read != "text":
         lines = read_lines(completion)
         if lines.answer is not None:
-            finding = read_answer_line(asked, question, lines)
+            kept = without_others(asked, question, lines.answer)
+            finding = read_answer_line(asked, question, lines if kept == lines.answer else lines._replace(answer=kept))
             faults = NO_FAULTS
             if finding.verdict == "correct" and lines.explanation:
                 faults = _faults(truth, asked, question, lines.explanation, finding)

@@ -116,6 +116,28 @@ def word_set(table: str, key: str) -> frozenset[str]:
 
 
 @cache
+def symbols() -> tuple[Mapping[str, tuple[str, ...]], ...]:
+    """Return the tables of things with several names: each leads from a name, normalised, to all of the same thing."""
+    return tuple(
+        {normalised(name): (full, *names) for full, names in table.items() for name in (full, *names)}
+        for table in words("units")["symbols"].values()
+    )
+
+
+def _other_names(
+    options: tuple[str, ...], aliases: Mapping[str, tuple[str, ...]], has_letters: bool = False
+) -> dict[str, tuple[str, ...]]:
+    """Return the aliases of options, and their other names where all are of one table of symbols."""
+    names = [option for option in options if option != CANNOT_BE_TOLD]
+    table = next((each for each in symbols() if all(normalised(name) in each for name in names)), {})
+    found = {
+        name: tuple(other for other in table.get(normalised(name), ()) if len(other) > 1 or not has_letters)
+        for name in names
+    }
+    return {name: (*aliases.get(name, ()), *found.get(name, ())) for name in options}
+
+
+@cache
 def terms(pathway: str) -> TermTruth:
     """Return what a gene set stands for, as the truth of a question: its own phrases, and those of other sets."""
     accept, row = _phrases(pathway), load_hallmark()[pathway]
@@ -186,14 +208,15 @@ def expected(truth: GroundTruth) -> Expected:
             aliases, subjects = {truth.value: truth.accept}, _words(truth.subject)
             return _choice(truth.value, (truth.value, *truth.others), aliases, subjects, is_offered=False)
         case schema.ChoiceTruth():
-            return replace(_choice(truth.value, truth.options, truth.aliases), has_letters=truth.lettered)
+            aliases = _other_names(truth.options, truth.aliases, truth.lettered)
+            return replace(_choice(truth.value, truth.options, aliases), has_letters=truth.lettered)
         case (
             schema.AbstainTruth()
             | schema.NumberTruth(value=None)
             | schema.SetTruth(values=())
             | schema.TermTruth(accept=())
         ):
-            options = tuple(each for each in words("options") if each not in ("yes", "no"))
+            options = tuple(each for each in words("options") if each not in ("yes", "no", "true", "false"))
             return _choice(CANNOT_BE_TOLD, options, is_offered=False)
         case schema.CountTruth(value=value):
             made = Expected("number", number=float(value), unit="DEGs", by_wording=abstain)
@@ -202,6 +225,7 @@ def expected(truth: GroundTruth) -> Expected:
             made = Expected("number", number=value or 0.0, unit=unit, by_wording=abstain)
             return replace(made, tolerance=tolerance, rounded_credit=credit)
         case schema.SetTruth(values=names, aliases=aliases):
+            aliases = _other_names(names, aliases)
             table = _table((*names, CANNOT_BE_TOLD), aliases)
             return Expected("set", values=names, wordings=aliases, by_wording=table)
         case schema.MechanismTruth():

@@ -15,9 +15,11 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from evals.confidence import MISSING
+from evals.normalize import plain
 from evals.schema import CANNOT_BE_TOLD, Claim, StatedConfidence
 from evals.verifiers.expected import Expected, Finding, claim, fold, normalised, word_set
 from evals.verifiers.numbers import Number, numbers_in
+from evals.verifiers.text.lexicon import reply_at, tokens
 from evals.verifiers.units import SHARE, quantities, spaced, unit_of
 
 LINE = re.compile(
@@ -180,6 +182,15 @@ def _finding(expected: Expected, question: str, value: str, also: str | None) ->
     return other if found.verdict == "no_claim" else found
 
 
+def read_short(expected: Expected, question: str, text: str) -> Finding:
+    """Return what a text of a few words says, as if it stood on an answer line."""
+    says = normalised(text)
+    if says in TEMPLATE or says.endswith("?") or HEDGE.search(says) or fold(says) <= fold(question):
+        return Finding("no_claim", "it says nothing of the question")
+    found = _stated(expected, question, text)
+    return found._replace(claims=_claims([each.says for each in found.claims], 0, len(text)))
+
+
 def _stated(expected: Expected, question: str, value: str) -> Finding:
     match expected.kind:
         case "choice":
@@ -213,6 +224,8 @@ def _choice(expected: Expected, question: str, value: str) -> Finding:
         return _verdict(expected, asserted[0])
     if not asserted and letters:
         return lettered(expected, *letters)
+    if not asserted and (option := _replied(expected, value)):
+        return _verdict(expected, option)
     if not asserted:
         what = f"it only denies {', '.join(denied)}" if denied else "it names no option of the question"
         return Finding("no_claim", what)
@@ -221,6 +234,15 @@ def _choice(expected: Expected, question: str, value: str) -> Finding:
     if not expected.offered and expected.right not in asserted:
         return _verdict(expected, asserted[0])
     return torn(asserted)
+
+
+def _replied(expected: Expected, value: str) -> str | None:
+    """Return the option that a reply in other words stands for where they are yes and no: "absolutely not"."""
+    if "yes" not in expected.by_wording or "no" not in expected.by_wording:
+        return None
+    parts = [*tokens(plain(value).text), "."]
+    word, _, end = reply_at(parts) or ("", 0, 0)
+    return expected.by_wording[word] if word and parts[end] in ".,;:-(" else None
 
 
 def n_lettered(expected: Expected) -> int:

@@ -10,13 +10,23 @@ from functools import cache, lru_cache
 from evals.normalize import Plain
 from evals.schema import CANNOT_BE_TOLD
 from evals.verifiers.expected import Expected, Finding, fold
-from evals.verifiers.line import ALTERNATIVE, alternatives, lettered, n_lettered, number_verdict, set_verdict, torn
+from evals.verifiers.line import (
+    ALTERNATIVE,
+    alternatives,
+    lettered,
+    n_lettered,
+    number_verdict,
+    read_short,
+    set_verdict,
+    torn,
+    without_thought,
+)
 from evals.verifiers.numbers import WORDS, Number, numbers_in
 from evals.verifiers.text.choices import claim_at, claims, named_in, read_choice, shown_claims
 from evals.verifiers.text.letters import letters_in_text
 from evals.verifiers.text.lexicon import DOWN, TOKEN, UP, Lexicon, Mark, small_words, tokens, word_set, words
 from evals.verifiers.text.lexicon import lexicon as lexicon_of
-from evals.verifiers.text.names import strangers
+from evals.verifiers.text.names import strangers, without_others
 from evals.verifiers.text.sentences import (
     Sentence,
     finish,
@@ -27,9 +37,11 @@ from evals.verifiers.text.sentences import (
     sentence_of,
     takes_back,
 )
-from evals.verifiers.text.subjects import place_of
+from evals.verifiers.text.subjects import is_known, place_of
 from evals.verifiers.units import SHARE, convert, read_unit, unit_of
 
+SHORT = 40
+"""Characters of a text that is read as an answer line would be: "Lys, Arg and His", "18.02"."""
 LETTER_ALONE = 4
 """So few words may stand behind a letter that no option has for the answer to be counted as one."""
 DIGIT = re.compile(r"\d")
@@ -39,16 +51,19 @@ def read_text(expected: Expected, question: str, text: str, is_shown: bool = Tru
     """Return what free text says of the question, with its claims if they are to be shown. Time is linear in its length."""
     if expected.kind == "rubric":
         return Finding("no_claim", "a free answer; a judge can grade it")
+    text = without_others(expected, question, text)
     page, made = page_of(text), lexicon_of(expected)
     match expected.kind:
         case "number":
-            return _number(expected, question, page, made, text)
+            found = _number(expected, question, page, made, text)
         case "term":
-            return _term(expected, question, page, made)
+            found = _term(expected, question, page, made)
         case "set":
-            return _set(expected, question, page, made, text)
+            found = _set(expected, question, page, made, text)
         case _:
             found = read_choice(expected, question, page, made, is_shown)
+    if found.verdict == "no_claim" and len(text) <= SHORT and "\n" not in (short := without_thought(text).strip()):
+        found = read_short(expected, question, short)
     letters = letters_in_text(text, n_lettered(expected))
     if letters and (expected.has_letters or (found.verdict == "no_claim" and len(letters.rest.split()) < LETTER_ALONE)):
         return lettered(expected, *letters)
@@ -86,6 +101,8 @@ def _number(expected: Expected, question: str, page: Plain, lexicon: Lexicon, or
             while found and found[-1][0] is last:
                 found.pop()
         found += own
+    if len({round(number.value, 9) for _, number in found}) > 1:
+        found = _asked_about(found, question, expected.unit)
     if found:
         start, end = page.origin(found[0][1].start), page.origin(found[-1][1].end - 1) + 1
         return number_verdict(expected, [number for _, number in found], start, end)
@@ -93,6 +110,56 @@ def _number(expected: Expected, question: str, page: Plain, lexicon: Lexicon, or
         reason = f"it says that the data cannot tell; they say {expected.number:,.10g}"
         return Finding("incorrect", reason, CANNOT_BE_TOLD, (claim_at(page, CANNOT_BE_TOLD, abstains),))
     return Finding("no_claim", "it names no number that answers the question")
+
+
+Stated = tuple[Sentence, Number]
+
+
+def _asked_about(found: list[Stated], question: str, unit: str | None) -> list[Stated]:
+    """Return the numbers that are said of what is asked: "water has 18 g/mol, methane 16 g/mol".
+
+    Those of its own words, else those of none, else those of the first other thing. What stands before the last "=" of a
+    sentence leads to what stands behind it.
+    """
+    asked = _asked(question) - fold(unit or "") - fold(" ".join(word_set("amounts", "beside")))
+    groups: dict[tuple[int, str], list[Stated]] = {}
+    before = 0
+    last: Sentence | None = None
+    for sentence, number in found:
+        start = number.start - sentence.start
+        before = before if sentence is last else 0
+        last = sentence
+        behind = sentence.text[number.end - sentence.start :]
+        if "=" in behind and any(other.start > number.start and one is sentence for one, other in found):
+            continue
+        lead = CLAUSE.split(sentence.text[before:start])[-1]
+        tail = CLAUSE.split(OWNER.sub("", behind, count=1))[0]
+        owner = (
+            _owner(lead, asked, unit) or _owner(tail, asked, unit) or _owner(sentence.text[before:start], asked, unit)
+        )
+        rank = 0 if owner == OWN else 1 if not owner else 2
+        groups.setdefault((rank, owner), []).append((sentence, number))
+        before = number.end - sentence.start
+    rank = min(rank for rank, _ in groups)
+    return next(kept for (of, _), kept in groups.items() if of == rank) if rank else groups[0, OWN]
+
+
+OWN = "own"
+CLAUSE = re.compile(r"[,;:()]|\b(?:and|while|whereas|but|so|than|though|although)\b")
+OWNER = re.compile(r"^\W*(?:\w+/\w+|of|for|in)?")
+
+
+def _owner(text: str, asked: frozenset[str], unit: str | None) -> str:
+    """Return what a clause speaks of: OWN for what is asked, the first other noun, "" for nothing that it names."""
+    parts = [word for word in tokens(text) if word.isalpha() and len(word) > 2 and not is_known(word)]
+    parts = [
+        word
+        for word in parts
+        if word not in word_set("amounts", "beside") and word not in tokens((unit or "").casefold())
+    ]
+    if any(not fold(word).isdisjoint(asked) for word in parts):
+        return OWN
+    return next((word for word in parts if word not in WORDS), "")
 
 
 @cache
@@ -245,7 +312,8 @@ def _set(expected: Expected, question: str, page: Plain, lexicon: Lexicon, origi
             return torn(said)
         reason = f"it says that the data cannot tell; they say {', '.join(expected.values)}"
         return Finding("incorrect", reason, CANNOT_BE_TOLD, shown_claims(page, heard))
-    listed, loose = strangers(expected, question, original) if named else (set(), set())
+    listed, loose = strangers(expected, question, original)
+    listed = listed if named or len(listed) > 1 else set[str]()
     if loose and not listed and named == {*expected.values}:
         return Finding("no_claim", f"it also speaks of {', '.join(sorted(loose))}, and does not say as what")
     return set_verdict(expected, sorted(named | listed), shown_claims(page, heard))

@@ -9,7 +9,7 @@ from itertools import pairwise
 from evals.normalize import Plain
 from evals.schema import CANNOT_BE_TOLD, Claim
 from evals.verifiers.expected import AGREE, DIFFERENT, SAME, Expected, Finding, claim, fold
-from evals.verifiers.text.lexicon import DISAGREE, DOWN, UP, Lexicon, small_words, tokens, word_set, words
+from evals.verifiers.text.lexicon import DISAGREE, DOWN, UP, Lexicon, reply_at, small_words, tokens, word_set, words
 from evals.verifiers.text.sentences import Sentence, marks_in, parts_of, read_sentences, takes_back
 from evals.verifiers.text.subjects import is_known, is_of_missions, is_own, place_of
 
@@ -77,9 +77,12 @@ def claims(sentences: Iterable[Sentence], question: str, lexicon: Lexicon) -> li
     found: list[Heard] = []
     topic = True
     after_question = False
+    restated: list[Heard] = []
+    has_said = False
     for sentence in sentences:
         own = _heard(sentence, lexicon, topic, question) if sentence.said else []
-        reply = None if after_question else _reply(sentence, question, lexicon)
+        reply = None if after_question else _reply(sentence, question, lexicon, is_first=not has_said)
+        has_said = has_said or sentence.end != "?"
         if reply is not None and not (own and reply[1]):
             own.insert(0, Heard(*reply, sentence, 0, 1))
         elif found and not (sentence.said or after_question or sentence.end == "?") and takes_back(sentence):
@@ -87,10 +90,32 @@ def claims(sentences: Iterable[Sentence], question: str, lexicon: Lexicon) -> li
             while found and found[-1].sentence is last:
                 found.pop()
         found += own
+        if lexicon.yes_no and (word := _restated(sentence, question)):
+            restated.append(Heard(lexicon.yes_no.get(word, word), False, sentence, 0, 1))
         tags = [mark.tag for mark in sentence.marks]
         after_question = sentence.end == "?" and ("option" in tags or "fine" in tags)
         topic = next((tag == "own" for tag in tags if tag in ("own", "other")), topic)
-    return found
+    return found or restated
+
+
+def _restated(sentence: Sentence, question: str) -> str | None:
+    """Return "yes" for a sentence that says what a yes-or-no question asks, "no" for one that denies it.
+
+    It holds the words that carry the question's meaning, but perhaps for the last ones, and not many others. Where degrees
+    are compared, the same words may say the opposite.
+    """
+    asked = _asked_words(question)
+    order = list(dict.fromkeys(stem for word in asked if word.isalpha() and not is_known(word) for stem in fold(word)))
+    if sentence.end == "?" or len(order) < 2 or small_words("auxiliary").isdisjoint(asked[:1]) or _sign(list(asked)):
+        return None
+    said = _content(sentence.words)
+    held = next((at for at, stem in enumerate(order) if stem not in said), len(order))
+    tags = [mark.tag for mark in sentence.marks]
+    if held < max(2, 0.6 * len(order)) or len(said) > 2 * len(order) or _sign(sentence.words) or tags.count("deny") > 1:
+        return None
+    if not {"open", "suppose", "void", "reject", "undo"}.isdisjoint(tags):
+        return None
+    return "no" if "deny" in tags else "yes"
 
 
 def _heard(sentence: Sentence, lexicon: Lexicon, topic: bool, question: str) -> list[Heard]:
@@ -179,42 +204,47 @@ def _asked(question: str) -> tuple[frozenset[str], int]:
     return fold(question), _sign(tokens(question.casefold()))
 
 
-def _reply(sentence: Sentence, question: str, lexicon: Lexicon) -> tuple[str, bool] | None:
+def _reply(sentence: Sentence, question: str, lexicon: Lexicon, *, is_first: bool) -> tuple[str, bool] | None:
     """Return what a yes or no to the question says: an option, and whether it is denied.
 
-    Where yes and no are the options, a sentence that begins with one says it, unless it takes it back; where yes
-    stands for an option, what follows must be about the question.
+    Where yes and no are the options, a sentence that begins with one says it, unless it takes it back; in other words
+    ("that is incorrect") the first sentence does, or one that concludes ("so it does not"). Where yes stands for an option,
+    what follows must be about the question.
     """
     parts = sentence.words
-    if sentence.end == "?" or (YES_NO.isdisjoint(parts) and parts[0] != "it"):
+    if sentence.end == "?":
         return None
-    at = next((k for k, word in enumerate(parts) if word not in small_words("openers") and word[-2:] != "ly"), 0)
-    if parts[at] not in YES_NO:
-        said = (k for k in range(1, len(parts)) if parts[k] in YES_NO and _is_stated(parts, k))
-        at = next(said, at)
-    word = parts[at]
-    if word not in YES_NO:
-        if parts[1] not in ("does", "is", "has") or parts[2] not in (".", "not", ":"):
-            return None
-        word, at = ("no", 2) if parts[2] == "not" else ("yes", 1)
-    rest = parts[at + 1 :]
+    word, begin, end = reply_at(parts) or ("", 0, 0)
+    if word and parts[begin] not in YES_NO:
+        is_stated = lexicon.yes_no and (is_first or begin > 0)
+        if not is_stated and not (parts[0] == "it" and parts[1] in ("does", "is", "has") and end < 4):
+            word = ""
+    if not word:
+        said = next((k for k in range(1, len(parts)) if parts[k] in YES_NO and _is_stated(parts, k)), 0)
+        word, end = (parts[said], said + 1) if said else ("", 0)
+    if not word:
+        return None
+    at = end - 1
+    rest = parts[end:]
     stems, asked = _asked(question)
     option = _asked_option(question, lexicon)
     voids = [m for m in sentence.marks if m.tag == "void" and m.i > at]
-    if lexicon.has_yes:  # "No, it is not."; what an explanation calls false is not the reply
+    if lexicon.yes_no:  # "No, it is not."; what an explanation calls false is not the reply
         voids = [m for m in voids if not (word == "no" and parts[m.i] == "not") and not _content(parts[at + 1 : m.i])]
     if option is None or voids:
         return None
-    if lexicon.has_yes:
-        if rest[0] not in small_words("after_reply") or not (YES_NO - {word}).isdisjoint(rest[:3]):
+    if lexicon.yes_no:
+        after = small_words("after_reply" if parts[at] in YES_NO else "after_words")
+        is_open = rest[0] not in after and parts[at] != "that"
+        if is_open or not (YES_NO - {word}).isdisjoint(rest[:3]):
             return None
-        end = _clause_end(parts, at + 1)
+        stop = _clause_end(parts, at + 1)
         denies = [m.i for m in sentence.marks if m.tag == "deny" and m.i > at]
         is_turned = asked and _sign(rest) == (asked if denies else -asked)
-        is_denied = any(i < end for i in denies) and _content(parts[at + 1 : end]) <= stems
+        is_denied = any(i < stop for i in denies) and _content(parts[at + 1 : stop]) <= stems
         if word == "yes" and (is_turned or is_denied or "if" in rest[:2]):
             return None
-        return word, False
+        return lexicon.yes_no.get(word, word), False
     content = _content(rest)
     if (
         rest[0] not in (",", ".", ":", "-", word, "it")
@@ -247,8 +277,8 @@ def _asked_words(question: str) -> tuple[str, ...]:
 
 def _asked_option(question: str, lexicon: Lexicon) -> str | None:
     """Return the one option that "yes" to the question would assert; None where there is no such."""
-    if lexicon.has_yes:
-        return "yes"
+    if lexicon.yes_no:
+        return lexicon.yes_no["yes"]
     parts = _asked_words(question)
     if small_words("auxiliary").isdisjoint(parts) or parts[0] in ("which", "what", "how"):
         return None

@@ -40,7 +40,8 @@ class Lexicon:
     """What a reader looks for in the answers to one question.
 
     A sentence of more than a few words that holds none of `keys` says nothing of the question.
-    `named` are the options that are names of the question's own, `tissues` those that the question is about.
+    `named` are the options that are names of the question's own, `tissues` those that the question is about, `yes_no` the
+    options that mean yes and no, where there are such.
     """
 
     table: Table
@@ -49,7 +50,7 @@ class Lexicon:
     tissues: frozenset[str]
     has_directions: bool
     has_subject: bool
-    has_yes: bool
+    yes_no: Mapping[str, str]
     has_levels: bool
 
     def has_places(self, question: str) -> bool:
@@ -118,6 +119,36 @@ def takes_back_keys() -> frozenset[str]:
 
 
 @cache
+def _replies() -> Table:
+    return build(*((words("agreement")[f"reply_{word}"], "reply", word) for word in ("no", "yes")))
+
+
+@cache
+def reply_keys() -> frozenset[str]:
+    """Return the words that a reply to a yes-or-no question begins with."""
+    return frozenset(_replies())
+
+
+def reply_at(parts: list[str]) -> tuple[str, int, int] | None:
+    """Return whether words begin with a reply that means yes or no, where it begins and where it ends; None for none.
+
+    >>> reply_at(["that", "is", "incorrect", "."]), reply_at(["so", ",", "absolutely", "not", "."])
+    (('no', 0, 3), ('no', 2, 4))
+    """
+    for at, word in enumerate(parts):
+        node, found = _replies(), None
+        for place in range(at, len(parts)):
+            node = node.get(parts[place], {})
+            if "" in node:
+                found = node[""][1], at, place + 1
+        if found:
+            return found
+        if word not in small_words("openers") and word[-2:] != "ly":
+            return None
+    return None
+
+
+@cache
 def _shared() -> Table:
     """Return the words of every question: what denies and takes back, and places."""
     alike = words("subjects")["same_tissue"]
@@ -160,15 +191,16 @@ def lexicon(expected: Expected) -> Lexicon:
         others, other_keys = _other_names()
         names, keys = join(names, others), keys | other_keys
     options = options_of(expected)
-    has_yes = any(meaning_of(option) == "yes" for option in options)
+    yes_no = {meaning: option for option in options if (meaning := meaning_of(option)) in ("yes", "no")}
+    yes_no = yes_no if "yes" in yes_no else {}
     return Lexicon(
         table=join(names, join(table, _shared())),
-        keys=frozenset(keys) | small_words("values") | (frozenset(("yes", "no")) if has_yes else frozenset()),
+        keys=frozenset(keys) | small_words("values") | (reply_keys() if yes_no else frozenset()),
         named=frozenset(option for option in options if _meaning(option, options) is None),
         tissues=frozenset(alike.get(word, word) for word in mine),
         has_directions=is_hallmark or {UP, DOWN} <= {meaning_of(option) for option in options},
         has_subject=bool(expected.subjects),
-        has_yes=has_yes,
+        yes_no=yes_no,
         has_levels=LEVELS[0] in options,
     )
 
@@ -215,16 +247,19 @@ def _options(expected: Expected) -> Table:
         names = (option, *expected.wordings.get(option, ()))
         wordings = {*map(normalised, names), *(name for name in names if "'" in name or "’" in name)}
         wordings |= {word for word, of in expected.by_wording.items() if of == option and word not in shared}
-        tables.append(build(([way for wording in wordings for way in _ways(wording)], "option", option)))
+        ways = [way for word in wordings for way in _ways(word, is_symbol=word != normalised(option))]
+        tables.append(build((ways, "option", option)))
     return reduce(join, tables, {})
 
 
-def _ways(wording: str) -> list[str]:
-    """Return how a wording stands in a text; "a" and "i" are options only in few places."""
+def _ways(wording: str, *, is_symbol: bool) -> list[str]:
+    """Return how a wording stands in a text; "a" and "i", and letters that stand for a name, are options only in few places."""
     found = " ".join(tokens(plain(wording).text))
     if len(found) != 1:
         return [found] if found else []
     ways = ["option/answer/choice {}", "answer is {}", "answer : {}", "( {} )", "{} )"]
+    if is_symbol:
+        return [way.format(found) for way in ways[1:4]]
     return [way.format(found) for way in (ways if found in "ai" else [*ways, "is {}", "{}"])]
 
 
@@ -264,5 +299,7 @@ def meaning_of(option: str) -> str:
     name = normalised(option)
     for meaning in SHARED:
         if name == meaning or (meaning in (UP, DOWN) and name in words("options")[meaning]):
+            return meaning
+        if meaning in ("yes", "no") and name in words("options")[meaning][:2]:  # "right" is also a side
             return meaning
     return option

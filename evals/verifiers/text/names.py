@@ -1,9 +1,13 @@
-"""Find the names that free text gives beside those of a set: "CAU, CAC, CAA" holds one too many for histidine."""
+"""Find the names that a text gives beside those of a set, and those that it gives for another thing than is asked about.
+
+"CAU, CAC, CAA" holds one too many for histidine; "CAU and CAC; CAA and CAG are for glutamine" does not.
+"""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 
-from evals.verifiers.expected import Expected, normalised, word_set
+from evals.verifiers.expected import Expected, normalised, symbols, word_set
 from evals.verifiers.line import ASIDE, is_denied, without_thought
 
 BULLET = r"[ \t]*(?:[-*•]|\d+[.)])\s"
@@ -53,6 +57,95 @@ def strangers(expected: Expected, question: str, text: str) -> tuple[set[str], s
         if MORE.search(sentence) and len(words) <= 8 and known.keys().isdisjoint(words):
             loose.add(" ".join(words))
     return listed, loose - listed
+
+
+@lru_cache(maxsize=8192)
+def _things(question: str) -> tuple[tuple[Mapping[str, tuple[str, ...]], ...], frozenset[str], frozenset[str]]:
+    """Return the tables of symbols that a question takes its thing from, all names of it, and the forms of names in capitals."""
+    words = {*TOKEN.findall(question)}
+    asked = frozenset(map(normalised, words))
+    tables = tuple(table for table in symbols() if not asked.isdisjoint(table))
+    own = asked.union(normalised(name) for table in tables for word in asked & table.keys() for name in table[word])
+    return tables, own, frozenset(map(_shape, words - ACRONYMS)) - {""}
+
+
+SEGMENT = re.compile(r"[.;\n]|,?\s\b(?:while|whereas|but|although|though|however|unlike)\b|\([^()]*\)", re.IGNORECASE)
+LINK = re.compile(
+    r"\b(?:for|by|as|is|are|(?:en)?codes?|(?:en)?coded|encoding|stands?|specif\w+|means?|gives?)\b|[(=:→]|->",
+    re.IGNORECASE,
+)
+NO_LINK = re.compile(r"\b(?:differ\w*|from|than|not|unlike|which)\b", re.IGNORECASE)
+Place = tuple[int, int]
+
+
+def without_others(expected: Expected, question: str, text: str) -> str:
+    """Return a text with blanks for the names that it gives for another thing than the one that is asked about.
+
+    "CAU and CAC; CAA and CAG are for glutamine" keeps two codons where histidine is asked about. What a name may be given for is
+    a name of `symbols`, or one in capitals like one in the question: GAU where AAU is asked about. A text that would keep no
+    name stays as it is.
+    """
+    asked = {normalised(word) for word in TOKEN.findall(question)}
+    tables = [table for table in symbols() if not asked.isdisjoint(table)]
+    own = asked | {normalised(name) for table in tables for word in asked & table.keys() for name in table[word]}
+    shapes = {_shape(word) for word in TOKEN.findall(question)} - {
+        "",
+        *map(_shape, ACRONYMS & {*TOKEN.findall(question)}),
+    }
+    values = {_shape(value) for value in expected.values} - {""}
+    if not (tables or shapes) or expected.kind not in ("choice", "set"):
+        return text
+
+    def kind(found: re.Match[str]) -> str | None:
+        word, shape = normalised(found[0]), _shape(found[0])
+        if word in expected.by_wording or (shape in values and found[0] not in ACRONYMS):
+            return "name"
+        is_symbol = any(word in table for table in tables) and (len(word) > 3 or found[0].istitle())
+        is_like = shape in shapes and found[0] not in ACRONYMS
+        return None if not (is_symbol or is_like) else "own" if word in own else "other"
+
+    given: list[tuple[Place, str]] = []
+    clauses: list[Place] = []
+    heading = ""
+    for start, end in _segments(text, kind):
+        events = [(found.span(), of) for found in TOKEN.finditer(text, start, end) if (of := kind(found))]
+        owner, pending = heading, list[Place]()
+        for place, of in events:
+            if of == "name":
+                pending.append(place)
+                continue
+            between = text[pending[-1][1] : place[0]] if pending else ""
+            is_linked = bool(pending) and not owner and LINK.search(between) and not NO_LINK.search(between)
+            given += [(each, of if is_linked else owner) for each in pending]
+            owner, pending = "" if is_linked else of, []
+        given += [(each, owner) for each in pending]
+        named = [owner for place, owner in given if start <= place[0] < end]
+        if named and {*named} == {"other"}:
+            clauses.append((start, end))
+        is_heading = events and all(of != "name" for _, of in events) and text[start:end].rstrip(" *").endswith(":")
+        heading = events[-1][1] if is_heading else heading if not any(of != "name" for _, of in events) else ""
+    taken = [place for place, owner in given if owner == "other"]
+    if len(taken) == len(given):
+        return text
+    for start, end in (*taken, *clauses):
+        text = f"{text[:start]}{' ' * (end - start)}{text[end:]}"
+    return text
+
+
+def _segments(text: str, kind: Callable[[re.Match[str]], str | None]) -> Iterator[Place]:
+    """Yield the parts of a text that speak of one thing each: clauses, and brackets that hold a name and what it is given for."""
+    start = 0
+    for found in SEGMENT.finditer(text):
+        if found[0][0] == "(":
+            inside = {kind(each) for each in TOKEN.finditer(text, *found.span())} - {None}
+            if len(inside) < 2:
+                continue
+            yield start, found.start()
+            yield found.span()
+        else:
+            yield start, found.end()
+        start = found.end()
+    yield start, len(text)
 
 
 def _is_name(parts: list[str], known: Mapping[str, str], longest: int) -> bool:
