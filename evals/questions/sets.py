@@ -478,6 +478,9 @@ def _complaint(error: Any) -> tuple[str, str, str]:
     if kind == "extra_forbidden":
         model = TRUTHS.get(str(error["loc"][1])) if field.startswith("truth.") else None
         return field, problem, f"leave it out, or use one of {', '.join((model or QuestionRow).model_fields)}"
+    if kind == "float_parsing" and re.fullmatch(r"-?\d{1,3},\d{3}", seen := str(error["input"]).strip()):
+        wholes, point = seen.replace(",", ""), seen.replace(",", ".")
+        return field, f"may be {wholes} or {point}, seen {seen!r}", f"write {wholes} or {point}, without a comma"
     remedy = REMEDIES.get(field) or REMEDIES.get(".".join(steps[:2]), "see docs/question-sets.md")
     return field, problem, remedy
 

@@ -104,7 +104,7 @@ class VoteEvent(Record):
 
 
 ExportFormat = Literal["dpo", "kto", "sft", "arena"]
-Reason = Literal["held_out", "tie", "both_bad", "identical_texts", "names_itself"]
+Reason = Literal["held_out", "tie", "both_bad", "identical_texts", "names_itself", "same_model"]
 Turns = tuple[Message, ...]
 
 

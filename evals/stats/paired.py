@@ -97,11 +97,12 @@ def mcnemar_p(only_first: int, only_second: int) -> float:
 def holm(p_values: Sequence[float]) -> list[float]:
     """Return each p adjusted for having made all these tests, in the order given.
 
-    holm([0.01, 0.04, 0.03])  ->  [0.03, 0.06, 0.06]
+    holm([0.01, 0.04, 0.03])  ->  [0.03, 0.06, 0.06]; nan is a test that was not made, and stays nan.
     """
-    adjusted = [0.0] * len(p_values)
+    adjusted = [math.nan] * len(p_values)
+    made = sorted((i for i, p in enumerate(p_values) if not math.isnan(p)), key=lambda i: p_values[i])
     highest = 0.0
-    for rank, index in enumerate(sorted(range(len(p_values)), key=lambda i: p_values[i])):
-        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[index]))
+    for rank, index in enumerate(made):
+        highest = max(highest, min(1.0, (len(made) - rank) * p_values[index]))
         adjusted[index] = highest
     return adjusted

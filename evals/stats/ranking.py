@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from evals.errors import BadConfig
 from evals.stats.intervals import LEVEL, Floats, Interval, student
 
 PRIOR = 4.0
@@ -82,9 +83,15 @@ def fit(names: Sequence[str], pairs: Sequence[tuple[str, str]], counts: Floats) 
 
 
 def ratings(votes: Sequence[Vote]) -> list[Rated]:
-    """Return everybody in the votes, best first within each group."""
+    """Return everybody in the votes, best first within each group; BadConfig for a vote between one and the same, or no share."""
     if not votes:
         return []
+    for vote in votes:
+        if vote.first == vote.second or vote.score not in (0.0, 0.5, 1.0):
+            raise BadConfig(
+                f"a vote between {vote.first!r} and {vote.second!r} has the score {vote.score:g}; a vote is between two, and its"
+                " score is 1, 0 or 0.5 (a tie): take the vote out."
+            )
     names = sorted({name for vote in votes for name in (vote.first, vote.second)})
     pairs = sorted({(vote.first, vote.second) for vote in votes})
     place = {pair: k for k, pair in enumerate(pairs)}

@@ -185,7 +185,8 @@ def _finding(expected: Expected, question: str, value: str, also: str | None) ->
 def read_short(expected: Expected, question: str, text: str) -> Finding:
     """Return what a text of a few words says, as if it stood on an answer line."""
     says = normalised(text)
-    if says in TEMPLATE or says.endswith("?") or HEDGE.search(says) or fold(says) <= fold(question):
+    is_sentence = "confidence" in says or (expected.kind == "choice" and says not in expected.by_wording)
+    if is_sentence or says in TEMPLATE or says.endswith("?") or HEDGE.search(says) or fold(says) <= fold(question):
         return Finding("no_claim", "it says nothing of the question")
     found = _stated(expected, question, text)
     return found._replace(claims=_claims([each.says for each in found.claims], 0, len(text)))

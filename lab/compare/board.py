@@ -16,7 +16,9 @@ ALL, OWN = "all", "own"
 
 
 def reason_not_blind(pair: JudgedPair) -> Reason | None:
-    """Return why a vote says nothing of who is better: one of the two names itself, or both say the same."""
+    """Return why a vote says nothing of who is better: both are one model, one names itself, or both say the same."""
+    if model_of(pair.left) == model_of(pair.right):
+        return "same_model"
     if names_itself(pair.left, pair.right):
         return "names_itself"
     return "identical_texts" if pair.left.text == pair.right.text else None
@@ -51,7 +53,11 @@ def boards(pairs: Sequence[JudgedPair]) -> Boards:
     left_out = Counter(reason for reason in reasons if reason)
     return Boards(
         votes=len(pairs),
-        left_out={reason: left_out[reason] for reason in ("names_itself", "identical_texts")},
+        left_out={
+            reason: left_out[reason]
+            for reason in ("names_itself", "identical_texts", "same_model")
+            if left_out[reason] or reason != "same_model"
+        },
         boards=tuple(_board(kind, by_kind[kind]) for kind in order),
     )
 

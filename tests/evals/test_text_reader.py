@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from functools import cache
 from itertools import product
+from typing import get_args
 
 import pytest
 import yaml
@@ -16,7 +17,8 @@ from pydantic import TypeAdapter
 from evals.confidence import read_confidence, statements
 from evals.questions import DATASETS
 from evals.schema import GroundTruth
-from evals.verifiers.expected import Expected, expected
+from evals.verifiers import verify_answer
+from evals.verifiers.expected import Expected, Outcome, expected
 from evals.verifiers.text.amounts import read_text
 from tests.frozen.verdicts import CASES, Stored, gold, sayings
 
@@ -50,6 +52,16 @@ def test_attacks_are_rarely_judged_correct_and_fair_answers_nearly_always() -> N
     for name, is_right in (("text_attacks", False), ("text_fair", True)):
         wrong = surprising(rows := table(name), is_right)
         assert len(wrong) <= 0.04 * len(rows), shown(wrong, len(rows))
+
+
+def test_symbols_replies_in_other_words_and_what_is_said_of_other_things_are_read_right() -> None:
+    wrong = []
+    for group in yaml.safe_load((CASES / "other_words.yaml").read_text(encoding="utf-8")):
+        truth = TRUTH.validate_python(group["truth"])
+        for wanted, text in ((verdict, text) for verdict in get_args(Outcome) for text in group.get(verdict, ())):
+            found = verify_answer(truth, group["question"], text)
+            wrong += [] if found.verdict == wanted else [(found.verdict, wanted, text)]
+    assert wrong == []
 
 
 def test_real_answers_get_the_verdict_of_a_careful_reader() -> None:

@@ -125,12 +125,12 @@ def _asked_about(found: list[Stated], question: str, unit: str | None) -> list[S
     groups: dict[tuple[int, str], list[Stated]] = {}
     before = 0
     last: Sentence | None = None
-    for sentence, number in found:
+    for place, (sentence, number) in enumerate(found, 1):
         start = number.start - sentence.start
         before = before if sentence is last else 0
         last = sentence
         behind = sentence.text[number.end - sentence.start :]
-        if "=" in behind and any(other.start > number.start and one is sentence for one, other in found):
+        if "=" in behind and place < len(found) and found[place][0] is sentence:
             continue
         lead = CLAUSE.split(sentence.text[before:start])[-1]
         tail = CLAUSE.split(OWNER.sub("", behind, count=1))[0]
@@ -146,20 +146,20 @@ def _asked_about(found: list[Stated], question: str, unit: str | None) -> list[S
 
 OWN = "own"
 CLAUSE = re.compile(r"[,;:()]|\b(?:and|while|whereas|but|so|than|though|although)\b")
+PART = re.compile(r"[;:()]|\b(?:while|whereas|but|so|than)\b")
 OWNER = re.compile(r"^\W*(?:\w+/\w+|of|for|in)?")
 
 
 def _owner(text: str, asked: frozenset[str], unit: str | None) -> str:
-    """Return what a clause speaks of: OWN for what is asked, the first other noun, "" for nothing that it names."""
+    """Return what a clause speaks of by its first noun: OWN for what is asked, another one, "" for nothing that it names."""
     parts = [word for word in tokens(text) if word.isalpha() and len(word) > 2 and not is_known(word)]
     parts = [
         word
         for word in parts
         if word not in word_set("amounts", "beside") and word not in tokens((unit or "").casefold())
     ]
-    if any(not fold(word).isdisjoint(asked) for word in parts):
-        return OWN
-    return next((word for word in parts if word not in WORDS), "")
+    first = next((word for word in parts if word not in WORDS), "")
+    return OWN if not fold(first).isdisjoint(asked) else first
 
 
 @cache

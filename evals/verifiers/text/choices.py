@@ -105,12 +105,13 @@ def _restated(sentence: Sentence, question: str) -> str | None:
     are compared, the same words may say the opposite.
     """
     asked = _asked_words(question)
-    order = list(dict.fromkeys(stem for word in asked if word.isalpha() and not is_known(word) for stem in fold(word)))
+    content = (word for word in asked if word.isalpha() and len(word) > 1 and not is_known(word))
+    order = list(dict.fromkeys(stem for word in content for stem in fold(word)))
     if sentence.end == "?" or len(order) < 2 or small_words("auxiliary").isdisjoint(asked[:1]) or _sign(list(asked)):
         return None
     said = _content(sentence.words)
     held = next((at for at, stem in enumerate(order) if stem not in said), len(order))
-    tags = [mark.tag for mark in sentence.marks]
+    tags = [mark.tag for mark in sentence.marks if sentence.words[mark.i] not in asked]
     if held < max(2, 0.6 * len(order)) or len(said) > 2 * len(order) or _sign(sentence.words) or tags.count("deny") > 1:
         return None
     if not {"open", "suppose", "void", "reject", "undo"}.isdisjoint(tags):
@@ -195,7 +196,7 @@ def _beaten(sentence: Sentence, question: str, lexicon: Lexicon) -> frozenset[in
 
 
 def _content(parts: list[str]) -> set[str]:
-    return {stem for word in parts if word.isalpha() and not is_known(word) for stem in fold(word)}
+    return {stem for word in parts if word.isalpha() and len(word) > 1 and not is_known(word) for stem in fold(word)}
 
 
 @lru_cache(maxsize=8192)

@@ -16,7 +16,9 @@ JOIN = r"(?:[\s,;/&|•*-]|\band\b|\bor\b)+"
 BEFORE, BEHIND = re.compile(rf"(\w+){JOIN}\Z"), re.compile(rf"{JOIN}(\w+)")
 NOT_NAME = re.compile(rf"^{BULLET}|\b(?:the|a|an|also|then|finally|both|either)\b|[:.–—].*$", re.IGNORECASE)
 PARTS = re.compile(r"[,;/&]|\band\b|\bor\b")
-OTHERWISE = re.compile(r" (?:is|are|was) (?:the|a|an|for|no|not)\b|,? (?:codes?|stands?|encodes?|means?)\b")
+OTHERWISE = re.compile(
+    r"(?:,[^.,;]{0,40},)? (?:is|are|was) (?:the|a|an|for|no|not)\b|,? (?:codes?|stands?|encodes?|means?)\b"
+)
 """Behind a name: it says what else that is ("AUG is the start codon")."""
 MORE = re.compile(r"\b(?:also|too|as well|in addition|additionally|plus)\b", re.IGNORECASE)
 """In a short sentence without a known name: it may add one in words that look like any other."""
@@ -75,6 +77,10 @@ LINK = re.compile(
     re.IGNORECASE,
 )
 NO_LINK = re.compile(r"\b(?:differ\w*|from|than|not|unlike|which)\b", re.IGNORECASE)
+LABEL = re.compile(r"\W*([A-Za-z]{3,})\s*(?:→|->|=)")
+""""stop → UGA" beside "Cys → UGU": what is no name is another thing."""
+FAR = 80
+"""Characters between a name and what it is given for."""
 Place = tuple[int, int]
 
 
@@ -104,32 +110,36 @@ def without_others(expected: Expected, question: str, text: str) -> str:
         is_like = shape in shapes and found[0] not in ACRONYMS
         return None if not (is_symbol or is_like) else "own" if word in own else "other"
 
+    names_own = any(kind(found) == "own" for found in TOKEN.finditer(text))
     given: list[tuple[Place, str]] = []
     clauses: list[Place] = []
     heading = ""
     for start, end in _segments(text, kind):
         events = [(found.span(), of) for found in TOKEN.finditer(text, start, end) if (of := kind(found))]
-        owner, pending = heading, list[Place]()
+        label = LABEL.match(text, start, end)
+        is_other = names_own and label and events and events[0][0][0] != label.start(1)
+        owner, pending, before = "other" if is_other else heading, list[Place](), len(given)
         for place, of in events:
             if of == "name":
                 pending.append(place)
                 continue
-            between = text[pending[-1][1] : place[0]] if pending else ""
-            is_linked = bool(pending) and not owner and LINK.search(between) and not NO_LINK.search(between)
+            between = text[pending[-1][1] : min(place[0], pending[-1][1] + FAR)] if pending else ""
+            is_near = bool(pending) and place[0] - pending[-1][1] < FAR
+            is_linked = is_near and not owner and LINK.search(between) and not NO_LINK.search(between)
             given += [(each, of if is_linked else owner) for each in pending]
             owner, pending = "" if is_linked else of, []
         given += [(each, owner) for each in pending]
-        named = [owner for place, owner in given if start <= place[0] < end]
-        if named and {*named} == {"other"}:
+        if len(given) > before and all(owner == "other" for _, owner in given[before:]):
             clauses.append((start, end))
         is_heading = events and all(of != "name" for _, of in events) and text[start:end].rstrip(" *").endswith(":")
         heading = events[-1][1] if is_heading else heading if not any(of != "name" for _, of in events) else ""
     taken = [place for place, owner in given if owner == "other"]
     if len(taken) == len(given):
         return text
+    letters = [*text]
     for start, end in (*taken, *clauses):
-        text = f"{text[:start]}{' ' * (end - start)}{text[end:]}"
-    return text
+        letters[start:end] = " " * (end - start)
+    return "".join(letters)
 
 
 def _segments(text: str, kind: Callable[[re.Match[str]], str | None]) -> Iterator[Place]:
