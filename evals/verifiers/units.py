@@ -148,7 +148,11 @@ def quantities(text: str, unit: str | None) -> tuple[list[Number], list[Number]]
 
 
 def convert(value: float, stated: Unit, asked: Unit) -> float | None:
-    """Return a value in the unit asked for; None where the stated one is of another quantity."""
-    if stated.powers != asked.powers:
+    """Return a value in the unit asked for; None where the stated one is of another quantity.
+
+    A word that no table knows behind "per" may be left out of what is asked: 10.5 base pairs per turn.
+    """
+    known = frozenset((base, n) for base, n in stated.powers if n > 0 or base[0] != "?")
+    if asked.powers not in (stated.powers, known):
         return None
     return (value * stated.factor + stated.zero - asked.zero) / asked.factor

@@ -206,7 +206,7 @@ def _amounts(expected: Expected, sentence: Sentence, page: Plain, original: str)
             or sentence.text[max(0, number.start - 1) : number.start] in ("$", "#", "x")
         ):
             continue
-        if unit and behind[0] in unit:
+        if unit and (behind[0] in unit or f"{behind[0]}s" in unit):
             with_unit.add(at)
         elif unit and behind[0][0].isalpha() and behind[0] not in small_words("small"):
             continue
