@@ -42,7 +42,7 @@ STRAIGHT = 0.1
 """Radians; words turned further than this from a quarter turn are a stamp across the page."""
 TINY = 0.002
 """Of the page's height: smaller words cannot be seen."""
-FAINT, CONTRAST = 200, 12
+FAINT, CONTRAST = 200, 20
 """Of 255: text with a lighter fill may not be seen; it is seen if its place on the page has so much of a contrast."""
 LOST = re.compile("[\0\3-\10\16-\37\ufffd\ue000-\uefff\uf100-\uf8e5]")
 """Signs without a letter in the file; those of Adobe's Symbol that only build large brackets are none."""
@@ -876,12 +876,10 @@ def _hidden(page: Any, words: Sequence[Word], width: float, height: float) -> se
     is_layer = sum(not word.is_drawn for word in words) > len(words) / 2
     shown = page.render(scale=1, grayscale=True, rotation=-page.get_rotation() % 360).to_pil()
     for word in doubtful:
-        margin = word.height / 4
+        margin = word.height / 4 if word.is_drawn else -word.height / 2  # recognised words are not quite in place
         place = (word.left, height - word.top + margin, word.right + 1, height - word.bottom - margin + 1)
-        part = shown.crop(tuple(map(int, place)))
-        lowest, highest = part.getextrema()
-        is_seen = is_layer and highest - lowest > CONTRAST if not word.is_drawn else lowest < 255 - CONTRAST
-        if not is_seen:
+        lowest, highest = shown.crop(tuple(map(int, place))).getextrema()
+        if highest - lowest < CONTRAST or not (word.is_drawn or is_layer):
             hidden.add(word)
     return hidden
 
@@ -912,11 +910,15 @@ def read_pdf(
     heads = "\n".join(_mark(line) for page in found[1:] for line in page.lines if _is_at_edge(line, page))
     title, pages = title_of(pages, body, heads, told)
     outline = outline_of(blocks_of(pages, body), title)
+    hidden: dict[str, list[int]] = {}  # the pages by what is hidden on them, page numbers in it aside
+    for n, page in enumerate(read, start=1):
+        if re.search(r"\w{3}", page.hidden):
+            hidden.setdefault(re.sub(r"\d+", "#", page.hidden), []).append(n)
     notes = [
         *(
-            f"hidden text on page {n} was left out: “{page.hidden[:200]}”"
-            for n, page in enumerate(read, start=1)
-            if re.search(r"\w{3}", page.hidden)
+            f"hidden text on page{'s' if ns[1:] else ''} {', '.join(map(str, ns))} was left out:"
+            f" “{read[ns[0] - 1].hidden[:200]}”"
+            for ns in hidden.values()
         ),
         _note(read, lambda page: page.turned >= FEWEST_WORDS, "turned text was left out on"),
         _note(read, lambda page: page.lost, "letters without a name in the file are missing or wrong on"),
