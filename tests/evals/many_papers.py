@@ -1,8 +1,8 @@
 """Papers, human concerns and answers in any number, to time a score with.
 
-    python -m tests.evals.many_papers 1000 /tmp/many
-    /usr/bin/time -v assay review score --reference /tmp/many/test.jsonl --predictions /tmp/many/answers.jsonl \
-        --retrieve-from /tmp/many/train.jsonl --encoder embedded --out /tmp/many/score.json
+    python -m tests.evals.many_papers 1000 many
+    time assay review score --reference many/test.jsonl --predictions many/answers.jsonl \
+        --retrieve-from many/train.jsonl --encoder embedded --out many/score.json
 
 Concerns and sections are those of the demonstration papers, with words put in the place of others, so that lengths are
 those of real texts and no two texts are the same. A paper has 14 human and 17 said concerns, as the published test split
