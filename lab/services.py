@@ -14,8 +14,8 @@ from evals.model import Progress
 from lab.engine import LabEngine, Load
 from lab.jobs import Jobs
 from lab.roles import Person, Role, read_people
-from lab.settings import EMBEDDED_RUNS, REFINER, REPORTS, LabSettings, Server
-from training.models.manifest import OURS
+from lab.settings import REFINER, REPORTS, LabSettings, Server
+from training.models.manifest import OURS, chain_file
 
 if TYPE_CHECKING:
     from evals.refine.judge import Judge
@@ -91,7 +91,7 @@ def build_services(settings: LabSettings) -> Services:
         now=lambda: datetime.now(UTC),
         random=random.SystemRandom(),
         readers=once(readers),
-        refiner=settings.refiner or (REFINER if chain_folder(REFINER).is_dir() else ""),
+        refiner=settings.refiner or (REFINER if chain_file(REFINER).parent.is_dir() else ""),
         judge=lambda: find_judge(settings.judge),
         people=read_people(settings.people) if settings.people else {},
     )
@@ -161,12 +161,12 @@ def load_reports(chain: str, *others: Path) -> "Evaluations":
     """Return the evaluations that lie beside the chain, or in other folders; none if it was never evaluated."""
     from lab.results.evaluations import read_evaluations
 
-    return read_evaluations(chain, *dict.fromkeys((chain_folder(chain) / REPORTS, *others)))
+    return read_evaluations(chain, *dict.fromkeys((chain_file(chain).parent / REPORTS, *others)))
 
 
 def reports_folder(chain: str, others: Path) -> Path:
     """Return where the lab writes reports on a chain: beside one of one's own, else into a folder of `others`."""
-    folder = chain_folder(chain)
+    folder = chain_file(chain).parent
     return folder / REPORTS if chain not in OURS and folder.is_dir() else others / re.sub(r"[^\w.-]+", "-", chain)
 
 
@@ -187,11 +187,3 @@ def refine_task(judge: "Judge", reward: "RewardConfig") -> "Refine":
     from training.judge.judge import judged
 
     return Refine(judge=lambda asked: judged(judge, asked, JUDGE_SECONDS), label=judge.label, reward=reward)
-
-
-def chain_folder(chain: str) -> Path:
-    """Return the folder of a chain (name of ours, run folder, chain.json); that of base:NAME does not exist."""
-    if chain in OURS:
-        return EMBEDDED_RUNS / OURS[chain]
-    path = Path(chain).expanduser()
-    return path.parent if path.suffix == ".json" else path

@@ -38,9 +38,10 @@ from lab.commands.terminal import counted, emit, notes
 from lab.commands.verify import Read, ReadingJudge
 from lab.results.batch import training_rows
 from lab.results.evaluations import about_run, command_line, public
-from lab.services import REPORTS, chain_folder
+from lab.services import REPORTS
 from lab.settings import EMBEDDED, from_environment
 from lab.ui.text import say
+from training.models.manifest import chain_file
 
 
 class OutcomeRow(Record):
@@ -189,7 +190,7 @@ def rescore(
     tried = verify.tried_judge(read, asked)
     if task == "review":
         old = load_report(report, ReviewReport)
-        found = changes_of(old, review.scores.scored_again(old, report))
+        found = changes_of(old, review.infer.scored_again(old, report))
     else:
         found = judge_again(load_report(report), check_way(read), tried)
     if tried is not None:
@@ -376,7 +377,7 @@ def leaderboard(
 
     Example: assay leaderboard reports/*.json --order accuracy --out board
     """
-    folder = chain_folder(EMBEDDED) / REPORTS
+    folder = chain_file(EMBEDDED).parent / REPORTS
     paths = [each for each in reports or sorted(folder.glob("*.json")) if not each.name.endswith(".run.json")]
     if not paths:
         raise LabError(say("command.no_report"))

@@ -18,14 +18,15 @@ from typing import Annotated, Any, Literal
 import typer
 
 from evals.errors import LabError
-from evals.schema import ChainManifest, Record
+from evals.schema import Record
 from lab.commands import AllowHost, HostedModels, Json
 from lab.commands.data import know
 from lab.commands.terminal import emit, notes, table_of
 from lab.roles import password_check
-from lab.services import chain_folder, open_store
+from lab.services import open_store
 from lab.settings import EMBEDDED, LabSettings, comma_separated, from_environment, is_loopback
 from lab.ui.text import say
+from training.models.manifest import read_chain
 
 PORT = 7860
 PORTS_TRIED = 40
@@ -271,15 +272,12 @@ def check_chain(chain: str) -> Check:
     name = "Adapter chain"
     if chain.startswith("base:"):
         return _check(name, f"{chain}, no adapters")
-    folder = chain_folder(chain)
-    path = folder / "chain.json"
-    if not path.is_file():
-        return _check(name, f"no {path}", "failure", OTHER_CHAIN)
     try:
-        manifest = ChainManifest.model_validate_json(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        return _check(name, f"{path} is not a chain: {str(error).splitlines()[0]}", "failure", OTHER_CHAIN)
-    missing = [stage.name for stage in manifest.stages if not (folder / stage.path).exists()]
+        known = read_chain(chain)
+    except LabError as error:
+        return _check(name, str(error), "failure", OTHER_CHAIN)
+    manifest = known.manifest
+    missing = [stage.name for stage in manifest.stages if not known.adapter_folder(stage).exists()]
     if missing:
         return _check(name, f"{manifest.name}: no adapter of {', '.join(missing)}", "failure", OTHER_CHAIN)
     return _check(name, f"{manifest.name}: {', '.join(['base', *(stage.name for stage in manifest.stages)])}")
@@ -293,13 +291,14 @@ def check_kernels(chain: str) -> list[Check]:
     from training.launch.preview import folder_here
     from training.models.base import local_base
 
-    place, folder = chain_folder(chain), None
+    folder = None
     if chain.startswith("base:"):
         folder = folder_here(chain.removeprefix("base:"))
-    elif (file := place / "chain.json").is_file():
-        with suppress(ValueError):  # said by check_chain
-            base = ChainManifest.model_validate_json(file.read_text(encoding="utf-8")).base
-            folder = local_base(base.source, base.weights_sha256, place.resolve()) or folder_here(base.source)
+    else:
+        with suppress(LabError):  # said by check_chain
+            known = read_chain(chain)
+            base = known.manifest.base
+            folder = local_base(base.source, base.weights_sha256, known.folder) or folder_here(base.source)
     notes = kernel_notes(folder) if folder else ()
     return [
         _check("Kernels of the base", note.partition("; ")[0], "warning", note.partition("; ")[2]) for note in notes

@@ -17,8 +17,9 @@ from lab.commands import DryRun, Json, Licence, with_options
 from lab.commands.chain import progress_shown
 from lab.commands.terminal import counted, emit, notes, standings_markdown, table_of
 from lab.publish.adapter import packed
-from lab.services import REPORTS, chain_folder
+from lab.services import REPORTS
 from lab.settings import EMBEDDED, from_environment
+from training.models.manifest import chain_file
 
 if TYPE_CHECKING:
     from evals.schema.publishing import Diagnostic, PublishPlan, Receipt
@@ -358,7 +359,7 @@ def _board(files: list[Path]) -> dict[str, bytes]:
     from evals.leaderboard import standings
     from hub.cards import render
 
-    paths = files or sorted((chain_folder(EMBEDDED) / REPORTS).glob("*.json"))
+    paths = files or sorted((chain_file(EMBEDDED).parent / REPORTS).glob("*.json"))
     _tell(f"writing the page from {len(paths)} reports")
     text = standings_markdown(standings([load_report(path) for path in paths]))
     body = MarkdownIt("commonmark", {"html": False}).enable("table").render(text)

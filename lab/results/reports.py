@@ -21,7 +21,7 @@ from lab.annotate.panel import build_rating, thumbs
 from lab.annotate.session import RATED, Rater, item_of_row, row_name
 from lab.results.evaluations import Evaluations, Outdated
 from lab.results.rows import Behind, Place, link, read_place, rows_page, said_of
-from lab.services import REPORTS, Services, chain_folder, load_reports
+from lab.services import REPORTS, Services, load_reports
 from lab.session import stage_name
 from lab.train.chains import chain_of
 from lab.ui.components import Html, Scale, empty, lead, notice, shown
@@ -30,6 +30,7 @@ from lab.ui.templates import render
 from lab.ui.text import lines, page, say
 from lab.ui.theme import clicks
 from lab.visitors import Door, Visitor
+from training.models.manifest import chain_file
 
 draw = partial(render, "results/view.html.jinja")
 KEPT = 128
@@ -181,7 +182,7 @@ class ReportTab:
             if not measured.reports:
                 command = (
                     f"assay eval run --chain {chain} --stage all --data pathways-heldout "
-                    f"--out {chain_folder(chain) / REPORTS / 'pathways-heldout.json'}"
+                    f"--out {chain_file(chain).parent / REPORTS / 'pathways-heldout.json'}"
                 )
                 return hidden | {self.page: outdated + empty(say(f"{self.name}.none", command=command))}
             report = chosen_report(measured.reports, place.get("questions"))

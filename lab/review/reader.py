@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from evals.errors import LabError
 from evals.model import Sampling
 from evals.review import is_demonstration
-from evals.schema import Article, ChainManifest
+from evals.schema import Article
 from evals.schema.reviewruns import ReviewStep
-from lab.services import chain_folder
 from lab.settings import LabSettings, Server
 from lab.ui.text import say
+from training.models.manifest import chain_file, read_chain
 
 if TYPE_CHECKING:
     from training.reviewer.engine import ReviewEngine
@@ -87,10 +87,9 @@ def find_readers(settings: LabSettings) -> tuple[Reader, ...]:
 
     Where the chain is not there, the embedded base stands alone. Nothing is loaded yet.
     """
-    file = chain_folder(settings.reviewer) / "chain.json"
     chain, stages, checksums = "base:embedded", ["base"], dict[str, str]()
-    if file.exists():
-        manifest = ChainManifest.model_validate_json(file.read_bytes())
+    if chain_file(settings.reviewer).exists():
+        manifest = read_chain(settings.reviewer).manifest
         chain, stages = settings.reviewer, [*(stage.name for stage in reversed(manifest.stages)), "base"]
         checksums = {stage.name: stage.sha256 for stage in manifest.stages}
     kinds = {"base": "base"} | {stage: "demonstration" for stage in stages if is_demonstration(stage, checksums)}

@@ -27,13 +27,14 @@ from lab.review.session import (
     work,
 )
 from lab.review.view import board_view, concerns, paper
-from lab.services import Services, chain_folder
+from lab.services import Services
 from lab.settings import REPORTS
 from lab.ui.components import ANSWERING, QUIET, Range, heading, lead, notice, sampling_fields
 from lab.ui.layout import DocumentPane, Painted, earlier_list, export_panel, met, reopened
 from lab.ui.text import say
 from lab.ui.theme import clicks
 from lab.visitors import Door, Visitor
+from training.models.manifest import chain_file
 
 FILES = [".pdf", ".xml", ".nxml", ".md", ".markdown", ".txt", ".docx", ".odt", ".html", ".htm", ".tex"]
 FORMS = ("json", "markdown", "letter", "sft", "dpo")
@@ -132,7 +133,7 @@ def build(services: Services, door: Door) -> None:
     blind.build(services, door, [article, text], settings, names, unnamed)
     with gr.Accordion(say("review.board"), open=False, elem_id="review-board") as ranked:
         ranks = gr.HTML(elem_id="review-ranks")
-    board = partial(board_view, chain_folder(services.settings.reviewer) / REPORTS)
+    board = partial(board_view, chain_file(services.settings.reviewer).parent / REPORTS)
     ranked.expand(board, None, ranks, api_name="review_leaderboard", **QUIET)
 
 

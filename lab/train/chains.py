@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from evals.errors import LabError
-from lab.services import Services, chain_folder
+from lab.services import Services
 from lab.train.runs import find
 from lab.ui.text import say
-from training.models.manifest import FILE_NAME, OURS, read_chain
+from training.models.manifest import FILE_NAME, OURS, chain_file, read_chain
 
 
 def chains_of_runs(services: Services) -> Mapping[str, Path]:
@@ -30,7 +30,7 @@ def choices_of_chains(services: Services) -> list[tuple[str, str]]:
     chain = services.settings.chain
     choices = [(say("chain.own", name=chain if chain in OURS else Path(chain).name), "")]
     for name, folder in chains_of_runs(services).items():
-        if folder.resolve() == chain_folder(chain).resolve():
+        if folder.resolve() == chain_file(chain).parent.resolve():
             continue
         try:
             stages = read_chain(folder).manifest.stages

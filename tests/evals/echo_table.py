@@ -18,7 +18,7 @@ from evals.review.report import Wanted, measuring_of, paper_of
 from evals.review.score import score
 from evals.schema.articles import PaperRow
 from evals.schema.reviews import PredictionRow, ReferenceRow
-from lab.commands.review.scores import find_cached
+from lab.commands.review.infer import find_cached
 
 SHIPPED = Path(__file__).parents[2] / "training" / "embedded" / "review" / "reports" / "held-out.jsonl"
 

@@ -1,8 +1,10 @@
-"""`assay review infer`: papers to concerns, by a chain on this machine or by a server."""
+"""`assay review infer`: papers to concerns, by a chain on this machine or by a server, or to a report on stages."""
 
+import shutil
+import sys
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import fields
 from datetime import UTC, datetime
 from importlib import import_module
@@ -15,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 from rich.progress import Progress as Bars
 from rich.text import Text
 
-from evals.errors import BadConfig, LabError, MissingModel
+from evals.errors import BadConfig, IncomparableReports, LabError, MissingModel
 from evals.io import write_whole
 from evals.review import DEMONSTRATION, is_demonstration
 from evals.review.letter import as_letter, as_markdown
@@ -24,11 +26,13 @@ from evals.review.prompt import TokenCounter
 from evals.schema import Article, ReviewExample
 from evals.schema.reviewruns import PAPER_NOTE
 from lab.commands import Json, KeyEnv, Remote, Retries, Timeout
-from lab.commands.terminal import counted, emit, notes, table_of
+from lab.commands.terminal import counted, emit, notes, summary_table, table_of
 from lab.settings import from_environment
 from lab.ui.text import say
 
 if TYPE_CHECKING:
+    from evals.review.match import Encoder
+    from evals.schema.reports import ReviewReport
     from evals.schema.reviewruns import ReviewedRow, ReviewRun
     from training.models.chain import LoadedChain
     from training.reviewer.engine import Asking, ReviewEngine
@@ -109,8 +113,6 @@ def infer(
     """
     given = dict(locals())
     if out.suffix == ".json":
-        from lab.commands.review.scores import report_on_stages
-
         return report_on_stages(given)
     run = reviewed(given)
     if failed := run.by_status.get("failed", 0):
@@ -300,3 +302,97 @@ def reviewing_bar(
                 notes.print(told)
 
         yield progress, within
+
+
+def find_cached(name: str) -> "Encoder":
+    """Return an encoder whose vectors are kept on disk, or for an address the judge there; progress is shown."""
+    from evals.review.match import CachedEncoder
+    from training.encoders import EMBEDDED, find_encoder
+    from training.models.base import default_cache
+
+    if name.startswith(("http://", "https://")):
+        from training.judge.concerns import matching_judge
+
+        return matching_judge(name, find_cached(EMBEDDED), default_cache())
+
+    def report(done: int, total: int) -> None:
+        if done == total or done % 1024 == 0:
+            notes.print(f"encoded {done} of {total} texts")
+
+    return CachedEncoder(find_encoder(name), default_cache() / "vectors", report)
+
+
+SCORING = ("cap", "encoder", "threshold", "seed")
+ASKING = ("split", "limit", "dtype", "temperature", "max_new_tokens", "context", "max_parts")
+
+
+def report_on_stages(given: dict[str, Any]) -> None:
+    """Write a report on the stages asked for by the options of `assay review infer`."""
+    from evals.io import read_rows
+    from evals.report import save_report
+    from evals.review.page import made_by
+    from evals.schema.reviewruns import ReviewedRow
+    from lab.results.evaluations import command_line
+    from training.models.manifest import BASE_STAGE, read_chain
+    from training.reviewer.measure import graded, read_measure
+    from training.run.folder import public_path, versions
+
+    papers = reviewed_papers(given["papers"], given["split"], given["limit"])
+    measure = read_measure({name: given[name] for name in SCORING}, "the command line")
+    nothing = {each.id: () for each in papers}
+    graded({"": (nothing, None)}, papers, measure, find_cached)  # what is missing is told before hours of asking
+    names = [""] if given["server"] else given["stage"].split(",")
+    if names == ["all"]:
+        names = [BASE_STAGE, *(each.name for each in read_chain(given["chain"]).manifest.stages)]
+    out, stages, made = given["out"], {}, None
+    partial = out.with_name(f"{out.name}.partial")
+    for name in names:
+        rows = partial / f"{name or 'last'}.jsonl"
+        options: dict[str, Any] = given | {"out": rows, "stage": name, "as_json": False}
+        with redirect_stdout(sys.stderr):
+            reviewed(options)
+        made = made_by(rows)
+        said = {row.article_id: row.concerns for row in read_rows(rows, ReviewedRow)}
+        stages[name or (made and made.stage) or "server"] = said, made
+    corpus, told = public_path(given["papers"]), given | {"server": "URL" if given["server"] else "", "words": ""}
+    report = graded(
+        stages,
+        papers,
+        measure,
+        find_cached,
+        data_name=f"{corpus} ({counted(len(papers), 'paper')}, {given['split']})",
+        chain_name=made.name if made else "",
+        settings={name: given[name] for name in (*ASKING, *SCORING)} | {"papers": corpus},
+        created_at=datetime.now(UTC),
+        command=command_line(
+            task="review", **{key: v for key, v in told.items() if v != "" and not isinstance(v, bool)}
+        ),
+        libraries=versions(),
+    )
+    save_report(report, out)
+    shutil.rmtree(partial)
+    notes.print(f"wrote {out}: {counted(len(report.rows), 'answer')} to {counted(len(papers), 'paper')}")
+    emit(report, as_json=given["as_json"], table=summary_table(report))
+
+
+def scored_again(old: "ReviewReport", path: Path) -> "ReviewReport":
+    """Return a report with what was said cleaned and matched by this version."""
+    from training.reviewer.measure import graded, read_measure
+
+    known: dict[str, Any] = old.settings
+    if "papers" not in known:
+        raise LabError(
+            f"{path} keeps no texts, as what `assay review score` writes; give that command the rows again, or review"
+            " anew: assay eval run --task review --out REPORT.json"
+        )
+    papers = reviewed_papers(known["papers"], known["split"], known["limit"])
+    measure = read_measure({name: known[name] for name in SCORING}, str(path))
+    said = {stage: (each.said, each.score.made_by) for stage, each in old.stages.items()}
+    kept = ("data_name", "chain_name", "settings", "created_at", "command", "libraries")
+    found = graded(said, papers, measure, find_cached, **{name: getattr(old, name) for name in kept})
+    if found.data_sha256 != old.data_sha256:
+        raise IncomparableReports(
+            f"{known['papers']} holds other papers or human concerns than those that were reviewed; put those of then"
+            " there, or review anew: assay eval run --task review --out REPORT.json"
+        )
+    return found

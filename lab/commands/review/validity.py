@@ -10,7 +10,7 @@ from evals.errors import BadConfig, LabError
 from evals.io import read_rows, write_whole
 from evals.jsonl import jsonl_text
 from lab.commands import Json, KeyEnv, Remote, Retries, Timeout
-from lab.commands.review.infer import papers_named, reviewed_papers
+from lab.commands.review.infer import find_cached, papers_named, reviewed_papers
 from lab.commands.terminal import counted, emit, notes, table_of
 from training.judge.prompts import HttpSettings
 
@@ -235,7 +235,6 @@ def matcher_agreement(
     )
     from evals.review.task import reference_of
     from evals.validity.labelled import agreement, agreement_line
-    from lab.commands.review.scores import find_cached
 
     found = None if encoder == LEXICAL else find_cached(encoder)
     if threshold is None:
