@@ -254,7 +254,7 @@ def pack_adapter(run: Run, base: PinnedBase, wanted: Publication, earlier: tuple
     own = PublishedStage(name=run.stage.name, repo=wanted.repo, revision=None, folder=place, **sums)
     lineage = Lineage(base=base.name, base_revision=base.revision, stages=(*earlier, own))
     records = {CHAIN: published_manifest(run.manifest, lineage, base), LINEAGE: lineage}
-    tables, figures = measured(run.reports, run.stage.name)
+    tables = measured(run.reports, run.stage.name)
     results = benchmark_results(run.reports.values(), run.stage.name, wanted.benchmarks)
     sources = (Source(base.name, base.licence), *run.data())
     licence = wanted.licence or suggested(sources[0], sources[1:])
@@ -267,7 +267,6 @@ def pack_adapter(run: Run, base: PinnedBase, wanted: Publication, earlier: tuple
         **{name: part_of((record.model_dump_json(indent=1) + "\n").encode()) for name, record in records.items()},
         **{file.name: part_of(file) for file in beside if file.is_file()},
         **{f"{REPORTS}/{name}": part_of(run.files[name]) for name in run.reports},
-        **{name: part_of(image) for name, image in figures.items()},
         **{name: part_of(each.encode()) for name, each in results.items()},
     }
     findings += [finding("licence conflict", "README.md", problem=each) for each in conflicts(licence, sources)]

@@ -114,8 +114,7 @@ def check_upload(upload: Upload) -> tuple[Diagnostic, ...]:
         if too_large := size_finding(path, part.size):
             found.append(too_large)
         if path == "README.md":
-            linted = lint_card(part.text(), upload.repo_type, upload.parts)
-            found += [each for each in linted if each.check == "card"]  # secrets are searched for with all other texts
+            found += lint_card(part.text(), upload.repo_type, upload.parts)
         if part.size > TEXT_LIMIT and path.endswith(TEXTS):
             found.append(finding("unsearched", path))
         else:

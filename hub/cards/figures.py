@@ -1,19 +1,16 @@
-"""What reports say about one adapter, whatever their task: tables and plots for its card, results for its front matter."""
+"""What reports say about one adapter, whatever their task: tables for its card, results for its front matter."""
 
-import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import yaml
 from huggingface_hub import EvalResult, EvalResultEntry, eval_result_entries_to_yaml
 from huggingface_hub.constants import EVAL_RESULTS_FOLDER
-from PIL import Image, ImageDraw, ImageFont
 
-from evals.report import calibration_of, reading, stages_of, task_of
-from evals.schema import EvalReport, Metric, StageSummary
+from evals.report import reading, stages_of, task_of
+from evals.schema import Metric, StageSummary
 from evals.schema.reports import Report, ReviewReport
-from evals.stats.calibration import Bin
 from evals.task import narrow
 from hub.cards import TEMPLATES
 
@@ -26,7 +23,7 @@ WILSON = "†"
 
 @dataclass(frozen=True)
 class Measured:
-    """One report on one group of rows, as tables of text; `figure` is the plot's file name."""
+    """One report on one group of rows, as tables of text."""
 
     data: str
     group: str
@@ -34,7 +31,6 @@ class Measured:
     rows: tuple[tuple[str, ...], ...]
     baselines: tuple[tuple[str, ...], ...]
     facts: tuple[tuple[str, str], ...]
-    figure: str | None
     note: str
     asked: str
     source: str = ""
@@ -54,21 +50,13 @@ class Measured:
         return told + (f"; without a model at most {best[2]} ({best[0].split(' = ')[0]})" if best else "")
 
 
-def measured(reports: Mapping[str, Report[Any]], stage: str) -> tuple[list[Measured], dict[str, bytes]]:
-    """Return each report's tables, and the plots by file name."""
-    found, figures = [], dict[str, bytes]()
-    for name, report in reports.items():
-        figure = f"calibration-{name.removesuffix('.json')}.png"
-        if isinstance(report, EvalReport) and _summary(report, stage, group := _group(report, stage)):
-            drawn = calibration_of(report, stage, group)
-            title = f"{stage}: {report.data_name}, {group}, n {drawn.n - drawn.n_missing_confidence}"
-            figures |= {figure: reliability_png(drawn.bins, title)} if drawn.bins else {}
-        if table := tables_of(report, stage, figure if figure in figures else None):
-            found.append(replace(table, source=name))
-    return found, figures
+def measured(reports: Mapping[str, Report[Any]], stage: str) -> list[Measured]:
+    """Return each report's tables."""
+    found = ((name, tables_of(report, stage)) for name, report in reports.items())
+    return [replace(table, source=name) for name, table in found if table]
 
 
-def tables_of(report: Report[Any], stage: str | None = None, figure: str | None = None) -> Measured | None:
+def tables_of(report: Report[Any], stage: str | None = None) -> Measured | None:
     """Return the tables of a report's stages up to one, of all if None; None where it holds no figures."""
     stages = list(stages_of(report))
     if not stages or not report.summaries:
@@ -124,7 +112,6 @@ def tables_of(report: Report[Any], stage: str | None = None, figure: str | None 
         rows=tuple(tables[: len(tables) - len(alike)]),
         baselines=tuple(tables[len(tables) - len(alike) :]),
         facts=tuple((name, fact) for name, fact in facts.items() if fact),
-        figure=figure,
         note=words.get("note", "") + (f" {WORDS['wilson']}" if any(WILSON in str(each) for each in tables) else ""),
         asked=task.asked,
     )
@@ -193,60 +180,3 @@ def benchmark_results(reports: Iterable[Report[Any]], stage: str, benchmarks: Ma
             name = f"{EVAL_RESULTS_FOLDER}/{report.data_name}.yaml"
             found[name] = yaml.safe_dump(eval_result_entries_to_yaml([entry]), sort_keys=False, allow_unicode=True)
     return found
-
-
-SCALE = 2
-"""Drawn so many times larger and made smaller, for smooth lines."""
-WIDTH, HEIGHT, LEFT, TOP, SIDE = 720, 560, 90, 60, 420
-INK, PALE, LINE, FILL = "#1f2937", "#9ca3af", "#4f46e5", "#a5b4fc"
-LEGEND = {
-    "upwards: share correct": INK,
-    "line: 95 % interval": INK,
-    "grey line: calibrated": "#6b7280",
-    "bars: number of answers": LINE,
-}
-
-
-def reliability_png(bins: Sequence[Bin], title: str) -> bytes:
-    """Return a PNG; bins without a row are not drawn. Pillow is here anyway; matplotlib would come for this plot alone.
-
-    The diagonal is what a calibrated model would show. A bin's dot lies at its mean confidence and
-    share correct, the line through it is the 95 % interval, and the bars below count its rows.
-    """
-    image = Image.new("RGB", (WIDTH * SCALE, HEIGHT * SCALE), "white")
-    draw = ImageDraw.Draw(image)
-
-    def place(confidence: float, accuracy: float) -> tuple[float, float]:
-        return LEFT + SIDE * confidence, TOP + SIDE * (1 - accuracy)
-
-    def scaled(*values: float) -> tuple[float, ...]:
-        return tuple(SCALE * value for value in values)
-
-    def write(x: float, y: float, text: str, colour: str, size: int) -> None:
-        draw.text((SCALE * x, SCALE * y), text, fill=colour, font=ImageFont.load_default(size * SCALE))
-
-    write(LEFT, 20, title, INK, 18)
-    draw.rectangle(scaled(LEFT, TOP, LEFT + SIDE, TOP + SIDE), outline=PALE, width=SCALE)
-    draw.line(scaled(*place(0, 0), *place(1, 1)), fill=PALE, width=SCALE)
-    for tick in range(0, 101, 20):
-        along, up = place(tick / 100, 0), place(0, tick / 100)
-        write(along[0] - 12, along[1] + 8, f"{tick} %", INK, 13)
-        write(up[0] - 48, up[1] - 8, f"{tick} %", INK, 13)
-    write(LEFT + 120, TOP + SIDE + 34, "stated confidence", INK, 15)
-    for at, (words, colour) in enumerate(LEGEND.items()):
-        write(LEFT + SIDE + 20, TOP + 24 * at, words, colour, 14)
-    most = max((one.n for one in bins), default=1)
-    for one in bins:
-        if not one.n or one.confidence is None or one.accuracy is None:
-            continue
-        corner = place(one.lower + 0.01, 0.25 * one.n / most)
-        draw.rectangle(scaled(*corner, *place(one.upper - 0.01, 0)), fill=FILL)
-        write(corner[0] + 4, corner[1] - 16, str(one.n), LINE, 12)
-        x, y = place(one.confidence, one.accuracy)
-        if one.interval is not None:
-            low, high = (place(one.confidence, each)[1] for each in one.interval)
-            draw.line(scaled(x, low, x, high), fill=INK, width=2 * SCALE)
-        draw.ellipse(scaled(x - 5, y - 5, x + 5, y + 5), fill=LINE)
-    small, file = image.resize((WIDTH, HEIGHT), Image.Resampling.LANCZOS), io.BytesIO()
-    small.save(file, "PNG", optimize=True)
-    return file.getvalue()

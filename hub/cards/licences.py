@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 KNOWN = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
-HUB_IDS = frozenset(each for group, ids in KNOWN.items() if group not in ("duties", "of_bases") for each in ids)
+HUB_IDS = frozenset(each for group, ids in KNOWN.items() if group != "duties" for each in ids)
 
 
 @dataclass(frozen=True)

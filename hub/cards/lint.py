@@ -1,14 +1,12 @@
-"""What is wrong with a card, ours or anybody's, read offline: each finding says why and what to do.
+"""What is wrong with a card, read offline: each finding says why and what to do.
 
 Also what no text may hold. Patterns and wordings stand in lint.yaml. Measured on tests/hub/secrets.yaml, detect-secrets 1.5
 (without entropy) and kingfisher 2.14 find a third and less than half of it; docs/publishing.md has the figures. A model-index
 is read by huggingface_hub.
 """
 
-import ast
 import difflib
 import re
-import textwrap
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -19,7 +17,7 @@ import yaml
 from huggingface_hub.repocard_data import model_index_to_eval_results
 
 from evals.schema.publishing import Diagnostic
-from hub.cards.licences import HUB_IDS, KNOWN, Source, conflicts
+from hub.cards.licences import HUB_IDS
 
 RULES: dict[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
 BEFORE, AFTER = 100, 400
@@ -247,30 +245,18 @@ def front_matter_findings(text: str, kind: str) -> list[Diagnostic]:
     return found
 
 
-CODE = re.compile(r"^```(?:python3?|py)\b[^\n]*\n(?P<code>.*?)^```", re.DOTALL | re.MULTILINE | re.IGNORECASE)
 FENCED = re.compile(r"^```.*?^```|`[^`\n]+`", re.DOTALL | re.MULTILINE)
-MACHINE = re.compile(
-    r"^[ -]*(?:model|base_model|path|datasets?|name): *[\"']?(?:\.{0,2}/|~/|[A-Z]:\\)\S+", re.MULTILINE
-)
-OUTPUT = re.compile(r"(?:\.{0,2}/|~/|[A-Z]:\\|(?:outputs?|out|runs|checkpoints?|results)/)")
 ELSEWHERE = re.compile(r"[a-z]+:|\.\./|/|discussions(?:/|$)")
 IN_REPOSITORY = re.compile(r"^(?:\./)?(?:(?:blob|resolve|tree|raw)/[^/]+/)?")
-QUANTISED = re.compile(r"(?i)(?:[-_](?:bnb-)?[48]bit|gptq|awq|gguf|[-_](?:int8|fp8|nf4))\b")
 LINK = re.compile(r"!?\[[^\]]*\]\((?P<target>[^)\s]+)\)")
-LOADERS = ("from_pretrained", "load_adapter", "load_dataset", "hf_hub_download")
-UNPINNED = "this loads whatever the repository holds on that day", "add revision=, a commit or a tag that does not move"
-ADAPTER = "adapter_config.json"
-FORMATS = ("json", "parquet", "csv")
-"""What `load_dataset` is told to load local files."""
 
 
-def lint_card(text: str, kind: str, files: Collection[str] | None = None) -> list[Diagnostic]:
-    """Return what is wrong with a model's, data set's or Space's card.
+def lint_card(text: str, kind: str, files: Collection[str]) -> list[Diagnostic]:
+    """Return what is wrong with a model's, data set's or Space's card: what the Hub refuses, and what misleads readers.
 
-    `files` are those beside it, to look for what it links to; None = not known. Errors are what the
-    Hub refuses, what misleads readers, and what must not be published at all.
+    `files` are those beside it, to look for what it links to.
     """
-    found = [*front_matter_findings(text, kind), *scan("README.md", [text])]
+    found = front_matter_findings(text, kind)
     prose = FENCED.sub(lambda block: "\n" * block[0].count("\n"), text)
     body = "\n" * (len(text.splitlines()) - len(body_of(text).splitlines())) + body_of(prose)
     places = {"anywhere": text, "outside code": prose, "outside code and front matter": body}
@@ -281,109 +267,12 @@ def lint_card(text: str, kind: str, files: Collection[str] | None = None) -> lis
             often = f", {len(matches)} times" if len(matches) > 1 else ""
             told = (f"{what} stands there{often}: readers learn nothing", "write what is the case, or leave it out")
             found.append(_of_card(*told, _at(where, matches[0])))
-    found += _code(text)
-    for match in MACHINE.finditer(body_of(text)):
-        told = "names a file or folder of the machine that it was made on", "write the Hub id of what lay there"
-        found.append(_of_card(*told, _at(text, match) + text.count("\n") - body_of(text).count("\n")))
-    for match in LINK.finditer(prose) if files is not None else ():
+    for match in LINK.finditer(prose):
         target = match["target"].split("#")[0]
-        if target and not ELSEWHERE.match(target) and IN_REPOSITORY.sub("", target) not in (files or ()):
+        if target and not ELSEWHERE.match(target) and IN_REPOSITORY.sub("", target) not in files:
             problem = f"the link to {target!r} leads nowhere: there is no such file beside the card"
             found.append(_of_card(problem, "add the file, or link to a full address", _at(prose, match)))
-    data = known_front_matter(text)
-    found += [_of_card(*each, line=1) for each in (_faults(data, files or ()) if kind == "model" else ())]
-    found += [_of_card(*each, line=1, is_error=False) for each in _wishes(kind, data, text, files or ())]
     return sorted(found, key=lambda each: (not each.is_error, each.line or 0))
-
-
-def beside(file: Path) -> set[str]:
-    """Return what lies beside a card of all that it links to and that tells what it is of; looks at nothing else."""
-    links = LINK.finditer(file.read_text(encoding="utf-8", errors="replace"))
-    wanted = {IN_REPOSITORY.sub("", match["target"].split("#")[0]) for match in links} | {ADAPTER}
-    return {each for each in wanted if each and not ELSEWHERE.match(each) and (file.parent / each).exists()}
-
-
-def _faults(data: dict[str, Any], files: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yield what a model's front matter says that cannot be right, and what to do."""
-    if ADAPTER in files and not data.get("base_model"):
-        problem = f"base_model is missing, and {ADAPTER} lies beside the card: an adapter without its base is numbers"
-        yield problem, "add base_model: and the base's Hub id"
-    licence = data.get("license")
-    for base in bases_of(data) if isinstance(licence, str) else ():
-        theirs = next((each for pattern, each in KNOWN["of_bases"].items() if re.search(pattern, base.lower())), None)
-        for problem in conflicts(str(licence), [Source(base, theirs)]) if theirs else ():
-            yield problem, f"write license: {theirs}"
-    index = data.get("model-index")
-    for each in index if isinstance(index, list) else ():
-        name = each.get("name") if isinstance(each, dict) else None
-        if OUTPUT.match(str(name or "")):
-            yield (
-                f"the model-index calls the model {name!r}, a folder of a machine",
-                "give it the name of the repository",
-            )
-
-
-def _code(text: str) -> Iterator[Diagnostic]:
-    for block in CODE.finditer(text):
-        line = _at(text, block)
-        lines = block["code"].splitlines()
-        if any(each.lstrip().startswith(">>> ") for each in lines):  # a session: what it printed is no code
-            lines = [match[1] if (match := re.match(r"\s*(?:>>>|\.\.\.) ?(.*)", each)) else "" for each in lines]
-        code = "\n".join(re.sub(r"^(\s*)[!%].*", r"\1pass", each) for each in lines)
-        try:
-            tree = ast.parse(textwrap.dedent(code))
-        except SyntaxError as error:
-            problem = f"this Python does not parse: {error.msg}"
-            yield _of_card(problem, "run it once", line + (error.lineno or 1))
-            continue
-        for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
-            name = getattr(call.func, "attr", getattr(call.func, "id", None))
-            is_pinned = "revision" in [word.arg for word in call.keywords]
-            is_local = any(isinstance(each, ast.Constant) and each.value in FORMATS for each in call.args)
-            if name in LOADERS and not is_pinned and not is_local:
-                yield _of_card(*UNPINNED, line + call.lineno, is_error=False)
-
-
-def _wishes(kind: str, data: dict[str, Any], text: str, files: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yield what readers of a model's or data set's card would miss, and what to do."""
-    wanted: dict[str, str] = RULES["wanted"].get(kind, {})
-    if kind == "model" and (
-        ADAPTER in files or data.get("library_name") == "peft" or "lora" in (data.get("tags") or ())
-    ):
-        wanted = wanted | RULES["wanted"]["adapter"]
-        if data.get("library_name") not in (None, "peft"):
-            yield f"library_name is {data['library_name']}, and this is an adapter", "write library_name: peft"
-    for key, why in wanted.items():
-        if not data.get(key) and not (key == "base_model" and ADAPTER in files):
-            yield f"{key} is missing: {why}", f"add {key} to the front matter"
-    if kind == "model":
-        bases = bases_of(data)
-        if len(bases) > 1 and not data.get("base_model_relation"):
-            problem = "base_model_relation is missing, and there are several bases: the Hub would have to guess"
-            yield problem, "add base_model_relation: merge"
-        for base in bases:
-            if QUANTISED.search(base):
-                problem = (
-                    f"the base {base} is a quantised copy: the model tree ends there, and readers may want the original"
-                )
-                yield (
-                    problem,
-                    "name the model that it was made from in the text, or as base_model where that was trained on",
-                )
-            elif "/" not in base and REPO_ID.fullmatch(base):
-                yield f"the base {base} has no owner, as only the oldest models of the Hub", "write OWNER/NAME"
-        index = data.get("model-index")
-        has_figures = "value:" in text[: len(text) - len(body_of(text))]
-        if not index and re.search(r"\|\s*\**\d+\.\d", text) and "evaluation" in text.lower():
-            problem = "there is no model-index: figures in the text are found by no search"
-            yield problem, "add the results to the front matter"
-        if isinstance(index, list) and index and not has_figures:
-            yield "the model-index holds no results", "add them, or leave model-index out"
-        if index and has_figures and not re.search(r"interval|±|\bCI\b", text):
-            problem = "figures stand without n or interval: nobody can tell them from chance"
-            yield problem, "give the number of questions and a 95 % interval"
-    elif kind == "dataset" and not re.search(r"personal data|PII|privacy", text, re.IGNORECASE):
-        yield "nothing is said about personal data", "say what is in it and who looked"
 
 
 def _at(text: str, match: re.Match[str]) -> int:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from evals.errors import LabError
-from evals.io import as_jsonl, read_rows
+from evals.io import as_jsonl, read_rows, write_whole
 from evals.report import load_report
 from lab.commands import DryRun, Json, Licence, with_options
 from lab.commands.chain import progress_shown
@@ -202,10 +202,8 @@ def _collect(to: Destination, repos: "Sequence[tuple[str, str]]") -> None:
 
 @app.command()
 def card(
-    run: Annotated[Path, typer.Argument(help="A run folder, or any README.md, also someone else's.")],
+    run: Annotated[Path, typer.Argument(help="A run folder.")],
     repo: Annotated[str | None, typer.Option("--repo", help="Where the adapter will lie: ORG/NAME.")] = None,
-    check: Annotated[bool, typer.Option("--check", help="Look for faults; exit code 1 if there are any.")] = False,
-    kind: Annotated[str, typer.Option("--kind", help="What the card is of: model, dataset or space.")] = "model",
     tag: Tag = "v1.0",
     licence: Licence = None,
     base: BaseName = None,
@@ -214,43 +212,29 @@ def card(
     merged: Merged = False,
     as_json: Json = False,
 ) -> None:
-    """Write an adapter's card into its run folder, or with --check look for faults in any card.
+    """Write an adapter's card into its run folder, and say what is wrong with it.
 
-    Works offline. Every word comes from run.json, chain.json and the reports beside them; the calibration
-    plots are written beside it.
+    Works offline. Every word comes from run.json, chain.json and the reports beside them.
 
-    Examples: assay publish card runs/grpo --repo my-org/my-adapter;
-    assay publish card somebody/README.md --check
+    Example: assay publish card runs/grpo --repo my-org/my-adapter
     """
     from hub.adapters import Publication
-    from hub.cards.lint import beside, lint_card
+    from hub.cards.lint import lint_card
     from hub.chains import pack_last
 
-    files: set[str] | None = None
-    if check and (run.is_file() or (run / "README.md").is_file()):
-        file = run if run.is_file() else run / "README.md"
-        files = beside(file)
-        text = file.read_text(encoding="utf-8", errors="replace")
-    else:
-        wanted = Publication(repo or f"your-name/{run.resolve().name}", tag, base, base_revision, licence)
-        how = (from_environment().cache, with_base, merged)
-        with packed(run, wanted, progress_shown, *how) as wanted:
-            parts = pack_last(run, wanted).parts
-        text = parts["README.md"].text()
-        for name in parts if not check else ():
-            if name == "README.md" or name.endswith(".png"):
-                unfinished = run / f".{name}.part"
-                unfinished.write_bytes(parts[name].read())
-                unfinished.replace(run / name)
-                _tell(f"wrote {run / name}")
-        if not check and repo is None:
-            _tell("No --repo was named, so the card's code loads from your-name/….")
-    found = lint_card(text, kind, files)
+    wanted = Publication(repo or f"your-name/{run.resolve().name}", tag, base, base_revision, licence)
+    how = (from_environment().cache, with_base, merged)
+    with packed(run, wanted, progress_shown, *how) as wanted:
+        parts = pack_last(run, wanted).parts
+    text = parts["README.md"].text()
+    write_whole(run / "README.md", text)
+    _tell(f"wrote {run / 'README.md'}")
+    if repo is None:
+        _tell("No --repo was named, so the card's code loads from your-name/….")
+    found = lint_card(text, "model", parts)
     rows = [("error" if each.is_error else "warning", each.line or "", each.problem, each.remedy) for each in found]
     title = "What is wrong with the card" if found else "Nothing is wrong with the card"
     emit(found, as_json=as_json, table=table_of(title, ("", "line", "what and why", "what to do"), rows))
-    if check and any(each.is_error for each in found):
-        raise typer.Exit(1)
 
 
 def _tell(words: str) -> None:

@@ -93,11 +93,10 @@ class Order:
 
 @dataclass(frozen=True)
 class Preview:
-    """What publishing would do: its plans, the card as it will be with its images, and what must be mended first."""
+    """What publishing would do: its plans, the card as it will be, and what must be mended first."""
 
     plans: "Sequence[PublishPlan]"
     card: str
-    images: Mapping[str, bytes]
     problem: str = ""
     refused: "Sequence[Diagnostic]" = ()
 
@@ -115,7 +114,7 @@ def preview(order: Order) -> Preview:
 
     plans: Sequence[PublishPlan] = ()
     refused: Sequence[Diagnostic] = ()
-    problem, card, images = "", "", {}
+    problem, card = "", ""
     with order.packed(lambda *_: None, is_dry=True) as wanted:
         try:
             plans = plan_chain(connect(), Path(order.run), wanted)
@@ -124,14 +123,12 @@ def preview(order: Order) -> Preview:
         except LabError as error:
             problem = str(error)
         try:
-            parts = pack_last(Path(order.run), wanted).parts
-            card = parts["README.md"].text()
-            images = {name: part.read() for name, part in parts.items() if name.endswith(".png")}
+            card = pack_last(Path(order.run), wanted).parts["README.md"].text()
         except Refused as error:
             refused = refused or error.findings
         except LabError as error:
             problem = problem or str(error)
-    return Preview(plans, card, images, problem, refused)
+    return Preview(plans, card, problem, refused)
 
 
 def publish(

@@ -1,6 +1,5 @@
 """Publish tab: the card of a run as it will be, the plan, and publishing it, which goes on without the page."""
 
-import base64
 import re
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -77,8 +76,7 @@ def shown_plan(made: Preview) -> str:
 def shown_card(made: Preview) -> tuple[str, str]:
     """Return what stands before the words of a card, and its words without images, as HTML."""
     front = FRONT.match(made.card)
-    images = [(name, base64.b64encode(image).decode()) for name, image in made.images.items()]
-    head = draw("card", front=front[1] if front else "", images=images) if made.card else Html()
+    head = draw("card", front=front[1] if front else "") if made.card else Html()
     return head, markdown(IMAGE.sub("", made.card[front.end() :] if front else made.card))
 
 

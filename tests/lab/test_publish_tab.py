@@ -1,6 +1,6 @@
 """Publish: a tiny run's card and plan, its publication to a Hub on this machine as a job, and what is refused before that."""
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 
 import pytest
@@ -86,9 +86,8 @@ def test_without_a_token_the_page_says_how_to_log_in_and_offers_no_publishing(ru
 
 def test_a_card_shows_no_image_from_elsewhere_and_its_front_matter_apart():
     card = "---\nlicense: mit\n---\n# A\n![x](https://evil.example/x.png) text ![y](plot.png)"
-    front, words = shown_card(Preview((), card, {"plot.png": b"png"}))
+    front, words = shown_card(Preview((), card))
     assert "evil" not in front + words
-    assert 'src="data:image/png;base64,cG5n"' in front
     assert "license: mit" in front
     assert words == "<h1>A</h1>\n<p>text</p>\n"
-    assert shown_card(replace(Preview((), "", {}), problem="x")) == ("", "")
+    assert shown_card(Preview((), "", problem="x")) == ("", "")
