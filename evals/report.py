@@ -20,7 +20,7 @@ from evals.errors import BadConfig, LabError
 from evals.io import short_repr, write_whole
 from evals.questions.task import DIRECTIONS, HEADLINE, MEANINGS, Questions
 from evals.schema import EvalReport, Metric, StageSummary
-from evals.schema.reports import GradedRow, RefinerReport, Report, ReviewReport, ReviewScore
+from evals.schema.reports import GradedRow, RefinerReport, Report, ReviewReport
 from evals.stats import calibration
 from evals.stats.calibration import interval_note
 from evals.stats.intervals import CELLS, DRAWS, Floats, Units, is_point, jackknife_interval, percentile_interval, wilson
@@ -306,20 +306,16 @@ def save_report(report: Report[Any], path: Path) -> None:
 
 
 def _form(document: Any) -> str:
-    """Return which form a stored report has; those of before `task` was written are told by their fields."""
-    if not isinstance(document, dict):
-        return "questions"
-    old = "refine" if "judge_mode" in document else "score" if "headline" in document else "questions"
-    task = document.get("task", old)
-    return task if task in ("questions", "refine", "review", "score") else "other"
+    """Return which form a stored report has; one that names no task is on questions."""
+    task = document.get("task", "questions") if isinstance(document, dict) else "questions"
+    return task if task in ("questions", "refine", "review") else "other"
 
 
-STORED: TypeAdapter[Report[Any] | ReviewScore] = TypeAdapter(
+STORED: TypeAdapter[Report[Any]] = TypeAdapter(
     Annotated[
         Annotated[EvalReport, Tag("questions")]
         | Annotated[RefinerReport, Tag("refine")]
         | Annotated[ReviewReport, Tag("review")]
-        | Annotated[ReviewScore, Tag("score")]
         | Annotated[Report[GradedRow], Tag("other")],
         Discriminator(_form),
     ]
@@ -332,7 +328,7 @@ def load_report(path: Path, kind: type[Kind] = EvalReport) -> Kind:  # ty: ignor
     The message names the field that is wrong.
     """
     try:
-        stored = STORED.validate_json(path.read_text(encoding="utf-8"))
+        report = STORED.validate_json(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         raise LabError(f"there is no report at {path}; make one with `assay {kind.made_with} --out {path}`") from None
     except IsADirectoryError:
@@ -344,7 +340,6 @@ def load_report(path: Path, kind: type[Kind] = EvalReport) -> Kind:  # ty: ignor
         field = ".".join(str(part) for part in first["loc"][1:]) or "(whole file)"
         problem = f"field {field!r}: {first['msg']}, seen {short_repr(first['input'])}"
         raise _no_report(path, kind, problem + (f"; {more} more" if more else "")) from None
-    report = ReviewReport.of(stored) if isinstance(stored, ReviewScore) else stored
     if not isinstance(report, kind):
         raise _no_report(path, kind, f"it is one of the task {report.task}")
     repeated = [key for key, n in Counter((row.id, row.stage) for row in report.rows).items() if n > 1]

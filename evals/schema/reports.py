@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, time
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from typing import ClassVar, Generic, Literal, TypeVar
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from evals.schema.questions import Example, Message, Verdict
-from evals.schema.record import Grade, Record, Share, skipping
+from evals.schema.record import Grade, Record, Share
 from evals.schema.refiner import RewardConfig, ScoredAnswer
 from evals.schema.reviews import Concern, MadeBy
 
@@ -115,7 +115,6 @@ class EvalReport(Report[EvalRow]):
     task: str = "questions"
 
 
-OLDER = "scored before copied sentences were a control; score it again with this version"
 Assignment = Literal["optimal", "greedy"]
 FigurePolicy = Literal["both", "flag", "keep"]
 """Which human concerns are left out: flag *and* category say figure (either is enough), flag, none."""
@@ -286,9 +285,8 @@ class ArticleScore(Record):
     n_matched_permuted: float | None = None
     """What the list gets on other papers of the source, mean of the rounds of the permuted control."""
     by_control: dict[str, tuple[float, float]] = Field(default_factory=dict)
-    """What each control matched and said; empty in files of before 23 November 2026."""
+    """What each control matched and said."""
     groups: dict[str, tuple[int, int, int, int, int]] = Field(default_factory=dict)
-    _upgrade = skipping("n_contradicted")
 
     def of_group(self, name: str) -> "ArticleScore":
         """Return the article as one category or severity alone sees it."""
@@ -352,11 +350,9 @@ class ReviewScore(Record):
     seed: int
     draws: int
     articles: tuple[ArticleScore, ...] | None = None
-    """Only where `assay review score --per-article` prints them, and in files of before 23 November 2026."""
+    """Only where `assay review score --per-article` prints them."""
     made_by: MadeBy | None = None
     """Who gave the answers, where a record stood beside them."""
-
-    _upgrade = skipping("grounding", "curves")
 
 
 class ReviewedStage(Record):
@@ -378,16 +374,6 @@ class ReviewReport(Report[ArticleScore]):
     score: ReviewScore
     stages: dict[str, ReviewedStage] = Field(default_factory=dict)
 
-    @model_validator(mode="before")
-    @classmethod
-    def _with_headline(cls, given: Any) -> Any:
-        """Give a report of before the metric that it cannot know, and take out the one that is no more."""
-        for summary in given.get("summaries", ()) if isinstance(given, dict) else ():
-            if isinstance(summary, dict):
-                summary["metrics"].pop("contradicted", None)
-                summary["metrics"].setdefault("f1_above_strongest", {"value": None, "n": 0, "note": OLDER})
-        return given
-
     def by_stage(self) -> "tuple[ReviewReport, ...]":
         """Return a report on each stage by itself, named after chain and stage; that of one score as it is."""
         found = []
@@ -399,18 +385,9 @@ class ReviewReport(Report[ArticleScore]):
         return tuple(found) or (self,)
 
     @classmethod
-    def of(cls, score: ReviewScore, summaries: Sequence[StageSummary] = ()) -> "ReviewReport":
-        """Return the report of a score with its articles; a file of before reports has no `summaries` of groups."""
+    def of(cls, score: ReviewScore, summaries: Sequence[StageSummary]) -> "ReviewReport":
+        """Return the report of a score with its articles and its metrics by group."""
         made, name = score.made_by, score.system
-        if not summaries:
-            found = {**score.headline.model_dump(), **score.micro.model_dump(), "answered": score.coverage.share}
-            above = ("f1_above_strongest", "f1_above_permuted")
-            metrics = {}
-            for each in (*above, "f1", "recall", "precision", "recall_major", "answered"):
-                low, high = score.intervals.get(each) or (None, None)
-                n = 0 if found[each] is None else score.coverage.n_articles
-                metrics[each] = Metric(value=found[each], n=n, low=low, high=high)
-            summaries = [StageSummary(stage=name, is_baseline=False, metrics=metrics)]
         controls = {
             kind: Metric(value=each.f1, n=each.n_articles)
             for kind, each in score.controls or ()
@@ -456,8 +433,6 @@ class RefinerRow(Record):
     words: int = Field(ge=0)
     scored: ScoredAnswer
 
-    _upgrade = skipping("other_items", "other_items_sha256")
-
     @property
     def id(self) -> str:
         return self.scored.record_id
@@ -479,12 +454,10 @@ class RefinerReport(Report[RefinerRow]):
     """
 
     task: str = "refine"
-    schema_version: Literal[1, 2] = 2
+    schema_version: Literal[2] = 2
     judge: str
     judge_mode: str
     reward: RewardConfig
-
-    _upgrade = skipping("other_items", "other_items_sha256")
 
     @property
     def instrument(self) -> dict[str, str]:

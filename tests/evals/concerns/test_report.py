@@ -1,13 +1,11 @@
 """Scores of reviewers: controls, groups, thresholds, paired tests, ranks."""
 
-import json
 from itertools import combinations
 
 import pytest
 
 from evals.compare import Answers, Pairing, check_comparable, compare
 from evals.errors import IncomparableReports
-from evals.report import load_report, save_report
 from evals.review.controls import Paper
 from evals.review.match import similarity_of
 from evals.review.page import score_page
@@ -88,22 +86,6 @@ def test_who_finds_what_no_sentence_says_is_above_the_strongest_control_by_an_ex
 def test_on_few_papers_a_comparison_gives_no_p_from_draws(scores) -> None:
     (found,) = compare([pair(*scores[:2])], Pairing(("f1",))).comparisons[0].differences
     assert (found.p_bootstrap, found.p_permutation) == (None, pytest.approx(2 / 2**8))
-
-
-def test_a_score_of_before_copied_sentences_is_read_and_stands_last_without_a_rank(scores, tmp_path) -> None:
-    save_report(scores[1], tmp_path / "half.json")
-    document = json.loads((tmp_path / "half.json").read_text())
-    for row in document["rows"]:
-        row.pop("by_control")
-    for summary in document["summaries"]:
-        del summary["metrics"]["f1_above_strongest"]
-        summary["metrics"]["contradicted"] = summary["metrics"]["f1"]
-    document["score"]["grounding"] = {"by": "rules"}
-    (tmp_path / "half.json").write_text(json.dumps(document))
-    old = load_report(tmp_path / "half.json", ReviewReport)
-    (board,) = boards_of([scores[0], old])
-    assert [(row.stage, row.rank) for row in board.rows] == [("good", 1), ("half", None)]
-    assert "score it again" in board.rows[1].metrics["f1_above_strongest"].note
 
 
 def test_a_system_that_says_nothing_has_no_headline_and_no_rank_above_one_below_its_control(scores) -> None:
