@@ -38,10 +38,6 @@ class Section(Record):
     text: str
     pages: tuple[PageStart, ...] = ()
 
-    def page_at(self, at: int) -> int | None:
-        """Return the page on which the character `at` of the text stands, None if that is not known."""
-        return start.page if (start := start_at(self.pages, at)) else None
-
 
 def start_at(starts: Sequence[PageStart], at: int) -> PageStart | None:
     """Return the last of the starts at or before a character, None if there is none."""

@@ -75,7 +75,7 @@ EXACT = re.compile(
 Verdict = Literal["consistent", "error", "decision error", "not judged"]
 
 
-class Finding(Record):
+class PaperFinding(Record):
     """One thing that a check found: by what, the item or the statistic, the paper's words, and the concern it makes."""
 
     kind: Literal["guideline", "statistics"]
@@ -146,7 +146,7 @@ def recompute(article: Article) -> list[RecomputedTest]:
     return list(found.values())
 
 
-def finding(test: RecomputedTest) -> Finding:
+def finding(test: RecomputedTest) -> PaperFinding:
     """Return the concern that an error makes; a decision error is major."""
     at = f"{test.high:.3g}" if math.isclose(test.low, test.high, rel_tol=0.05) else f"{test.low:.3g} to {test.high:.3g}"
     words = f"The p value is inconsistent with the statistic: {test.test} should give p = {at}, so one of them must be wrong"
@@ -159,7 +159,7 @@ def finding(test: RecomputedTest) -> Finding:
         category="statistical_methodology",
         severity="major" if test.verdict == "decision error" else "minor",
     )
-    return Finding(kind="statistics", source="recomputed", item=test.test, quote=test.sentence, concern=concern)
+    return PaperFinding(kind="statistics", source="recomputed", item=test.test, quote=test.sentence, concern=concern)
 
 
 def _judged(

@@ -190,7 +190,7 @@ def rescore(
     tried = verify.tried_judge(read, asked)
     if task == "review":
         old = load_report(report, ReviewReport)
-        found = changes_of(old, review.infer.scored_again(old, report))
+        found = changes_of(old, review.infer.rescore_review(old, report))
     else:
         found = judge_again(load_report(report), check_way(read), tried)
     if tried is not None:

@@ -25,6 +25,7 @@ from evals.papers.outline import role_of
 from evals.papers.text import without_markup
 from evals.review.corpus import words_of
 from evals.schema import Article, TextOrigin
+from evals.schema.articles import start_at
 from tests.evals.pdfs import LEFT, LINE, MIDDLE, Put, column, pdf, row_by_row
 from tests.evals.reviewed import concern
 from tests.evals.reviewed import example as reviewed
@@ -370,7 +371,7 @@ def test_every_section_knows_its_pages_and_boxes_and_older_articles_without_boxe
     for section in old["sections"]:
         section["pages"] = [{"at": start["at"], "page": start["page"]} for start in section["pages"]]
     del old["abstract_pages"]
-    assert Article.model_validate(old).sections[0].page_at(0) == 1
+    assert Article.model_validate(old).sections[0].pages[0].page == 1
 
 
 def test_markdown_of_pandoc_keeps_its_abstract_and_loses_the_marks_of_headings_and_text_joins_broken_words():
@@ -392,7 +393,7 @@ def test_a_paragraph_that_a_page_cuts_in_two_is_whole_and_keeps_its_page():
     rest = "taken to the laboratory and weighed each week by the same person.\n\n" + "Later all were bled. " * 12
     (section,) = of_pages([*first, Put(LEFT, 600, "They were then")], column(rest, LEFT, 780)).sections
     assert "They were then taken to the laboratory" in section.text
-    assert [section.page_at(section.text.index(words)) for words in ("They", "Later all")] == [1, 2]
+    assert [start_at(section.pages, section.text.index(words)).page for words in ("They", "Later all")] == [1, 2]
 
 
 BODY = (

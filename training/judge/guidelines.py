@@ -22,7 +22,7 @@ from evals.review.prompt import head_of, sections_of
 from evals.schema import Article, Section
 from evals.schema.record import Record
 from evals.schema.reviews import Category, Concern, Severity
-from evals.validity.pvalues import Finding
+from evals.validity.pvalues import PaperFinding
 from training.judge.client import in_a_loop
 from training.judge.judge import TRIES, HttpJudge
 from training.judge.prompts import conversation, objects, reply_schema
@@ -66,7 +66,7 @@ class CheckedPaper(Record):
     guideline: str | None
     model: str
     items: tuple[ItemAnswer, ...] = ()
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[PaperFinding, ...] = ()
 
 
 def guidelines() -> tuple[str, ...]:
@@ -182,13 +182,13 @@ class GuidelineJudge(HttpJudge):
         return None, problem
 
 
-def _finding(guideline: str, item: Item) -> Finding:
+def _finding(guideline: str, item: Item) -> PaperFinding:
     concern = Concern(
         text=f"The paper does not report {item.asks} ({guideline}: {item.name}).",
         category=item.category,
         severity=item.severity,
     )
-    return Finding(kind="guideline", source=guideline, item=item.name, concern=concern)
+    return PaperFinding(kind="guideline", source=guideline, item=item.name, concern=concern)
 
 
 def _parts(article: Article) -> list[str]:

@@ -114,14 +114,14 @@ def infer(
     given = dict(locals())
     if out.suffix == ".json":
         return report_on_stages(given)
-    run = reviewed(given)
+    run = review_papers(given)
     if failed := run.by_status.get("failed", 0):
         notes.print(say("command.unread", papers=counted(failed, "paper"), out=out), soft_wrap=True)
     if failed == run.articles:
         raise typer.Exit(1)
 
 
-def reviewed(given: Mapping[str, Any]) -> "ReviewRun":
+def review_papers(given: Mapping[str, Any]) -> "ReviewRun":
     """Review papers as the options of `infer` say, show how it went, and return the run's record.
 
     Ends with exit code 1 where a paper got no answer.
@@ -132,7 +132,7 @@ def reviewed(given: Mapping[str, Any]) -> "ReviewRun":
     from training.reviewer.staged import StagedEngine
 
     asking = Asking(**{each.name: given[each.name] for each in fields(Asking)})
-    articles = papers_named(given["papers"], given["split"], given["limit"], given["reader"])
+    articles = read_articles(given["papers"], given["split"], given["limit"], given["reader"])
     if given["server"]:
         engine = _server(given, asking)
     else:
@@ -144,7 +144,7 @@ def reviewed(given: Mapping[str, Any]) -> "ReviewRun":
         engine = StagedEngine(engine, given["batch"])
     plan, out = ReviewPlan(articles, engine, asking, given["batch"]), given["out"]
     file = ReviewFile(out)
-    with reviewing_bar(len(articles)) as (progress, within):
+    with progress_bar(len(articles)) as (progress, within):
         clocks = Clocks(time.monotonic, lambda: datetime.now(UTC))
         run = run_all(plan, file, clocks, progress, within, overwrite=given["overwrite"])
     rows: list[Sequence[object]] = [
@@ -200,9 +200,9 @@ def _chain(name: str, dtype: Weights) -> "LoadedChain":
     return load_chain(name, dtype, lambda _, message: notes.print(message), cache=from_environment().cache)
 
 
-def papers_named(papers: str, split: str = "all", limit: int = 0, reader: str = "assay") -> list[Article]:
+def read_articles(papers: str, split: str = "all", limit: int = 0, reader: str = "assay") -> list[Article]:
     """Return the papers of a collection, without what reviewers said of them, or the one in a file."""
-    return [each.article for each in reviewed_papers(papers, split, limit, reader)]
+    return [each.article for each in read_papers(papers, split, limit, reader)]
 
 
 def _by_docling(path: Path) -> Article:
@@ -217,7 +217,7 @@ def _by_docling(path: Path) -> Article:
     return read_article(text.encode(), f"{path.stem}.md")
 
 
-def reviewed_papers(papers: str, split: str, limit: int = 0, reader: str = "assay") -> list[ReviewExample]:
+def read_papers(papers: str, split: str, limit: int = 0, reader: str = "assay") -> list[ReviewExample]:
     """Return the papers of a split with what reviewers said of them, or the one in a file, of which nobody did.
 
     What the reader of a paper could not read or left out is printed.
@@ -276,7 +276,7 @@ def _server(given: Mapping[str, Any], asking: "Asking") -> "ReviewEngine":
 
 
 @contextmanager
-def reviewing_bar(
+def progress_bar(
     total: int,
 ) -> Generator[tuple[Callable[[int, int, "ReviewedRow | None"], None], Callable[[str], None]]]:
     """Show how many papers are done, what the last one gave, and how far it is within one, on standard error.
@@ -337,7 +337,7 @@ def report_on_stages(given: dict[str, Any]) -> None:
     from training.reviewer.measure import graded, read_measure
     from training.run.folder import public_path, versions
 
-    papers = reviewed_papers(given["papers"], given["split"], given["limit"])
+    papers = read_papers(given["papers"], given["split"], given["limit"])
     measure = read_measure({name: given[name] for name in SCORING}, "the command line")
     nothing = {each.id: () for each in papers}
     graded({"": (nothing, None)}, papers, measure, find_cached)  # what is missing is told before hours of asking
@@ -350,7 +350,7 @@ def report_on_stages(given: dict[str, Any]) -> None:
         rows = partial / f"{name or 'last'}.jsonl"
         options: dict[str, Any] = given | {"out": rows, "stage": name, "as_json": False}
         with redirect_stdout(sys.stderr):
-            reviewed(options)
+            review_papers(options)
         made = made_by(rows)
         said = {row.article_id: row.concerns for row in read_rows(rows, ReviewedRow)}
         stages[name or (made and made.stage) or "server"] = said, made
@@ -375,7 +375,7 @@ def report_on_stages(given: dict[str, Any]) -> None:
     emit(report, as_json=given["as_json"], table=summary_table(report))
 
 
-def scored_again(old: "ReviewReport", path: Path) -> "ReviewReport":
+def rescore_review(old: "ReviewReport", path: Path) -> "ReviewReport":
     """Return a report with what was said cleaned and matched by this version."""
     from training.reviewer.measure import graded, read_measure
 
@@ -385,7 +385,7 @@ def scored_again(old: "ReviewReport", path: Path) -> "ReviewReport":
             f"{path} keeps no texts, as what `assay review score` writes; give that command the rows again, or review"
             " anew: assay eval run --task review --out REPORT.json"
         )
-    papers = reviewed_papers(known["papers"], known["split"], known["limit"])
+    papers = read_papers(known["papers"], known["split"], known["limit"])
     measure = read_measure({name: known[name] for name in SCORING}, str(path))
     said = {stage: (each.said, each.score.made_by) for stage, each in old.stages.items()}
     kept = ("data_name", "chain_name", "settings", "created_at", "command", "libraries")

@@ -10,7 +10,7 @@ from evals.errors import BadConfig, LabError
 from evals.io import read_rows, write_whole
 from evals.jsonl import jsonl_text
 from lab.commands import Json, KeyEnv, Remote, Retries, Timeout
-from lab.commands.review.infer import find_cached, papers_named, reviewed_papers
+from lab.commands.review.infer import find_cached, read_articles, read_papers
 from lab.commands.terminal import counted, emit, notes, table_of
 from training.judge.prompts import HttpSettings
 
@@ -52,7 +52,7 @@ def make(
     """
     from evals.validity.insertion import make_pairs
 
-    chosen = {each.id: each for name in split.split("+") for each in reviewed_papers(papers, name)}
+    chosen = {each.id: each for name in split.split("+") for each in read_papers(papers, name)}
     pairs, versions = make_pairs(list(chosen.values()), n, seed, kind or ())
     for name, rows in ((PAPERS, versions), (PAIRS, pairs)):
         write_whole(out / name, jsonl_text(rows))
@@ -156,7 +156,7 @@ def checks(
         raise BadConfig("--guideline asks a model; name its server: --server http://127.0.0.1:8000/v1.")
     if guideline:
         items_of(guideline.upper())
-    articles = papers_named(papers, split)
+    articles = read_articles(papers, split)
     tests = {each.id: recompute(each) for each in articles}
     found = {name: [finding(each) for each in mine if "error" in each.verdict] for name, mine in tests.items()}
     checked, failed = dict[str, CheckedPaper](), 0
