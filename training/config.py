@@ -49,8 +49,6 @@ class Settings(BaseModel):
 
 LOSS = "loss"
 """The `best_metric` that is no metric of answers: the loss on rows that are held out."""
-GONE = {"loader": "Every base is loaded with transformers; delete the line."}
-"""Settings that files of before may have, with why they are no more."""
 WEIGHT = re.compile(r":(\d+\.\d*|\.\d+|\d+)$")
 """The weight behind a data set in a mix."""
 SettingsType = TypeVar("SettingsType", bound=Settings)
@@ -73,7 +71,6 @@ def make(kind: type[SettingsType], values: Mapping[str, object], places: Mapping
         elif name not in kind.model_fields:
             near = difflib.get_close_matches(name, kind.model_fields, n=1, cutoff=0.5)
             hint = f" Did you mean {near[0]}?" if near else ""
-            hint = f" {GONE[name]}" if name in GONE else hint
             known = ", ".join(kind.model_fields)
             said.append(f"{place} sets {name!r}, which is no setting.{hint} The settings are: {known}.")
         else:

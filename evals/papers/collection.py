@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 from pydantic import ValidationError
 
 from evals.errors import BadRow, LabError
@@ -18,6 +16,7 @@ from evals.papers import demonstration
 from evals.papers.families import family_of
 from evals.papers.jats import ARTICLE_TYPES
 from evals.papers.text import without_markup
+from evals.parquet import parquet_rows
 from evals.schema import Reference, ReviewExample, Section, Split, TextOrigin
 from evals.schema.articles import ArticleFormat
 from evals.schema.reviews import HumanConcern
@@ -175,10 +174,7 @@ def _rows(
     """Yield files with their rows by line, the split they belong to and what kind of file they are."""
     for file, split in _files(path):
         is_table = file.suffix == ".parquet"
-        try:
-            numbered = list(enumerate(pq.read_table(file).to_pylist(), start=1) if is_table else _jsonl(file, bad))
-        except (pa.ArrowInvalid, OSError) as error:
-            raise LabError(f"{file} is not a Parquet file that can be read: {str(error)[:100]}") from None
+        numbered = list(enumerate(parquet_rows(file), start=1) if is_table else _jsonl(file, bad))
         yield file, numbered, split, "hub" if is_table else "split"
 
 
@@ -225,3 +221,5 @@ def _jsonl(file: Path, bad: list[BadRow]) -> Iterator[tuple[int, dict[str, Any]]
                     bad.append(BadRow(file, number, "(whole line)", "is no object, or a key of it stands twice"))
     except UnicodeDecodeError:
         raise LabError(f"{file} is not UTF-8 after line {number}; save it as UTF-8.") from None
+    except OSError as error:
+        raise LabError(f"{file} cannot be read ({error.strerror}); check the path.") from None

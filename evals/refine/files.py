@@ -10,13 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-import pyarrow
-import pyarrow.parquet
 from pydantic import ValidationInfo, field_validator, model_validator
 
-from evals.errors import LabError
 from evals.io import checked_rows, read_rows, read_text
 from evals.jsonl import NoRow, rows_of
+from evals.parquet import parquet_rows
 from evals.refine.grammar import SENTENCE_END, TAG, WORD
 from evals.refine.judge import Inquiry, StubTable, fitting
 from evals.refine.records import CheckedRecord
@@ -101,11 +99,8 @@ def _numbered(path: Path) -> Iterable[tuple[int, dict[str, Any] | NoRow]]:
         return read_table(path).rows
     if path.suffix != ".parquet":
         return rows_of(read_text(path), path)
-    try:
-        rows = pyarrow.parquet.read_table(path).to_pylist()
-    except (pyarrow.ArrowException, OSError) as error:
-        raise LabError(f"{path} cannot be read as Parquet ({str(error)[:100]}); check the path") from None
-    return [(n, {name: cell for name, cell in row.items() if cell is not None}) for n, row in enumerate(rows, 1)]
+    rows = enumerate(parquet_rows(path), 1)
+    return [(n, {name: cell for name, cell in row.items() if cell is not None}) for n, row in rows]
 
 
 # ---- the columns of RAGAS ----------------------------------------------------------------------

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-import pyarrow
-import pyarrow.parquet
 from datasets import load_dataset, load_dataset_builder
 from datasets.utils.metadata import MetadataConfigs
 
@@ -17,6 +15,7 @@ from evals import tables
 from evals.errors import BadConfig, BadRow
 from evals.io import first_of, read_text, short_repr
 from evals.jsonl import NoRow, rows_of
+from evals.parquet import ROWS_AT_ONCE, parquet_rows
 from evals.questions.sets import hub_parts
 from evals.tables import TABLES
 
@@ -184,16 +183,6 @@ def _cell(value: object) -> object:
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
-def parquet_rows(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a Parquet file; BadConfig if it cannot be read as one."""
-    try:
-        with pyarrow.parquet.ParquetFile(path) as file:
-            for batch in file.iter_batches(ROWS_AT_ONCE):
-                yield from batch.to_pylist()
-    except (OSError, pyarrow.ArrowException) as error:
-        raise BadConfig(f"{path} cannot be read as parquet ({str(error).splitlines()[0]}); check the path.") from None
-
-
 def from_hub(
     name: str, revision: str | None, config: str | None = None, split: str | None = None
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -222,7 +211,6 @@ def from_hub(
 READ = ("csv", "json", "parquet", "arrow", "text", "cache")
 """What the files of a data set may be read as; others (HDF5 with its links) can lead to files of this machine."""
 CARD_CHECK = MetadataConfigs._raise_if_data_files_field_not_valid
-ROWS_AT_ONCE = 1000
 
 
 def _check_card(config: dict[str, Any]) -> None:
