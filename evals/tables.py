@@ -1,4 +1,4 @@
-"""Tables as people keep them: CSV and TSV as spreadsheets save them, and the sheets of .xlsx and .ods files.
+"""Tables as people keep them: CSV and TSV as spreadsheets save them, the sheets of .xlsx and .ods files, and Parquet.
 
 The first row names the columns. A separator is found by trying comma, semicolon and tab; a first line `sep=;` decides.
 Cells of a sheet come as a spreadsheet would write them into a CSV file, so that both read the same.
@@ -14,6 +14,8 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pyarrow
+import pyarrow.parquet
 import python_calamine as calamine
 
 from evals.errors import BadConfig, LabError
@@ -23,6 +25,8 @@ from evals.jsonl import NoRow
 SHEETS = (".xlsx", ".ods")
 TABLES = (".csv", ".tsv", *SHEETS)
 MARKS = (",", ";", "\t")
+ROWS_AT_ONCE = 1000
+"""Of a Parquet file."""
 LOOKED_AT = 50
 """Records by which a separator is chosen."""
 HINT = re.compile(r'"?sep=([^\r\n])"?[,;\t]*(?:\r\n|\r|\n|$)', re.IGNORECASE)
@@ -190,3 +194,13 @@ def defused(cell: str) -> str:
 def restored(cell: str) -> str:
     """Return a cell as it was before `defused`."""
     return cell[1:] if cell.startswith("'") and cell.lstrip("'").startswith(FORMULA) else cell
+
+
+def parquet_rows(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a Parquet file; BadConfig if it cannot be read as one."""
+    try:
+        with pyarrow.parquet.ParquetFile(path) as file:
+            for batch in file.iter_batches(ROWS_AT_ONCE):
+                yield from batch.to_pylist()
+    except (OSError, pyarrow.ArrowException) as error:
+        raise BadConfig(f"{path} cannot be read as parquet ({str(error).splitlines()[0]}); check the path.") from None

@@ -16,10 +16,10 @@ from evals.papers import demonstration
 from evals.papers.families import family_of
 from evals.papers.jats import ARTICLE_TYPES
 from evals.papers.text import without_markup
-from evals.parquet import parquet_rows
 from evals.schema import Reference, ReviewExample, Section, Split, TextOrigin
 from evals.schema.articles import ArticleFormat
 from evals.schema.reviews import HumanConcern
+from evals.tables import parquet_rows
 
 LETTERS = ("decision_letter_raw", "author_response_raw")
 """Never model input: they hold what a reviewer is to find."""

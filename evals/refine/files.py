@@ -14,7 +14,6 @@ from pydantic import ValidationInfo, field_validator, model_validator
 
 from evals.io import checked_rows, read_rows, read_text
 from evals.jsonl import NoRow, rows_of
-from evals.parquet import parquet_rows
 from evals.refine.grammar import SENTENCE_END, TAG, WORD
 from evals.refine.judge import Inquiry, StubTable, fitting
 from evals.refine.records import CheckedRecord
@@ -22,7 +21,7 @@ from evals.refine.rubric import items_of
 from evals.refine.score import PreparedAnswer, prepare
 from evals.schema.record import Record
 from evals.schema.refiner import RefinerRecord, RewardConfig
-from evals.tables import TABLES, read_table
+from evals.tables import TABLES, parquet_rows, read_table
 
 SUFFIXES = (".jsonl", ".json", *TABLES, ".parquet")
 """What a file of records may end in."""

@@ -156,7 +156,7 @@ def benchmark(file: Path, layout: str | None = None, sheet: str | None = None) -
     """Return the rows of a file of any layout, and which sheet of several was read. Imports pyarrow for parquet."""
     if file.suffix.lower() != ".parquet":
         return benchmark_rows(file, layout, sheet)
-    from evals.parquet import parquet_rows
+    from evals.tables import parquet_rows
 
     return list(enumerate(parquet_rows(file), 1)), ""
 

@@ -15,9 +15,8 @@ from evals import tables
 from evals.errors import BadConfig, BadRow
 from evals.io import first_of, read_text, short_repr
 from evals.jsonl import NoRow, rows_of
-from evals.parquet import ROWS_AT_ONCE, parquet_rows
 from evals.questions.sets import hub_parts
-from evals.tables import TABLES
+from evals.tables import ROWS_AT_ONCE, TABLES, parquet_rows
 
 SUFFIXES = (".json", ".jsonl", *TABLES, ".parquet")
 SOURCE = re.compile(r"(?P<name>.+?)(?:\[(?P<part>[\w-]*)(?::(?P<count>[1-9]\d*))?\])?")
