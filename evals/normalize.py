@@ -111,9 +111,9 @@ def _spelled(odd: str, before: str, after: str) -> str:
         return " " if before.isalnum() and after.isalnum() else ""
     if odd[0] in "*`~":
         return "" if odd[0] != "~" or len(odd) > 1 else "~"
-    if odd in POWERS and before.isdigit():
+    if odd in POWERS and before.isdecimal():  # behind a raised digit it goes on
         return f"^{POWERS[odd]}"
-    if odd in SIGNS and before.isdigit():
+    if odd in SIGNS and before.isdecimal():
         return f"^{SIGNS[odd]}"
     if odd in INSIDE_WORDS and _is_latin(before) and _is_latin(after):
         return INSIDE_WORDS[odd]

@@ -87,10 +87,11 @@ class SetReport(Record):
 
 
 class ImportReport(SetReport):
-    """A set that was imported: its layout, how each answer column was read, and its first row as it was read."""
+    """A set that was imported: its layout, how answer columns were read, which fields were not, and the first row."""
 
     layout: str
     answers: dict[str, str]
+    unread: list[str]
     first: dict[str, Any]
 
 

@@ -47,8 +47,9 @@ INLINE = (
     re.compile(r"(?:(?<=\s)\(?|^\(?|(?<=\())([A-Ja-j])\s?[).:]"),
 )
 """Beginnings of options inside a question: on lines of their own, else after a blank or bracket."""
-NUMBER = re.compile(r"([-+−]?\d[\d.,]*(?:[eE][-+]?\d+)?)(?:\s+([^\s\d,.;()]{1,12})|\s?(%))?")
+NUMBER = re.compile(r"([-+−]?\d(?:[\d.,]*\d)?(?:[eE][-+]?\d+)?)(?:\s+([^\s\d,.;()]{1,12})|\s?(%))?")
 LETTER = re.compile(r"\W*(?:option|answer|choice)?\W*([a-z])\W*", re.IGNORECASE)
+OWN_LETTER = re.compile(r"\s*\(?([A-Ja-j])\s?([).:、．])")
 OPTION_TEXT = ("text", "value", "option", "content")
 NO_ANSWER = "Take rows without an answer out first"
 
@@ -103,13 +104,17 @@ class ImportOptions(NamedTuple):
 
 
 class Imported(NamedTuple):
-    """Rows of a question set, rows left out, the layout, how each answer column was read, and the rows' lines."""
+    """Rows of a question set, rows left out, the layout, how each answer column was read, the rows' lines.
+
+    `unread` are the fields, as the file spells them, that no row was read from.
+    """
 
     rows: list[dict[str, Any]]
     skipped: list[BadRow]
     layout: str
     answers: dict[str, str]
     lines: list[int]
+    unread: list[str]
 
 
 DEFAULTS = ImportOptions()
@@ -184,7 +189,11 @@ def import_rows(
     bad_lines = {error.line for error in bad}
     good = [(line, row) for line, row in made if line not in bad_lines]
     answers = {spelling.get(field, field): WAYS[way] for field, way in ways.items()}
-    return Imported([row for _, row in good], bad, layout_name, answers, [line for line, _ in good])
+    left = {field for _, each in questions for field in each.fields} - {
+        field for _, each in questions for field in each.fields.read
+    }
+    unread = [field for folded, field in spelling.items() if folded in left]
+    return Imported([row for _, row in good], bad, layout_name, answers, [line for line, _ in good], unread)
 
 
 class _BadField(ValueError):
@@ -197,10 +206,11 @@ class _BadField(ValueError):
 
 
 class _Fields(dict[str, Any]):
-    """The values of a row that are not empty, by the folded names of their fields."""
+    """The values of a row that are not empty, by the folded names of their fields; `read` are those that were used."""
 
     def __init__(self, row: Mapping[str, Any]) -> None:
         super().__init__()
+        self.read: set[str] = set()
         for key, value in row.items():
             if value is not None and value != "":
                 self.setdefault(_folded(key), value)
@@ -209,11 +219,15 @@ class _Fields(dict[str, Any]):
         """Return the value of a field, None if it is missing; "question.stem" leads inside an object."""
         outer, _, inner = name.partition(".")
         inside = self.get(outer) if name not in self else None
-        return _Fields(inside).get(inner) if isinstance(inside, Mapping) and inner else self.get(name)
+        value = _Fields(inside).get(inner) if isinstance(inside, Mapping) and inner else self.get(name)
+        if value is not None:
+            self.read.add(name if name in self else outer)
+        return value
 
     def first(self, names: Sequence[str]) -> tuple[str, Any]:
         """Return the first of the names that has a value, and the value; else the first name and None."""
-        return next(iter(self.all(names).items()), (names[0] if names else "", None))
+        found = ((name, value) for name in names if (value := self.at(name)) is not None)
+        return next(found, (names[0] if names else "", None))
 
     def all(self, names: Sequence[str]) -> dict[str, Any]:
         """Return the values of those names that have one."""
@@ -300,6 +314,17 @@ class _Choice(NamedTuple):
     answers: dict[str, Any]
     is_inline: bool
 
+    @property
+    def bare(self) -> list[str]:
+        """The options without the letters that they begin with, such as (A), (B), or A., B., C. of three or more."""
+        found = [OWN_LETTER.match(option) for option in self.options]
+        letters = "".join(match[1].upper() for match in found if match)
+        is_lettered = len(self.options) > 2 or not any(match and match[2] == "." for match in found)
+        if not is_lettered or letters != LETTERS[: len(self.options)]:
+            return self.options
+        bare = [OWN_LETTER.sub("", option, count=1).strip() for option in self.options]
+        return bare if len({normalised(option) for option in bare} - {""}) == len(bare) else self.options
+
 
 class _Question(NamedTuple):
     prompt: str
@@ -317,9 +342,13 @@ def _question(layout: Layout, row: _Fields) -> _Question:
     text = _question_text(asked)
     if not text:
         raise _BadField(field, f"holds no question, seen {short_repr(asked)}; write the question as text")
-    context = row.first(layout.context)[1]
-    if isinstance(context, list):
-        context = "\n\n".join(map(str, context))
+    beside, context = row.first(layout.context)
+    if isinstance(context, list | Mapping):
+        context = "\n\n".join(_texts(context))
+        if row.at(beside) and not context:
+            raise _BadField(
+                beside, f"holds no text, seen {short_repr(row.at(beside))}; write it as text, or take it out"
+            )
     prompt = f"{context.strip()}\n\n{text}".strip() if isinstance(context, str) else text
     truth = _right_answer(layout, row, text)
     if truth is None:
@@ -434,7 +463,7 @@ def _set_row(
     if isinstance(truth, _Choice):
         choice, truth = truth, _chosen(truth, ways)
         if truth["kind"] == "set" and not choice.is_inline:
-            listed = "\n".join(f"{LETTERS[n]}. {option}" for n, option in enumerate(choice.options))
+            listed = "\n".join(f"{LETTERS[n]}. {option}" for n, option in enumerate(choice.bare))
             prompt = f"{prompt}\n\n{listed}"
     name, line = place
     given = fields.first(layout.id)[1]
@@ -645,7 +674,7 @@ def _named_by(choice: _Choice, ways: Mapping[str, str]) -> dict[str, tuple[int, 
 
 def _chosen(choice: _Choice, ways: Mapping[str, str]) -> dict[str, Any]:
     """Return the truth: a choice of one option, or a set of letters with their options as other names."""
-    options, named = choice.options, _named_by(choice, ways)
+    options, named = choice.bare, _named_by(choice, ways)
     if len(set(named.values())) > 1:
         told = ", ".join(f"{field} says {[options[n] for n in places]}" for field, places in named.items())
         raise _BadField(next(iter(named)), f"disagrees with another column: {told}; correct one of them")

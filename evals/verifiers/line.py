@@ -18,7 +18,7 @@ from evals.confidence import MISSING
 from evals.normalize import plain
 from evals.schema import CANNOT_BE_TOLD, Claim, StatedConfidence
 from evals.verifiers.expected import Expected, Finding, claim, fold, normalised, word_set
-from evals.verifiers.numbers import Number, numbers_in
+from evals.verifiers.numbers import WORD, Number, numbers_in
 from evals.verifiers.text.lexicon import reply_at, tokens
 from evals.verifiers.units import SHARE, quantities, spaced, unit_of
 
@@ -51,7 +51,7 @@ TEMPLATE = frozenset(("", "…", "...", "n%", "answer", "your answer", "option",
 HEDGE = re.compile(r"\b(?:don t|do not|dont) know\b|\bnot sure\b|\bunsure\b|\bdepends\b")
 BREAK = re.compile(r"\b(?:but|however|so)\b|[,;:.()]")
 NOTHING = "(?!)"
-MINUS = re.compile(r"\b(?:minus|negative)\s+(?=[\d.])", re.IGNORECASE)
+MINUS = re.compile(rf"\b(?:minus|negative)\s+(?=[\d.]|(?:{WORD})\b)", re.IGNORECASE)
 PIECE = re.compile(r"[,;()]|\bbut\b")
 DENIED_PIECE = re.compile(
     r"\s*(?:not|no|rather than|instead of|never)\b|.*\b(?:is|are|was)(?: not|n't|n’t)\b", re.IGNORECASE

@@ -16,15 +16,21 @@ SCALES = {"k": 1e3, "m": 1e6, **LARGE}
 WORD = "|".join(sorted(WORDS, key=len, reverse=True))
 NUMBER = re.compile(
     r"(?<![\w.,^±])(?<!\^[{(])(?<!\^[-−+])(?<!\^[{(][-−+])(?<![^\W\d_][-−–])(?P<sign>[-−–+](?=\.?\d))?"
-    r"(?P<digits>\d{1,3}(?:[, \u00a0\u202f\u2009’']\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+|,\d{1,2}(?!\d))?|\.\d+)"
+    r"(?P<digits>\d{1,3}(?:(?:\.\d{3}){2,}(?!\d)(?:,\d+)?|(?:\.\d{3})+,\d{1,2}(?!\d))|\d{1,3}(?:[, \u00a0\u202f\u2009’']\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+|,\d{1,2}(?!\d))?|\.\d+)"
     r"(?:[eE](?P<exponent>[-+]?\d{1,3})"
     r"|[ $]{0,2}(?:×|x|\*|·|\\times|\\cdot)[ $]{0,2}10(?:(?:\^|\*\*)[{(]?(?P<tens>[-−–+]?\d{1,3})[)}]?|(?P<raised>[⁺⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]{1,3})))?"
     r"(?: ?/ ?(?P<over>\d+(?:\.\d+)?)(?![\d/]| ?(?:/|100\b)))?"
     r"(?:(?P<scale>k|m)\b|[ -](?P<worded>hundred|thousand|million|billion)\b)?"
     r"(?P<share> ?\\?%| percent\b)?(?![\w]|[.,]\d)"
-    rf"|\b(?P<words>(?:{WORD})(?:(?:[ -]| and )(?:{WORD}))*)\b",
+    rf"|(?P<below>(?<![\w-])-)?\b(?P<words>(?:{WORD})(?:(?:[ -]| and )(?:{WORD}))*)(?:(?P<half> and a half)|[ -](?P<part>half|halves|thirds?|quarters?|fifths|tenths))?\b",
     re.IGNORECASE,
 )
+PARTS = {"half": 0.5, "halve": 0.5, "third": 1 / 3, "quarter": 0.25, "fifth": 0.2, "tenth": 0.1}
+INTERVAL = re.compile(
+    r"\b9\d(?:\.\d)? ?%[ -](?:cr?i\b|(?:confidence|credible) intervals?\b)\D{0,12}[\d.]+ ?%? ?(?:to|[-–,;]|and) ?-?[\d.]*\d",
+    re.IGNORECASE,
+)
+"""How sure a number is: "95% CI 70 to 80"."""
 RAISED = str.maketrans("⁺⁻⁰¹²³⁴⁵⁶⁷⁸⁹−–", "+-0123456789--")
 SPREAD = re.compile(r"(?:±|\+/-|\+-|\+\\-|\\pm) ?\$?$")
 """Before a number: it says how sure the one before it is, unless it is as large."""
@@ -48,7 +54,10 @@ def numbers_in(text: str) -> Iterator[Number]:
     [8500.0, 8484.0, 3100.0]
     """
     before = 0.0
+    unsure = [each.span() for each in INTERVAL.finditer(text)] if "%" in text else []
     for found in NUMBER.finditer(text):
+        if any(start <= found.start() < end for start, end in unsure):
+            continue
         if found["words"]:
             yield from _in_words(found)
             continue
@@ -62,8 +71,8 @@ def numbers_in(text: str) -> Iterator[Number]:
 
 def _in_digits(found: re.Match[str]) -> Number:
     digits = found["digits"]
-    if re.fullmatch(r"\d+,\d{1,2}", digits):
-        digits = digits.replace(",", ".")
+    if re.fullmatch(r"\d+,\d{1,2}|\d{1,3}(?:\.\d{3})+,\d+|\d{1,3}(?:\.\d{3}){2,}", digits):
+        digits = digits.replace(".", "").replace(",", ".")
     plain = re.sub(r"[^\d.]", "", digits)
     scale = SCALES.get((found["scale"] or found["worded"] or "").lower(), 1.0)
     scale *= 10.0 ** int((found["exponent"] or found["tens"] or found["raised"] or "0").translate(RAISED))
@@ -102,8 +111,14 @@ def _in_words(found: re.Match[str]) -> Iterator[Number]:
         else:
             total, part = total + (part or 1.0) * value, 0.0
         last, end = value, found.start("words") + word.end()
-    yield _worded(total + part, start, end)
+    value = total + part
+    if found["half"]:
+        value += 0.5
+    elif found["part"]:
+        value *= PARTS[found["part"].lower().rstrip("s")]
+    yield _worded(-value if found["below"] else value, start, found.end())
 
 
 def _worded(value: float, start: int, end: int) -> Number:
-    return Number(value, 1.0, len(str(int(value))), False, start, end)
+    step = 1.0 if value == int(value) else abs(value) / 100
+    return Number(value, step, len(str(int(abs(value)))), False, start, end)

@@ -147,7 +147,9 @@ def import_set(
         notes.print(f"left out: {each}", soft_wrap=True)
     write_whole(out, jsonl_text(made.rows))
     report = checking.report_on(examples_of(zip(made.lines, made.rows, strict=True), file.stem), out.name)
-    found = checking.ImportReport(**dict(report), layout=made.layout, answers=made.answers, first=made.rows[0])
+    found = checking.ImportReport(
+        **dict(report), layout=made.layout, answers=made.answers, unread=made.unread, first=made.rows[0]
+    )
     _show(found, as_json=as_json)
     notes.print(f"wrote {out}: {len(made.rows)} questions", soft_wrap=True)
 
@@ -174,6 +176,7 @@ def _show(report: checking.SetReport, *, as_json: bool) -> None:
         first = [("layout", report.layout)]
         first += [(f"column {name!r} is read as", way) for name, way in report.answers.items()]
         first += checking.shown(report.first)
+        first += [("fields that were not read", ", ".join(report.unread))] * bool(report.unread)
     tables = (
         ("The first row as it was read", ("", ""), first),
         (f"Bad rows of {report.file}", ("line", "id", "field", "what is wrong", "what to do"), faults),

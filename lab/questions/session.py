@@ -166,6 +166,7 @@ class Editor:
         made = import_rows(rows, file.stem, None, ImportOptions(skip_bad=True))
         told = [say("questions.layout", name=made.layout)]
         told += [say("questions.answers", column=column, way=way) for column, way in made.answers.items()]
+        told += [say("questions.unread", fields=", ".join(made.unread))] * bool(made.unread)
         remedy = say("questions.mend")
         faults = [
             RowFault(line=each.line, field=each.field, problem=each.problem, remedy=remedy) for each in made.skipped

@@ -310,7 +310,10 @@ def test_files_are_read_as_their_publishers_lay_them_out(tmp_path):
             told = [found.layout, [right_in(row) for row in found.rows]]
         except LabError as error:
             told = [str(error)]
-        wrong += [] if told == [case["found"], case["right"]] else [f"{name}: {told}"]
+        else:
+            asked, unread = (found.rows[0]["prompt"], found.unread)
+            told += [[case.get("asks", asked), case.get("unread", unread)] == [asked, unread] or (asked, unread)]
+        wrong += [] if told == [case["found"], case["right"], True] else [f"{name}: {told}"]
     assert not wrong, "\n".join(wrong)
 
 
