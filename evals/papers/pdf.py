@@ -470,7 +470,7 @@ def title_of(pages: Sequence[PageLines], body: float, heads: str, told: str) -> 
 def _told_title(lines: Sequence[TextLine], told: str) -> Sequence[TextLine]:
     """Return the lines of page 1 that are the title which the file gives itself, none where no lines are."""
     wanted = _letters(told)
-    if len(told.split()) < 3:
+    if len(told.split()) < 3 or PUBLISHERS.search(told):
         return ()
     for at in range(len(lines)):
         for end in range(at + 1, min(at + 7, len(lines) + 1)):

@@ -452,7 +452,8 @@ def alternatives(expected: Expected, question: str, value: str) -> list[str]:
     the like offer another one there; its competing terms are known.
     """
     known = fold(question).union(*expected.accept)
-    pieces = (EITHER if expected.is_description else ALTERNATIVE).split(ASIDE.sub(" ", value))
+    asserted = ", ".join(_parts(ASIDE.sub(" ", value))[0])
+    pieces = (EITHER if expected.is_description else ALTERNATIVE).split(asserted)
     return [
         piece.strip()
         for piece in pieces

@@ -18,7 +18,8 @@ NUMBER = re.compile(
     r"(?<![\w.,^±])(?<!\^[{(])(?<!\^[-−+])(?<!\^[{(][-−+])(?<![^\W\d_][-−–])(?P<sign>[-−–+](?=\.?\d))?"
     r"(?P<digits>\d{1,3}(?:(?:\.\d{3}){2,}(?!\d)(?:,\d+)?|(?:\.\d{3})+,\d{1,2}(?!\d))|\d{1,3}(?:[, \u00a0\u202f\u2009’']\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+|,\d{1,2}(?!\d))?|\.\d+)"
     r"(?:[eE](?P<exponent>[-+]?\d{1,3})"
-    r"|[ $]{0,2}(?:×|x|\*|·|\\times|\\cdot)[ $]{0,2}10(?:(?:\^|\*\*)[{(]?(?P<tens>[-−–+]?\d{1,3})[)}]?|(?P<raised>[⁺⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]{1,3})))?"
+    r"|[ $]{0,2}(?:×|x|\*|·|\\times|\\cdot)[ $]{0,2}10(?:(?:\^|\*\*)[{(]?(?P<tens>[-−–+]?\d{1,3})[)}]?|(?P<raised>[⁺⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]{1,3}))"
+    r"|(?<=\b10)(?:\^[{(]?(?P<power>[-−–+]?\d{1,3})[)}]?|(?P<raised_power>[⁺⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]{1,3})))?"
     r"(?: ?/ ?(?P<over>\d+(?:\.\d+)?)(?![\d/]| ?(?:/|100\b)))?"
     r"(?:(?P<scale>k|m)\b|[ -](?P<worded>hundred|thousand|million|billion)\b)?"
     r"(?P<share> ?\\?%| percent\b)?(?![\w]|[.,]\d)"
@@ -27,7 +28,7 @@ NUMBER = re.compile(
 )
 PARTS = {"half": 0.5, "halve": 0.5, "third": 1 / 3, "quarter": 0.25, "fifth": 0.2, "tenth": 0.1}
 INTERVAL = re.compile(
-    r"\b9\d(?:\.\d)? ?%[ -](?:cr?i\b|(?:confidence|credible) intervals?\b)\D{0,12}[\d.]+ ?%? ?(?:to|[-–,;]|and) ?-?[\d.]*\d",
+    r"\b(?:9\d(?:\.\d)? ?%[ -](?:cr?i|(?:confidence|credible) intervals?)|iqr|interquartile range)\b\D{0,12}[\d.]+ ?%? ?(?:to|[-–,;]|and) ?-?[\d.]*\d",
     re.IGNORECASE,
 )
 """How sure a number is: "95% CI 70 to 80"."""
@@ -54,7 +55,7 @@ def numbers_in(text: str) -> Iterator[Number]:
     [8500.0, 8484.0, 3100.0]
     """
     before = 0.0
-    unsure = [each.span() for each in INTERVAL.finditer(text)] if "%" in text else []
+    unsure = [each.span() for each in INTERVAL.finditer(text)]
     for found in NUMBER.finditer(text):
         if any(start <= found.start() < end for start, end in unsure):
             continue
@@ -76,6 +77,8 @@ def _in_digits(found: re.Match[str]) -> Number:
     plain = re.sub(r"[^\d.]", "", digits)
     scale = SCALES.get((found["scale"] or found["worded"] or "").lower(), 1.0)
     scale *= 10.0 ** int((found["exponent"] or found["tens"] or found["raised"] or "0").translate(RAISED))
+    if digits == "10" and (power := found["power"] or found["raised_power"]):
+        scale *= 10.0 ** (int(power.translate(RAISED)) - 1)
     if found["over"] and float(found["over"]):
         scale /= float(found["over"])
     whole, _, decimals = plain.partition(".")

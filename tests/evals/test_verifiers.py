@@ -67,11 +67,13 @@ LEAST = 0.5
 def test_every_case_of_the_table_of_answer_lines_is_read_right() -> None:
     groups = yaml.safe_load((CASES / "answer_lines.yaml").read_text(encoding="utf-8"))
     cases = [
-        (TRUTH.validate_python(each["truth"]), each["question"], case) for each in groups for case in each["cases"]
+        (TRUTH.validate_python(each["truth"]), each["question"], each.get("read", "answer"), case)
+        for each in groups
+        for case in each["cases"]
     ]
     wrong = []
-    for truth, question, case in cases:
-        found = verify_answer(truth, question, case["text"], read="answer")
+    for truth, question, read, case in cases:
+        found = verify_answer(truth, question, case["text"], read=read)
         seen = (found.verdict, found.confidence.value)
         if seen != (case["verdict"], case.get("confidence", seen[1])):
             wrong.append((truth.kind, case, seen, found.reason))

@@ -279,12 +279,15 @@ def _asked(question: str) -> frozenset[str]:
 def _undenied(sentence: Sentence) -> set[str]:
     """Return the folded words of a sentence without those that it denies."""
     kept: set[str] = set()
-    is_shut = False
+    is_shut = is_open = False
     tags = {mark.i: mark.tag for mark in sentence.marks}
     for at, word in enumerate(sentence.words):
         tag = tags.get(at)
         if tag == "deny" and sentence.words[at + 1] in ("it", "so", "right", "correct", "the"):
             kept.clear()  # "the active site is not it"
+        if tag == "void" or (tag == "break" and is_open):
+            kept.clear()  # "the lid was ruled out", "it used to be thought the lid, but it is the hinge"
+        is_open = tag == "open" or (is_open and tag != "break")
         if tag in ("deny", "reject"):
             is_shut = True
         elif tag == "break" or word in (",", ":", "("):

@@ -14,8 +14,11 @@ BULLET = r"[ \t]*(?:[-*•]|\d+[.)])\s"
 TOKEN = re.compile(r"(?<![\w-])[A-Za-z][A-Za-z0-9]+(?![\w-])")
 JOIN = r"(?:[\s,;/&|•*-]|\band\b|\bor\b)+"
 BEFORE, BEHIND = re.compile(rf"(\w+){JOIN}\Z"), re.compile(rf"{JOIN}(\w+)")
-NOT_NAME = re.compile(rf"^{BULLET}|\b(?:the|a|an|also|then|finally|both|either)\b|[:.–—].*$", re.IGNORECASE)
-PARTS = re.compile(r"[,;/&]|\band\b|\bor\b")
+NOT_NAME = re.compile(
+    rf"^{BULLET}|\b(?:the|a|an|also|then|finally|both|either|but|even|maybe|perhaps|possibly|probably)\b|[:.–—].*$",
+    re.IGNORECASE,
+)
+PARTS = re.compile(r"[,;/&]|\b(?:and|or|plus|but|as well as|along with|together with)\b")
 OTHERWISE = re.compile(
     r"(?:,[^.,;]{0,40},)? (?:is|are|was) (?:the|a|an|for|no|not)\b|,? (?:codes?|stands?|encodes?|means?)\b"
 )
