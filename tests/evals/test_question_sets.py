@@ -98,7 +98,7 @@ def test_a_table_as_excel_saves_it_in_german_reads_with_its_decimal_commas_and_s
         (0.75, 0.02),
     ]
     assert [f"{each.line}: {each.problem}; {each.remedy}" for each in found.faults] == [
-        "4: is no number, seen '1,250'; write what is right; `cannot be told` where the data cannot answer",
+        "4: may be 1250 or 1.250, seen '1,250'; write 1250 or 1.250, without a comma",
         "5: is no kind of answer, seen 'free text'; use one of choice, number, set, term, rubric",
     ]
 
