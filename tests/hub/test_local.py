@@ -146,14 +146,14 @@ def test_a_visibility_or_an_sdk_that_does_not_exist_makes_no_repository(stand):
     stand.create("org/kept-private", private=True)
     token = {"Authorization": f"Bearer {TOKEN}"}
     asked = [
-        ("POST", "/api/repos/create", {"name": "seen", "organization": "org", "visibility": "banana"}),
-        ("POST", "/api/repos/create", {"name": "seen", "organization": "org", "type": "space", "sdk": "streamlit"}),
+        ("POST", "/api/repos/create", {"name": "odd", "organization": "org", "visibility": "banana"}),
+        ("POST", "/api/repos/create", {"name": "odd", "organization": "org", "type": "space", "sdk": "streamlit"}),
         ("PUT", "/api/models/org/kept-private/settings", {"visibility": "protected"}),
     ]
     for method, path, wanted in asked:
         assert get_session().request(method, stand.url + path, json=wanted, headers=token).status_code == 400, wanted
     assert stand.hub.find("model", "org/kept-private").private
-    assert {stand.hub.find(kind, "org/seen") for kind in ("model", "space")} == {None}
+    assert {stand.hub.find(kind, "org/odd") for kind in ("model", "space")} == {None}
 
 
 def test_a_large_file_goes_in_parts_and_comes_back_whole(stand, tmp_path, monkeypatch):
