@@ -26,6 +26,7 @@ from training.hosts import OwnHosts
 
 STATUS_SECONDS = 1.0
 LARGEST_UPLOAD = "50mb"
+HUB_PAGES = "https://huggingface.co https://*.hf.space"
 FILES_KEPT = (3600, 86_400)
 """Every so many seconds what was uploaded or made for download is deleted that is older than so many seconds."""
 
@@ -130,14 +131,14 @@ def run(app: gr.Blocks, services: Services, ready: Callable[[], None], tabs: Col
         app.close(verbose=False)
 
 
-def put_on_air(app: GuardedBlocks, hosts: Sequence[str] = (), *, framed_by: str = "", **options: Any) -> None:
+def put_on_air(app: GuardedBlocks, hosts: Sequence[str] = (), *, is_space: bool = False, **options: Any) -> None:
     """Start serving and return at once. `options` go to `gr.Blocks.launch`.
 
-    Without names it answers under its own host names and `hosts` alone (`OwnHosts`); `framed_by` are other sites that
-    may show the page in a frame.
+    Without names it answers under its own host names and `hosts` alone (`OwnHosts`). On a Space the Hub says who comes
+    in, and shows the page in its own.
     """
     is_for_all = not (options.get("auth") or options.get("share"))
-    more = (*hosts, "*.gradio.live") if options.get("share") else hosts
+    more = ("*",) if is_space else (*hosts, "*.gradio.live") if options.get("share") else hosts
     own = (
         None
         if options.get("auth")
@@ -146,7 +147,11 @@ def put_on_air(app: GuardedBlocks, hosts: Sequence[str] = (), *, framed_by: str 
     os.environ.setdefault(
         "FORWARDED_ALLOW_IPS", ""
     )  # uvicorn believes X-Forwarded-For of this machine unless told not to
-    middleware = [Middleware(Refusals), Middleware(OwnPages, own, framed_by), Middleware(UploadLimit)]
+    middleware = [
+        Middleware(Refusals),
+        Middleware(OwnPages, own, HUB_PAGES if is_space else ""),
+        Middleware(UploadLimit),
+    ]
     middleware += [Middleware(Once, app.is_done)]
     middleware += [Middleware(KeptFrontPage)] if is_for_all else []
     wrong, auth, host = dict[str, list[float]](), options.get("auth"), options.get("server_name", "")

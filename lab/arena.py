@@ -77,5 +77,5 @@ def open_arena(environment: Mapping[str, str], answers: Path, **options: Any) ->
 def _serve(services: Services, place: Place, environment: Mapping[str, str], options: dict[str, Any]) -> None:
     note = say("arena.nowhere") if place.kind == "nowhere" else ""
     app = build_app(services, TABS, note=note, has_sign_in=can_sign_in(environment))
-    put_on_air(app, **options)
+    put_on_air(app, services.settings.hosts, is_space=services.settings.training.is_space, **options)
     run(app, services, ready=lambda: None, tabs=TABS)

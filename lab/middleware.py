@@ -142,8 +142,9 @@ class OwnPages:
 
     def __init__(self, app: ASGIApp, hosts: OwnHosts | None, framed_by: str = "") -> None:
         self._app, self._hosts = app, hosts
-        frames = f"frame-ancestors 'self'{framed_by and ' '}{framed_by}"
-        policy = f"default-src 'self' 'unsafe-inline' 'unsafe-eval' data: blob:; object-src 'none'; base-uri 'self'; {frames}"
+        # On a Space the page also holds scripts of the Hub's: only who may frame it is said there.
+        own = "" if framed_by else "default-src 'self' 'unsafe-inline' 'unsafe-eval' data: blob:; "
+        policy = f"{own}object-src 'none'; base-uri 'self'; frame-ancestors 'self' {framed_by}".rstrip()
         told = {
             "content-security-policy": policy,
             "x-content-type-options": "nosniff",

@@ -30,7 +30,6 @@ from training.models.manifest import read_chain
 
 PORT = 7860
 PORTS_TRIED = 40
-HUB_PAGES = "https://huggingface.co https://*.hf.space"
 NEEDED_BYTES = 2 * 1024**3
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 PIN = re.compile(r"([A-Za-z0-9._-]+)==([^\s;]+)$")
@@ -106,8 +105,7 @@ def open_lab(
         if services.people:
             options["auth"] = password_check(services.people, services.log)
         app = build_app(services, tabs)
-        is_space = settings.training.is_space  # there the Hub says who comes in, and shows the page in its own
-        put_on_air(app, ("*",) if is_space else settings.hosts, framed_by=HUB_PAGES if is_space else "", **options)
+        put_on_air(app, settings.hosts, is_space=settings.training.is_space, **options)
     finally:
         gc.freeze()
         gc.enable()
