@@ -1,4 +1,4 @@
-"""`python -m tests.bench.jats FOLDER`: what is lost of JATS files on the way to an article.
+"""`python -m tests.evals.jats_losses FOLDER`: what is lost of JATS files on the way to an article.
 
 Formulas that are in the text, entries of references in which two parts grew together, and words of body and back matter that
 stand nowhere in the article (figures, tables, formulas and references apart).
