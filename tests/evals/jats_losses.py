@@ -86,5 +86,5 @@ if __name__ == "__main__":
     every = Counter[str]()
     for path in sorted(each for each in Path(sys.argv[1]).iterdir() if each.suffix in (".xml", ".nxml")):
         every += (mine := losses(path))
-        print(path.name, dict(mine))
-    print(dict(every))
+        sys.stdout.write(f"{path.name} {dict(mine)}\n")
+    sys.stdout.write(f"{dict(every)}\n")
