@@ -21,7 +21,7 @@ PYTHON ?= $(eval PYTHON := $(shell for name in $(PYTHONS); do \
 	done))$(PYTHON)
 # A file's tests stay in one process, so what they share is built once. tests/workers.py says how many
 # processes auto means, and which files come first: xdist would put files of few tests last, however long.
-PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 SETUP = $(if $(PYTHON),$(PYTHON),python3) install.py --venv $(VENV) $(if $(TORCH_INDEX),--torch-index $(TORCH_INDEX))
 NO_PYTHON = { status=$$?; [ $$status -lt 126 ] || \
 	  echo "setup stopped: no such Python. Install 3.11 or newer, or name one: make lab PYTHON=python3.12"; \

@@ -15,6 +15,10 @@ from hypothesis import HealthCheck, settings
 from tests.network import NetworkGuard
 from tests.workers import processes, turn
 
+# In tiny models threads wait for each other. Before the conftest of tests/training imports torch, which reads it once: a
+# run and the process that goes on with it round alike on the same number of threads only.
+os.environ["OMP_NUM_THREADS"] = "1"
+
 GUARD = pytest.StashKey[NetworkGuard]()
 HOME = pytest.StashKey[Path]()
 
@@ -70,7 +74,6 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["GRADIO_TEMP_DIR"] = str(home / "gradio")
     os.environ["ASSAY_DATABASE_URL"] = f"sqlite:///{home / 'assay.db'}"
     os.environ["ASSAY_REPORTS"] = str(home / "reports")
-    os.environ["OMP_NUM_THREADS"] = "1"  # in tiny models threads wait for each other
     os.environ["PYTHONPATH"] = str(Path(__file__).parent / "guarded")
     guard = NetworkGuard()
     guard.install()
