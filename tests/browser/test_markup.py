@@ -108,7 +108,9 @@ def poke(page, files):
                 taker.set_input_files(file)
                 page.wait_for_timeout(1500)
                 ran += page.evaluate(RAN)
-    for button in each("button:not(.label-wrap, [role=tab]), label:has(input[type=radio]), summary"):
+    for button in each(
+        "button:not(.label-wrap, [role=tab], form[action^=logout] *), label:has(input[type=radio]), summary"
+    ):
         name = button.evaluate("(node) => node.closest('[id]')?.id ?? ''")
         if name not in LEFT_ALONE and not name.endswith(("-stop", "-undo")):
             try:

@@ -1,6 +1,5 @@
 """The page: its tabs, who is at it, the model it waits for, and how it is served."""
 
-import asyncio
 import re
 import threading
 from collections import Counter
@@ -19,6 +18,7 @@ from lab.ui.components import model_pill, model_problem
 from lab.ui.text import lines, page, say
 from lab.ui.theme import ASSETS
 from lab.visitors import meet
+from tests.coroutines import result_of
 from tests.lab.chains import ScriptedChain, lab_with
 from tests.lab.served import ON_AIR, Browser, on_air
 
@@ -276,12 +276,7 @@ def ask(app, *requests, **always):
                 await client.request(always.get("method", "GET"), path, headers=headers) for path, headers in requests
             ]
 
-    replies = []
-    # A loop may be running in this thread: a browser test before this one leaves it.
-    thread = threading.Thread(target=lambda: replies.extend(asyncio.run(visit())))
-    thread.start()
-    thread.join()
-    return replies
+    return result_of(visit())
 
 
 def test_the_second_visitor_gets_the_page_that_was_written_for_the_first():

@@ -1,10 +1,8 @@
 """Programs that speak MCP look and ask in the lab, through the official client and a real server on a real port."""
 
-import asyncio
 import base64
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import httpx
@@ -13,6 +11,7 @@ import pytest
 from lab import guard
 from lab.results.evaluations import Evaluations
 from lab.roles import Person, hashed, password_check, role_needed
+from tests.coroutines import result_of
 from tests.lab.chains import ScriptedChain, lab_with
 from tests.lab.evaluations import scripted_report
 from tests.lab.served import ON_AIR, on_air
@@ -38,8 +37,7 @@ def called(url, *calls, **headers):
             told = [each.content[0].text if each.isError else each.structuredContent for each in replies]
             return (await client.list_tools()).tools, *told
 
-    with ThreadPoolExecutor(1) as own:  # Playwright, where it is in the same process, keeps a loop in this thread
-        return own.submit(lambda: asyncio.run(work())).result()
+    return result_of(work())
 
 
 def status(url, **headers):

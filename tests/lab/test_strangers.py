@@ -4,7 +4,6 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-import anyio
 import httpx
 import pytest
 import yaml
@@ -13,6 +12,7 @@ from starlette.datastructures import Headers
 from lab.middleware import AGAIN, ASKS, BYTES_KEPT, KEY, LARGEST_KEPT, Once
 from lab.roles import MOST_WRONG, WAIT_SECONDS, hashed, password_check
 from lab.settings import from_environment
+from tests.coroutines import result_of
 from tests.lab.chains import lab_with
 from tests.lab.served import ON_AIR, on_air
 from tests.lab.test_people import PASSWORD, entered, people  # noqa: F401
@@ -125,7 +125,7 @@ def test_the_replies_kept_are_those_of_events_and_never_of_files_or_streams_or_t
             again = await browser.post("/gradio_api/run/usual", headers={KEY: str(number), AGAIN: "1"})
             assert again.status_code == 200
 
-    anyio.run(ask_all)
+    result_of(ask_all())
     assert {path: made.count(path) for path in bodies} == dict.fromkeys(bodies, 40)
     kept = [sum(len(message.get("body", b"")) for message in reply.result()) for reply in once._replies.values()]
     assert sum(kept) <= BYTES_KEPT and len(kept) == 16 and ASKS.fullmatch("/gradio_api/queue/join")
