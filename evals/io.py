@@ -187,3 +187,17 @@ def write_whole(path: Path, text: str) -> None:
         refused = CannotWrite(f"cannot write {path}: {error.strerror}; name a folder that you may write to")
         refused.errno = error.errno
         raise refused from error
+
+
+def public_path(text: str, root: Path | None = None) -> str:
+    """Return a path as records keep it: from `root` (default: here), or only its last part.
+
+    "runs/sft" stays; "/home/me/assay/runs/sft" becomes "runs/sft" there and "sft" elsewhere.
+    """
+    path = Path(text).expanduser()
+    if not path.is_absolute() and ".." not in path.parts:
+        return text
+    start = (root or Path.cwd()).resolve()
+    resolved = path.resolve()
+    inside = resolved.is_relative_to(start)
+    return resolved.relative_to(start).as_posix() if inside else resolved.name

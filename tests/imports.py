@@ -8,12 +8,16 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Import:
-    """One imported module, in full, and where; `inline` is inside a function, so only when that function runs."""
+    """One imported module, in full, and where.
+
+    `inline` is inside a function, so only when that function runs; `typing` is for type checkers alone.
+    """
 
     module: str
     file: Path
     line: int
     inline: bool
+    typing: bool = False
 
     @property
     def root(self) -> str:
@@ -30,18 +34,21 @@ def imports_of(file: Path, root: Path) -> list[Import]:
     relative, source = file.relative_to(root), file.read_text(encoding="utf-8")
     skipped = () if "import_module" in source or "__import__" in source else ast.expr  # most of a file is expressions
     return [
-        Import(module, relative, getattr(node, "lineno", 0), inline)
-        for node, inline in _walk(ast.parse(source, str(file)), False, skipped)
+        Import(module, relative, getattr(node, "lineno", 0), inline, typing)
+        for node, inline, typing in _walk(ast.parse(source, str(file)), skipped)
         for module in _modules(node, relative.parent.parts)
     ]
 
 
-def _walk(node: ast.AST, inside: bool, skipped: type | tuple[()]) -> Iterator[tuple[ast.AST, bool]]:
+def _walk(
+    node: ast.AST, skipped: type | tuple[()], inside: bool = False, typing: bool = False
+) -> Iterator[tuple[ast.AST, bool, bool]]:
     for child in ast.iter_child_nodes(node):
         if not isinstance(child, skipped):
-            yield child, inside
+            yield child, inside, typing
             is_function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-            yield from _walk(child, inside or is_function, skipped)
+            is_typing = isinstance(child, ast.If) and ast.unparse(child.test).endswith("TYPE_CHECKING")
+            yield from _walk(child, skipped, inside or is_function, typing or is_typing)
 
 
 def _modules(node: ast.AST, package: tuple[str, ...]) -> list[str]:

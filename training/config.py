@@ -1,9 +1,9 @@
 """What the settings of every stage are: pydantic models, read from a YAML file with `--key value` words put over it."""
 
 import difflib
-import pkgutil
+import math
 import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar, get_origin
@@ -24,7 +24,7 @@ from yaml.constructor import ConstructorError
 from evals.errors import BadConfig
 
 if TYPE_CHECKING:
-    from training.data.tokens import Rows
+    from training.data.tokens import Data, Rows
 
 
 class Settings(BaseModel):
@@ -87,14 +87,14 @@ class StageSettings(Settings):
     """What the stage does, in a sentence."""
     example: ClassVar[str]
     """Words after `assay train NAME` that show it."""
-    rows: ClassVar[str]
-    """What reads its rows, `module:function` of settings and the chain's system prompt (None without a chain)."""
     limit: ClassVar[str] = "max_length"
     """The setting that bounds a row's length, in tokens."""
     looks: ClassVar[tuple[str, ...]] = ("eval_steps",)
     """The settings by which a model answers in the middle of its training."""
     holds_out: ClassVar[bool] = False
     """Whether a part of the data is kept as the dev set where none is named."""
+    scores_twice: ClassVar[bool] = True
+    """Whether a text is scored more than once, so that the base may draw nothing at random while it learns."""
     starts_from: ClassVar[str] = ""
     """What a stage that needs a chain says of it."""
 
@@ -227,15 +227,56 @@ class StageSettings(Settings):
         found = [float(match[1]) for each in self.data if (match := WEIGHT.search(each))]
         return tuple(weight / sum(found) for weight in found)
 
+    @property
+    def is_packed(self) -> bool:
+        """Whether several rows stand in one sequence."""
+        return False
+
+    @property
+    def processes_per_row(self) -> int:
+        """How many processes share each sequence."""
+        return 1
+
+    @property
+    def vllm_mode(self) -> str:
+        """How vLLM samples answers, "off" where it does not."""
+        return "off"
+
+    @property
+    def wanted_packages(self) -> tuple[str, ...]:
+        """The values that need a package beside those of Assay (`training.launch.accelerate.PACKAGES`)."""
+        return self.weights, self.optimizer, self.attention, self.report_to
+
     def read_rows(self, chain_prompt: str | None) -> "Rows[Any]":
-        """Return the rows to train on, with the dev set; BadConfig for what cannot be used or another chain's rows."""
-        read, told = pkgutil.resolve_name(self.rows), self.model_copy(update={"data": self.sources})
-        data = read(told, chain_prompt)
-        if self.mix:
-            alone = told.model_copy(update={"eval_steps": 0})
-            parts = [read(alone.model_copy(update={"data": (each,)}), chain_prompt).named for each in self.sources]
-            data = data.mixed(dict(zip(self.sources, parts, strict=True)), self.mix, self.seed)
-        return pkgutil.resolve_name("training.data.dev:with_dev")(data, told) if self.eval_steps else data
+        """Return the rows to train on, with the dev set; `chain_prompt` is the chain's, None without a chain.
+
+        BadConfig for what cannot be used, ChainMismatch for another chain's rows.
+        """
+        raise NotImplementedError
+
+    def mixed(self, data: "Data", read: "Callable[[Sequence[str]], Data]") -> "Data":
+        """Return the rows in the proportions of the `mix`; `read` returns those of some of the sources."""
+        if not self.mix:
+            return data
+        return data.mixed({each: read([each]).named for each in self.sources}, self.mix, self.seed)
+
+    def steps(self, rows: int, processes: int = 1) -> int:
+        """Return the optimizer steps of a run over so many rows."""
+        passes = math.ceil(rows / (self.batch * max(1, processes // self.processes_per_row)))
+        return self.max_steps or math.ceil(self.epochs * math.ceil(passes / self.accumulation))
+
+    def answers_at_once(self, processes: int = 1) -> int:
+        """Return how many answers are sampled at a time over all processes; 0 where none are."""
+        return 0
+
+    def check_batches(self, rows: int, processes: int = 1) -> None:
+        """Raise BadConfig if rows, batches and processes do not fit together."""
+
+    def check_judge(self) -> None:
+        """Raise BadConfig for a judge that may not be asked."""
+
+    def check_key(self) -> None:
+        """Raise BadConfig if a key that the run needs is not set on this machine."""
 
     @model_validator(mode="after")
     def _check_stage(self) -> Self:

@@ -7,6 +7,7 @@ is ln 2. Training on preferences can destroy what a model knew: a monitor (`trai
 again and again. Rows are used whole, never cut; TRL's changed defaults are set outright.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import Field, model_validator
@@ -28,7 +29,6 @@ class DpoSettings(StageSettings):
 
     about = "Learn from pairs of a better and a worse answer."
     example = "--config training/configs/biorlhf/dpo.yaml --profile single-gpu --data votes.jsonl"
-    rows = "training.data.preferences:dpo_rows"
     looks = ("eval_steps", "monitor_steps")
     starts_from = "that DPO starts from, such as runs/embedded/sft."
 
@@ -58,6 +58,20 @@ class DpoSettings(StageSettings):
     def tokens_per_row(self) -> int:
         """Two answers with their question."""
         return 2 * self.max_length
+
+    def read_rows(self, chain_prompt: str | None) -> "Rows[Any]":
+        """Return pairs of answers; what the monitor is to ask is tried, so that it is refused before the base is loaded."""
+        from training.data.dev import asked, with_dev
+        from training.data.preferences import read_preferences
+        from training.data.questions import watched_questions
+
+        def read(sources: Sequence[str]) -> "Rows[Any]":
+            return read_preferences(sources, chain_prompt)
+
+        data = self.mixed(read(self.sources), read)
+        if self.monitor_steps:
+            watched_questions(self.monitor_data, 1, self.seed, data.questions)
+        return with_dev(data, self, asked(data, self.eval_data, self)) if self.eval_steps else data
 
     @model_validator(mode="after")
     def _check_dpo(self) -> Self:
@@ -149,7 +163,12 @@ def paired(data: "Rows[Any]", tokenizer: "PreTrainedTokenizerBase") -> "Dataset"
     return Dataset.from_list(rows)
 
 
-if __name__ == "__main__":
+def main(words: "Sequence[str] | None" = None) -> None:
+    """Run the stage as a command, with the words of the command line unless others are given."""
     from training.run.session import run_command
 
-    run_command("dpo")
+    run_command("dpo", DpoSettings, train, words)
+
+
+if __name__ == "__main__":
+    main()

@@ -7,7 +7,8 @@ What TRL's defaults changed is set outright: unless asked otherwise the loss is 
 estimate is not weighted by the probability ratio.
 """
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
@@ -20,6 +21,7 @@ from training.environments import environment_of
 from training.rewards import OneVerifier, VerifierReward
 
 if TYPE_CHECKING:
+    from training.data.tokens import Rows
     from training.run.session import Prepared
     from training.upstream import SampledTrainer
 
@@ -74,6 +76,48 @@ class SampledSettings(StageSettings):
         """A question and its answer."""
         return self.max_prompt_length + self.max_completion_length
 
+    @property
+    def vllm_mode(self) -> str:
+        """In the training processes, from a server, or not at all."""
+        return self.vllm
+
+    def answers_at_once(self, processes: int = 1) -> int:
+        """Return how many answers are sampled at a time: as many as a step uses, unless told."""
+        return self.generation_batch or self.batch * self.accumulation * processes
+
+    def steps(self, rows: int, processes: int = 1) -> int:
+        """Return the optimizer steps of a run over so many questions."""
+        sampled = self.answers_at_once(processes)
+        batches = sampled // (self.batch * processes) * self.num_iterations
+        passes = rows // (sampled // self.num_generations) * batches
+        return self.max_steps or math.ceil(self.epochs * math.ceil(passes / self.accumulation))
+
+    def check_batches(self, rows: int, processes: int = 1) -> None:
+        """Raise BadConfig if answers do not divide into groups, batches and copies, or questions do not suffice."""
+        sampled, group, each = self.answers_at_once(processes), self.num_generations, self.batch * processes
+        if sampled % group:
+            raise BadConfig(
+                f"{sampled} answers are sampled at a time (generation_batch, else batch {self.batch} x"
+                f" accumulation {self.accumulation} x {processes} processes); that cannot be divided into"
+                f" groups of num_generations {group}. Use a multiple, such as generation_batch {math.lcm(group, each)}."
+            )
+        if sampled % each:
+            raise BadConfig(
+                f"generation_batch {sampled} cannot be divided into batches of {self.batch} on each of"
+                f" {processes} processes; use a multiple of {each}, such as {math.lcm(group, each)}."
+            )
+        if self.vllm == "colocate" and processes % self.vllm_tensor_parallel:
+            raise BadConfig(
+                f"vllm_tensor_parallel {self.vllm_tensor_parallel} does not divide {processes} processes,"
+                " which share vLLM's copies; use a divisor of them, or another --num_processes."
+            )
+        if rows < sampled // group:
+            raise BadConfig(
+                f"GRPO asks {sampled // group} questions at a time ({sampled} answers, {group} to"
+                f" each), and there are only {rows}, so nothing would be learned; use more rows, or a"
+                f" generation_batch of at most {rows * group}."
+            )
+
     @model_validator(mode="after")
     def _check_sampling(self) -> Self:
         if self.vllm == "colocate" and self.weights == "nf4":
@@ -89,7 +133,6 @@ class GrpoSettings(SampledSettings):
 
     about = "Reward a chain's own answers by the verifiers."
     example = "--config training/configs/embedded/grpo.yaml --profile multi-cpu -- --num_processes 2"
-    rows = "training.data.questions:grpo_rows"
     starts_from = "that GRPO starts from, such as runs/embedded/sft."
 
     verifier_weights: str | Mapping[str, float] | None = Field(
@@ -111,6 +154,17 @@ class GrpoSettings(SampledSettings):
         "", description="tools that the model may call in its answers: enrichment, or MODULE:CLASS; empty = none"
     )
     tool_turns: int = Field(4, ge=1, description="how often an answer may call tools and go on")
+
+    def read_rows(self, chain_prompt: str | None) -> "Rows[Any]":
+        """Return questions that a verifier can score."""
+        from training.data.dev import asked, with_dev
+        from training.data.questions import grpo_data
+
+        def read(sources: Sequence[str]) -> "Rows[Any]":
+            return grpo_data(sources, self.seed, chain_prompt)
+
+        data = self.mixed(read(self.sources), read)
+        return with_dev(data, self, asked(data, self.eval_data, self)) if self.eval_steps else data
 
     @field_validator("verifier_weights", mode="before")
     @classmethod
@@ -250,7 +304,12 @@ def policy_trainer(ready: "Prepared", rewards: Any, **tools: Any) -> "SampledTra
     )
 
 
-if __name__ == "__main__":
+def main(words: "Sequence[str] | None" = None) -> None:
+    """Run the stage as a command, with the words of the command line unless others are given."""
     from training.run.session import run_command
 
-    run_command("grpo")
+    run_command("grpo", GrpoSettings, train, words)
+
+
+if __name__ == "__main__":
+    main()

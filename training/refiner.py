@@ -8,7 +8,8 @@ a verdict has no reward, and a judge that fails too often ends the run. Everythi
 `training.grpo`.
 """
 
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
@@ -17,6 +18,7 @@ from training.grpo import SampledSettings, policy_trainer
 
 if TYPE_CHECKING:
     from evals.refine.judge import Judge
+    from training.data.tokens import Rows
     from training.run.session import Prepared
     from training.upstream import SampledTrainer
 
@@ -32,7 +34,6 @@ class RefinerSettings(SampledSettings, RewardConfig):
 
     about = "Reward answers that cite evidence by rubric and citations (GRPO)."
     example = "--config training/configs/embedded/refiner-grpo.yaml --judge heuristic --dry-run"
-    rows = "training.data.refine:refiner_rows"
     holds_out = True
     starts_from = (
         "of the SFT stage that learned the grammar, such as runs/refiner/sft: answers that no one could read have no"
@@ -74,6 +75,35 @@ class RefinerSettings(SampledSettings, RewardConfig):
         description="of the studies and tissues (groups) that are the dev set where eval_data names none",
     )
     monitor_stop: bool = Field(False, description="stop the run at the first alarm")
+
+    def read_rows(self, chain_prompt: str | None) -> "Rows[Any]":
+        """Return records to answer, without those that are the dev set."""
+        from training.data.dev import records, with_dev
+        from training.data.refine import check_refiner_chain, refiner_data
+
+        check_refiner_chain(chain_prompt)
+        data, held = refiner_data(self.sources), None
+        if self.eval_steps and not self.eval_data:
+            data, held = data.parted(self.held_out_share, self.seed)
+        data = self.mixed(data, refiner_data)
+        if not self.eval_steps:
+            return data
+        asked = held or refiner_data(self.eval_data)
+        return with_dev(data, self, records(data, asked, self, self.reward()))
+
+    def check_judge(self) -> None:
+        """Raise BadConfig for the address of a judge that may not be asked."""
+        if self.judge != HEURISTIC:
+            from training.judge.client import checked_address
+
+            checked_address(self.judge, allow_remote=self.judge_allow_remote)
+
+    def check_key(self) -> None:
+        """Raise BadConfig if the judge's key is not set on this machine."""
+        if self.judge != HEURISTIC:
+            from training.judge.client import checked_address, key_of
+
+            key_of(self.judge_key_env, checked_address(self.judge, allow_remote=self.judge_allow_remote))
 
     def reward(self) -> RewardConfig:
         """Return how verdicts become a reward."""
@@ -118,7 +148,12 @@ def build_trainer(ready: "Prepared", judge: "Judge") -> "SampledTrainer":
     return trainer
 
 
-if __name__ == "__main__":
+def main(words: "Sequence[str] | None" = None) -> None:
+    """Run the stage as a command, with the words of the command line unless others are given."""
     from training.run.session import run_command
 
-    run_command("refiner")
+    run_command("refiner", RefinerSettings, train, words)
+
+
+if __name__ == "__main__":
+    main()

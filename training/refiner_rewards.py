@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import ValidationError
 
@@ -26,8 +26,10 @@ from evals.refine.score import PreparedAnswer, Settled, copied, prepare, settle
 from evals.schema.refiner import RefinerRecord, RewardConfig
 from training.judge.judge import HttpJudge, StopRule, by_deadline, fit_judge, judge_of, late
 from training.judge.prompts import VERSION, HttpSettings
-from training.refiner import RefinerSettings
 from training.rewards import Answer, means, text_of
+
+if TYPE_CHECKING:
+    from training.refiner import RefinerSettings
 
 LogMetric = Callable[[str, float], None]
 LogExtra = Callable[[str, list[object]], None]
@@ -245,7 +247,7 @@ def _checked(read: Callable[[], RefinerRecord]) -> RefinerRecord:
         ) from None
 
 
-def judge_for(settings: RefinerSettings) -> Judge:
+def judge_for(settings: "RefinerSettings") -> Judge:
     """Return who judges; BadConfig for an address that may not be asked, or a key that is not set."""
     same = ("model", "allow_remote", "mode", "concurrency", "timeout_seconds", "retries")
     return judge_of(
@@ -259,7 +261,7 @@ def judge_for(settings: RefinerSettings) -> Judge:
     )
 
 
-def judge_facts(settings: RefinerSettings, judge: Judge) -> dict[str, str]:
+def judge_facts(settings: "RefinerSettings", judge: Judge) -> dict[str, str]:
     """Return what run.json keeps of the judge, never an address or a key; BadConfig for one that is not fit."""
     is_http = isinstance(judge, HttpJudge)
     probed = fit_judge(judge, settings.judge_deadline_seconds)  # first: from then on the label names the model

@@ -7,7 +7,8 @@ checked for every row; no row is ever cut. The instructions of the rows become t
 chain, so that an adapter is asked with the words it was trained with.
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
@@ -15,6 +16,7 @@ from training.sft import SftSettings
 from training.sft import build_trainer as supervised_trainer
 
 if TYPE_CHECKING:
+    from training.data.tokens import Rows
     from training.run.session import Prepared
     from training.upstream import SafeTrainer
 
@@ -24,10 +26,24 @@ class ReviewSettings(SftSettings):
 
     about = "Fine-tune a reviewer on papers and what people objected to."
     example = "--config training/configs/embedded/review.yaml --output runs/review/mine --dry-run"
-    rows = "training.data.reviews:review_rows"
 
     max_length: int = Field(16_384, ge=16, description="longest paper plus reply, tokens")
     eval_tokens: int = Field(1024, ge=1, description="longest review of a dev paper, tokens")
+
+    def read_rows(self, chain_prompt: str | None) -> "Rows[Any]":
+        """Return papers with what people objected to."""
+        from training.data.dev import papers, with_dev, with_held_out
+        from training.data.reviews import check_chain_prompt, read_reviews
+
+        def read(sources: Sequence[str]) -> "Rows[Any]":
+            return read_reviews(sources, drops=self.bad_rows == "drop")
+
+        data = self.mixed(read(self.sources), read)
+        check_chain_prompt(data, chain_prompt)
+        if not self.eval_steps:
+            return data
+        data = with_held_out(data, self.hold_out, self.seed)
+        return with_dev(data, self, papers(data, self) if self.eval_data or not data.held else None)
 
 
 def train(ready: "Prepared") -> None:
@@ -53,7 +69,12 @@ def build_trainer(ready: "Prepared") -> "SafeTrainer":
     return supervised_trainer(ready)
 
 
-if __name__ == "__main__":
+def main(words: "Sequence[str] | None" = None) -> None:
+    """Run the stage as a command, with the words of the command line unless others are given."""
     from training.run.session import run_command
 
-    run_command("review")
+    run_command("review", ReviewSettings, train, words)
+
+
+if __name__ == "__main__":
+    main()

@@ -7,6 +7,7 @@ which it learns to cite, passages that nothing rests on may go. On a chain it go
 says.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
@@ -27,8 +28,8 @@ class SftSettings(StageSettings):
     """Settings of supervised fine-tuning."""
 
     about = "Fine-tune on questions and answers."
+    scores_twice = False
     example = "--config training/configs/embedded/sft.yaml --epochs 2 --dry-run"
-    rows = "training.data.questions:sft_rows"
 
     max_length: int = Field(256, ge=16, description="longest question plus answer, tokens")
     train_on: Literal["all", "last"] = Field("all", description="the answers of a conversation that are learned")
@@ -63,6 +64,44 @@ class SftSettings(StageSettings):
         """The part of a row that a GPU holds."""
         return -(-self.longest // self.sequence_parallel)
 
+    @property
+    def is_packed(self) -> bool:
+        """Packed to a length, or one behind the other."""
+        return self.packing or self.padding_free
+
+    @property
+    def processes_per_row(self) -> int:
+        """How many GPUs share each sequence."""
+        return self.sequence_parallel
+
+    @property
+    def wanted_packages(self) -> tuple[str, ...]:
+        """Liger's kernels too."""
+        return (*super().wanted_packages, *(["liger"] if self.liger else []))
+
+    def read_rows(self, chain_prompt: str | None) -> "Rows[Any]":
+        """Return questions with their answers, conversations, or records of the refiner with their references."""
+        from training.data.conversations import are_conversations
+        from training.data.dev import asked, with_dev, with_held_out
+        from training.data.questions import read_answers
+
+        form: dict[str, Any] = {
+            "train_on": self.train_on,
+            "drops": self.bad_rows == "drop",
+            "is_plain": self.plain_prompts,
+        }
+
+        def read(sources: Sequence[str]) -> "Rows[Any]":
+            return read_answers(sources, self.seed, chain_prompt, **form)
+
+        data = self.mixed(read(self.sources), read)
+        if not self.eval_steps:
+            return data
+        named = [each for each in self.eval_data if are_conversations(each)]
+        data = with_held_out(data, self.hold_out, self.seed, named, **form)
+        others = [each for each in self.eval_data if each not in named]
+        return with_dev(data, self, asked(data, others, self) if others or not data.held else None)
+
 
 def options(settings: SftSettings) -> dict[str, Any]:
     """Return the stage's own training arguments; tests/training/cases/trl_arguments.yaml has what TRL makes of them."""
@@ -81,7 +120,7 @@ def options(settings: SftSettings) -> dict[str, Any]:
     return {
         "max_length": settings.max_length if settings.packing or not settings.padding_free else None,
         "packing": settings.packing,
-        "padding_free": settings.packing or settings.padding_free,
+        "padding_free": settings.is_packed,
         "pad_to_multiple_of": None,
         "use_liger_kernel": settings.liger,
         "parallelism_config": divided,
@@ -106,7 +145,7 @@ def build_trainer(ready: "Prepared") -> "SafeTrainer":
     measured: dict[str, Any] = {"per_device_eval_batch_size": settings.batch, "prediction_loss_only": True}
     told = SFTConfig(**ready.arguments | options(settings) | measured)  # before the base: ZeRO-3 then loads it in parts
     model = ready.model()
-    if settings.packing or settings.padding_free:
+    if settings.is_packed:
         check_packing(model, ready.attention)
     policy = ready.policy(model)
     for what, value in ready.data.facts.items():
@@ -145,6 +184,8 @@ def check_packing(model: "PreTrainedModel", attention: str) -> None:
     import torch
     from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
+    from training.models.trial import not_packed
+
     def logits(ids: torch.Tensor, **told: Any) -> torch.Tensor:
         return model(input_ids=ids, use_cache=False, **told).logits[0].float()
 
@@ -168,23 +209,12 @@ def check_packing(model: "PreTrainedModel", attention: str) -> None:
         raise BadConfig(not_packed(model, seen))
 
 
-def not_packed(model: "PreTrainedModel", why: str) -> str:
-    """Say why rows of this model cannot be packed, and what to do."""
-    from training.launch.accelerate import missing_kernels, recurrent_kind
+def main(words: "Sequence[str] | None" = None) -> None:
+    """Run the stage as a command, with the words of the command line unless others are given."""
+    from training.run.session import run_command
 
-    config, kind = model.config.get_text_config(), type(model).__name__
-    layers = sorted({each for each in getattr(config, "layer_types", None) or () if recurrent_kind(str(each))})
-    instead = "use packing false and padding_free false"
-    if layers:
-        why = f"the state of its {', '.join(layers)} layers passes from one packed row to the next, with any attention"
-        if lacking := " ".join(missing_kernels(config.to_dict())):
-            instead += f"; kernels for GPUs keep the rows of some models apart (pip install {lacking})"
-    elif model._supports_flash_attn:
-        instead += ", or attention flash_attention_2 on a GPU"
-    return f"packing or padding_free is on, but not with {kind}: {why}. Instead, {instead}."
+    run_command("sft", SftSettings, train, words)
 
 
 if __name__ == "__main__":
-    from training.run.session import run_command
-
-    run_command("sft")
+    main()

@@ -285,9 +285,9 @@ def check_kernels(chain: str) -> list[Check]:
     """Return which kernels the base of a chain wants, where it has linear attention and its folder is here."""
     if chain == EMBEDDED:
         return []
-    from training.launch.accelerate import kernel_notes
     from training.launch.preview import folder_here
     from training.models.base import local_base
+    from training.models.kernels import kernel_notes
 
     folder = None
     if chain.startswith("base:"):

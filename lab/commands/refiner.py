@@ -12,7 +12,7 @@ import typer
 from rich.table import Table
 
 from evals.errors import BadConfig, IncomparableReports
-from evals.io import write_whole
+from evals.io import public_path, write_whole
 from evals.model import Sampling
 from evals.refine.judge import Inquiry, Judge, Verdicts
 from evals.report import build_report, load_report, save_report
@@ -81,8 +81,6 @@ def verdicts_on(judge: Judge, inquiries: Sequence[Inquiry], deadline_seconds: fl
 
 def command_of(name: str, options: dict[str, object], server: HttpSettings) -> str:
     """Return a command as it is typed, without a judge's address or cache; options without a value are left out."""
-    from training.run.folder import public_path
-
     judge: dict[str, object] = {
         "judge": "URL" if server.base_url.startswith("http") else server.base_url,
         "model": public_path(server.model),
@@ -157,7 +155,6 @@ def run(
     first passage, and the reference. Means have 95 % intervals over whole studies and tissues.
     """
     from training.models.chain import load_chain
-    from training.run.folder import public_path
 
     records = records_named(data)[:limit]
     task, own = task_by(server, RewardConfig.model_validate({"preset": preset}))
@@ -199,7 +196,6 @@ def rescore(
     other than those that were answered are refused.
     """
     from evals.refine.records import records_sha256
-    from training.run.folder import public_path
 
     old = load_report(report, RefinerReport)
     first = FIRST.fullmatch(old.data_name)

@@ -13,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from evals.io import public_path
 from evals.model import Sampling
 from evals.questions import DATASETS, data_sha256
 from evals.report import instrument, load_report
@@ -121,8 +122,6 @@ def command_line(**options: object) -> str:
 
 def public(value: str) -> str:
     """Return an option's value as reports keep it: a path from here, or only its last part."""
-    from training.run.folder import public_path
-
     prefix = BARE if value.startswith(BARE) else ""
     return prefix + public_path(value.removeprefix(prefix))
 

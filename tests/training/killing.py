@@ -16,7 +16,6 @@ import torch
 from safetensors.torch import load_file
 
 from training.run.folder import RunFolder
-from training.run.session import run_command
 
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(
@@ -125,7 +124,7 @@ def _train(stage: str, settings: str, words: tuple[str, ...], surroundings: Mapp
         owner, _, name = f"training.run.session.{DYING[word]}".rpartition(".")
         setattr(pkgutil.resolve_name(owner), name, _die)
     words = tuple(word for word in words if word not in DYING)
-    run_command(stage, ["--config", settings, *words])
+    module.main(["--config", settings, *words])
 
 
 def _die(*_: object, **__: object) -> None:

@@ -326,7 +326,7 @@ def main() -> None:
             return build(ready)
 
         grpo.build_trainer = with_server
-    session.run_command(stage, words)
+    import_module(f"training.{stage}").main(words)
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ from training.launch.accelerate import (
     unused_gpus,
     usable_cores,
 )
-from training.launch.estimate import check_batches, estimate, shape_of, steps_of
+from training.launch.estimate import estimate, shape_of
 from training.models.policy import stacked_policy
 from training.models.targets import lora_config
 from training.run import session
@@ -257,14 +257,14 @@ def test_a_base_that_nobody_knows_has_no_shape_and_a_damaged_configuration_is_re
 
 def test_the_steps_of_a_run_follow_from_its_rows():
     for settings, rows, processes, steps in CASES["steps"]:
-        assert steps_of(settings_of(*settings), rows, processes) == steps, settings
+        assert settings_of(*settings).steps(rows, processes) == steps, settings
 
 
 def test_answers_that_do_not_divide_among_groups_and_processes_or_lack_questions_are_refused():
     for values, rows, processes, problem in CASES["uneven"]:
         if problem is None:
-            check_batches(settings_of("grpo", values), rows, processes)
+            settings_of("grpo", values).check_batches(rows, processes)
             continue
         with pytest.raises(BadConfig) as raised:
-            check_batches(settings_of("grpo", values), rows, processes)
+            settings_of("grpo", values).check_batches(rows, processes)
         assert problem in str(raised.value), values

@@ -6,7 +6,6 @@ from pathlib import Path
 from tests.training.cases import cases
 from training.config import StageSettings, read_settings
 from training.launch.accelerate import FOLDER, Launch
-from training.launch.estimate import steps_of
 from training.launch.plan import plan_of
 from training.stages import STAGES
 
@@ -80,7 +79,7 @@ def test_a_published_recipe_has_the_published_settings():
 def test_a_published_grpo_recipe_says_how_many_steps_its_rows_are():
     for file in (CONFIGS / "biorlhf").glob("grpo-*.yaml"):
         told, text = settings_of(file.stem), file.read_text(encoding="utf-8")
-        here, published, both = (steps_of(told, rows) for rows in (72, 577, 144))
+        here, published, both = (told.steps(rows) for rows in (72, 577, 144))
         assert f"72 rows are {here} optimizer steps; the published 577 rows are {published}" in text, file
         assert f"144 rows ({both} steps;" in text and ("38 hours" in text) == (published == 2308), file
 

@@ -160,7 +160,7 @@ def test_a_finished_run_is_left_alone_until_overwrite_is_asked_for(tmp_path: Pat
 )
 def test_a_command_that_cannot_run_says_why_in_one_line(words, code, said, capsys):
     with pytest.raises(SystemExit) as raised:
-        session.run_command("sft", words)
+        sft.main(words)
     assert raised.value.code == code
     assert capsys.readouterr().err.startswith(said)
 

@@ -13,8 +13,9 @@ from tests.training.cases import cases
 from tests.training.test_recipes import RECIPES, stage_of
 from training.config import make, read_settings
 from training.grpo import GrpoSettings
-from training.launch.accelerate import missing, missing_kernels
+from training.launch.accelerate import missing
 from training.models.base import class_for, context_of, skeleton
+from training.models.kernels import missing_kernels
 from training.models.policy import stacked_policy
 from training.models.stack import merge_into
 from training.models.targets import lora_config

@@ -15,12 +15,10 @@ class ToySettings(SftSettings):
 
     about = "Learn to repeat the question."
     example = "--config toy.yaml"
-    rows = "tests.training.toy:toy_rows"
 
-
-def toy_rows(settings: ToySettings, chain_prompt: str | None) -> Rows:
-    """Return the questions."""
-    return grpo_data(settings.data, settings.seed, chain_prompt or "Repeat.")
+    def read_rows(self, chain_prompt: str | None) -> Rows:
+        """Return the questions."""
+        return grpo_data(self.data, self.seed, chain_prompt or "Repeat.")
 
 
 def train(ready: Prepared) -> None:

@@ -6,6 +6,7 @@ which the loss is measured. Rows for testing are refused, and what the run is tr
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,66 +21,42 @@ from evals.review.report import Wanted, measuring_of
 from evals.review.score import Measuring
 from evals.review.task import Review
 from evals.schema import Example, ReviewExample
+from evals.schema.refiner import RewardConfig
 from training.config import LOSS, StageSettings
-from training.data.conversations import Conversations, are_conversations, read_conversations
+from training.data.conversations import Conversations, read_conversations
 from training.data.questions import grpo_row, watched_questions
-from training.data.refine import are_records, refiner_data
+from training.data.refine import RefinerData, are_records, refiner_data
 from training.data.tokens import NO_THOUGHT, TEMPLATE_TOLD, Data, DevSet, Row, Rows, some_of
 from training.encoders import find_encoder
-from training.refiner import RefinerSettings
-from training.review import ReviewSettings
 from training.reviewer.measure import development_papers, refuse_learned
-from training.sft import SftSettings
 
 
-def with_dev(data: Data, settings: StageSettings) -> Data:
-    """Return the rows with their dev set and what is held out; BadConfig for what cannot be used, or knows no `best_metric`."""
-    known: list[str] = []
-    sources = settings.eval_data
-    if isinstance(settings, SftSettings):
-        data = with_held_out(data, settings)
-        if not isinstance(settings, ReviewSettings):
-            sources = tuple(each for each in sources if not are_conversations(each))
-    if data.held:
-        known.append(LOSS)
-    if sources or not data.held:
-        told = settings.model_copy(update={"eval_data": sources})
-        if isinstance(settings, ReviewSettings):
-            dev = papers(data, told)
-        elif isinstance(settings, RefinerSettings) or are_records(sources):
-            dev = records(data, told)
-        else:
-            dev = questions(data, told)
-        known += [name for name, measure in dev.task.metrics.items() if measure.better]
-        data = replace(data, dev=dev)
+def with_dev(data: Data, settings: StageSettings, dev: DevSet | None) -> Data:
+    """Return the rows with their dev set; BadConfig if neither it nor what is held out knows the `best_metric`."""
+    known = [LOSS] if data.held else []
+    known += [name for name, measure in dev.task.metrics.items() if measure.better] if dev else []
     if settings.best_metric not in ("", *known):
-        asked = f"answers to {data.dev.task.asked}" if data.dev else "rows"
+        answers = f"answers to {dev.task.asked}" if dev else "rows"
         raise BadConfig(
-            f"best_metric is {settings.best_metric!r}, by which no {asked} are better than others;"
+            f"best_metric is {settings.best_metric!r}, by which no {answers} are better than others;"
             f" choose one of {', '.join(known)}."
         )
-    return data
+    return replace(data, dev=dev)
 
 
-def with_held_out(data: Data, settings: SftSettings) -> Data:
-    """Return the rows with those that only the loss is measured on: a share of them, and conversations of `eval_data`.
+def with_held_out(data: Data, share: float, seed: int, named: Sequence[str] = (), **form: Any) -> Data:
+    """Return the rows with those that only the loss is measured on: a share of them, and conversations in `named` files.
 
     Rows that ask the same, or are about the same fact, stay together. BadConfig if nothing is left on one side.
+    `form` is of `read_conversations`.
     """
     held: Rows[Any] | None = None
-    if settings.hold_out:
-        names = share_of(data, settings.hold_out, settings.seed)
+    if share:
+        names = share_of(data, share, seed)
         alone = replace(data, named={name: data.named[name] for name in names}, counts={}, left_out={}, facts={})
         held, data = alone, data.without(names, "held out, to measure the loss on")
-    named = [each for each in settings.eval_data if are_conversations(each)]
-    if named and not isinstance(settings, ReviewSettings):
-        found = read_conversations(
-            named,
-            system_prompt=data.system_prompt or None,
-            train_on=settings.train_on,
-            drops=settings.bad_rows == "drop",
-            is_plain=settings.plain_prompts,
-        )
+    if named:
+        found = read_conversations(named, system_prompt=data.system_prompt or None, **form)
         learned = {json.dumps(row, sort_keys=True) for row in data.trl_rows().values()}
         known = [name for name, row in found.trl_rows().items() if json.dumps(row, sort_keys=True) in learned]
         found = found.without(known, "trained on") if known else found
@@ -115,9 +92,11 @@ def share_of(data: Rows[Any], share: float, seed: int) -> tuple[str, ...]:
     return tuple(name for name in data.named if name in held)
 
 
-def questions(data: Rows[Any], settings: StageSettings) -> DevSet:
-    """Return the questions of the dev set that are not trained on."""
-    found = watched_questions(settings.eval_data, settings.eval_examples, settings.seed, data.questions, "eval")
+def asked(data: Rows[Any], sources: Sequence[str], settings: StageSettings) -> DevSet:
+    """Return the questions, or records of the refiner, of the dev set that are not trained on."""
+    if are_records(sources):
+        return records(data, refiner_data(sources), settings)
+    found = watched_questions(sources, settings.eval_examples, settings.seed, data.questions, "eval")
 
     def row_of(example: Example) -> Row:
         return grpo_row(example, data.system_prompt)
@@ -127,18 +106,12 @@ def questions(data: Rows[Any], settings: StageSettings) -> DevSet:
     return DevSet(Questions(system_prompt=data.system_prompt), rows)
 
 
-def records(data: Rows[Any], settings: StageSettings) -> DevSet:
-    """Return the records of the dev set; of the refiner's own data, where none is named, what it holds out."""
-    if settings.eval_data:
-        rows = refiner_data(settings.eval_data)
-    else:
-        assert isinstance(settings, RefinerSettings)
-        rows = refiner_data(settings.data).parted(settings.held_out_share, settings.seed)[1]
-    asked = [each.id for each in rows.items if each.id not in data.named and each.asked not in data.questions]
-    if not asked:
+def records(data: Rows[Any], rows: RefinerData, settings: StageSettings, reward: RewardConfig | None = None) -> DevSet:
+    """Return the records of the dev set that are not trained on, graded as the reward does."""
+    left = [each.id for each in rows.items if each.id not in data.named and each.asked not in data.questions]
+    if not left:
         raise BadConfig(f"every record of eval_data {', '.join(settings.eval_data)} is trained on; name others.")
-    chosen = some_of(asked, settings.eval_examples, settings.seed)
-    reward = settings.reward() if isinstance(settings, RefinerSettings) else None
+    chosen = some_of(left, settings.eval_examples, settings.seed)
     named = {name: rows.named[name] for name in chosen}
     return DevSet(Refine(reward=reward), replace(rows, named=named, counts={}, left_out={}, facts={}))
 

@@ -15,10 +15,8 @@ from evals.io import sha256_of_text
 from evals.questions import SYSTEM_PROMPT, is_held_out, system_prompt_for
 from evals.schema import Message
 from training.data.conversations import asked_in, is_headed, question_turns, turns_in, with_system
-from training.data.questions import watched_questions
 from training.data.tables import SOURCE, SUFFIXES, Table, Unusable, is_table, read_table, usable
 from training.data.tokens import Rows, shared_length
-from training.dpo import DpoSettings
 
 ROWS = "train.jsonl"
 HUB_ID = re.compile(r"(?P<name>[\w][\w.-]*/[\w][\w.-]*)(?:@(?P<revision>[\w][\w./-]*))?")
@@ -58,16 +56,8 @@ class Preference:
         }
 
 
-def dpo_rows(settings: DpoSettings, chain_prompt: str | None) -> Rows[Preference]:
-    """Return pairs of answers; what the monitor is to ask is tried, so that it is refused before the base is loaded."""
-    data = read_preferences(settings.data, SYSTEM_PROMPT if chain_prompt is None else chain_prompt)
-    if settings.monitor_steps:
-        watched_questions(settings.monitor_data, 1, settings.seed, data.questions)
-    return data
-
-
-def read_preferences(sources: Sequence[str], system_prompt: str) -> Rows[Preference]:
-    """Return the pairs of all sources; conversations without a system message are given this one.
+def read_preferences(sources: Sequence[str], chain_prompt: str | None = None) -> Rows[Preference]:
+    """Return the pairs of all sources; conversations without a system message are given the chain's, or that of questions.
 
     Left out and counted: pairs of identical answers and pairs that were there before. BadRow names a
     bad line; BadConfig for a source that is not here, for rows of the standard hold-out, and for plain
@@ -77,6 +67,7 @@ def read_preferences(sources: Sequence[str], system_prompt: str) -> Rows[Prefere
     counts: dict[str, int] = {}
     left_out: Counter[str] = Counter()
     notes: Counter[str] = Counter()
+    system_prompt = SYSTEM_PROMPT if chain_prompt is None else chain_prompt
     for source in sources:
         table = _table(source)
         name, rows = table.name.removeprefix("hub:"), usable(table, _preference, left_out, drops=None)

@@ -42,8 +42,6 @@ from training.data.conversations import are_conversations, read_conversations
 from training.data.refine import are_records, check_refiner_chain, refiner_data
 from training.data.tables import from_hub, public_name
 from training.data.tokens import Row, Rows, some_of
-from training.grpo import GrpoSettings
-from training.sft import SftSettings
 
 SFT_HALF, GRPO_HALF = "pathways-sft-half", "pathways-grpo-half"
 KMP_SFT, KMP_GRPO = "kmp-sft-part", "kmp-grpo-part"
@@ -55,33 +53,22 @@ BY_TISSUE = "pathways-train/"
 SOURCE = re.compile(r"(?P<name>[^\[\]]+)(?:\[(?P<kind>[a-z]+)(?::(?P<count>\d+))?\])?")
 
 
-def sft_rows(settings: SftSettings, chain_prompt: str | None) -> Rows[Any]:
-    """Return questions with their answers, conversations, or records of the refiner with their references."""
-    if are_records(settings.data):
+def read_answers(sources: Sequence[str], seed: int, chain_prompt: str | None, **form: Any) -> Rows[Any]:
+    """Return questions with their answers, conversations (`form` is of `read_conversations`), or the refiner's records."""
+    if are_records(sources):
         check_refiner_chain(chain_prompt)
-        return refiner_data(settings.data, is_for_sft=True)
+        return refiner_data(sources, is_for_sft=True)
     of_questions = SYSTEM_PROMPT if chain_prompt is None else chain_prompt
-    others = [are_conversations(source) for source in settings.data]
+    others = [are_conversations(source) for source in sources]
     if not any(others):
-        return sft_data(settings.data, settings.seed, of_questions)
+        return sft_data(sources, seed, of_questions)
 
     def turns_of(source: str) -> dict[str, tuple[Mapping[str, str], ...]]:
-        rows = sft_data([source], settings.seed, of_questions).trl_rows()
+        rows = sft_data([source], seed, of_questions).trl_rows()
         return {name: (*row["prompt"], *row["completion"]) for name, row in rows.items()}
 
-    return read_conversations(
-        settings.data,
-        system_prompt=chain_prompt if all(others) else of_questions,
-        train_on=settings.train_on,
-        drops=settings.bad_rows == "drop",
-        is_plain=settings.plain_prompts,
-        questions=turns_of,
-    )
-
-
-def grpo_rows(settings: GrpoSettings, chain_prompt: str | None) -> Rows[Example]:
-    """Return questions that a verifier can score."""
-    return grpo_data(settings.data, settings.seed, SYSTEM_PROMPT if chain_prompt is None else chain_prompt)
+    told = chain_prompt if all(others) else of_questions
+    return read_conversations(sources, system_prompt=told, questions=turns_of, **form)
 
 
 def sft_data(sources: Sequence[str], seed: int, system_prompt: str = SYSTEM_PROMPT) -> Rows[Example]:
@@ -96,9 +83,9 @@ def sft_data(sources: Sequence[str], seed: int, system_prompt: str = SYSTEM_PROM
     return data.without(untaught, "no answer to teach") if untaught else data
 
 
-def grpo_data(sources: Sequence[str], seed: int, system_prompt: str = SYSTEM_PROMPT) -> Rows[Example]:
+def grpo_data(sources: Sequence[str], seed: int, chain_prompt: str | None = None) -> Rows[Example]:
     """Return the examples of all sources that a verifier can score; the others are counted."""
-    data = _gathered(sources, seed, system_prompt, grpo_row)
+    data = _gathered(sources, seed, SYSTEM_PROMPT if chain_prompt is None else chain_prompt, grpo_row)
     unscored = [each.id for each in data.items if each.ground_truth.kind not in SCORED]
     if len(unscored) == data.count:
         raise BadConfig(

@@ -18,7 +18,6 @@ from evals.refine.records import records_sha256, split_by_group
 from evals.schema.refiner import RefinerRecord
 from training.data.tables import first_row
 from training.data.tokens import Row, Rows
-from training.refiner import RefinerSettings
 
 TRAIN, TEST = "refiner-train", "refiner-test"
 
@@ -46,15 +45,6 @@ class RefinerData(Rows[RefinerRecord]):
         found = {each.id: shortened(each, budget, lambda record: tokens_of(self.row_of(record))) for each in self.items}
         named = {name: record for name, (record, _) in found.items()}
         return replace(self, named=named, trimmed={name: taken for name, (_, taken) in found.items() if taken})
-
-
-def refiner_rows(settings: RefinerSettings, chain_prompt: str | None) -> RefinerData:
-    """Return records to answer, without those that are the dev set."""
-    check_refiner_chain(chain_prompt)
-    data = refiner_data(settings.data)
-    if settings.eval_data or not settings.eval_steps:
-        return data
-    return data.parted(settings.held_out_share, settings.seed)[0]
 
 
 def refiner_data(sources: Sequence[str], *, is_for_sft: bool = False) -> RefinerData:

@@ -18,7 +18,6 @@ from evals.review.prompt import PROMPT_VERSION, prompt_sha256
 from training.data.conversations import TURNS, conversation_of, form_of
 from training.data.tables import Unusable, read_table, usable
 from training.data.tokens import NO_THOUGHT, TEMPLATE_TOLD, Row, Rows, sequences_of
-from training.review import ReviewSettings
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -39,13 +38,6 @@ class ReviewedPaper:
     question: str
     reply: str
     article: str = ""
-
-
-def review_rows(settings: ReviewSettings, chain_prompt: str | None) -> Rows[ReviewedPaper]:
-    """Return papers with what people objected to."""
-    data = read_reviews(settings.data, drops=settings.bad_rows == "drop")
-    check_chain_prompt(data, chain_prompt)
-    return data
 
 
 def read_reviews(sources: Sequence[str], *, drops: bool = False) -> Rows[ReviewedPaper]:

@@ -3,13 +3,11 @@
 A profile is a configuration file of accelerate under `training/configs/accelerate`, chosen by name.
 """
 
-import json
 import os
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -18,8 +16,7 @@ import yaml
 
 from evals.errors import BadConfig
 from training.config import StageSettings
-from training.grpo import SampledSettings
-from training.sft import SftSettings
+from training.models.kernels import is_installed
 
 FOLDER = Path(__file__).parents[1] / "configs" / "accelerate"
 ASKED_FOR = "ASSAY_PROCESSES"
@@ -114,7 +111,7 @@ class Launch:
                 f"{self.processes} processes were asked for on the CPU, where accelerate starts a single"
                 " one and says nothing; use --profile multi-cpu, with -- --num_processes N for more."
             )
-        shared = settings.sequence_parallel if isinstance(settings, SftSettings) else 1
+        shared = settings.processes_per_row
         if shared > 1 and (not self.uses_deepspeed or self.processes % shared or settings.attention == "eager"):
             raise BadConfig(
                 f"sequence_parallel {shared} shares each sequence among {shared} processes of DeepSpeed, with attention"
@@ -123,7 +120,7 @@ class Launch:
             )
         if not self.divides_weights:
             return
-        if self.uses_fsdp and isinstance(settings, SampledSettings) and settings.vllm == "off":
+        if self.uses_fsdp and settings.answers_at_once() and settings.vllm_mode == "off":
             raise BadConfig(
                 "under FSDP no process holds a whole model, and transformers cannot sample from its parts; let vLLM"
                 " sample (vllm colocate or server), or use profile zero3, which gathers them."
@@ -136,8 +133,7 @@ class Launch:
             )
         for asked, what in (
             (settings.mode == "merge_then_new", "mode merge_then_new adds adapters to"),
-            (getattr(settings, "packing", False), "packing is tried first on"),
-            (getattr(settings, "padding_free", False), "padding_free is tried first on"),
+            (settings.is_packed, "packing is tried first on"),
         ):
             if asked:
                 raise BadConfig(
@@ -275,14 +271,7 @@ PACKAGES = {
     "tensorboard": ("tensorboard", "pip install tensorboard"),
 }
 """By value of a setting: the package that it needs, and how to get it."""
-KERNELS = {"fla": "flash-linear-attention", "causal_conv1d": "causal-conv1d", "mamba_ssm": "mamba-ssm"}
-"""Packages whose kernels transformers takes for linear attention and state-space layers, by what they are installed as."""
 VLLM = 'pip install "vllm>=0.22,<=0.31"'
-
-
-def is_installed(package: str) -> bool:
-    """Whether a package can be imported."""
-    return find_spec(package) is not None
 
 
 def missing(
@@ -311,58 +300,23 @@ def missing(
             found.append(f"{named} asks for FSDP on the CPU: {NO_FSDP}")
         if launch.uses_deepspeed and not has("deepspeed"):
             found.append(f"{named} needs DeepSpeed, which is not installed: pip install deepspeed.")
-    liger = "liger" if isinstance(settings, SftSettings) and settings.liger else ""
-    for value in (settings.weights, settings.optimizer, settings.attention, settings.report_to, liger):
+    for value in settings.wanted_packages:
         package, remedy = PACKAGES.get(value, ("", ""))
         if package and not has(package):
             found.append(f"{value} needs the package {package}, which is not installed: {remedy}.")
     if settings.attention.startswith("flash") and not has_gpu:
         found.append(f"attention {settings.attention} runs on GPUs only; use auto here.")
-    if liger and not has_gpu:
+    if "liger" in settings.wanted_packages and not has_gpu:
         found.append("Liger's kernels run on GPUs only; set liger to false here.")
-    if isinstance(settings, SampledSettings) and settings.vllm != "off":
+    if settings.vllm_mode != "off":
         if not has_gpu:
             found.append(
-                f"vllm is {settings.vllm}, and vLLM samples on GPUs only; use vllm off here, which samples"
+                f"vllm is {settings.vllm_mode}, and vLLM samples on GPUs only; use vllm off here, which samples"
                 " with transformers."
             )
         if not has("vllm"):
-            found.append(f"vllm is {settings.vllm}, but vLLM is not installed: {VLLM}.")
+            found.append(f"vllm is {settings.vllm_mode}, but vLLM is not installed: {VLLM}.")
     return tuple(found)
-
-
-def missing_kernels(config: Mapping[str, Any], has: Callable[[str], bool] | None = None) -> tuple[str, ...]:
-    """Return what to install for the linear attention or state-space layers of a base, by its configuration.
-
-    Read from transformers' own code of the model; empty for a base without such layers, or with all that it wants.
-    """
-    told = config.get("text_config") or config
-    kinds = told.get("layer_types") or told.get("layers_block_type") or ["linear_attention"]
-    if not any(recurrent_kind(str(each)) for each in kinds):
-        return ()
-    family, spec = str(told.get("model_type", "")).removesuffix("_text"), find_spec("transformers")
-    file = Path(str(spec and spec.origin)).parent / "models" / family / f"modeling_{family}.py"
-    code = file.read_text(encoding="utf-8") if file.is_file() else ""
-    return tuple(
-        name for package, name in KERNELS.items() if f'"{package}"' in code and not (has or is_installed)(package)
-    )
-
-
-def kernel_notes(folder: Path) -> tuple[str, ...]:
-    """Return what to install for a base in a folder that would be computed slowly without; empty for most."""
-    file = folder / "config.json"
-    lacking = missing_kernels(json.loads(file.read_text(encoding="utf-8"))) if file.is_file() else ()
-    if not lacking:
-        return ()
-    return (
-        f"the base has linear attention or state-space layers, which PyTorch computes slowly without the kernels of"
-        f" {' and '.join(lacking)}; on a machine with a GPU: pip install {' '.join(lacking)}.",
-    )
-
-
-def recurrent_kind(kind: str) -> bool:
-    """Whether layers of a kind, as configurations name them, pass a state from token to token."""
-    return kind == "linear_attention" or "attention" not in kind
 
 
 def check_equipment(settings: StageSettings, *, has_gpu: bool, launch: Launch | None = None, gpus: int = 0) -> None:

@@ -14,8 +14,6 @@ import yaml
 
 from evals.errors import BadConfig
 from training.config import StageSettings
-from training.grpo import SampledSettings
-from training.sft import SftSettings
 
 SHAPES = Path(__file__).parent / "shapes.yaml"
 NF4_BITS = 4.127
@@ -144,60 +142,12 @@ def estimate(
         "output layer": 2 * shape.vocab * shape.hidden + TILE,
         "libraries": RUNTIME,
     }
-    if isinstance(settings, SampledSettings):
+    if sampled := settings.answers_at_once(processes):
         size = 4 if settings.weights == "float32" and settings.autocast == "none" else 2
-        tokens = math.ceil(_sampled(settings, processes) / processes) * settings.tokens_per_row
+        tokens = math.ceil(sampled / processes) * settings.tokens_per_row
         memory["keys and values while sampling"] = tokens * 2 * shape.layers * shape.kv_heads * shape.head_dim * size
     ending = RUNTIME + 3 * 4 * shape.vocab * shape.hidden + 4 * trained
-    return Estimate(trained, steps_of(settings, rows, processes), memory, ending)
-
-
-def steps_of(settings: StageSettings, rows: int, processes: int = 1) -> int:
-    """Return the optimizer steps of a run over so many rows."""
-    if settings.max_steps:
-        return settings.max_steps
-    if isinstance(settings, SampledSettings):
-        together = settings.batch * processes
-        sampled = _sampled(settings, processes)
-        questions = sampled // settings.num_generations
-        passes = rows // questions * (sampled // together) * settings.num_iterations
-    else:
-        shared = settings.sequence_parallel if isinstance(settings, SftSettings) else 1
-        passes = math.ceil(rows / (settings.batch * max(1, processes // shared)))
-    return math.ceil(settings.epochs * math.ceil(passes / settings.accumulation))
-
-
-def check_batches(settings: StageSettings, rows: int, processes: int = 1) -> None:
-    """Raise BadConfig if GRPO's answers do not divide into groups, batches and copies, or rows do not suffice."""
-    if not isinstance(settings, SampledSettings):
-        return
-    sampled, group, each = _sampled(settings, processes), settings.num_generations, settings.batch * processes
-    if sampled % group:
-        raise BadConfig(
-            f"{sampled} answers are sampled at a time (generation_batch, else batch {settings.batch} x"
-            f" accumulation {settings.accumulation} x {processes} processes); that cannot be divided into"
-            f" groups of num_generations {group}. Use a multiple, such as generation_batch {math.lcm(group, each)}."
-        )
-    if sampled % each:
-        raise BadConfig(
-            f"generation_batch {sampled} cannot be divided into batches of {settings.batch} on each of"
-            f" {processes} processes; use a multiple of {each}, such as {math.lcm(group, each)}."
-        )
-    if settings.vllm == "colocate" and processes % settings.vllm_tensor_parallel:
-        raise BadConfig(
-            f"vllm_tensor_parallel {settings.vllm_tensor_parallel} does not divide {processes} processes,"
-            " which share vLLM's copies; use a divisor of them, or another --num_processes."
-        )
-    if rows < sampled // group:
-        raise BadConfig(
-            f"GRPO asks {sampled // group} questions at a time ({sampled} answers, {group} to"
-            f" each), and there are only {rows}, so nothing would be learned; use more rows, or a"
-            f" generation_batch of at most {rows * group}."
-        )
-
-
-def _sampled(settings: SampledSettings, processes: int) -> int:
-    return settings.generation_batch or settings.batch * settings.accumulation * processes
+    return Estimate(trained, settings.steps(rows, processes), memory, ending)
 
 
 def _base_bytes(settings: StageSettings, shape: Shape) -> int:

@@ -10,11 +10,9 @@ from typing import Any
 from evals.errors import LabError
 from training.config import StageSettings, read_request
 from training.data.tokens import Rows
-from training.judge.client import checked_address, key_of
 from training.launch.accelerate import Launch
-from training.launch.estimate import Estimate, check_batches, estimate, shape_of
+from training.launch.estimate import Estimate, estimate, shape_of
 from training.models.manifest import read_chain
-from training.refiner import HEURISTIC, RefinerSettings
 from training.run.folder import RunFolder
 from training.stages import STAGES
 
@@ -81,11 +79,10 @@ def plan_of(stage: str, words: Sequence[str], launch: Launch | None = None, *, i
     if settings.chain:
         with needed():
             of_chain = read_chain(settings.chain).manifest.system_prompt
-    if isinstance(settings, RefinerSettings) and settings.judge != HEURISTIC:
-        address = checked_address(settings.judge, allow_remote=settings.judge_allow_remote)
-        with needed():  # else asked for when the run starts
-            key_of(settings.judge_key_env, address)
+    settings.check_judge()
+    with needed():  # else asked for when the run starts
+        settings.check_key()
     with needed():
         data = settings.read_rows(of_chain)
-        check_batches(settings, data.count, chosen.processes)
+        settings.check_batches(data.count, chosen.processes)
     return Plan(stage, settings, chosen, tuple(words), data, tuple(problems))

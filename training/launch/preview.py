@@ -15,8 +15,6 @@ from transformers.utils import cached_file
 from evals.errors import LabError
 from training.config import StageSettings
 from training.data.tokens import fitting, length_of, notes_of, sequences_of, with_template
-from training.launch.accelerate import kernel_notes
-from training.launch.estimate import check_batches
 from training.launch.plan import Plan
 from training.models.base import (
     EMBEDDED,
@@ -28,6 +26,7 @@ from training.models.base import (
     skeleton,
     weights_files,
 )
+from training.models.kernels import kernel_notes
 from training.models.manifest import last_adapters, read_chain
 from training.models.targets import Targets
 from training.models.trial import check_base
@@ -102,7 +101,7 @@ def preview(plan: Plan) -> Preview:
         return Preview(data.count, data.count, {}, None, (), (*refusals, str(error)), True, targets, attention)
     try:
         kept = fitting(data, settings, tokenizer)
-        check_batches(settings, kept.count, plan.launch.processes)
+        settings.check_batches(kept.count, plan.launch.processes)
     except LabError as error:
         refusals += (str(error),)
     rows = kept.trl_rows()

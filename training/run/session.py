@@ -6,13 +6,12 @@ A stage file (sft.py, grpo.py) says what is trained; this one says what every tr
 import errno
 import math
 import os
-import pkgutil
 import shlex
 import signal
 import sys
 import time
 import warnings
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -35,13 +34,14 @@ from transformers import (
 from transformers.integrations import TensorBoardCallback, is_deepspeed_zero3_enabled, is_fsdp_enabled
 
 from evals.errors import BadConfig, LabError, TrainingStopped
+from evals.io import public_path
 from evals.schema import RunRecord
-from training.config import Request, StageSettings, read_request
+from training.config import Request, StageSettings, defaults, read_request
 from training.data.tokens import Rows, fitting, notes_of
-from training.launch.accelerate import ASKED_FOR, LAUNCHED_BY, NO_FSDP, check_equipment, kernel_notes, unused_gpus
-from training.launch.estimate import check_batches
+from training.launch.accelerate import ASKED_FOR, LAUNCHED_BY, NO_FSDP, check_equipment, unused_gpus
 from training.models.base import Base, check_end_token, find_base, load_model, load_tokenizer, skeleton
 from training.models.generation import end_tokens
+from training.models.kernels import kernel_notes
 from training.models.manifest import read_chain
 from training.models.policy import policy_of
 from training.models.start import Start, append_stage, start_of
@@ -57,12 +57,10 @@ from training.run.folder import (
     code_revision,
     host,
     public_config,
-    public_path,
     say,
     versions,
 )
 from training.run.watch import Evaluation, HeldOutLoss
-from training.stages import STAGES
 from training.upstream import SafeTrainer, StackedPeftModel
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -111,8 +109,7 @@ class Prepared:
         device = "cpu" if is_divided and settings.weights != "nf4" else str(state.device)
         if is_fsdp_enabled() and not state.is_local_main_process:
             device = "meta"
-        is_still = self.stage != "sft"  # what is scored twice is to be the same twice
-        model = load_model(self.base, settings.weights, device, self.attention, is_still=is_still)
+        model = load_model(self.base, settings.weights, device, self.attention, is_still=settings.scores_twice)
         if model.generation_config:
             model.generation_config.eos_token_id = list(end_tokens(model, self.tokenizer))
         return model
@@ -142,7 +139,9 @@ class Prepared:
         output, state = Path(self.settings.output), processes()
         run, record = RunFolder(output), record_of(self, facts)
         with ExitStack() as held:
-            current = Session(run, _opened(run, record, held, overwrite=self.request.overwrite), self)
+            unsaid = defaults(type(self.settings))
+            checkpoint = _opened(run, record, held, overwrite=self.request.overwrite, unsaid=unsaid)
+            current = Session(run, checkpoint, self)
             if not state.is_main_process:
                 yield current
                 return
@@ -179,7 +178,7 @@ def prepare(stage: str, request: Request) -> Prepared:
     targets, attention = check_base(skeleton(base.folder), settings, start.continued)
     check_end_token(tokenizer, base.public_name)
     data = fitting(data.arranged(tokenizer), settings, tokenizer)
-    check_batches(settings, data.count, processes().num_processes)
+    settings.check_batches(data.count, processes().num_processes)
     return Prepared(stage, request, base, tokenizer, start, data, targets, attention)
 
 
@@ -309,12 +308,13 @@ class Session:
             append_stage(self.run.path, stage, ready.base, ready.start.chain, ready.system_prompt)
 
 
-def run_command(stage: str, arguments: Sequence[str] | None = None) -> None:
+def run_command(
+    stage: str, kind: type[StageSettings], train: Callable[[Prepared], None], arguments: Sequence[str] | None = None
+) -> None:
     """Run a stage as a command: what a person can fix becomes one line and exit code 1."""
     signal.signal(signal.SIGINT, signal.default_int_handler)  # which `assay train` keeps from the launcher
     warnings.filterwarnings("ignore", "`(is_)?gradient_checkpointing", FutureWarning)  # TRL's old names of it
     words = sys.argv[1:] if arguments is None else list(arguments)
-    kind = STAGES[stage]
     if not words or "--help" in words or "-h" in words:
         say(f"accelerate launch -m training.{stage} --config FILE [--key value ...] [--overwrite]")
         for name, field in kind.model_fields.items():
@@ -325,7 +325,7 @@ def run_command(stage: str, arguments: Sequence[str] | None = None) -> None:
     try:
         request = read_request(kind, words)
         check_equipment(request.settings, has_gpu=torch.cuda.is_available())
-        pkgutil.resolve_name(f"{kind.__module__}:train")(prepare(stage, request))
+        train(prepare(stage, request))
     except LabError as error:
         say(f"error: {error}")
         raise SystemExit(1) from None
@@ -334,14 +334,16 @@ def run_command(stage: str, arguments: Sequence[str] | None = None) -> None:
         raise SystemExit(130) from None
 
 
-def _opened(run: RunFolder, record: RunRecord, held: ExitStack, *, overwrite: bool) -> Path | None:
+def _opened(
+    run: RunFolder, record: RunRecord, held: ExitStack, *, overwrite: bool, unsaid: Mapping[str, object]
+) -> Path | None:
     """Return the checkpoint to go on from, once the first process has locked the folder; where it may not, all end."""
     refusal: LabError | None = None
     chosen: str | None = None
     if processes().is_main_process:
         try:
             held.enter_context(run.lock())
-            checkpoint = run.begin(record, overwrite=overwrite)
+            checkpoint = run.begin(record, overwrite=overwrite, unsaid=unsaid)
             chosen = checkpoint.name if checkpoint else ""
         except LabError as error:
             refusal = error

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf, isfinite
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from accelerate import PartialState
@@ -37,13 +37,15 @@ from training.config import LOSS, StageSettings
 from training.data.chat import question_text
 from training.data.questions import grpo_row
 from training.data.tokens import TEMPLATE_TOLD, DevSet, Row
-from training.dpo import DpoSettings
 from training.models.generation import end_tokens
-from training.refiner_rewards import RefinerReward
 from training.run.alarms import alert
 from training.run.checkpoints import BEST, best_weights, checkpoints, step_of
 from training.run.folder import RunFolder, say
 from training.upstream import ExportableState, SampledTrainer, StackedPeftModel
+
+if TYPE_CHECKING:
+    from training.dpo import DpoSettings
+    from training.refiner_rewards import RefinerReward
 
 
 @dataclass(frozen=True)
@@ -192,7 +194,7 @@ class ForgettingMonitor(Looks):
     def __init__(
         self,
         trainer: Trainer,
-        settings: DpoSettings,
+        settings: "DpoSettings",
         questions: Sequence[Example],
         system_prompt: str,
         run: RunFolder,
@@ -232,7 +234,7 @@ def forgetting(
     tokenizer: PreTrainedTokenizerBase,
     questions: Sequence[Example],
     system_prompt: str,
-    settings: DpoSettings,
+    settings: "DpoSettings",
 ) -> dict[str, float]:
     """Return the share of questions answered right, their distance from the reference, their mean length.
 
@@ -453,7 +455,7 @@ def _trained(model: nn.Module) -> list[tuple[str, nn.Parameter]]:
 class JudgeCallback(TrainerCallback, ExportableState):
     """Keeps the retired items the same over all processes and checkpoints, and closes the judge's connections."""
 
-    def __init__(self, trainer: SampledTrainer, reward: RefinerReward) -> None:
+    def __init__(self, trainer: SampledTrainer, reward: "RefinerReward") -> None:
         self._trainer, self._reward = trainer, reward
 
     def state(self) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from rich.progress import Progress as Bars
 from rich.text import Text
 
 from evals.errors import BadConfig, IncomparableReports, LabError, MissingModel
-from evals.io import write_whole
+from evals.io import public_path, write_whole
 from evals.review import DEMONSTRATION, is_demonstration
 from evals.review.letter import as_letter, as_markdown
 from evals.review.places import Map
@@ -335,7 +335,7 @@ def report_on_stages(given: dict[str, Any]) -> None:
     from lab.results.evaluations import command_line
     from training.models.manifest import BASE_STAGE, read_chain
     from training.reviewer.measure import graded, read_measure
-    from training.run.folder import public_path, versions
+    from training.run.folder import versions
 
     papers = read_papers(given["papers"], given["split"], given["limit"])
     measure = read_measure({name: given[name] for name in SCORING}, "the command line")
