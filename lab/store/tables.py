@@ -1,13 +1,13 @@
 """The tables of the store, as SQLAlchemy models: answers, votes, versioned documents of any task, one setting.
 
-A change here needs a revision under `lab/store/migrations/versions` and a new `REVISION`; a test
-compares the two. SQLite and PostgreSQL are both served: no type here is known to only one.
+A new database is made from these models. A change here needs a revision under `lab/store/migrations/versions`
+for those that are there, and a new `REVISION`; a test compares the two. SQLite and PostgreSQL are both served: no type here is known to only one.
 """
 
 from datetime import UTC, datetime
 from typing import Annotated, Any, ClassVar
 
-from sqlalchemy import JSON, BigInteger, Boolean, DateTime, Dialect, Float, ForeignKey, Index, Text, text
+from sqlalchemy import JSON, BigInteger, Boolean, DateTime, Dialect, Float, ForeignKey, Index, Text, false, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from sqlalchemy.types import TypeDecorator
 
@@ -106,10 +106,10 @@ class ComparisonRow(StoreTable):
     right_stage: Mapped[str]
     choice: Mapped[Choice]
     voided_at: Mapped[datetime | None]
-    is_anonymous: Mapped[bool]
+    is_anonymous: Mapped[bool] = mapped_column(server_default=false())
     strength: Mapped[str | None]
-    reasons: Mapped[Document]
-    remark: Mapped[str]
+    reasons: Mapped[Document] = mapped_column(server_default="[]")
+    remark: Mapped[str] = mapped_column(server_default="")
 
     __table_args__ = (
         one_standing("one_vote_per_pair_and_rater", "left_answer", "right_answer", "rater"),
@@ -237,7 +237,7 @@ class JobRow(StoreTable):
     error: Mapped[str]
     holder: Mapped[str]
     seen_at: Mapped[datetime | None]
-    is_stopping: Mapped[bool]
+    is_stopping: Mapped[bool] = mapped_column(server_default=false())
 
     __table_args__ = (Index("jobs_by_time", "started_at"),)
 

@@ -35,7 +35,7 @@ from lab.annotate.session import (
 from lab.ui.components import pieces
 from lab.visitors import Visitor, door
 from tests.evals.reports import small_report
-from tests.lab.test_store import OLD
+from tests.lab.test_store import LAB
 from tests.lab.votes import NOON, answer, new_store, services_in, url_in
 from tests.models import tiny_base, tiny_tokenizer
 
@@ -388,7 +388,7 @@ def test_the_commands_list_projects_export_them_and_take_files_in(services, proj
 
 def test_ratings_notes_and_verdicts_of_an_earlier_version_of_the_lab_are_read_as_they_were_given(tmp_path):
     with closing(sqlite3.connect(tmp_path / "assay.db")) as old:
-        old.executescript((OLD / "lab-0005.sql").read_text(encoding="utf-8"))
+        old.executescript(LAB.read_text(encoding="utf-8"))
     store = new_store(tmp_path)
     project = store.annotations.project("heart")
     items, said = store.annotations.items("heart"), store.annotations.standing("heart")

@@ -1,4 +1,4 @@
-"""The store of answers and votes: what comes back, what counts, what goes wrong, and databases of earlier versions."""
+"""The store of answers and votes: what comes back, what counts, what goes wrong, and databases of other versions."""
 
 import json
 import os
@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import UTC, datetime, timedelta, timezone
@@ -19,7 +18,7 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import MetaData, select, text
+from sqlalchemy import select, text
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.schema import CreateIndex, CreateTable
@@ -34,7 +33,7 @@ from lab.store.outcomes import CHOICES, ratings_of
 from lab.store.tables import REVISION, AnswerRow, ComparisonRow, StoreTable
 from tests.lab.votes import NOON, answer, cast, new_store, url_in, vote
 
-OLD = Path(__file__).parents[1] / "frozen" / "files" / "old"
+LAB = Path(__file__).parents[1] / "frozen" / "files" / "lab.sql"
 SIDES = ("base", "sft")
 VERDICT = Verdict(
     verdict="correct",
@@ -240,7 +239,7 @@ def test_a_damaged_database_is_reported_with_the_way_to_recover_it(tmp_path):
     store.close()
     file = tmp_path / "assay.db"
     content = bytearray(file.read_bytes())
-    content[8192:65536] = b"\xff" * (65536 - 8192)
+    content[4096:65536] = b"\xff" * (65536 - 4096)
     file.write_bytes(content)
     with pytest.raises(LabError, match=r"\.recover"):
         Store(url_in(tmp_path)).answers()
@@ -291,102 +290,27 @@ def test_a_migrated_database_is_current_and_has_exactly_the_tables_the_store_wor
         upgrade(url_in(tmp_path))
 
 
-RELEASED = sorted(each.stem.removeprefix("lab-") for each in OLD.glob("lab-*.sql"))
-BECAME = {"reviews": "documents", "refinements": "documents", "review_versions": "document_versions"}
-BECAME |= {"refinement_versions": "document_versions", "review_votes": "document_votes"}
-
-
-def restored(folder, revision):
-    """Return an engine on the database of a release, kept as SQL."""
-    with closing(sqlite3.connect(folder / "assay.db")) as old:
-        old.executescript((OLD / f"lab-{revision}.sql").read_text(encoding="utf-8"))
-    return open_engine(url_in(folder))
-
-
-def rows_by_table(engine):
-    tables = MetaData()
-    tables.reflect(engine)
-    with engine.connect() as connection:
-        return tables, {each.name: connection.execute(select(each)).mappings().all() for each in tables.sorted_tables}
-
-
-def read_whole(url, before):
-    """Read everything with the store of today; assert that each table has the rows that it had."""
-    kept = Counter()
-    for name, rows in before.items():
-        kept[BECAME.get(name, name)] += len(rows)
-    engine = open_engine(url)
-    _, after = rows_by_table(engine)
-    engine.dispose()
-    assert {name: len(after[name]) for name in kept} == kept
-    with closing(Store(url)) as store:
-        assert len(store.answers(None, 1000)) == kept["answers"]
-        assert store.counts().votes + store.counts().withdrawn == kept["comparisons"]
-        found = [store.documents(task).everything() for task in ("review", "refine")]
-        assert sum(map(len, found)) == kept["documents"]
-        assert len(store.annotations.items()) == kept["annotation_items"]
-        assert len(store.deeds(1000)) == kept["deeds"]
-
-
-def test_there_is_a_database_of_every_revision_but_the_one_of_today():
-    revisions = {each.revision for each in ScriptDirectory(str(SCRIPTS)).walk_revisions()}
-    assert revisions - {REVISION} == set(RELEASED)
-
-
-@pytest.mark.parametrize("revision", RELEASED)
-def test_every_row_of_a_released_database_is_there_after_the_update(tmp_path, revision):
-    engine = restored(tmp_path, revision)
-    _, before = rows_by_table(engine)
-    engine.dispose()
-    upgrade(url_in(tmp_path))
-    read_whole(url_in(tmp_path), before)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("revision", RELEASED)
-def test_every_row_of_a_released_database_is_there_after_the_update_on_postgresql(tmp_path, postgres, revision):
-    engine, server = restored(tmp_path, revision), open_engine(postgres)
-    _, before = rows_by_table(engine)
-    upgrade(postgres, revision)
-    tables, made = rows_by_table(server)
-    with server.begin() as connection:
-        for table in reversed(tables.sorted_tables):
-            connection.execute(table.delete())
-        for table in tables.sorted_tables:
-            if before[table.name]:
-                connection.execute(table.insert(), [dict(row) for row in before[table.name]])
-    assert set(made) == set(before)
-    upgrade(postgres)
-    read_whole(postgres, before)
-    with server.begin() as connection:  # other tests want it empty
-        connection.execute(text("DROP SCHEMA public CASCADE"))
-        connection.execute(text("CREATE SCHEMA public"))
-    for each in (engine, server):
-        each.dispose()
-
-
-@pytest.mark.parametrize("revision", ["0001", "0002", "0003", "0004"])
-def test_documents_of_every_released_migration_are_their_owners_still(tmp_path, revision):
+def test_a_database_that_is_there_already_opens_with_every_row(tmp_path):
     """The rows themselves stand in the frozen table `formats`."""
-    with closing(sqlite3.connect(tmp_path / "assay.db")) as old:
-        old.executescript((OLD / f"lab-{revision}.sql").read_text(encoding="utf-8"))
-        tables = {name for (name,) in old.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-        reviews = {"reviews": "reviews", "documents": "documents WHERE task = 'review'"}
-        owners = {
-            name: owner
-            for table, chosen in reviews.items()
-            if table in tables
-            for name, owner in old.execute(f"SELECT id, session FROM {chosen}")
-        }
+    with closing(sqlite3.connect(tmp_path / "assay.db")) as kept:
+        kept.executescript(LAB.read_text(encoding="utf-8"))
+        owners = dict(kept.execute("SELECT id, session FROM documents WHERE task = 'review'"))
     upgrade(url_in(tmp_path))
-    store = Store(url_in(tmp_path))
-    found = store.documents("review").everything()
-    assert {each.document.id for each in found} == set(owners)
-    for each in found:
-        assert store.documents("review").get(each.document.id, owners[each.document.id]) == each
-    assert bool(store.documents("refine").everything()) == bool(tables & {"refinements", "documents"})
-    assert {pair.vote.is_anonymous for pair in store.preference_pairs()} == {False}, "their raters stay"
-    store.close()
+    with closing(Store(url_in(tmp_path))) as store:
+        assert (len(store.answers(None, 1000)), len(store.annotations.items()), len(store.deeds(1000))) == (18, 2, 2)
+        found = store.documents("review").everything()
+        assert {each.document.id for each in found} == set(owners)
+        for each in found:
+            assert store.documents("review").get(each.document.id, owners[each.document.id]) == each
+
+
+def test_a_database_older_than_the_first_migration_is_refused_untouched(tmp_path):
+    with closing(sqlite3.connect(tmp_path / "assay.db")) as old:
+        old.executescript(
+            "CREATE TABLE alembic_version (version_num TEXT); INSERT INTO alembic_version VALUES ('0008')"
+        )
+    with pytest.raises(LabError, match=r"earlier version \(revision '0008'; this one opens 0009\)"):
+        upgrade(url_in(tmp_path))
 
 
 def test_a_migration_that_fails_leaves_the_database_as_it_was(tmp_path):

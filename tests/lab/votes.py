@@ -30,7 +30,7 @@ def new_store(folder: Path) -> Store:
 
 @cache
 def migrated() -> bytes:
-    """Return the file of a new database: the migrations are run once a process, not once a lab."""
+    """Return the file of a new database: it is made once a process, not once a lab."""
     with TemporaryDirectory() as name:
         new_store(Path(name)).close()
         return (Path(name) / "assay.db").read_bytes()
