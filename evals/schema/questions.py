@@ -293,13 +293,6 @@ class KeptQuestions(Record):
     faults: tuple[RowFault, ...] = ()
 
 
-class QuestionEdit(Record):
-    """A question of a draft as it was changed or added; without a row it was deleted."""
-
-    id: str
-    row: QuestionRow | None = None
-
-
 class FrozenQuestions(Record):
     """A version of a question set that nobody changes any more; `sha256` is that of its questions, as reports have it."""
 

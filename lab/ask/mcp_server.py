@@ -24,7 +24,7 @@ from evals.questions import DATASETS
 from lab.ask.session import answering
 from lab.guard import GuardedBlocks
 from lab.middleware import PasswordThrottle
-from lab.questions.session import Editor
+from lab.questions.session import QuestionSets
 from lab.results.reports import chosen_report, groups_of, orders_of, ranked
 from lab.services import Services, once
 from lab.session import QuestionRequest, checked_question, stop
@@ -70,7 +70,7 @@ def tools_of(services: Services, visitor: Visitor) -> dict[str, Callable[..., Re
 
     def questions() -> Reply:
         """List the question sets: those that come with Assay, the versions frozen in this lab, your drafts."""
-        return {"sets": [*DATASETS, *(title for title, _ in Editor(services, visitor).listed())]}
+        return {"sets": [*DATASETS, *(title for title, _ in QuestionSets(services, visitor).listed())]}
 
     return {each.__name__: each for each in (chains, ask, leaderboard, questions)}
 

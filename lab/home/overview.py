@@ -108,9 +108,9 @@ def _sets(services: Services, visitor: Visitor | None) -> list[Row]:
     known = [(called, name, "") for called, name in sets_to_ask(services)]
     if find_spec("lab.questions") is None:  # on a Space
         return known
-    from lab.questions.session import Editor
+    from lab.questions.session import QuestionSets
 
-    listed = Editor(services, visitor).listed()
+    listed = QuestionSets(services, visitor).listed()
     return known + [(called, "", link({"tab": "questions", "set": id})) for called, id in listed]
 
 

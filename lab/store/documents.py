@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from evals.errors import LabError
 from evals.schema import Choice
-from evals.schema.questions import FrozenQuestions, KeptQuestions, QuestionEdit
+from evals.schema.questions import FrozenQuestions, KeptQuestions
 from evals.schema.refiner import AnswerMark, KeptRefinement
 from evals.schema.reviewruns import AskedReview, DraftConcern, KeptReview
 from lab.store.database import reading, writing
@@ -22,27 +22,25 @@ from lab.ui.text import say
 
 LISTED = 30
 Doc = TypeVar("Doc", KeptReview, AskedReview, KeptRefinement, KeptQuestions, FrozenQuestions)
-Part = TypeVar("Part", DraftConcern, AnswerMark, QuestionEdit)
+Part = TypeVar("Part", DraftConcern, AnswerMark)
 
 
 @dataclass(frozen=True)
 class Standing(Generic[Doc, Part]):
-    """A document, and its parts as people left them: concerns of a review, marks of answers, changes to questions."""
+    """A document, and its parts as people left them: concerns of a review, marks of answers."""
 
     document: Doc
     parts: tuple[Part, ...]
 
 
-KINDS: dict[str, tuple[type[Any], type[Any], Callable[[Any], tuple[Any, ...]]]] = {
+KINDS: dict[str, tuple[type[Any], type[Any] | None, Callable[[Any], tuple[Any, ...]]]] = {
     "review": (KeptReview, DraftConcern, lambda kept: kept.concerns),
     "review_asked": (AskedReview, DraftConcern, lambda asked: ()),
     "refine": (KeptRefinement, AnswerMark, lambda kept: ()),
-    "questions": (KeptQuestions, QuestionEdit, lambda kept: ()),
-    "question_set": (FrozenQuestions, QuestionEdit, lambda kept: ()),
+    "questions": (KeptQuestions, None, lambda kept: ()),
+    "question_set": (FrozenQuestions, None, lambda kept: ()),
 }
-"""Of each kind: its documents, the parts that people change, and those a document begins with."""
-UNCHANGED = ("question_set",)
-"""Documents that stay as they are."""
+"""Of each kind: its documents, the parts that people change (None: nobody does), and those a document begins with."""
 
 
 @dataclass(frozen=True)
@@ -103,9 +101,7 @@ class Documents(Generic[Doc, Part]):
             return tuple(self._standing(session, row) for row in session.scalars(query))
 
     def change(self, name: str, owner: str, action: str, parts: Sequence[BaseModel]) -> None:
-        """Keep the parts after one change; LabError for a document that stays as it is."""
-        if self._task in UNCHANGED:
-            raise LabError(say(f"{self._task}.frozen"))
+        """Keep the parts after one change; LabError if the session has no such document."""
         content = [each.model_dump(mode="json") for each in parts]
         known = {"id": uuid.uuid4().hex, "document_id": name, "made_at": self._now(), "action": action}
         with writing(self._engine) as session:
@@ -167,7 +163,7 @@ class Documents(Generic[Doc, Part]):
 
     def _standing(self, session: Session, row: DocumentRow) -> Standing[Doc, Part]:
         document, last = self._document.model_validate(row.document), _last(session, row.id)
-        if last is None:
+        if last is None or self._part is None:
             return Standing(document, self._first(document))
         return Standing(document, tuple(self._part.model_validate(each) for each in last.content))
 

@@ -74,7 +74,7 @@ def see_questions(page, folder):
     if bring.get_attribute("aria-expanded") == "false":
         bring.click()
     page.click("#questions-example")
-    expect(page.locator("#questions-list label").first).to_be_visible()
+    expect(page.locator("#questions-state table")).to_be_visible()
 
 
 def see_publish(page, folder):

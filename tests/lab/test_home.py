@@ -11,7 +11,7 @@ from evals.errors import LabError
 from lab.compare.preferences import training_address
 from lab.home.overview import ENOUGH_PAIRS, overview
 from lab.home.work import shown_works, works
-from lab.questions.session import Editor
+from lab.questions.session import QuestionSets
 from lab.results.rows import read_place
 from lab.roles import Person
 from lab.settings import TrainingSettings
@@ -127,9 +127,9 @@ def test_who_signed_in_is_named_beside_their_job_and_a_hash_is_no_name(home):
 
 
 def test_stored_question_sets_are_listed_the_versions_for_all_and_drafts_for_whose_they_are(home):
-    ada, editor = Visitor("a", "p", "name:ada"), Editor(home, Visitor("b", "q", "name:bo"))
+    ada, editor = Visitor("a", "p", "name:ada"), QuestionSets(home, Visitor("b", "q", "name:bo"))
     version = editor.freeze(editor.bring_named("codons-and-enzymes").id)
-    draft = Editor(home, ada).begin("Codons")
+    draft = QuestionSets(home, ada).bring_named("codons-and-enzymes")
     listed = {ada: [draft, version], None: [version]}
     for visitor, sets in listed.items():
         stored = [(what, to) for what, _, to in overview(home, visitor).sets if to]

@@ -1,12 +1,10 @@
-"""Question sets in the lab: brought, checked, changed, frozen, asked as a batch, annotated."""
+"""Question sets in the lab: brought, checked, frozen, asked as a batch, annotated."""
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,16 +15,14 @@ from evals.questions import bank, is_held_out
 from evals.questions.sets import examine, load_questions
 from evals.report import load_report
 from lab.jobs import Jobs
-from lab.questions.session import KINDS, Editor, Typed, as_jsonl, row_of, typed_of
+from lab.questions.session import QuestionSets, as_jsonl
 from lab.questions.tab import _checked, _state
 from lab.results import batch
 from lab.services import open_store
-from lab.store.answers import Store
 from lab.visitors import Visitor
 from tests.evals.tables import write_sheets
 from tests.lab.chains import STAGES, ScriptedChain, lab_with
 from tests.lab.test_jobs import until
-from tests.lab.votes import url_in
 
 ANN, BOB = (Visitor(name, f"page of {name}") for name in ("ann", "bob"))
 CSV = """id,prompt,kind,value,options,unit,tolerance,group,split
@@ -36,17 +32,16 @@ water,What is the molar mass of water?,number,18.015,,g/mol,1%,water,test
 stop,Which codons end translation?,set,UAA|UAG|UGA,,,,stop,dev
 urea,What is the molar mass of urea?,number,sixty,,g/mol,1%,urea,test
 """
-NEW = Typed("codon/AUG", "Which amino acid does AUG code for?", "choice", "methionine", "methionine\nleucine")
 
 
 @pytest.fixture
-def editor(room):
-    return Editor(room, ANN)
+def sets(room):
+    return QuestionSets(room, ANN)
 
 
 @pytest.fixture
-def draft(editor, tmp_path):
-    return editor.bring(file_in(tmp_path, CSV))
+def draft(sets, tmp_path):
+    return sets.bring(file_in(tmp_path, CSV))
 
 
 def file_in(folder: Path, text: str, name: str = "codons.csv") -> Path:
@@ -71,134 +66,70 @@ def test_a_file_with_bad_rows_gives_a_draft_of_the_good_ones_and_names_the_other
         ("many.jsonl", '{"id": "a"}\n' * 5_001, "5,001 rows"),
     ],
 )
-def test_a_file_that_gives_no_question_is_refused_in_words(editor, tmp_path, name, text, told):
+def test_a_file_that_gives_no_question_is_refused_in_words(sets, tmp_path, name, text, told):
     with pytest.raises(LabError, match=told):
-        editor.bring(file_in(tmp_path, text, name))
+        sets.bring(file_in(tmp_path, text, name))
 
 
-def test_a_sheet_of_questions_and_a_benchmark_are_brought_as_they_are_and_say_how_they_were_read(editor, tmp_path):
+def test_a_sheet_of_questions_and_a_benchmark_are_brought_as_they_are_and_say_how_they_were_read(sets, tmp_path):
     grid = [
         ["id", "prompt", "kind", "value", "options", "group", "split"],
         ["a", "Which?", "choice", 2, "1|2", "g", "test"],
     ]
-    known = editor.bring(write_sheets(tmp_path / "mine.ods", {"Sheet": grid}))
+    known = sets.bring(write_sheets(tmp_path / "mine.ods", {"Sheet": grid}))
     assert [(row.id, row.truth.value, known.note) for row in known.rows] == [("a", "2", "")]
     grid = [
         ["Question", "A", "B", "Answer"],
         ["Makes ATP?", "nucleus", "mitochondrion", "B"],
         ["Holds DNA?", "x", "x", "A"],
     ]
-    known = editor.bring(write_sheets(tmp_path / "quiz.xlsx", {"Quiz": grid, "Notes": [["x"]]}))
+    known = sets.bring(write_sheets(tmp_path / "quiz.xlsx", {"Quiz": grid, "Notes": [["x"]]}))
     assert [(row.truth.value, row.truth.lettered) for row in known.rows] == [("mitochondrion", True)]
-    assert [(fault.line, fault.field) for fault in editor.open(known.id).faults] == [(3, "A")]
+    assert [(fault.line, fault.field) for fault in sets.open(known.id).faults] == [(3, "A")]
     assert "layout mmlu" in known.note and "“Answer” is read as a letter" in known.note and "'Notes'" in known.note
     with pytest.raises(LabError, match=r"^quiz2: whether 'answer' counts from 0"):
-        editor.bring(file_in(tmp_path, "question,A,B,C,answer\nWhich?,x,y,z,1\n", "quiz2.csv"))
+        sets.bring(file_in(tmp_path, "question,A,B,C,answer\nWhich?,x,y,z,1\n", "quiz2.csv"))
 
 
 @pytest.mark.parametrize("name", ["", "/etc/passwd", "../secret", "mine.csv", "runs/mine.yaml", "tests/lab"])
-def test_a_name_reads_no_file_of_the_server(editor, name):
+def test_a_name_reads_no_file_of_the_server(sets, name):
     with pytest.raises(BadConfig if name.count("/") == 1 and not Path(name).exists() else LabError):
-        editor.bring_named(name)
+        sets.bring_named(name)
 
 
 @pytest.mark.parametrize("named", ["my/rows", "my/rows@v1", "my/rows:default", "my/rows@v1:default", "file://my/rows"])
-def test_a_folder_of_the_server_is_no_data_set_of_the_hub_however_it_is_named(editor, tmp_path, monkeypatch, named):
+def test_a_folder_of_the_server_is_no_data_set_of_the_hub_however_it_is_named(sets, tmp_path, monkeypatch, named):
     (folder := tmp_path / "my" / "rows").mkdir(parents=True)
     file_in(folder, CSV, "test.csv")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(LabError, match="is no data set"):
-        editor.bring_named(named)
+        sets.bring_named(named)
 
 
-def test_a_data_set_of_the_hub_is_brought_by_name_and_offline_says_so(editor, monkeypatch):
+def test_a_data_set_of_the_hub_is_brought_by_name_and_offline_says_so(sets, monkeypatch):
     with pytest.raises(LabError, match="could not be fetched from the Hub"):
-        editor.bring_named("my-org/my-questions")
-    rows = [dict(row) for row in map(json.loads, as_jsonl(editor.bring_named("codons-and-enzymes")).splitlines())]
+        sets.bring_named("my-org/my-questions")
+    rows = [dict(row) for row in map(json.loads, as_jsonl(sets.bring_named("codons-and-enzymes")).splitlines())]
     monkeypatch.setattr("training.data.tables.from_hub", lambda *_: (("test", row) for row in [*rows, {"id": "x"}]))
-    brought = editor.bring_named("hub:my-org/my-questions@v1.0")
+    brought = sets.bring_named("hub:my-org/my-questions@v1.0")
     assert (len(brought.rows), brought.faults[0].line) == (60, 61)
 
 
-def test_a_question_goes_through_the_form_unchanged_whatever_its_kind(editor):
-    for row in editor.bring_named("codons-and-enzymes").rows:
-        again = editor.save(editor.begin("One").id, None, typed_of(row))[0].rows[0]
-        assert again.truth == row.truth, row.id
-    rubric = {"kind": "rubric", "items": [{"title": "Says why", "weight": 2.0}]}
-    typed = Typed("r", "Why?", "rubric", more=json.dumps({"items": rubric["items"]}))
-    (row,) = editor.save(editor.begin("One").id, None, typed)[0].rows
-    assert row_of(typed_of(row), row)["truth"] == rubric
-    assert {"choice", "number", "set", "term", "rubric", "direct"} <= set(KINDS)
-
-
-def test_questions_are_changed_added_deleted_and_each_change_is_taken_back(editor, draft, tmp_path):
-    first = typed_of(draft.rows[0])
-    editor.save(
-        draft.id, first.id, first._replace(prompt="What does UUU code for?", choices=f"{first.choices}\nglycine")
-    )
-    editor.save(draft.id, None, NEW)
-    editor.delete(draft.id, "stop")
-    fault = draft.faults[1]
-    mended = Typed("urea", "What is the molar mass of urea?", "number", "60,06", more="unit: g/mol")
-    assert fault.id == "urea" and editor.save(draft.id, None, mended)[0].faults == draft.faults[:1]
-    editor.undo(draft.id)
-    store = Store(url_in(tmp_path))  # as after a kill: nothing but the database is left
-    known = Editor(replace(editor.services, opened=lambda: store), ANN).open(draft.id)
-    store.close()
-    assert [row.id for row in known.rows] == ["codon/UUU", "water", "codon/AUG"]
-    assert known.rows[0].prompt == "What does UUU code for?" and "glycine" in known.rows[0].truth.options
-    undone = [editor.undo(draft.id)[1] for _ in range(3)]
-    assert undone == ["deleted a question", "added a question", "changed a question"]
-    assert editor.open(draft.id).rows == draft.rows
-    with pytest.raises(LabError, match="nothing to take back"):
-        editor.undo(draft.id)
-
-
-@pytest.mark.parametrize(
-    ("change", "told"),
-    [
-        ({"expected": "glycine"}, "truth.value: value 'glycine' is none of the options"),
-        ({"id": "water"}, "id: 'water' was used in water"),
-        ({"prompt": " "}, "prompt: "),
-        (
-            {
-                "prompt": "What is the molar mass of WATER?",
-                "kind": "number",
-                "expected": "20",
-                "choices": "",
-                "more": "unit: g/mol",
-            },
-            "water asks the same",
-        ),
-        ({"more": "- a"}, "is a list"),
-        ({"more": "a: [b"}, "no YAML"),
-    ],
-)
-def test_a_question_that_cannot_be_graded_is_not_kept_and_the_field_is_named(editor, draft, change, told):
-    with pytest.raises(LabError, match=re.escape(told)):
-        editor.save(draft.id, None, NEW._replace(**change))
-    assert editor.open(draft.id) == draft
-
-
-def test_a_frozen_version_stays_as_it_is_and_is_copied_into_a_new_draft(editor, draft, tmp_path):
-    frozen = editor.freeze(draft.id)
+def test_a_frozen_version_stays_and_an_edited_download_brought_again_is_the_next(sets, draft, tmp_path):
+    frozen = sets.freeze(draft.id)
     assert (frozen.name, len(frozen.sha256)) == ("codons v1", 64)
-    assert editor.freeze(draft.id).id == frozen.id, "the same questions are no new version"
-    for change in (lambda: editor.save(frozen.id, None, NEW), lambda: editor.delete(frozen.id, "stop")):
-        with pytest.raises(LabError, match="stays as it is"):
-            change()
-    copy = editor.copy(frozen.id)
-    editor.save(copy.id, None, NEW)
-    assert editor.freeze(copy.id).name == "codons v2"
-    assert editor.open(frozen.id) == frozen
-    assert examine(file_in(tmp_path, as_jsonl(frozen), "again.jsonl")).examples == frozen.examples()
-    with pytest.raises(LabError, match="no question"):
-        editor.freeze(editor.begin("Empty").id)
+    assert sets.freeze(draft.id).id == frozen.id, "the same questions are no new version"
+    assert "What is the molar mass of water?" in _state(frozen) and "18.015 g/mol" in _state(frozen)
+    download = file_in(tmp_path, as_jsonl(frozen), "codons.jsonl")
+    assert examine(download).examples == frozen.examples()
+    download.write_text(as_jsonl(frozen).replace("molar mass of water", "molar mass of H2O"), encoding="utf-8")
+    assert sets.freeze(sets.bring(download).id).name == "codons v2"
+    assert sets.open(frozen.id) == frozen
 
 
-def test_versions_are_everybodys_and_drafts_their_owners(editor, draft):
-    frozen = editor.freeze(draft.id)
-    bob = Editor(editor.services, BOB)
+def test_versions_are_everybodys_and_drafts_their_owners(sets, draft):
+    frozen = sets.freeze(draft.id)
+    bob = QuestionSets(sets.services, BOB)
     assert [name for _, name in bob.listed()] == [frozen.id]
     assert bob.open(frozen.id).rows == draft.rows
     with pytest.raises(LabError, match="somebody else"):
@@ -208,15 +139,15 @@ def test_versions_are_everybodys_and_drafts_their_owners(editor, draft):
 # ---- asked as a batch ----------------------------------------------------------------------------
 
 
-def batch_on(services, editor, **changes):
-    known = editor.freeze(editor.bring_named("codons-and-enzymes").id)
+def batch_on(services, sets, **changes):
+    known = sets.freeze(sets.bring_named("codons-and-enzymes").id)
     asked = {"split": "all", "stages": STAGES, "sampled": (0, 32, 0.0), **changes}
-    return batch.start(services, known, asked["split"], asked["stages"], asked["sampled"], editor.owner)
+    return batch.start(services, known, asked["split"], asked["stages"], asked["sampled"], sets.owner)
 
 
-def test_a_batch_ends_in_a_report_as_assay_eval_run_writes_it_and_in_annotate(room, editor):
+def test_a_batch_ends_in_a_report_as_assay_eval_run_writes_it_and_in_annotate(room, sets):
     batch.register(room)
-    id = batch_on(room, editor)
+    id = batch_on(room, sets)
     with room.jobs.working():
         job = until(room.jobs, id, lambda job: job.is_over)
     assert (job.state, job.done, job.total, job.error) == ("done", 60, 60, "")
@@ -224,7 +155,7 @@ def test_a_batch_ends_in_a_report_as_assay_eval_run_writes_it_and_in_annotate(ro
     answered = [(row.example.id, row.stage) for row in report.rows if row.stage in STAGES]
     assert len(answered) == len(set(answered)) == 180
     assert report.data_name == "codons-and-enzymes v1[all], 32 tokens" and "constant answer" not in str(report.settings)
-    assert report.data_sha256 == editor.open(job.settings["set"]).sha256
+    assert report.data_sha256 == sets.open(job.settings["set"]).sha256
     assert "--data codons-and-enzymes-v1.jsonl[all]" in report.command.replace("'", "")
     assert {"accuracy", "ece"} <= report.summaries[0].metrics.keys()
     project, n = batch.annotate(room, job, 1)
@@ -233,14 +164,14 @@ def test_a_batch_ends_in_a_report_as_assay_eval_run_writes_it_and_in_annotate(ro
         batch.annotate(room, job, 1)
 
 
-def test_each_batch_keeps_its_own_report_whose_checksum_the_page_and_the_command_give_too(room, editor):
+def test_each_batch_keeps_its_own_report_whose_checksum_the_page_and_the_command_give_too(room, sets):
     batch.register(room)
-    known = editor.freeze(editor.bring_named("codons-and-enzymes").id)
+    known = sets.freeze(sets.bring_named("codons-and-enzymes").id)
     others = ({}, {"stages": ("sft",)}, {"split": "test", "sampled": (7, 96, 0.8)})
     with room.jobs.working():
-        jobs = [until(room.jobs, batch_on(room, editor), lambda job: job.is_over)]
+        jobs = [until(room.jobs, batch_on(room, sets), lambda job: job.is_over)]
         kept = Path(jobs[0].result["report"]).read_bytes()
-        waiting = [batch_on(room, editor, **{"split": "all", **changes}) for changes in others]
+        waiting = [batch_on(room, sets, **{"split": "all", **changes}) for changes in others]
         jobs += [until(room.jobs, id, lambda job: job.is_over) for id in waiting]
     reports = [batch.report_of(job) for job in jobs]
     first = "codons-and-enzymes v1[all], 32 tokens"
@@ -266,17 +197,17 @@ def test_a_cancelled_batch_asked_again_goes_on_with_the_rest(tmp_path):
 
     chain = Gated()
     services = lab_with(tmp_path, chain)
-    editor = Editor(services, ANN)
+    sets = QuestionSets(services, ANN)
     batch.register(services)
-    asked = [first := batch_on(services, editor)]
+    asked = [first := batch_on(services, sets)]
     with services.jobs.working():
         assert until(services.jobs, first, lambda job: job.is_over).state == "cancelled"
         with pytest.raises(LabError, match="no report"):
             batch.report_of(services.jobs.get(first))
         n = len(chain.prompts)
-        asked.append(batch_on(services, editor, stages=STAGES[:1]))  # what was answered waits for the same batch
+        asked.append(batch_on(services, sets, stages=STAGES[:1]))  # what was answered waits for the same batch
         assert until(services.jobs, asked[-1], lambda job: job.is_over).state == "cancelled"
-        second = batch_on(services, editor)
+        second = batch_on(services, sets)
         assert until(services.jobs, second, lambda job: job.is_over).state == "done"
     assert n == 24 and len(chain.prompts) == 24 + 8 + 60 - 16
 
@@ -299,7 +230,7 @@ def test_a_finished_run_is_measured_on_the_test_rows_of_a_frozen_set(tmp_path, m
     services, run = lab_with(tmp_path, ScriptedChain()), tmp_path / "runs" / "dpo"
     (run / "reports").mkdir(parents=True)
     monkeypatch.setattr(batch, "chain_of", lambda *_: str(run))
-    version = Editor(services, ANN).freeze(Editor(services, ANN).bring_named("codons-and-enzymes").id)
+    version = QuestionSets(services, ANN).freeze(QuestionSets(services, ANN).bring_named("codons-and-enzymes").id)
     assert ("codons-and-enzymes v1", version.id) in batch.sets_to_measure(services)
     assert batch.start_run(services, "runs/dpo", version.id, "ann") == "codons-and-enzymes v1"
     (job,) = services.jobs.all()
@@ -312,9 +243,9 @@ def test_a_finished_run_is_measured_on_the_test_rows_of_a_frozen_set(tmp_path, m
     assert "assay eval run --chain dpo --data codons-and-enzymes-v1.jsonl[test]" in report.command.replace("'", "")
 
 
-def test_test_rows_of_a_frozen_set_train_nothing_in_this_lab_or_the_next_on_its_store(room, draft, editor, monkeypatch):
+def test_test_rows_of_a_frozen_set_train_nothing_in_this_lab_or_the_next_on_its_store(room, draft, sets, monkeypatch):
     asked = {row.prompt: row.split for row in draft.rows}
-    for open_again in (lambda: editor.freeze(draft.id), lambda: open_store(room.settings.database_url).close()):
+    for open_again in (lambda: sets.freeze(draft.id), lambda: open_store(room.settings.database_url).close()):
         monkeypatch.setattr(bank, "_REGISTERED", {})
         assert not any(map(is_held_out, asked))
         open_again()
@@ -331,10 +262,10 @@ def test_test_rows_of_a_frozen_set_train_nothing_in_this_lab_or_the_next_on_its_
         ({"sampled": (0, 32, 9.0)}, "temperature is 9"),
     ],
 )
-def test_a_batch_that_cannot_be_asked_is_refused_before_it_is_in_line(room, editor, changes, told):
+def test_a_batch_that_cannot_be_asked_is_refused_before_it_is_in_line(room, sets, changes, told):
     with pytest.raises(LabError, match=told):
-        batch_on(room, editor, **changes)
-    draft = editor.copy(editor.listed()[0][1])
+        batch_on(room, sets, **changes)
+    draft = sets.bring_named("codons-and-enzymes")
     with pytest.raises(LabError, match="Freeze"):
         batch.start(room, draft, "all", STAGES, (0, 32, 0.0), "ann")
     assert room.jobs.all() == ()
@@ -368,9 +299,9 @@ with jobs.working():
 
 
 @pytest.mark.slow
-def test_a_batch_whose_lab_was_killed_goes_on_with_no_question_asked_twice_and_none_missing(room, editor, tmp_path):
+def test_a_batch_whose_lab_was_killed_goes_on_with_no_question_asked_twice_and_none_missing(room, sets, tmp_path):
     jobs = Jobs(lambda: room.store.jobs, 1.0)
-    id = batch_on(room, editor)
+    id = batch_on(room, sets)
 
     def worker() -> subprocess.Popen:
         made = subprocess.Popen([sys.executable, "-c", WORKER, str(tmp_path)], stdout=subprocess.PIPE, text=True)
