@@ -10,7 +10,7 @@ from typing import Any
 
 import gradio as gr
 from starlette.middleware import Middleware
-from starlette.routing import Mount, Route
+from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
 from lab.guard import GuardedBlocks
@@ -89,10 +89,6 @@ def build_app(
     for event in app.fns.values():
         _describe(event)
     app.prepare()
-    if wanted >= {"Ask", "Questions", "Leaderboard"} and find_spec("mcp"):  # not on a Space
-        from lab.ask.mcp_server import PATH, McpEndpoint
-
-        app.more = lambda *door: [Route(PATH, McpEndpoint(services, app, *door))]
     return app
 
 
@@ -154,9 +150,8 @@ def put_on_air(app: GuardedBlocks, hosts: Sequence[str] = (), *, is_space: bool 
     ]
     middleware += [Middleware(Once, app.is_done)]
     middleware += [Middleware(KeptFrontPage)] if is_for_all else []
-    wrong, auth, host = dict[str, list[float]](), options.get("auth"), options.get("server_name", "")
-    middleware += [Middleware(LogoutByPost), Middleware(PasswordThrottle, wrong=wrong)] if auth else []
-    more = app.more(auth, wrong) if callable(auth) or not auth else []
+    middleware += [Middleware(LogoutByPost), Middleware(PasswordThrottle)] if options.get("auth") else []
+    host = options.get("server_name", "")
     # Gradio adds the head when it runs: a script still to be fetched then would miss keys pressed meanwhile.
     head, script = ((ASSETS / name).read_text(encoding="utf-8") for name in ("head.html", "lab.js"))
     wait = say("login.wait", most=MOST_WRONG, seconds=WAIT_SECONDS)
@@ -168,13 +163,13 @@ def put_on_air(app: GuardedBlocks, hosts: Sequence[str] = (), *, is_space: bool 
         favicon_path=ASSETS / "favicon.svg",
         footer_links=[],
         ssr_mode=False,
-        mcp_server=False,  # Gradio's asks nobody for a name
+        mcp_server=False,  # Gradio's asks nobody for a name, and its tools are all 170 events of the page
         run_history=False,  # it keeps all that is said, in the browser or with this machine's token on the Hub
         max_threads=2 * AT_ONCE,
         _frontend=False,
         prevent_thread_lock=True,
         app_kwargs={
-            "routes": [Mount(f"/{ROUTE}", StaticFiles(directory=ASSETS)), *more],
+            "routes": [Mount(f"/{ROUTE}", StaticFiles(directory=ASSETS))],
             "middleware": middleware,
             "openapi_url": None,  # FastAPI's own, which asks nobody for a name; Gradio's does
         },

@@ -78,7 +78,6 @@ class GuardedBlocks(gr.Blocks):
     ) -> None:
         super().__init__(**options)
         self.is_done = is_done
-        self.more: Callable[..., list[Any]] = lambda *_: []  # routes beside the page's, by how passwords are checked
         self._role_of, self._log = role_of, log
         self._sessions = OrderedDict[str, str | None]()
         self._asked: dict[str, list[float]] = {}

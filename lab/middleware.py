@@ -235,10 +235,8 @@ class PasswordThrottle:
     A right one clears the count of its address; that of a name is kept apart (`lab.roles.password_check`).
     """
 
-    def __init__(
-        self, app: ASGIApp, now: Callable[[], float] = time.monotonic, wrong: dict[str, list[float]] | None = None
-    ) -> None:
-        self._app, self._now, self._wrong = app, now, {} if wrong is None else wrong
+    def __init__(self, app: ASGIApp, now: Callable[[], float] = time.monotonic) -> None:
+        self._app, self._now, self._wrong = app, now, dict[str, list[float]]()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
