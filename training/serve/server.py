@@ -2,22 +2,26 @@
 
     uvicorn.run(ChainServer(load_chain("embedded"), keys=("secret",)).app())
 
-Chat completions and completions, streamed or whole, with stop, logprobs, seed, n, JSON schemas and usage. What would
-change the answer and is not there (tools, penalties, `echo`, `best_of`) is refused rather than ignored.
+Chat completions and completions, streamed or whole, with stop, logprobs, seed, n, JSON schemas and usage, in the types
+of the `openai` package. What would change the answer and is not there (`refused_fields.toml`) is refused, not ignored.
 """
 
 import asyncio
 import json
 import secrets
 import time
+import tomllib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, Literal, TypeVar, cast
+from importlib.resources import files
+from typing import Annotated, Any, Literal, TypeVar, get_args
 from uuid import uuid4
 
-from pydantic import BaseModel, BeforeValidator, Field, ValidationError, model_validator
+from openai.types import Completion, CompletionChoice, CompletionUsage, Model, chat, completion_create_params, shared
+from openai.types.chat import completion_create_params as chat_create_params
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -34,60 +38,13 @@ from training.models.chain import LoadedChain
 from training.models.generation import UNFINISHED, Form, LongPrompt
 from training.serve.batching import Batcher, Busy, Delta, Generation, GenerationRequest
 
-UNSUPPORTED = (
-    *(
-        "add_generation_prompt",
-        "allowed_token_ids",
-        "audio",
-        "bad_words",
-        "best_of",
-        "chat_template",
-        "chat_template_kwargs",
-    ),
-    *(
-        "continue_final_message",
-        "documents",
-        "echo",
-        "frequency_penalty",
-        "function_call",
-        "functions",
-        "guided_choice",
-    ),
-    *(
-        "guided_grammar",
-        "guided_json",
-        "guided_regex",
-        "ignore_eos",
-        "length_penalty",
-        "logit_bias",
-        "logits_processors",
-    ),
-    *("min_p", "min_tokens", "modalities", "prediction", "presence_penalty", "prompt_logprobs", "reasoning_effort"),
-    *(
-        "repetition_penalty",
-        "response_format",
-        "stop_token_ids",
-        "structured_outputs",
-        "suffix",
-        "tool_choice",
-        "tools",
-    ),
-    *("top_k", "truncate_prompt_tokens", "use_beam_search", "web_search_options"),
-)
 HARMLESS: tuple[object, ...] = (None, False, 0, "", [], {}, {"type": "text"})
-UNCHANGED: dict[str, tuple[object, ...]] = {
-    "add_generation_prompt": (True,),
-    "best_of": (1,),
-    "function_call": ("none", "auto"),
-    "length_penalty": (1,),
-    "modalities": (["text"],),
-    "reasoning_effort": ("none",),
-    "repetition_penalty": (1,),
-    "tool_choice": ("none", "auto"),
-    "top_k": (-1,),
-}
-"""Fields of OpenAI's and vLLM's requests that would change the answer and cannot be honoured here, and the values of them
-that change nothing. Fields that nobody knows, such as `metadata`, are taken."""
+OPENAI = (chat_create_params.CompletionCreateParamsBase, completion_create_params.CompletionCreateParamsBase)
+FIELDS = tomllib.loads(files("training.serve").joinpath("refused_fields.toml").read_text(encoding="utf-8"))
+REFUSED: dict[str, list[object]] = {name: [] for params in OPENAI for name in params.__annotations__}
+REFUSED = {name: REFUSED[name] for name in REFUSED.keys() - FIELDS["ignored"]} | FIELDS["unchanged"]
+"""The values of each field that change nothing; a request's own fields are looked up before."""
+STATUS = {Busy: (429, "rate_limit_exceeded"), LongPrompt: (400, "context_length_exceeded", "messages")}
 
 
 @dataclass(frozen=True)
@@ -100,52 +57,51 @@ class Limits:
     body_bytes: int = 4_000_000
 
 
-class Refused(LabError):
+class Refused(HTTPException):
     """A request that is not answered, as OpenAI's clients expect it."""
 
     def __init__(self, status: int, message: str, code: str | None = None, param: str | None = None) -> None:
-        super().__init__(message)
-        self.status, self.code, self.param = status, code, param
-
-    @property
-    def body(self) -> dict[str, Any]:
+        super().__init__(status, message, {"Retry-After": "1"} if status == 429 else None)
         kinds = {401: "authentication_error", 429: "rate_limit_error", 500: "server_error"}
-        kind = kinds.get(self.status, "invalid_request_error")
-        return {"error": {"message": str(self), "type": kind, "param": self.param, "code": self.code}}
+        kind = kinds.get(status, "invalid_request_error")
+        error = shared.ErrorObject(message=message, type=kind, param=param, code=code)
+        self.body = {"error": error.model_dump(exclude_unset=True)}
 
 
-def _text_of(content: object) -> object:
+def _text_of(content: Any) -> Any:
     """Return a message's content as text, where it came as parts."""
     is_text = isinstance(content, list) and all(isinstance(part, dict) and "text" in part for part in content)
-    return "".join(str(part["text"]) for part in cast(list[dict[str, str]], content)) if is_text else content
+    return "".join(str(part["text"]) for part in content) if is_text else content
 
 
-def _several(given: object) -> object:
+def _several(given: Any) -> Any:
     """Return one text, or the tokens of one, as a list of them."""
     is_one = isinstance(given, str) or (isinstance(given, list) and all(isinstance(each, int) for each in given))
     return [given] if is_one and given else given
 
 
-class Turn(BaseModel):
-    role: Literal["system", "developer", "user", "assistant"]
+class Turn(Message):
+    model_config = ConfigDict(extra="ignore")
+
+    role: Annotated[
+        Literal["system", "user", "assistant"], BeforeValidator(lambda role: "system" if role == "developer" else role)
+    ]
     content: Annotated[str, BeforeValidator(_text_of)]
-
-
-class StreamOptions(BaseModel):
-    include_usage: bool = False
 
 
 class Body(BaseModel):
     """What both kinds of completion take; None = not said."""
 
+    model_config = ConfigDict(strict=True, extra="allow")
+
     model: str
     stream: bool = False
-    stream_options: StreamOptions | None = None
+    stream_options: chat.ChatCompletionStreamOptionsParam = {}
     temperature: float = Field(default=1, ge=0, le=2)
     top_p: float = Field(default=1, gt=0, le=1)
     seed: int | None = None
     n: int = Field(default=1, ge=1, le=8)
-    stop: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(_several)] = ()
+    stop: Annotated[list[Annotated[str, Field(min_length=1)]], BeforeValidator(_several)] = []
     max_tokens: int | None = Field(default=None, ge=1)
 
     @model_validator(mode="before")
@@ -163,21 +119,13 @@ class ResponseFormat(BaseModel):
     type: Literal["text", "json_object", "json_schema"]
     json_schema: JsonSchema | None = None
 
-    @property
-    def held_to(self) -> dict[str, Any] | None:
-        """The schema that the answer is held to; None = free text."""
-        if self.type == "json_schema" and self.json_schema is None:
-            raise Refused(400, "json_schema is missing.", param="response_format.json_schema")
-        known = self.json_schema.schema_ if self.json_schema else {"type": "object"}
-        return None if self.type == "text" else known
-
 
 class ChatBody(Body):
-    response_format: ResponseFormat | None = None
+    response_format: ResponseFormat = ResponseFormat(type="text")
     messages: list[Turn] = Field(min_length=1)
     max_completion_tokens: int | None = Field(default=None, ge=1)
     logprobs: bool = False
-    top_logprobs: int | None = Field(default=None, ge=0, le=20)
+    top_logprobs: int = Field(default=0, ge=0, le=20)
 
 
 class CompletionBody(Body):
@@ -221,43 +169,40 @@ class ChainServer:
             Route("/v1/chat/completions", self.chat, methods=["POST"]),
             Route("/v1/completions", self.complete, methods=["POST"]),
         ]
-        handlers = dict.fromkeys((LabError, HTTPException, Exception), _told)
+        handlers = dict.fromkeys((LabError, HTTPException, Exception), _error_response)
         return Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan)
 
     async def health(self, request: Request) -> Response:
         """Say whether the server answers, and how busy it is; needs no key."""
-        self._check_host(request)
+        self._admit(request, needs_key=False)
         running, waiting = self.batcher.load
         about = {"chain": self.chain.manifest.name, "stages": self.chain.stages, "running": running, "waiting": waiting}
         return JSONResponse({"status": "ok", **about})
 
     async def models(self, request: Request) -> Response:
         """List the stages, or one of them."""
-        self._let_in(request)
+        self._admit(request)
         name = request.path_params.get("name")
         stages = self.chain.stages if name is None else (self._stage(name),)
         owner, created = self.chain.manifest.name, int(self.now())
-        found = [{"id": stage, "object": "model", "created": created, "owned_by": owner} for stage in stages]
+        found = [Model(id=stage, object="model", created=created, owned_by=owner).model_dump() for stage in stages]
         return JSONResponse({"object": "list", "data": found} if name is None else found[0])
 
     async def chat(self, request: Request) -> Response:
         """Answer a conversation; one without a system message is given the chain's own."""
         body = await self._body(request, ChatBody)
-        stage = self._stage(body.model)
-        turns = [("system" if turn.role == "developer" else turn.role, turn.content) for turn in body.messages]
-        if turns[-1][0] != "user":
+        if body.messages[-1].role != "user":
             raise Refused(400, "the last message is not the user's; end with one to be answered.", param="messages")
-        schema = body.response_format.held_to if body.response_format else None
+        held, schema = body.response_format, None
+        if held.type == "json_schema" and held.json_schema is None:
+            raise Refused(400, "json_schema is missing.", param="response_format.json_schema")
+        if held.type != "text":
+            schema = held.json_schema.schema_ if held.json_schema else {"type": "object"}
         form = None if schema is None else await asyncio.to_thread(self.chain.form, schema)
-        messages = [Message(role=role, content=text) for role, text in turns]
-        try:
-            row = self.chain.rows(messages, (stage,), Sampling(1), thinks=form is None)[0]
-        except LongPrompt as error:
-            raise Refused(400, str(error), "context_length_exceeded", "messages") from error
-        body.max_tokens = body.max_completion_tokens or body.max_tokens
-        logprobs = (body.top_logprobs or 0) if body.logprobs else None
-        usual = min(self.limits.answer_tokens, self.chain.context - len(row.prompt))
-        return await self._answer(request, body, [row.prompt], usual, logprobs, Shape(self, stage, "chatcmpl"), form)
+        row = self.chain.rows(body.messages, (self._stage(body.model),), Sampling(1), thinks=form is None)[0]
+        room = min(self.limits.answer_tokens, self.chain.context - len(row.prompt))
+        body.max_tokens = body.max_completion_tokens or body.max_tokens or room
+        return await self._answer(request, body, [row.prompt], body.top_logprobs if body.logprobs else None, form)
 
     async def complete(self, request: Request) -> Response:
         """Continue one or several texts (or tokens), as they are: without template and system prompt.
@@ -265,22 +210,19 @@ class ChainServer:
         The start token of the base is added where the text does not begin with it already.
         """
         body = await self._body(request, CompletionBody)
-        stage, encode = self._stage(body.model), partial(plain_ids, tokenizer=self.chain.tokenizer)
+        encode = partial(plain_ids, tokenizer=self.chain.tokenizer)
         prompts = [encode(each) if isinstance(each, str) else tuple(each) for each in body.prompt]
         tokens = {token for prompt in prompts for token in prompt}
         if not all(prompts) or min(tokens) < 0 or max(tokens) >= len(self.chain.tokenizer):
             raise Refused(400, "the prompt is empty, or holds tokens that this model does not have.", param="prompt")
-        return await self._answer(request, body, prompts, 16, body.logprobs, Shape(self, stage, "cmpl"))
+        return await self._answer(request, body, prompts, body.logprobs)
 
-    def _check_host(self, request: Request) -> None:
+    def _admit(self, request: Request, *, needs_key: bool = True) -> None:
         if self.hosts and (host := self.hosts.refused(request.headers)) is not None:
             told = f"this server does not answer as {host!r}; ask http://127.0.0.1, or start it with --allow-host NAME."
             raise Refused(421, told, "unknown_host")
-
-    def _let_in(self, request: Request) -> None:
-        self._check_host(request)
         given = request.headers.get("authorization", "").removeprefix("Bearer ").encode()
-        if self.keys and not any(secrets.compare_digest(given, key.encode()) for key in self.keys):
+        if needs_key and self.keys and not any(secrets.compare_digest(given, key.encode()) for key in self.keys):
             raise Refused(401, "no valid API key was sent; send one as `Authorization: Bearer …`.", "invalid_api_key")
 
     def _stage(self, model: str) -> str:
@@ -291,43 +233,30 @@ class ChainServer:
         return stage
 
     async def _body(self, request: Request, kind: type[AnyBody]) -> AnyBody:
-        self._let_in(request)
+        self._admit(request)
         if not request.headers.get("content-type", "").startswith("application/json"):
             raise Refused(415, "send JSON, with the header `Content-Type: application/json`.")
         raw = b""
-        async for chunk in request.stream():
-            raw += chunk
+        async for part in request.stream():
+            raw += part
             if len(raw) > self.limits.body_bytes:
                 raise Refused(413, f"the request is longer than {self.limits.body_bytes:,} bytes.")
         try:
-            given = json.loads(raw)
-            json.dumps(given, ensure_ascii=False).encode()  # UnicodeEncodeError, a ValueError, for half a character
-            body = kind.model_validate(given)
+            body = kind.model_validate_json(raw.removeprefix(b"\xef\xbb\xbf"))
         except ValidationError as error:
             first = error.errors()[0]
             place = ".".join(map(str, first["loc"]))
             raise Refused(400, f"{place or 'the body'}: {first['msg']}", param=place or None) from error
-        except RecursionError as error:
-            raise Refused(400, "the body is nested too deep.") from error
-        except ValueError as error:
-            raise Refused(400, f"the body is not JSON in UTF-8: {error}") from error
-        for name in UNSUPPORTED:
-            if name not in kind.model_fields and given.get(name) not in (*HARMLESS, *UNCHANGED.get(name, ())):
+        for name, value in (body.model_extra or {}).items():
+            if name in REFUSED and value not in (*HARMLESS, *REFUSED[name]):
                 raise Refused(400, f"this server cannot do {name!r}; leave it out.", "unsupported_parameter", name)
         return body
 
     async def _answer(
-        self,
-        request: Request,
-        body: Body,
-        prompts: Sequence[tuple[int, ...]],
-        usual: int,
-        logprobs: int | None,
-        shape: "Shape",
-        form: Form | None = None,
+        self, request: Request, body: Body, prompts: list[tuple[int, ...]], top: int | None, form: Form | None = None
     ) -> Response:
-        length, longest, most = body.max_tokens or usual, max(map(len, prompts)), self.limits.answer_tokens
-        if length > most:
+        stage, length, longest = self._stage(body.model), body.max_tokens or 16, max(map(len, prompts))
+        if length > (most := self.limits.answer_tokens):
             raise Refused(400, f"max_tokens is {length:,}; at most {most:,} here.", None, "max_tokens")
         if longest + length > self.chain.context:
             told = f"{longest:,} tokens of prompt and {length:,} of answer are more than the {self.chain.context:,}"
@@ -338,18 +267,18 @@ class ChainServer:
         for prompt in prompts:
             for copy in range(body.n):
                 sampling = Sampling(length, body.temperature, body.top_p, (seed + copy) % 2**63)
-                asked.append(GenerationRequest(prompt, shape.stage, sampling, body.stop, logprobs, form))
+                asked.append(GenerationRequest(prompt, stage, sampling, tuple(body.stop), top, form))
+        reply = Reply(stage, self.now(), self.chain.tokenizer, is_chat=isinstance(body, ChatBody))
         answers = PendingAnswers(self.batcher, asked, sum(map(len, prompts)))
         if body.stream:
-            usage = bool(body.stream_options and body.stream_options.include_usage)
-            return Streamed(answers, shape.events(answers, usage))
+            return Streamed(answers, reply.events(answers, body.stream_options.get("include_usage", False)))
         reading, gone = asyncio.ensure_future(answers.whole()), asyncio.ensure_future(request.receive())
         try:
             await asyncio.wait({reading, gone}, return_when=asyncio.FIRST_COMPLETED)
             if not reading.done():
                 raise Refused(499, "the client went away.")
-            choices = [shape.choice(place, deltas) for place, deltas in enumerate(reading.result())]
-            return JSONResponse({**shape.envelope(choices), "usage": answers.usage})
+            choices = [reply.choice(place, deltas, role="assistant") for place, deltas in enumerate(reading.result())]
+            return Response(reply.json(choices, answers.usage), media_type="application/json")
         finally:
             answers.cancel()
             reading.cancel()
@@ -361,10 +290,8 @@ class PendingAnswers:
 
     def __init__(self, batcher: Batcher, asked: Sequence[GenerationRequest], n_read: int) -> None:
         """Submit all of them, or none; Busy where they find no place."""
-        self._batcher = batcher
+        self._batcher, self._n_read, self._counts = batcher, n_read, [0] * len(asked)
         self._items: asyncio.Queue[tuple[int, Delta | Exception]] = asyncio.Queue()
-        self._n_read = n_read
-        self._counts = [0] * len(asked)
         self._jobs: list[Generation] = []
         loop = asyncio.get_running_loop()
 
@@ -401,9 +328,9 @@ class PendingAnswers:
             self._batcher.cancel(job)
 
     @property
-    def usage(self) -> dict[str, int]:
+    def usage(self) -> CompletionUsage:
         read, written = self._n_read, sum(self._counts)
-        return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
+        return CompletionUsage(prompt_tokens=read, completion_tokens=written, total_tokens=read + written)
 
 
 class Streamed(StreamingResponse):
@@ -421,52 +348,51 @@ class Streamed(StreamingResponse):
             self._answers.cancel()
 
 
-class Shape:
-    """How OpenAI writes answers down: of a conversation ("chatcmpl") or of a continued text ("cmpl")."""
+class Reply:
+    """How OpenAI writes answers down: of a conversation, or of a continued text."""
 
-    def __init__(self, server: ChainServer, stage: str, kind: Literal["chatcmpl", "cmpl"]) -> None:
-        self.stage, self._is_chat, self._tokenizer = stage, kind == "chatcmpl", server.chain.tokenizer
-        self._head = {"id": f"{kind}-{uuid4().hex}", "created": int(server.now()), "model": stage}
+    def __init__(self, stage: str, now: float, tokenizer: Any, *, is_chat: bool) -> None:
+        self._is_chat, self._tokenizer = is_chat, tokenizer
+        self._head = {"id": f"{'chatcmpl' if is_chat else 'cmpl'}-{uuid4().hex}", "created": int(now), "model": stage}
 
-    def envelope(self, choices: Sequence[object], *, is_chunk: bool = False) -> dict[str, Any]:
-        kind = f"chat.completion{'.chunk' if is_chunk else ''}" if self._is_chat else "text_completion"
-        return {**self._head, "object": kind, "choices": choices}
+    def json(self, choices: Sequence[object], usage: CompletionUsage | None = None, *, is_event: bool = False) -> str:
+        """Return a whole reply, or what an event of a streamed one holds."""
+        kind = (chat.ChatCompletionChunk if is_event else chat.ChatCompletion) if self._is_chat else Completion
+        (name,) = get_args(kind.model_fields["object"].annotation)
+        told = {**self._head, "object": name, "choices": choices, **({"usage": usage} if usage else {})}
+        return kind.model_validate(told).model_dump_json(exclude_unset=True, warnings=False)
 
-    def choice(self, place: int, deltas: Sequence[Delta], *, is_chunk: bool = False) -> dict[str, Any]:
-        """Return one answer, or the part of it that is new."""
+    def choice(self, place: int, deltas: Sequence[Delta], part: str = "message", **role: str) -> object:
+        """Return one answer, or what is new of it, which is `part` of a chat's reply."""
         text, scored = "".join(delta.text for delta in deltas), [each for delta in deltas for each in delta.scored]
-        told: dict[str, Any] = {"index": place, "logprobs": None, "finish_reason": deltas[-1].finish_reason}
+        told: dict[str, Any] = {"index": place, "finish_reason": deltas[-1].finish_reason, "logprobs": None}
         if not self._is_chat:
-            told["text"] = text
             if scored:
                 told["logprobs"] = {
                     "tokens": [self._token(each.token) for each in scored],
                     "token_logprobs": [each.logprob for each in scored],
                     "top_logprobs": [{self._token(token): value for token, value in each.top} for each in scored],
                 }
-            return told
-        told |= {"delta": {"content": text}} if is_chunk else {"message": {"role": "assistant", "content": text}}
+            return CompletionChoice.construct(None, **told, text=text)  # unchecked: one that goes on has no reason yet
         if scored:
             top = ([self._scored(*pair) for pair in each.top] for each in scored)
             content = [{**self._scored(each.token, each.logprob), "top_logprobs": next(top)} for each in scored]
             told["logprobs"] = {"content": content, "refusal": None}
-        return told
+        return {**told, part: {**role, "content": text}}
 
     async def events(self, answers: PendingAnswers, has_usage: bool) -> AsyncIterator[str]:
         """Yield server-sent events; what breaks in between is one of them."""
         try:
             begun: set[int] = set()
             async for place, delta in answers:
-                choice = self.choice(place, [delta], is_chunk=True)
-                if self._is_chat and place not in begun:
-                    begun.add(place)
-                    choice["delta"]["role"] = "assistant"
-                yield _event(self.envelope([choice], is_chunk=True))
+                role = {} if place in begun else {"role": "assistant"}
+                begun.add(place)
+                yield f"data: {self.json([self.choice(place, [delta], 'delta', **role)], is_event=True)}\n\n"
             if has_usage:
-                yield _event({**self.envelope([], is_chunk=True), "usage": answers.usage})
+                yield f"data: {self.json([], answers.usage, is_event=True)}\n\n"
             yield "data: [DONE]\n\n"
         except Exception as error:
-            yield _event(_refusal(error).body)
+            yield f"data: {json.dumps(_refusal(error).body)}\n\n"
 
     def _token(self, token: int) -> str:
         return str(self._tokenizer.decode([token]))
@@ -476,23 +402,18 @@ class Shape:
         return {"token": text, "logprob": logprob, "bytes": None if UNFINISHED in text else list(text.encode())}
 
 
-def _event(told: object) -> str:
-    return f"data: {json.dumps(told, ensure_ascii=False)}\n\n"
-
-
 def _refusal(error: Exception) -> Refused:
     """Return what a client is told about an error."""
     if isinstance(error, Refused):
         return error
-    if isinstance(error, Busy):
-        return Refused(429, str(error), "rate_limit_exceeded")
-    if isinstance(error, LabError):
-        return Refused(400, str(error))
     if isinstance(error, HTTPException):
         return Refused(error.status_code, error.detail)
+    if isinstance(error, LabError):
+        status, *about = STATUS.get(type(error), (400,))
+        return Refused(status, str(error), *about)
     return Refused(500, f"the model stopped with {type(error).__name__}; the server's log says more.")
 
 
-async def _told(request: Request, error: Exception) -> Response:
+async def _error_response(request: Request, error: Exception) -> Response:
     refused = _refusal(error)
-    return JSONResponse(refused.body, refused.status, {"Retry-After": "1"} if refused.status == 429 else None)
+    return JSONResponse(refused.body, refused.status_code, refused.headers)
