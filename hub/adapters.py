@@ -40,6 +40,8 @@ TOKENIZER = (
     "vocab.json",
     "merges.txt",
 )
+OWN_TOKENIZER = "tokenizer"
+"""Where `assay chain add` puts the tokenizer of a chain that is not asked with its base's; published, it lies at the top."""
 OWN_DATA = re.compile(r"(kmp|pathways|hallmark|missions|refiner)-[a-z-]+(/[a-z]+)?|training/embedded/pairs")
 """Names of the data sets that this project makes, most of them from published figures."""
 OWN_ROWS = {
@@ -240,7 +242,9 @@ def pack_adapter(run: Run, base: PinnedBase, wanted: Publication, earlier: tuple
     if shapes:
         findings += fit_findings(WEIGHTS, shapes, settings)
     whole = (
-        {each.name: part_of(each) for each in sorted(wanted.whole[run.stage.name].iterdir())} if wanted.whole else {}
+        {each.relative_to(place).as_posix(): part_of(each) for each in sorted(place.rglob("*")) if each.is_file()}
+        if (place := wanted.whole.get(run.stage.name))
+        else {}
     )
     models = {name: part for name, part in whole.items() if name.endswith(".safetensors")}
     for name, part in models.items():
@@ -288,7 +292,8 @@ def published_manifest(manifest: ChainManifest, lineage: Lineage, base: PinnedBa
         named = {"source": base.name, "hub_id": base.name, "revision": base.revision}
         if base.weights_sha256 not in (None, manifest.base.weights_sha256):
             named |= {"weights_sha256": base.weights_sha256, "packed_sha256": manifest.base.weights_sha256}
-    return manifest.model_copy(update={"stages": stages, "base": manifest.base.model_copy(update=named)})
+    own = {"tokenizer": OWN_TOKENIZER} if manifest.tokenizer else {}
+    return manifest.model_copy(update={"stages": stages, "base": manifest.base.model_copy(update=named), **own})
 
 
 def _config(file: Path, base: PinnedBase) -> tuple[Part, dict[str, Any]]:

@@ -316,6 +316,8 @@ def fetch_chain(api: HfApi, source: str, folder: Path, say: Say) -> ChainManifes
                 known = {"name": name, "repo": where, "commit": commit, "chain": repo}
                 raise ChainMismatch(wording("other file", **known, found=found, expected=sha256))
     for name in files:
+        if manifest.tokenizer and (name in adapters.TOKENIZER or name.startswith("additional_chat_templates/")):
+            copies[f"{manifest.tokenizer}/{name}"] = _download(api, repo, head, name)
         if name in (CHAIN, adapters.RECORD, adapters.METRICS) or re.fullmatch(
             rf"{adapters.REPORTS}/[\w.-]+\.json", name
         ):
@@ -342,6 +344,7 @@ def _records(chain: Path, lineage_file: Path) -> tuple[ChainManifest, Lineage]:
     names = [stage.name for stage in manifest.stages]
     paths = [*(f"stages/{name}/adapter" for name in names[:-1]), "adapter"]
     is_same = names == [stage.name for stage in lineage.stages] and paths == [stage.path for stage in manifest.stages]
+    is_same &= manifest.tokenizer in (None, adapters.OWN_TOKENIZER)
     if not is_same or len(set(names)) < len(names) or not all(STAGE.fullmatch(name) for name in names):
         raise ChainMismatch(wording("unsound chain"))
     return manifest, lineage

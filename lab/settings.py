@@ -10,6 +10,7 @@ from typing import Literal
 from platformdirs import user_cache_path, user_data_path
 
 from evals.errors import BadConfig
+from training.models.manifest import run_folders
 
 EMBEDDED = "embedded"
 REVIEWER = "reviewer"
@@ -98,16 +99,14 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> LabSettings
     is_allowed = _is_on(environment, "ASSAY_ALLOW_TRAINING") if environment.get("ASSAY_ALLOW_TRAINING") else None
     if (dtype := environment.get("ASSAY_DTYPE") or "bfloat16") not in ("bfloat16", "float32"):
         raise BadConfig(f"ASSAY_DTYPE is {dtype!r}; it takes bfloat16 or float32.")
-    places = [Path(place).expanduser() for place in environment.get("ASSAY_RUNS", "").split(os.pathsep) if place]
-    usual = TrainingSettings()
     return LabSettings(
         cache=Path(cache).expanduser() if cache else user_cache_path("assay", appauthor=False),
         database_url=environment.get("ASSAY_DATABASE_URL") or f"sqlite:///{_data_folder() / 'assay.db'}",
         chain=environment.get("ASSAY_CHAIN") or EMBEDDED,
         dtype=dtype,
         training=TrainingSettings(
-            runs=tuple(places) or usual.runs,
-            configs=Path(configs).expanduser() if configs else usual.configs,
+            runs=(*run_folders(environment), *(() if environment.get("ASSAY_RUNS") else (EMBEDDED_RUNS,))),
+            configs=Path(configs).expanduser() if configs else TrainingSettings().configs,
             is_allowed=is_allowed,
             is_shared=not is_loopback(environment.get("GRADIO_SERVER_NAME") or "127.0.0.1"),
             is_space="SPACE_ID" in environment,

@@ -93,10 +93,26 @@ def system_prompt(template: str, question: str, truth: GroundTruth | None = None
 
 
 def conversation(example: Example, template: str = SYSTEM_PROMPT) -> tuple[Message, ...]:
-    """Return what the model is shown: the system text with the question's options, unless empty, then the question."""
+    """Return what the model is shown: the system text with the question's options, unless empty, then the question.
+
+    Where the system text has no place for options, as that of an imported chain, they stand behind the question.
+    """
     told = system_prompt(template, example.prompt, example.ground_truth)
-    asked = Message(role="user", content=example.prompt)
+    asked = Message(role="user", content=example.prompt + _options_behind(example, told))
     return (Message(role="system", content=told), asked) if told else (asked,)
+
+
+def _options_behind(example: Example, told: str) -> str:
+    """Return a line with the options, or the unit, that neither the system text nor the question names."""
+    truth, form = example.ground_truth, answer_form(example.prompt, example.ground_truth)
+    if isinstance(truth, NumberTruth):
+        needed = (truth.unit,) if truth.unit else ()
+    else:
+        needed = truth.options if isinstance(truth, ChoiceTruth) else tuple(form.split(" / ")[:-1])
+    shown = f"{told}\n{example.prompt}".casefold()
+    if all(re.search(rf"(?<!\w){re.escape(each.casefold())}(?!\w)", shown) for each in needed):
+        return ""
+    return f"\n\nAnswer with {form}." if isinstance(truth, NumberTruth) else f"\n\nAnswer with one of: {form}."
 
 
 @lru_cache(maxsize=4096)

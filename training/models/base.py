@@ -252,7 +252,8 @@ class Base:
     """A base model that lies on this machine, complete, in `folder`.
 
     `weights_sha256` is over the file the weights came from: for the embedded model the packed
-    one, and `unpacked_sha256` over what it was unpacked into, by which published copies are known.
+    one, and `unpacked_sha256` over what it was unpacked into, by which published copies are known. `tokenizer` is the
+    folder of a chain's own tokenizer, which then takes the place of the base's.
     `substitutions` say, in a sentence each, where this is not what the name asked for.
     """
 
@@ -264,6 +265,7 @@ class Base:
     licence: str | None = None
     substitutions: tuple[str, ...] = ()
     unpacked_sha256: str | None = None
+    tokenizer: Path | None = None
 
     def has_weights(self, sha256: str) -> bool:
         """Whether these are the weights of that checksum, packed or unpacked."""
@@ -530,9 +532,15 @@ def accelerator() -> str:
 
 
 def load_tokenizer(base: Base) -> PreTrainedTokenizerBase:
-    """Return the base's tokenizer, always with a chat template; MissingModel if its folder holds none."""
+    """Return the tokenizer of a base or of the chain on it, always with a chat template; MissingModel for none."""
+    folder = base.tokenizer or base.folder
     try:
-        tokenizer = AutoTokenizer.from_pretrained(base.folder, local_files_only=True, trust_remote_code=False)
+        tokenizer = AutoTokenizer.from_pretrained(
+            folder,
+            config=config_of(base.folder) if base.tokenizer else None,
+            local_files_only=True,
+            trust_remote_code=False,
+        )
         if not isinstance(tokenizer, PreTrainedTokenizerBase):
             raise ValueError("no tokenizer class fits it")
         if not tokenizer.encode("A question? 0", add_special_tokens=False):  # what some classes make of no files
@@ -545,7 +553,7 @@ def load_tokenizer(base: Base) -> PreTrainedTokenizerBase:
         ) from error
     except (OSError, ValueError) as error:
         raise MissingModel(
-            f"{base.folder} holds no tokenizer that can be read ({_first_line(error)}); put"
+            f"{folder} holds no tokenizer that can be read ({_first_line(error)}); put"
             " tokenizer.json and tokenizer_config.json beside the weights."
         ) from error
 

@@ -145,7 +145,7 @@ def load_chain(
     if str(name).startswith(BARE):
         return _load_bare(str(name).removeprefix(BARE), dtype, report, cache, beside)
     chain = read_chain(name)
-    found = find_base(base or base_source(chain, cache), _first_half(report), cache)
+    found = chain_base(chain, base, _first_half(report), cache)
     report(0.5, "checking the chain")
     other = _on_same_base(found, dtype, beside)
     tokenizer = other.tokenizer if other else load_tokenizer(found)
@@ -174,7 +174,7 @@ def check_chain(
     base is not here at all, ChainMismatch if chain.json cannot be read.
     """
     chain = read_chain(name)
-    found = find_base(base or base_source(chain, cache), progress, cache)
+    found = chain_base(chain, base, progress, cache)
     tokenizer = load_tokenizer(found)
     findings = file_findings(chain, found, tokenizer)
     if all(finding.is_ok or finding.is_mendable for finding in findings):
@@ -191,8 +191,10 @@ def check_chain(
 
 
 def _on_same_base(base: Base, dtype: Dtype, chains: Sequence[LoadedChain]) -> LoadedChain | None:
-    wanted = (base.folder, base.weights_sha256, dtype)
-    return next((each for each in chains if (each.base.folder, each.base.weights_sha256, each.dtype) == wanted), None)
+    def of(found: Base, held: Dtype) -> tuple[object, ...]:
+        return found.folder, found.weights_sha256, found.tokenizer, held
+
+    return next((each for each in chains if of(each.base, each.dtype) == of(base, dtype)), None)
 
 
 def _stack_of(base: Base, dtype: Dtype) -> Stack:
@@ -249,6 +251,19 @@ def _load_bare(
     )
     report(1.0, "ready")
     return LoadedChain(manifest, base, dtype, stack, tokenizer, active_adapters(()))
+
+
+def chain_base(
+    chain: Chain,
+    named: str | None = None,
+    progress: Progress | None = None,
+    cache: Path | None = None,
+    *,
+    needs_weights: bool = True,
+) -> Base:
+    """Return the base that a chain stands on, `named` where it lies elsewhere, with the chain's own tokenizer if it has one."""
+    found = find_base(named or base_source(chain, cache), progress, cache, needs_weights=needs_weights)
+    return replace(found, tokenizer=chain.tokenizer_folder)
 
 
 def base_source(chain: Chain, cache: Path | None = None) -> str:

@@ -50,6 +50,9 @@ def file_findings(
         wanted = str(own) if made_for.merged and own.is_dir() else made_for.source
         wanted += f" at {made_for.revision}" if made_for.revision else ""
         remedy = f"Use the base {wanted!r}, unchanged"
+    whose = "chain" if base.tokenizer else "base"
+    if base.tokenizer:
+        remedy += f", and {base.tokenizer} as it was written"
     is_same = base.has_weights(made_for.weights_sha256)
     weights = made_for.weights_sha256 if is_same else here.weights_sha256
     compared: tuple[tuple[str, str | int, str | int], ...] = (
@@ -72,8 +75,8 @@ def file_findings(
             continue
         if expected != found:
             detail = (
-                f"the base's {what} is {_short(found)}, but the adapters were trained with {_short(expected)};"
-                f" on another base they answer wrongly. {remedy}, or train the stages again on this one."
+                f"the {'base' if what == 'weights' else whose}'s {what} is {_short(found)}, but the adapters were trained with"
+                f" {_short(expected)}; on another base they answer wrongly. {remedy}, or train the stages again on this one."
             )
         of_base.append(ChainFinding("base", what, expected == found, detail))
     return (*of_base, *(_stage_finding(chain, stage) for stage in chain.manifest.stages))

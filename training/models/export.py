@@ -26,23 +26,13 @@ from transformers.pytorch_utils import Conv1D
 from evals.errors import BadConfig
 from evals.io import write_whole
 from evals.model import Progress, Sampling
-from evals.questions import kmp_test, system_prompt
+from evals.questions import conversation, kmp_test, system_prompt
 from evals.schema import Example, Record
 from evals.verifiers import verify
 from training.data.chat import turn_end
 from training.models.adapters import CONFIG_NAME, WEIGHTS_NAME, Adapter, read_adapter
-from training.models.base import (
-    Base,
-    class_for,
-    config_of,
-    drop_names,
-    find_base,
-    load_model,
-    load_tokenizer,
-    silent,
-    skeleton,
-)
-from training.models.chain import LoadedChain, base_source, load_chain
+from training.models.base import Base, class_for, config_of, drop_names, load_model, load_tokenizer, silent, skeleton
+from training.models.chain import LoadedChain, chain_base, load_chain
 from training.models.manifest import active_adapters, read_chain
 from training.models.stack import merge_into, pairs_by_layer
 from training.models.targets import peft_names
@@ -199,7 +189,7 @@ def write_for_hub(
     last stage with `merged` the merged model in the base's own type. Needs no weights of the base else.
     """
     chain = read_chain(name)
-    base = find_base(base_source(chain, cache), progress, cache, needs_weights=merged)
+    base = chain_base(chain, None, progress, cache, needs_weights=merged)
     at_work, places = active_adapters(chain.manifest.stages), dict[str, Path]()
     for stage in chain.manifest.stages:
         progress(0.5, f"joining the adapters of {stage.name}")
@@ -225,7 +215,7 @@ def _accuracy(questions: Sequence[Example], texts: Sequence[str]) -> float:
 
 def _answers(chain: LoadedChain, stage: str, questions: Sequence[Example], length: int) -> StackAnswers:
     """Return the stack's greedy answers of at most `length` tokens and the log-probabilities along them."""
-    prompts = [chain.messages(each.prompt) for each in questions]
+    prompts = [conversation(each, chain.manifest.system_prompt) for each in questions]
     sampling = Sampling(max_new_tokens=length)
     written = chain.generate(prompts, (stage,), sampling)
     rows = [chain.rows(prompt, (stage,), sampling)[0].prompt for prompt in prompts]

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
+from jinja2 import TemplateError
 from peft import PeftConfig, PeftModel
 from safetensors import SafetensorError, safe_open
 from torch import nn
@@ -32,7 +33,7 @@ from evals.io import sha256_of, write_whole
 from evals.model import Progress
 from evals.schema import MergedAdapter, MergedBase
 from evals.schema.runs import IMPORTED
-from training.data.tokens import with_template
+from training.data.tokens import INSTRUCTION, notes_of, with_template
 from training.models.adapters import CONFIG_NAME, WEIGHTS_NAME, Adapter, adapter_files, read_adapter, unstackable
 from training.models.base import (
     EMBEDDED,
@@ -58,6 +59,19 @@ from training.models.start import NewStage, append_stage, chain_without_stages
 CHECKPOINT = re.compile(r"checkpoint-(\d+)")
 HUB_PLACE = re.compile(r"[\w][\w.-]*/[\w][\w.-]*(/[\w./-]+)?")
 TASKS = (None, "CAUSAL_LM", "FEATURE_EXTRACTION")
+TOKENIZER_NAME = "tokenizer"
+"""Folder of a chain's own tokenizer."""
+VOCABULARY = ("tokenizer.json", "tokenizer.model", "spiece.model", "vocab.json", "vocab.txt", "tekken.json")
+"""Files of a tokenizer that hold its tokens."""
+SETTINGS = (
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "chat_template.jinja",
+    "chat_template.json",
+    "additional_chat_templates",
+)
+"""Those that change what a tokenizer does."""
 NEW_TOKENS = 64
 """So many tokens whose embeddings were trained stand in what a merged base is compared on."""
 
@@ -119,6 +133,8 @@ def import_chain(
             found += findings
         stages, base, findings = _stackable(base, candidates[cut:], roots)
         found += findings
+        base, findings = _with_tokenizer(base, [each for each, _ in stages], made / TOKENIZER_NAME)
+        found += findings
         chain: Chain | None = None if stages else chain_without_stages(made, base, system_prompt)
         for number, (each, adapter) in enumerate(stages):
             progress(0.5 + number / len(stages) / 2, f"stacking {each.name}")
@@ -130,7 +146,6 @@ def import_chain(
             new = NewStage(each.name, IMPORTED, target)
             chain = append_stage(made, new, base, chain, None if chain else system_prompt)
             found.append(ChainFinding(each.name, "adapter", True, _layers_of(adapter)))
-            found += _tokenizer_finding(each, base)
         shutil.move(made, folder)
     told = "how it was trained, on what and in which order is not known: stages stand in the order that you gave"
     found.append(ChainFinding("chain", "provenance", False, told))
@@ -308,45 +323,135 @@ def _settings(candidate: Candidate) -> Mapping[str, Any]:
     return cast(Mapping[str, Any], json.loads((candidate.folder / CONFIG_NAME).read_text(encoding="utf-8")))
 
 
-def _tokenizer_of(candidate: Candidate, base: Base) -> PreTrainedTokenizerBase | None:
-    """Return the tokenizer that lies beside an adapter; None if there is none. ChainMismatch if it cannot be read."""
-    if not (candidate.folder / "tokenizer_config.json").is_file():
+@dataclass(frozen=True)
+class _Saved:
+    """The tokenizer that was saved with an adapter; without a chat template of its own it has the base's."""
+
+    tokenizer: PreTrainedTokenizerBase
+    has_template: bool
+
+    def finding(self, name: str, ours: PreTrainedTokenizerBase, whose: str, taken: str) -> ChainFinding:
+        """Return how it differs from `ours`, the tokenizer of `whose`, and what is asked with; `taken` ends the sentence."""
+        is_known = self.has_template or ours.chat_template == INSTRUCTION  # else it is said of the base
+        more = "" if is_known else f"; it came without a chat template, and that of {whose} is used"
+        if changes := _differences(self.tokenizer, ours):
+            told = f"the one saved with the adapter has {' and '.join(changes)}, where {whose} has others: {taken}"
+        else:
+            told = f"the one saved with the adapter, its chat template too, reads text as that of {whose} does"
+        return ChainFinding(name, "tokenizer", is_known, told + more)
+
+
+def _saved_tokenizer(candidate: Candidate, base: Base) -> _Saved | None:
+    """Return the tokenizer beside an adapter or in the folder above, None if there is none.
+
+    Where only a part was saved, such as a chat template, the rest is the base's. ChainMismatch if it cannot be read.
+    """
+    places = (candidate.folder, candidate.folder.parent)
+    place = next((each for each in places if any((each / name).exists() for name in (*VOCABULARY, *SETTINGS))), None)
+    if place is None:
         return None
     try:
-        config = config_of(base.folder)
-        tokenizer = AutoTokenizer.from_pretrained(
-            candidate.folder, config=config, local_files_only=True, trust_remote_code=False
-        )
+        with tempfile.TemporaryDirectory() as temporary:
+            whole = place
+            if not any((place / name).is_file() for name in VOCABULARY):
+                whole, rest = Path(temporary), load_tokenizer(base)
+                rest.chat_template = None
+                rest.save_pretrained(whole)
+                for name in SETTINGS:
+                    copy_of = shutil.copytree if (place / name).is_dir() else shutil.copyfile
+                    if (place / name).exists():
+                        copy_of(place / name, whole / name)
+            tokenizer = AutoTokenizer.from_pretrained(
+                whole, config=config_of(base.folder), local_files_only=True, trust_remote_code=False
+            )
         if not isinstance(tokenizer, PreTrainedTokenizerBase):
             raise ValueError("no tokenizer class fits it")
-        if not tokenizer.chat_template:
+        if not tokenizer.chat_template and (file := place / "chat_template.json").is_file():  # a processor's
+            tokenizer.chat_template = json.loads(file.read_text(encoding="utf-8"))["chat_template"]
+        has_template = bool(tokenizer.chat_template)
+        if not has_template:
             tokenizer.chat_template = load_tokenizer(base).chat_template
-        return with_template(tokenizer)
-    except (OSError, ValueError, TypeError, KeyError) as error:
+        return _Saved(with_template(tokenizer), has_template)
+    except (OSError, ValueError, TypeError, KeyError, TemplateError) as error:
         raise ChainMismatch(
-            f"the tokenizer beside the adapter {candidate.name!r} in {candidate.folder} cannot be read"
+            f"the tokenizer saved with the adapter {candidate.name!r} in {place} cannot be used"
             f" ({str(error).splitlines()[0]}); put a whole one there, or move its files away to use that of the base."
         ) from error
 
 
-def _tokenizer_finding(candidate: Candidate, base: Base) -> list[ChainFinding]:
-    """Return what is to be known where a stacked adapter was saved with another tokenizer than the base's."""
-    theirs, ours = _tokenizer_of(candidate, base), load_tokenizer(base)
-    if theirs is None:
-        return []
-    other, known = list[str](), ours.get_vocab()
-    if more := [token for token in theirs.get_vocab() if token not in known]:
-        other.append(
-            f"{len(more)} more token{'s' * (len(more) > 1)} ({', '.join(map(repr, more[:3]))}{', …' * (len(more) > 3)})"
+def _differences(theirs: PreTrainedTokenizerBase, ours: PreTrainedTokenizerBase) -> list[str]:
+    """Return how one tokenizer reads or ends conversations otherwise than another; pad tokens stand in none."""
+    known, found = ours.get_vocab(), list[str]()
+    pad = theirs.pad_token if theirs.pad_token not in known else None
+
+    def rules(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
+        read = json.loads(tokenizer.backend_tokenizer.to_str()) if tokenizer.is_fast else {}
+        added = [each for each in read.get("added_tokens", ()) if each["content"] != pad]
+        return {**read, "added_tokens": added, "padding": None, "truncation": None}
+
+    if theirs.chat_template != ours.chat_template:
+        found.append("another chat template")
+    if more := [token for token in theirs.get_vocab() if token not in known and token != pad]:
+        listed = f"{', '.join(map(repr, more[:3]))}{', …' * (len(more) > 3)}"
+        found.append(f"{len(more)} more token{'s' * (len(more) > 1)} ({listed})")
+    special = theirs.special_tokens_map
+    found += [
+        f"{name} {special.get(name)!r}"
+        for name in ("bos_token", "eos_token")
+        if special.get(name) != ours.special_tokens_map.get(name)
+    ]
+    return found or ["other rules to divide text"] * (rules(theirs) != rules(ours))
+
+
+def _with_tokenizer(base: Base, candidates: Sequence[Candidate], place: Path) -> tuple[Base, list[ChainFinding]]:
+    """Return the base with the tokenizer that stacked adapters were saved with, written to `place` if it is another.
+
+    ChainMismatch if they were saved with several, and for one that has no embeddings in the base.
+    """
+    ours, whose = load_tokenizer(base), base.public_name
+    saved = {each.name: found for each in candidates if (found := _saved_tokenizer(each, base))}
+    last = next(reversed(saved), "")
+    for name, each in saved.items():
+        if changes := _differences(saved[last].tokenizer, each.tokenizer):
+            raise ChainMismatch(
+                f"the tokenizer saved with {last!r} has {' and '.join(changes)}, where that of {name!r} has others, and"
+                " a chain is asked with one. If both were trained with one, put its files into both folders, or move"
+                " the wrong ones away; if not, import them as two chains."
+            )
+    if last and _differences(saved[last].tokenizer, ours):
+        _check_embeddings(last, saved[last].tokenizer, ours, base)
+        saved[last].tokenizer.save_pretrained(place)
+        drop_names(place / "tokenizer_config.json", "is_local", "local_files_only")
+        base = replace(base, tokenizer=place)
+    taken = f"the chain is asked with it, and published with it ({place.name})"
+    found = [
+        saved[each.name].finding(each.name, ours, whose, taken)
+        if each.name in saved
+        else ChainFinding(
+            each.name, "tokenizer", False, f"none saved with the adapter; that of {last or whose} is used"
         )
-    elif theirs.get_vocab() != known:
-        other.append("other tokens")
-    if theirs.get_chat_template() != ours.get_chat_template():
-        other.append("another chat template")
-    if not other:
-        return []
-    told = f"the one beside the adapter has {' and '.join(other)}; the chain asks with that of {base.public_name}"
-    return [ChainFinding(candidate.name, "tokenizer", False, told)]
+        for each in candidates
+    ]
+    notes = notes_of(load_tokenizer(base))
+    return base, [*found, *(ChainFinding("chain", "chat template", False, each) for each in notes)]
+
+
+def _check_embeddings(name: str, theirs: PreTrainedTokenizerBase, ours: PreTrainedTokenizerBase, base: Base) -> None:
+    """Raise ChainMismatch for a tokenizer with tokens that the base has no embeddings for, or of another model."""
+    way_on = "move the tokenizer's files away to ask with that of the base."
+    vocabulary, rows = theirs.get_vocab(), _rows(skeleton(base.folder))
+    if max(vocabulary.values()) >= rows:
+        raise ChainMismatch(
+            f"the tokenizer saved with the adapter {name!r} has {len(theirs):,} tokens, and {base.public_name} has"
+            f" embeddings for {rows:,}: those of the new tokens were made at random before training and are not in the"
+            f" adapter. Save it again with `save_pretrained(..., save_embedding_layers=True)`, or {way_on}"
+        )
+    known = ours.get_vocab()
+    if sum(vocabulary.get(token) == number for token, number in known.items()) < len(known) / 2:
+        raise ChainMismatch(
+            f"the tokenizer saved with the adapter {name!r} is of another model than {base.public_name}: most tokens have"
+            f" other numbers. Put the right one there, or {way_on}"
+        )
 
 
 def _merged_base(
@@ -369,8 +474,9 @@ def _merged_base(
         if taken is not origin:
             refuse_quantised(taken.folder)
             model, tokenizer, origin, merged = load_model(taken, "float32"), load_tokenizer(taken), taken, []
-        theirs = _tokenizer_of(each, origin)
-        tokenizer = theirs or tokenizer
+        if theirs := _saved_tokenizer(each, origin):
+            found.append(theirs.finding(each.name, tokenizer, origin.public_name, f"it is that of {target.name}"))
+            tokenizer = theirs.tokenizer
         before = _rows(model)
         trained = _fit_vocabulary(model, each, tokenizer)
         if not each.why:

@@ -4,7 +4,8 @@ PEFT records only the root base, so an adapter that was trained on top of anothe
 answers wrongly, without a word. The manifest names every stage in order, with checksums and a probe.
 """
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,13 +37,27 @@ class Chain:
         """Return where the stage's adapter lies."""
         return (self.folder / stage.path).resolve()
 
+    @property
+    def tokenizer_folder(self) -> Path | None:
+        """Where the chain's own tokenizer lies; None where it is asked with the base's."""
+        return (self.folder / self.manifest.tokenizer).resolve() if self.manifest.tokenizer else None
+
+
+def run_folders(environment: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
+    """Return the folders that runs are looked for in, those of ASSAY_RUNS or `runs`; new ones go into the first."""
+    named = [Path(place).expanduser() for place in environment.get("ASSAY_RUNS", "").split(os.pathsep) if place]
+    return tuple(named) or (Path("runs"),)
+
 
 def chain_file(name: str | Path) -> Path:
-    """Return the chain.json that a name stands for: one of ours, a run folder, or the file itself."""
+    """Return the chain.json of a name: one of ours, a run folder from here or in `run_folders`, or the file itself."""
     if str(name) in OURS:
         return Path(__file__).parents[1] / EMBEDDED / OURS[str(name)] / FILE_NAME
     path = Path(name).expanduser()
-    return path if path.suffix == ".json" else path / FILE_NAME
+    if path.suffix == ".json":
+        return path
+    places = (folder / path / FILE_NAME for folder in run_folders() if str(name) and not path.exists())
+    return next((file for file in places if file.is_file()), path / FILE_NAME)
 
 
 def read_chain(name: str | Path) -> Chain:
@@ -56,11 +71,7 @@ def read_chain(name: str | Path) -> Chain:
             raise MissingModel(
                 f"the embedded {what} has not been trained in this copy; train it with {TRAINED_BY[str(name)]}."
             ) from error
-        raise MissingModel(
-            f"no chain {str(name)!r}: there is no {file}. Name a run folder that holds {FILE_NAME}, the file"
-            f" itself, {', '.join(map(repr, OURS))}, or {BARE}{EMBEDDED} for the base model alone. `assay chain list`"
-            " shows what is here."
-        ) from error
+        raise MissingModel(f"no chain {str(name)!r}: {_what_is_there(file)}") from error
     except (ValidationError, UnicodeDecodeError) as error:
         problem = "it is not UTF-8 text"
         if isinstance(error, ValidationError):
@@ -82,6 +93,28 @@ def read_chain(name: str | Path) -> Chain:
             " but there is no stage before it; the file was changed. Train the stage again."
         )
     return Chain(manifest, file.resolve().parent)
+
+
+def _what_is_there(file: Path) -> str:
+    """Return what lies where a chain.json was looked for, and the way on."""
+    folder = file.parent
+    inside = [each.parent for each in sorted(folder.glob("*/adapter_config.json"))]
+    if (folder / "adapter_config.json").is_file() or inside:
+        where = "" if not inside else f" in {', '.join(each.name for each in inside)}"
+        return (
+            f"{folder} holds an adapter as PEFT writes it{where}, and no {FILE_NAME}. `assay chain import BASE {folder}`"
+            " makes a chain of it, which can be asked, served, trained on and published."
+        )
+    if (folder / "config.json").is_file():
+        return (
+            f"{folder} holds a whole model. Name it {BARE}{folder} to ask it; `assay chain import {folder} ADAPTER` makes"
+            " a chain of adapters that were trained on it."
+        )
+    return (
+        f"there is no {file}. Name a run folder that holds {FILE_NAME}, one in {', '.join(map(str, run_folders()))}, the"
+        f" file itself, {', '.join(map(repr, OURS))}, or {BARE}{EMBEDDED} for the base model alone. `assay chain list`"
+        " shows what is here."
+    )
 
 
 def mend_tokenizer(chain: Chain, file: Path, sha256: str) -> list[Path]:

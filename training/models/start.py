@@ -99,6 +99,7 @@ def append_stage(
         name=folder.resolve().name,
         system_prompt=prompt,
         base=identity,
+        tokenizer=_tokenizer_place(base, folder),
         base_probe=probe_of(question, at_base),
         stages=(*earlier, entry.model_copy(update={"probe": probe_of(question, at_stage)})),
     )
@@ -115,6 +116,7 @@ def chain_without_stages(folder: Path, base: Base, system_prompt: str) -> Chain:
         name=folder.resolve().name,
         system_prompt=system_prompt,
         base=identity_of(base, tokenizer),
+        tokenizer=_tokenizer_place(base, folder),
         base_probe=probe_of(question, at_base),
         stages=(),
     )
@@ -129,6 +131,10 @@ def _written(manifest: ChainManifest, folder: Path, base: Base) -> Chain:
         with suppress(OSError):  # no cache to note it in: a base that is not found is asked for by --base
             note_folder(base)
     return Chain(manifest, folder.resolve())
+
+
+def _tokenizer_place(base: Base, folder: Path) -> str | None:
+    return _relative(base.tokenizer, folder) if base.tokenizer else None
 
 
 def _relative(path: Path, start: Path) -> str:

@@ -13,7 +13,7 @@ import time
 import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
@@ -170,9 +170,9 @@ class Prepared:
 def prepare(stage: str, request: Request) -> Prepared:
     """Return a stage ready to be trained; LabError for settings, rows, a base or a chain that cannot be used."""
     settings = request.settings
-    has_chain = bool(settings.chain.strip())
-    data = settings.read_rows(read_chain(settings.chain).manifest.system_prompt if has_chain else None)
-    base = find_base(settings.base, announce)
+    chain = read_chain(settings.chain) if settings.chain.strip() else None
+    data = settings.read_rows(chain.manifest.system_prompt if chain else None)
+    base = replace(find_base(settings.base, announce), tokenizer=chain.tokenizer_folder if chain else None)
     tokenizer = load_tokenizer(base)
     start = start_of(settings, base, tokenizer)
     targets, attention = check_base(skeleton(base.folder), settings, start.continued)
