@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from pydantic import TypeAdapter
 
 from evals.errors import BadConfig, BadRow, LabError
 from evals.facts import load_enrichment, load_hallmark, load_kmp
@@ -31,8 +32,9 @@ from evals.questions.bank import normalised
 from evals.questions.baselines import BASELINES, baseline_answers
 from evals.questions.kmp import kmp_rewordings, kmp_wordings, wrong_figure
 from evals.questions.pathways import succession
+from evals.questions.prompt import SYSTEM_PROMPT, conversation
 from evals.questions.sets import question_row, to_example
-from evals.schema import DirectTruth, Example
+from evals.schema import DirectTruth, Example, GroundTruth
 from evals.verifiers import verify
 from evals.verifiers.line import read_lines
 
@@ -381,3 +383,35 @@ def test_baselines_have_something_to_say_to_a_set_of_ones_own():
     }
     assert {name: [read_lines(text).answer for text in answers[name]] for name in said} == said
     assert "always up, 60%" not in answers
+
+
+def test_options_that_the_system_prompt_has_no_place_for_stand_behind_the_question():
+    """As for imported chains: with options in the system prompt, or in the question, nothing is added."""
+
+    def row(prompt, **truth):
+        return heldout[0].model_copy(
+            update={"prompt": prompt, "ground_truth": TypeAdapter(GroundTruth).validate_python(truth)}
+        )
+
+    heldout = pathway_heldout()
+    choice = {"kind": "choice", "value": "kinase", "options": ["kinase", "ligase"]}
+    number = {"kind": "number", "value": 3.0, "unit": "mM"}
+    listed = "\n\nAnswer with one of: kinase / ligase / cannot be told from these data."
+    cases = [
+        (row("Which class?", **choice), "", listed),
+        (row("Which class?", **choice), "You know enzymes.", listed),
+        (row("Which class: a Kinase or a ligase?", **choice), "", ""),
+        (row("Which class?", **choice), "Say kinase or ligase.", ""),
+        (row("Which class?", **choice), SYSTEM_PROMPT, ""),
+        (row("How much?", **number), "", "\n\nAnswer with a number (mM), or cannot be told from these data."),
+        (row("How many mM?", **number), "", ""),
+        (row("Why?", kind="rubric", items=["It says why."]), "", ""),
+    ]
+    wrong = [
+        (example.prompt, template, asked)
+        for example, template, behind in cases
+        if (asked := conversation(example, template)[-1].content) != example.prompt + behind
+    ]
+    assert wrong == []
+    asked = conversation(next(each for each in heldout if each.ground_truth.kind == "direct"), "")
+    assert [each.role for each in asked] == ["user"] and "up / down / missions disagree" in asked[0].content

@@ -3,12 +3,15 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 
 import pytest
+from transformers import AutoTokenizer
 from typer.testing import CliRunner
 
+from evals.model import Sampling
 from hub.cards.lint import lint_card
 from lab.cli import app
 from tests.hub.cases import CASES
@@ -16,7 +19,7 @@ from tests.hub.conftest import client_settings
 from tests.hub.runs import sha256
 from tests.models import tiny_adapter, tiny_chain
 from training.models.base import find_base
-from training.models.chain import check_chain
+from training.models.chain import check_chain, load_chain
 from training.models.imported import import_chain
 from training.models.manifest import read_chain
 from training.models.start import NewStage, append_stage
@@ -158,6 +161,49 @@ def test_a_plain_adapter_of_anybody_s_is_published_and_its_card_makes_nothing_up
         assert not re.search(r"\bNone\b|- biology|thymus|All settings|How to train it again|role\": \"system", card)
         assert not [each for each in lint_card(card, "model", stand.on_main(repo)) if each.is_error]
     assert stand.add_chain("org/plain", tmp_path / "back") == ["first", "second"]
+
+
+TEMPLATE = "{% for each in messages %}<|im_start|>{{ each['content'] }}<|im_end|>{% endfor %}<|im_start|>"
+BY_PEFT = """
+import json, sys, torch
+from peft import AutoPeftModelForCausalLM, PeftModel
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained("org/own")
+asked = tokenizer.apply_chat_template([{"role": "user", "content": "Why?"}], return_tensors="pt", return_dict=True)
+theirs = AutoPeftModelForCausalLM.from_pretrained("org/own", dtype=torch.float32).eval()
+local = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(sys.argv[1], dtype=torch.float32), sys.argv[2])
+with torch.inference_mode():
+    gap = float((theirs(**asked).logits - local.eval()(**asked).logits).abs().max())
+print(json.dumps([tokenizer.chat_template, tokenizer.eos_token, asked["input_ids"][0].tolist(), gap]))
+"""
+
+
+def test_an_adapter_with_a_template_of_its_own_is_loaded_and_asked_with_it_by_another_person(stand, run, tmp_path):
+    runs, mine = run.parent, tmp_path / "mine"
+    shutil.copytree(runs / "sft/adapter", mine)
+    tokenizer = AutoTokenizer.from_pretrained(runs / "model")
+    tokenizer.chat_template, tokenizer.eos_token = {"default": TEMPLATE, "tool_use": "x"}, "<|endoftext|>"
+    tokenizer.save_pretrained(mine)
+    import_chain(str(runs / "model"), [str(mine)], runs, "own")
+    publish(runs / "own", "--repo", "org/own", "--with-base")
+    done = subprocess.run(
+        [sys.executable, "-c", BY_PEFT, str(runs / "model"), str(mine)],
+        env=os.environ | client_settings(stand.url, tmp_path / "fresh"),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    template, end, asked, gap = json.loads(done.stdout.splitlines()[-1])
+    assert template == {"default": TEMPLATE, "tool_use": "x"} and end == "<|endoftext|>" and gap < 1e-5
+    assert stand.add_chain("org/own", tmp_path / "back") == ["mine"]
+    assert all(each.is_ok for each in check_chain(tmp_path / "back", base=str(runs / "model")))
+    back = load_chain(tmp_path / "back", "float32", base=str(runs / "model"))
+    assert list(back.rows(back.messages("Why?"), ("mine",), Sampling())[0].prompt) == asked
+    (tmp_path / "back/tokenizer/chat_template.jinja").write_text("{{ messages[-1]['content'] }}")
+    wrong = [each.detail for each in check_chain(tmp_path / "back", base=str(runs / "model")) if not each.is_ok]
+    assert "the chain's chat template is" in wrong[0] and "back/tokenizer as it was written" in wrong[0]
 
 
 def test_a_chain_on_a_merged_base_is_published_with_it_and_the_cards_say_what_was_merged(stand, run, tmp_path):

@@ -5,10 +5,12 @@ Below them stands what a table cannot say: files that are spoilt or moved, and a
 
 import hashlib
 import json
+import os
 import re
 import shlex
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import typer
@@ -207,7 +209,7 @@ def test_it_is_told_and_kept_in_a_report_when_another_base_stood_in(runs, monkey
     from training.models import chain as chains
 
     note, find_base = "the package is missing, so a copy was taken", chains.find_base
-    monkeypatch.setattr(chains, "find_base", lambda *a: replace(find_base(*a), substitutions=(note,)))
+    monkeypatch.setattr(chains, "find_base", lambda *a, **more: replace(find_base(*a, **more), substitutions=(note,)))
     done = assay("ask", "Why?", "--chain", runs / "sft", "--max-new-tokens", 2, "--json")
     assert note in " ".join(done.stderr.split())
     assert note not in done.stdout
@@ -225,6 +227,37 @@ def test_ask_takes_a_base_that_moved_and_refuses_a_wrong_one_before_anything_is_
     (runs / "elsewhere" / "chat_template.jinja").write_text("{{ messages[0].content }}")
     with pytest.raises(ChainMismatch, match="chat template"):
         assay(*asked, "--base", runs / "elsewhere")
+
+
+def test_chains_are_listed_imported_asked_and_published_in_the_folders_of_assay_runs(runs, tmp_path, monkeypatch):
+    """Two folders: what is new goes into the first; a name alone finds a run in either."""
+    (first := tmp_path / "first").mkdir()
+    monkeypatch.setenv("ASSAY_RUNS", f"{first}{os.pathsep}{runs}")
+    monkeypatch.chdir(first)
+    made = assay("chain", "import", runs / "model", f"mine={runs / 'sft' / 'adapter'}", "--json")
+    assert json.loads(made.stdout)["folder"] == str(first / "mine")
+    listed = [each["name"] for each in json.loads(assay("chain", "list", "--json").stdout)]
+    assert {str(first / "mine"), str(runs / "sft"), str(runs / "grpo")} <= set(listed)
+    asked = assay("ask", "Why?", "--chain", "mine", "--max-new-tokens", 2, "--json")
+    assert len(json.loads(asked.stdout)["answers"]) == 2
+    card = CliRunner().invoke(app, ["publish", "card", "mine", "--base", "org/base"])
+    assert (first / "mine" / "README.md").is_file(), card.exception
+    assert not Path("runs").exists()
+
+
+def test_what_is_no_chain_is_named_with_the_way_on(runs, tmp_path):
+    plain, several = runs / "sft" / "adapter", tmp_path / "several"
+    shutil.copytree(plain, several / "policy")
+    shutil.copytree(plain, several / "reference")
+    for folder, words in {
+        plain: f"{plain} holds an adapter as PEFT writes it, and no chain.json. `assay chain import BASE {plain}`",
+        several: "an adapter as PEFT writes it in policy, reference, and no",
+        runs / "model": f"holds a whole model. Name it base:{runs / 'model'} to ask it",
+        tmp_path / "nothing": "`assay chain list` shows what is here",
+    }.items():
+        for command in (("ask", "Why?", "--chain", folder), ("publish", "adapter", folder, "--repo", "org/x")):
+            with pytest.raises(MissingModel, match=re.escape(words)):
+                assay(*command)
 
 
 def test_ask_shows_control_characters_as_marks(original):

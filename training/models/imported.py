@@ -391,7 +391,8 @@ def _differences(theirs: PreTrainedTokenizerBase, ours: PreTrainedTokenizerBase)
 
     if theirs.chat_template != ours.chat_template:
         found.append("another chat template")
-    if more := [token for token in theirs.get_vocab() if token not in known and token != pad]:
+    tokens = sorted(theirs.get_vocab().items(), key=lambda each: each[1])
+    if more := [token for token, _ in tokens if token not in known and token != pad]:
         listed = f"{', '.join(map(repr, more[:3]))}{', …' * (len(more) > 3)}"
         found.append(f"{len(more)} more token{'s' * (len(more) > 1)} ({listed})")
     special = theirs.special_tokens_map
