@@ -6,14 +6,20 @@ import struct
 
 import numpy as np
 import pytest
+import torch
 from huggingface_hub import HfApi, constants
+from peft import PeftModel
+from transformers import LlamaForCausalLM
 
 from evals.errors import LabError
 from hub.adapters import Publication
 from hub.cards.lint import scan
 from hub.chains import plan_chain, publish_chain
+from hub.checks import fit_findings, inspect, part_of
 from tests.hub.cases import CASES
 from tests.hub.runs import CONFIG, change_manifest, change_record, refit, tensors, write_adapter, write_run
+from tests.models import tiny_adapter, tiny_base
+from training.models.adapters import read_adapter
 
 WEIGHTS = "adapter/adapter_model.safetensors"
 FIRST = "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight"
@@ -157,3 +163,34 @@ def test_an_unknown_data_licence_is_no_licence_that_somebody_made_up(stand, tmp_
     assert any("votes.jsonl" in each.problem for each in plan.warnings)
     stand.publish(run, "org/unknown")
     assert "license: other" in stand.read("org/unknown", "README.md").decode()
+
+
+PATTERNS = (
+    {"q_proj": 2},
+    {r"layers\.1\.self_attn\.q_proj": 2},
+    {r"layers\.[01]\..*_proj": 3, "q_proj": 2},
+    {"^model.layers.0.self_attn.v_proj": 5},
+    {r"self_attn\.(q|v)_proj": 6},
+    {"model.layers.1.self_attn.q_proj$": 2},
+    {".*_proj": 2, "q_proj": 3},
+    {"q|v_proj": 2},
+)
+
+
+@pytest.mark.parametrize("pattern", PATTERNS, ids=str)
+def test_ranks_and_alphas_by_pattern_are_read_as_peft_reads_them(pattern, tmp_path):
+    """By regular expressions, of which the first that matches counts, when publishing and when stacking."""
+    base = tiny_base(tmp_path / "base")
+    folder = tiny_adapter(base, tmp_path / "adapter", targets=["q_proj", "v_proj"], rank_pattern=pattern)
+    shapes, wrong = inspect(part_of(folder / "adapter_model.safetensors"), "adapter")
+    config = json.loads((folder / "adapter_config.json").read_text())
+    assert [*wrong, *fit_findings("adapter", shapes, config)] == []
+    assert fit_findings("adapter", shapes, config | {"rank_pattern": {r"layers\.0\..*": 7}})
+    (folder / "adapter_config.json").write_text(json.dumps(config | {"alpha_pattern": pattern}))
+    model = LlamaForCausalLM.from_pretrained(base, dtype=torch.float32)
+    peft = PeftModel.from_pretrained(model, folder)
+    pairs = read_adapter(folder).pairs
+    for name, layer in peft.base_model.model.named_modules():
+        if hasattr(layer, "get_delta_weight"):
+            pair = pairs[name]
+            assert torch.allclose(layer.get_delta_weight("default"), pair.up @ pair.down, atol=1e-6), name
