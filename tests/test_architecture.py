@@ -104,7 +104,9 @@ def test_no_file_imports_one_that_imports_it_back_by_any_way_round():
     for name, file in files.items():
         found = [entry.module for entry in imports_of(file, ROOT) if not entry.typing]
         imported[name] = {known for each in found for known in (each, each.rpartition(".")[0]) if known in files}
-    TopologicalSorter({name: found - {name} for name, found in imported.items()}).prepare()  # CycleError names the circle
+    TopologicalSorter(
+        {name: found - {name} for name, found in imported.items()}
+    ).prepare()  # CycleError names the circle
 
 
 def test_root_app_only_wires_the_lab():

@@ -3,7 +3,7 @@
 import json
 import shutil
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -264,27 +264,62 @@ def test_an_adapter_made_on_a_folder_with_one_that_must_be_merged_stands_on_the_
     assert merged is not None and merged.adapters[0].name == "dora" and told.is_ok
 
 
-def merged_folder(bases: dict[str, Path], place: Path, dtype: torch.dtype) -> tuple[Path, Path]:
-    """Return an adapter and the folder that PEFT made of base and adapter."""
-    first = tiny_adapter(bases["llama"], place / "first", targets=QKV)
-    model = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(bases["llama"], dtype=dtype), first)
-    model.merge_and_unload().save_pretrained(place / "both")
-    AutoTokenizer.from_pretrained(bases["llama"]).save_pretrained(place / "both")
-    return first, place / "both"
+def merged_folder(
+    base: Path, adapters: Sequence[Path], both: Path, dtype: torch.dtype = torch.float32, **how: Any
+) -> Path:
+    """Return the folder that PEFT makes of base and adapters, merged one after the other."""
+    model = AutoModelForCausalLM.from_pretrained(base, dtype=dtype)
+    for each in adapters:
+        model = PeftModel.from_pretrained(model, each).merge_and_unload(safe_merge=how.get("safe_merge", False))
+    model.to(how.get("cast", dtype)).save_pretrained(both, max_shard_size=how.get("max_shard_size", "5GB"))
+    AutoTokenizer.from_pretrained(base).save_pretrained(both)
+    return both
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_an_adapter_made_on_a_merged_folder_is_stacked_on_what_that_folder_is_the_sum_of(dtype, bases, tmp_path):
-    first, both = merged_folder(bases, tmp_path, dtype)
+MERGED: dict[str, tuple[str, torch.dtype, int, dict[str, Any]]] = {
+    "in float32": ("llama", torch.float32, 1, {}),
+    "in bfloat16": ("llama", torch.bfloat16, 1, {}),
+    "in float16, not tied": ("llama-untied", torch.float16, 1, {}),
+    "in bfloat16, safely": ("llama", torch.bfloat16, 1, {"safe_merge": True}),
+    "in float32, written in bfloat16": ("llama-untied", torch.float32, 1, {"cast": torch.bfloat16}),
+    "two in bfloat16, one after the other": ("llama", torch.bfloat16, 2, {}),
+    "two in float32, in several files": ("llama", torch.float32, 2, {"max_shard_size": "100KB"}),
+}
+
+
+@pytest.mark.parametrize("how", MERGED)
+def test_an_adapter_made_on_a_merged_folder_is_stacked_on_what_that_folder_is_the_sum_of(how, bases, tmp_path):
+    name, dtype, count, options = MERGED[how]
+    base, names = bases[name], ["first", "other"][:count]
+    for seed, (each, strength) in enumerate(zip(names, (0.2, 0.002), strict=False)):
+        tiny_adapter(base, tmp_path / each, seed=seed, targets=QKV, strength=strength)
+    both = merged_folder(base, [tmp_path / each for each in names], tmp_path / "both", dtype, **options)
     second = tiny_adapter(both, tmp_path / "second", seed=4, targets=("o_proj",))
-    chain, found = import_chain(str(bases["llama"]), [str(first), str(second)], tmp_path / "runs")
-    assert [each.name for each in chain.manifest.stages] == ["first", "second"] and not chain.manifest.base.merged
+    adapters = [str(tmp_path / each) for each in names]
+    chain, found = import_chain(str(base), [*adapters, str(second)], tmp_path / "runs")
+    assert [each.name for each in chain.manifest.stages] == [*names, "second"] and not chain.manifest.base.merged
     told = next(each for each in found if (each.subject, each.check) == ("second", "base"))
-    assert told.is_ok and "which is llama + first: weights the same to" in told.detail
+    assert told.is_ok and f"which is {' + '.join([name, *names])}: weights the same to" in told.detail
+
+
+WEAK = 0.0005
+"""Of a standard deviation of lora_B: what is added is less than bfloat16 rounds a sum by."""
+
+
+@pytest.mark.parametrize("merged", ["another weak adapter", "none", "a weak one more"])
+def test_a_folder_in_bfloat16_without_a_weak_adapter_or_with_another_is_not_taken_for_the_sum(merged, bases, tmp_path):
+    for seed, name in enumerate(("first", "other")):
+        tiny_adapter(bases["llama"], tmp_path / name, seed=seed, targets=QKV, strength=WEAK)
+    held = {"another weak adapter": ["other"], "none": [], "a weak one more": ["first", "other"]}[merged]
+    both = merged_folder(bases["llama"], [tmp_path / each for each in held], tmp_path / "both", torch.bfloat16)
+    second = tiny_adapter(both, tmp_path / "second", seed=4, targets=("o_proj",))
+    chain, _ = import_chain(str(bases["llama"]), [str(tmp_path / "first"), str(second)], tmp_path / "runs")
+    assert [each.name for each in chain.manifest.stages] == ["second"]
 
 
 def test_a_merged_folder_that_is_another_sum_becomes_the_base_itself(bases, tmp_path):
-    _, both = merged_folder(bases, tmp_path, torch.float32)
+    tiny_adapter(bases["llama"], tmp_path / "first", targets=QKV)
+    both = merged_folder(bases["llama"], [tmp_path / "first"], tmp_path / "both")
     other = tiny_adapter(bases["llama"], tmp_path / "other", seed=9, targets=QKV)
     second = tiny_adapter(both, tmp_path / "second", seed=4, targets=("o_proj",))
     chain, found = import_chain(str(bases["llama"]), [str(other), str(second)], tmp_path / "runs")
@@ -295,7 +330,8 @@ def test_a_merged_folder_that_is_another_sum_becomes_the_base_itself(bases, tmp_
 
 
 def test_a_full_model_in_the_place_of_an_adapter_is_the_base_of_what_comes_after_it(bases, tmp_path):
-    _, both = merged_folder(bases, tmp_path, torch.float32)
+    tiny_adapter(bases["llama"], tmp_path / "first", targets=QKV)
+    both = merged_folder(bases["llama"], [tmp_path / "first"], tmp_path / "both")
     second = tiny_adapter(both, tmp_path / "second", seed=4, targets=("o_proj",))
     chain, found = import_chain(str(bases["llama"]), [f"sft={both}", str(second)], tmp_path / "runs")
     assert [each.name for each in chain.manifest.stages] == ["second"]

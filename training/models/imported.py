@@ -253,7 +253,7 @@ def _stackable(
     found: list[ChainFinding] = []
     for each in candidates:
         earlier = {stage.name: adapter for stage, adapter in stages}
-        taken, told = _made_on(each, (base, *roots), [*earlier], partial(_with_stages, base, earlier))
+        taken, told = _made_on(each, (base, *roots), earlier, partial(_with_stages, base, earlier))
         if taken is not base:
             stages, base = [], taken
         found.append(told)
@@ -261,19 +261,24 @@ def _stackable(
     return stages, base, found
 
 
-def _with_stages(base: Base, adapters: Mapping[str, Adapter]) -> PreTrainedModel:
-    model = load_model(base, "float32")
-    merge_into(model, adapters)
+def _with_stages(base: Base, adapters: Mapping[str, Adapter], held: torch.dtype) -> PreTrainedModel:
+    """Return a base, held as that type, with adapters merged one after the other, each sum rounded to it."""
+    model = cast(PreTrainedModel, load_model(base, "float32").to(held))
+    for name, adapter in adapters.items():
+        merge_into(model, {name: adapter})
     return model
 
 
 def _made_on(
-    candidate: Candidate, bases: Sequence[Base], earlier: Sequence[str], with_earlier: Callable[[], PreTrainedModel]
+    candidate: Candidate,
+    bases: Sequence[Base],
+    earlier: Mapping[str, Adapter | None],
+    with_earlier: Callable[[torch.dtype], PreTrainedModel],
 ) -> tuple[Base, ChainFinding]:
     """Return the base that an adapter stands on, the first of `bases` or another, and what is known of it.
 
-    `with_earlier` returns that first base with the `earlier` adapters merged: a folder that the adapter names may be the
-    same sum. If not, that folder is the base, unless there are no earlier adapters: ChainMismatch.
+    `with_earlier` returns that first base, held as a type, with the `earlier` adapters merged: a folder that the adapter
+    names may be the same sum. If not, that folder is the base, unless there are no earlier adapters: ChainMismatch.
     """
     base, settings = bases[0], _settings(candidate)
     named, revision = str(settings.get("base_model_name_or_path") or ""), settings.get("revision")
@@ -284,7 +289,7 @@ def _made_on(
             told = f"the folder that its configuration names has weights {weights[:12]}…"
             return base, ChainFinding(candidate.name, "base", True, told)
         other = find_base(str(place.resolve()))
-        gap = _gap_of_weights(with_earlier(), other)
+        gap = _rounding(other, earlier, with_earlier)
         sum_of = " + ".join([base.public_name, *earlier])
         if gap is not None:
             told = f"made on the folder {named}, which is {sum_of}: weights the same to {gap:.1e}, which is rounding"
@@ -305,18 +310,43 @@ def _made_on(
     return base, ChainFinding(candidate.name, "base", bool(is_same), told)
 
 
-def _gap_of_weights(model: PreTrainedModel, other: Base) -> float | None:
-    """Return the largest relative difference (Frobenius norm) of two models' weights; None if it is more than rounding."""
+SHARE = 0.2
+"""Of what an adapter adds to a layer; a folder that is further off may lack that adapter, or hold another one."""
+
+
+def _rounding(
+    other: Base, earlier: Mapping[str, Adapter | None], with_earlier: Callable[[torch.dtype], PreTrainedModel]
+) -> float | None:
+    """Return how far a folder's weights are from a sum (largest relative Frobenius norm); None if it is another sum.
+
+    The sum may have been rounded to the folder's type at the end, or after each adapter as PEFT does. What is left is
+    rounding of what was added, such as `safe_merge` does: less than half of a last place and than `SHARE` of each adapter.
+    Weights that no adapter changes have to be the same. Of adapters that are None, which are no plain LoRA, a half of a
+    last place is asked alone.
+    """
     stored = _stored_type(other)
-    allowed = 1e-5 if stored == torch.float32 else torch.finfo(stored).eps / 2
-    mine, theirs = model.state_dict(), load_model(other, "float32").state_dict()
-    if {name: each.shape for name, each in mine.items()} != {name: each.shape for name, each in theirs.items()}:
-        return None
-    gap = max(
-        float((each.float() - theirs[name].float()).norm() / each.float().norm().clamp_min(1e-12))
-        for name, each in mine.items()
-    )
-    return gap if gap <= allowed else None
+    most = 1e-5 if stored == torch.float32 else torch.finfo(stored).eps / 2
+    theirs = load_model(other, "float32").state_dict()
+    added: dict[str, float] = {}
+    is_known = None not in earlier.values()
+    for adapter in filter(None, earlier.values()):
+        for layer, pair in adapter.pairs.items():
+            size = SHARE * float((pair.up @ pair.down.float()).norm())
+            added[f"{layer}.weight"] = min(size, added.get(f"{layer}.weight", size))
+    for held in dict.fromkeys((torch.float32, stored)):
+        mine = with_earlier(held).state_dict()
+        if {name: each.shape for name, each in mine.items()} != {name: each.shape for name, each in theirs.items()}:
+            return None
+        gaps = list[float]()
+        for name, each in mine.items():
+            exact, found = each.float(), theirs[name].float()
+            size = float(exact.norm()) or 1e-12
+            gap = min(float((one - found).norm()) for one in (exact, exact.to(stored).float()))
+            allowed = min(added.get(name, 1e-6 * size), most * size) if is_known else most * size
+            gaps.append(gap / size if gap <= allowed else float("inf"))
+        if max(gaps) <= most:
+            return max(gaps)
+    return None
 
 
 def _settings(candidate: Candidate) -> Mapping[str, Any]:
@@ -470,7 +500,8 @@ def _merged_base(
     merged: list[Candidate] = []
     ids, reference = torch.empty(0, dtype=torch.long), torch.empty(0)
     for each in candidates:
-        taken, told = _made_on(each, [origin], [earlier.name for earlier in merged], lambda model=model: model)
+        earlier = dict.fromkeys(earlier.name for earlier in merged)
+        taken, told = _made_on(each, [origin], earlier, lambda _, model=model: model)
         found.append(told)
         if taken is not origin:
             refuse_quantised(taken.folder)
