@@ -20,7 +20,6 @@ from lab.ui.theme import clicks
 from lab.visitors import Door, Visitor
 
 draw = partial(render, "annotate/view.html.jinja")
-SPAN = "(...given) => [...given.slice(0, -1), window.assaySpan(given[given.length - 1])]"
 """Gives a note the words that are selected in the answer of its panel."""
 
 
@@ -289,7 +288,7 @@ def build_panel(
         span = gr.Textbox(visible=False, value=name)
         noted = [line, answer, remark]
         asked = [*about, remark, span]
-        button.click(partial(on_note, kind), asked, noted, js=SPAN, api_name=f"{name}_note_{kind}", **QUIET)
+        button.click(partial(on_note, kind), asked, noted, js="assaySpan", api_name=f"{name}_note_{kind}", **QUIET)
     answer.click(on_drop, about, [line, answer], api_name=f"{name}_drop_note", **QUIET)
     ends: dict[gr.Button, State] = {submit: "submitted", discard: "discarded"}
     for button, state in ends.items():
@@ -354,4 +353,4 @@ def build_rating(
     which.input(on_which, [door.known, which], panel.outputs, api_name=f"{name}_answer", **CHOSEN)
     shown.change(lambda: "", None, line, api_visibility="private", **QUIET)
     thumbed = clicked(on_thumb, door.known, [line, told, fold, shown, *opened], api_name=f"{name}_thumb", **QUIET)
-    thumbed.then(None, told, None, js="(told) => window.assayThumb(told)")
+    thumbed.then(None, told, None, js="assayThumb")

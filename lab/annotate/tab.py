@@ -35,7 +35,6 @@ from lab.ui.templates import markdown
 from lab.ui.text import counted, say
 from lab.visitors import Door, Visitor
 
-PLACE = "(project, role) => window.assayPlace({ project, role: role === 'rater' ? null : role })"
 FEWEST_SHOWN = 2
 """Raters from whom on there is an agreement to show."""
 Again = Callable[[Any], None]
@@ -98,7 +97,9 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     def again(event: Any) -> None:
         event.then(on_project, **seen, api_visibility="private", **QUIET)
 
-    gr.on([project.change, role.change], None, [project, role], None, js=PLACE)  # first: a reload opens what is shown
+    gr.on(
+        [project.change, role.change], None, [project, role], None, js="assayPlaceProject"
+    )  # first: a reload opens what is shown
     project.change(on_project, **seen, api_name="annotate_project", **QUIET)
     role.change(on_project, **seen, api_name="annotate_role", **QUIET)
     door.known.change(on_known, **seen, api_visibility="private", **QUIET)
@@ -354,7 +355,7 @@ def _files(services: Services, door: Door, project: gr.Dropdown, again: Again) -
         on_export, [project, panel.form], panel.outputs, api_name="annotate_export", show_progress="hidden"
     )
     made = train.click(on_train, project, [address, trained], api_name="annotate_train", show_progress="hidden")
-    made.then(None, address, None, js="(to) => to && assayFollow(to)")
+    made.then(None, address, None, js="assayFollow")
     again(file.upload(on_import, [door.known, project, layout, file], told, api_name="annotate_import", **QUIET))
 
 

@@ -1,6 +1,5 @@
 """Ask tab: one question, every stage's answer side by side as it is written, kept for replay."""
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -15,7 +14,6 @@ from evals.schema.annotations import AnnotationItem
 from lab.annotate.panel import build_rating, thumbs
 from lab.annotate.session import RATED, Rater, item_of_answer
 from lab.ask.session import Earlier, answering, compared, earlier, find_earlier, when
-from lab.results.reports import HERE
 from lab.results.rows import read_place
 from lab.services import Services
 from lab.session import Drafts, Moment, QuestionRequest, View, checked_question, checked_sampling
@@ -24,7 +22,7 @@ from lab.train.chains import chain_of, choices_of_chains
 from lab.ui import components as views
 from lab.ui.layout import Painted, met, stops
 from lab.ui.text import say
-from lab.ui.theme import clicks
+from lab.ui.theme import clicks, script
 from lab.visitors import Door, Visitor, new_visitor
 
 PER_GROUP = 3
@@ -156,7 +154,7 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
             with gr.Column(min_width=260):
                 gr.HTML(views.heading(group))
                 for row in rows:  # a click fills the box in the browser, without a round trip
-                    gr.Button(row.prompt, size="sm").click(None, None, question, js=f"() => {json.dumps(row.prompt)}")
+                    gr.Button(row.prompt, size="sm").click(None, None, question, js=script("assayValue", row.prompt))
     with gr.Accordion(say("ask.history"), open=False, elem_id="ask-history") as history:
         chosen = gr.Dropdown(label=say("ask.history.pick"), choices=[], elem_id="ask-earlier")
         again = gr.Button(say("ask.history.again"), elem_id="ask-again", size="sm")
@@ -208,9 +206,8 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     typed = [visitor, question, *settings]
     address = gr.Textbox(visible=False, label=say("report.address"))
     asked_of = gr.State("")
-    tab.select(on_tab, address, [chain, asked_of], js=HERE, api_name="chains", **views.QUIET)
-    named = "(chain) => (assayPlace({ chain }), chain)"
-    chain.input(on_chain, chain, asked_of, js=named, api_name="chain", **views.QUIET)
+    tab.select(on_tab, address, [chain, asked_of], js="assayAddress", api_name="chains", **views.QUIET)
+    chain.input(on_chain, chain, asked_of, js="assayPlaceChain", api_name="chain", **views.QUIET)
     asking = met(door, start.click, question.submit)
     asked = asking.then(on_ask, [*typed, asked_of], outputs, api_name="ask", **views.ANSWERING)
     replayed = again.click(on_replay, [visitor, chosen], outputs, api_name="replay", **views.ANSWERING)
@@ -220,10 +217,9 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     )
     found = [*outputs, linked]
     followed = visitor.change(on_open, [visitor, kept], found, api_visibility="private", show_progress="hidden")
-    typed_stays = "(linked, ...typed) => typed[0] || !linked?.length ? typed : linked"
-    followed.then(None, [linked, *typed[1:]], typed[1:], js=typed_stays)
+    followed.then(None, [linked, *typed[1:]], typed[1:], js="assayTypedStays")
     for each in (asked, replayed, opened):
-        each.then(None, None, None, js="() => assayShown('answer', '#ask-answers [data-kept]')")
+        each.then(None, None, None, js=script("assayShown", "answer", "#ask-answers [data-kept]"))
     stops(services, door, "ask", stopping, "stop")
     for follow in (asked.then, replayed.then, met(door, history.expand).then):
         follow(on_history, visitor, chosen, api_visibility="private", show_progress="hidden")

@@ -185,5 +185,5 @@ def build(services: Services, tab: gr.Tab) -> None:
     made = train.click(
         partial(for_training, services), None, [address, told], api_name="preferences_train", show_progress="hidden"
     )
-    made.then(None, address, None, js="(to) => to && assayFollow(to)")
+    made.then(None, address, None, js="assayFollow")
     panel.make.click(offer, panel.form, panel.outputs, api_name="export_preferences")

@@ -130,8 +130,6 @@ ATTEMPTS = 4
 STRENGTHS: tuple[Strength, ...] = ("slight", "clear")
 REASONS = ("fact", "reasoning", "honest", "clearer", "complete", "safer")
 CHOICES: tuple[Choice, ...] = ("left", "tie", "both_bad", "right")
-NAMED = "() => new URLSearchParams(location.search).get('stage') || ''"
-"""The stage that the address names."""
 CONFIDENCE = re.compile(r"(?im)^\W*confidence\b.*$")
 
 
@@ -511,7 +509,7 @@ def _entrants(services: Services, tab: gr.Tab, among: gr.State) -> None:
         return {fold: gr.Accordion(open=True), chosen: choices_of(kept), among: kept}
 
     there = [line, fold, chosen, among]
-    tab.select(on_stage, stage, there, js=NAMED, api_name="compare", **views.QUIET)
+    tab.select(on_stage, stage, there, js="assayStage", api_name="compare", **views.QUIET)
     fold.expand(on_expand, among, [chosen, name, add, others, remove], api_name="entrants", **views.QUIET)
     chosen.input(tuple, chosen, among, api_visibility="private", **views.CHOSEN)
     shown = [line, chosen, among, others, remove]

@@ -80,4 +80,4 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     made = train.click(
         partial(for_training, services), None, [address, told], api_name="home_train", show_progress="hidden"
     )
-    made.then(None, address, None, js="(to) => to && assayFollow(to)")
+    made.then(None, address, None, js="assayFollow")

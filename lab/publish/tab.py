@@ -12,7 +12,6 @@ import gradio as gr
 from evals.errors import LabError
 from lab.home.work import shown_works, works
 from lab.publish.adapter import Order, Preview, preview, publish
-from lab.results.reports import HERE
 from lab.results.rows import read_place
 from lab.services import Services
 from lab.train.chains import chains_of_runs
@@ -195,7 +194,7 @@ def build(services: Services, tab: gr.Tab) -> None:
         return page | ({done: shown_receipts(chains_of_runs(services).get(name))} if name else {})
 
     seen = [refused, form, run, where, chosen[0], done, line, plan, card, go, planned, work, timer]
-    tab.select(on_open, address, seen, js=HERE, api_name="publish", **QUIET)
+    tab.select(on_open, address, seen, js="assayAddress", api_name="publish", **QUIET)
     run.input(on_run, run, [chosen[0], done, line, plan, card, go, planned], api_name="publish_run", **CHOSEN)
     shows = [line, plan, card, head, words, go, planned]
     look.click(on_look, fields, shows, api_name="publish_plan", show_progress="hidden", trigger_mode="once")

@@ -20,6 +20,7 @@ from lab.session import minute, stage_name
 from lab.ui.components import CHOSEN, QUIET, draw, emphasis, empty, grid, heading, lead, notice, sampling_fields, tiles
 from lab.ui.layout import Painted
 from lab.ui.text import counted, say
+from lab.ui.theme import script
 from lab.visitors import Door, Visitor
 
 LISTED = 20
@@ -27,8 +28,6 @@ SHOWN = 110
 """Characters of a question in the list."""
 BATCHES = 10
 LOOK_SECONDS = 1.5
-FETCH = "() => setTimeout(() => document.querySelector('#questions-file-made').click(), 200)"
-PLACE = "(set) => { if (set) window.assayPlace({ set }) }"
 
 
 def build(services: Services, door: Door, tab: gr.Tab) -> None:
@@ -143,7 +142,7 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
 
     tab.select(on_select, [door.known, picked], [picked, bring], api_name="questions", **QUIET)
     door.known.change(on_known, [door.known, picked], [picked, bring], api_visibility="private", **QUIET)
-    picked.change(None, picked, None, js=PLACE)
+    picked.change(None, picked, None, js="assayPlaceSet")
     shown = [told, state, freeze, export, check, checked]
     picked.change(on_pick, [door.known, picked], shown, api_name="questions_open", **QUIET)
     sets = [picked, told, bring]
@@ -152,7 +151,7 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     gr.on([fetch.click, hub.submit], on_fetch, [door.known, hub], sets, api_name="questions_draft_fetch")
     freeze.click(on_freeze, [door.known, picked], sets, api_name="questions_draft_freeze", **QUIET)
     made = export.click(on_export, [door.known, picked], file_made, api_name="questions_export", **QUIET)
-    made.success(None, None, None, js=FETCH)
+    made.success(None, None, None, js=script("assayClickSoon", "#questions-file-made"))
     check.expand(on_check, [door.known, picked], checked, api_name="questions_check", show_progress="hidden")
     _batches(services, door, tab, picked)
 

@@ -28,7 +28,7 @@ from lab.ui.components import Html, Scale, empty, lead, notice, shown
 from lab.ui.layout import Painted
 from lab.ui.templates import render
 from lab.ui.text import lines, page, say
-from lab.ui.theme import clicks
+from lab.ui.theme import clicks, script
 from lab.visitors import Door, Visitor
 from training.models.manifest import chain_file
 
@@ -238,14 +238,13 @@ class ReportTab:
             return show(visitor, address) if read_place(address, self.name).get("rows") else {self.page: gr.skip()}
 
         known = [self.door.known, self.address]
-        here: dict[str, Any] = {"js": f"(known) => [known, ({HERE})()]", "trigger_mode": "always_last"}
+        here: dict[str, Any] = {"js": "assayWithAddress", "trigger_mode": "always_last"}
         quiet: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
         tab.select(show, known, seen, api_name=self.name, **here)
         self.page.click(show, known, seen, **quiet, **here)
         self.door.known.change(on_known, known, seen, **quiet, **here)
         for choice, called in zip(self.choices, ("questions", "group", self.own), strict=True):
-            script = f"(value) => assayChoose('{self.name}', {{{called}: value}})"
-            chosen = choice.input(None, choice, self.address, js=script)
+            chosen = choice.input(None, choice, self.address, js=script("assayChoose", self.name, called))
             chosen.then(show, known, seen, api_visibility="private")
         build_rating(
             self.services, self.door, self.name, f"{self.name}_row", self.page.select, gr.State(None), self._found
@@ -261,10 +260,6 @@ class ReportTab:
             for row in report.rows
             if row_name(report, row) == name
         ]
-
-
-HERE = "() => location.search"
-"""Gives an event the address of the page."""
 
 
 def behind_figure(report: EvalReport, group: str, place: Place, back: str) -> Behind:

@@ -14,7 +14,6 @@ import gradio as gr
 
 from evals.errors import LabError
 from lab.results.batch import register, sets_to_measure, start_run
-from lab.results.reports import HERE
 from lab.results.rows import Place, link, read_place, rows_page, said_of
 from lab.services import Services
 from lab.settings import EMBEDDED_RUNS
@@ -42,7 +41,6 @@ from lab.ui.text import say
 from lab.ui.theme import clicks
 from training.run.folder import read_completions
 
-NAMED = "(run) => void assayGo(`?${new URLSearchParams({ tab: 'train', run })}`)"
 """Has the address name the run that is shown."""
 LOOK_SECONDS, IDLE_SECONDS = 2.0, 10.0
 """How often a run that is being trained is looked at, and the list of runs where none is."""
@@ -73,10 +71,10 @@ def build(services: Services, tab: gr.Tab) -> None:
         data = "" if started or reason else place.get("data")
         return told | form.propose(place.get("stage", "dpo"), data) if data else told
 
-    tab.select(on_open, page.address, outputs, js=HERE, api_name="train", **QUIET)
-    given: dict[str, Any] = {"js": "(_, started) => [location.search, started]", "api_visibility": "private"}
+    tab.select(on_open, page.address, outputs, js="assayAddress", api_name="train", **QUIET)
+    given: dict[str, Any] = {"js": "assayAddressAnd", "api_visibility": "private"}
     begun = form.begin.then(on_open, [page.address, form.started], outputs, **given, **QUIET)
-    begun.then(None, page.runs, None, js=NAMED)
+    begun.then(None, page.runs, None, js="assayOpenRun")
 
 
 class TrainPage:
@@ -111,16 +109,16 @@ class TrainPage:
         self.outputs: list[Any] = [self.view, self.runs, self.panel, self.facts, self.note, self.stop, self.resume]
         self.outputs += [self.onward, self.compare, self.measuring, self.data, self.answers, self.log_box, self.log]
         self.outputs += [self.timer, *self.plots]
-        here, script = [self.view, self.address], f"(view) => [view, ({HERE})()]"
+        here = [self.view, self.address]
         chosen = self.runs.input(self.opened, [self.runs], self.outputs, api_name="train_run", **CHOSEN)
-        chosen.then(None, self.runs, None, js=NAMED)
-        self.timer.tick(self.looked, here, self.outputs, js=script, api_name="train_look", **QUIET)
-        asked: dict[str, Any] = {"js": script, "api_name": "train_answers", "trigger_mode": "always_last"}
+        chosen.then(None, self.runs, None, js="assayOpenRun")
+        self.timer.tick(self.looked, here, self.outputs, js="assayWithAddress", api_name="train_look", **QUIET)
+        asked: dict[str, Any] = {"js": "assayWithAddress", "api_name": "train_answers", "trigger_mode": "always_last"}
         self.answers.click(self.on_place, here, self.outputs, **asked, **QUIET)
         measure.click(self.on_measure, [self.view, self.data], self.note, api_name="train_measure", **QUIET)
         there = [self.note, self.address]
         compared = self.compare.click(self.on_compare, self.view, there, api_name="train_compare", **ANSWERING)
-        compared.then(None, self.address, None, js="(to) => to && assayFollow(to)")
+        compared.then(None, self.address, None, js="assayFollow")
         for button, act, said, name in (
             (self.stop, halt, "train.stopping", "train_stop"),
             (self.resume, go_on, "train.resumed", "train_resume"),

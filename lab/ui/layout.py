@@ -14,6 +14,7 @@ from lab.services import Services
 from lab.session import Tab, View, stop
 from lab.ui.components import ANSWERING, CHOSEN, QUIET, heading
 from lab.ui.text import say
+from lab.ui.theme import script
 from lab.visitors import Door, Visitor, meet, named
 
 Painted = dict[Any, Any]
@@ -169,4 +170,4 @@ def reopened(
     how: dict[str, Any] = {**ANSWERING, "trigger_mode": "always_last"}
     opened = door.known.change(on_open, [door.known, pane.kept], [*outputs], api_visibility="private", **how)
     for event in (opened, *showing):
-        event.then(None, None, None, js=f"() => assayShown('{name}', '#{pane.cards.elem_id} [data-kept]')")
+        event.then(None, None, None, js=script("assayShown", name, f"#{pane.cards.elem_id} [data-kept]"))

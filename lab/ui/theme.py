@@ -32,6 +32,11 @@ class Theme(gr.themes.Base):
         super().set(**{name: colours[0] for name, colours in pairs.items()}, **dark, **given["both"])
 
 
+def script(function: str, *values: object) -> str:
+    """Return what an event calls of assets/lab.js: a function, with these values before its own."""
+    return f"{function}.bind({', '.join(map(json.dumps, (None, *values)))})"
+
+
 def clicks(tab: str) -> str:
     """Return the script that tells the lab of clicks on a tab's cards; focus stays where it was."""
     return (ASSETS / f"{tab}-clicks.js").read_text(encoding="utf-8")

@@ -58,10 +58,11 @@
     const span = `${from}-${from + [...range.toString()].length}`;
     spans[answer.closest(".rate-panel").id] = { card: answer.closest("[data-item]").dataset.item, span };
   });
-  window.assaySpan = (name) => {
+  window.assaySpan = (...given) => {
+    const name = given.pop();
     const { card, span } = spans[`${name}-panel`] || {};
     delete spans[`${name}-panel`];
-    return card && card === document.querySelector(`#${name}-panel [data-item]`)?.dataset.item ? span : "";
+    return [...given, card && card === document.querySelector(`#${name}-panel [data-item]`)?.dataset.item ? span : ""];
   };
 
   // A thumb is shown as pressed once it is kept; the name of a fold instead leads to it.
@@ -197,13 +198,11 @@
   window.addEventListener("popstate", () =>
     NAMED.every((name) => place().get(name) === shown[name]) ? openTab() : location.reload());
 
-  window.assayGo = go;
-
   // A choice on the page stands in the address; a link, a filter and a point of a chart lead to an address.
-  window.assayChoose = (tab, changes) => {
+  window.assayChoose = (tab, name, value) => {
     const to = place().get("tab") === tab ? place() : new URLSearchParams({ tab });
-    ["page", "row"].forEach((name) => to.delete(name));
-    Object.entries(changes).forEach(([name, value]) => to.set(name, value));
+    ["page", "row"].forEach((each) => to.delete(each));
+    to.set(name, value);
     go(`?${to}`);
     return location.search;
   };
@@ -211,7 +210,27 @@
     go(to);
     openTab(focus);
   };
-  window.assayFollow = follow;
+  window.assayFollow = (to) => {
+    if (to) follow(to);
+  };
+
+  // What events of the page read from the address, or write there (`script` in lab/ui/theme.py).
+  window.assayAddress = () => location.search;
+  window.assayWithAddress = (first) => [first, location.search];
+  window.assayAddressAnd = (_, last) => [location.search, last];
+  window.assayStage = () => place().get("stage") || "";
+  window.assayOpenRun = (run) => void go(new URLSearchParams({ tab: "train", run }));
+  window.assayPlaceSet = (set) => {
+    if (set) window.assayPlace({ set });
+  };
+  window.assayPlaceChain = (chain) => {
+    window.assayPlace({ chain });
+    return chain;
+  };
+  window.assayPlaceProject = (project, role) => window.assayPlace({ project, role: role === "rater" ? null : role });
+  window.assayValue = (value) => value;
+  window.assayTypedStays = (linked, ...typed) => (typed[0] || !linked?.length ? typed : linked);
+  window.assayClickSoon = (where) => setTimeout(() => document.querySelector(where).click(), 200);
   document.addEventListener("click", (event) => {
     const link = event.target.closest?.('a[href^="?tab="]');
     if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
