@@ -7,6 +7,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +15,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+import psutil
 from pydantic import ValidationError
 
 from evals.errors import BadConfig
@@ -31,8 +33,8 @@ STYLE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 LAUNCH, LOG, SETTINGS = "launch.json", "log.txt", "settings.yaml"
 SUFFIX = ".lab"
-PROCESSES = Path("/proc")
-BOOT = PROCESSES / "sys" / "kernel" / "random" / "boot_id"
+CLOCK_SECONDS = 30.0
+"""What the times of one process, and of one start of the machine, may differ by: its clock is set now and then."""
 ECHO_SECONDS = 3.0
 """A second signal that comes sooner is taken by the training process for an echo of the first."""
 
@@ -40,15 +42,15 @@ ECHO_SECONDS = 3.0
 class Launched(Record):
     """launch.json: one start of a training process. `pid` is also the number of its group.
 
-    `boot` and `born` (clock ticks since) tell it from a later process of the same number; they are ""
-    and 0 where the system does not say.
+    `booted` and `born`, in seconds since 1970, are when the machine and the process started: they tell it from
+    another process of the same number.
     """
 
     line: tuple[str, ...]
     processes: int
     pid: int
-    boot: str
-    born: int
+    booted: float
+    born: float
     started_at: datetime
     asked_to_stop_at: datetime | None = None
     who: str = ""
@@ -88,14 +90,15 @@ def start(run: Path, line: Sequence[str], processes: int, now: datetime, who: st
             env=environment(line, processes),
             start_new_session=True,
         )
+    born = psutil.Process(process.pid).create_time()
     # Whoever waits for it takes it off the list of processes when it ends.
     threading.Thread(target=process.wait, daemon=True).start()
     launched = Launched(
         line=tuple(line),
         processes=processes,
         pid=process.pid,
-        boot=_boot(),
-        born=_members(process.pid).get(process.pid, 0),
+        booted=psutil.boot_time(),
+        born=born,
         started_at=now,
         who=who,
     )
@@ -112,14 +115,10 @@ def stop(run: Path, launched: Launched, now: datetime) -> Launched:
     if asked is not None and (now - asked).total_seconds() < ECHO_SECONDS:
         return launched
     number = signal.SIGINT if asked is None else signal.SIGTERM
-    members = _members(launched.pid).keys() - {launched.pid} if is_alive(launched) else set()
-    try:
-        for pid in members:
-            os.kill(pid, number)
-        if not members and is_alive(launched):
-            os.killpg(launched.pid, number)
-    except ProcessLookupError:
-        pass  # it has just ended by itself
+    members = _members(launched)
+    for process in [each for each in members if each.pid != launched.pid] or members:
+        with suppress(psutil.NoSuchProcess):  # it has just ended by itself
+            process.send_signal(number)
     changed = launched.model_copy(update={"asked_to_stop_at": asked or now})
     _write(run, changed)
     return changed
@@ -127,41 +126,29 @@ def stop(run: Path, launched: Launched, now: datetime) -> Launched:
 
 def is_from_here(launched: Launched) -> bool:
     """Whether a run was started on this machine, and since it was last switched on."""
-    return launched.boot == _boot()
+    return abs(launched.booted - psutil.boot_time()) < CLOCK_SECONDS
 
 
 def is_alive(launched: Launched) -> bool:
     """Whether any process of the run is still there, as far as this machine can tell."""
+    return bool(_members(launched))
+
+
+def _members(launched: Launched) -> list[psutil.Process]:
+    """Return the processes of a run that have not ended, the launcher too."""
     if not is_from_here(launched):
-        return False
-    if launched.boot:
-        return any(born >= launched.born for born in _members(launched.pid).values())
+        return []
+    return [each for each in psutil.process_iter() if _belongs(each, launched)]
+
+
+def _belongs(process: psutil.Process, launched: Launched) -> bool:
     try:
-        os.killpg(launched.pid, 0)
-    except (ProcessLookupError, PermissionError):
-        return False
-    return True
-
-
-def _members(group: int) -> dict[int, int]:
-    """Return when each process of a group was born, by number; {} where the system keeps no list.
-
-    A process that has ended and only waits to be taken off the list is left out.
-    """
-    found = {}
-    for folder in PROCESSES.glob("[0-9]*"):
-        try:
-            text = (folder / "stat").read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            continue  # it ended while we looked
-        state, _, its_group, *rest = text.rpartition(")")[2].split()
-        if int(its_group) == group and state not in "ZX":
-            found[int(folder.name)] = int(rest[16])
-    return found
-
-
-def _boot() -> str:
-    return BOOT.read_text(encoding="utf-8").strip() if BOOT.is_file() else ""
+        if os.getpgid(process.pid) != launched.pid or process.status() == psutil.STATUS_ZOMBIE:
+            return False
+        later = process.create_time() - launched.born
+    except (OSError, psutil.Error):
+        return False  # it ended while we looked, or is somebody else's
+    return later > -CLOCK_SECONDS and (process.pid != launched.pid or later < CLOCK_SECONDS)
 
 
 def _write(run: Path, launched: Launched) -> None:

@@ -99,7 +99,7 @@ def test_votes_become_a_data_set_that_the_form_is_filled_with(home, tmp_path):
 
 def test_runs_and_jobs_stand_in_one_list_what_is_under_way_first_and_names_are_for_admins(home):
     folder = finished(home, "mine")
-    launched = {"line": ("x",), "processes": 1, "pid": 1, "boot": "other", "born": 1, "started_at": NOON, "who": "kim"}
+    launched = {"line": ("x",), "processes": 1, "pid": 1, "booted": 0, "born": 1, "started_at": NOON, "who": "kim"}
     beside(folder).mkdir()
     (beside(folder) / "launch.json").write_text(Launched(**launched).model_dump_json())
     name = home.jobs.start("publish", "Publish <b>mine</b>", {}, "ann")

@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
+import psutil
 import pytest
 
 from evals.errors import BadConfig
@@ -46,7 +47,7 @@ from lab.train.runs import (
 from lab.train.view import behind_step, facts, panel
 from lab.ui.charts import CHARTS, curve
 from lab.ui.components import escape
-from tests.lab.trainings import ROWS, allowed_in, boot, now, plain, run_in, table
+from tests.lab.trainings import ROWS, allowed_in, now, plain, run_in, table
 from training.launch.accelerate import Launch
 from training.refiner_rewards import RefinerReward
 from training.rewards import VerifierReward
@@ -69,7 +70,7 @@ def shown(run):
 
 def launched_beside(run, **changes):
     """Write what the lab keeps beside a run that it has started, on a machine that is gone unless it is told."""
-    fields = {"line": ("x",), "processes": 1, "pid": 1, "boot": "other", "born": 0, "started_at": now()}
+    fields = {"line": ("x",), "processes": 1, "pid": 1, "booted": 0, "born": 0, "started_at": now()}
     beside(run).mkdir(parents=True, exist_ok=True)
     (beside(run) / "launch.json").write_text(Launched(**fields | changes).model_dump_json())
 
@@ -121,7 +122,7 @@ def test_a_run_is_judged_by_its_signs_of_life_and_stopped_only_where_it_was_star
 
 def test_a_run_killed_without_a_word_is_told_from_one_that_is_running(tmp_path):
     run = run_in(tmp_path / "mine", steps=2)
-    launched_beside(run.path, pid=2**22 + 1, boot=boot(), started_at=now() - timedelta(minutes=1))
+    launched_beside(run.path, pid=2**22 + 1, booted=psutil.boot_time(), started_at=now() - timedelta(minutes=1))
     later = time.time() + 1
     os.utime(run.path / "run.json", (later, later))
     assert look(run.path, now()).state == "failed"
@@ -414,13 +415,16 @@ def test_stopping_interrupts_first_so_that_a_checkpoint_is_written_and_then_term
         subprocess.Popen([sys.executable, "-c", PATIENT], stdout=file, start_new_session=True) as process,
     ):
         try:
-            launched_beside(run, line=("accelerate", "launch", "-m", "training.sft"), pid=process.pid, boot=boot())
+            here = {"pid": process.pid, "booted": psutil.boot_time(), "born": time.time()}
+            launched_beside(run, line=("accelerate", "launch", "-m", "training.sft"), **here)
             until(lambda: "ready" in log.read_text())
             known, asked = read_launch(run), now()
             assert is_alive(known)
-            assert not is_alive(known.model_copy(update={"boot": "another machine, or another start"}))
-            if known.boot:
-                assert not is_alive(known.model_copy(update={"born": 2**60})), "a process of the same number is another"
+            assert not is_alive(known.model_copy(update={"booted": known.booted - 3600})), (
+                "another start of the machine"
+            )
+            for born in (known.born - 3600, known.born + 3600):
+                assert not is_alive(known.model_copy(update={"born": born})), "a process of the same number is another"
             assert look(run, asked).state == "starting"
 
             stop(run, read_launch(run), asked)

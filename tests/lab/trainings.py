@@ -2,7 +2,6 @@
 
 import re
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -94,8 +93,3 @@ ROWS = (("up", 0.2, -1.0, "incorrect", 0.9), ("down", 0.9, 1.0, "correct", 0.8),
 
 def allowed_in(folder, **changes):
     return TrainingSettings(runs=(folder / "runs",), configs=folder / "configs", **changes)
-
-
-def boot():
-    file = Path("/proc/sys/kernel/random/boot_id")
-    return file.read_text().strip() if file.is_file() else ""
