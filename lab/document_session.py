@@ -1,6 +1,6 @@
 """What a visitor does with documents that models wrote, of any task: change, take back, find again, write as files."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -104,10 +104,10 @@ class Work:
             return self.open(name, notice(str(error), "problem"))
         return self.open(name, notice(say(f"{self.task}.undone", action=action), "good"))
 
-    def earlier(self, hidden: Collection[str] = ()) -> list[tuple[str, str]]:
-        """Return a line and the id of each of the visitor's newest documents that are not `hidden`."""
+    def earlier(self) -> list[tuple[str, str]]:
+        """Return a line and the id of each of the visitor's newest documents."""
         kept = self.documents.newest(self.session)
-        return [(f"{minute(each.made_at)} · {self.label(each)}", each.id) for each in kept if each.id not in hidden]
+        return [(f"{minute(each.made_at)} · {self.label(each)}", each.id) for each in kept]
 
     def show_earlier(self, name: str | None) -> View:
         """Show an earlier document as it stands."""

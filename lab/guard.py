@@ -26,7 +26,7 @@ SESSIONS_KEPT = 10_000
 """Pages whose name is remembered; those that called nothing for longest are forgotten."""
 SILENT_SECONDS = 60.0
 """After so long an answer of which nothing more was heard no longer counts as under way: its page was closed."""
-ASKING = ("ask", "replay", "pair", "pair_on", "skip", "vote_*", "review", "review_blind", "refine", "grade_answer")
+ASKING = ("ask", "replay", "pair", "pair_on", "skip", "vote_*", "review", "refine", "grade_answer")
 PLAIN = (gr.HTML, gr.Textbox, gr.Radio, gr.CheckboxGroup, gr.Dropdown, gr.Number, gr.Checkbox, gr.BrowserState)
 """Components whose values are words and numbers: reading or showing one takes less than handing it to a thread."""
 EMPTY = {gr.Textbox: "", gr.CheckboxGroup: [], gr.Checkbox: False}

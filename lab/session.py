@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from training.models.chain import LoadedChain
     from training.models.generation import Piece
 
-Tab = Literal["ask", "compare", "refine", "review", "blind"]
+Tab = Literal["ask", "compare", "refine", "review"]
 LONGEST_QUESTION = 2_000
 LONGEST_ANSWER = 512
 SHORTEST_ANSWER = 8

@@ -343,7 +343,7 @@ def build(services: Services, door: Door, tab: gr.Tab, *, is_rated: bool = True)
     asked = gr.HTML(elem_id="compare-question")
     answers = gr.HTML(views.empty(say("compare.empty")), elem_id="compare-answers")
     line = gr.HTML(elem_id="compare-notice")
-    votes = vote_buttons("compare")
+    votes = vote_buttons()
     with gr.Row(elem_classes="actions"):
         start = gr.Button(say("compare.start"), variant="primary", elem_id="compare-start")
         skip = gr.Button(say("compare.skip"), visible=False, elem_id="compare-skip", size="sm")
@@ -529,11 +529,11 @@ def _rating(services: Services, door: Door, last: gr.HTML, voted: gr.State) -> N
     build_rating(services, door, "compare", "pair", last.click, voted, stored)
 
 
-def vote_buttons(words: str, prefix: str = "") -> dict[Choice, gr.Button]:
+def vote_buttons() -> dict[Choice, gr.Button]:
     """Lay out a button for each choice between two sides, hidden at first."""
     names = {choice: f"vote-{choice.replace('_', '-')}" for choice in CHOICES}
     with gr.Row(elem_classes="votes"):
         return {
-            choice: gr.Button(say(f"{words}.{choice}"), visible=False, elem_id=f"{prefix}{name}", elem_classes=name)
+            choice: gr.Button(say(f"compare.{choice}"), visible=False, elem_id=name, elem_classes=name)
             for choice, name in names.items()
         }

@@ -18,14 +18,12 @@ from lab.document_session import Exported
 from lab.ui.text import say
 
 if TYPE_CHECKING:
-    from lab.store.documents import DocumentVote, Standing
+    from lab.store.documents import Standing
 
 ENDINGS = {"json": "json", "markdown": "md", "letter": "md", "sft": "jsonl", "dpo": "jsonl"}
 
 
-def export(
-    standing: "Standing[KeptReview, DraftConcern]", form: ReviewForm, votes: "Sequence[DocumentVote[KeptReview]]" = ()
-) -> Exported:
+def export(standing: "Standing[KeptReview, DraftConcern]", form: ReviewForm) -> Exported:
     """Return a review in one form; LabError where there is nothing that the person stands by."""
     review, concerns = standing.document, standing.parts
     slug = re.sub(r"[^a-z0-9]+", "-", review.article.title.lower()).strip("-")[:40].rstrip("-") or "paper"
@@ -48,7 +46,7 @@ def export(
     if form == "letter":
         return Exported(name, as_letter(title, mine), len(mine), "concern")
     stood_by = [each.concern for each in mine]
-    rows = _training(review, stood_by) if form == "sft" else _pairs(review, stood_by, votes)
+    rows = _training(review, stood_by) if form == "sft" else _pairs(review, stood_by)
     return Exported(name, jsonl_text(rows), len(rows))
 
 
@@ -69,31 +67,12 @@ def _training(review: KeptReview, stood_by: list[Concern]) -> list[dict[str, obj
     ]
 
 
-def _pairs(
-    review: KeptReview, stood_by: list[Concern], votes: "Sequence[DocumentVote[KeptReview]]"
-) -> list[dict[str, object]]:
-    """Return pairs of one paper's reviews: the person's before the model's, and blind votes' winners."""
-    rows: list[dict[str, object]] = []
+def _pairs(review: KeptReview, stood_by: list[Concern]) -> list[dict[str, object]]:
+    """Return a row for each part of the paper that a person's list says something else about than the model's."""
     written = [each.concern for each in review.concerns]
-    if stood_by and stood_by != written:
-        rows += _preferred(review, stood_by, written, {"origin": "edited", "reviewer": review.reviewer.name})
-    for vote in votes:
-        if vote.choice not in {"left", "right"} or vote.left.article.id != review.article.id:
-            continue
-        chosen, rejected = (vote.left, vote.right) if vote.choice == "left" else (vote.right, vote.left)
-        good, bad = ([each.concern for each in side.concerns] for side in (chosen, rejected))
-        names = {"chosen_by": chosen.reviewer.name, "rejected_by": rejected.reviewer.name}
-        rows += _preferred(chosen, good, bad, {"origin": "blind vote", "vote": vote.id, **names}) if good != bad else []
-    if not rows:
+    if not stood_by or stood_by == written:
         raise LabError(say("review.export.same"))
-    return rows
-
-
-def _preferred(
-    review: KeptReview, good: list[Concern], bad: list[Concern], known: dict[str, str]
-) -> list[dict[str, object]]:
-    """Return a row for each part of the paper that the two lists say different things about."""
-    turns = zip(review.answer.requests, _replies(review, good), _replies(review, bad), strict=True)
+    turns = zip(review.answer.requests, _replies(review, stood_by), _replies(review, written), strict=True)
     return [
         {
             "id": f"{review.id}#{part}",
@@ -104,7 +83,8 @@ def _preferred(
             ],
             "chosen": [{"role": "assistant", "content": chosen}],
             "rejected": [{"role": "assistant", "content": rejected}],
-            **known,
+            "origin": "edited",
+            "reviewer": review.reviewer.name,
         }
         for part, (request, chosen, rejected) in enumerate(turns, 1)
         if chosen != rejected

@@ -424,6 +424,6 @@ def make_file(mine: Work, review_id: str | None, form: ReviewForm, folder: Path)
 
     def make() -> tuple[Path, Exported]:
         standing = mine.get(review_id)
-        return folder / standing.document.id, export(standing, form, mine.documents.votes(mine.session))
+        return folder / standing.document.id, export(standing, form)
 
     return write_export(make, "review")

@@ -10,7 +10,6 @@ from evals.review import DEMONSTRATION
 from evals.schema import Article
 from evals.schema.reviewruns import ReviewForm
 from evals.schema.reviews import CATEGORIES, SEVERITIES, UNKNOWN
-from lab.review import blind
 from lab.review.pages import page_view
 from lab.review.session import (
     USUAL,
@@ -44,7 +43,7 @@ def build(services: Services, door: Door) -> None:
     """Lay out the tab inside the `gr.Blocks` that is currently open."""
     names = [reader.name for reader in services.readers()]
     register(services)
-    article, unnamed = gr.State(None), gr.State(())
+    article = gr.State(None)
     gr.HTML(lead("review"))
     with gr.Row(elem_classes="composer"):
         with gr.Column(scale=5, min_width=300):
@@ -128,9 +127,8 @@ def build(services: Services, door: Door) -> None:
     stopping.click(partial(stop_all, services), door.known, None, api_name="stop_review", **QUIET)
     asked = [door.known, pane.kept, panel.form]
     panel.make.click(on_export, asked, panel.outputs, api_name="export_review", **QUIET)
-    picked = earlier_list(door, partial(work, services), on_pick, pane.shown, "my_review", [unnamed])
+    picked = earlier_list(door, partial(work, services), on_pick, pane.shown, "my_review")
     reopened(door, "review", pane, on_pick, pane.outputs, [started, picked], on_return)
-    blind.build(services, door, [article, text], settings, names, unnamed)
     with gr.Accordion(say("review.board"), open=False, elem_id="review-board") as ranked:
         ranks = gr.HTML(elem_id="review-ranks")
     board = partial(board_view, chain_file(services.settings.reviewer).parent / REPORTS)

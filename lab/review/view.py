@@ -63,13 +63,6 @@ def concerns(shown: Sequence[DraftConcern], *, is_busy: bool = False) -> str:
     return render(TEMPLATE, "concerns", rows=rows, is_busy=is_busy)
 
 
-def read_only(shown: Sequence[DraftConcern]) -> str:
-    """Return concerns as a plain list, for a blind comparison: nothing tells who wrote them."""
-    if not shown:
-        return empty(say("answer.empty"))
-    return render(TEMPLATE, "read_only", rows=[(each, _stated(each)) for each in shown])
-
-
 def places_of(concerns: Sequence[DraftConcern]) -> dict[int, Marks]:
     """Return the places to mark by section, in order; of places that overlap the first has the mark."""
     found: dict[int, Marks] = {}

@@ -8,11 +8,9 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel
 from sqlalchemy import ColumnElement, Engine, delete, func, or_, select
-from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from evals.errors import LabError
-from evals.schema import Choice
 from evals.schema.questions import FrozenQuestions, KeptQuestions
 from evals.schema.refiner import AnswerMark, KeptRefinement
 from evals.schema.reviewruns import AskedReview, DraftConcern, KeptReview
@@ -41,18 +39,6 @@ KINDS: dict[str, tuple[type[Any], type[Any] | None, Callable[[Any], tuple[Any, .
     "question_set": (FrozenQuestions, None, lambda kept: ()),
 }
 """Of each kind: its documents, the parts that people change (None: nobody does), and those a document begins with."""
-
-
-@dataclass(frozen=True)
-class DocumentVote(Generic[Doc]):
-    """A standing blind vote with both documents as they came from the models."""
-
-    id: str
-    voted_at: datetime
-    rater: str
-    left: Doc
-    right: Doc
-    choice: Choice
 
 
 class Documents(Generic[Doc, Part]):
@@ -118,38 +104,6 @@ class Documents(Generic[Doc, Part]):
                 raise LabError(say(f"{self._task}.nothing_to_undo"))
             last.voided_at = self._now()
             return last.action
-
-    # ---- blind votes -----------------------------------------------------------------------
-
-    def vote(self, owner: str, left: str, right: str, choice: Choice) -> str:
-        """Keep a vote between two documents of this session and return its id; a second one is the first."""
-        cast = {"rater": owner, "left_document": left, "right_document": right, "voided_at": None}
-        row = DocumentVoteRow(id=uuid.uuid4().hex, voted_at=self._now(), choice=choice, **cast)
-        try:
-            with writing(self._engine) as session:
-                for name in (left, right):
-                    self._mine(session, name, owner)
-                session.add(row)
-                return row.id
-        except IntegrityError:
-            with reading(self._engine) as session:
-                return session.scalars(select(DocumentVoteRow.id).filter_by(**cast)).one()
-
-    def votes(self, owner: str | None = None) -> tuple[DocumentVote[Doc], ...]:
-        """Return the standing votes, oldest first; of one session if it is named."""
-        query = select(DocumentVoteRow).where(DocumentVoteRow.voided_at.is_(None))
-        if owner is not None:
-            query = query.where(DocumentVoteRow.rater == owner)
-        with reading(self._engine) as session:
-
-            def document(name: str) -> Doc:
-                return self._document.model_validate(session.get_one(DocumentRow, name).document)
-
-            def vote(row: DocumentVoteRow) -> DocumentVote[Doc]:
-                sides = document(row.left_document), document(row.right_document)
-                return DocumentVote(row.id, row.voted_at, row.rater, *sides, row.choice)
-
-            return tuple(map(vote, session.scalars(query.order_by(DocumentVoteRow.voted_at))))
 
     def _all(self, owner: str | None) -> Any:
         query = select(DocumentRow).where(DocumentRow.task == self._task)

@@ -148,7 +148,7 @@ class VersionRow(StoreTable):
 
 
 class DocumentVoteRow(StoreTable):
-    """A blind vote between two documents on one thing; withdrawn as a `ComparisonRow` is."""
+    """A blind vote of an earlier version between two documents; nothing writes one any more, `prefs forget` deletes them."""
 
     __tablename__ = "document_votes"
 

@@ -121,19 +121,15 @@ def earlier_list(
     pick: Callable[[Visitor | None, str | None], Painted],
     outputs: Sequence[Any],
     api_name: str,
-    hidden: Sequence[gr.State] = (),
 ) -> Any:
-    """Lay out and wire the visitor's earlier documents, and return the event that shows one.
-
-    `hidden` holds ids of those that are not to be named yet.
-    """
+    """Lay out and wire the visitor's earlier documents, and return the event that shows one."""
     task = work(None).task
     with gr.Accordion(say(f"{task}.mine"), open=False, elem_id=f"{task}-mine") as mine:
         chosen = gr.Dropdown(label=say(f"{task}.mine.pick"), choices=[], elem_id=f"{task}-earlier")
 
-    def on_open(visitor: Visitor | None, unnamed: Sequence[str] = ()) -> gr.Dropdown:
+    def on_open(visitor: Visitor | None) -> gr.Dropdown:
         try:
-            found = work(visitor).earlier(unnamed)
+            found = work(visitor).earlier()
         except LabError as error:
             return gr.Dropdown(choices=[], value=None, info=str(error))
         return gr.Dropdown(choices=found, value=None, info=None if found else say(f"{task}.mine.none"))
@@ -141,7 +137,7 @@ def earlier_list(
     def on_pick(visitor: Visitor | None, chosen: str | None) -> Painted:  # a list left without a choice says so, too
         return pick(visitor, chosen) if chosen else {outputs[0]: gr.skip()}
 
-    mine.expand(on_open, [door.known, *hidden], chosen, api_name=f"{api_name}s", **QUIET)
+    mine.expand(on_open, door.known, chosen, api_name=f"{api_name}s", **QUIET)
     return chosen.input(on_pick, [door.known, chosen], [*outputs], api_name=api_name, **CHOSEN)
 
 

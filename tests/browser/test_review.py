@@ -1,4 +1,4 @@
-"""The Review tab: a real PDF dropped, reviewed, edited, exported, voted on blind."""
+"""The Review tab: a real PDF dropped, reviewed, edited, exported."""
 
 import json
 import re
@@ -7,7 +7,6 @@ import sys
 import pytest
 from playwright.sync_api import expect
 
-from lab.ui.text import say
 from tests.browser.conftest import started
 from tests.browser.pages import downloaded, open_tab
 from tests.evals.pdfs import LEFT, column, pdf
@@ -85,24 +84,6 @@ def test_a_pdf_is_reviewed_edited_and_exported(scripted_lab, open_page, tmp_path
     assert [each["decision"] for each in document["concerns"]] == ["accepted", "open", "open"]
     assert document["concerns"][1]["text"] == "No control diet of equal calories was fed."
     assert document["article"]["origin"]["format"] == "pdf"
-
-
-def test_the_key_that_a_blind_vote_shows_casts_it(scripted_lab, open_page, tmp_path):
-    page = opened(open_page, scripted_lab, tmp_path)
-    page.click("#review-blind > button")
-    page.click("#blind-start")
-    expect(page.locator("#blind-vote-right")).to_be_visible()
-    badge = "node => getComputedStyle(node, '::after').content"
-    assert page.locator("#blind-vote-right").evaluate(badge) == '"B"'
-    page.click("#review-mine > button")
-    nothing = say("review.mine.none")
-    expect(page.locator("#review-earlier")).to_contain_text(nothing)
-    page.locator("body").press("b")
-    expect(page.locator("#blind-notice")).to_contain_text("Scripted")
-    expect(page.locator("#blind-vote-right")).to_be_hidden()
-    page.click("#review-mine > button")
-    page.click("#review-mine > button")
-    expect(page.locator("#review-earlier")).not_to_contain_text(nothing)
 
 
 @pytest.mark.slow

@@ -13,17 +13,13 @@ import pytest
 
 from evals.errors import LabError, UnreadableArticle
 from evals.review.prompt import system_prompt
-from lab.app import build_app
 from lab.engine import LabEngine
 from lab.home.work import end, works
-from lab.review.blind import both, vote
-from lab.review.export import export as exported
 from lab.review.session import act, demonstration, make_file, paper_of, read, returned, review, save, under_way, work
 from lab.review.view import board_view
 from lab.review.view import paper as paper_view
 from lab.session import stop
 from lab.settings import from_environment
-from lab.store.documents import Standing
 from lab.ui.components import notice
 from lab.visitors import Visitor, new_visitor
 from tests.evals.concerns.test_report import scored
@@ -171,52 +167,6 @@ def test_a_long_paper_gives_a_training_row_for_each_part(room, tmp_path):
     assert len(replies) == 2 and sum(map(len, replies)) == 2
 
 
-# ---- two reviewers, blind ------------------------------------------------------------------------
-
-
-def test_two_reviewers_are_compared_alike_and_without_names_and_the_vote_is_a_preference_pair(room):
-    visitor = new_visitor()
-
-    def listed(view):
-        kept = room.store.documents("review").newest(work(room, visitor).session)
-        return [each.reviewer.name for each in kept if each.id not in view.unnamed]
-
-    for ready in both(room, visitor, (None, PAPER), ("Scripted", "Other"), (7, 128, 0.3)):
-        assert listed(ready) == []
-        assert ready.pair or ready.left == ready.right
-    assert "Scripted" not in ready.left + ready.right and "Other" not in ready.left + ready.right
-    left, right = ready.pair.left, ready.pair.right
-    assert [(each.reviewer.seed, each.reviewer.max_new_tokens) for each in (left, right)] == [(7, 128)] * 2
-    assert ready.left.startswith("<h3>Left</h3>") and ready.right.startswith("<h3>Right</h3>")
-
-    told = vote(room, visitor, ready.pair, "left")
-    again = vote(room, visitor, ready.pair, "right")
-
-    assert left.reviewer.name in told.notice and again.notice
-    assert told.left.startswith(f"<h3>Left: {left.reviewer.name}</h3>")
-    assert sorted(listed(told)) == ["Other", "Scripted"]
-    (cast,) = room.store.documents("review").votes()
-    assert cast.choice == "left"
-    made = exported(Standing(cast.right, cast.right.concerns), "dpo", [cast])
-    assert json.loads(made.text)["chosen_by"] == left.reviewer.name
-
-
-def test_the_list_of_earlier_reviews_is_told_which_to_leave_out(room):
-    events = {each["api_name"]: each for each in build_app(room).get_config_file()["dependencies"]}
-    states = set(events["my_reviews"]["inputs"]) & set(events["review_blind"]["outputs"])
-    assert len(states) == 1
-
-
-def test_a_comparison_that_is_stopped_shows_no_half_of_it(room):
-    visitor = new_visitor()
-    views = []
-    for view in both(room, visitor, (None, PAPER), ("Scripted", "Other"), USUAL):
-        views.append(view)
-        stop(room, visitor, "blind")
-    assert "Stopped before both reviews were complete" in views[-1].notice
-    assert (views[-1].left, views[-1].right, views[-1].pair) == ("", "", None)
-
-
 # ---- as a job ----
 
 WORKER = """
@@ -330,10 +280,6 @@ def test_what_cannot_be_reviewed_is_refused_and_the_paper_stays(room):
     article, _ = read(None, PAPER)
     (view,) = review(room, new_visitor(), (article, ""), "Nobody", USUAL)
     assert "Scripted, Other" in view.notice and "Diet and lifespan" in view.paper
-    (view,) = both(room, new_visitor(), (None, PAPER), ("Other", "Other"), USUAL)
-    assert "two different reviewers" in view.notice
-    (view,) = both(room, new_visitor(), (None, PAPER), ("Scripted", "Other"), (0, 1, 0.1))
-    assert "problem" in view.notice
 
 
 def test_a_review_can_be_stopped_and_keeps_what_was_found(room):

@@ -1,12 +1,12 @@
 // Keys, the theme switch and the list of keys. Everything else is Gradio's.
 (() => {
   const THEME = "assay-theme";
-  // The ids that a key presses: the one that is shown. Answers and reviews are voted on in the same way.
+  // The ids that a key presses: the one that is shown.
   const KEYS = {
-    a: ["vote-left", "blind-vote-left"],
-    b: ["vote-right", "blind-vote-right"],
-    t: ["vote-tie", "blind-vote-tie"],
-    n: ["vote-both-bad", "blind-vote-both-bad"],
+    a: ["vote-left"],
+    b: ["vote-right"],
+    t: ["vote-tie"],
+    n: ["vote-both-bad"],
     s: ["compare-skip"],
     u: ["compare-undo"],
   };
