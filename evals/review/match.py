@@ -11,9 +11,7 @@ depends on the reference and the encoder only, so every system is measured with 
 import hashlib
 import json
 import re
-import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -24,6 +22,7 @@ from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 
 from evals.errors import BadConfig, LabError
+from evals.io import Cache
 from evals.review.clean import key_of, written
 from evals.review.labels import category_of, severity_of
 from evals.schema.reports import Assignment, Coverage, FigurePolicy
@@ -88,33 +87,20 @@ class CachedEncoder:
         self._progress = progress or (lambda _done, _total: None)
         label = re.sub(r"[^\w.-]+", "-", f"{encoder.name}@{encoder.revision}")[:80]
         short = hashlib.sha256(f"{encoder.name}@{encoder.revision}".encode()).hexdigest()[:8]
-        self.path = folder / f"{label}-{short}.sqlite"
+        self.cache = Cache(folder / f"{label}-{short}.sqlite")
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Return the vectors of texts, encoding those that are not on disk; each text once."""
         keys = {hashlib.sha256(text.encode()).hexdigest(): text for text in texts}
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with closing(sqlite3.connect(self.path, timeout=60)) as file:
-                file.execute("create table if not exists vectors (key text primary key, value blob)")
-                known = "select key, value from vectors where key in (select value from json_each(?))"
-                rows = file.execute(known, (json.dumps(list(keys)),))
-                found: dict[str, Vectors] = {keys[key]: np.frombuffer(value, dtype=np.float32) for key, value in rows}
-                missing = [(key, text) for key, text in keys.items() if text not in found]
-                missing.sort(key=lambda each: len(each[1]))  # texts that are encoded together are alike in length
-                for start in range(0, len(missing), BATCH):
-                    part = missing[start : start + BATCH]
-                    vectors = self._encoder.encode([text for _, text in part]).astype(np.float32, copy=False)
-                    with file:
-                        rows = ((key, row.tobytes()) for (key, _), row in zip(part, vectors, strict=True))
-                        file.executemany("insert or replace into vectors values (?, ?)", rows)
-                    found |= {text: row for (_, text), row in zip(part, vectors, strict=True)}
-                    self._progress(start + len(part), len(missing))
-        except (sqlite3.Error, OSError) as error:
-            raise LabError(
-                f"the vectors in {self.path} cannot be used ({error}); delete the file or set"
-                " ASSAY_CACHE to a folder that you may write to"
-            ) from error
+        found = {keys[key]: np.frombuffer(value, dtype=np.float32) for key, value in self.cache.get(keys).items()}
+        missing = [(key, text) for key, text in keys.items() if text not in found]
+        missing.sort(key=lambda each: len(each[1]))  # texts that are encoded together are alike in length
+        for start in range(0, len(missing), BATCH):
+            part = missing[start : start + BATCH]
+            vectors = self._encoder.encode([text for _, text in part]).astype(np.float32, copy=False)
+            self.cache.put({key: row.tobytes() for (key, _), row in zip(part, vectors, strict=True)})
+            found |= {text: row for (_, text), row in zip(part, vectors, strict=True)}
+            self._progress(start + len(part), len(missing))
         return np.stack([found[text] for text in texts]) if len(texts) else np.zeros((0, 1), np.float32)
 
 

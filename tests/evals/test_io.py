@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from evals.errors import BadRow, LabError
-from evals.io import read_rows
+from evals.io import Cache, read_rows
 from evals.normalize import plain
 from evals.questions import read_examples
 from evals.schema import Message
@@ -74,3 +74,13 @@ def test_text_is_what_a_reader_sees_and_every_letter_leads_back_to_where_it_stoo
     for text in ("plain", "**a** b", "αβ x", "ﬁne  words", "x\u200by", "a × b", "**", "`c`\n- _d_"):
         page = plain(text + " END")
         assert page.origin(page.text.index("end")) == len(text) + 1, text
+
+
+def test_processes_share_a_cache_and_a_file_that_is_none_is_named(tmp_path: Path) -> None:
+    ours, theirs = (Cache(tmp_path / "folder" / "kept.sqlite") for _ in range(2))
+    ours.put({"a": b"1", "b": b"2"})
+    theirs.put({"b": "é".encode()})
+    assert ours.get(["a", "b", "c"]) == {"a": b"1", "b": "é".encode()}
+    (tmp_path / "other").write_text("no database " * 100)
+    with pytest.raises(LabError, match=r"the cache .*other cannot be used .*; delete the file"):
+        Cache(tmp_path / "other").get(["a"])

@@ -23,7 +23,6 @@ import string
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import yaml
 from typer.testing import CliRunner
@@ -77,8 +76,7 @@ def _place(folder: Path, case: Mapping[str, Any]) -> Iterator[str]:
     os.environ.update(cache, ASSAY_DATABASE_URL=f"sqlite:///{folder.with_name(folder.name + '.db')}")
     os.environ.update(case.get("env", {}))
     try:
-        no_wait = patch("training.judge.client.LONGEST_WAIT", 0.0)
-        with contextlib.chdir(folder), no_wait, contextlib.ExitStack() as stack:
+        with contextlib.chdir(folder), contextlib.ExitStack() as stack:
             has_server = "server" in case
             yield stack.enter_context(JudgeServer(SERVERS[case["server"]])).url if has_server else ""
     finally:

@@ -432,7 +432,7 @@ def test_an_exported_chain_and_one_served_by_another_process_are_voted_on_kept_o
         time.sleep(0.05)
     (gone, _), (silent, _) = listed(services)
     assert gone.startswith(f"{folder}: cannot be asked: ")
-    assert "cannot be asked: no reply (ClientConnectorError)" in silent
+    assert "cannot be asked: no reply (ConnectError)" in silent
     services.store.keep_entrant(folder, stays=False)
     assert [name for _, name in listed(services)] == [served]
 

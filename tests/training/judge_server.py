@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, cached_property
 from typing import Any
+from unittest.mock import patch
 
 from evals.refine.judge import Verdicts
 from evals.refine.score import PreparedAnswer, settle
@@ -94,20 +95,23 @@ def _loop() -> asyncio.AbstractEventLoop:
 
 
 class JudgeServer:
-    """The server, as a context manager. `requests` are all that came; `url` is what a judge is given."""
+    """The server, as a context manager, which is tried again at once. `requests` are all that came; `url` is what a judge is given."""
 
     def __init__(self, behaviour: Behaviour = well, models: tuple[str, ...] = ("tiny-judge",)) -> None:
         self.behaviour, self.models = behaviour, models
         self.requests: list[Asked] = []
         self.most_at_once = self._at_once = 0
         self._open: set[asyncio.Task[Any]] = set()
+        self._no_wait = patch("openai._base_client.INITIAL_RETRY_DELAY", 0.001)
         self.url = ""
 
     def __enter__(self) -> "JudgeServer":
         asyncio.run_coroutine_threadsafe(self._start(), _loop()).result()
+        self._no_wait.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._no_wait.stop()
         asyncio.run_coroutine_threadsafe(self._stop(), _loop()).result()
 
     async def _start(self) -> None:
@@ -166,7 +170,7 @@ class JudgeServer:
 # ---- judges that ask it, quick to give up ------------------------------------------------------
 
 KNOWN = {harmless(each.answer): (each.says[0], each.confidence) for each in canaries()}
-FAST = {"timeout_seconds": 5.0, "backoff_seconds": 0.001, "retries": 2}
+FAST = {"timeout_seconds": 5.0, "retries": 2}
 
 
 def case(text: str = GOOD) -> PreparedAnswer:

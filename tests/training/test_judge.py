@@ -28,9 +28,9 @@ from tests.training.judge_server import (
     says,
     well,
 )
-from training.judge.client import ReplyCache, in_a_loop
+from training.judge.client import in_a_loop
 from training.judge.judge import HttpJudge, StopRule, by_deadline, fit_judge, judge_of, judged, wrong_pairs
-from training.judge.prompts import Fences, HttpSettings, ItemVerdict, fenced, harmless
+from training.judge.prompts import Fences, HttpSettings, fenced, harmless
 
 
 def first_rows(asked: Asked) -> Reply:
@@ -193,20 +193,6 @@ def test_a_cache_makes_a_second_run_identical_and_free_and_keeps_no_failure(tmp_
     assert (halved.raws, halved.quotes) == ((0.0, 0.0), ("OXPHOS ?", "OXPHOS ?"))
 
 
-def test_processes_share_a_cache_and_a_file_that_is_none_is_named(tmp_path: Path):
-    ours, theirs = (ReplyCache(tmp_path / "verdicts.sqlite") for _ in range(2))
-    ours.put("key", {"item 0": ItemVerdict(1.0, "OXPHOS is down")})
-    assert theirs.get("key") == {"item 0": [1.0, "OXPHOS is down"]}
-    ours.close()
-    theirs.put("key", {"item 0": None})
-    assert ours.get("key") == {"item 0": None}
-    for each in (ours, theirs):
-        each.close()
-    (tmp_path / "other").write_text("no database " * 100)
-    with pytest.raises(LabError, match=r"cache of verdicts .*other cannot be used"):
-        ReplyCache(tmp_path / "other").get("key")
-
-
 def test_a_judge_can_be_sent_to_another_process():
     with JudgeServer() as server:
         copy = pickle.loads(pickle.dumps(judge_for(server)))
@@ -341,7 +327,16 @@ def test_a_key_comes_from_the_environment_and_is_shown_nowhere(monkeypatch, capl
         assert server.requests[0].headers["authorization"] == "Bearer sk-very-secret"
     shown = f"{got} {judge.label} {judge.settings} {pickle.dumps(judge)!r} {caplog.text}"
     assert "very-secret" not in shown and "answered 500: ***" in shown
+    with JudgeServer() as other, JudgeServer(lambda asked: (307, b"", f"Location: {other.url}/x")) as server:
+        asked(server, key_variable="JUDGE_KEY")
+        assert (len(server.requests), other.requests) == (2, [])
     monkeypatch.delenv("JUDGE_KEY")
+    for name in ("API_KEY", "ORG_ID", "PROJECT_ID"):
+        monkeypatch.setenv(f"OPENAI_{name}", "sk-of-another-vendor")
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Mine: sk-of-another-vendor\nAuthorization: sk-of-another-vendor")
+    with JudgeServer() as server:
+        asked(server)
+        assert "sk-" not in str(server.requests[0].headers) and "authorization" not in server.requests[0].headers
     with pytest.raises(BadConfig, match="is not set"):
         HttpJudge(judge.settings)
     monkeypatch.setenv("JUDGE_KEY", "sk-very-secret")

@@ -219,7 +219,7 @@ def refusal(status: int, message: str) -> Reply:
 def answers(behaviour: Callable[[Asked], Reply | float], asking: Asking = SERVER_ASKING, n: int = 1):
     """Return the replies of a server to `n` papers, the engine's record and the requests."""
     with JudgeServer(behaviour) as server:
-        settings = ServerSettings(server.url, retries=2, timeout_seconds=20.0, backoff_seconds=0.001)
+        settings = ServerSettings(server.url, retries=2, timeout_seconds=20.0)
         engine = ServerEngine(settings, asking, ROOM)
         replies = engine.answer([f"Review paper {k}." for k in range(n)])
         return replies, engine.record(), server.requests

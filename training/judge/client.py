@@ -1,42 +1,38 @@
 """The client of servers that speak OpenAI's chat completions: vLLM, llama.cpp, Ollama, a vendor's.
 
-So many requests at a time. Tried again, after what Retry-After says or a growing and jittered pause: no
-connection, a timeout, a reply without text, 408, 409, 425, 429 and 5xx. After 401 or 403 nothing more is sent
-until the connections are closed. A server that refuses the JSON schema or one of our fields is asked without; what
-then brings a reply is kept to, and said. Redirects are not followed, proxies not used: what was meant for this
-machine stays on it. The key goes into one header. Replies are read up to `MOST_BYTES`.
+So many requests at a time, by the `openai` package, which tries again, after what Retry-After says or a growing and
+jittered pause: no connection, a timeout, 408, 409, 429 and 5xx. After 401 or 403 nothing more is sent until the
+connections are closed. A server that refuses the JSON schema or one of our fields is asked without; what then brings a
+reply is kept to, and said. Redirects are not followed, proxies not used: what was meant for this machine stays on it.
+The key goes into one header; of the environment variables that `openai` reads, none is sent.
 """
 
 import asyncio
 import ipaddress
-import json
 import logging
 import os
-import random
-import sqlite3
-import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
-import aiohttp
+import httpx2
+import openai
+from openai.types.chat import ChatCompletion
 
 from evals.errors import BadConfig, LabError
 from evals.normalize import whole_characters
-from evals.refine.judge import number_of
 from training.judge.prompts import ServerSettings
 
-RETRIED = (408, 409, 425, 429)
 REFUSED_FIELDS = (400, 404, 415, 422)
-DENIED = (401, 403)
-LONGEST_WAIT = 30.0
+DENIED = (openai.AuthenticationError, openai.PermissionDeniedError)
 MOST_BYTES = 64_000_000
 """Of a reply; a server that sends more is not read to the end."""
+SENT = {"accept", "connection", "content-length", "content-type", "host", "user-agent"}
+"""The headers of a request; what `openai` adds of this machine and of its own environment variables is not sent."""
 MOST_CHARACTERS = 1_000_000
 """Of a reply's text, thoughts included; what comes behind is cut off."""
 RENAMED = {"chat_template_kwargs": "", "repetition_penalty": "", "max_tokens": "max_completion_tokens"}
@@ -151,7 +147,7 @@ class ChatClient:
         self.denied = ""
         self._levels: dict[str, int] = {}
         self._renamed: dict[str, str] = {}
-        self._lines: WeakKeyDictionary[Any, tuple[aiohttp.ClientSession, asyncio.Semaphore]] = WeakKeyDictionary()
+        self._lines: WeakKeyDictionary[Any, tuple[openai.AsyncOpenAI, asyncio.Semaphore]] = WeakKeyDictionary()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.settings,)
@@ -160,16 +156,14 @@ class ChatClient:
         """Return the model that is asked: the one that was named, else the only one that the server lists."""
         if self.model:
             return self.model
-        address = f"{self.address}/models"
         try:
-            async with self._line()[0].get(address, allow_redirects=False) as response:
-                status, content = response.status, await _content(response)
-            if status in DENIED:
-                raise LabError(f"{self._denied(status, content)}.")
-            names = [whole_characters(str(row["id"])) for row in json.loads(content)["data"]]
-        except (aiohttp.ClientError, OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            listed = await self._line()[0].with_options(max_retries=0).models.list()
+            names = [whole_characters(str(model.id)) for model in listed.data if model.id]
+        except DENIED as error:
+            raise LabError(f"{self._denied(error)}.") from None
+        except (openai.APIError, ValueError, AttributeError, TypeError, RecursionError) as error:
             raise LabError(
-                f"{address} does not say which model it serves ({type(error).__name__}); start the server"
+                f"{self.address}/models does not say which model it serves ({type(error).__name__}); start the server"
                 " first, or name the model with judge_model (--model)."
             ) from None
         if len(names) != 1:
@@ -182,12 +176,14 @@ class ChatClient:
     async def unreachable(self, seconds: float = 3.0) -> str:
         """Return why the server gives nobody an answer within so long, "" where it does."""
         try:
-            most, address = aiohttp.ClientTimeout(total=seconds), f"{self.address}/models"
-            async with self._line()[0].get(address, allow_redirects=False, timeout=most) as response:
-                is_wrong = response.status in DENIED or response.status >= 500
-                return f"the server answered {response.status}" if is_wrong else ""
-        except (aiohttp.ClientError, OSError) as error:
-            return f"no reply ({type(error).__name__})"
+            client = self._line()[0].with_options(max_retries=0, timeout=seconds)
+            await client.get("/models", cast_to=httpx2.Response)
+        except openai.APIStatusError as error:
+            is_wrong = isinstance(error, DENIED) or error.status_code >= 500
+            return f"the server answered {error.status_code}" if is_wrong else ""
+        except openai.APIConnectionError as error:
+            return f"no reply ({type(error.__cause__).__name__})"
+        return ""
 
     async def chat(
         self, compose: Callable[[], Messages], sampling: Mapping[str, Any], constraints: Sequence[Constraint]
@@ -197,22 +193,29 @@ class ChatClient:
         `compose` makes the messages once it is their turn, so requests that wait cost those under way
         nothing. `constraints` go from the strictest to the loosest that will do.
         """
-        session, turn = self._line()
-        reply, pause = Reply(), 0.0
-        for attempt in range(self.settings.retries + 1):
-            if attempt:
-                self.counts.retries += 1
-                longest = self.settings.backoff_seconds * 2 ** (attempt - 1)
-                await asyncio.sleep(min(LONGEST_WAIT, max(pause, random.uniform(0.5 * longest, longest))))
-            async with turn:
-                if self.denied:
-                    return _failed(self.denied)
-                request = {"model": self.model, "messages": compose(), "n": 1, "stream": False, **sampling}
-                reply, again = await self._once(session, request, constraints)
-            if again is None:
-                break
-            pause = again
-        return reply
+        client, turn = self._line()
+        async with turn:
+            if self.denied:
+                return _failed(self.denied)
+            started, seconds = time.monotonic(), self.settings.timeout_seconds
+            request = {"model": self.model, "messages": compose(), "n": 1, "stream": False, **sampling}
+            try:
+                return self._read(await self._accepted(client, request, constraints))
+            except DENIED as error:
+                self.denied = self._denied(error)
+                return _failed(self.denied)
+            except openai.APIStatusError as error:
+                return _failed(f"the server answered {error.status_code}: {self._said(error)[:160]}")
+            except openai.APITimeoutError:
+                return _failed(f"no reply within {seconds:g} s")
+            except openai.APIConnectionError as error:
+                return _failed(f"no reply ({type(error.__cause__).__name__})")
+            except LabError as error:
+                return _failed(str(error))
+            except (ValueError, RecursionError):
+                return _failed("the reply is not a chat completion")
+            finally:
+                self.counts.seconds.append(time.monotonic() - started)
 
     def form(self, constraints: Sequence[Constraint]) -> Constraint:
         """Return the strictest of these that the server has not refused by now."""
@@ -241,36 +244,10 @@ class ChatClient:
         taken, self.counts = self.counts, Counts()
         return taken
 
-    async def _once(
-        self, session: aiohttp.ClientSession, request: Mapping[str, Any], constraints: Sequence[Constraint]
-    ) -> tuple[Reply, float | None]:
-        """Return the reply, and the least pause in seconds after which another try may help; None = it is final."""
-        started = time.monotonic()
-        self.counts.calls += 1
-        try:
-            status, headers, content = await self._accepted(session, request, constraints)
-        except TimeoutError:
-            return _failed(f"no reply within {self.settings.timeout_seconds:g} s"), 0.0
-        except (aiohttp.ClientError, OSError) as error:
-            return _failed(f"no reply ({type(error).__name__})"), 0.0
-        finally:
-            self.counts.seconds.append(time.monotonic() - started)
-        if status == 200 and len(content) > MOST_BYTES:
-            return _failed(f"the reply is longer than {MOST_BYTES // 1_000_000} MB"), None
-        if status == 200:
-            reply = self._read(content)
-            return reply, 0.0 if reply.error else None
-        if status in DENIED:
-            self.denied = self._denied(status, content)
-            return _failed(self.denied), None
-        pause = max(0.0, number_of(headers.get("Retry-After", "")) or 0.0)
-        said = self._said(content)[:160]
-        return _failed(f"the server answered {status}: {said}"), pause if status in RETRIED or status >= 500 else None
-
     async def _accepted(
-        self, session: aiohttp.ClientSession, request: Mapping[str, Any], constraints: Sequence[Constraint]
-    ) -> tuple[int, Mapping[str, str], bytes]:
-        """Return status, headers and body of the reply in the strictest form that the server takes.
+        self, client: openai.AsyncOpenAI, request: Mapping[str, Any], constraints: Sequence[Constraint]
+    ) -> ChatCompletion:
+        """Return the reply in the strictest form that the server takes.
 
         It is asked in that form from now on, but only if that brought a reply: a prompt that is too long
         is refused in any form.
@@ -282,54 +259,50 @@ class ChatClient:
             fields = {**request, **constraints[level].fields}
             body = {renamed.get(name, name): value for name, value in fields.items()}
             body.pop("", None)
-            address = f"{self.address}/chat/completions"
-            async with session.post(address, json=body, allow_redirects=False) as response:
-                status, headers, content = response.status, response.headers, await _content(response)
-            if status not in REFUSED_FIELDS:
+            try:
+                reply = await client.post("/chat/completions", cast_to=ChatCompletion, body=body)
                 break
-            said = self._said(content)
-            name = next((name for name in RENAMED if name in body and name in said), None)
-            if name is not None:
-                renamed[name] = RENAMED[name]
-                refused[name] = said
-            elif level + 1 < len(constraints):
-                refused[f"the {constraints[level].name}"] = said
-                level += 1
-            else:
-                break
-        if status == 200:
-            self._levels[strictest] = max(level, self._levels.get(strictest, 0))
-            self._renamed |= renamed
-            self.counts.loose += level > 0
-            for name in refused.keys() - self.refused.keys():
-                log.warning("the server refuses %s; it is asked without from now on", name)
-            self.refused |= refused
-        return status, headers, content
+            except openai.APIStatusError as error:
+                said = self._said(error)
+                name = next((name for name in RENAMED if name in body and name in said), None)
+                if error.status_code not in REFUSED_FIELDS or (name is None and level + 1 == len(constraints)):
+                    raise
+                if name is not None:
+                    renamed[name] = RENAMED[name]
+                    refused[name] = said
+                else:
+                    refused[f"the {constraints[level].name}"] = said
+                    level += 1
+        self._levels[strictest] = max(level, self._levels.get(strictest, 0))
+        self._renamed |= renamed
+        self.counts.loose += level > 0
+        for name in refused.keys() - self.refused.keys():
+            log.warning("the server refuses %s; it is asked without from now on", name)
+        self.refused |= refused
+        return reply
 
-    def _read(self, content: bytes) -> Reply:
+    def _read(self, document: ChatCompletion) -> Reply:
+        """Return what a reply says; servers leave out fields, or fill them with what is none of OpenAI's types."""
         try:
-            document = json.loads(content)
-            choice = document["choices"][0]
-            message = choice["message"]
-            text = message["content"]
-        except (ValueError, KeyError, IndexError, TypeError, RecursionError):
+            choice = document.choices[0]
+            message, text = choice.message, choice.message.content
+        except (AttributeError, LookupError, TypeError):
             return _failed("the reply is not a chat completion")
         if text is None:  # cut off while the model was thinking
-            thought = message.get("reasoning_content") or message.get("reasoning")
+            thought = getattr(message, "reasoning_content", None) or getattr(message, "reasoning", None)
             text = f"<think>{thought}" if isinstance(thought, str) else None
         if not isinstance(text, str):
             return _failed("the reply holds no text")
-        if isinstance(model := document.get("model"), str) and model.strip():
-            self.served[whole_characters(" ".join(model.split())[:200])] = None
-        usage = document.get("usage")
-        tokens = [usage.get(f"{what}_tokens") if isinstance(usage, dict) else None for what in ("prompt", "completion")]
+        if model := " ".join(str(document.model or "").split()):
+            self.served[whole_characters(model[:200])] = None
+        tokens = [getattr(document.usage, name, None) for name in ("prompt_tokens", "completion_tokens")]
         read, written = (each if isinstance(each, int) and each >= 0 else None for each in tokens)
-        reason = whole_characters(str(choice.get("finish_reason") or "unknown")[:40])
+        reason = whole_characters(str(choice.finish_reason or "unknown")[:40])
         if len(text) > MOST_CHARACTERS:
             text, reason = text[:MOST_CHARACTERS], "too long"
         return Reply(whole_characters(text), reason, read, written)
 
-    def _denied(self, status: int, content: bytes) -> str:
+    def _denied(self, error: openai.APIStatusError) -> str:
         """Return in words that the server lets nobody in with this key, or with none."""
         variable = self.settings.key_variable
         advice = (
@@ -337,44 +310,64 @@ class ChatClient:
             if variable
             else "name the variable that holds its key with judge_key_env (--key-env)"
         )
-        return f"the server answered {status}: {self._said(content)[:160]}; {advice}"
+        return f"the server answered {error.status_code}: {self._said(error)[:160]}; {advice}"
 
-    def _said(self, content: bytes) -> str:
+    def _said(self, error: openai.APIStatusError) -> str:
         """Return what a server says of a refusal, on one line and without our key."""
-        text = content.decode("utf-8", "replace")
-        try:
-            told = json.loads(text)
-            told = told.get("error", told)
-            text = str(told.get("message", told) if isinstance(told, dict) else told)
-        except (ValueError, AttributeError, RecursionError):
-            pass
+        told = error.body
+        text = str(told.get("message", told) if isinstance(told, dict) else told)
         if key := key_of(self.settings.key_variable, self.address):
             text = text.replace(key, "***")
         return whole_characters(" ".join(text[:MOST_CHARACTERS].split())[:2000]) or "nothing"
 
-    def _line(self) -> tuple[aiohttp.ClientSession, asyncio.Semaphore]:
+    def _line(self) -> tuple[openai.AsyncOpenAI, asyncio.Semaphore]:
         loop = asyncio.get_running_loop()
         if loop not in self._lines:
-            key, at_once = key_of(self.settings.key_variable, self.address), self.settings.concurrency
-            session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=at_once),
-                timeout=aiohttp.ClientTimeout(total=self.settings.timeout_seconds),
-                headers={"Authorization": f"Bearer {key}"} if key else {},
-                cookie_jar=aiohttp.DummyCookieJar(),
-                trust_env=False,
+            settings, key = self.settings, key_of(self.settings.key_variable, self.address)
+
+            async def prepare(request: httpx2.Request) -> None:
+                self.counts.calls += request.method == "POST"
+                self.counts.retries += request.headers.get("x-stainless-retry-count", "0") != "0"
+                for name in request.headers.keys() - (SENT | {"authorization"} if key else SENT):
+                    del request.headers[name]
+
+            async def bound(response: httpx2.Response) -> None:
+                response.stream = BoundedStream(response.stream, settings.timeout_seconds)
+
+            client = openai.AsyncOpenAI(
+                api_key=key or "none",
+                base_url=self.address,
+                timeout=settings.timeout_seconds,
+                max_retries=settings.retries,
+                default_headers={"Authorization": f"Bearer {key}"},
+                http_client=httpx2.AsyncClient(
+                    trust_env=False,
+                    event_hooks={"request": [prepare], "response": [bound]},
+                    limits=httpx2.Limits(max_connections=settings.concurrency),
+                ),
             )
-            self._lines[loop] = session, asyncio.Semaphore(at_once)
+            self._lines[loop] = client, asyncio.Semaphore(settings.concurrency)
         return self._lines[loop]
 
 
-async def _content(response: aiohttp.ClientResponse) -> bytes:
-    """Return the body of a reply, a little more than `MOST_BYTES` of it at most."""
-    content = bytearray()
-    async for block in response.content.iter_any():
-        content += block
-        if len(content) > MOST_BYTES:
-            break
-    return bytes(content)
+class BoundedStream(httpx2.AsyncByteStream):
+    """The body of a reply; LabError where it is longer than `MOST_BYTES`, a timeout where it takes longer than `seconds`."""
+
+    def __init__(self, stream: Any, seconds: float) -> None:
+        self._stream, self._until = stream, time.monotonic() + seconds
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        n_read = 0
+        async for block in self._stream:
+            n_read += len(block)
+            if n_read > MOST_BYTES:
+                raise LabError(f"the reply is longer than {MOST_BYTES // 1_000_000} MB")
+            if time.monotonic() > self._until:
+                raise httpx2.ReadTimeout("the reply does not end")
+            yield block
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
 
 
 def _failed(error: str) -> Reply:
@@ -389,50 +382,3 @@ def in_a_loop(work: Coroutine[Any, Any, Result]) -> Result:
         return asyncio.run(work)
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(lambda: asyncio.run(work)).result()
-
-
-class ReplyCache:
-    """Replies that were given before, as JSON in one SQLite file; opened on first use, safe for several processes."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._lock = threading.Lock()
-        self._connection: sqlite3.Connection | None = None
-
-    def get(self, key: str) -> Any:
-        """Return what is kept under a key; None if nothing is."""
-        with self._lock:
-            row = self._open().execute("SELECT verdicts FROM replies WHERE key = ?", (key,)).fetchone()
-        return row and json.loads(row[0])
-
-    def put(self, key: str, document: Mapping[str, object]) -> None:
-        """Keep a whole reply; failures are never remembered."""
-        text = json.dumps(document, ensure_ascii=False)
-        with self._lock:
-            self._open().execute("INSERT OR REPLACE INTO replies VALUES (?, ?)", (key, text))
-
-    def close(self) -> None:
-        """Let go of the file; the next use opens it again."""
-        with self._lock:
-            if self._connection is not None:
-                self._connection.close()
-                self._connection = None
-
-    def _open(self) -> sqlite3.Connection:
-        if self._connection is None:
-            connection = None
-            try:
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-                connection = sqlite3.connect(self.path, timeout=30, check_same_thread=False, isolation_level=None)
-                connection.execute("PRAGMA journal_mode=WAL")
-                connection.execute("PRAGMA synchronous=NORMAL")
-                connection.execute("CREATE TABLE IF NOT EXISTS replies (key TEXT PRIMARY KEY, verdicts TEXT NOT NULL)")
-            except (sqlite3.Error, OSError) as error:
-                if connection is not None:
-                    connection.close()
-                raise LabError(
-                    f"the cache of verdicts {self.path} cannot be used ({error}); name another file, or"
-                    " delete it: verdicts are asked for again."
-                ) from error
-            self._connection = connection
-        return self._connection

@@ -59,8 +59,7 @@ class ConcernJudge(HttpJudge):
         key = hashlib.sha256(json.dumps(told).encode()).hexdigest()
         found: dict[int, Verdict] = {}
         problem = "the reply has no verdict on it"
-        if self.cache and (kept := self.cache.get(key)) is not None:
-            self.client.counts.hits += 1
+        if (kept := self.recall(key)) is not None:
             found = {int(number): (word, quote) for number, (word, quote) in kept.items()}
         listed = "\n".join(f"{number}. {text}" for number, text in enumerate(items, start=1))
         for attempt in range(TRIES):
@@ -73,8 +72,8 @@ class ConcernJudge(HttpJudge):
             )
             problem = reply.error or problem
             found = read_verdicts(reply.text, len(items), tuple(SAME)) | found
-            if self.cache and len(found) == len(items):
-                self.cache.put(key, {str(number): verdict for number, verdict in found.items()})
+            if len(found) == len(items):
+                self.keep(key, {str(number): verdict for number, verdict in found.items()})
         return [(found.get(number, (None, ""))[0], problem) for number in range(1, len(items) + 1)]
 
 

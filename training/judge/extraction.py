@@ -104,9 +104,7 @@ class AnswerJudge(HttpJudge):
         settings = self.settings
         asked = [VERSION, instruction("extraction"), SCHEMA, self.client.model, settings.seed, settings.max_tokens]
         key = hashlib.sha256(json.dumps([*asked, task[:4]]).encode()).hexdigest()
-        kept = self.cache.get(key) if self.cache else None
-        if kept is not None:
-            self.client.counts.hits += 1
+        if (kept := self.recall(key)) is not None:
             return Reading(kept["answer"], kept["confidence"])
         problem = ""
         for attempt in range(TRIES):
@@ -124,8 +122,7 @@ class AnswerJudge(HttpJudge):
                 return reply.error
             found = read_extraction(reply.text, task)
             if isinstance(found, Reading):
-                if self.cache:
-                    self.cache.put(key, {"answer": found.answer, "confidence": found.confidence})
+                self.keep(key, {"answer": found.answer, "confidence": found.confidence})
                 return found
             problem = found
         return problem

@@ -3,18 +3,19 @@
 import asyncio
 import hashlib
 import json
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from itertools import count
 from typing import Any, TypeVar
 
 from evals.errors import BadConfig, TrainingStopped
+from evals.io import Cache
 from evals.refine.judge import HeuristicJudge, Inquiry, Judge, StubJudge, Verdicts, missing
 from evals.refine.score import prepare, settle
 from evals.schema.record import Record
 from evals.schema.refiner import RefinerRecord, RewardConfig
-from training.judge.client import ChatClient, Constraint, Messages, Reply, ReplyCache, in_a_loop
+from training.judge.client import ChatClient, Constraint, Messages, Reply, in_a_loop
 from training.judge.prompts import (
     CANARY,
     SCHEMA,
@@ -43,7 +44,7 @@ class HttpJudge:
     def __init__(self, settings: HttpSettings) -> None:
         self.settings = settings
         self.client = ChatClient(settings)
-        self.cache = ReplyCache(settings.cache) if settings.cache else None
+        self.cache = Cache(settings.cache) if settings.cache else None
         self.fences = Fences()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -99,20 +100,26 @@ class HttpJudge:
         return await self.client.chat(compose, sampling, constraints)
 
     async def close(self) -> None:
-        """Let go of this loop's connections and of the cache."""
+        """Let go of this loop's connections."""
         await self.client.close()
-        if self.cache is not None:
-            self.cache.close()
+
+    def recall(self, key: str) -> Any:
+        """Return what was kept under a key, and count it as a hit; None if nothing was."""
+        kept = self.cache.get([key]) if self.cache else {}
+        self.client.counts.hits += len(kept)
+        return json.loads(kept[key]) if kept else None
+
+    def keep(self, key: str, document: Mapping[str, object]) -> None:
+        """Keep a whole reply, where there is a cache; failures are never kept."""
+        if self.cache:
+            self.cache.put({key: json.dumps(document, ensure_ascii=False).encode()})
 
     async def _asked(self, inquiry: Inquiry, questions: tuple[Question, ...]) -> tuple[dict[str, ItemVerdict], str]:
         """Return verdicts by key, and what went wrong; all are void of a judge that says yes to the canary."""
-        settings, key = self.settings, ""
-        if self.cache:
-            told = f"{self.client.model}\n{settings.seed}\n{settings.mode}\n{settings.max_tokens}"
-            key = hashlib.sha256(f"{told}\n{fingerprint(inquiry, questions)}".encode()).hexdigest()
-        kept = self.cache.get(key) if self.cache else None
-        if kept is not None:
-            self.client.counts.hits += 1
+        settings = self.settings
+        told = f"{self.client.model}\n{settings.seed}\n{settings.mode}\n{settings.max_tokens}"
+        key = hashlib.sha256(f"{told}\n{fingerprint(inquiry, questions)}".encode()).hexdigest()
+        if (kept := self.recall(key)) is not None:
             return {name: ItemVerdict(*each) for name, each in kept.items()}, ""
         found: dict[str, ItemVerdict] = {}
         problem = ""
@@ -126,8 +133,7 @@ class HttpJudge:
             if CANARY in found and found[CANARY].score > 0:
                 found, problem = {}, OBEYED
             elif len(found) == len(questions):
-                if self.cache:
-                    self.cache.put(key, found)
+                self.keep(key, found)
                 return found, ""
         if problem and not found:
             return {CANARY: ItemVerdict(questions[-1].top, "")}, problem

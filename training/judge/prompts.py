@@ -276,10 +276,9 @@ class ServerSettings:
     concurrency: int = 64
     timeout_seconds: float = 600.0
     retries: int = 3
-    backoff_seconds: float = 0.5
 
     def __post_init__(self) -> None:
-        for name, low in (("concurrency", 1), ("retries", 0), ("timeout_seconds", 0.001), ("backoff_seconds", 0)):
+        for name, low in (("concurrency", 1), ("retries", 0), ("timeout_seconds", 0.001)):
             if not getattr(self, name) >= low:
                 raise BadConfig(f"{name} is {getattr(self, name):g}; it takes {low} or more.")
 
