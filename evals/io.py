@@ -1,5 +1,6 @@
 """Files as the rest of the package treats them: known by their SHA-256, written whole or not at all."""
 
+import codecs
 import hashlib
 import json
 import os
@@ -22,6 +23,14 @@ SHOWN = 80
 """Characters of a bad value that a message shows."""
 NAMED = 20
 """So many further bad rows a message names, each with its line and field; it counts the rest."""
+BYTE_ORDER_MARKS = (
+    (codecs.BOM_UTF8, "UTF-8-SIG"),
+    (codecs.BOM_UTF32_LE, "UTF-32"),
+    (codecs.BOM_UTF32_BE, "UTF-32"),
+    (codecs.BOM_UTF16_LE, "UTF-16"),
+    (codecs.BOM_UTF16_BE, "UTF-16"),
+)
+"""Byte order marks; those of UTF-32 stand first, because UTF-16's are how they begin."""
 
 
 def read_rows(path: Path, record: type[Row], key: Callable[[Row], str] | None = None, otherwise: str = "") -> list[Row]:
@@ -91,20 +100,26 @@ def repeated_keys(line: str) -> list[str]:
 
 
 def read_text(path: Path, otherwise: str = "", *, keep_line_ends: bool = False) -> str:
-    """Return a UTF-8 file, with or without a byte order mark; LabError if it cannot be read as one.
+    """Return a file in UTF-8, or in what its byte order mark says; LabError if it cannot be read as that.
 
     Line ends come as one newline each unless they are kept: in a table they may be part of a cell.
     """
     try:
-        with path.open(encoding="utf-8-sig", newline="" if keep_line_ends else None) as file:
-            return file.read()
+        data = path.read_bytes()
+        text = data.decode(encoding := encoding_of(data[:4]))
     except FileNotFoundError:
-        missing = f"there is no file {path}; name a JSONL file, one object per line"
-        raise LabError(_or(missing, otherwise)) from None
+        raise LabError(_or(f"there is no file {path}; check its name and folder", otherwise)) from None
     except IsADirectoryError:
-        raise LabError(f"{path} is a folder; name a JSONL file in it") from None
+        raise LabError(f"{path} is a folder; name a file in it") from None
     except UnicodeDecodeError as error:
-        raise LabError(f"{path} is not UTF-8 at byte {error.start}; save it as UTF-8 (in Excel: CSV UTF-8)") from None
+        name = encoding.removesuffix("-SIG")
+        raise LabError(f"{path} is not {name} at byte {error.start}; save it as UTF-8 (in Excel: CSV UTF-8)") from None
+    return text if keep_line_ends else text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def encoding_of(head: bytes) -> str:
+    """Return the encoding that the byte order mark at the start of a file stands for; UTF-8 where there is none."""
+    return next((known for mark, known in BYTE_ORDER_MARKS if head.startswith(mark)), "UTF-8")
 
 
 def _or(problem: str, otherwise: str) -> str:

@@ -23,7 +23,8 @@ from evals.io import read_text
 from evals.jsonl import NoRow
 
 SHEETS = (".xlsx", ".ods")
-TABLES = (".csv", ".tsv", *SHEETS)
+TABLES = (".csv", ".tsv", ".txt", *SHEETS)
+"""Excel saves "Unicode text" as .txt: UTF-16, with tabs."""
 MARKS = (",", ";", "\t")
 ROWS_AT_ONCE = 1000
 """Of a Parquet file."""

@@ -1,6 +1,5 @@
 """Markdown to a paper: headings give the sections, pictures and captions the figures."""
 
-import codecs
 import html
 import re
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from evals.errors import UnreadableArticle
+from evals.io import encoding_of
 from evals.papers.outline import NUMBER, Block, Outline, outline_of, plain_name, role_of
 from evals.schema import Figure
 
@@ -47,14 +47,6 @@ class FileLimits:
             )
 
 
-BYTE_ORDER_MARKS = (
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
-"""Byte order marks; those of UTF-32 stand first, because UTF-16's are how they begin."""
 CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f]")
 MOST_CONTROLS = 0.01
 """Share of control characters above which a file is no text."""
@@ -66,12 +58,12 @@ def decoded(data: bytes, name: str) -> str:
     UnreadableArticle for another encoding (a wrong guess would turn µ and ± into other signs
     without a word), for a file that is no text, and for one that is empty.
     """
-    encoding = next((known for mark, known in BYTE_ORDER_MARKS if data.startswith(mark)), "utf-8")
+    encoding = encoding_of(data[:4])
     try:
         text = data.decode(encoding)
     except UnicodeDecodeError as error:
         raise UnreadableArticle(
-            f"{name} is not {encoding.removesuffix('-sig').upper()}: byte {error.start} is"
+            f"{name} is not {encoding.removesuffix('-SIG')}: byte {error.start} is"
             f" 0x{data[error.start]:02x}. Save it as UTF-8 (in an editor: Save with encoding; or"
             " `iconv -f WINDOWS-1252 -t UTF-8`) and give it again."
         ) from None

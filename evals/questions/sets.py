@@ -45,7 +45,11 @@ EXAMPLES = Path(__file__).parent / "examples"
 SPLITS = ("train", "dev", "test")
 PART = re.compile(r"(?P<name>.+?)(?:\[(?P<part>train|dev|test|all)\])?")
 HUB = re.compile(r"hub:(?P<name>[\w][\w.-]*/[\w][\w.-]*)(?:@(?P<revision>[\w./-]+))?(?::(?P<config>[\w.-]+))?")
-DECIMAL_COMMA = re.compile(r"^\s*([-+]?(?:0|\d+(?!,\d{3}\s*%?\s*$))),(\d+\s*%?)\s*$")
+DECIMAL_COMMA = re.compile(r"^\s*([-+]?(?:0|\d+(?!,\d{3}\s*%?\s*$))),(\d+(?:[eE][-+]?\d+)?\s*%?)\s*$")
+THOUSANDS = re.compile(
+    r"^\s*[-+]?[1-9]\d{0,2}(?:(?:\.\d{3}){2,}|(?:\.\d{3})+(?=,\d)|(?:,\d{3}){2,}|(?:,\d{3})+(?=\.\d))(?!\d)"
+)
+"""Groups of thousands that are no decimals: several, or before a mark of the other kind."""
 """0,75 and 180,16, as Excel writes them in half of Europe; 1,250 could be either and stays as it is."""
 NOT_TOLD = frozenset(map(marks_off, (CANNOT_BE_TOLD, "cannot be told")))
 
@@ -411,7 +415,10 @@ def _truth(given: Mapping[str, Any]) -> dict[str, Any]:
         )
     if kind == "number":
         for name, each in truth.items():
-            truth[name] = DECIMAL_COMMA.sub(r"\1.\2", each) if isinstance(each, str) else each
+            if isinstance(each, str):
+                truth[name] = DECIMAL_COMMA.sub(
+                    r"\1.\2", THOUSANDS.sub(lambda found: re.sub("[.,]", "", found[0]), each)
+                )
     value = truth.get(field)
     said = value[0] if isinstance(value, list) and len(value) == 1 else value
     if isinstance(said, str) and marks_off(said) in NOT_TOLD:

@@ -73,7 +73,7 @@ def test_lines_that_are_no_rows_are_named_in_every_format_and_a_file_that_is_no_
     refused = [
         ("a.yaml", "- {id: a, prompt: [}\n", r"a\.yaml, line 1: no YAML"), ("a.yaml", "just words\n", "no list of rows"),
         ("a.csv", "Frage;Antwort\nWo?;hier\n", "no column prompt, but Frage, Antwort"),
-        ("a.csv", "id,id\n1,2\n", "two columns are called .id."), ("a.jsonl", "\n", "holds no rows"), ("a.txt", "x", "ends in .txt"),
+        ("a.csv", "id,id\n1,2\n", "two columns are called .id."), ("a.jsonl", "\n", "holds no rows"), ("a.doc", "x", "ends in .doc"),
     ]  # fmt: skip
     for name, text, message in refused:
         (tmp_path / name).write_text(text)
@@ -88,11 +88,17 @@ def test_a_table_as_excel_saves_it_in_german_reads_with_its_decimal_commas_and_s
         "enz-2;Which fraction of Vmax is reached at [S] = 3 Km?;number;0,75;;0,02;Km;test\r\n"
         "enz-3;How many reads?;number;1,250;;;reads;test\r\n"
         "gpcr;Which G protein raises cAMP?;free text;Gs;;;GPCR;test\r\n"
+        "dna;How long is the genome?;number;3.200.000;bp;;DNA;test\r\n"
+        "mass;What is the mass of a proton?;number;1,66E-24;g;;proton;test\r\n"
         ";;;;;;;\r\n"
     )
     (tmp_path / "excel.csv").write_bytes(table.encode("utf-8-sig"))
+    (tmp_path / "excel.txt").write_bytes(table.replace(";", "\t").encode("utf-16"))  # "Unicode text"
     found = examine(tmp_path / "excel.csv")
+    assert examine(tmp_path / "excel.txt").examples == found.examples
     truths = [each.ground_truth for each in found.examples]
+    assert [truth.value for truth in truths[2:]] == [3.2e6, 1.66e-24]
+    truths = truths[:2]
     assert [(truth.value, truth.tolerance.relative or truth.tolerance.absolute) for truth in truths] == [
         (180.16, 0.005),
         (0.75, 0.02),
