@@ -87,20 +87,45 @@ FAR = 80
 Place = tuple[int, int]
 
 
+BELIEVED = "believed|thought|assumed|considered|suspected|held|proposed|blamed|named|said"
+SUPERSEDED = re.compile(
+    rf"\b(?:initially|at first|originally|formerly|historically|in the past|used to|early (?:work|studies|reports|evidence)"
+    rf"|(?:once|previously|long|first) (?:{BELIEVED})|(?:some|many|most|people|others)(?: people)? (?:(?:might|would|may) )?(?:guess|think|say|believe|expect)"
+    r"|(?:one|you|we|it) (?:might|could|would|may) (?:guess|think|say|believe|expect|answer|seem|look))\b"
+    r"(?!\W+(?:described|discovered|identified|isolated|found|reported)\b(?! as\b| to be\b))"
+    r"(?:[^.!?\n]|\.(?=\S)){0,160}?(?:[.!?]\s+(?:\w+ ){0,3}?)?\b(?:but|however|yet|though|although|whereas|now|later|today|currently|in (?:fact|reality)"
+    r"|actually|really|recent(?:ly)?|newer|on closer|turned out)\b(?!\W+(?:its|their|others|some|many|also|still|confirm\w*|i'?m|i am)\b)",
+    re.IGNORECASE,
+)
+"""What was held once, or might be held, up to what is said instead; an aside that tells a history keeps the name before it."""
+CORRECTED = re.compile(
+    r"\b(?:no,? wait|wait,? no|(?:actually|oh|er|um),? no|scratch that|on second thought|make that|let me correct (?:myself|that)"
+    r"|(?<=[,.—–-] )(?:sorry|i mean)(?=[,:—–-]| the\b))\b[\s,:;.—–-]*(?=\w)",
+    re.IGNORECASE,
+)
+SENTENCE = re.compile(r"[.!?;:]\s|\n")
+
+
+def without_withdrawn(text: str) -> str:
+    """Return a text with blanks for what it takes back itself: A stays of "B. No, wait: A", Y of "initially X, later Y"."""
+    for found in (*CORRECTED.finditer(text), *SUPERSEDED.finditer(text)):
+        end = len(text[: found.start()].rstrip(" .,;:!?…—–-\n"))
+        is_aside = found.re is SUPERSEDED and re.search(r"[,(]\s*(?:which|that)?(?: was| were)?\s*\Z", text[: found.start()])
+        starts = (each.end() for each in SENTENCE.finditer(text, max(0, end - 240), end))
+        start = found.start() if is_aside else max(starts, default=max(0, end - 240))
+        text = text[:start] + " " * (found.end() - start) + text[found.end() :]
+    return text
+
+
 def without_others(expected: Expected, question: str, text: str) -> str:
     """Return a text with blanks for the names that it gives for another thing than the one that is asked about.
 
-    "CAU and CAC; CAA and CAG are for glutamine" keeps two codons where histidine is asked about. What a name may be given for is
+    What it takes back itself is blanked first. "CAU and CAC; CAA and CAG are for glutamine" keeps two codons where histidine is asked about. What a name may be given for is
     a name of `symbols`, or one in capitals like one in the question: GAU where AAU is asked about. A text that would keep no
     name stays as it is.
     """
-    asked = {normalised(word) for word in TOKEN.findall(question)}
-    tables = [table for table in symbols() if not asked.isdisjoint(table)]
-    own = asked | {normalised(name) for table in tables for word in asked & table.keys() for name in table[word]}
-    shapes = {_shape(word) for word in TOKEN.findall(question)} - {
-        "",
-        *map(_shape, ACRONYMS & {*TOKEN.findall(question)}),
-    }
+    text = without_withdrawn(text)
+    tables, own, shapes = _things(question)
     values = {_shape(value) for value in expected.values} - {""}
     if not (tables or shapes) or expected.kind not in ("choice", "set"):
         return text
