@@ -67,6 +67,9 @@ def judge(
         if lines.answer is not None:
             kept = without_others(asked, question, lines.answer)
             finding = read_answer_line(asked, question, lines if kept == lines.answer else lines._replace(answer=kept))
+            if asked.kind == "number" and finding.verdict == "contradictory" and lines.also is None:
+                said = read_text(asked, question, " " * lines.start + kept)  # "46, while mice have 40"
+                finding = finding if said.verdict == "no_claim" else said
             faults = NO_FAULTS
             if finding.verdict == "correct" and lines.explanation:
                 faults = _faults(truth, asked, question, lines.explanation, finding)

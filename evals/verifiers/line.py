@@ -18,7 +18,7 @@ from evals.confidence import MISSING
 from evals.normalize import plain
 from evals.schema import CANNOT_BE_TOLD, Claim, StatedConfidence
 from evals.verifiers.expected import Expected, Finding, claim, fold, normalised, word_set
-from evals.verifiers.numbers import WORD, Number, numbers_in
+from evals.verifiers.numbers import WORD, Number, numbers_in, without_wholes
 from evals.verifiers.text.lexicon import reply_at, tokens
 from evals.verifiers.units import SHARE, quantities, spaced, unit_of
 
@@ -41,7 +41,13 @@ BESIDE = re.compile(
     r"[\s,;|/(\[{*_\"'.–—-]*\bconfidence(?: level)?[*_\"' ]{0,4}(?:[:=：]|is\b|of\b)[*_\"' ]{0,4}", re.IGNORECASE
 )
 """A confidence on the answer line itself."""
-ASIDE = re.compile(r"\([^()]*\)")
+ASIDE = re.compile(r"\((?!\s*(?:or|also|maybe|perhaps|possibly)\b)[^()]*\)", re.IGNORECASE)
+"""What stands in brackets, but for another answer: "TP53 (or MDM2)"."""
+DENIED_ITEM = re.compile(
+    r"(?:(?!\b(?:and|or)\b)[^\n,;.:])*\(\s*(?:(?:not|never) (?:\w+ed|one of|part of|relevant|true|right|correct)|excluded|false|wrong|incorrect)\b[^()\n]*\)",
+    re.IGNORECASE,
+)
+""" "enolase (not involved)" in a list."""
 QUOTED = re.compile(r"^[ \t]{0,3}>.*$", re.MULTILINE)
 MARKS = " \t*_`~\"'“”‘’|#$\\{}()[]<>"
 PERCENT = re.compile(
@@ -52,17 +58,18 @@ HEDGE = re.compile(r"\b(?:don t|do not|dont) know\b|\bnot sure\b|\bunsure\b|\bde
 BREAK = re.compile(r"\b(?:but|however|so)\b|[,;:.()]")
 NOTHING = "(?!)"
 MINUS = re.compile(rf"\b(?:minus|negative)\s+(?=[\d.]|(?:{WORD})\b)", re.IGNORECASE)
-PIECE = re.compile(r"[,;()]|\bbut\b")
+PIECE = re.compile(r"[,;()]|\bbut\b|\b(?=(?:rather than|instead of|in place of|as opposed to)\b)")
 DENIED_PIECE = re.compile(
-    r"\s*(?:not|no|rather than|instead of|never)\b|.*\b(?:is|are|was)(?: not|n't|n’t)\b", re.IGNORECASE
+    r"\s*(?:not|no|rather than|instead of|in place of|as opposed to|never)\b|.*\b(?:am|is|are|was)(?: not|n't|n’t)\b",
+    re.IGNORECASE,
 )
 JOINED = re.compile(
     r"(?P<piece>.*?)(?P<joiner>[,;:()/|\n—–]|\s-\s|\.\s|\b(?:but|or|and|maybe|perhaps|if)\b|$)",
     re.IGNORECASE | re.DOTALL,
 )
 LETTER = re.compile(
-    r"(?:(?:i (?:choose|pick|select) )?(?:the |my )?(?:correct |right |best |final )?(?:answer|option|choice)"
-    r"(?: is)?(?: option| choice)?\W{0,6})?(?P<letter>[A-Za-z])(?![\w'’+])(?P<rest>.*)",
+    r"(?:(?:(?:i (?:choose|pick|select) )?(?:the |my )?(?:correct |right |best |final )?(?:answer|option|choice)"
+    r"(?: is)?|it(?: is|'s|’s))(?: option| choice)?\W{0,6})?(?P<letter>[A-Za-z])(?![\w'’+])(?P<rest>.*)",
     re.IGNORECASE | re.DOTALL,
 )
 MORE = re.compile(
@@ -72,6 +79,9 @@ BEHIND = re.compile(r"\s*[).:,\]}*$–—-]")
 EQUALS = re.compile(r".*\d[^=]*=(?=[^=]*\d)", re.DOTALL)
 """ "9910 - 5955 = 3955": what stands behind the last sign is the answer."""
 ALTERNATIVE = re.compile(r"[,;/|\n]|\b(?:or|vs|versus|and|plus|as well as)\b|&", re.IGNORECASE)
+PARTS = re.compile(
+    r"[,;/&]|\b(?:and|or|plus|but|besides|as well as|along with|together with|in addition to)\b", re.IGNORECASE
+)
 EITHER = re.compile(r"[;/|\n]|\b(?:or|vs|versus)\b", re.IGNORECASE)
 
 
@@ -343,7 +353,8 @@ def _pattern(wordings: frozenset[str]) -> re.Pattern[str]:
     letters = "|".join(re.escape(each) for each in ordered if len(each) == 1) or NOTHING
     return re.compile(
         rf"(?<![\w+])((?:{words})(?:(?<=\w{{4}})s)?)(?!\w)(?!(?<=\bup) to\b)"
-        rf"|(?:^|(?<=\boption )|(?<=\bchoice )|(?<= and )|(?<= or ))\(?({letters})(?=$|[).:,]| and | or )"
+        rf"|(?:^|(?<=\boption )|(?<=\bchoice )|(?<= and )|(?<= or )|(?<= is )|(?<= has ))\(?({letters})"
+        r"(?=$|[).:,]| and | or | (?:instead of|rather than|in place of) )"
     )
 
 
@@ -363,7 +374,7 @@ def _number(expected: Expected, value: str) -> Finding:
         return _cannot(says, truth)
     text = EQUALS.sub("", MINUS.sub("-", ASIDE.sub(" ", value)))
     kept, others = quantities(spaced(text, expected.unit), expected.unit)
-    stated = [each for each in kept if not is_denied(text.casefold(), each.start)]
+    stated = without_wholes([each for each in kept if not is_denied(text.casefold(), each.start)], text)
     if options_in(says, expected.by_wording)[0]:
         shown = [f"{each.value:,.10g}" for each in (*stated, *others)] or [*numbers_shown(value)]
         return torn([CANNOT_BE_TOLD, *shown]) if shown else _cannot(says, truth)
@@ -436,7 +447,7 @@ def _term(expected: Expected, question: str, value: str) -> Finding:
         return torn([CANNOT_BE_TOLD, value]) if right or wrong else _cannot(says, "what it is")
     if right and wrong:
         return Finding("contradictory", "it names what is right and what competes with it", value, claims)
-    if right and (beside := alternatives(expected, question, "; ".join(asserted))):
+    if right and (beside := alternatives(expected, question, value)):
         return Finding("contradictory", f"it names what is right and also {', '.join(beside)}", value, claims)
     if right:
         return Finding("correct", "as the data say", value, claims, 1.0)
@@ -476,19 +487,30 @@ def _set(expected: Expected, value: str) -> Finding:
     if CANNOT_BE_TOLD in asserted:
         beside = [each for each in asserted if each != CANNOT_BE_TOLD]
         return torn([CANNOT_BE_TOLD, *beside]) if beside else _cannot(says, ", ".join(expected.values))
-    named = names_in(expected, ", ".join(_parts(ASIDE.sub(" ", value))[0]))
+    named = names_in(expected, ", ".join(_parts(without_asides(value))[0]))
     return set_verdict(expected, named, _claims(named))
 
 
 def names_in(expected: Expected, text: str) -> list[str]:
-    """Return the names that a list gives, in alphabetical order, known ones by their value; blanks may part them too."""
+    """Return the names that a list gives, in alphabetical order, known ones by their value; blanks may part them too.
+
+    A part with words such as "both" and "in" is a sentence: of its words only known names count.
+    """
     known, names = expected.by_wording, set()
-    for part in re.split(r"[,;\n/|]|\band\b|&|(?:^|\s)[-*•]\s", text):
-        name = normalised(part).strip("… ")
+    for part in re.split(rf"{PARTS.pattern}|[\n|]|(?:^|\s)[-*•]\s", text, flags=re.IGNORECASE):
+        name = re.sub(r"^(?:also|even)\b (?!known|called)", "", normalised(part).strip("… "))
         words = name.split()
-        are_names = name not in known and len(words) > 1 and any(word in known for word in words)
-        names |= {known.get(each, each) for each in (words if are_names else [name]) if each}
+        if name not in known and len(words) > 1 and not known.keys().isdisjoint(words):
+            is_sentence = not word_set("subjects", "function").isdisjoint(words)
+            names |= {known.get(each, each) for each in words if each in known or not is_sentence}
+        elif name and words[0] not in word_set("stems", "explains"):
+            names.add(known.get(name, name))
     return sorted(names)
+
+
+def without_asides(text: str) -> str:
+    """Return a list without what stands in brackets, and without the items that brackets deny."""
+    return ASIDE.sub(" ", DENIED_ITEM.sub(" ", text))
 
 
 def set_verdict(expected: Expected, named: list[str], claims: tuple[Claim, ...]) -> Finding:

@@ -23,10 +23,14 @@ NUMBER = re.compile(
     r"(?: ?/ ?(?P<over>\d+(?:\.\d+)?)(?![\d/]| ?(?:/|100\b)))?"
     r"(?:(?P<scale>k|m)\b|[ -](?P<worded>hundred|thousand|million|billion)\b)?"
     r"(?P<share> ?\\?%| percent\b)?(?![\w]|[.,]\d)"
-    rf"|(?P<below>(?<![\w-])-)?\b(?P<words>(?:{WORD})(?:(?:[ -]| and )(?:{WORD}))*)(?:(?P<half> and a half)|[ -](?P<part>half|halves|thirds?|quarters?|fifths|tenths))?\b",
+    rf"|(?P<below>(?<![\w-])-)?\b(?P<words>(?:{WORD})(?:(?:[ -]| and )(?:{WORD}))*|an?(?= [a-z]+ and a half\b))"
+    r"(?:(?P<half> and a half)|[ -](?P<part>half|halves|thirds?|quarters?|fifths|tenths)(?: of an?)?)?\b"
+    r"|\b(?P<lone>half|third|quarter)(?:(?: of)? an?(?= [a-z])(?: (?P<times>hundred|thousand|million|billion)\b)?|[ -](?=(?:hour|minute|day|year)s?\b))",
     re.IGNORECASE,
 )
 PARTS = {"half": 0.5, "halve": 0.5, "third": 1 / 3, "quarter": 0.25, "fifth": 0.2, "tenth": 0.1}
+AND_HALF = re.compile(r" [a-z]+ and a half\b", re.IGNORECASE)
+""""An hour and a half"."""
 INTERVAL = re.compile(
     r"\b(?:9\d(?:\.\d)? ?%[ -](?:cr?i|(?:confidence|credible) intervals?)|iqr|interquartile range)\b\D{0,12}[\d.]+ ?%? ?(?:to|[-–,;]|and) ?-?[\d.]*\d",
     re.IGNORECASE,
@@ -35,6 +39,10 @@ INTERVAL = re.compile(
 RAISED = str.maketrans("⁺⁻⁰¹²³⁴⁵⁶⁷⁸⁹−–", "+-0123456789--")
 SPREAD = re.compile(r"(?:±|\+/-|\+-|\+\\-|\\pm) ?\$?$")
 """Before a number: it says how sure the one before it is, unless it is as large."""
+
+
+WHOLE = re.compile(r"(?:\b(?:out of|among|of the|of all)|\d of|^\W*of)(?: the| all| these)* \Z", re.IGNORECASE)
+"""Before a number: it is what others are parts of."""
 
 
 class Number(NamedTuple):
@@ -59,15 +67,29 @@ def numbers_in(text: str) -> Iterator[Number]:
     for found in NUMBER.finditer(text):
         if any(start <= found.start() < end for start, end in unsure):
             continue
-        if found["words"]:
-            yield from _in_words(found)
+        if found["lone"]:
+            value = PARTS[found["lone"].lower()] * LARGE.get((found["times"] or "").lower(), 1.0)
+            yield _worded(value, found.start(), found.end())
             continue
-        number = _in_digits(found)
+        if found["words"]:
+            for number in _in_words(found):
+                yield _with_half(number, text)
+            continue
+        number = _with_half(_in_digits(found), text)
         is_spread = SPREAD.search(text, max(0, found.start() - 8), found.start())
         if is_spread and number.value <= abs(before) / 2:
             continue
         yield number
         before = number.value
+
+
+def without_wholes(numbers: list[Number], text: str) -> list[Number]:
+    """Return the numbers without those that others are parts of: 4 of "4 of 64 codons" and of "of the 64 codons, 4"."""
+    return [each for each in numbers if not WHOLE.search(text, max(0, each.start - 24), each.start)] or numbers
+
+
+def _with_half(number: Number, text: str) -> Number:
+    return number._replace(value=number.value + 0.5) if AND_HALF.match(text, number.end) else number
 
 
 def _in_digits(found: re.Match[str]) -> Number:
@@ -95,7 +117,7 @@ def _in_words(found: re.Match[str]) -> Iterator[Number]:
     start = end = found.start("words")
     last = None
     for word in re.finditer(r"[a-z]+", found["words"], re.IGNORECASE):
-        value = WORDS.get(word[0].lower())
+        value = WORDS.get(word[0].lower(), 1.0 if word[0].lower() in ("a", "an") else None)
         if value is None:  # "and"
             continue
         at = found.start("words") + word.start()

@@ -21,7 +21,7 @@ from evals.verifiers.line import (
     torn,
     without_thought,
 )
-from evals.verifiers.numbers import WORDS, Number, numbers_in
+from evals.verifiers.numbers import PARTS, WORDS, Number, numbers_in, without_wholes
 from evals.verifiers.text.choices import claim_at, claims, named_in, read_choice, shown_claims
 from evals.verifiers.text.letters import letters_in_text
 from evals.verifiers.text.lexicon import DOWN, TOKEN, UP, Lexicon, Mark, small_words, tokens, word_set, words
@@ -45,6 +45,7 @@ SHORT = 40
 LETTER_ALONE = 4
 """So few words may stand behind a letter that no option has for the answer to be counted as one."""
 DIGIT = re.compile(r"\d")
+NUMERALS = WORDS.keys() | PARTS.keys()
 
 
 def read_text(expected: Expected, question: str, text: str, is_shown: bool = True) -> Finding:
@@ -79,7 +80,7 @@ def _number(expected: Expected, question: str, page: Plain, lexicon: Lexicon, or
         parts = tokens(text)
         if not parts or "confidence" in parts[:2]:
             continue
-        has_number = DIGIT.search(text) or not WORDS.keys().isdisjoint(parts)
+        has_number = DIGIT.search(text) or not NUMERALS.isdisjoint(parts)
         if not has_number and is_beside(parts, lexicon):
             continue
         sentence = sentence_of(text, start, end, parts, lexicon)
@@ -121,7 +122,8 @@ def _asked_about(found: list[Stated], question: str, unit: str | None) -> list[S
     Those of its own words, else those of none, else those of the first other thing. What stands before the last "=" of a
     sentence leads to what stands behind it.
     """
-    asked = _asked(question) - fold(unit or "") - fold(" ".join(word_set("amounts", "beside")))
+    asked = _asked(question).union(NOUN.findall(question.casefold()))
+    asked -= fold(unit or "") | fold(" ".join(word_set("amounts", "beside")))
     groups: dict[tuple[int, str], list[Stated]] = {}
     before = 0
     last: Sentence | None = None
@@ -134,9 +136,8 @@ def _asked_about(found: list[Stated], question: str, unit: str | None) -> list[S
             continue
         lead = CLAUSE.split(sentence.text[before:start])[-1]
         tail = CLAUSE.split(OWNER.sub("", behind, count=1))[0]
-        owner = (
-            _owner(lead, asked, unit) or _owner(tail, asked, unit) or _owner(sentence.text[before:start], asked, unit)
-        )
+        whole = CLAUSE.sub(" ", sentence.text[before:start])
+        owner = next(filter(None, (_owner(each, asked, unit) for each in (lead, tail, whole))), "")
         rank = 0 if owner == OWN else 1 if not owner else 2
         groups.setdefault((rank, owner), []).append((sentence, number))
         before = number.end - sentence.start
@@ -146,20 +147,20 @@ def _asked_about(found: list[Stated], question: str, unit: str | None) -> list[S
 
 OWN = "own"
 CLAUSE = re.compile(r"[,;:()]|\b(?:and|while|whereas|but|so|than|though|although)\b")
-PART = re.compile(r"[;:()]|\b(?:while|whereas|but|so|than)\b")
-OWNER = re.compile(r"^\W*(?:\w+/\w+|of|for|in)?")
+OWNER = re.compile(r"^[^\w,;:]*(?:\w+/\w+|of|for|in)?")
+NOUN = re.compile(r"\b[a-z]\w?-[a-z]\w*|(?<![a-z\d])[a-z]{3,}(?![a-z\d])")
+"""A word, or a name such as A-T or B-DNA."""
 
 
 def _owner(text: str, asked: frozenset[str], unit: str | None) -> str:
     """Return what a clause speaks of by its first noun: OWN for what is asked, another one, "" for nothing that it names."""
-    parts = [word for word in tokens(text) if word.isalpha() and len(word) > 2 and not is_known(word)]
-    parts = [
-        word
-        for word in parts
-        if word not in word_set("amounts", "beside") and word not in tokens((unit or "").casefold())
-    ]
-    first = next((word for word in parts if word not in WORDS), "")
-    return OWN if not fold(first).isdisjoint(asked) else first
+    beside = word_set("amounts", "beside").union(WORDS, tokens((unit or "").casefold()))
+    others = {word for word in ("mouse", "mice", "murine") if fold(word).isdisjoint(asked)}
+    first = next(
+        (word for word in NOUN.findall(text) if word not in beside and (word in others or not is_known(word))), ""
+    )
+    is_own = first in asked if "-" in first else not fold(first).isdisjoint(asked)
+    return OWN if is_own else first
 
 
 @cache
@@ -182,7 +183,10 @@ def _amounts(expected: Expected, sentence: Sentence, page: Plain, original: str)
     unit = word_set("amounts", "degs") if expected.unit == "DEGs" else tokens((expected.unit or "").casefold())
     kept: dict[int, Number] = {}
     with_unit: set[int] = set()
-    for number in numbers_in(sentence.text):
+    numbers = list(numbers_in(sentence.text))
+    parts_of_wholes = without_wholes(numbers, sentence.text)
+    is_part = len(parts_of_wholes) < len(numbers) and expected.unit != "DEGs"
+    for number in parts_of_wholes if is_part else numbers:
         at, after = bisect_left(starts, number.start), bisect_left(starts, number.end)
         if at == after or (number.is_share and asked != SHARE):
             continue
@@ -202,13 +206,13 @@ def _amounts(expected: Expected, sentence: Sentence, page: Plain, original: str)
         if (
             any(before[-len(phrase) :] == phrase for phrase in _phrases("not_after").get(near, ()))
             or any(behind[: len(phrase)] == phrase for phrase in _phrases("not_before").get(behind[0], ()))
-            or (behind[0] == "of" and behind[1][0].isdigit())
+            or (behind[0] == "of" and behind[1][0].isdigit() and not is_part)
             or sentence.text[max(0, number.start - 1) : number.start] in ("$", "#", "x")
         ):
             continue
         if unit and (behind[0] in unit or f"{behind[0]}s" in unit):
             with_unit.add(at)
-        elif unit and behind[0][0].isalpha() and behind[0] not in small_words("small"):
+        elif unit and not is_part and behind[0][0].isalpha() and behind[0] not in small_words("small"):
             continue
         kept[at] = number
     exact = {at for at in kept if _is_exact(parts, at)}
@@ -307,7 +311,8 @@ def _is_reversed(sentences: list[Sentence], question: str, lexicon: Lexicon) -> 
 
 
 def _set(expected: Expected, question: str, page: Plain, lexicon: Lexicon, original: str) -> Finding:
-    heard = [each for each in claims(read_sentences(page.text, lexicon, ""), "", lexicon) if not each.is_denied]
+    text = page.text.replace(" or ", " &  ")  # of a set both are meant
+    heard = [each for each in claims(read_sentences(text, lexicon, ""), "", lexicon) if not each.is_denied]
     named = {each.option for each in heard}
     if CANNOT_BE_TOLD in named:
         said = sorted(named, key=lambda name: name != CANNOT_BE_TOLD)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from evals.verifiers.line import BOXED, MARKS, blank_around, without_thought
 
 STATED = re.compile(
-    r"(?:\b(?i:answer|option|choice)(?i: is| would be| should be|:)+(?i: option| choice| letter)?"
+    r"(?:\b(?i:it(?: is|['’]s)(?: option| choice)?)|\b(?i:answer|option|choice)(?i: is| would be| should be|:)+(?i: option| choice| letter)?"
     r"|\b(?i:choose|select|pick|go with)(?i: option| answer| choice)?|\b(?i:option|choice)(?=[ (*]{1,3}[A-Z][)*]{0,3} is\b(?! (?i:not|wrong|incorrect))))"
     r"[\s:*_(\[{$\"'`\\]{0,8}(?P<letter>[B-HJ-Z]|[AI](?=[)*.,:\]}$\"'`]|\s*$|\s*\n))(?![\w'’+-])",
     re.MULTILINE,

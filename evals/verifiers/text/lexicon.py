@@ -259,7 +259,12 @@ def _ways(wording: str, *, is_symbol: bool) -> list[str]:
         return [found] if found else []
     ways = ["option/answer/choice {}", "answer is {}", "answer : {}", "( {} )", "{} )"]
     if is_symbol:
-        return [way.format(found) for way in ways[1:4]]
+        ways += [
+            "{} instead/place/rather of/than",
+            "{} in place of",
+            *(["is/has/uses/contains {}"] if found not in "ai" else []),
+        ]
+        return [way.format(found) for way in ways[1:4] + ways[5:]]
     return [way.format(found) for way in (ways if found in "ai" else [*ways, "is {}", "{}"])]
 
 

@@ -7,8 +7,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 
-from evals.verifiers.expected import Expected, normalised, symbols, word_set
-from evals.verifiers.line import ASIDE, is_denied, without_thought
+from evals.verifiers.expected import Expected, fold, normalised, symbols, word_set
+from evals.verifiers.line import PARTS, is_denied, without_asides, without_thought
+from evals.verifiers.text.subjects import is_known
 
 BULLET = r"[ \t]*(?:[-*•]|\d+[.)])\s"
 TOKEN = re.compile(r"(?<![\w-])[A-Za-z][A-Za-z0-9]+(?![\w-])")
@@ -18,7 +19,6 @@ NOT_NAME = re.compile(
     rf"^{BULLET}|\b(?:the|a|an|also|then|finally|both|either|but|even|maybe|perhaps|possibly|probably)\b|[:.–—].*$",
     re.IGNORECASE,
 )
-PARTS = re.compile(r"[,;/&]|\b(?:and|or|plus|but|as well as|along with|together with)\b")
 OTHERWISE = re.compile(
     r"(?:,[^.,;]{0,40},)? (?:is|are|was) (?:the|a|an|for|no|not)\b|,? (?:codes?|stands?|encodes?|means?)\b"
 )
@@ -27,7 +27,7 @@ MORE = re.compile(r"\b(?:also|too|as well|in addition|additionally|plus)\b", re.
 """In a short sentence without a known name: it may add one in words that look like any other."""
 ACRONYMS = frozenset(("DNA", "RNA", "ATP", "GTP"))
 LONGEST = 3
-"""Words of a name inside a list; at its ends, where a sentence begins or goes on, one."""
+"""Words of a name in a list, numbers aside; at its ends, where a sentence may begin or go on, one or none that sentences have."""
 
 
 def strangers(expected: Expected, question: str, text: str) -> tuple[set[str], set[str]]:
@@ -36,13 +36,13 @@ def strangers(expected: Expected, question: str, text: str) -> tuple[set[str], s
     What is listed is another name whatever it looks like. Elsewhere a word looks like a name where known names have
     capitals or digits in the same places: CAA beside CAU, IL6 beside TP53.
     """
-    text, known = ASIDE.sub(" ", without_thought(text)), expected.by_wording
+    text, known = without_asides(without_thought(text)), expected.by_wording
     listed = {
         name
         for items in _lists(text)
         if any(not known.keys().isdisjoint((name, *name.split())) for name in items)
         for at, name in enumerate(items)
-        if name and _is_name(name.split(), known, 1 if at in (0, len(items) - 1) else LONGEST)
+        if _is_name(items, at, known, fold(question))
     }
     shapes = {_shape(each) for each in expected.values} - {""}
     asked = frozenset(normalised(question).split())
@@ -110,7 +110,9 @@ def without_withdrawn(text: str) -> str:
     """Return a text with blanks for what it takes back itself: A stays of "B. No, wait: A", Y of "initially X, later Y"."""
     for found in (*CORRECTED.finditer(text), *SUPERSEDED.finditer(text)):
         end = len(text[: found.start()].rstrip(" .,;:!?…—–-\n"))
-        is_aside = found.re is SUPERSEDED and re.search(r"[,(]\s*(?:which|that)?(?: was| were)?\s*\Z", text[: found.start()])
+        is_aside = found.re is SUPERSEDED and re.search(
+            r"[,(]\s*(?:which|that)?(?: was| were)?\s*\Z", text[: found.start()]
+        )
         starts = (each.end() for each in SENTENCE.finditer(text, max(0, end - 240), end))
         start = found.start() if is_aside else max(starts, default=max(0, end - 240))
         text = text[:start] + " " * (found.end() - start) + text[found.end() :]
@@ -186,9 +188,18 @@ def _segments(text: str, kind: Callable[[re.Match[str]], str | None]) -> Iterato
     yield start, len(text)
 
 
-def _is_name(parts: list[str], known: Mapping[str, str], longest: int) -> bool:
+def _is_name(items: list[str], at: int, known: Mapping[str, str], asked: frozenset[str]) -> bool:
+    """Say whether an item of a list is an unknown name; several words at an end only beside a known one, and if no sentence has them."""
+    words = items[at].split()
     no_names = word_set("stems", "denial") | word_set("stems", "explains")
-    return len(parts) <= longest and known.keys().isdisjoint((" ".join(parts), *parts)) and no_names.isdisjoint(parts)
+    is_short = bool(words) and sum(map(str.isalpha, words)) <= LONGEST
+    if not is_short or not known.keys().isdisjoint((items[at], *words)) or not no_names.isdisjoint(words):
+        return False
+    if len(words) == 1 or 0 < at < len(items) - 1:
+        return True
+    is_beside = items[at - 1].endswith(tuple(known)) if at else items[1].startswith(tuple(known))
+    is_told = any(word.endswith(("ed", "ing")) or (word.isalpha() and is_known(word)) for word in words)
+    return is_beside and not is_told and asked.isdisjoint(fold(items[at]))
 
 
 def _shape(name: str) -> str:
@@ -207,4 +218,4 @@ def _lists(text: str) -> Iterator[list[str]]:
     for sentence in re.split(r"[.!?:](?:\s|$)|\n", text):
         items = PARTS.split(sentence)
         if len(items) > 1:
-            yield [normalised(NOT_NAME.sub(" ", item)) for item in items]
+            yield [name for item in items if (name := normalised(NOT_NAME.sub(" ", item)))]
