@@ -13,7 +13,7 @@ from typing import Literal, get_args
 from evals.confidence import VERSION as CONFIDENCE_VERSION
 from evals.confidence import settle, statements
 from evals.errors import BadConfig
-from evals.schema import Example, GroundTruth, StatedConfidence, Verdict
+from evals.schema import CANNOT_BE_TOLD, Example, GroundTruth, StatedConfidence, Verdict
 from evals.verifiers.expected import Expected, Finding, expected
 from evals.verifiers.faults import false_figures
 from evals.verifiers.line import read_answer_line, read_lines
@@ -69,7 +69,8 @@ def judge(
             finding = read_answer_line(asked, question, lines if kept == lines.answer else lines._replace(answer=kept))
             if asked.kind == "number" and finding.verdict == "contradictory" and lines.also is None:
                 said = read_text(asked, question, " " * lines.start + kept)  # "46, while mice have 40"
-                finding = finding if said.verdict == "no_claim" else said
+                is_torn = CANNOT_BE_TOLD in (finding.answer or "") or said.verdict == "no_claim"
+                finding = finding if is_torn else said
             faults = NO_FAULTS
             if finding.verdict == "correct" and lines.explanation:
                 faults = _faults(truth, asked, question, lines.explanation, finding)

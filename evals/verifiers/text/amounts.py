@@ -199,6 +199,8 @@ def _amounts(expected: Expected, sentence: Sentence, page: Plain, original: str)
                 kept[at] = number._replace(value=value, step=number.step * stated.factor / asked.factor)
             continue
         before, behind = parts[max(0, at - 5) : at], parts[after : after + 3]
+        if behind[0] == "or" and (behind[1][0].isdigit() or behind[1] in WORDS):
+            behind = parts[after + 2 : after + 5]  # "37 or 42 °C": the unit of both
         if _is_exact(parts, at):
             kept[at] = number
             continue
