@@ -104,9 +104,11 @@ def read_text(path: Path, otherwise: str = "", *, keep_line_ends: bool = False) 
 
     Line ends come as one newline each unless they are kept: in a table they may be part of a cell.
     """
+    encoding = ""
     try:
         data = path.read_bytes()
-        text = data.decode(encoding := encoding_of(data[:4]))
+        encoding = encoding_of(data[:4])
+        text = data.decode(encoding)
     except FileNotFoundError:
         raise LabError(_or(f"there is no file {path}; check its name and folder", otherwise)) from None
     except IsADirectoryError:

@@ -37,6 +37,7 @@ TYPOGRAPHY = {
     **dict.fromkeys("↓⬇⇓⇩▼▾🔻🔽↘⬊📉👇⤵", " down "),
     **dict.fromkeys("✓✔✅☑", " yes "),
     **dict.fromkeys("✗✘❌☒", " no "),
+    **{sign: f" {top}/{below}" for sign, top, below in ("½12", "⅓13", "⅔23", "¼14", "¾34")},
     "≈": "~",
     "≠": "!=",
     "¬": "!",

@@ -37,6 +37,7 @@ TEXT = re.compile(r"\\(?:text|mathrm|textbf|mathbf)\{([^{}]*)\}")
 ITEM = re.compile(
     r"(?:[ \t]*\n)+[ \t]*(?:[-*•–+]|\d{1,2}[.)])[ \t]+(?!\**(?:answer|confidence)\b)(\S.*)", re.IGNORECASE
 )
+BULLETED = re.compile(r"^(?:[-*•–+]|\d{1,2}[.)])[ \t]+(?=\S)")
 BESIDE = re.compile(
     r"[\s,;|/(\[{*_\"'.–—-]*\bconfidence(?: level)?[*_\"' ]{0,4}(?:[:=：]|is\b|of\b)[*_\"' ]{0,4}", re.IGNORECASE
 )
@@ -79,6 +80,11 @@ BEHIND = re.compile(r"\s*[).:,\]}*$–—-]")
 EQUALS = re.compile(r".*\d[^=]*=(?=[^=]*\d)", re.DOTALL)
 """ "9910 - 5955 = 3955": what stands behind the last sign is the answer."""
 ALTERNATIVE = re.compile(r"[,;/|\n]|\b(?:or|vs|versus|and|plus|as well as)\b|&", re.IGNORECASE)
+BULLET = r"[ \t]*(?:[-*•]|\d+[.)])\s"
+NOT_NAME = re.compile(
+    rf"^{BULLET}|\b(?:the|a|an|also|then|finally|both|either|but|even|maybe|perhaps|possibly|probably)\b|[:.–—].*$",
+    re.IGNORECASE,
+)
 PARTS = re.compile(
     r"[,;/&]|\b(?:and|or|plus|but|besides|as well as|along with|together with|in addition to)\b", re.IGNORECASE
 )
@@ -118,9 +124,9 @@ def read_lines(text: str) -> Lines:
             if beside := BESIDE.search(value):
                 confidence = _confidence(value[beside.end() :], confidence)
                 value = value[: beside.start()]
-            elif not value.strip(MARKS):
+            elif (bare := BULLETED.sub("", value)) != value or not value.strip(MARKS):
                 items, last = _items(text, last)
-                value = ", ".join(items)
+                value = ", ".join([*([bare] if value else []), *items]) if items else value
             if answer is not None and answer.casefold() != value.casefold():
                 also = answer
             answer, start, end = value, line.start(2), max(line.start(2), min(last, line.start(2) + len(value)))
@@ -131,7 +137,7 @@ def read_lines(text: str) -> Lines:
 
 
 def _items(text: str, end: int) -> tuple[list[str], int]:
-    """Return the bulleted lines that follow an empty answer line, and where they end."""
+    """Return the bulleted lines that follow an answer line, empty or itself the first of them, and where they end."""
     items = []
     while item := ITEM.match(text, end):
         items.append(item[1].strip())
@@ -211,7 +217,7 @@ def _stated(expected: Expected, question: str, value: str) -> Finding:
         case "term":
             return _term(expected, question, value)
         case "set":
-            return _set(expected, value)
+            return _set(expected, question, value)
         case _:
             return Finding("no_claim", "a free answer; a judge can grade it", value)
 
@@ -339,7 +345,9 @@ def options_in(says: str, by_wording: Mapping[str, str]) -> tuple[list[str], lis
 
 def is_denied(text: str, at: int) -> bool:
     """Return whether one of the four words before a place denies it: "neither up nor down"."""
-    return not word_set("stems", "denial").isdisjoint(BREAK.split(text[:at])[-1].split()[-4:])
+    return not word_set("stems", "denial").isdisjoint(
+        BREAK.split(text[:at].replace("in place of", "instead of"))[-1].split()[-4:]
+    )
 
 
 @lru_cache(maxsize=4096)
@@ -353,7 +361,7 @@ def _pattern(wordings: frozenset[str]) -> re.Pattern[str]:
     letters = "|".join(re.escape(each) for each in ordered if len(each) == 1) or NOTHING
     return re.compile(
         rf"(?<![\w+])((?:{words})(?:(?<=\w{{4}})s)?)(?!\w)(?!(?<=\bup) to\b)"
-        rf"|(?:^|(?<=\boption )|(?<=\bchoice )|(?<= and )|(?<= or )|(?<= is )|(?<= has ))\(?({letters})"
+        rf"|(?:^|(?<=\boption )|(?<=\bchoice )|(?<= and )|(?<= or )|(?<= is )|(?<= has )|(?<= uses )|(?<= contains ))\(?({letters})"
         r"(?=$|[).:,]| and | or | (?:instead of|rather than|in place of) )"
     )
 
@@ -481,28 +489,29 @@ def _parts(value: str) -> tuple[list[str], list[str]]:
     return [piece for piece in pieces if piece not in denied], denied
 
 
-def _set(expected: Expected, value: str) -> Finding:
+def _set(expected: Expected, question: str, value: str) -> Finding:
     says = normalised(value)
     asserted, _ = options_in(says, expected.by_wording)
     if CANNOT_BE_TOLD in asserted:
         beside = [each for each in asserted if each != CANNOT_BE_TOLD]
         return torn([CANNOT_BE_TOLD, *beside]) if beside else _cannot(says, ", ".join(expected.values))
-    named = names_in(expected, ", ".join(_parts(without_asides(value))[0]))
+    named = names_in(expected, question, ", ".join(_parts(without_asides(value))[0]))
     return set_verdict(expected, named, _claims(named))
 
 
-def names_in(expected: Expected, text: str) -> list[str]:
+def names_in(expected: Expected, question: str, text: str) -> list[str]:
     """Return the names that a list gives, in alphabetical order, known ones by their value; blanks may part them too.
 
     A part with words such as "both" and "in" is a sentence: of its words only known names count.
     """
     known, names = expected.by_wording, set()
-    for part in re.split(rf"{PARTS.pattern}|[\n|]|(?:^|\s)[-*•]\s", text, flags=re.IGNORECASE):
-        name = re.sub(r"^(?:also|even)\b (?!known|called)", "", normalised(part).strip("… "))
+    for part in re.split(rf"{PARTS.pattern}|[\n|]|\.\s|(?:^|\s)[-*•]\s", text, flags=re.IGNORECASE):
+        name = normalised(NOT_NAME.sub(" ", part)).strip("… ")
         words = name.split()
         if name not in known and len(words) > 1 and not known.keys().isdisjoint(words):
-            is_sentence = not word_set("subjects", "function").isdisjoint(words)
-            names |= {known.get(each, each) for each in words if each in known or not is_sentence}
+            is_sentence = not (word_set("subjects", "function") | word_set("subjects", "pronouns")).isdisjoint(words)
+            kept = (each for each in words if each in known or not (is_sentence or fold(each) <= fold(question)))
+            names |= {known.get(each, each) for each in kept}
         elif name and words[0] not in word_set("stems", "explains"):
             names.add(known.get(name, name))
     return sorted(names)

@@ -2,7 +2,9 @@
 
 import re
 from collections.abc import Iterator
+from fractions import Fraction
 from typing import NamedTuple
+from unicodedata import numeric
 
 SMALL = (
     *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"),
@@ -17,6 +19,7 @@ WORD = "|".join(sorted(WORDS, key=len, reverse=True))
 NUMBER = re.compile(
     r"(?<![\w.,^±])(?<!\^[{(])(?<!\^[-−+])(?<!\^[{(][-−+])(?<![^\W\d_][-−–])(?P<sign>[-−–+](?=\.?\d))?"
     r"(?P<digits>\d{1,3}(?:(?:\.\d{3}){2,}(?!\d)(?:,\d+)?|(?:\.\d{3})+,\d{1,2}(?!\d))|\d{1,3}(?:[, \u00a0\u202f\u2009’']\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+|,\d{1,2}(?!\d))?|\.\d+)"
+    r"(?: {0,2}(?P<vulgar>[½⅓⅔¼¾])| {1,2}(?P<over_one>\d/[2-9])(?![\d/]))?"
     r"(?:[eE](?P<exponent>[-+]?\d{1,3})"
     r"|[ $]{0,2}(?:×|x|\*|·|\\times|\\cdot)[ $]{0,2}10(?:(?:\^|\*\*)[{(]?(?P<tens>[-−–+]?\d{1,3})[)}]?|(?P<raised>[⁺⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]{1,3}))"
     r"|(?<=\b10)(?:\^[{(]?(?P<power>[-−–+]?\d{1,3})[)}]?|(?P<raised_power>[⁺⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]{1,3})))?"
@@ -106,8 +109,9 @@ def _in_digits(found: re.Match[str]) -> Number:
     whole, _, decimals = plain.partition(".")
     significant = (whole + decimals).lstrip("0")
     zeros = 0 if decimals else len(whole) - len(whole.rstrip("0"))
-    value = float(plain) * scale * (-1 if found["sign"] in ("-", "−", "–") else 1)
-    step = scale * (10.0 ** -len(decimals) if decimals else 10.0**zeros)
+    more = numeric(found["vulgar"]) if found["vulgar"] else float(Fraction(found["over_one"] or 0)) % 1
+    value = (float(plain) + more) * scale * (-1 if found["sign"] in ("-", "−", "–") else 1)
+    step = scale / 2 if more else scale * (10.0 ** -len(decimals) if decimals else 10.0**zeros)
     return Number(value, step, max(1, len(significant) - zeros), bool(found["share"]), found.start(), found.end())
 
 

@@ -145,6 +145,7 @@ def _asked_about(found: list[Stated], question: str, unit: str | None) -> list[S
     return next(kept for (of, _), kept in groups.items() if of == rank) if rank else groups[0, OWN]
 
 
+EITHER = re.compile(r"\b(?:either|or)\b")
 OWN = "own"
 CLAUSE = re.compile(r"[,;:()]|\b(?:and|while|whereas|but|so|than|though|although)\b")
 OWNER = re.compile(r"^[^\w,;:]*(?:\w+/\w+|of|for|in)?")
@@ -313,7 +314,7 @@ def _is_reversed(sentences: list[Sentence], question: str, lexicon: Lexicon) -> 
 
 
 def _set(expected: Expected, question: str, page: Plain, lexicon: Lexicon, original: str) -> Finding:
-    text = page.text.replace(" or ", " &  ")  # of a set both are meant
+    text = EITHER.sub(lambda found: f"{'&':<{len(found[0])}}", page.text)  # of a set both are meant
     heard = [each for each in claims(read_sentences(text, lexicon, ""), "", lexicon) if not each.is_denied]
     named = {each.option for each in heard}
     if CANNOT_BE_TOLD in named:

@@ -22,6 +22,8 @@ STILL = re.compile(
 """An amount in spite of "the data cannot answer this"."""
 AMOUNT = re.compile(r"\b\d+(?:[.,]\d+)? ?(?:mg|milligrams?|g|days?|weeks?|months?|hours?)\b")
 YES_NO = frozenset(("yes", "no"))
+HOLDS = fold("contains uses")
+"""Verbs that name no other thing: "RNA contains ribose"."""
 
 
 @dataclass(slots=True)
@@ -186,7 +188,7 @@ def _beaten(sentence: Sentence, question: str, lexicon: Lexicon) -> frozenset[in
         end = min([end, *(each.i for each in marks if each.i >= mark.j)])
         sign = _sign([*parts[start : mark.i], *parts[mark.j : end]])
         rest = [word for at, word in enumerate(parts[start:end], start) if at not in covered]
-        content = [] if parts[mark.j] in small_words("kinds") else _content(rest)
+        content = [] if parts[mark.j] in small_words("kinds") else _content(rest) - HOLDS
         is_beside = bool(content) and not sign and stems.isdisjoint(content)
         at = mark.i - 1 if parts[mark.i - 1] in ("the", "in") else mark.i
         is_measure = parts[at - 1] == "as" and "as" in parts[: at - 1]  # "ten times as many as the heart"

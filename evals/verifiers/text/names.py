@@ -8,17 +8,12 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 
 from evals.verifiers.expected import Expected, fold, normalised, symbols, word_set
-from evals.verifiers.line import PARTS, is_denied, without_asides, without_thought
+from evals.verifiers.line import BULLET, NOT_NAME, PARTS, is_denied, without_asides, without_thought
 from evals.verifiers.text.subjects import is_known
 
-BULLET = r"[ \t]*(?:[-*•]|\d+[.)])\s"
 TOKEN = re.compile(r"(?<![\w-])[A-Za-z][A-Za-z0-9]+(?![\w-])")
 JOIN = r"(?:[\s,;/&|•*-]|\band\b|\bor\b)+"
 BEFORE, BEHIND = re.compile(rf"(\w+){JOIN}\Z"), re.compile(rf"{JOIN}(\w+)")
-NOT_NAME = re.compile(
-    rf"^{BULLET}|\b(?:the|a|an|also|then|finally|both|either|but|even|maybe|perhaps|possibly|probably)\b|[:.–—].*$",
-    re.IGNORECASE,
-)
 OTHERWISE = re.compile(
     r"(?:,[^.,;]{0,40},)? (?:is|are|was) (?:the|a|an|for|no|not)\b|,? (?:codes?|stands?|encodes?|means?)\b"
 )
@@ -89,18 +84,21 @@ Place = tuple[int, int]
 
 BELIEVED = "believed|thought|assumed|considered|suspected|held|proposed|blamed|named|said"
 SUPERSEDED = re.compile(
-    rf"\b(?:initially|at first|originally|formerly|historically|in the past|used to|early (?:work|studies|reports|evidence)"
-    rf"|(?:once|previously|long|first) (?:{BELIEVED})|(?:some|many|most|people|others)(?: people)? (?:(?:might|would|may) )?(?:guess|think|say|believe|expect)"
+    r"\b(?:initially|at first|originally|formerly|historically|in the past|for (?:years|decades|long|a long time)|used to|tempting to|comes? to mind"
+    r"|(?:early|earlier|first|initial|older) (?:work|stud(?:y|ies)|reports?|evidence|papers?|experiments?)"
+    rf"|(?:once|previously|long|first) (?:{BELIEVED})|(?:was|were|been) (?:\w+ )?(?:believed|thought|assumed|suspected)"
+    r"|(?:some|many|most|people|others)(?: people)? (?:(?:might|would|may) )?(?:guess|think|say|believe|expect)"
     r"|(?:one|you|we|it) (?:might|could|would|may) (?:guess|think|say|believe|expect|answer|seem|look))\b"
     r"(?!\W+(?:described|discovered|identified|isolated|found|reported)\b(?! as\b| to be\b))"
-    r"(?:[^.!?\n]|\.(?=\S)){0,160}?(?:[.!?]\s+(?:\w+ ){0,3}?)?\b(?:but|however|yet|though|although|whereas|now|later|today|currently|in (?:fact|reality)"
-    r"|actually|really|recent(?:ly)?|newer|on closer|turned out)\b(?!\W+(?:its|their|others|some|many|also|still|confirm\w*|i'?m|i am)\b)",
+    r"(?:[^.!?;\n]|\.(?=\S)){0,160}?(?:(?:;\s*|[.!?]\s+(?:\w+ ){0,3}?)?\b(?:but|however|yet|though|although|whereas|now|later|today|these days|currently"
+    r"|in (?:fact|reality)|actually|really|recent(?:ly)?|newer|on closer|turned out|it is|the (?:true|real|right|correct|actual))\b,?|;)"
+    r"(?!\W+(?:its|their|others|some|many|also|still|confirm\w*|i'?m|i am)\b)",
     re.IGNORECASE,
 )
 """What was held once, or might be held, up to what is said instead; an aside that tells a history keeps the name before it."""
 CORRECTED = re.compile(
-    r"\b(?:no,? wait|wait,? no|(?:actually|oh|er|um),? no|scratch that|on second thought|make that|let me correct (?:myself|that)"
-    r"|(?<=[,.—–-] )(?:sorry|i mean)(?=[,:—–-]| the\b))\b[\s,:;.—–-]*(?=\w)",
+    r"(?:\b(?:no,? wait|wait,? no|(?:actually|oh|er|um|hm+),? no|scratch that|on second thought|make that|let me correct (?:myself|that))"
+    r"|(?<=[.?!…,–—-] )(?:wait(?=,)|i mean|sorry(?=[,:–—-])|(?<=\? )no(?=,)))\b[\s,:;.–—-]*(?=\w)",
     re.IGNORECASE,
 )
 SENTENCE = re.compile(r"[.!?;:]\s|\n")
@@ -109,7 +107,8 @@ SENTENCE = re.compile(r"[.!?;:]\s|\n")
 def without_withdrawn(text: str) -> str:
     """Return a text with blanks for what it takes back itself: A stays of "B. No, wait: A", Y of "initially X, later Y"."""
     for found in (*CORRECTED.finditer(text), *SUPERSEDED.finditer(text)):
-        end = len(text[: found.start()].rstrip(" .,;:!?…—–-\n"))
+        before = text[: found.start()]
+        end = len(before.rstrip(" .,;:!?…—–-\n") if found.re is CORRECTED else before)
         is_aside = found.re is SUPERSEDED and re.search(
             r"[,(]\s*(?:which|that)?(?: was| were)?\s*\Z", text[: found.start()]
         )
