@@ -118,13 +118,13 @@ def test_spaces_folder_can_never_shadow_the_spaces_package():
     assert list((ROOT / "spaces").rglob("__init__.py")) == []
 
 
-# What lies under evals/metrics is loaded by `evaluate`, never imported: tests/evals/test_metrics.py.
+# evals/metrics is loaded by `evaluate`, evals/questions/templates is copied to other tools: neither is imported here.
 IMPORTED = """
 import importlib, pathlib, sys
 for starts, banned in {steps!r}:
     for start in map(pathlib.Path, starts):
         for path in sorted(start.rglob("*.py")) if start.is_dir() else [start]:
-            if path.name != "__main__.py" and "metrics" not in path.parts:
+            if path.name != "__main__.py" and not {"metrics", "templates"} & {*path.parts}:
                 importlib.import_module(".".join(path.with_suffix("").parts).removesuffix(".__init__"))
     print(*(f"{{starts}} brings in {{name}}" for name in banned if name in sys.modules))
 """

@@ -9,6 +9,7 @@ grade an answer. The folder needs the tool and pydantic, not Assay, and grades t
 What is written for which tool stands in templates/tools.toml.
 """
 
+import json
 import re
 import shlex
 import tempfile
@@ -35,10 +36,11 @@ ASIDE = ", without questions on what a gene set stands for, which have a figure 
 EVALS = Path(__file__).parents[1]
 TEMPLATES = Path(__file__).parent / "templates"
 TOOLS: dict[str, dict[str, Any]] = tomllib.loads((TEMPLATES / "tools.toml").read_text(encoding="utf-8"))
-"""Of each tool its title, the splits it uses, files by path with their templates, and commands; texts take $words."""
+"""Of each tool its title, the splits it uses, files by path with their templates, and commands; texts take $words, Python none."""
 GRADER = ("__init__.py", "errors.py", "confidence.py", "normalize.py", "facts", "schema", "verifiers")
 """Files and folders of `evals` whose copy grades an answer, without what reads answers by a judge."""
 NOT_GRADING = frozenset({"verifiers/judged.py"})
+PACKAGE = re.compile(r"\bquestion_set\b")
 OURS = re.compile(r"\bevals(?=\.\w| import\b)")
 
 
@@ -90,16 +92,13 @@ def export_questions(examples: Sequence[Example], set_name: str, tool: str, out:
     why = {f"kind {kind}: only a judge can grade it": n for kind, n in left_out.items()}
     sha256_of_rows, version = sha256("".join(rows.values()).encode()).hexdigest(), distribution("assay").version
     name = module_name(set_name)
+    is_split = any('"headline": false' in text for text in rows.values())
     words = {
         "name": name,
         "dashed": name.replace("_", "-"),
         "split": next(iter(questions)),
         "version": version,
         "verifiers": VERSION,
-        "metrics": repr(metrics),
-        "everywhere": "()"
-        if any('"headline": false' in text for text in rows.values())
-        else '("accuracy", "line_share")',
         "metric_list": "\n".join(
             f"  - metric: {metric}\n    aggregation: mean\n    higher_is_better: {str(metric != 'brier').lower()}"
             for metric in metrics
@@ -111,16 +110,17 @@ def export_questions(examples: Sequence[Example], set_name: str, tool: str, out:
         "source": ", ".join(f"{each} ({n})" for each, n in sources.most_common()),
         "licence": ", ".join(f"{each} ({n})" for each, n in licences.most_common()),
         "data_sha256": sha256_of_rows,
-        "set": re.sub(r"[^\w .,:/@\[\]-]", "_", set_name),  # stands in source code
+        "set": re.sub(r"[^\w .,:/@\[\]-]", "_", set_name),  # stands in YAML and TOML
         "folder": shlex.quote(f"./{out.resolve().name}"),
         "title": TOOLS[tool]["title"],
-        "aside": ASIDE if any('"headline": false' in text for text in rows.values()) else "",
+        "aside": ASIDE if is_split else "",
     }
     run = tuple(Template(line).substitute(words) for line in TOOLS[tool]["run"])
     words |= {"run": "\n".join(run), "notes": Template(TOOLS[tool]["notes"]).substitute(words).strip()}
-    templates = {"README.md": "readme", "$name/grade.py": "grade", **TOOLS[tool]["files"]}
-    texts = {path: (TEMPLATES / f"{file}.txt").read_text(encoding="utf-8") for path, file in templates.items()}
-    written = {Template(path).substitute(words): Template(text).substitute(words) for path, text in texts.items()}
+    templates = {"README.md": "readme.txt", "$name/grade.py": "grade.py", **TOOLS[tool]["files"]}
+    written = {Template(path).substitute(words): _filled(TEMPLATES / file, words) for path, file in templates.items()}
+    about = {"metrics": metrics, "split": words["split"], "everywhere": [] if is_split else ["accuracy", "line_share"]}
+    written[f"{name}/about.json"] = json.dumps(about)
     written.setdefault(f"{name}/__init__.py", "")
     written |= {f"{name}/{split}.jsonl": text for split, text in rows.items()}
     written |= {f"{name}/grader/{path}": text for path, text in grader_files(f"{name}.grader").items()}
@@ -146,6 +146,12 @@ def export_questions(examples: Sequence[Example], set_name: str, tool: str, out:
         run=run,
         files=tuple(sorted(written)),
     )
+
+
+def _filled(template: Path, words: dict[str, str]) -> str:
+    """Return a template with its $words; Python holds none but the name of the package that it belongs to."""
+    text = template.read_text(encoding="utf-8")
+    return PACKAGE.sub(words["name"], text) if template.suffix == ".py" else Template(text).substitute(words)
 
 
 def module_name(set_name: str) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
+from textwrap import shorten
 
 from evals import questions
 from evals.errors import LabError
@@ -74,7 +75,7 @@ class Earlier:
     def label(self) -> str:
         """One line to choose it by."""
         first = self.first
-        short = first.question if len(first.question) <= 80 else first.question[:79] + "…"
+        short = shorten(first.question, 80, placeholder="…")
         return f"{when(first)} · {short} · seed {first.seed}, temperature {first.temperature:g}"
 
 

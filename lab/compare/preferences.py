@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from textwrap import shorten
 
 import gradio as gr
 
@@ -95,8 +96,7 @@ def latest(votes: Sequence[JudgedPair]) -> Html:
     rows = []
     for pair in votes:
         vote = pair.vote
-        line = " ".join(vote.question.split())
-        line = line if len(line) <= QUESTION_CHARACTERS else line[: QUESTION_CHARACTERS - 1] + "…"
+        line = shorten(vote.question, QUESTION_CHARACTERS, placeholder="…")
         asked = Html(f'<span class="assay-plain">{shown(line)}</span>')
         stages, is_same = (vote.left_stage, vote.right_stage), pair.left.text == pair.right.text
         left, right = map(stage_name, stages)

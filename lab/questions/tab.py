@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 import gradio as gr
@@ -169,16 +170,16 @@ def _state(known: OpenSet) -> str:
     bad = len({each.line for each in known.faults})
     told = notice(say("questions.bad_rows", rows=counted(bad, "row"))) if bad else ""
     listed = [
-        [row.id, row.truth.kind, row.split, _short(row.prompt), _short(right_answer(row.truth) or "–")]
+        [
+            row.id,
+            row.truth.kind,
+            row.split,
+            *(shorten(each, SHOWN, placeholder="…") for each in (row.prompt, right_answer(row.truth) or "–")),
+        ]
         for row in known.rows[:LISTED]
     ]
     caption = say("questions.listed", first=len(listed), n=len(known.rows))
     return heading(known.title) + tiles(facts) + told + grid(caption, say("questions.columns").split(" | "), listed)
-
-
-def _short(text: str) -> str:
-    text = " ".join(text.split())
-    return f"{text[:SHOWN]}{'…' * (len(text) > SHOWN)}"
 
 
 def _checked(known: OpenSet) -> str:

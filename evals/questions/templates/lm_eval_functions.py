@@ -1,4 +1,4 @@
-"""What $name.yaml calls: the rows, and the metrics of one answer."""
+"""What the task of lm-evaluation-harness calls: the rows, and the metrics of one answer."""
 
 import sys
 from pathlib import Path
@@ -7,7 +7,7 @@ from datasets import Dataset
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from $name.grade import grade, measures, rows  # noqa: E402
+from question_set.grade import grade, measures, rows
 
 READ = "auto"
 """How answers are read: auto, answer (the answer line alone) or text."""

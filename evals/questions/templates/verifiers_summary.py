@@ -1,10 +1,10 @@
-"""Print every metric, averaged over the answers that it applies to: python -m $name.summary runs/.../traces.jsonl."""
+"""Print every metric, averaged over the answers that it applies to: python -m question_set.summary runs/.../traces.jsonl."""
 
 import json
 import sys
 from pathlib import Path
 
-from $name.grade import METRICS
+from question_set.grade import METRICS
 
 
 def summary(traces: str) -> dict[str, float]:

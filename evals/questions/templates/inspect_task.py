@@ -1,4 +1,4 @@
-"""$set as a task of Inspect, graded by Assay $version ($verifiers). See README.md."""
+"""A question set as a task of Inspect, graded as Assay does. See README.md."""
 
 import sys
 from math import nan
@@ -12,11 +12,11 @@ from inspect_ai.solver import TaskState, generate
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from $name.grade import METRICS, grade, measures, rows  # noqa: E402
+from question_set.grade import METRICS, grade, measures, rows
 
 
 @task
-def $name(split: str = "test", read: str = "auto") -> Task:
+def question_set(split: str = "test", read: str = "auto") -> Task:
     """`split` is train, dev or test; `read` is auto, answer (the answer line alone) or text."""
     samples = [
         Sample(
@@ -30,7 +30,7 @@ def $name(split: str = "test", read: str = "auto") -> Task:
         )
         for row in rows(split)
     ]
-    return Task(dataset=MemoryDataset(samples, name="$name"), solver=generate(), scorer=verdict(read))
+    return Task(dataset=MemoryDataset(samples, name="question_set"), solver=generate(), scorer=verdict(read))
 
 
 @scorer(metrics={name: [mean(), stderr(cluster="cluster")] for name in METRICS})

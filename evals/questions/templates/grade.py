@@ -1,15 +1,15 @@
-"""Grades answers to the question set $set as Assay $version does ($verifiers); `grader` is a copy of its modules."""
+"""Grades answers to a question set as Assay does; `grader` is a copy of its modules. See README.md."""
 
 import json
 from functools import lru_cache
 from pathlib import Path
 
 from pydantic import TypeAdapter
+from question_set.grader.schema import GroundTruth, Verdict
+from question_set.grader.verifiers import judge
 
-from $name.grader.schema import GroundTruth, Verdict
-from $name.grader.verifiers import judge
-
-METRICS = $metrics
+ABOUT = json.loads((Path(__file__).parent / "about.json").read_text("utf-8"))
+METRICS = ABOUT["metrics"]
 """What is averaged over the answers. An answer that a metric does not apply to is not in its mean."""
 
 _read_truth = lru_cache(maxsize=None)(TypeAdapter(GroundTruth).validate_json)
@@ -39,7 +39,9 @@ def measures(row: dict, verdict: Verdict) -> dict[str, float]:
     found = {f"accuracy_{row['kind']}": right}
     if not row["headline"]:
         return found
-    has_line = verdict.read_by in ("answer", "letter") and verdict.verdict in ("correct", "incorrect") and stated is not None
+    has_line = (
+        verdict.read_by in ("answer", "letter") and verdict.verdict in ("correct", "incorrect") and stated is not None
+    )
     found |= {"accuracy": right, "reward": verdict.reward, "line_share": float(has_line)}
     if stated is not None and verdict.verdict != "no_claim":
         found["brier"] = (stated - right) ** 2

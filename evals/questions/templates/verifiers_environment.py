@@ -1,11 +1,10 @@
-"""$set as an environment of verifiers, graded by Assay $version ($verifiers). See README.md."""
+"""A question set as an environment of verifiers, graded as Assay does. See README.md."""
 
 from typing import Literal
 
 import verifiers.v1 as vf
+from question_set.grade import ABOUT, grade, measures, rows
 from verifiers.v1.harnesses.null import NullHarness
-
-from $name.grade import grade, measures, rows
 
 __all__ = ["Chat", "Questions"]
 
@@ -33,13 +32,15 @@ class Question(vf.Task[Data, vf.State, ReadConfig]):
     async def measured(self, trace: vf.Trace) -> dict[str, float]:
         found = measures(self.data.row, grade(self.data.row, trace.last_reply, self.config.read))
         trace.info["measures"] = found
-        return {name: found[name] for name in $everywhere}  # what applies to every row; see summary.py for the others
+        return {
+            name: found[name] for name in ABOUT["everywhere"]
+        }  # what applies to every row; see summary.py for the others
 
 
 class QuestionsConfig(vf.TasksetConfig):
     """Which rows to ask."""
 
-    split: Literal["train", "dev", "test"] = "$split"
+    split: Literal["train", "dev", "test"] = ABOUT["split"]
     task: ReadConfig = ReadConfig()
 
 
@@ -49,7 +50,9 @@ class Questions(vf.Taskset[Question, QuestionsConfig]):
     def load(self) -> list[Question]:
         return [
             Question(
-                Data(id=row["id"], system_prompt=row["prompt"][0]["content"], prompt=row["prompt"][1]["content"], row=row),
+                Data(
+                    id=row["id"], system_prompt=row["prompt"][0]["content"], prompt=row["prompt"][1]["content"], row=row
+                ),
                 self.config.task,
             )
             for row in rows(self.config.split)
