@@ -124,7 +124,7 @@ import importlib, pathlib, sys
 for starts, banned in {steps!r}:
     for start in map(pathlib.Path, starts):
         for path in sorted(start.rglob("*.py")) if start.is_dir() else [start]:
-            if path.name != "__main__.py" and not {"metrics", "templates"} & {*path.parts}:
+            if path.name != "__main__.py" and "metrics" not in path.parts and "templates" not in path.parts:
                 importlib.import_module(".".join(path.with_suffix("").parts).removesuffix(".__init__"))
     print(*(f"{{starts}} brings in {{name}}" for name in banned if name in sys.modules))
 """

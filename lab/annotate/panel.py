@@ -10,6 +10,7 @@ import gradio as gr
 from evals.errors import LabError
 from evals.schema.annotations import Annotation, AnnotationItem, Dimension, Note, NoteKind, State, Thumb, VerdictLabel
 from lab.annotate.session import DIMENSIONS, KINDS, RATED, Opened, Rater
+from lab.page import show_errors
 from lab.services import Services
 from lab.session import stage_name
 from lab.ui.components import CHOSEN, QUIET, empty, notice, pieces
@@ -226,59 +227,47 @@ def build_panel(
         comment=comment,
     )
 
+    @show_errors(line)
     def on_change(visitor: Visitor | None, item: str | None, adjudicating: bool, *typed: Any) -> Painted:
-        try:
-            opened = panel.keep(visitor, item, adjudicating, typed, None)
-        except LabError as error:
-            return {line: notice(str(error), "problem")}
+        opened = panel.keep(visitor, item, adjudicating, typed, None)
         told = {line: notice(say(f"annotate.kept.{opened.said.state}"))}
         is_left = advance is not None and opened.said.state != "draft"  # Submit was faster: the next one is shown
         return {line: gr.skip()} if is_left else {**told, answer: panel.view(opened)}
 
+    @show_errors(line)
     def on_note(
         kind: NoteKind, visitor: Visitor | None, item: str | None, adjudicating: bool, comment: str, span: str
     ) -> Painted:
-        try:
-            opened = panel.rater(visitor, adjudicating).note(item, span, kind, comment or "")
-        except LabError as error:
-            return {line: notice(str(error), "problem")}
+        opened = panel.rater(visitor, adjudicating).note(item, span, kind, comment or "")
         return {line: "", answer: panel.view(opened), remark: ""}
 
+    @show_errors(line)
     def on_drop(visitor: Visitor | None, item: str | None, adjudicating: bool, event: gr.EventData) -> Painted:
         place = str(event._data.get("id"))
-        try:
-            opened = panel.rater(visitor, adjudicating).drop_note(item, int(place) if place.isdecimal() else -1)
-        except LabError as error:
-            return {line: notice(str(error), "problem")}
+        opened = panel.rater(visitor, adjudicating).drop_note(item, int(place) if place.isdecimal() else -1)
         return {line: "", answer: panel.view(opened)}
 
+    @show_errors(line)
     def on_end(state: State, visitor: Visitor | None, item: str | None, adjudicating: bool, *given: Any) -> Painted:
         typed, elsewhere = given[: len(panel.typed)], given[len(panel.typed) :]
-        try:
-            opened = panel.keep(visitor, item, adjudicating, typed, state)
-        except LabError as error:
-            return {line: notice(str(error), "problem")}
+        opened = panel.keep(visitor, item, adjudicating, typed, state)
         told = notice(say(f"annotate.kept.{state}"), "good")
         return panel.show(opened, told) if advance is None else {**advance(visitor, None, *elsewhere), line: told}
 
     def on_skip(visitor: Visitor | None, item: str | None, *elsewhere: Any) -> Painted:
         return advance(visitor, item, *elsewhere) if advance else {line: gr.skip()}
 
+    @show_errors(line)
     def on_undo(visitor: Visitor | None, item: str | None, adjudicating: bool, *elsewhere: Any) -> Painted:
         told = notice(say("annotate.undone"), "good")
-        try:
-            opened = panel.rater(visitor, adjudicating).undo(item, is_queue=advance is not None)
-        except LabError as error:
-            return {line: notice(str(error), "problem")}
+        opened = panel.rater(visitor, adjudicating).undo(item, is_queue=advance is not None)
         if advance is None:
             return panel.show(opened, told)
         return {**advance(visitor, None, *elsewhere, at=opened.item.id), line: told}
 
+    @show_errors(line)
     def on_copy(visitor: Visitor | None, item: str | None) -> Painted:
-        try:
-            return {corrected: panel.rater(visitor).open(item).item.text}
-        except LabError as error:
-            return {line: notice(str(error), "problem")}
+        return {corrected: panel.rater(visitor).open(item).item.text}
 
     about = [door.known, item, adjudicating]
     picked = [each.input for each in (*ratings, thumb, verdict, reasons)]
@@ -336,16 +325,14 @@ def build_rating(
         except LabError as error:
             return panel.nothing(str(error))
 
+    @show_errors(line)
     def on_thumb(visitor: Visitor | None, event: gr.EventData) -> Painted:
         asked = event._data
         name, rater = str(asked.get("id")), Rater(services, visitor)
-        try:
-            rater.rate([each for each in found(visitor, name) if each.id == f"{RATED}:{name}"])
-            if asked.get("do") == "rate":
-                return {fold: gr.Accordion(open=True), shown: name, told: f"{tab}-rate", **on_open(visitor, name)}
-            said = rater.thumb(f"{RATED}:{name}", "up" if asked.get("do") == "up" else "down").said
-        except LabError as error:
-            return {line: notice(str(error), "problem")}
+        rater.rate([each for each in found(visitor, name) if each.id == f"{RATED}:{name}"])
+        if asked.get("do") == "rate":
+            return {fold: gr.Accordion(open=True), shown: name, told: f"{tab}-rate", **on_open(visitor, name)}
+        said = rater.thumb(f"{RATED}:{name}", "up" if asked.get("do") == "up" else "down").said
         return {line: notice(say(f"annotate.thumbed.{said.thumb}")), told: f"{name} {said.thumb}"}
 
     opened = [which, *panel.outputs]

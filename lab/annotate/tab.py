@@ -26,6 +26,7 @@ from lab.annotate.session import (
 )
 from lab.compare.export import zip_files
 from lab.compare.preferences import for_training
+from lab.page import show_errors
 from lab.services import Services
 from lab.session import session_of, stage_name
 from lab.train.runner import refusal
@@ -202,13 +203,11 @@ def _assignment(services: Services, door: Door, project: gr.Dropdown, again: Aga
         shown = grid(say("annotate.assign.table", free=free, n=len(queue.items)), columns, rows)
         return {table: shown, names: ", ".join(known.raters.values()), each: known.raters_per_item}
 
+    @show_errors(told)
     def on_give(visitor: Visitor | None, project: str | None, *typed: Any) -> Painted:
-        try:
-            if not project:
-                raise LabError(say("annotate.no_project_yet"))
-            known = assign_answers(Rater(services, visitor), project, *typed)
-        except LabError as error:
-            return {told: notice(str(error), "problem")}
+        if not project:
+            raise LabError(say("annotate.no_project_yet"))
+        known = assign_answers(Rater(services, visitor), project, *typed)
         return on_open(visitor, project) | {told: notice(say("annotate.assign.given", title=known.title), "good")}
 
     seen = [table, names, each]
@@ -256,24 +255,22 @@ def _projects(services: Services, door: Door, tab: gr.Tab, project: gr.Dropdown,
         found = list(report.stage_checksums) if report else []
         return gr.CheckboxGroup([(stage_name(each), each) for each in found], value=found, visible=bool(found))
 
+    @show_errors(made)
     def on_make(
         visitor: Visitor | None, title: str, name: str, stages: list[str], n: float | None, *typed: Any
     ) -> Painted:
-        try:
-            known, n_asked = new_project(services, title or "", *typed), whole("annotate.new.n", n)
-            report = next((each for each in services.reports().reports if each.data_name == name), None)
-            if report is not None:
-                items = items_of_report(report, known, stages, n_asked)
-            elif visitor is None:
-                raise LabError(say("annotate.nobody"))
-            else:
-                asked = services.store.answers(session_of(services, visitor, "ask"), n_asked)
-                items = [item_of_answer(each, known.id) for each in asked]
-            if not items:
-                raise LabError(say("annotate.new.empty"))
-            services.store.annotations.make(known, items)
-        except LabError as error:
-            return {made: notice(str(error), "problem")}
+        known, n_asked = new_project(services, title or "", *typed), whole("annotate.new.n", n)
+        report = next((each for each in services.reports().reports if each.data_name == name), None)
+        if report is not None:
+            items = items_of_report(report, known, stages, n_asked)
+        elif visitor is None:
+            raise LabError(say("annotate.nobody"))
+        else:
+            asked = services.store.answers(session_of(services, visitor, "ask"), n_asked)
+            items = [item_of_answer(each, known.id) for each in asked]
+        if not items:
+            raise LabError(say("annotate.new.empty"))
+        services.store.annotations.make(known, items)
         line = say("annotate.new.made", title=known.title, held=counted(len(items), "answer"))
         if n_held := sum(is_held_out(each.question, each.example_id) for each in items):
             line += " " + say("annotate.new.held_out", n=n_held)

@@ -4,10 +4,10 @@ from functools import partial
 
 import gradio as gr
 
-from evals.errors import LabError
 from lab.compare.preferences import for_training
 from lab.home.overview import overview
 from lab.home.work import draw, end, shown_works, works
+from lab.page import show_errors
 from lab.services import Services
 from lab.ui.components import QUIET, empty, heading, lead, notice, tiles
 from lab.ui.layout import Painted
@@ -31,22 +31,18 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     address = gr.Textbox(visible=False, label=say("report.address"))
     timer = gr.Timer(LOOK_SECONDS, active=False)
 
+    @show_errors(work)
     def on_look(visitor: Visitor | None, request: gr.Request) -> Painted:
         """Return the list of work as it is now."""
         is_admin = services.role_of(request.username) == "admin"
-        try:
-            listed = works(services, visitor, is_admin=is_admin)
-        except LabError as error:
-            return {work: notice(str(error), "problem")}
+        listed = works(services, visitor, is_admin=is_admin)
         shown = shown_works(listed, is_admin=is_admin) or empty(say("home.work.none"))
         return {work: heading(say("home.work")) + shown, timer: gr.Timer(active=any(each.is_live for each in listed))}
 
+    @show_errors(step)
     def on_open(visitor: Visitor | None, request: gr.Request) -> Painted:
         """Return the whole page."""
-        try:
-            seen = overview(services, visitor)
-        except LabError as error:
-            return {step: notice(str(error), "problem")}
+        seen = overview(services, visitor)
         role = services.role_of(request.username)
         listed = [(name, getattr(seen, name)) for name in ("chains", "sets", "results")]
         drawn = [
@@ -63,13 +59,11 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
             **on_look(visitor, request),
         }
 
+    @show_errors(told)
     def on_cancel(visitor: Visitor | None, event: gr.EventData, request: gr.Request) -> Painted:
         """End a job or a training."""
         is_admin = services.role_of(request.username) == "admin"
-        try:
-            end(services, str(getattr(event, "id", "")), visitor, is_admin=is_admin)
-        except LabError as error:
-            return {told: notice(str(error), "problem")}
+        end(services, str(getattr(event, "id", "")), visitor, is_admin=is_admin)
         return on_look(visitor, request) | {told: notice(say("home.work.ended"))}
 
     seen = [step, train, told, figures, work, parts, timer]

@@ -11,6 +11,7 @@ import gradio as gr
 
 from evals.errors import LabError
 from lab.home.work import shown_works, works
+from lab.page import show_errors
 from lab.publish.adapter import Order, Preview, preview, publish
 from lab.results.rows import read_place
 from lab.services import Services
@@ -173,23 +174,19 @@ def build(services: Services, tab: gr.Tab) -> None:
             planned: wanted if may_send else None,
         }
 
+    @show_errors(line)
     def on_go(request: gr.Request, kept: Order | None, *asked: Any) -> Painted:
-        try:
-            wanted = order(*asked)
-            if wanted != kept:
-                raise LabError(say("publish.changed"))
-            title = say("publish.job", run=asked[0], repo=wanted.repo)
-            services.jobs.start("publish", title, asdict(wanted), request.username or "")
-        except LabError as error:
-            return {line: notice(str(error), "problem")}
+        wanted = order(*asked)
+        if wanted != kept:
+            raise LabError(say("publish.changed"))
+        title = say("publish.job", run=asked[0], repo=wanted.repo)
+        services.jobs.start("publish", title, asdict(wanted), request.username or "")
         return {line: notice(say("publish.started", repo=wanted.repo), "good"), **looked(), **nothing()}
 
+    @show_errors(work)
     def looked(name: str | None = None) -> Painted:
         """Return how far publishing is; while it lasts, this is looked at again and again."""
-        try:
-            listed = [each for each in works(services, is_admin=True) if each.kind == "publish"]
-        except LabError as error:
-            return {work: notice(str(error), "problem")}
+        listed = [each for each in works(services, is_admin=True) if each.kind == "publish"]
         page = {work: shown_works(listed, is_admin=True), timer: gr.Timer(active=any(each.is_live for each in listed))}
         return page | ({done: shown_receipts(chains_of_runs(services).get(name))} if name else {})
 

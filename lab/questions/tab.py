@@ -13,6 +13,7 @@ from evals.io import data_sha256, write_whole
 from evals.questions.layouts import FILES
 from evals.questions.sets import SPLITS, right_answer
 from lab.jobs import Job
+from lab.page import show_errors
 from lab.questions.session import OpenSet, QuestionSets, as_jsonl
 from lab.results import batch
 from lab.results.rows import link
@@ -75,15 +76,13 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
             export: gr.Button(interactive=True),
         }
 
+    @show_errors(told)
     def opened(visitor: Visitor | None, make: Callable[[QuestionSets], tuple[OpenSet, str]]) -> Painted:
         """Choose the set that `make` gives, and tell of it; or say what is wrong."""
-        try:
-            sets = QuestionSets(services, visitor)
-            known, line = make(sets)
-            told_of = {told: notice(line, "good"), bring: gr.Accordion(open=False)}
-            return told_of | {picked: gr.Dropdown(choices=sets.listed(), value=known.id)}
-        except LabError as error:
-            return {told: notice(str(error), "problem")}
+        sets = QuestionSets(services, visitor)
+        known, line = make(sets)
+        told_of = {told: notice(line, "good"), bring: gr.Accordion(open=False)}
+        return told_of | {picked: gr.Dropdown(choices=sets.listed(), value=known.id)}
 
     def brought(known: OpenSet) -> tuple[OpenSet, str]:
         bad = say("questions.left_out", rows=counted(len({each.line for each in known.faults}), "bad row"))
@@ -250,38 +249,32 @@ def _batches(services: Services, door: Door, tab: gr.Tab, picked: gr.Dropdown) -
         value = [each for each in named if each in found] or found
         return look(chosen) | {stages: gr.CheckboxGroup([(stage_name(each), each) for each in found], value=value)}
 
+    @show_errors(line)
     def on_ask(
         visitor: Visitor | None, name: str | None, split: str, stages: list[str], seed: Any, length: Any, heat: Any
     ) -> Painted:
         """Ask all questions of a version of all these stages, as long work that outlives this page."""
-        try:
-            sets = QuestionSets(services, visitor)
-            if not name:
-                raise LabError(say("batch.draft"))
-            id = batch.start(services, sets.open(name), split, stages, (seed, length, heat), sets.owner)
-        except LabError as error:
-            return {line: notice(str(error), "problem")}
+        sets = QuestionSets(services, visitor)
+        if not name:
+            raise LabError(say("batch.draft"))
+        id = batch.start(services, sets.open(name), split, stages, (seed, length, heat), sets.owner)
         return look(id) | {line: notice(say("batch.started"), "good")}
 
+    @show_errors(line)
     def on_cancel(visitor: Visitor | None, chosen: str | None, request: gr.Request) -> Painted:
         """End a batch; what was answered is kept, so that the same batch goes on from there."""
-        try:
-            job = services.jobs.get(chosen or "")
-            if services.role_of(request.username) != "admin" and job.who != QuestionSets(services, visitor).owner:
-                raise LabError(say("job.not_yours"))
-            if job.is_over:
-                raise LabError(say("batch.over"))
-            services.jobs.cancel(job.id)
-        except LabError as error:
-            return {line: notice(str(error), "problem")}
+        job = services.jobs.get(chosen or "")
+        if services.role_of(request.username) != "admin" and job.who != QuestionSets(services, visitor).owner:
+            raise LabError(say("job.not_yours"))
+        if job.is_over:
+            raise LabError(say("batch.over"))
+        services.jobs.cancel(job.id)
         return look(chosen) | {line: notice(say("batch.ended"))}
 
+    @show_errors(line)
     def on_annotate(chosen: str | None, raters: float | None) -> Painted:
         """Put the answers of a batch into an annotation project."""
-        try:
-            project, n = batch.annotate(services, services.jobs.get(chosen or ""), raters)
-        except LabError as error:
-            return {line: notice(str(error), "problem")}
+        project, n = batch.annotate(services, services.jobs.get(chosen or ""), raters)
         told = say("batch.to_annotate", held=counted(n, "answer"), title=project.title)
         return {line: notice(told, "good")}
 

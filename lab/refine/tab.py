@@ -6,8 +6,8 @@ from typing import Any
 
 import gradio as gr
 
-from evals.errors import LabError
 from evals.schema.refiner import RefinerRecord, RowForm
+from lab.page import show_errors
 from lab.refine import session
 from lab.refine.session import Preset
 from lab.refine.view import refined
@@ -58,11 +58,9 @@ def build(services: Services, door: Door) -> None:
     def filled(record: RefinerRecord) -> Painted:
         return dict(zip(form, (record, *session.fields_of(record)), strict=True))
 
+    @show_errors(line)
     def on_pick(name: str | None) -> Painted:
-        try:
-            found, told = session.pick(name)
-        except LabError as error:
-            return {line: notice(str(error), "problem")}
+        found, told = session.pick(name)
         return {line: told, **filled(found)}
 
     def on_demo() -> Painted:
@@ -133,14 +131,12 @@ def _editing(services: Services, door: Door, pane: DocumentPane) -> None:
             cancel = gr.Button(say("refine.editor.cancel"), size="sm", elem_id="refine-edit-cancel")
     editing = gr.State(None)
 
+    @show_errors(pane.line)
     def on_card(visitor: Visitor | None, kept: str | None, event: gr.EventData) -> Painted:
         action, answer_id = str(event._data.get("do")), str(event._data.get("id"))
         if action != "correct":
             return pane.show(session.rate(services, visitor, kept, answer_id, action))
-        try:
-            name, words = session.to_correct(services, visitor, kept, answer_id)
-        except LabError as error:
-            return {pane.line: notice(str(error), "problem")}
+        name, words = session.to_correct(services, visitor, kept, answer_id)
         return {pane.line: "", editing: answer_id, title: heading(say("refine.editor", name=name)), text: words}
 
     def on_save(visitor: Visitor | None, kept: str | None, editing: str | None, text: str) -> Painted:
