@@ -113,7 +113,8 @@ SAID = st.text(min_size=3, max_size=60).filter(
 @given(st.lists(SAID, min_size=1, max_size=6, unique_by=lambda text: text.strip()))
 def test_valid_json_is_read_exactly(texts: list[str]) -> None:
     raw = json.dumps([{"text": text, "category": "other", "severity": "minor"} for text in texts])
-    wanted = [text.strip() for text in texts if not none_in(text.strip())]  # "none", or a heading such as INTRODUCTION
+    said = [text.strip() for text in texts if text.strip().lower() not in ("none", "null", "nan")]
+    wanted = [text for text in said if not none_in(text)]  # such as a heading alone, INTRODUCTION
     assert [concern.text for concern in parse("a", raw).concerns] == wanted
 
 
