@@ -3,8 +3,8 @@
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from importlib.metadata import metadata
+from dataclasses import dataclass, field, replace
+from math import prod
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from evals.errors import LabError
 from evals.facts import load_provenance
+from evals.questions.prompt import ANSWER, OPEN, choices
 from evals.report import load_report
 from evals.review import DEMONSTRATION, is_demonstration
 from evals.schema import ChainManifest, ChainStage, RunRecord
@@ -25,6 +26,7 @@ from hub.cards.example import SamplePrompt, example_of
 from hub.cards.figures import Measured, benchmark_results, eval_results, measured
 from hub.cards.licences import HUB_IDS, Source, conflicts, duty, licence_text, suggested, unknown
 from hub.cards.lint import known_front_matter
+from hub.cards.own import add_own, foreign_line, read_own
 from hub.checks import PICKLES, STATE, Part, Upload, fit_findings, inspect, part_of, size_finding
 from hub.client import finding, wording
 
@@ -96,13 +98,17 @@ class Publication:
 
 @dataclass(frozen=True)
 class PinnedBase:
-    """A base on the Hub; `weights_sha256` None: only the record vouches for it. A copy has an `original`."""
+    """A base on the Hub; `weights_sha256` None: only the record vouches for it. A copy has an `original`.
+
+    `parameters` is their number, None where neither the Hub nor a copy tells it.
+    """
 
     name: str
     revision: str | None
     licence: str | None
     weights_sha256: str | None = None
     original: str | None = None
+    parameters: int | None = None
 
 
 @dataclass(frozen=True)
@@ -255,13 +261,14 @@ def pack_adapter(run: Run, base: PinnedBase, wanted: Publication, earlier: tuple
             findings += fit_findings(name, found, joined)
     sums = {"sha256": weights.sha256, "config_sha256": config.sha256}
     place: Literal["", "stage"] = "stage" if models else ""
-    own = PublishedStage(name=run.stage.name, repo=wanted.repo, revision=None, folder=place, **sums)
-    lineage = Lineage(base=base.name, base_revision=base.revision, stages=(*earlier, own))
+    here = PublishedStage(name=run.stage.name, repo=wanted.repo, revision=None, folder=place, **sums)
+    lineage = Lineage(base=base.name, base_revision=base.revision, stages=(*earlier, here))
     records = {CHAIN: published_manifest(run.manifest, lineage, base), LINEAGE: lineage}
     tables = measured(run.reports, run.stage.name)
     results = benchmark_results(run.reports.values(), run.stage.name, wanted.benchmarks)
     sources = (Source(base.name, base.licence), *run.data())
-    licence = wanted.licence or suggested(sources[0], sources[1:])
+    own = read_own(run.folder)
+    licence = wanted.licence or own.license or suggested(sources[0], sources[1:])
     text = licence_text(licence)
     beside = [run.folder / name for name in BESIDE] + [run.adapter / name for name in TOKENIZER if not whole]
     parts = {
@@ -276,7 +283,11 @@ def pack_adapter(run: Run, base: PinnedBase, wanted: Publication, earlier: tuple
     findings += [finding("licence conflict", "README.md", problem=each) for each in conflicts(licence, sources)]
     if names := unknown(sources):
         findings.append(finding("licence unknown", "README.md", names=", ".join(names), licence=licence))
-    parts["README.md"] = part_of(adapter_card(run, base, lineage, wanted, licence, tables, parts).encode())
+    lora = LoraFacts.of(settings, shapes, weights.size)
+    card = add_own(adapter_card(run, base, lineage, wanted, licence, tables, parts, lora, has_own_words=bool(own.body)), own)
+    if line := foreign_line(run.folder / "README.md", card):
+        findings.append(finding("own words", "README.md", line))
+    parts["README.md"] = part_of(card.encode())
     return wanted.upload("adapter", parts, findings)
 
 
@@ -334,17 +345,40 @@ WORDS = yaml.safe_load((TEMPLATES / "stages.yaml").read_text(encoding="utf-8"))
 HUB_DATASET = re.compile(r"(?P<id>[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)(?:@[^:]+)?(?::\d+)?")
 FILES = (".json", ".jsonl", ".parquet", ".csv")
 FRONT_MATTER = [
-    *("license", "license_name", "language", "base_model", "base_model_relation", "library_name", "pipeline_tag"),
+    *("license", "license_name", "license_link", "language", "base_model", "base_model_relation", "library_name", "pipeline_tag"),
     *("datasets", "tags", "widget"),
 ]
 WIDGET = 600
 """Characters of an example that the page of the model offers to try."""
 
 
-def model_card(front: ModelCardData, template: str, parts: Mapping[str, Part], /, **values: Any) -> str:
+@dataclass(frozen=True)
+class LoraFacts:
+    """What adapter_config.json and the weights say of an adapter: rank, scale, layers, size in bytes and in numbers."""
+
+    rank: int
+    alpha: float
+    targets: str
+    size: int
+    parameters: int
+    is_rslora: bool = False
+    has_own_ranks: bool = False
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any], shapes: Mapping[str, Sequence[int]], size: int) -> "LoraFacts":
+        """Return them as adapter_config.json names them."""
+        targets = config.get("target_modules") or ()
+        named = targets if isinstance(targets, str) else ", ".join(sorted(targets))
+        numbers = sum(prod(shape) for shape in shapes.values())
+        is_uneven = bool(config.get("rank_pattern") or config.get("alpha_pattern"))
+        return cls(
+            config.get("r", 0), config.get("lora_alpha", 0), named, size, numbers, bool(config.get("use_rslora")), is_uneven
+        )
+
+
+def model_card(front: ModelCardData, template: str, /, **values: Any) -> str:
     """Return README.md: front matter in the order that people look for it, and a template filled in."""
-    files = sorted((path, part.size, part.sha256) for path, part in parts.items())
-    return f"---\n{front.to_yaml(original_order=FRONT_MATTER)}\n---\n\n{render(template, files=files, **values)}"
+    return f"---\n{front.to_yaml(original_order=FRONT_MATTER)}\n---\n\n{render(template, **values)}"
 
 
 def adapter_card(
@@ -355,8 +389,12 @@ def adapter_card(
     licence: str,
     tables: Sequence[Measured],
     files: Mapping[str, Part],
+    lora: LoraFacts,
+    *,
+    has_own_words: bool,
 ) -> str:
     """Return README.md, made from the run's own records: front matter and body."""
+    run = replace(run, reports={each.source: run.reports[each.source] for each in tables} | run.reports)
     record, name, data = run.record, lineage.stages[-1].repo.split("/")[-1], run.data()
     kind = record.stage if record else run.stage.kind
     known = WORDS["stages"].get(kind, {"method": kind})
@@ -372,13 +410,14 @@ def adapter_card(
     }
     if "vllm" not in settings:
         settings = {key: value for key, value in settings.items() if not key.startswith("vllm_")}
-    address = next((each.split(", ")[1] for each in metadata("assay").get_all("Project-URL") or ()), None)
+    papers = [WORDS["papers"][name] for name in (*known.get("papers", ()), "lora", *(("trl",) if record else ()), "peft")]
+    hidden = {"measured_by", "train_seconds", *known.get("hidden", ())}
+    template = run.manifest.system_prompt
     return model_card(
         _front_matter(
             run, name, licence, base, asked, wanted.benchmarks, is_own=is_own, is_merged="config.json" in files
         ),
         "adapter.md",
-        files,
         form="model" if "config.json" in files else "joined" if lineage.stages[-1].folder else "adapter",
         run=run,
         record=record,
@@ -386,11 +425,17 @@ def adapter_card(
         lineage=lineage,
         tag=wanted.tag,
         name=name,
-        method=known["method"],
-        words=WORDS["tasks"][run.task]
+        owner=wanted.repo.split("/")[0],
+        lora=lora,
+        has_own_words=has_own_words,
+        method=known.get("method"),
+        words=dict.fromkeys(("does", "whom", "not_for", "limits"), "")
+        | WORDS["tasks"][run.task if record else "other"]
+        | (WORDS["own_questions"] if is_own and run.task == "questions" else {})
         | ({"limits": DEMONSTRATION} if is_demonstration(run.stage.name, {run.stage.name: run.stage.sha256}) else {}),
-        subject=WORDS["subject"] if is_own and run.task == "questions" else "",
-        mode=WORDS["modes"][run.stage.mode],
+        mode=WORDS["modes"][run.stage.mode] if record and run.earlier else None,
+        asks="form" if ANSWER in template else "text" if template else "",
+        forms={"open": OPEN, "choice": choices(("up", "down"))},
         asked=asked,
         active=active,
         licence=licence,
@@ -400,12 +445,11 @@ def adapter_card(
         missing=[each for each in run.data_names if not OWN_DATA.match(each) and not hub_dataset(each)],
         made_by=OWN_ROWS.get(str(record.data.get("sha256"))) if record else None,
         figures=load_provenance() if is_own else {},
-        settings=yaml.safe_dump(settings, default_flow_style=True, sort_keys=False, width=110, allow_unicode=True),
-        used={key: WORDS["used"].get(key, key) for key in (record.result if record else {}) if key != "measured_by"},
+        settings=yaml.safe_dump(settings, default_flow_style=None, sort_keys=False, width=110, allow_unicode=True),
+        used=[key for key in (record.result if record else {}) if key not in hidden],
         measured=tables,
-        address=address,
         revision=(record.code_revision or "" if record else "").removesuffix("+changes"),
-        papers=[WORDS["papers"][paper] for paper in ("lora", *known.get("papers", ()))],
+        papers=papers,
     )
 
 

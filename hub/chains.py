@@ -4,12 +4,15 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from math import prod
 from pathlib import Path
 from typing import Any
 
 from huggingface_hub import HfApi, ModelCardData
 from pydantic import ValidationError
+from safetensors import safe_open
 
 from evals.errors import ChainMismatch, LabError
 from evals.io import weights_identity
@@ -181,9 +184,13 @@ def _each(
         upload = pack_base(wanted.copy, manifest, wanted)
         licence = origin.licence or manifest.base.licence
         name, revision = check_repo(upload.repo), do(upload, runs[-1].folder)
-        base = PinnedBase(name, revision, licence, origin.weights_sha256, origin.original)
+        numbers = sum(_parameters(part) for path, part in upload.parts.items() if path.endswith(".safetensors"))
+        base = PinnedBase(name, revision, licence, origin.weights_sha256, origin.original, numbers or None)
     elif api is not None:
         base = pinned(api, manifest, wanted)
+        with suppress(*TROUBLE):  # only to say what memory it needs
+            known_weights = api.model_info(base.name, revision=base.revision).safetensors
+            base = replace(base, parameters=known_weights.total if known_weights else None)
     else:
         base = adapters.base_of(manifest, wanted.base, wanted.base_revision)
     places: list[PublishedStage] = [*known]
@@ -204,6 +211,7 @@ def pack_base(copy: BaseCopy, manifest: ChainManifest, wanted: Publication) -> U
     It goes to the repository that was named as the base, or to one beside the chain's. LabError if it is
     not the base that the chain stands on; what else is wrong is among the findings.
     """
+    chain = wanted.repo
     wanted = replace(wanted, repo=wanted.base or f"{wanted.repo}-base", is_pull_request=False)
     origin = copy.origin
     if origin.licence is None and manifest.base.merged:
@@ -224,11 +232,14 @@ def pack_base(copy: BaseCopy, manifest: ChainManifest, wanted: Publication) -> U
     if copy.licence_file is not None:
         parts["LICENSE"] = part_of(copy.licence_file)
     parts[ORIGIN] = part_of((origin.model_dump_json(indent=1) + "\n").encode())
-    parts["README.md"] = part_of(_base_card(wanted.repo, wanted.tag, origin, manifest, parts).encode())
+    card = _base_card(wanted.repo, chain, wanted.tag, origin, manifest, has_licence_file="LICENSE" in parts)
+    parts["README.md"] = part_of(card.encode())
     return wanted.upload("model", parts, findings)
 
 
-def _base_card(repo: str, tag: str, origin: BaseOrigin, manifest: ChainManifest, parts: dict[str, Part]) -> str:
+def _base_card(
+    repo: str, chain: str, tag: str, origin: BaseOrigin, manifest: ChainManifest, *, has_licence_file: bool
+) -> str:
     """Return README.md of a copy of a base. To the Hub, one unpacked from a quantised model is quantised."""
     more: dict[str, Any] = {} if origin.licence else {"license_name": "not-recorded"}
     merged = manifest.base.merged
@@ -238,7 +249,6 @@ def _base_card(repo: str, tag: str, origin: BaseOrigin, manifest: ChainManifest,
         more |= {"base_model": merged.base.hub_id, "base_model_relation": "finetune"}
     front = ModelCardData(
         license=origin.licence or "other",
-        language=["en"],
         library_name="transformers",
         pipeline_tag="text-generation",
         tags=["merged" if merged else "base-copy", "assay", *(["unpacked"] if origin.packed else [])],
@@ -247,8 +257,8 @@ def _base_card(repo: str, tag: str, origin: BaseOrigin, manifest: ChainManifest,
     return adapters.model_card(
         front,
         "base.md",
-        parts,
         repo=repo,
+        chain=chain,
         tag=tag,
         origin=origin,
         packed=origin.packed,
@@ -256,8 +266,13 @@ def _base_card(repo: str, tag: str, origin: BaseOrigin, manifest: ChainManifest,
         merged=merged,
         name=repo.split("/")[-1],
         duty=duty(origin.licence),
-        has_licence_file="LICENSE" in parts,
+        has_licence_file=has_licence_file,
     )
+
+
+def _parameters(part: Part) -> int:
+    with safe_open(str(part.content), framework="np") as file:
+        return sum(prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
 
 
 def pinned(api: HfApi, manifest: ChainManifest, wanted: Publication) -> PinnedBase:

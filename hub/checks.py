@@ -118,7 +118,7 @@ def check_upload(upload: Upload) -> tuple[Diagnostic, ...]:
         if part.size > TEXT_LIMIT and path.endswith(TEXTS):
             found.append(finding("unsearched", path))
         else:
-            is_rows = upload.kind == "dataset" and path.endswith(ROWS)
+            is_rows = path == "README.md" or (upload.kind == "dataset" and path.endswith(ROWS))
             found += scan(path, texts_of(path, part), ROW_PATTERNS if is_rows else PATTERNS)
     errors = [each for each in found if each.is_error]
     if errors:

@@ -12,7 +12,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import yaml
 from huggingface_hub import HfApi
 
 from evals.errors import LabError
@@ -24,10 +23,11 @@ from evals.report import load_report
 from evals.schema import ChoiceTruth, Example
 from evals.schema.publishing import Diagnostic
 from hub.cards import render
+from hub.cards.dataset import RATERS, Row, RowTable, flat, rows_card, rows_of
 from hub.cards.dataset import SPLITS as HUB_SPLITS
-from hub.cards.dataset import Row, RowTable, flat, rows_card, rows_of
 from hub.cards.licences import licence_text
-from hub.cards.lint import body_of, known_front_matter
+from hub.cards.lint import known_front_matter
+from hub.cards.own import OWN, OwnCard, add_own, read_own, unmarked
 from hub.checks import Part, Upload, part_of, size_finding
 from hub.client import TROUBLE, check_repo, explained, finding, wording
 
@@ -38,11 +38,10 @@ SET_FILES = tuple(suffix for suffix in SUFFIXES if suffix != ".jsonl")
 TEXTS = (".md", ".txt", ".json", ".png", ".svg")
 NAMES = ("LICENSE", "NOTICE", "eval.yaml")
 TOOLS = ("published", ".cache", ".git")
-RATERS = ("rater", "annotator", "user", "rater_id", "annotator_id", "user_id")
-"""Columns that tell who judged."""
 HASHED = re.compile(r"[0-9a-f]{32,64}")
 LOCAL = re.compile(r'load_dataset\("(?:json|parquet)", data_files="(?P<file>[^"]+)", split="train"\)')
-LICENCE_SECTION = re.compile(r"(?ms)^## Licen[cs]e\n.*?(?=^## |\Z)")
+UNLICENSED = re.compile(r"(?m)^No licence has been chosen\..*$")
+"""What Assay's cards say until one is."""
 UNREADABLE = (ValueError, OSError, pa.ArrowException)
 """What reading rows raises where a file is not what its name says."""
 
@@ -61,7 +60,7 @@ def pack_dataset(folder: Path, repo: str, licence: str | None, tag: str = "v1.0"
     files = [] if is_named else files
     for file in files:
         path = file.relative_to(root).as_posix()
-        if file.is_dir() or path.split("/")[0] in TOOLS:
+        if file.is_dir() or path.split("/")[0] in TOOLS or path == OWN:
             continue
         if file.is_symlink() and file != folder and not file.resolve().is_relative_to(root.resolve()):
             findings.append(finding("link", path))
@@ -72,24 +71,29 @@ def pack_dataset(folder: Path, repo: str, licence: str | None, tag: str = "v1.0"
         else:
             parts[path] = part_of(file)
     findings += [each for path in parts if path.endswith(ROWS) for each in _row_findings(path, parts[path])]
+    own = read_own(root) if not is_named else OwnCard()
+    licence = licence or own.license
+    has_card = CARD in parts
     if not any(each.is_error for each in findings):
-        findings += _complete(parts, str(folder) if is_named else "")
+        findings += _complete(parts, repo.split("/")[-1], str(folder) if is_named else "")
     if not any(path.endswith(ROWS) for path in parts) and not findings:
         raise LabError(wording("no rows", folder=folder))
     findings += _statistics_findings(parts)
     if CARD in parts:
-        text = parts[CARD].text()
-        if licence and (data := known_front_matter(text)) and data.get("license") != licence:
-            front = yaml.safe_dump({**data, "license": licence}, sort_keys=False, allow_unicode=True)
-            said = f"## Licence\n\nReleased by whoever published this data set under `{licence}`.\n\n"
-            text = f"---\n{front}---\n{LICENCE_SECTION.sub(lambda _: said, body_of(text)).rstrip()}\n"
+        text = unmarked(parts[CARD].text())
+        front = known_front_matter(text)
+        if licence and front.get("license") not in (None, licence):
+            findings.append(finding("other licence", CARD, theirs=front["license"], licence=licence))
+        text = add_own(text, own.model_copy(update={"license": licence}))
+        text = UNLICENSED.sub(f"This data set is published under `{licence}`.", text) if licence else text
         text = _from_the_hub(text, repo, tag)
         parts[CARD] = part_of(text.encode())
         if text_of := licence_text(known_front_matter(text).get("license")):
             parts.setdefault("LICENSE", part_of(text_of.encode()))
-        front = known_front_matter(text)
-        if front and not front.get("license"):
+        if not licence and front and not front.get("license"):
             findings.append(finding("licence not chosen", CARD))
+        if not has_card and not own.body and "## How it was made" not in text:
+            findings.append(finding("making unknown", CARD))
     return Upload("dataset", repo, parts, tuple(findings))
 
 
@@ -123,14 +127,14 @@ def _is_question_set(file: Path) -> bool:
     return bool(rows) and {"id", "prompt", "group", "split"} <= rows[0][1].keys()
 
 
-def _complete(parts: dict[str, Part], named: str = "") -> Iterator[Diagnostic]:
-    """Add what a folder lacks: tables of question sets and reports, parquet, a card; yield what is in the way.
+def _complete(parts: dict[str, Part], title: str, named: str = "") -> Iterator[Diagnostic]:
+    """Add what a folder lacks: tables of question sets and reports, parquet, a card called `title`; yield what is in the way.
 
     `named` is a question set that comes with Assay, in place of a folder.
     """
     here = dict(parts)
     parts |= {path: _one_line_each(part) for path, part in parts.items() if path.endswith(".jsonl")}
-    has_card, sources, scores = CARD in parts, dict(parts), None
+    has_card, scores = CARD in parts, None
     files = [path for path in parts if path.endswith((*ROWS, *SET_FILES))]
     sets = [path for path in files if not path.endswith(".parquet") and _is_question_set(_file(here[path]))]
     if named:
@@ -140,7 +144,7 @@ def _complete(parts: dict[str, Part], named: str = "") -> Iterator[Diagnostic]:
         ]
         split = HUB_SPLITS[examples[0].split]
         tables = [RowTable(named, f"data/{split}.jsonl", rows, split)]
-        sources[named] = part_of("".join(json.dumps(row) + "\n" for row in rows).encode())
+        title, scores = named, _scores(examples)
     elif not has_card and files and sets == files:
         faults = [(path, each) for path in sets for each in examine(_file(here[path])).faults]
         for path, each in faults:
@@ -150,12 +154,7 @@ def _complete(parts: dict[str, Part], named: str = "") -> Iterator[Diagnostic]:
         kind = "questions"
         tables = [table for path in sets for table in _question_tables(path, here[path], len(sets) == 1)]
         examples = [row for path in sets for row in examine(_file(here[path])).examples]
-        test = [row for row in examples if row.split == "test"]
-        where = "test rows" if test else "rows"
-        scores = {
-            f"{where} that “{each.policy}” gets right, an answer without a model": f"{each.correct} of {each.n}"
-            for each in trick_scores(test or examples, [row for row in examples if test and row.split == "train"])
-        }
+        title, scores = ", ".join(dict.fromkeys(table.name for table in tables)), _scores(examples)
     elif not has_card and not files:
         kind, tables = "eval", [table for path in parts for table in _report_tables(path, parts[path])]
     else:
@@ -170,7 +169,19 @@ def _complete(parts: dict[str, Part], named: str = "") -> Iterator[Diagnostic]:
                 return
             parts[table.file] = part_of("".join(json.dumps(row) + "\n" for row in table.rows).encode())
     if not has_card and tables:
-        parts |= rows_card(kind, tables, sources, scores)
+        parts |= {name: part for name, part in rows_card(kind, tables, title, scores).items() if name not in here}
+
+
+def _scores(examples: Sequence[Example]) -> dict[str, str]:
+    """Return how many test questions, of all if there are none, the best three answers without a model get right."""
+    test = [row for row in examples if row.split == "test"]
+    scores = trick_scores(test or examples, [row for row in examples if test and row.split == "train"])
+    best = sorted((each for each in scores if each.correct), key=lambda each: -each.correct)[:3]
+    where = "test rows" if test else "rows"
+    return {
+        f"{where} that “{each.policy}” gets right, an answer without a model": f"{each.correct} of {each.n}"
+        for each in best
+    }
 
 
 def _asked(example: Example) -> dict[str, Any]:

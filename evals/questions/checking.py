@@ -143,7 +143,7 @@ def trick_scores(asked: Sequence[Example], train: Sequence[Example]) -> tuple[Sc
         return ()
     known = Counter(answer for row in train or scored if (answer := right_answer(row.ground_truth)))
     most = min(known, key=lambda answer: (-known[answer], answer)) if known else ""
-    answers = {f"{CONSTANT} ({most})": [f"Answer: {most}"] * len(scored)}
+    answers = {f"{CONSTANT} ({most})": [f"Answer: {most}"] * len(scored)} if most else {}
     answers |= tricks(scored) | baseline_answers(scored, train)
     scores = []
     for policy, texts in answers.items():

@@ -1,10 +1,18 @@
 """Cards: Jinja templates filled in from records, front matter by huggingface_hub."""
 
+import os
+from importlib.metadata import metadata
 from pathlib import Path
 
 import jinja2
 
 TEMPLATES = Path(__file__).parent / "templates"
+
+
+def address() -> str | None:
+    """Return where Assay is published: ASSAY_URL, else the first Project-URL of the installed package; None if unknown."""
+    urls = (each.split(", ")[1] for each in metadata("assay").get_all("Project-URL") or ())
+    return os.environ.get("ASSAY_URL") or next(urls, None)
 
 
 def render(template: str, **values: object) -> str:
@@ -17,6 +25,7 @@ def render(template: str, **values: object) -> str:
         autoescape=False,
     )
     environment.filters |= {"cell": cell, "repr": repr}
+    environment.globals |= {"address": address()}
     return environment.get_template(template).render(**values)
 
 

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,13 +11,15 @@ from typing import Any
 import yaml
 from huggingface_hub import DatasetCard, DatasetCardData
 
+from evals.facts import load_provenance
 from evals.io import write_whole
-from evals.questions import pairs
+from evals.questions import DATASETS, pairs
 from evals.schema.reports import EvalReport, EvalRow
 from evals.schema.votes import AnswerOrigin, ExportRow, ExportStatistics
 from evals.stats.agreement import NAMES as AGREEMENT_NAMES
-from hub.cards import TEMPLATES, cell
+from hub.cards import TEMPLATES, cell, render
 from hub.cards.figures import tables_of
+from hub.cards.own import write_card
 from hub.checks import Part, part_of
 
 CARD, GUIDELINES = "README.md", "GUIDELINES.md"
@@ -25,6 +27,8 @@ WORDS = yaml.safe_load((TEMPLATES / "preferences.yaml").read_text(encoding="utf-
 SIZES = {1_000: "n<1K", 10_000: "1K<n<10K", 100_000: "10K<n<100K", 1_000_000: "100K<n<1M"}
 SPLITS = {"train": "train", "dev": "validation", "validation": "validation", "test": "test"}
 """The Hub's name of a split, by the name of a file."""
+RATERS = ("rater", "annotator", "user", "rater_id", "annotator_id", "user_id")
+"""Columns that tell who judged."""
 Row = Mapping[str, Any]
 
 
@@ -79,8 +83,7 @@ def _card(
     size = next((name for limit, name in SIZES.items() if rows < limit), "n>1M")
     named: dict[str, Any] = {"task_categories": [task], "tags": tags, "size_categories": [size], "configs": configs}
     data = DatasetCardData(pretty_name=title, license=licence, **named)
-    path = str(TEMPLATES / template)
-    return DatasetCard(DatasetCard.from_template(data, template_path=path, cell=cell, **values).content)
+    return DatasetCard(f"---\n{data.to_yaml()}\n---\n\n{render(template, pretty_name=title, cell=cell, **values)}")
 
 
 def _configs(splits: Mapping[str, str], name: str = "default") -> list[dict[str, Any]]:
@@ -111,8 +114,8 @@ def write_rows_card(folder: Path, kind: str, files: Iterable[str]) -> None:
     """Write the card of JSONL files beside them, and the guidelines of their kind."""
     parts = {file: part_of(folder / file) for file in files}
     tables = [RowTable(file, file, rows) for file, part in parts.items() if (rows := rows_of(part))]
-    for name, part in rows_card(kind, tables, parts).items():
-        write_whole(folder / name, part.text())
+    for name, part in rows_card(kind, tables).items():
+        (write_card if name == CARD else write_whole)(folder / name, part.text())
 
 
 def rows_of(part: Part) -> list[Row]:
@@ -127,36 +130,44 @@ def rows_of(part: Part) -> list[Row]:
 
 
 def rows_card(
-    kind_name: str, tables: Sequence[RowTable], sources: Mapping[str, Part], scores: Mapping[str, str] | None = None
+    kind_name: str, tables: Sequence[RowTable], title: str = "", scores: Mapping[str, str] | None = None
 ) -> dict[str, Part]:
-    """Return the card of rows, and their kind's guidelines unless `sources` hold some; `scores` are lines of it."""
-    kind = KINDS[kind_name]
+    """Return the card of rows, and their kind's guidelines; `title` is for a kind without one, `scores` are lines of it."""
+    kind = defaultdict(str, KINDS[kind_name])
     rows = [row for table in tables for row in table.rows]
-    guidelines = TEMPLATES / kind["guidelines"] if "guidelines" in kind and GUIDELINES not in sources else None
+    guidelines = TEMPLATES / kind["guidelines"] if kind["guidelines"] else None
+    figures = {}
+    if kind_name == "questions" and all(table.source in DATASETS for table in tables):
+        is_kmp = tables[0].source.startswith("kmp")
+        figures = {name: each for name, each in load_provenance().items() if name.startswith("kmp") == is_kmp}
+        kind["made"] = kind["made_here"]
+    if kind_name == "questions" and not any(table.split == "test" for table in tables):
+        kind["whom"] = kind["usage"] = ""
     inner: dict[str, dict[str, str]] = kind.get("inner", {})
+    meanings: dict[str, str] = kind.get("columns", {})
     columns: dict[str, dict[str, None]] = {}
     for column, value in ((column, value) for row in rows for column, value in row.items()):
         known = columns.setdefault(column, {})
         if column in inner and isinstance(value, list):
             known |= {name: None for each in value if isinstance(each, dict) for name in each}
-    lengths: Counter[str] = Counter()
-    for table in tables:
-        lengths[table.source] += len(table.rows)
+    counts = {f"rows in `{table.file}`": len(table.rows) for table in tables} if len(tables) > 1 else {}
     card = _card(
         "rows.md",
-        kind["title"],
+        kind["title"] or title,
         ["assay", *kind["tags"]],
         len(rows),
         _table_configs(tables),
         kind["task"],
         kind=kind,
-        lines={"rows": len(rows), **(scores or {})},
-        columns=columns,
+        lines={"rows": len(rows), **counts, **(scores or {})},
+        columns=columns if meanings else {},
+        meanings=meanings,
         inner=inner,
+        figures=figures,
+        has_raters=any(name in found for found in (columns, *columns.values()) for name in RATERS),
         reports=[(table.source, table.report, tables_of(table.report)) for table in tables if table.report],
         loads=[_load(table, len(tables)) for table in tables],
         has_guidelines=guidelines is not None,
-        sources=[(file, n, sources[file].size, sources[file].sha256) for file, n in lengths.items()],
     )
     made = {CARD: part_of(str(card).encode())}
     return made | ({GUIDELINES: part_of(guidelines.read_bytes())} if guidelines else {})

@@ -21,11 +21,12 @@ ROLES = {"human": "user", "gpt": "assistant"}
 
 
 class SamplePrompt(NamedTuple):
-    """A prompt, where it comes from ("" = from nowhere), and what the stage answered, where a report holds that."""
+    """A prompt, where it comes from ("" = from nowhere), and what the stage answered and how that was judged, where a report holds it."""
 
     messages: tuple[Message, ...]
     source: str
     answer: str | None = None
+    verdict: str = ""
 
 
 def example_of(
@@ -34,7 +35,7 @@ def example_of(
     """Return a prompt of a run, a plain one where neither its reports nor its data are here; `data` are names and paths."""
     for report in reports:
         if isinstance(report, EvalReport) and (row := next((r for r in report.rows if r.stage == stage), None)):
-            return SamplePrompt(row.prompt, report.data_name, row.completion)
+            return SamplePrompt(row.prompt, report.data_name, row.completion, row.verdict.verdict.replace("_", " "))
     if task == "review":
         paper = next(each for each in demonstration() if each.split == "test").article
         methods = [f"## {name}\n{text}" for name, text in sections_of(paper) if name == "Methods"]

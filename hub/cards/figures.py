@@ -33,27 +33,33 @@ class Measured:
     facts: tuple[tuple[str, str], ...]
     note: str
     asked: str
+    about: str = ""
     source: str = ""
 
     @property
     def title(self) -> str:
         """What was measured on what."""
-        return f"{self.data}, {'all' if self.group == 'all' else self.group} {self.asked}"
+        about = f" ({self.about})" if self.about else ""
+        return f"{self.data}, {self.group} {self.asked}{about}"
 
     @property
     def headline(self) -> str:
-        """The first figure of the last stage, with n, beside the first stage's and the best control's."""
+        """The first figure of the last stage, with n and 95 % interval, beside the first stage's and the best control's."""
         (first, *_), last = self.rows, self.rows[-1]
         told = f"{self.columns[2]} **{last[2]}**, n {last[1]}"
-        told += f"; {first[0]} {first[2]}" if first is not last else ""
+        told += f"; {first[0]} alone {first[2]}" if first is not last else ""
         best = next((each for each in self.baselines if each[2] != "–"), None)
-        return told + (f"; without a model at most {best[2]} ({best[0].split(' = ')[0]})" if best else "")
+        if best is None:
+            return told
+        is_better = last[2] != "–" and float(best[2].split(" ")[0]) > float(last[2].split(" ")[0])
+        told += f"; best answer without a model ({best[0].split(' = ')[0]}) {best[2]}"
+        return told + (", which is higher" if is_better else "")
 
 
 def measured(reports: Mapping[str, Report[Any]], stage: str) -> list[Measured]:
-    """Return each report's tables."""
+    """Return each report's tables, those on facts that were trained on last."""
     found = ((name, tables_of(report, stage)) for name, report in reports.items())
-    return [replace(table, source=name) for name, table in found if table]
+    return sorted((replace(table, source=name) for name, table in found if table), key=lambda each: bool(each.about))
 
 
 def tables_of(report: Report[Any], stage: str | None = None) -> Measured | None:
@@ -112,8 +118,9 @@ def tables_of(report: Report[Any], stage: str | None = None) -> Measured | None:
         rows=tuple(tables[: len(tables) - len(alike)]),
         baselines=tuple(tables[len(tables) - len(alike) :]),
         facts=tuple((name, fact) for name, fact in facts.items() if fact),
-        note=words.get("note", "") + (f" {WORDS['wilson']}" if any(WILSON in str(each) for each in tables) else ""),
+        note=words.get("note", "") + (f"\n{WORDS['wilson']}" if any(WILSON in str(each) for each in tables) else ""),
         asked=task.asked,
+        about=WORDS["known_facts"].get(report.data_name, ""),
     )
 
 
@@ -142,6 +149,7 @@ def eval_results(reports: Iterable[Report[Any]], stage: str, benchmarks: Mapping
     """
     found = []
     for report in (report for report in reports if report.task == "questions"):
+        known = WORDS["known_facts"].get(report.data_name)
         group = _group(report, stage)
         summary = _summary(report, stage, group)
         for name in INDEXED:
@@ -155,9 +163,9 @@ def eval_results(reports: Iterable[Report[Any]], stage: str, benchmarks: Mapping
                 EvalResult(
                     task_type="text-generation",
                     dataset_type=benchmarks.get(report.data_name, "custom"),
-                    dataset_name=f"{report.data_name}, {group} questions",
+                    dataset_name=f"{report.data_name}, {group} questions{f' ({known})' if known else ''}",
                     dataset_config=report.data_name,
-                    dataset_split="test",
+                    dataset_split=None if known else "test",
                     dataset_args={"sha256": report.data_sha256},
                     metric_type=name,
                     metric_name=f"{WORDS['questions']['columns'][name]} ({words})",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from evals.errors import LabError
-from evals.io import as_jsonl, read_rows, write_whole
+from evals.io import as_jsonl, read_rows
 from evals.report import load_report
 from lab.commands import DryRun, Json, Licence, with_options
 from lab.commands.chain import progress_shown
@@ -215,12 +215,15 @@ def card(
 ) -> None:
     """Write an adapter's card into its run folder, and say what is wrong with it.
 
-    Works offline. Every word comes from run.json, chain.json and the reports beside them.
+    Works offline. Every word comes from run.json, chain.json, the reports beside them, and card.md in the run folder: your
+    own words, with authors, contact, language, tags and licence in its front matter. A README.md that you have edited is
+    not written over.
 
     Example: assay publish card runs/grpo --repo my-org/my-adapter
     """
     from hub.adapters import Publication
     from hub.cards.lint import lint_card
+    from hub.cards.own import write_card
     from hub.chains import pack_last
 
     run = chain_file(run).parent
@@ -229,7 +232,7 @@ def card(
     with packed(run, wanted, progress_shown, *how) as wanted:
         parts = pack_last(run, wanted).parts
     text = parts["README.md"].text()
-    write_whole(run / "README.md", text)
+    write_card(run / "README.md", text)
     _tell(f"wrote {run / 'README.md'}")
     if repo is None:
         _tell("No --repo was named, so the card's code loads from your-name/….")

@@ -22,6 +22,7 @@ from evals.schema import Answer, Choice, Message, votes
 from evals.schema.votes import ExportFormat, ExportRow, Reason
 from evals.stats.agreement import agreement
 from hub.cards.dataset import dataset_card
+from hub.cards.own import write_card
 from lab.store.outcomes import (
     CHOICES,
     JudgedPair,
@@ -193,10 +194,12 @@ def build_export(
 
 
 def write_export(export: Export, folder: Path) -> None:
-    """Write the data set into `folder`, over an earlier export; LabError if the folder holds anything else."""
+    """Write the data set into `folder`, over an earlier export; LabError if the folder holds anything else, or a card that somebody edited."""
     if folder.is_dir() and any(folder.iterdir()) and not (folder / STATISTICS).exists():
         raise LabError(say("preferences.other_files", folder=folder, card=CARD))
-    for name, content in _files(export).items():
+    files = _files(export)
+    write_card(folder / CARD, files.pop(CARD))
+    for name, content in files.items():
         write_whole(folder / name, content)
 
 
