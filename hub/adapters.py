@@ -284,7 +284,9 @@ def pack_adapter(run: Run, base: PinnedBase, wanted: Publication, earlier: tuple
     if names := unknown(sources):
         findings.append(finding("licence unknown", "README.md", names=", ".join(names), licence=licence))
     lora = LoraFacts.of(settings, shapes, weights.size)
-    card = add_own(adapter_card(run, base, lineage, wanted, licence, tables, parts, lora, has_own_words=bool(own.body)), own)
+    card = add_own(
+        adapter_card(run, base, lineage, wanted, licence, tables, parts, lora, has_own_words=bool(own.body)), own
+    )
     if line := foreign_line(run.folder / "README.md", card):
         findings.append(finding("own words", "README.md", line))
     parts["README.md"] = part_of(card.encode())
@@ -345,7 +347,16 @@ WORDS = yaml.safe_load((TEMPLATES / "stages.yaml").read_text(encoding="utf-8"))
 HUB_DATASET = re.compile(r"(?P<id>[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)(?:@[^:]+)?(?::\d+)?")
 FILES = (".json", ".jsonl", ".parquet", ".csv")
 FRONT_MATTER = [
-    *("license", "license_name", "license_link", "language", "base_model", "base_model_relation", "library_name", "pipeline_tag"),
+    *(
+        "license",
+        "license_name",
+        "license_link",
+        "language",
+        "base_model",
+        "base_model_relation",
+        "library_name",
+        "pipeline_tag",
+    ),
     *("datasets", "tags", "widget"),
 ]
 WIDGET = 600
@@ -372,7 +383,13 @@ class LoraFacts:
         numbers = sum(prod(shape) for shape in shapes.values())
         is_uneven = bool(config.get("rank_pattern") or config.get("alpha_pattern"))
         return cls(
-            config.get("r", 0), config.get("lora_alpha", 0), named, size, numbers, bool(config.get("use_rslora")), is_uneven
+            config.get("r", 0),
+            config.get("lora_alpha", 0),
+            named,
+            size,
+            numbers,
+            bool(config.get("use_rslora")),
+            is_uneven,
         )
 
 
@@ -410,7 +427,9 @@ def adapter_card(
     }
     if "vllm" not in settings:
         settings = {key: value for key, value in settings.items() if not key.startswith("vllm_")}
-    papers = [WORDS["papers"][name] for name in (*known.get("papers", ()), "lora", *(("trl",) if record else ()), "peft")]
+    papers = [
+        WORDS["papers"][name] for name in (*known.get("papers", ()), "lora", *(("trl",) if record else ()), "peft")
+    ]
     hidden = {"measured_by", "train_seconds", *known.get("hidden", ())}
     template = run.manifest.system_prompt
     return model_card(

@@ -211,7 +211,6 @@ def pack_base(copy: BaseCopy, manifest: ChainManifest, wanted: Publication) -> U
     It goes to the repository that was named as the base, or to one beside the chain's. LabError if it is
     not the base that the chain stands on; what else is wrong is among the findings.
     """
-    chain = wanted.repo
     wanted = replace(wanted, repo=wanted.base or f"{wanted.repo}-base", is_pull_request=False)
     origin = copy.origin
     if origin.licence is None and manifest.base.merged:
@@ -232,14 +231,12 @@ def pack_base(copy: BaseCopy, manifest: ChainManifest, wanted: Publication) -> U
     if copy.licence_file is not None:
         parts["LICENSE"] = part_of(copy.licence_file)
     parts[ORIGIN] = part_of((origin.model_dump_json(indent=1) + "\n").encode())
-    card = _base_card(wanted.repo, chain, wanted.tag, origin, manifest, has_licence_file="LICENSE" in parts)
+    card = _base_card(wanted.repo, wanted.tag, origin, manifest, has_licence_file="LICENSE" in parts)
     parts["README.md"] = part_of(card.encode())
     return wanted.upload("model", parts, findings)
 
 
-def _base_card(
-    repo: str, chain: str, tag: str, origin: BaseOrigin, manifest: ChainManifest, *, has_licence_file: bool
-) -> str:
+def _base_card(repo: str, tag: str, origin: BaseOrigin, manifest: ChainManifest, *, has_licence_file: bool) -> str:
     """Return README.md of a copy of a base. To the Hub, one unpacked from a quantised model is quantised."""
     more: dict[str, Any] = {} if origin.licence else {"license_name": "not-recorded"}
     merged = manifest.base.merged
@@ -258,7 +255,6 @@ def _base_card(
         front,
         "base.md",
         repo=repo,
-        chain=chain,
         tag=tag,
         origin=origin,
         packed=origin.packed,

@@ -25,8 +25,7 @@ def render(template: str, **values: object) -> str:
         autoescape=False,
     )
     environment.filters |= {"cell": cell, "repr": repr}
-    environment.globals |= {"address": address()}
-    return environment.get_template(template).render(**values)
+    return environment.get_template(template).render(address=address(), **values)
 
 
 def cell(text: object) -> str:

@@ -133,7 +133,7 @@ def rows_card(
     kind_name: str, tables: Sequence[RowTable], title: str = "", scores: Mapping[str, str] | None = None
 ) -> dict[str, Part]:
     """Return the card of rows, and their kind's guidelines; `title` is for a kind without one, `scores` are lines of it."""
-    kind = defaultdict(str, KINDS[kind_name])
+    kind: defaultdict[str, Any] = defaultdict(str, KINDS[kind_name])
     rows = [row for table in tables for row in table.rows]
     guidelines = TEMPLATES / kind["guidelines"] if kind["guidelines"] else None
     figures = {}

@@ -2,7 +2,6 @@
 
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
@@ -59,7 +58,9 @@ def read_own(folder: Path) -> OwnCard:
         raise LabError(f"{file}: is not UTF-8 ({error.reason} at byte {error.start}). Save it as UTF-8.") from None
     match = FRONT_MATTER.match(text)
     if match is None and text.lstrip().startswith("---"):
-        raise LabError(f"{file}, line 1: the front matter has no end. Close it with a second line of three dashes.")
+        raise LabError(
+            f"{file}, line 1: the front matter has no end. Close it with a second line of three dashes. {_accepted()}"
+        )
     first = text[: match.start("yaml")].count("\n") + 1 if match else 1
     try:
         front = yaml.safe_load(match["yaml"]) or {} if match else {}
@@ -80,7 +81,9 @@ def read_own(folder: Path) -> OwnCard:
 
 
 def _accepted() -> str:
-    return f"It takes {', '.join(KEYS)}; all else is Markdown below the front matter, in sections such as ## Intended use."
+    return (
+        f"It takes {', '.join(KEYS)}; all else is Markdown below the front matter, in sections such as ## Intended use."
+    )
 
 
 def add_own(card: str, own: OwnCard) -> str:

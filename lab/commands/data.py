@@ -189,9 +189,15 @@ def _show(report: checking.SetReport, *, as_json: bool) -> None:
 
 
 def _write(out: Path, texts: Mapping[str, str], document: object, table: Table, *, as_json: bool) -> None:
-    """Write files, each whole, the last one as the seal; and print what was written."""
+    """Write files, each whole, the last one as the seal; and print what was written. An edited card is not written over."""
+    from hub.cards.own import write_card
+    from lab.compare.export import CARD
+
+    if CARD in texts:
+        write_card(out / CARD, texts[CARD])
     for name, text in texts.items():
-        write_whole(out / name, text)
+        if name != CARD:
+            write_whole(out / name, text)
     emit(document, as_json=as_json, table=table)
     notes.print(f"written to {out}: {', '.join(texts)}", soft_wrap=True)
 

@@ -11,7 +11,9 @@ import yaml
 from evals.errors import LabError
 from hub.adapters import Publication, read_run
 from hub.cards.lint import lint_card
+from hub.cards.own import read_own, write_card
 from hub.chains import pack_last
+from hub.checks import check_upload
 from tests.hub.cases import CASES, was
 from tests.hub.rows import put
 from tests.hub.runs import REVISION, change_manifest, change_record, write_run
@@ -107,16 +109,27 @@ def test_the_example_of_a_reviewer_is_a_paper_and_that_of_a_refiner_has_passages
 
 def test_the_first_screen_says_what_for_whom_how_good_and_how_to_run_it(embedded):
     text = embedded.parts["README.md"].text()
-    screen = text.split("---\n", 2)[2].splitlines()[:24]
+    screens = "\n".join(text.split("---\n", 2)[2].splitlines()[:90])
     for word in (
-        "A LoRA adapter for",
-        "**For** ",
-        "accuracy **0.300 [0.100, 0.500]**, n 20",
-        "## How to run it",
-        "load_adapter",
+        *("A LoRA adapter for", "**For** ", "**Not for** ", "accuracy **0.300 [0.100, 0.500]**, n 20"),
+        *(
+            "## How to run it",
+            "load_adapter",
+            "| licence | `apache-2.0`",
+            "| published by | [org]",
+            "kmp-train (apache-2.0)",
+        ),
+        *(
+            "(#citation)",
+            "**How to ask.**",
+            "up / down / cannot be told from these data",
+            "rank 8, alpha 16",
+            "make setup",
+        ),
     ):
-        assert any(word in line for line in screen), word
-    assert len(text.split("---\n", 2)[2].splitlines()) < 190
+        assert word in screens, word
+    told = screens.index("0.661 [0.540, 0.780], which is higher")
+    assert told < screens.index("(not held out: facts of the training set"), "held-out figures come first"
     assert "†: Wilson's interval" in text
 
 
@@ -148,8 +161,6 @@ def test_every_run_that_comes_with_assay_can_be_packed_with_a_sound_card(run):
     text = upload.parts["README.md"].text()
     assert not [each for each in (*upload.findings, *lint_card(text, "model", upload.parts)) if each.is_error]
     assert not re.search(r"\bNone\b|/home/|/root|/tmp|More Information", text)
-    for path, part in upload.parts.items():
-        assert path == "README.md" or f"| {path} | {part.size} | `{part.sha256}` |" in text
 
 
 def test_a_report_about_other_weights_supports_nothing_on_the_card(tmp_path):
@@ -157,7 +168,8 @@ def test_a_report_about_other_weights_supports_nothing_on_the_card(tmp_path):
     (run / "reports").mkdir()
     shutil.copy(EMBEDDED / "grpo/reports/kmp-test.json", run / "reports")
     text = card_of(run)
-    assert "No report lies beside this adapter" in text
+    assert "Nothing was measured" in text
+    assert "## Evaluation" not in text
     assert "kmp-test" not in text
 
 
@@ -226,3 +238,111 @@ def test_a_fault_of_any_card_is_named_with_its_line_and_what_to_do():
         if not mine or mine[0].line != line or not mine[0].remedy:
             wrong.append((text, word, mine))
     assert wrong == []
+
+
+def imported(folder, stages=("alpha", "beta"), **changes):
+    """Write a chain of adapters that somebody trained elsewhere."""
+    for at in range(len(stages)):
+        run = write_run(folder / str(at), stages=stages[: at + 1])
+        (run / "run.json").unlink()
+        known = json.loads((run / "chain.json").read_text())["stages"]
+        change_manifest(run, system_prompt="", stages=[each | {"kind": "imported"} for each in known], **changes)
+        for each in stages[:at]:
+            (run.parent / each / "run.json").unlink()
+    return run
+
+
+def test_the_card_of_an_imported_chain_claims_nothing_of_its_training_or_its_figures(tmp_path):
+    for stages in (("alpha",), ("alpha", "beta")):
+        text = card_of(imported(tmp_path / str(len(stages)), stages))
+        assert "How it was trained is not recorded: it came as a plain adapter" in text
+        assert "What it is for, and what not, is not recorded." in text
+        assert "Without a system text" in text
+        for claim in CASES["unknown_of_imports"]:
+            assert claim not in text, claim
+        for heading in ("## Evaluation", "## Training"):
+            assert heading not in text, heading
+
+
+OWN = """---
+authors: [Ada Lovelace, Kim Lee]
+contact: ada@lab.org
+language: en
+license: mit
+tags: [plants]
+---
+
+Finds stomata.
+
+## Intended use
+
+Teaching.
+
+```
+## no heading
+```
+
+## Citation
+
+@misc{lovelace2026}
+"""
+
+
+def test_what_a_publisher_writes_in_card_md_stands_on_every_card_and_is_never_dropped(tmp_path):
+    run = write_run(tmp_path)
+    (run / "card.md").write_text(OWN)
+    (run / "README.md").write_text("# Mine\n\nTrained by me on a Sunday.\n")
+    (problem,) = (each for each in packed(run).findings if each.is_error)
+    assert (problem.path, problem.line) == ("README.md", 1)
+    assert "card.md" in problem.remedy
+    (run / "README.md").unlink()
+    upload = packed(run)
+    text, front = upload.parts["README.md"].text(), front_matter(upload.parts["README.md"].text())
+    assert (front["license"], front["language"]) == ("mit", ["en"])
+    assert {"plants", "lora"} <= set(front["tags"])
+    order = [
+        "# mine",
+        "**By** Ada Lovelace, Kim Lee · **Contact:** ada@lab.org",
+        "Finds stomata.",
+        "A LoRA adapter for",
+    ]
+    order += [
+        "## Intended use",
+        "## no heading",
+        "## How to run it",
+        "## Citation",
+        "@misc{lovelace2026}",
+        "It builds on",
+    ]
+    assert [text.index(each) for each in order] == sorted(text.index(each) for each in order)
+    assert text.count("## Citation") == 1
+    assert "is not recorded." not in text
+    assert not [each for each in check_upload(upload) if each.is_error]
+    write_card(run / "README.md", text)
+    assert not [each for each in packed(run, tag="v2.0").findings if each.is_error], "Assay's own card is no obstacle"
+    (run / "README.md").write_text((run / "README.md").read_text() + "\nA word of mine.\n")
+    with pytest.raises(LabError, match=r"README\.md, line \d+: somebody edited this card.*card\.md"):
+        write_card(run / "README.md", text)
+
+
+def test_a_mistake_in_card_md_is_told_with_its_line_and_the_keys_that_it_takes(tmp_path):
+    wrong = []
+    for text, place in CASES["own_mistakes"]:
+        (tmp_path / "card.md").write_text(text)
+        with pytest.raises(LabError) as told:
+            read_own(tmp_path)
+        if place not in str(told.value) or "authors, contact, language" not in str(told.value):
+            wrong.append((text, place, str(told.value)))
+    assert wrong == []
+
+
+def test_a_card_names_the_address_of_assay_where_it_is_known_and_never_a_package_of_another(tmp_path, monkeypatch):
+    run = write_run(tmp_path)
+    monkeypatch.delenv("ASSAY_URL", raising=False)
+    assert "installed from a copy of its source by `make setup` (the package `assay` on PyPI is another)" in card_of(
+        run
+    )
+    monkeypatch.setenv("ASSAY_URL", "https://example.org/assay")
+    text = card_of(run)
+    assert "[Assay](https://example.org/assay), installed by `git clone https://example.org/assay assay" in text
+    assert "pip install assay" not in text

@@ -210,7 +210,7 @@ def test_only_a_packed_base_is_called_quantised_and_one_of_unknown_origin_says_s
     text = upload.parts["README.md"].text()
     assert "license: other" in text
     assert "base_model" not in text
-    assert "Nobody has recorded it." in text
+    assert "Nobody has recorded the licence" in text
     assert any("licence of the base" in each.problem for each in upload.findings)
     assert not [each for each in lint_card(text, "model", upload.parts) if each.is_error]
 
