@@ -172,6 +172,7 @@ def _each(
     Stages that are `known` to be published stay where they are, if they are there.
     """
     manifest = runs[-1].manifest
+    check_repo(wanted.repo)
     for stage in known:
         files = look(api, stage.repo, "model", stage.revision).files if api else None
         there = files.get(f"{stage.folder}/{WEIGHTS}".lstrip("/")) if files is not None else None

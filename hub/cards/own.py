@@ -168,8 +168,13 @@ def write_card(file: Path, card: str) -> None:
             f"{file}, line {line}: somebody edited this card, or another version wrote it, and this line would be lost."
             f" Put what you wrote into {OWN} beside it, which every card keeps, and remove {file.name}."
         )
-    card = card.rstrip("\n") + "\n"
-    write_whole(file, card + MARK.format(_checksum(card)))
+    write_whole(file, marked(card))
+
+
+def marked(card: str) -> str:
+    """Return a card with Assay's mark as its last line."""
+    card = unmarked(card).rstrip("\n") + "\n"
+    return card + MARK.format(_checksum(card))
 
 
 def _checksum(text: str) -> str:

@@ -22,7 +22,7 @@ from evals.schema import Answer, Choice, Message, votes
 from evals.schema.votes import ExportFormat, ExportRow, Reason
 from evals.stats.agreement import agreement
 from hub.cards.dataset import dataset_card
-from hub.cards.own import write_card
+from hub.cards.own import marked, write_card
 from lab.store.outcomes import (
     CHOICES,
     JudgedPair,
@@ -224,7 +224,7 @@ def _files(export: Export) -> dict[str, str]:
     return {
         ROWS: export.lines.decode(),
         GUIDELINES: GUIDELINES_TEXT.read_text(encoding="utf-8"),
-        CARD: str(dataset_card(statistics, FORMATS[statistics.format].row, guidelines=GUIDELINES)),
+        CARD: marked(str(dataset_card(statistics, FORMATS[statistics.format].row, guidelines=GUIDELINES))),
         # Last: its presence marks the folder as a finished export.
         STATISTICS: statistics.model_dump_json(indent=1) + "\n",
     }
