@@ -283,7 +283,7 @@ def pack_adapter(run: Run, base: PinnedBase, wanted: Publication, earlier: tuple
     findings += [finding("licence conflict", "README.md", problem=each) for each in conflicts(licence, sources)]
     if names := unknown(sources):
         findings.append(finding("licence unknown", "README.md", names=", ".join(names), licence=licence))
-    lora = LoraFacts.of(settings, shapes, weights.size)
+    lora = settings | {"size": weights.size, "parameters": sum(prod(shape) for shape in shapes.values())}
     card = add_own(
         adapter_card(run, base, lineage, wanted, licence, tables, parts, lora, has_own_words=bool(own.body)), own
     )
@@ -363,36 +363,6 @@ WIDGET = 600
 """Characters of an example that the page of the model offers to try."""
 
 
-@dataclass(frozen=True)
-class LoraFacts:
-    """What adapter_config.json and the weights say of an adapter: rank, scale, layers, size in bytes and in numbers."""
-
-    rank: int
-    alpha: float
-    targets: str
-    size: int
-    parameters: int
-    is_rslora: bool = False
-    has_own_ranks: bool = False
-
-    @classmethod
-    def of(cls, config: Mapping[str, Any], shapes: Mapping[str, Sequence[int]], size: int) -> "LoraFacts":
-        """Return them as adapter_config.json names them."""
-        targets = config.get("target_modules") or ()
-        named = targets if isinstance(targets, str) else ", ".join(sorted(targets))
-        numbers = sum(prod(shape) for shape in shapes.values())
-        is_uneven = bool(config.get("rank_pattern") or config.get("alpha_pattern"))
-        return cls(
-            config.get("r", 0),
-            config.get("lora_alpha", 0),
-            named,
-            size,
-            numbers,
-            bool(config.get("use_rslora")),
-            is_uneven,
-        )
-
-
 def model_card(front: ModelCardData, template: str, /, **values: Any) -> str:
     """Return README.md: front matter in the order that people look for it, and a template filled in."""
     return f"---\n{front.to_yaml(original_order=FRONT_MATTER)}\n---\n\n{render(template, **values)}"
@@ -406,7 +376,7 @@ def adapter_card(
     licence: str,
     tables: Sequence[Measured],
     files: Mapping[str, Part],
-    lora: LoraFacts,
+    lora: Mapping[str, Any],
     *,
     has_own_words: bool,
 ) -> str:

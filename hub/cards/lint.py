@@ -1,11 +1,9 @@
 """What is wrong with a card, read offline: each finding says why and what to do.
 
 Also what no text may hold. Patterns and wordings stand in lint.yaml. Measured on tests/hub/secrets.yaml, detect-secrets 1.5
-(without entropy) and kingfisher 2.14 find a third and less than half of it; docs/publishing.md has the figures. A model-index
-is read by huggingface_hub.
+(without entropy) and kingfisher 2.14 find a third and less than half of it; docs/publishing.md has the figures.
 """
 
-import difflib
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from huggingface_hub.repocard_data import model_index_to_eval_results
 
 from evals.schema.publishing import Diagnostic
 from hub.cards.licences import HUB_IDS
@@ -57,7 +54,7 @@ ROW_PATTERNS = (
     replace(E_MAIL, is_error=False),
     Pattern.of("a telephone number", RULES["phone"], is_error=False),
 )
-"""In the rows of a data set people may be named on purpose: those are warnings there."""
+"""In the rows of a data set, and on cards, people may be named on purpose: those are warnings there."""
 
 
 def _of_card(problem: str, remedy: str, line: int, is_error: bool = True) -> Diagnostic:
@@ -138,7 +135,6 @@ def _around(text: str, words: Iterable[str]) -> Iterator[tuple[int, int]]:
 
 FRONT_MATTER = re.compile(r"\A\s*---\r?\n(?P<yaml>.*?)\r?\n---\s*(?:\r?\n|\Z)", re.DOTALL)
 REPO_ID = re.compile(r"(?:[A-Za-z0-9][\w.-]{0,95}/)?[A-Za-z0-9][\w.-]{0,95}")
-SDKS = ("gradio", "docker", "static")
 LISTS = ("tags", "datasets", "metrics", "language", "task_categories", "size_categories")
 
 
@@ -170,8 +166,7 @@ def known_front_matter(text: str) -> dict[str, Any]:
 
 def bases_of(data: dict[str, Any]) -> list[str]:
     """Return the base models that a front matter names."""
-    named = data.get("base_model") or []
-    return [str(each) for each in (named if isinstance(named, list) else [named]) if each is not None]
+    return [str(each) for each in _values(data, "base_model") if each is not None]
 
 
 def body_of(text: str) -> str:
@@ -180,7 +175,10 @@ def body_of(text: str) -> str:
 
 
 def front_matter_findings(text: str, kind: str) -> list[Diagnostic]:
-    """Return what is wrong with the front matter of a model's, data set's or Space's card; errors are what the Hub refuses."""
+    """Return what is wrong with the front matter of a card: what people write in, and what would mislead readers.
+
+    Whatever else the Hub refuses, it tells when the card is sent, before any file is.
+    """
     front, found = text[: len(text) - len(body_of(text))].splitlines(), []
 
     def add(key: str, got: object = None, rule: str | None = None, *, is_error: bool = True) -> None:
@@ -196,53 +194,34 @@ def front_matter_findings(text: str, kind: str) -> list[Diagnostic]:
     if data is None:
         add("missing", is_error=kind == "space")
         return found
-    licences = data.get("license")
-    for licence in licences if isinstance(licences, list) else [licences]:
-        if licence is not None and licence not in HUB_IDS:
-            add("license", licence)
-    if licences is None:
+    licences = _values(data, "license")
+    if not licences:
         add("license", rule="no license")
+    for licence in licences:
+        if licence not in HUB_IDS:
+            add("license", licence)
     if "licence" in data:
         add("licence")
-    if licences == "other" and not data.get("license_name"):
+    if "other" in licences and not data.get("license_name"):
         add("license_name")
     for key in LISTS:
         value = data.get(key)
         is_plain = isinstance(value, str) and key in ("datasets", "language")
-        is_list = isinstance(value, list) and all(isinstance(each, str) for each in value)
-        if value is not None and not is_plain and not is_list:
+        if value is not None and not is_plain and not all(isinstance(each, str) for each in _values(data, key)):
             add(key, rule="list")
     for base in bases_of(data):
         if not REPO_ID.fullmatch(base):
             add("base_model", "a local path" if re.match(r"[/~.]|.*\\", base) else repr(base))
-    named = data.get("datasets") or []
-    for each in named if isinstance(named, list) else [named]:
-        if kind == "model" and isinstance(each, str) and not REPO_ID.fullmatch(each):
-            add("datasets", each)
-    if kind == "model" and data.get("pipeline_tag") not in (None, *RULES["pipeline_tags"]):
-        close = difflib.get_close_matches(str(data["pipeline_tag"]), RULES["pipeline_tags"], 1)
-        add("pipeline_tag", f"{data['pipeline_tag']!r}{f': do you mean {close[0]}?' if close else ''}")
-    categories = data.get("task_categories")
-    for each in categories if isinstance(categories, list) else []:
-        if each not in RULES["pipeline_tags"]:
-            add("task_categories", each)
-    for key, shape in {**RULES["shapes"]["any"], **RULES["shapes"].get(kind, {})}.items():
-        values = data.get(key)
-        for value in values if isinstance(values, list) else [values]:
-            if value is not None and not re.fullmatch(shape, str(value)):
-                add(key, value, "colour" if key.startswith("color") else None)
-    try:
-        model_index_to_eval_results(data.get("model-index") or [{"name": "", "results": []}])
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        add("model-index", f"{type(error).__name__}: {error}")
-    if kind == "space":
-        if data.get("sdk") not in SDKS:
-            add("sdk")
-        if len(str(data.get("short_description") or "")) > 60:
-            add("short_description")
-        if isinstance(data.get("python_version"), float):
-            add("python_version", rule="python number")
+    for key, shape in RULES["shapes"].items():
+        for value in _values(data, key) if key != "datasets" or kind == "model" else ():
+            if not re.fullmatch(shape, str(value)):
+                add(key, value)
     return found
+
+
+def _values(data: dict[str, Any], key: str) -> list[Any]:
+    value = data.get(key)
+    return value if isinstance(value, list) else [] if value is None else [value]
 
 
 FENCED = re.compile(r"^```.*?^```|`[^`\n]+`", re.DOTALL | re.MULTILINE)

@@ -183,8 +183,6 @@ BROKEN = {
     "code that does not parse": ({"app.py": ("import os", "import os os")}, "can run"),
     "a folder that hides the package": ({"spaces/x.py": ""}, "hides the package"),
     "a secret": ({"app.py": ("import os", "import os  # hf_" + "AbCd" * 6)}, "a Hugging Face token"),
-    "a wrong colour": ({"README.md": ("colorFrom: green", "colorFrom: teal")}, "colorFrom"),
-    "a long description": ({"README.md": ("short_description: W", "short_description: " + "W" * 61)}, "60"),
 }
 
 

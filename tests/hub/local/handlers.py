@@ -17,7 +17,7 @@ from urllib.parse import parse_qs, quote
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Response
 
-from hub.cards.lint import SDKS, front_matter_findings
+from hub.cards.lint import front_matter_findings
 from tests.hub.local import state
 from tests.hub.local.state import Commit, Hub, Kind, Refusal, Repository, Right, Tree
 
@@ -131,8 +131,8 @@ def create(call: Call) -> Response:
     if known := call.hub.find(kind, name):
         url = f"{call.base}/{known.path}"
         return JSONResponse({"error": f"You already created this {kind} repo", "url": url}, 409)
-    if kind == "space" and wanted.get("sdk") not in SDKS:
-        raise Refusal(400, f"sdk must be one of {', '.join(SDKS)}, found {wanted.get('sdk')!r}")
+    if kind == "space" and wanted.get("sdk") not in (sdks := ("gradio", "docker", "static")):
+        raise Refusal(400, f"sdk must be one of {', '.join(sdks)}, found {wanted.get('sdk')!r}")
     made: dict[str, Any] = dict.fromkeys(("created_at", "changed_at"), datetime.now(UTC))
     asked = {key: wanted[key] for key in ("hardware", "secrets", "variables", "volumes") if wanted.get(key)}
     call.hub.spaces |= {name: asked} if kind == "space" else {}
