@@ -157,7 +157,7 @@ def test_a_plain_adapter_of_anybody_s_is_published_and_its_card_makes_nothing_up
     assert [each["repo"] for each in receipts] == ["org/plain-base", "org/plain-first", "org/plain"]
     for repo in ("org/plain-first", "org/plain"):
         card = stand.read(repo, "README.md").decode()
-        assert "How it was trained is not known" in card and "without a system prompt" in card
+        assert "How it was trained is not recorded" in card and "Without a system text" in card
         assert not re.search(r"\bNone\b|- biology|thymus|All settings|How to train it again|role\": \"system", card)
         assert not [each for each in lint_card(card, "model", stand.on_main(repo)) if each.is_error]
     assert stand.add_chain("org/plain", tmp_path / "back") == ["first", "second"]
