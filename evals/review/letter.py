@@ -1,5 +1,6 @@
 """A review in words: a list in Markdown with what each concern quotes, or a letter to the authors."""
 
+import unicodedata
 from collections.abc import Sequence
 
 from evals.schema.reviewruns import Place
@@ -11,6 +12,7 @@ HEADINGS = {
     "optional": "Suggestions",
     "unknown": "Further concerns",
 }
+JOINERS = "\u200c\u200d"
 
 
 def as_markdown(title: str, concerns: Sequence[tuple[Concern, Place | None]], by: str) -> str:
@@ -21,7 +23,7 @@ def as_markdown(title: str, concerns: Sequence[tuple[Concern, Place | None]], by
         if place is not None:
             page = f" (page {place.page})" if place.page else ""
             lines.append(f"   > {line(place.quote)}{page}")
-    return "\n".join([*lines, "", by, ""])
+    return "\n".join([*lines, "", line(by), ""])
 
 
 def as_letter(title: str, concerns: Sequence[Concern]) -> str:
@@ -39,5 +41,12 @@ def as_letter(title: str, concerns: Sequence[Concern]) -> str:
 
 
 def line(text: str) -> str:
-    """Return a text on one line."""
-    return " ".join(text.split())
+    r"""Return a text on one line, without characters that nobody sees: marks of direction, controls, zero-width blanks.
+
+    Joiners of letters and emoji stay.
+
+    >>> line("p\u202e50.0 = a\n\x1b[2J b")
+    'p50.0 = a [2J b'
+    """
+    words = " ".join(text.split())
+    return "".join(each for each in words if each in JOINERS or unicodedata.category(each) not in ("Cc", "Cf", "Cs"))

@@ -106,7 +106,7 @@ def test_the_status_of_a_paper_is_that_of_all_its_parts(engine):
     found = {texts: row_of(asked, [Answer(text) for text in texts], 1.0).status for texts in table}
     assert found == table
     broken = row_of(asked, [Answer("[]"), Answer(finish_reason="error", error="the server answered 500")], 1.0)
-    assert (broken.status, broken.is_good) == ("failed", False)
+    assert (broken.status, broken.is_good) == ("partial", False)
     assert broken.problems[-1:] == ("part 2: the server answered 500",)
 
 
@@ -285,6 +285,45 @@ def test_a_reply_that_ran_out_of_tokens_says_length_even_where_it_only_thought()
     thought = json.dumps({"choices": [{"message": message, "finish_reason": "length"}]}).encode()
     (reply,), *_ = answers(lambda _: (200, thought))
     assert (reply.text, reply.finish_reason) == ("<think>Hmm", "length")
+
+
+def test_an_error_or_a_filter_in_a_reply_with_status_200_is_named_and_asked_again_where_that_can_help():
+    """Errors as OpenRouter, vLLM and Azure send them; three requests are all tries, one form is asked for."""
+    slow = {"message": "Rate limit exceeded", "code": 429}
+    broken = {"message": "Provider returned error", "code": "overloaded"}
+    table: dict[str, tuple[Reply, str, str, int]] = {
+        "at the top": ((200, json.dumps({"error": slow}).encode()), "answered 429: Rate limit exceeded", "error", 3),
+        "without a number": ((200, json.dumps({"error": broken}).encode()), "200 with an error: Provider", "error", 1),
+        "in place of it": ((200, b'{"object": "error", "message": "long", "code": 400}'), "400: long", "error", 1),
+        "of a choice": ((200, json.dumps({"choices": [{"error": broken}]}).encode()), "Provider returned", "error", 1),
+        "beside an answer": (completion(error=slow), "answered 429: Rate limit", "error", 3),
+        "no error": (completion(error=None), "", "stop", 1),
+        "withheld": (completion(None, "content_filter"), "content filter withheld", "content_filter", 1),
+        "cut to nothing": (completion("", "content_filter"), "content filter withheld", "content_filter", 1),
+        "cut off": (completion(SAID[:60], "content_filter"), "", "content_filter", 1),
+        "asked": (refusal(400, "content_filter: violence"), "content filter refused", "content_filter", 1),
+    }
+    about, rows = asked_about(paper("p"), ROOM, Budget(8192, 300)), {}
+    for name, (sent, said, reason, n) in table.items():
+        (reply,), _, requests = answers(lambda _, sent=sent: sent, replace(SERVER_ASKING, constrain="never"))
+        assert said in reply.error and (bool(reply.error), reply.finish_reason) == (bool(said), reason), name
+        assert len(requests) == n, name
+        rows[name] = row_of(about, [reply], 0.0)
+    assert rows["cut off"].status == "partial" and "content filter cut the reply off" in rows["cut off"].problems[-1]
+    assert {rows[name].status for name, (_, said, *_) in table.items() if said} == {"failed"}
+    (refused,), *_ = answers(
+        lambda _: (200, b'{"choices": [{"message": {"content": null, "refusal": "I cannot help."}}]}')
+    )
+    assert (refused.text, row_of(about, [refused], 0.0).status) == ("I cannot help.", "failed")
+
+
+def test_repeats_take_no_place_among_the_concerns_that_a_reply_may_hold():
+    said = [*["No control arm."] * 30, *(f"Lot {n} is not described." for n in range(24))]
+    row = row_of(
+        asked_about(paper("p"), ROOM, Budget(8192, 300)), [Answer(json.dumps([{"text": each} for each in said]))], 0.0
+    )
+    assert [each.text for each in row.concerns] == said[29:]
+    assert "lists 54 concerns, 29 of them repeats" in row.problems[-1]
 
 
 def test_a_reply_of_any_length_is_bounded_and_what_is_left_out_is_told(monkeypatch):

@@ -136,7 +136,7 @@ def test_an_error_ends_one_paper_and_what_was_answered_about_it_is_not_asked_for
         return answering()(asked)
 
     done, rows, requests = infer(papers, fails_once, file="two.jsonl")
-    assert done.exit_code == 1 and "2 papers got no answer" in done.stderr
+    assert done.exit_code == 1 and "2 papers got only some of the answers" in done.stderr
     assert [(row["status"], len(row["concerns"])) for row in rows] == [("ok", 3)] * 2
     assert "not verified: the server answered 500" in str(rows[0]["problems"])
     done, rows, requests = infer(papers, answering(), file="two.jsonl")
@@ -170,6 +170,10 @@ def test_the_concerns_of_a_paper_are_written_as_a_list_or_a_letter(papers):
     infer(papers, answering(), "--format", "letter")
     text = (papers / "out-letter.md").read_text(encoding="utf-8")
     assert "## Minor concerns\n\n1. The trial was not registered." in text and text.startswith("Dear authors,")
+    turned = answering(list=concerns("The p value was \u202e50.0\u202c,\u200b not\x1b[2J given."))
+    done, (row,), _ = infer(papers, turned, "--overwrite", "--format", "letter")
+    assert "1. The p value was 50.0, not[2J given.\n" in (papers / "out-letter.md").read_text(encoding="utf-8")
+    assert "\u202e" in row["concerns"][0]["text"] and "\u202e" not in done.stdout
 
 
 def test_a_stage_of_a_chain_is_asked_in_stages_and_can_be_stopped(tmp_path):

@@ -3,17 +3,19 @@
 So many requests at a time, by the `openai` package, which tries again, after what Retry-After says or a growing and
 jittered pause: no connection, a timeout, 408, 409, 429 and 5xx. After 401 or 403 nothing more is sent until the
 connections are closed. A server that refuses the JSON schema or one of our fields is asked without; what then brings a
-reply is kept to, and said. Redirects are not followed, proxies not used: what was meant for this machine stays on it.
+reply is kept to, and said. An error in a reply with status 200 counts as one with the status that it names. Redirects are not followed, proxies not used: what was meant for this machine stays on it.
 The key goes into one header; of the environment variables that `openai` reads, none is sent.
 """
 
 import asyncio
 import ipaddress
+import json
 import logging
 import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -25,10 +27,13 @@ from openai.types.chat import ChatCompletion
 
 from evals.errors import BadConfig, LabError
 from evals.normalize import whole_characters
+from evals.refine.judge import number_of
 from training.judge.prompts import ServerSettings
 
 REFUSED_FIELDS = (400, 404, 415, 422)
 DENIED = (openai.AuthenticationError, openai.PermissionDeniedError)
+FILTERED = "content_filter"
+"""The word of servers for an answer that their filter withholds or cuts off: a finish reason, or the code of an error."""
 MOST_BYTES = 64_000_000
 """Of a reply; a server that sends more is not read to the end."""
 SENT = {"accept", "connection", "content-length", "content-type", "host", "user-agent"}
@@ -94,7 +99,8 @@ def key_of(variable: str, base_url: str) -> str | None:
 class Reply:
     """One answer of a model. `error` says why there is none; tokens are None where they are not known.
 
-    `finish_reason` is the server's word, or "too long" of a text that was cut off at `MOST_CHARACTERS`.
+    `finish_reason` is the server's word, "error" where there is none, or "too long" of a text that was cut off at
+    `MOST_CHARACTERS`. With "content_filter" and an error the filter left nothing of the answer.
     """
 
     text: str = ""
@@ -205,7 +211,12 @@ class ChatClient:
                 self.denied = self._denied(error)
                 return _failed(self.denied)
             except openai.APIStatusError as error:
-                return _failed(f"the server answered {error.status_code}: {self._said(error)[:160]}")
+                said = self._said(error.body)[:160]
+                if FILTERED in str(error.body):
+                    return Reply(
+                        finish_reason=FILTERED, error=f"the server's content filter refused the request: {said}"
+                    )
+                return _failed(f"the server answered {error.status_code}: {said}")
             except openai.APITimeoutError:
                 return _failed(f"no reply within {seconds:g} s")
             except openai.APIConnectionError as error:
@@ -263,9 +274,10 @@ class ChatClient:
                 reply = await client.post("/chat/completions", cast_to=ChatCompletion, body=body)
                 break
             except openai.APIStatusError as error:
-                said = self._said(error)
+                said = self._said(error.body)
                 name = next((name for name in RENAMED if name in body and name in said), None)
-                if error.status_code not in REFUSED_FIELDS or (name is None and level + 1 == len(constraints)):
+                is_final = error.status_code not in REFUSED_FIELDS or FILTERED in str(error.body)
+                if is_final or (name is None and level + 1 == len(constraints)):
                     raise
                 if name is not None:
                     renamed[name] = RENAMED[name]
@@ -290,14 +302,16 @@ class ChatClient:
             return _failed("the reply is not a chat completion")
         if text is None:  # cut off while the model was thinking
             thought = getattr(message, "reasoning_content", None) or getattr(message, "reasoning", None)
-            text = f"<think>{thought}" if isinstance(thought, str) else None
+            text = f"<think>{thought}" if isinstance(thought, str) else getattr(message, "refusal", None)
+        reason = whole_characters(str(choice.finish_reason or "unknown")[:40])
+        if reason == FILTERED and not (isinstance(text, str) and text.strip()):
+            return Reply(finish_reason=FILTERED, error="the server's content filter withheld the answer")
         if not isinstance(text, str):
             return _failed("the reply holds no text")
         if model := " ".join(str(document.model or "").split()):
             self.served[whole_characters(model[:200])] = None
         tokens = [getattr(document.usage, name, None) for name in ("prompt_tokens", "completion_tokens")]
         read, written = (each if isinstance(each, int) and each >= 0 else None for each in tokens)
-        reason = whole_characters(str(choice.finish_reason or "unknown")[:40])
         if len(text) > MOST_CHARACTERS:
             text, reason = text[:MOST_CHARACTERS], "too long"
         return Reply(whole_characters(text), reason, read, written)
@@ -310,15 +324,24 @@ class ChatClient:
             if variable
             else "name the variable that holds its key with judge_key_env (--key-env)"
         )
-        return f"the server answered {error.status_code}: {self._said(error)[:160]}; {advice}"
+        return f"the server answered {error.status_code}: {self._said(error.body)[:160]}; {advice}"
 
-    def _said(self, error: openai.APIStatusError) -> str:
+    def _said(self, body: object) -> str:
         """Return what a server says of a refusal, on one line and without our key."""
-        told = error.body
+        told = _error(body) or body
         text = str(told.get("message", told) if isinstance(told, dict) else told)
         if key := key_of(self.settings.key_variable, self.address):
             text = text.replace(key, "***")
         return whole_characters(" ".join(text[:MOST_CHARACTERS].split())[:2000]) or "nothing"
+
+    def _status(self, document: object) -> int:
+        """Return the status of a reply that came with 200: the one that an error in it names; LabError if it names none."""
+        if (error := _error(document)) is None:
+            return 200
+        code = number_of(error.get("code") or error.get("status")) if isinstance(error, dict) else None
+        if code is None or not 400 <= code < 600:
+            raise LabError(f"the server answered 200 with an error: {self._said(document)[:160]}")
+        return int(code)
 
     def _line(self) -> tuple[openai.AsyncOpenAI, asyncio.Semaphore]:
         loop = asyncio.get_running_loop()
@@ -333,6 +356,9 @@ class ChatClient:
 
             async def bound(response: httpx2.Response) -> None:
                 response.stream = BoundedStream(response.stream, settings.timeout_seconds)
+                if response.status_code == 200 and response.request.method == "POST":
+                    with suppress(ValueError, RecursionError):
+                        response.status_code = self._status(json.loads(await response.aread()))
 
             client = openai.AsyncOpenAI(
                 api_key=key or "none",
@@ -368,6 +394,15 @@ class BoundedStream(httpx2.AsyncByteStream):
 
     async def aclose(self) -> None:
         await self._stream.aclose()
+
+
+def _error(document: object) -> object:
+    """Return what a reply says went wrong: an error at its top, in place of it, or of its first choice; None if nothing."""
+    if not isinstance(document, dict):
+        return None
+    choices = document.get("choices")
+    choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
+    return document.get("error") or choice.get("error") or (document if document.get("object") == "error" else None)
 
 
 def _failed(error: str) -> Reply:

@@ -31,7 +31,7 @@ from evals.review.prompt import (
 from evals.schema import Article, Message
 from evals.schema.reviewruns import PAPER_NOTE, DroppedConcern, EngineRecord, PartReply, ReviewedRow, ReviewStep
 from evals.schema.reviews import SEVERITIES, UNKNOWN, Concern, ParsedReview, ParseStatus
-from training.judge.client import MOST_CHARACTERS, Reply
+from training.judge.client import FILTERED, MOST_CHARACTERS, Reply
 
 if TYPE_CHECKING:
     from training.models.chain import LoadedChain
@@ -166,7 +166,7 @@ class ReviewEngine(ABC):
         places = [place for place in range(len(keys)) if place not in replies]
 
         def done(number: int, reply: Reply) -> None:
-            can_be_kept = not reply.error and reply.finish_reason != "cancelled"
+            can_be_kept = not reply.error and reply.finish_reason not in ("cancelled", FILTERED)
             if can_be_kept and (is_usable or is_readable)(reply.text):
                 self.replies.add(keys[places[number]], reply)
 
@@ -240,7 +240,7 @@ def asked_about(article: Article, room: Room, budget: Budget) -> Asked:
 def row_of(asked: Asked, replies: Sequence[Reply], seconds: float) -> ReviewedRow:
     """Return the row of a paper: the replies to its parts read and merged.
 
-    Failed if a part has no answer or nothing can be read at all; partial if some of it is lost.
+    Failed if no part has an answer that can be read; partial if some of it is lost.
     """
     read = [read_reply(reply) for reply in replies]
     dropped = [each for reply in replies if isinstance(reply, StagedReply) for each in reply.dropped]
@@ -257,9 +257,9 @@ def row_of(asked: Asked, replies: Sequence[Reply], seconds: float) -> ReviewedRo
         problems += [f"{where}{problem}" for problem in ((reply.error,) if reply.error else each.problems)]
     if repeats:
         problems.append(f"{repeats} concern(s) were raised by more than one part")
-    statuses = {each.status for each in read}
+    statuses = {"failed" if reply.error else each.status for each, reply in zip(read, replies, strict=True)}
     status: ParseStatus = "empty" if statuses == {"empty"} and not dropped else "ok"
-    if any(reply.error for reply in replies) or statuses == {"failed"}:
+    if statuses == {"failed"}:
         status = "failed"
     elif statuses & {"failed", "partial"}:
         status = "partial"
@@ -280,20 +280,28 @@ def row_of(asked: Asked, replies: Sequence[Reply], seconds: float) -> ReviewedRo
 
 
 def read_reply(reply: Reply) -> ParsedReview:
-    """Return the concerns of a reply, `MOST` of them at most, with what was wrong and what was left out."""
+    """Return the concerns of a reply, `MOST` of them at most, with what was wrong and what was left out.
+
+    Of more than that, those that repeat an earlier one go first.
+    """
     if isinstance(reply, StagedReply):
         return reply.review
     read = parse("", reply.text)
     lost = []
     if reply.finish_reason == "too long":
         lost.append(f"the reply was cut off after {MOST_CHARACTERS:,} characters")
-    if (n := len(read.concerns)) > MOST:
-        lost.append(f"the reply lists {n} concerns, and {MOST} are allowed: the others were left out")
+    if reply.finish_reason == FILTERED:
+        lost.append("the server's content filter cut the reply off")
+    concerns = read.concerns
+    if (n := len(concerns)) > MOST:
+        concerns = tuple({key_of(each.text): each for each in reversed(concerns)}.values())[::-1]
+        repeats = f", {n - len(concerns)} of them repeats" if len(concerns) < n else ""
+        lost.append(f"the reply lists {n} concerns{repeats}, and {MOST} are allowed: the others were left out")
     problems = read.problems
     if (more := len(problems) - 2 * MOST) > 0:
         problems = (*problems[: 2 * MOST], f"and {more} problems more")
     status = "partial" if lost and read.status != "failed" else read.status
-    changed = {"status": status, "concerns": read.concerns[:MOST], "problems": (*problems, *lost)}
+    changed = {"status": status, "concerns": concerns[:MOST], "problems": (*problems, *lost)}
     return read.model_copy(update=changed)
 
 

@@ -3,6 +3,7 @@
 import shutil
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import fields
@@ -20,7 +21,7 @@ from rich.text import Text
 from evals.errors import BadConfig, IncomparableReports, LabError, MissingModel
 from evals.io import public_path, write_whole
 from evals.review import DEMONSTRATION, is_demonstration
-from evals.review.letter import as_letter, as_markdown
+from evals.review.letter import as_letter, as_markdown, line
 from evals.review.places import Map
 from evals.review.prompt import TokenCounter
 from evals.schema import Article, ReviewExample
@@ -44,6 +45,7 @@ DOCLING = "docling.document_converter"
 
 def infer(
     out: Annotated[Path, typer.Option(help="The .jsonl file to write the rows to, or a .json file for a report.")],
+    paper: Annotated[str, typer.Argument(help="The same as --papers.", show_default=False)] = "",
     papers: Annotated[
         str,
         typer.Option(
@@ -112,19 +114,21 @@ def infer(
     Example: assay review infer --papers corpus --split test --chain reviewer --out predictions.jsonl
     """
     given = dict(locals())
+    if named := given.pop("paper"):
+        if papers not in ("demonstration", named):
+            raise BadConfig(f"papers are named twice, {named} and --papers {papers}; name them once.")
+        given["papers"] = named
     if out.suffix == ".json":
         return report_on_stages(given)
     run = review_papers(given)
-    if failed := run.by_status.get("failed", 0):
-        notes.print(say("command.unread", papers=counted(failed, "paper"), out=out), soft_wrap=True)
-    if failed == run.articles:
+    if run.by_status.get("failed", 0) == run.articles:
         raise typer.Exit(1)
 
 
 def review_papers(given: Mapping[str, Any]) -> "ReviewRun":
     """Review papers as the options of `infer` say, show how it went, and return the run's record.
 
-    Ends with exit code 1 where a paper got no answer.
+    Ends with exit code 1 where a paper, or a part of one, got no answer.
     """
     from training.reviewer.engine import Asking, ChainEngine
     from training.reviewer.infer import Clocks, ReviewFile, ReviewPlan
@@ -164,19 +168,32 @@ def review_papers(given: Mapping[str, Any]) -> "ReviewRun":
     if len(articles) == 1:
         row = file.rows[articles[0].id]
         shown.append(Text(f"\n{_in_words(articles[0], row, run, 'md')}"))
-        shown += [Text(f"dropped: {each.text}\n  the paper says: {each.sentence} ({each.by})") for each in row.dropped]
+        shown += [
+            Text(f"dropped: {line(each.text)}\n  the paper says: {line(each.sentence)} ({each.by})")
+            for each in row.dropped
+        ]
         for problem in (each for each in row.problems if not each.startswith(PAPER_NOTE)):
-            notes.print(f"note: {problem}", soft_wrap=True, markup=False)
+            notes.print(f"note: {line(problem)}", soft_wrap=True, markup=False)
     emit(run, as_json=given["as_json"], table=Group(*shown))
     if kind := given["words"]:
         read = [article for article in articles if file.rows[article.id].status != "failed"]
         path = out.with_suffix(".md") if kind == "md" else out.with_name(f"{out.stem}-letter.md")
         write_whole(path, "\n".join(_in_words(article, file.rows[article.id], run, kind) for article in read))
         notes.print(f"wrote {path}: {counted(len(read), 'paper')}", soft_wrap=True)
-    if unanswered := run.finish_reasons.get("error", 0):
-        notes.print(say("command.unanswered", papers=counted(unanswered, "paper"), out=out), soft_wrap=True)
+    ends = Counter(map(_how_it_ended, (file.rows[article.id] for article in articles)))
+    for end in ("unanswered", "in_part", "unread"):
+        if n := ends[end]:
+            notes.print(say(f"command.{end}", papers=counted(n, "paper"), out=out), soft_wrap=True)
+    if ends["unanswered"] or ends["in_part"]:
         raise typer.Exit(1)
     return run
+
+
+def _how_it_ended(row: "ReviewedRow") -> Literal["unanswered", "in_part", "unread", "read"]:
+    """Return whether a paper got no answer, or only to a part of it, or one that cannot be read."""
+    if any(part.error for part in row.parts):
+        return "unanswered" if row.status == "failed" else "in_part"
+    return "unread" if row.status == "failed" else "read"
 
 
 def _in_words(article: Article, row: "ReviewedRow", run: "ReviewRun", kind: Literal["md", "letter"]) -> str:
