@@ -253,8 +253,10 @@ def pack_adapter(run: Run, base: PinnedBase, wanted: Publication, earlier: tuple
         else {}
     )
     models = {name: part for name, part in whole.items() if name.endswith(".safetensors")}
+    loaded = dict[str, tuple[int, ...]]()
     for name, part in models.items():
         found, wrong = inspect(part, name)
+        loaded |= found
         findings += [*wrong, *filter(None, [size_finding(name, part.size)])]
         if CONFIG in whole:
             whole[CONFIG], joined = _config(Path(str(whole[CONFIG].content)), base)
@@ -283,7 +285,9 @@ def pack_adapter(run: Run, base: PinnedBase, wanted: Publication, earlier: tuple
     findings += [finding("licence conflict", "README.md", problem=each) for each in conflicts(licence, sources)]
     if names := unknown(sources):
         findings.append(finding("licence unknown", "README.md", names=", ".join(names), licence=licence))
-    lora = settings | {"size": weights.size, "parameters": sum(prod(shape) for shape in shapes.values())}
+    numbers = sum(prod(shape) for shape in (loaded or shapes).values())
+    memory = 4 * numbers if "config.json" in whole else 4 * (numbers + base.parameters) if base.parameters else None
+    lora = settings | {"size": weights.size, "memory": memory}
     card = add_own(
         adapter_card(run, base, lineage, wanted, licence, tables, parts, lora, has_own_words=bool(own.body)), own
     )
@@ -454,10 +458,11 @@ def _front_matter(
     is_merged: bool,
 ) -> ModelCardData:
     record, words = run.record, WORDS["tasks"][run.task]
+    is_own_rows = record is not None and record.data.get("sha256") in OWN_ROWS
     config = record.config if record else {}
     results = eval_results(run.reports.values(), run.stage.name, benchmarks)
     more: dict[str, Any] = {}
-    if language := config.get("language") or (["en"] if is_own or run.task in ("review", "refine") else None):
+    if language := config.get("language") or (["en"] if is_own or is_own_rows else None):
         more["language"] = language
     if licence == "other":
         more["license_name"] = "see-base-model-and-training-data"

@@ -20,7 +20,7 @@ from markdown_it import MarkdownIt
 
 from evals.errors import LabError
 from evals.schema.publishing import Diagnostic
-from hub.cards import render
+from hub.cards import address, render
 from hub.cards.lint import body_of, known_front_matter
 from hub.checks import Part, Upload, part_of
 from hub.client import TROUBLE, explained, finding, wording
@@ -67,6 +67,8 @@ def pack_space(folder: Path, repo: str, made: Mapping[str, bytes], root: Path = 
     parts = _imported_parts(folder, root) | parts
     card = parts["README.md"].text() if "README.md" in parts else ""
     settings = known_front_matter(card)
+    if card and (url := address()):
+        parts["README.md"] = part_of(card.replace("From Assay.", f"From [Assay]({url}).").encode())
     if card and settings.get("sdk") == "static" and "index.html" not in parts:
         body = MarkdownIt("commonmark", {"html": False}).enable("table").render(body_of(card))
         parts["index.html"] = part_of(render("page.html", title=settings.get("title", ""), body=body).encode())
