@@ -13,13 +13,13 @@ from typing import Literal, get_args
 from evals.confidence import VERSION as CONFIDENCE_VERSION
 from evals.confidence import settle, statements
 from evals.errors import BadConfig
-from evals.schema import CANNOT_BE_TOLD, Example, GroundTruth, StatedConfidence, Verdict
+from evals.schema import Example, GroundTruth, StatedConfidence, Verdict
 from evals.verifiers.expected import Expected, Finding, expected
 from evals.verifiers.faults import false_figures
 from evals.verifiers.line import read_answer_line, read_lines
 from evals.verifiers.score import DEFAULT_MODE, DEFAULT_SCORING, NO_FAULTS, Faults, Scoring, check_mode, score
 from evals.verifiers.score import weights as weights_of
-from evals.verifiers.text.amounts import read_text
+from evals.verifiers.text.amounts import read_number, read_text
 from evals.verifiers.text.names import without_others
 from evals.verifiers.text.sentences import plain_text
 
@@ -66,11 +66,7 @@ def judge(
         lines = read_lines(completion)
         if lines.answer is not None:
             kept = without_others(asked, question, lines.answer)
-            finding = read_answer_line(asked, question, lines if kept == lines.answer else lines._replace(answer=kept))
-            if asked.kind == "number" and finding.verdict == "contradictory" and lines.also is None:
-                said = read_text(asked, question, " " * lines.start + kept)  # "46, while mice have 40"
-                is_torn = CANNOT_BE_TOLD in (finding.answer or "") or said.verdict == "no_claim"
-                finding = finding if is_torn else said
+            finding = read_answer_line(asked, question, lines._replace(answer=kept), read_number)
             faults = NO_FAULTS
             if finding.verdict == "correct" and lines.explanation:
                 faults = _faults(truth, asked, question, lines.explanation, finding)

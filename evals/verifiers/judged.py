@@ -30,6 +30,7 @@ from evals.verifiers.expected import Finding, expected, normalised, words
 from evals.verifiers.faults import false_figures
 from evals.verifiers.line import Lines, read_answer_line, without_thought
 from evals.verifiers.score import DEFAULT_SCORING, NO_FAULTS, Faults, Scoring, score
+from evals.verifiers.text.amounts import read_number
 
 NONE = "none"
 """What a judge replies where an answer says nothing about the question."""
@@ -117,7 +118,7 @@ def verdict_of(answer: GivenAnswer, reading: Reading, scoring: Scoring = DEFAULT
         confidence = stated_confidence(completion)
     elif parts := _parts(reading.answer, task_of(*answer).options):
         also = parts[0] if len(parts) > 1 else None
-        finding = read_answer_line(asked, question, Lines(parts[-1], also, 0, 0, MISSING, ""))
+        finding = read_answer_line(asked, question, Lines(parts[-1], also, 0, 0, MISSING, ""), read_number)
         reason = f"it says {' and '.join(parts)}" if also else finding.reason
         finding = finding._replace(claims=(), reason=reason)
         figures = false_figures(truth, completion) if finding.verdict == "correct" else ()

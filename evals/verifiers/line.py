@@ -10,7 +10,7 @@ answer is read.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -18,9 +18,9 @@ from evals.confidence import MISSING
 from evals.normalize import plain
 from evals.schema import CANNOT_BE_TOLD, Claim, StatedConfidence
 from evals.verifiers.expected import Expected, Finding, claim, fold, normalised, word_set
-from evals.verifiers.numbers import WORD, Number, numbers_in, without_wholes
+from evals.verifiers.numbers import Number, numbers_in
 from evals.verifiers.text.lexicon import reply_at, tokens
-from evals.verifiers.units import SHARE, quantities, spaced, unit_of
+from evals.verifiers.units import SHARE, unit_of
 
 LINE = re.compile(
     r"^[^A-Za-z0-9\n>]{0,12}(?:\d{1,2}[.)] *)?[*_]{0,3}(?:(?:my |the |your )?final )?(answer|confidence)(?: line| level)?[^\w\n]{0,4}?[:=：][ \t]*(.*)$",
@@ -58,7 +58,6 @@ TEMPLATE = frozenset(("", "…", "...", "n%", "answer", "your answer", "option",
 HEDGE = re.compile(r"\b(?:don t|do not|dont) know\b|\bnot sure\b|\bunsure\b|\bdepends\b")
 BREAK = re.compile(r"\b(?:but|however|so)\b|[,;:.()]")
 NOTHING = "(?!)"
-MINUS = re.compile(rf"\b(?:minus|negative)\s+(?=[\d.]|(?:{WORD})\b)", re.IGNORECASE)
 PIECE = re.compile(r"[,;()]|\bbut\b|\b(?=(?:rather than|instead of|in place of|as opposed to)\b)")
 DENIED_PIECE = re.compile(
     r"\s*(?:not|no|rather than|instead of|in place of|as opposed to|never)\b|.*\b(?:am|is|are|was)(?: not|n't|n’t)\b",
@@ -77,8 +76,6 @@ MORE = re.compile(
     r"(?:\W*(?:\band\b|\bor\b|[,;/&+])\W*(?:option |choice )?\(?[A-Za-z](?![\w'’]))+[\W_]*$", re.IGNORECASE
 )
 BEHIND = re.compile(r"\s*[).:,\]}*$–—-]")
-EQUALS = re.compile(r".*\d[^=]*=(?=[^=]*\d)", re.DOTALL)
-""" "9910 - 5955 = 3955": what stands behind the last sign is the answer."""
 ALTERNATIVE = re.compile(r"[,;/|\n]|\b(?:or|vs|versus|and|plus|as well as)\b|&", re.IGNORECASE)
 BULLET = r"[ \t]*(?:[-*•]|\d+[.)])\s"
 NOT_NAME = re.compile(
@@ -89,6 +86,9 @@ PARTS = re.compile(
     r"[,;/&]|\b(?:and|or|plus|but|besides|as well as|along with|together with|in addition to)\b", re.IGNORECASE
 )
 EITHER = re.compile(r"[;/|\n]|\b(?:or|vs|versus)\b", re.IGNORECASE)
+
+
+Reader = Callable[[Expected, str, str], Finding]
 
 
 class Lines(NamedTuple):
@@ -172,39 +172,40 @@ def without_thought(text: str) -> str:
     return " " * (closed - 1) + "\n" + kept if closed else kept
 
 
-def read_answer_line(expected: Expected, question: str, lines: Lines) -> Finding:
+def read_answer_line(expected: Expected, question: str, lines: Lines, read_number: Reader) -> Finding:
     """Return what the answer line says of the question; no_claim where it says nothing that can be checked."""
-    found = _finding(expected, question, lines.answer or "", lines.also)
+    found = _finding(expected, question, lines.answer or "", lines.also, read_number)
     if not found.claims:
         return found
     return found._replace(claims=_claims([each.says for each in found.claims], lines.start, lines.end))
 
 
 @lru_cache(maxsize=4096)
-def _finding(expected: Expected, question: str, value: str, also: str | None) -> Finding:
+def _finding(expected: Expected, question: str, value: str, also: str | None, read_number: Reader) -> Finding:
     """Return what answer lines say, wherever they stand: models write the same few lines again and again."""
     says = normalised(value)
     if says in TEMPLATE or value.strip(MARKS + ".…") == "":
         return Finding("no_claim", "the answer line is empty")
     if len(value) >= len(question) - 2 > 20 and normalised(question).strip(" ?") in says:
         return Finding("no_claim", "it repeats the question")
-    found = _stated(expected, question, value)
+    stated = read_number if expected.kind == "number" else _stated
+    found = stated(expected, question, value)
     if also is None:
         return found
-    other = _stated(expected, question, also)
+    other = stated(expected, question, also)
     is_same = other.verdict == found.verdict and (found.verdict == "correct" or other.answer == found.answer)
     if not is_same and "no_claim" not in (other.verdict, found.verdict):
         return Finding("contradictory", f"two answer lines: {also!r} and {value!r}", found.answer, found.claims)
     return other if found.verdict == "no_claim" else found
 
 
-def read_short(expected: Expected, question: str, text: str) -> Finding:
+def read_short(expected: Expected, question: str, text: str, read_number: Reader) -> Finding:
     """Return what a text of a few words says, as if it stood on an answer line."""
     says = normalised(text)
     is_sentence = "confidence" in says or (expected.kind == "choice" and says not in expected.by_wording)
     if is_sentence or says in TEMPLATE or says.endswith("?") or HEDGE.search(says) or fold(says) <= fold(question):
         return Finding("no_claim", "it says nothing of the question")
-    found = _stated(expected, question, text)
+    found = (read_number if expected.kind == "number" else _stated)(expected, question, text)
     return found._replace(claims=_claims([each.says for each in found.claims], 0, len(text)))
 
 
@@ -212,8 +213,6 @@ def _stated(expected: Expected, question: str, value: str) -> Finding:
     match expected.kind:
         case "choice":
             return _choice(expected, question, value)
-        case "number":
-            return _number(expected, value)
         case "term":
             return _term(expected, question, value)
         case "set":
@@ -376,30 +375,6 @@ def _verdict(expected: Expected, option: str) -> Finding:
     return Finding("incorrect", f"it says {option}; the data say {expected.right}", option, _claims([option]))
 
 
-def _number(expected: Expected, value: str) -> Finding:
-    says, truth = normalised(value), f"{expected.number:,.10g}"
-    if says in expected.by_wording:
-        return _cannot(says, truth)
-    text = EQUALS.sub("", MINUS.sub("-", ASIDE.sub(" ", value)))
-    kept, others = quantities(spaced(text, expected.unit), expected.unit)
-    stated = without_wholes([each for each in kept if not is_denied(text.casefold(), each.start)], text)
-    if options_in(says, expected.by_wording)[0]:
-        shown = [f"{each.value:,.10g}" for each in (*stated, *others)] or [*numbers_shown(value)]
-        return torn([CANNOT_BE_TOLD, *shown]) if shown else _cannot(says, truth)
-    if stated:
-        return number_verdict(expected, stated)
-    if others and unit_of(expected.unit or "") is not None:
-        return Finding(
-            "incorrect", f"it names another quantity; the data say {truth} {expected.unit}", value, _claims([value])
-        )
-    return Finding("no_claim", "it only denies a number" if kept else "it names no number")
-
-
-def numbers_shown(text: str) -> Iterator[str]:
-    """Yield the numbers of a text as they are shown."""
-    return (f"{each.value:,.10g}" for each in numbers_in(text))
-
-
 def number_verdict(expected: Expected, found: list[Number], start: int = 0, end: int = 0) -> Finding:
     """Return the verdict on the numbers that an answer states from `start` to `end`."""
     credits = [max(_credit(expected, each) for each in _meant(expected, number)) for number in found]
@@ -436,14 +411,14 @@ def _credit(expected: Expected, number: Number) -> float:
     return expected.rounded_credit if is_rounded else 0.0
 
 
-def _cannot(says: str, truth: str) -> Finding:
+def cannot(says: str, truth: str) -> Finding:
     return Finding("incorrect", f"it says that the data cannot tell; they say {truth}", says, _claims([says]))
 
 
 def _term(expected: Expected, question: str, value: str) -> Finding:
     says = normalised(value)
     if says in expected.by_wording:
-        return _cannot(says, "what it is")
+        return cannot(says, "what it is")
     asserted, denied = _parts(value)
     words = fold(", ".join(asserted))
     if not words:
@@ -452,7 +427,7 @@ def _term(expected: Expected, question: str, value: str) -> Finding:
     wrong = any(each <= words for word in words & expected.others.keys() for each in expected.others[word])
     claims = _claims([value])
     if options_in(says, expected.by_wording)[0]:
-        return torn([CANNOT_BE_TOLD, value]) if right or wrong else _cannot(says, "what it is")
+        return torn([CANNOT_BE_TOLD, value]) if right or wrong else cannot(says, "what it is")
     if right and wrong:
         return Finding("contradictory", "it names what is right and what competes with it", value, claims)
     if right and (beside := alternatives(expected, question, value)):
@@ -494,7 +469,7 @@ def _set(expected: Expected, question: str, value: str) -> Finding:
     asserted, _ = options_in(says, expected.by_wording)
     if CANNOT_BE_TOLD in asserted:
         beside = [each for each in asserted if each != CANNOT_BE_TOLD]
-        return torn([CANNOT_BE_TOLD, *beside]) if beside else _cannot(says, ", ".join(expected.values))
+        return torn([CANNOT_BE_TOLD, *beside]) if beside else cannot(says, ", ".join(expected.values))
     named = names_in(expected, question, ", ".join(_parts(without_asides(value))[0]))
     return set_verdict(expected, named, _claims(named))
 

@@ -28,7 +28,7 @@ NUMBER = re.compile(
     r"(?P<share> ?\\?%| percent\b)?(?![\w]|[.,]\d)"
     rf"|(?P<below>(?<![\w-])-)?\b(?P<words>(?:{WORD})(?:(?:[ -]| and )(?:{WORD}))*|an?(?= [a-z]+ and a half\b))"
     r"(?:(?P<half> and a half)|[ -](?P<part>half|halves|thirds?|quarters?|fifths|tenths)(?: of an?)?)?\b"
-    r"|\b(?P<lone>half|third|quarter)(?:(?: of)? an?(?= [a-z])(?: (?P<times>hundred|thousand|million|billion)\b)?|[ -](?=(?:hour|minute|day|year)s?\b))",
+    r"|\b(?P<lone>half|third|quarter)(?:(?: of)? an?(?= [a-z])(?: (?P<times>hundred|thousand|million|billion)\b)?|(?<=half)[ -](?=(?:hour|minute|day|year)s?\b))",
     re.IGNORECASE,
 )
 PARTS = {"half": 0.5, "halve": 0.5, "third": 1 / 3, "quarter": 0.25, "fifth": 0.2, "tenth": 0.1}

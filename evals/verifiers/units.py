@@ -14,7 +14,6 @@ from functools import cache, lru_cache
 from typing import NamedTuple
 
 from evals.verifiers.expected import words
-from evals.verifiers.numbers import Number, numbers_in
 
 DEGREES = re.compile(
     r"(?:°|º|deg(?:rees?)?) ?(C|F)\b|(?:degrees? )?(Celsius|Fahrenheit|centigrade)\b|(?<![\w/])([CF])\b", re.I
@@ -116,35 +115,6 @@ def spaced(text: str, unit: str | None) -> str:
         return f"{found[0]} " if is_unit else found[0]
 
     return GLUED.sub(apart, text)
-
-
-def quantities(text: str, unit: str | None) -> tuple[list[Number], list[Number]]:
-    """Return the numbers of a text in the unit asked for (None = any), and those of another quantity.
-
-    A number without a unit is taken to be in the one asked for. Where that is a word such as "DEGs", only a share or a
-    unit that the table knows makes a number one of another quantity. `is_share` marks a stated unit without dimension.
-    """
-    asked = unit_of(unit) if unit else None
-    kept: list[Number] = []
-    others: list[Number] = []
-    end = 0
-    for number in numbers_in(text):
-        if number.start < end:
-            continue
-        stated, length = read_unit(text[number.end : number.end + 48])
-        if number.is_share:
-            stated = SHARE
-        if stated is None or unit is None:
-            kept.append(number)
-            continue
-        end = number.end + length
-        value = convert(number.value, stated, asked) if asked else None
-        if asked is None or value is None:
-            others.append(number)
-            continue
-        step = number.step * stated.factor / asked.factor
-        kept.append(number._replace(value=value, step=step, is_share=not stated.powers))
-    return kept, others
 
 
 def convert(value: float, stated: Unit, asked: Unit) -> float | None:

@@ -5,23 +5,28 @@ read_text(expected, question, "It goes down in thymus, not up.")  ->  correct fo
 
 import re
 from bisect import bisect_left
+from dataclasses import replace
 from functools import cache, lru_cache
 
 from evals.normalize import Plain
 from evals.schema import CANNOT_BE_TOLD
-from evals.verifiers.expected import Expected, Finding, fold
+from evals.verifiers.expected import Expected, Finding, fold, normalised
 from evals.verifiers.line import (
     ALTERNATIVE,
+    ASIDE,
+    MARKS,
     alternatives,
+    cannot,
     lettered,
     n_lettered,
     number_verdict,
+    options_in,
     read_short,
     set_verdict,
     torn,
     without_thought,
 )
-from evals.verifiers.numbers import PARTS, WORDS, Number, numbers_in, without_wholes
+from evals.verifiers.numbers import PARTS, WORD, WORDS, Number, numbers_in, without_wholes
 from evals.verifiers.text.choices import claim_at, claims, named_in, read_choice, shown_claims
 from evals.verifiers.text.letters import letters_in_text
 from evals.verifiers.text.lexicon import DOWN, TOKEN, UP, Lexicon, Mark, small_words, tokens, word_set, words
@@ -38,7 +43,7 @@ from evals.verifiers.text.sentences import (
     takes_back,
 )
 from evals.verifiers.text.subjects import is_known, place_of
-from evals.verifiers.units import SHARE, convert, read_unit, unit_of
+from evals.verifiers.units import SHARE, convert, read_unit, spaced, unit_of
 
 SHORT = 40
 """Characters of a text that is read as an answer line would be: "Lys, Arg and His", "18.02"."""
@@ -56,7 +61,7 @@ def read_text(expected: Expected, question: str, text: str, is_shown: bool = Tru
     page, made = page_of(text), lexicon_of(expected)
     match expected.kind:
         case "number":
-            found = _number(expected, question, page, made, text)
+            found = _number(expected, question, page_of(_signed(text)), made, text)
         case "term":
             found = _term(expected, question, page, made)
         case "set":
@@ -64,16 +69,36 @@ def read_text(expected: Expected, question: str, text: str, is_shown: bool = Tru
         case _:
             found = read_choice(expected, question, page, made, is_shown)
     if found.verdict == "no_claim" and len(text) <= SHORT and "\n" not in (short := without_thought(text).strip()):
-        found = read_short(expected, question, short)
+        found = read_short(expected, question, short, read_number)
     letters = letters_in_text(text, n_lettered(expected))
     if letters and (expected.has_letters or (found.verdict == "no_claim" and len(letters.rest.split()) < LETTER_ALONE)):
         return lettered(expected, *letters)
     return found
 
 
+def read_number(expected: Expected, question: str, value: str) -> Finding:
+    """Return what a line says of the number that a question asks for."""
+    says, truth = normalised(value), f"{expected.number:,.10g}"
+    text = spaced(_signed(ASIDE.sub(" ", value)), expected.unit).strip(MARKS)
+    page, made = page_of(text), lexicon_of(expected)
+    found = _number(expected, question, page, made, text)
+    if found.verdict == "no_claim":  # "3.200.000 Basenpaare": a word that no table knows
+        found = _number(replace(expected, unit=None), question, page, made, text)
+    if not options_in(says, expected.by_wording)[0]:
+        return found
+    shown = [f"{each.value:,.10g}" for each in numbers_in(value)]
+    return torn([CANNOT_BE_TOLD, *shown]) if shown and says not in expected.by_wording else cannot(says, truth)
+
+
+def _signed(text: str) -> str:
+    """Return the text with a sign for "minus" and "negative" before a number, as long as it was."""
+    return MINUS.sub(lambda found: f"{'-':>{len(found[0])}}", text)
+
+
 def _number(expected: Expected, question: str, page: Plain, lexicon: Lexicon, original: str) -> Finding:
     found: list[tuple[Sentence, Number]] = []
     abstains: tuple[int, int] | None = None
+    names_other = False
     is_placed = lexicon.has_places(question)
     for start, stop, end in parts_of(page.text):
         text = page.text[start:stop]
@@ -84,9 +109,10 @@ def _number(expected: Expected, question: str, page: Plain, lexicon: Lexicon, or
         if not has_number and is_beside(parts, lexicon):
             continue
         sentence = sentence_of(text, start, end, parts, lexicon)
-        amounts = _amounts(expected, sentence, page, original) if has_number else {}
+        amounts, is_other = _amounts(expected, question, sentence, page, original) if has_number else ({}, False)
+        names_other = names_other or is_other
         if amounts:
-            marks = [mark for mark in sentence.marks if mark.i not in amounts]
+            marks = [m for m in sentence.marks if m.i not in amounts and parts[m.i : m.j] != ["or", "so"]]
             marks += [Mark("option", "number", at, at + 1) for at in amounts]
             sentence.marks = sorted(marks, key=lambda mark: mark.i)
         finish(sentence, question)
@@ -110,6 +136,9 @@ def _number(expected: Expected, question: str, page: Plain, lexicon: Lexicon, or
     if abstains:
         reason = f"it says that the data cannot tell; they say {expected.number:,.10g}"
         return Finding("incorrect", reason, CANNOT_BE_TOLD, (claim_at(page, CANNOT_BE_TOLD, abstains),))
+    if names_other:
+        truth = f"{expected.number:,.10g} {expected.unit}"
+        return Finding("incorrect", f"it names another quantity; the data say {truth}", page.text)
     return Finding("no_claim", "it names no number that answers the question")
 
 
@@ -146,6 +175,7 @@ def _asked_about(found: list[Stated], question: str, unit: str | None) -> list[S
 
 
 EITHER = re.compile(r"\b(?:either|or)\b")
+MINUS = re.compile(rf"(?<!\d )\b(?:minus|negative)\s+(?=[\d.]|(?:{WORD})\b)", re.IGNORECASE)
 OWN = "own"
 CLAUSE = re.compile(r"[,;:()]|\b(?:and|while|whereas|but|so|than|though|although)\b")
 OWNER = re.compile(r"^[^\w,;:]*(?:\w+/\w+|of|for|in)?")
@@ -173,8 +203,12 @@ def _phrases(key: str) -> dict[str, list[list[str]]]:
     return found
 
 
-def _amounts(expected: Expected, sentence: Sentence, page: Plain, original: str) -> dict[int, Number]:
+def _amounts(
+    expected: Expected, question: str, sentence: Sentence, page: Plain, original: str
+) -> tuple[dict[int, Number], bool]:
     """Return the numbers of a sentence that could answer, in the unit asked for, by their place among its words.
+
+    Also whether it has numbers of another quantity.
 
     Units are read in the original text: mM is no MM.
     """
@@ -184,6 +218,7 @@ def _amounts(expected: Expected, sentence: Sentence, page: Plain, original: str)
     unit = word_set("amounts", "degs") if expected.unit == "DEGs" else tokens((expected.unit or "").casefold())
     kept: dict[int, Number] = {}
     with_unit: set[int] = set()
+    is_other = False
     numbers = list(numbers_in(sentence.text))
     parts_of_wholes = without_wholes(numbers, sentence.text)
     is_part = len(parts_of_wholes) < len(numbers) and expected.unit != "DEGs"
@@ -195,6 +230,7 @@ def _amounts(expected: Expected, sentence: Sentence, page: Plain, original: str)
         stated = None if number.is_share else read_unit(original[place : place + 48])[0]
         if stated is not None and asked is not None:
             value = convert(number.value, stated, asked)
+            is_other = is_other or value is None
             if value is not None:
                 with_unit.add(at)
                 kept[at] = number._replace(value=value, step=number.step * stated.factor / asked.factor)
@@ -207,7 +243,10 @@ def _amounts(expected: Expected, sentence: Sentence, page: Plain, original: str)
             continue
         near = before[-1] if before else ""
         if (
-            any(before[-len(phrase) :] == phrase for phrase in _phrases("not_after").get(near, ()))
+            any(
+                before[-len(phrase) :] == phrase and fold(" ".join(phrase)).isdisjoint(_asked(question))
+                for phrase in _phrases("not_after").get(near, ())
+            )
             or any(behind[: len(phrase)] == phrase for phrase in _phrases("not_before").get(behind[0], ()))
             or (behind[0] == "of" and behind[1][0].isdigit() and not is_part)
             or sentence.text[max(0, number.start - 1) : number.start] in ("$", "#", "x")
@@ -219,7 +258,7 @@ def _amounts(expected: Expected, sentence: Sentence, page: Plain, original: str)
             continue
         kept[at] = number
     exact = {at for at in kept if _is_exact(parts, at)}
-    return {at: kept[at] for at in exact or with_unit} or kept
+    return {at: kept[at] for at in exact or with_unit} or kept, is_other
 
 
 def _is_exact(parts: list[str], at: int) -> bool:
