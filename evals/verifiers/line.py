@@ -481,8 +481,8 @@ def names_in(expected: Expected, question: str, text: str) -> list[str]:
     """
     known, names = expected.by_wording, set()
     for part in re.split(rf"{PARTS.pattern}|[\n|]|\.\s|(?:^|\s)[-*•]\s", text, flags=re.IGNORECASE):
-        is_known = (name := normalised(part).strip("… ")) in known
-        name = name if is_known else normalised(NOT_NAME.sub(" ", part)).strip("… ")
+        name = normalised(part).strip("… ")
+        name = name if name in known else normalised(NOT_NAME.sub(" ", part)).strip("… ") or name
         words = name.split()
         if name not in known and len(words) > 1 and not known.keys().isdisjoint(words):
             is_sentence = not (word_set("subjects", "function") | word_set("subjects", "pronouns")).isdisjoint(words)
