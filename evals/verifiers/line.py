@@ -63,10 +63,7 @@ DENIED_PIECE = re.compile(
     r"\s*(?:not|no|rather than|instead of|in place of|as opposed to|never)\b|.*\b(?:am|is|are|was)(?: not|n't|n’t)\b",
     re.IGNORECASE,
 )
-JOINED = re.compile(
-    r"(?P<piece>.*?)(?P<joiner>[,;:()/|\n—–]|\s-\s|\.\s|\b(?:but|or|and|maybe|perhaps|if)\b|$)",
-    re.IGNORECASE | re.DOTALL,
-)
+APART = re.compile(r"[,;:()/|\n—–]|\s-\s|\.\s|\b(?:but|or|and|maybe|perhaps|if)\b")
 LETTER = re.compile(
     r"(?:(?:(?:i (?:choose|pick|select) )?(?:the |my )?(?:correct |right |best |final )?(?:answer|option|choice)"
     r"(?: is)?|it(?: is|'s|’s))(?: option| choice)?\W{0,6})?(?P<letter>[A-Za-z])(?![\w'’+])(?P<rest>.*)",
@@ -307,24 +304,14 @@ def _abstention(expected: Expected, question: str, value: str, asserted: list[st
 
 def _beside(expected: Expected, question: str, value: str) -> list[str]:
     """Return what a line answers beside "cannot be told": "4 or cannot be told". A reason for it is no answer."""
-    joiner, is_behind = "", False
-    for found in JOINED.finditer(value):
-        piece, before = normalised(found["piece"]), joiner
-        joiner = found["joiner"].strip().casefold()
-        asserted, _ = options_in(piece, expected.by_wording)
-        if asserted:
-            is_behind = True
-            at = next(_pattern(frozenset(expected.by_wording)).finditer(piece)).start()
-            if numbers := list(numbers_in(piece[:at])):
-                return [f"{numbers[0].value:,.10g}"]
-            continue
-        words = piece.split()
-        if not words or fold(piece) <= fold(question) or not word_set("stems", "denial").isdisjoint(words):
-            continue
-        is_reason = words[0] in word_set("stems", "explains") or (is_behind and len(words) > 4)
-        if before in ("or", "but", "maybe", "perhaps") or any(numbers_in(piece)) or not is_reason:
-            return [piece]
-    return []
+    no_answer = word_set("stems", "denial") | word_set("stems", "explains")
+    rest = _pattern(frozenset(expected.by_wording)).sub(",", value.casefold())
+    return [
+        piece
+        for piece in map(normalised, APART.split(rest))
+        if not fold(piece) <= fold(question)
+        and (any(numbers_in(piece)) or (len(piece.split()) <= 4 and no_answer.isdisjoint(piece.split())))
+    ]
 
 
 def options_in(says: str, by_wording: Mapping[str, str]) -> tuple[list[str], list[str]]:
