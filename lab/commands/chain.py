@@ -308,7 +308,7 @@ def _facts(manifest: ChainManifest) -> list[tuple[str, str]]:
         ("base licence", base.licence or "not recorded"),
         ("base weights", base.weights_sha256),
         *merged,
-        ("tokenizer", base.tokenizer_sha256),
+        ("tokenizer", base.tokenizer_sha256 + (f", in {manifest.tokenizer}" if manifest.tokenizer else "")),
         ("chat template", base.template_sha256),
         ("vocabulary", f"{base.vocab_size:,}"),
         ("system prompt", system_prompt(manifest.system_prompt, "")),

@@ -240,6 +240,10 @@ def test_chains_are_listed_imported_asked_and_published_in_the_folders_of_assay_
     assert {str(first / "mine"), str(runs / "sft"), str(runs / "grpo")} <= set(listed)
     asked = assay("ask", "Why?", "--chain", "mine", "--max-new-tokens", 2, "--json")
     assert len(json.loads(asked.stdout)["answers"]) == 2
+    words = ("--data", "pathways-heldout", "--limit", 1, "--stage", "mine", "--max-new-tokens", 2)
+    done = assay("eval", "run", "--chain", "mine", *words, "--out", first / "report.json")
+    assert "no place for options, so they stand behind 1 question of 1" in " ".join(done.stderr.split())
+    assert "Answer with one of: up / down /" in load_report(first / "report.json").rows[0].prompt[-1].content
     card = CliRunner().invoke(app, ["publish", "card", "mine", "--base", "org/base"])
     assert (first / "mine" / "README.md").is_file(), card.exception
     assert not Path("runs").exists()

@@ -150,6 +150,13 @@ def test_a_chain_is_asked_as_its_adapter_was_trained_and_import_says_with_which_
         assert loaded.tokenizer.eos_token == theirs.eos_token and theirs.eos_token_id in loaded.ends
 
 
+def test_an_adapter_that_is_merged_without_a_tokenizer_is_asked_with_the_base_s_and_it_is_said(folder, tmp_path):
+    tiny_adapter(folder / "base", tmp_path / "theirs", use_dora=True)
+    chain, found = import_chain(str(folder / "base"), [str(tmp_path / "theirs")], tmp_path / "runs")
+    (told,) = (each for each in found if each.check == "tokenizer")
+    assert told.detail == "none saved with the adapter; that of base is used" and not chain.manifest.tokenizer
+
+
 def test_a_base_without_a_template_is_said_to_be_asked_by_instruction_and_response(folder, tmp_path):
     shutil.copytree(folder / "adapter", tmp_path / "theirs")
     _, found = import_chain(str(folder / "bare"), [str(tmp_path / "theirs")], tmp_path / "runs")

@@ -152,6 +152,12 @@ def test_an_adapter_of_any_kind_answers_as_peft_s_own_model_does(name, bases, tm
     assert gap(peft, chain.folder, stage) < 1e-4
     assert all(each.is_ok for each in check_chain(chain.folder))
     assert (("theirs", "merged") in told) is not kind.is_stacked
+    if kind.prepare is add_token:
+        assert "embeddings saved whole, as PEFT does when they were resized" in told["theirs", "merged"].detail
+        taken = f"1 more token ({NEW!r}), where {kind.base} has others: it is that of theirs-base"
+        assert taken in told["theirs", "tokenizer"].detail
+    else:
+        assert "reads text as that of" in told["theirs", "tokenizer"].detail
     assert (
         told["theirs", "adapter"].is_ok if kind.is_stacked else "cannot be stacked" in told["theirs", "merged"].detail
     )

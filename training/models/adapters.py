@@ -39,6 +39,7 @@ REFUSED = {
     "kasa_config": "base weights that were cut down (kasa_config)",
     "monteclora_config": "Monte Carlo LoRA (monteclora_config)",
 }
+EMBEDDINGS = re.compile(r"(embed\w*|wte|lm_head|output_layer)(\.base_layer)?\.weight$")
 EXPERT = ".experts."
 """In the names of layers that a router gives tokens to."""
 PLAIN_STARTS = (None, True, False, "gaussian", "orthogonal", "eva")
@@ -108,7 +109,12 @@ def unstackable(settings: Mapping[str, Any], tensors: Iterable[str]) -> list[str
     others = [name.removeprefix("base_model.model.") for name in tensors if not TENSOR_NAME.fullmatch(name)]
     if others and not found:
         more = f" and {len(others) - 1} more" if len(others) > 1 else ""
-        found.append(f"weights other than lora_A and lora_B, saved whole or of no linear layer ({others[0]}{more})")
+        what = "weights other than lora_A and lora_B, saved whole or of no linear layer"
+        if any(".lora_embedding_" in name for name in others):
+            what = "LoRA on embeddings"
+        elif all(EMBEDDINGS.search(name) for name in others):
+            what = "embeddings saved whole, as PEFT does when they were resized or with save_embedding_layers"
+        found.append(f"{what} ({others[0]}{more})")
     return found
 
 

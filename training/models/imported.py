@@ -509,6 +509,9 @@ def _merged_base(
         if theirs := _saved_tokenizer(each, origin):
             found.append(theirs.finding(each.name, tokenizer, origin.public_name, f"it is that of {target.name}"))
             tokenizer = theirs.tokenizer
+        else:
+            told = f"none saved with the adapter; that of {origin.public_name} is used"
+            found.append(ChainFinding(each.name, "tokenizer", False, told))
         before = _rows(model)
         trained = _fit_vocabulary(model, each, tokenizer)
         if not each.why:

@@ -56,8 +56,8 @@ def chain_file(name: str | Path) -> Path:
     path = Path(name).expanduser()
     if path.suffix == ".json":
         return path
-    places = (folder / path / FILE_NAME for folder in run_folders() if str(name) and not path.exists())
-    return next((file for file in places if file.is_file()), path / FILE_NAME)
+    places = [path / FILE_NAME, *(folder / path / FILE_NAME for folder in run_folders())]
+    return next((file for file in places if file.is_file()), places[0])
 
 
 def read_chain(name: str | Path) -> Chain:
@@ -98,9 +98,9 @@ def read_chain(name: str | Path) -> Chain:
 def _what_is_there(file: Path) -> str:
     """Return what lies where a chain.json was looked for, and the way on."""
     folder = file.parent
-    inside = [each.parent for each in sorted(folder.glob("*/adapter_config.json"))]
-    if (folder / "adapter_config.json").is_file() or inside:
-        where = "" if not inside else f" in {', '.join(each.name for each in inside)}"
+    adapters = [each.parent for each in sorted(folder.glob("*/adapter_config.json"))]
+    if (is_one := (folder / "adapter_config.json").is_file()) or adapters:
+        where = "" if is_one else f" in {', '.join(each.name for each in adapters)}"
         return (
             f"{folder} holds an adapter as PEFT writes it{where}, and no {FILE_NAME}. `assay chain import BASE {folder}`"
             " makes a chain of it, which can be asked, served, trained on and published."
