@@ -25,7 +25,7 @@ from lab.ui.text import counted, say
 from lab.ui.theme import script
 from lab.visitors import Door, Visitor
 
-LISTED = 20
+LISTED = 6
 SHOWN = 110
 """Characters of a question in the list."""
 BATCHES = 10

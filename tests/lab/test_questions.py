@@ -60,7 +60,7 @@ def test_a_file_with_bad_rows_gives_a_draft_of_the_good_ones_and_names_the_other
 @pytest.mark.parametrize(
     ("name", "text", "told"),
     [
-        ("codons.txt", CSV, r"codons.txt ends in .txt; a file of questions is"),
+        ("codons.docx", CSV, r"codons.docx ends in .docx; a file of questions is"),
         ("codons.csv", "id,prompt\n", "^codons.csv holds no rows"),
         ("codons.csv", CSV.replace(",test", ",never").replace(",dev", ",never"), "no row .* field 'split'"),
         ("many.jsonl", '{"id": "a"}\n' * 5_001, "5,001 rows"),
