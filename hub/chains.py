@@ -38,6 +38,7 @@ BASE_FILES = (
 BASE_WEIGHTS = "model*.safetensors"
 STAGE = re.compile(r"(?!.*\.\.)[A-Za-z0-9][\w.-]*")
 SOURCE = re.compile(r"(?P<repo>[^@]+)(?:@(?P<revision>[\w][\w./-]*))?")
+MORE_TEMPLATES = re.compile(r"additional_chat_templates/[\w-]+\.jinja")
 NOT_YET = "0" * 40
 """Stands in a dry run for a commit that is made when what it names is published."""
 
@@ -328,7 +329,7 @@ def fetch_chain(api: HfApi, source: str, folder: Path, say: Say) -> ChainManifes
                 known = {"name": name, "repo": where, "commit": commit, "chain": repo}
                 raise ChainMismatch(wording("other file", **known, found=found, expected=sha256))
     for name in files:
-        if manifest.tokenizer and (name in adapters.TOKENIZER or name.startswith("additional_chat_templates/")):
+        if manifest.tokenizer and (name in adapters.TOKENIZER or MORE_TEMPLATES.fullmatch(name)):
             copies[f"{manifest.tokenizer}/{name}"] = _download(api, repo, head, name)
         if name in (CHAIN, adapters.RECORD, adapters.METRICS) or re.fullmatch(
             rf"{adapters.REPORTS}/[\w.-]+\.json", name
