@@ -48,7 +48,7 @@ class Measured:
         (first, *_), last = self.rows, self.rows[-1]
         told = f"{self.columns[2]} **{last[2]}**, n {last[1]}"
         told += f"; {first[0]} alone {first[2]}" if first is not last else ""
-        best = next((each for each in self.baselines if each[2] != "–"), None)
+        best = next((each for each in self.baselines if each[2] != "–" and each[0] not in WORDS["ceilings"]), None)
         if best is None:
             return told
         is_better = last[2] != "–" and float(best[2].split(" ")[0]) > float(last[2].split(" ")[0])

@@ -138,21 +138,17 @@ REPO_ID = re.compile(r"(?:[A-Za-z0-9][\w.-]{0,95}/)?[A-Za-z0-9][\w.-]{0,95}")
 LISTS = ("tags", "datasets", "metrics", "language", "task_categories", "size_categories")
 
 
-class FrontMatterError(ValueError):
-    """The text between the dashes is no YAML mapping."""
-
-
 def read_front_matter(text: str) -> dict[str, Any] | None:
-    """Return the front matter of a card, None if it has none; FrontMatterError if it is no mapping."""
+    """Return the front matter of a card, None if it has none; ValueError if it is no mapping."""
     match = FRONT_MATTER.match(text)
     if match is None:
         return None
     try:
         found = yaml.safe_load(match["yaml"])
     except yaml.YAMLError as error:
-        raise FrontMatterError(" ".join(str(error).split())) from None
+        raise ValueError(" ".join(str(error).split())) from None
     if not isinstance(found or {}, dict):
-        raise FrontMatterError("it is no list of keys and values")
+        raise ValueError("it is no list of keys and values")
     return found or {}
 
 
@@ -160,7 +156,7 @@ def known_front_matter(text: str) -> dict[str, Any]:
     """Return the front matter of a card, empty where there is none that can be read."""
     try:
         return read_front_matter(text) or {}
-    except FrontMatterError:
+    except ValueError:
         return {}
 
 
@@ -188,7 +184,7 @@ def front_matter_findings(text: str, kind: str) -> list[Diagnostic]:
 
     try:
         data = read_front_matter(text)
-    except FrontMatterError as error:
+    except ValueError as error:
         add("yaml", error)
         return found
     if data is None:
@@ -238,14 +234,10 @@ def lint_card(text: str, kind: str, files: Collection[str]) -> list[Diagnostic]:
     found = front_matter_findings(text, kind)
     prose = FENCED.sub(lambda block: "\n" * block[0].count("\n"), text)
     body = "\n" * (len(text.splitlines()) - len(body_of(text).splitlines())) + body_of(prose)
-    places = {"anywhere": text, "outside code": prose, "outside code and front matter": body}
-    for where, pattern, what in (
-        (places[at], *each) for at, rules in RULES["placeholders"].items() for each in rules.items()
-    ):
-        if matches := list(re.finditer(pattern, where)):
-            often = f", {len(matches)} times" if len(matches) > 1 else ""
-            told = (f"{what} stands there{often}: readers learn nothing", "write what is the case, or leave it out")
-            found.append(_of_card(*told, _at(where, matches[0])))
+    for pattern, what in RULES["placeholders"].items():
+        if match := re.search(pattern, body):
+            told = (f"{what} stands there: readers learn nothing", "write what is the case, or leave it out")
+            found.append(_of_card(*told, _at(body, match)))
     for match in LINK.finditer(prose):
         target = match["target"].split("#")[0]
         if target and not ELSEWHERE.match(target) and IN_REPOSITORY.sub("", target) not in files:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import yaml
 from markdown_it import MarkdownIt
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from evals.errors import LabError
 from evals.io import write_whole
@@ -40,7 +40,7 @@ class OwnCard(BaseModel):
     license_name: str | None = None
     license_link: str | None = None
     tags: Texts = ()
-    body: str = ""
+    body: str = Field("", alias="Markdown")
 
 
 KEYS = tuple(name for name in OwnCard.model_fields if name != "body")
@@ -66,9 +66,7 @@ def read_own(folder: Path) -> OwnCard:
         front = yaml.safe_load(match["yaml"]) or {} if match else {}
         if not isinstance(front, dict):
             raise LabError(f"{file}, line {first}: the front matter is no list of keys and values. {_accepted()}")
-        if "body" in front:
-            raise LabError(f"{file}: 'body' is no key of it. {_accepted()}")
-        return OwnCard.model_validate({**front, "body": body_of(text).strip()})
+        return OwnCard.model_validate({**front, "Markdown": body_of(text).strip()})
     except yaml.MarkedYAMLError as error:
         line = first + (error.problem_mark.line if error.problem_mark else 0)
         raise LabError(f"{file}, line {line}: no valid YAML: {error.problem}. {_accepted()}") from None
@@ -108,6 +106,8 @@ def add_own(card: str, own: OwnCard) -> str:
     before: list[tuple[str, str]] = []
     after: list[tuple[str, str]] = []
     for heading, text in mine:
+        if text.lstrip().startswith("@"):  # BibTeX
+            text = f"```bibtex\n{text.strip()}\n```"
         if (at := theirs.get(_same(heading))) is not None:
             sections[at] = (sections[at][0], f"{text.strip()}\n\n{sections[at][1].strip()}\n")
         else:

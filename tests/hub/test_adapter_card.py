@@ -284,7 +284,7 @@ Teaching.
 
 ## Citation
 
-@misc{lovelace2026}
+@misc{lovelace2026, title = {{Stomata}}}
 """
 
 
@@ -311,7 +311,7 @@ def test_what_a_publisher_writes_in_card_md_stands_on_every_card_and_is_never_dr
         "## no heading",
         "## How to run it",
         "## Citation",
-        "@misc{lovelace2026}",
+        "```bibtex\n@misc{lovelace2026",
         "It builds on",
     ]
     assert [text.index(each) for each in order] == sorted(text.index(each) for each in order)
