@@ -144,10 +144,11 @@ def foreign_line(file: Path, card: str) -> int | None:
     if not file.is_file():
         return None
     text = file.read_text(encoding="utf-8", errors="replace")
-    known = set(card.splitlines())
+    known = {*card.splitlines(), ""}
     if is_unedited(text) or text.strip() == card.strip():
         return None
-    return next((number for number, line in enumerate(text.splitlines(), 1) if line.strip() and line not in known), 1)
+    lines = enumerate(text.splitlines(), 1)
+    return next((number for number, line in lines if line not in known and not line.startswith(MARK[:20])), 1)
 
 
 def is_unedited(text: str) -> bool:

@@ -35,6 +35,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 MOMENT = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z| UTC|[+-]\d\d:\d\d)?")
 SDK = re.compile(r"(?m)^sdk_version: .*$")
+MARK = re.compile(r"as Assay wrote it, sha256 [0-9a-f]{64}")  # over a text that holds the time
 PORT = re.compile(r"127\.0\.0\.1:\d+")
 VOLATILE = {"versions", "libraries", "code_revision", "host", "revision", "size", "upload_bytes"}
 """Fields whose value is of a day or a machine."""
@@ -88,7 +89,9 @@ def settled(value: Any, folder: Path, key: str = "") -> Any:
     if isinstance(value, str):
         for place, name in ((folder, "<folder>"), (ROOT, "<root>")):
             value = value.replace(str(place), name)
-        return SDK.sub("sdk_version: <>", PORT.sub("<address>", MOMENT.sub("<time>", value)))
+        return SDK.sub(
+            "sdk_version: <>", PORT.sub("<address>", MOMENT.sub("<time>", MARK.sub("as Assay wrote it", value)))
+        )
     return rounded(value)
 
 
