@@ -45,7 +45,7 @@ BESIDE = re.compile(
 ASIDE = re.compile(r"\((?!\s*(?:or|also|maybe|perhaps|possibly)\b)[^()]*\)", re.IGNORECASE)
 """What stands in brackets, but for another answer: "TP53 (or MDM2)"."""
 DENIED_ITEM = re.compile(
-    r"(?:(?!\b(?:and|or)\b)[^\n,;.:])*\(\s*(?:(?:not|never) (?:\w+ed|one of|part of|relevant|true|right|correct)|excluded|false|wrong|incorrect)\b[^()\n]*\)",
+    r"(?:(?!\b(?:and|or)\b)[^\n,;.:(]){0,60}\(\s{0,3}(?:(?:not|never) (?:\w+ed|one of|part of|relevant|true|right|correct)|excluded|false|wrong|incorrect)\b[^()\n]*\)",
     re.IGNORECASE,
 )
 """ "enolase (not involved)" in a list."""

@@ -102,27 +102,27 @@ CORRECTED = re.compile(
     re.IGNORECASE,
 )
 SENTENCE = re.compile(r"[.!?;:]\s|\n")
+HISTORY = re.compile(r"[,(]\s*(?:which|that)?(?: was| were)?\s*\Z")
 
 
 def without_withdrawn(text: str) -> str:
     """Return a text with blanks for what it takes back itself: A stays of "B. No, wait: A", Y of "initially X, later Y"."""
+    letters = [*text]
     for found in (*CORRECTED.finditer(text), *SUPERSEDED.finditer(text)):
-        before = text[: found.start()]
-        end = len(before.rstrip(" .,;:!?…—–-\n") if found.re is CORRECTED else before)
-        is_aside = found.re is SUPERSEDED and re.search(
-            r"[,(]\s*(?:which|that)?(?: was| were)?\s*\Z", text[: found.start()]
-        )
-        starts = (each.end() for each in SENTENCE.finditer(text, max(0, end - 240), end))
-        start = found.start() if is_aside else max(starts, default=max(0, end - 240))
-        text = text[:start] + " " * (found.end() - start) + text[found.end() :]
-    return text
+        low = max(0, found.start() - 240)
+        before = text[low : found.start()]
+        is_aside = found.re is SUPERSEDED and HISTORY.search(before)
+        said = before.rstrip(" .,;:!?…—–-\n") if found.re is CORRECTED else before
+        start = low + (len(before) if is_aside else max((each.end() for each in SENTENCE.finditer(said)), default=0))
+        letters[start : found.end()] = " " * (found.end() - start)
+    return "".join(letters)
 
 
 def without_others(expected: Expected, question: str, text: str) -> str:
     """Return a text with blanks for the names that it gives for another thing than the one that is asked about.
 
-    What it takes back itself is blanked first. "CAU and CAC; CAA and CAG are for glutamine" keeps two codons where histidine is asked about. What a name may be given for is
-    a name of `symbols`, or one in capitals like one in the question: GAU where AAU is asked about. A text that would keep no
+    So has what it takes back itself. "CAU and CAC; CAA and CAG are for glutamine" keeps two codons where histidine is asked about. What a name may
+    be given for is a name of `symbols`, or one in capitals like one in the question: GAU where AAU is asked about. A text that would keep no
     name stays as it is.
     """
     text = without_withdrawn(text)
