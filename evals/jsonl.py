@@ -41,7 +41,10 @@ class Decoder(json.JSONDecoder):
     def raw_decode(self, s: str, idx: int = 0) -> tuple[Any, int]:
         """Return the value at a place of the text, and where it ends."""
         self.repeated.clear()
-        return super().raw_decode(s, idx)
+        try:
+            return super().raw_decode(s, idx)
+        except RecursionError:
+            raise json.JSONDecodeError("lists or objects stand too deep in each other", s, idx) from None
 
     def _object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)

@@ -21,12 +21,14 @@ import python_calamine as calamine
 from evals.errors import BadConfig, LabError
 from evals.io import read_text
 from evals.jsonl import NoRow
+from evals.worker import Send, read_apart
 
 SHEETS = (".xlsx", ".ods")
 TABLES = (".csv", ".tsv", ".txt", *SHEETS)
 """Excel saves "Unicode text" as .txt: UTF-16, with tabs."""
 MARKS = (",", ";", "\t")
 ROWS_AT_ONCE = 1000
+MOST_ROWS = 5_000_000
 """Of a Parquet file."""
 LOOKED_AT = 50
 """Records by which a separator is chosen."""
@@ -58,7 +60,10 @@ def read_table(path: Path, sheet: str | None = None, columns: Sequence[str] = ()
     """
     note = ""
     if path.suffix.lower() in SHEETS:
-        records, note = _sheet_records(path, sheet)
+        if not path.exists():
+            raise LabError(f"there is no file {path}; name a table that ends in {', '.join(TABLES)}")
+        note, *parts = read_apart(_sheet_records, path, sheet, what=lambda: str(path), error=LabError)
+        records = chain.from_iterable(parts)
     elif sheet is not None:
         raise BadConfig(f"{path.name} has no sheets, so there is no sheet {sheet!r}; leave --sheet out")
     else:
@@ -128,15 +133,14 @@ def separator(text: str, otherwise: str) -> str:
 def _workbook(path: Path) -> calamine.CalamineWorkbook:
     try:
         return calamine.CalamineWorkbook.from_path(str(path))
-    except FileNotFoundError:
-        raise LabError(f"there is no file {path}; name a table that ends in {', '.join(TABLES)}") from None
     except (calamine.CalamineError, OSError) as error:
         raise LabError(
             f"{path} cannot be read as a spreadsheet ({error}); save it again as .xlsx or .ods, without a password"
         ) from None
 
 
-def _sheet_records(path: Path, sheet: str | None) -> tuple[Iterator[Record], str]:
+def _sheet_records(send: Send, path: Path, sheet: str | None) -> None:
+    """Send which sheet was read of several, and then lists of records."""
     book = _workbook(path)
     known = [each.name for each in book.sheets_metadata]
     shown = [each.name for each in book.sheets_metadata if each.visible == calamine.SheetVisibleEnum.Visible] or known
@@ -151,8 +155,11 @@ def _sheet_records(path: Path, sheet: str | None) -> tuple[Iterator[Record], str
         raise LabError(f"{path}, sheet {name!r}, cannot be read ({error}); save it again as .xlsx or .ods") from None
     others = [each for each in known if each != name]
     note = f"read the sheet {name!r}; the file has {', '.join(map(repr, others))} too (--sheet)" if others else ""
+    send(note)
     numbered = ((line, [cell_text(cell) for cell in cells]) for line, cells in enumerate(grid, 1))
-    return ((line, cells) for line, cells in numbered if any(cells)), note
+    records = ((line, cells) for line, cells in numbered if any(cells))
+    while part := list(islice(records, ROWS_AT_ONCE)):
+        send(part)
 
 
 def cell_text(value: object) -> str:
@@ -198,10 +205,17 @@ def restored(cell: str) -> str:
 
 
 def parquet_rows(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a Parquet file; BadConfig if it cannot be read as one."""
+    """Yield the rows of a Parquet file; BadConfig if it cannot be read as one, or holds more than `MOST_ROWS`."""
+    for rows in read_apart(_parquet_rows, path, what=lambda: str(path), error=BadConfig):
+        yield from rows
+
+
+def _parquet_rows(send: Send, path: Path) -> None:
     try:
         with pyarrow.parquet.ParquetFile(path) as file:
+            if (count := file.metadata.num_rows) > MOST_ROWS:
+                raise BadConfig(f"{path} has {count:,} rows; up to {MOST_ROWS:,} are read. Give it in parts.")
             for batch in file.iter_batches(ROWS_AT_ONCE):
-                yield from batch.to_pylist()
+                send(batch.to_pylist())
     except (OSError, pyarrow.ArrowException) as error:
         raise BadConfig(f"{path} cannot be read as parquet ({str(error).splitlines()[0]}); check the path.") from None

@@ -11,15 +11,16 @@ import re
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from evals.errors import UnreadableArticle
 from evals.papers.jats import read_jats
-from evals.papers.pandoc import manuscript_kind, read_manuscript
+from evals.papers.pandoc import Manuscript, manuscript_kind, read_manuscript
 from evals.papers.pdf import read_pdf
 from evals.papers.tei import read_tei
 from evals.papers.text import FileLimits, decoded, read_markdown, read_plain
 from evals.schema import Article, ReviewExample, TextOrigin
+from evals.worker import Send, read_apart
 
 __all__ = ["FileLimits", "demonstration", "read_article", "read_article_file"]
 
@@ -69,14 +70,35 @@ def read_article(data: bytes, name: str, limits: FileLimits | None = None, progr
         raise UnreadableArticle(f"{name} is empty; give a file that holds the text of a paper.")
     is_pdf = b"%PDF-" in data[:1024]
     limits.check_size(len(data), name, data[:1024])
-    checksum = hashlib.sha256(data).hexdigest()
-    origin: dict[str, Any] = {"file": name, "sha256": checksum}
     kind = None if is_pdf else manuscript_kind(data, name)
     what = None if is_pdf or kind else next((what for start, what in OTHERS if data.startswith(start)), None)
     if what:
         raise UnreadableArticle(f"{name} is {what}; {ACCEPTED}. Export it as PDF.")
-    if is_pdf:
-        found, pages, notes = read_pdf(data, name, limits, progress)
+    given = (data, name, limits, "pdf" if is_pdf else kind)
+    if not (is_pdf or kind):
+        articles = list[Any]()
+        _read(articles.append, *given)
+        return articles[0]
+    pages = list[tuple[int, int]]()
+
+    def place() -> str:
+        return f"page {len(pages) + 1} of {name}" if is_pdf and (not pages or len(pages) < pages[0][1]) else name
+
+    for each in read_apart(_read, *given, what=place, error=UnreadableArticle):
+        if isinstance(each, Article):
+            return each
+        pages.append(each)
+        if progress is not None:
+            progress(*each)
+    raise AssertionError("the reader ended without an article")
+
+
+def _read(send: Send, data: bytes, name: str, limits: FileLimits, kind: Manuscript | Literal["pdf"] | None) -> None:
+    """Send pages done and pages in all while a PDF is read, and then the article."""
+    checksum = hashlib.sha256(data).hexdigest()
+    origin: dict[str, Any] = {"file": name, "sha256": checksum}
+    if kind == "pdf":
+        found, pages, notes = read_pdf(data, name, limits, lambda *done: send(done))
         origin |= {"format": "pdf", "pages": pages, "notes": notes}
     elif kind is not None:
         found = read_manuscript(data, name, kind)
@@ -96,10 +118,10 @@ def read_article(data: bytes, name: str, limits: FileLimits | None = None, progr
     if not (found.title or found.abstract or found.sections):
         raise UnreadableArticle(f"{name} holds neither title nor text of an article; {ACCEPTED}. Give the whole paper.")
     read = vars(found).copy()
-    lacks = () if found.sections or is_pdf else ("the file holds no full text, only title and abstract",)
+    lacks = () if found.sections or kind == "pdf" else ("the file holds no full text, only title and abstract",)
     origin["notes"] = (*origin.get("notes", ()), *read.pop("notes"), *lacks)
     slug = re.sub(r"[^a-z0-9]+", "-", Path(name).stem.lower()).strip("-")[:40] or "paper"
-    return Article(id=f"upload:{slug}-{checksum[:8]}", source="upload", origin=TextOrigin(**origin), **read)
+    send(Article(id=f"upload:{slug}-{checksum[:8]}", source="upload", origin=TextOrigin(**origin), **read))
 
 
 @cache

@@ -2,7 +2,6 @@
 
 import ctypes
 import re
-import threading
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +20,7 @@ from evals.errors import UnreadableArticle
 from evals.papers.outline import NUMBER, Block, Outline, caption_of, outline_of, plain_name, role_of
 from evals.papers.text import ABSTRACT, LONGEST_HEADING, FileLimits, heading_level, tidy
 from evals.schema.articles import Box, PageStart
+from evals.worker import Send, read_apart
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -819,8 +819,8 @@ FEWEST_WORDS = 12
 """A page with fewer words is a picture, a scan or a divider."""
 LONGEST_ABSTRACT = 3000
 """Characters; a longer one has swallowed what stands below it."""
-ONE_AT_A_TIME = threading.Lock()
-"""PDFium may not be called from two threads at once."""
+MOST_CHARACTERS = 200_000
+"""Of a page; a full one of a journal has some 8,000."""
 
 
 @dataclass(frozen=True)
@@ -836,11 +836,16 @@ class PageWords:
     lost: int
 
 
-def page_words(page: Any) -> PageWords:
-    """Return what stands on a PDFium page, turned as most of its words are."""
+def page_words(page: Any, called: str) -> PageWords:
+    """Return what stands on a PDFium page, turned as most of its words are; UnreadableArticle for too many letters."""
     left, bottom, right, top = page.get_cropbox()
     width, height = right - left, top - bottom
     with closing(page.get_textpage()) as text_page:
+        if (count := text_page.count_chars()) > MOST_CHARACTERS:
+            raise UnreadableArticle(
+                f"{called} has {count:,} characters; up to {MOST_CHARACTERS:,} are read. Give the article without its"
+                " data, or export it to PDF again."
+            )
         words = [
             replace(w, left=w.left - left, right=w.right - left, bottom=w.bottom - bottom, top=w.top - bottom)
             for w in words_of(text_page)
@@ -892,8 +897,7 @@ def read_pdf(
     `progress` is told pages done and in all. UnreadableArticle for a file that is broken, locked with a
     password, too long, or a scan.
     """
-    with ONE_AT_A_TIME:
-        read, told = _pages(data, name, limits, progress)
+    read, told = _pages(data, name, limits, progress)
     empty = [n for n, page in enumerate(read, start=1) if sum(map(len, page.rows)) < FEWEST_WORDS]
     if len(empty) > len(read) / 2:
         raise UnreadableArticle(
@@ -938,12 +942,16 @@ def _note(read: Sequence[PageWords], is_so: Callable[[PageWords], object], what:
 
 def picture(data: bytes, number: int, scale: float) -> "Image":
     """Return a page (from 1) as a picture with so many pixels per point; UnreadableArticle if it is not there."""
-    with ONE_AT_A_TIME:
-        try:
-            with closing(pypdfium2.PdfDocument(data)) as document, closing(document[number - 1]) as page:
-                return page.render(scale=scale).to_pil()
-        except (pypdfium2.PdfiumError, IndexError) as error:
-            raise UnreadableArticle(f"page {number} cannot be drawn ({error}); drop the file again.") from None
+    (drawn,) = read_apart(_draw, data, number, scale, what=lambda: f"page {number}", error=UnreadableArticle)
+    return drawn
+
+
+def _draw(send: Send, data: bytes, number: int, scale: float) -> None:
+    try:
+        with closing(pypdfium2.PdfDocument(data)) as document, closing(document[number - 1]) as page:
+            send(page.render(scale=scale).to_pil())
+    except (pypdfium2.PdfiumError, IndexError) as error:
+        raise UnreadableArticle(f"page {number} cannot be drawn ({error}); drop the file again.") from None
 
 
 def _pages(
@@ -959,7 +967,7 @@ def _pages(
             read: list[PageWords] = []
             for number in range(count):
                 with closing(document[number]) as page:
-                    read.append(page_words(page))
+                    read.append(page_words(page, f"page {number + 1} of {name}"))
                 if progress is not None:
                     progress(number + 1, count)
             return read, document.get_metadata_value("Title")

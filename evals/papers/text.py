@@ -238,10 +238,11 @@ def read_markdown(text: str) -> Outline:
     title = abstract = ""
     if front := FRONT_MATTER.match(text):
         text = text[front.end() :]
-        with suppress(yaml.YAMLError):
+        with suppress(yaml.YAMLError, RecursionError):
             document = yaml.safe_load(front["yaml"])
             told = document if isinstance(document, dict) else {}
-            title, abstract = (tidy(str(told.get(name) or "")) for name in ("title", "abstract"))
+            values = [told.get(name) or "" for name in ("title", "abstract")]
+            title, abstract = ("" if isinstance(each, list | dict | set) else tidy(str(each)) for each in values)
     title, blocks = with_title(_blocks(MarkdownIt("commonmark").enable("table").parse(text)), title)
     before = [Block("heading", "Abstract"), Block("paragraph", abstract)] if abstract else []
     return outline_of([*before, *blocks], title)
