@@ -134,7 +134,7 @@ class Refusals:
 
 
 class OwnPages:
-    """Middleware that answers under the lab's own `hosts` alone, and refuses what another site has a visitor's browser send.
+    """Middleware that answers under the lab's own `hosts` alone, and refuses what a page of another site asks.
 
     Programs name no origin and pass. `hosts` is None where everybody gives a name: a page of another host has no cookie
     of theirs. What is sent says what a browser may do with it (`framed_by`: other sites that may show the page).
@@ -158,13 +158,12 @@ class OwnPages:
             await self._app(scope, receive, send)
             return
         asked = Headers(scope=scope)
-        origin, hosts = asked.get("origin"), {asked.get("host"), asked.get("x-forwarded-host")}
-        is_own = asked.get("sec-fetch-site") == "same-origin" or urlsplit(origin or "").netloc in hosts
-        changes = scope["type"] == "websocket" or scope["method"] not in ("GET", "HEAD", "OPTIONS")
+        origin = asked.get("origin")  # another site's page can send every other name of a host
+        is_own = asked.get("sec-fetch-site") == "same-origin" or urlsplit(origin or "").netloc == asked.get("host")
         answer = self._app
         if (host := self._hosts and self._hosts.refused(asked)) is not None:
             answer = PlainTextResponse(say("people.host", host=host), 421)
-        elif changes and origin is not None and not is_own:
+        elif origin is not None and not is_own:  # to read, too: Gradio lets any site where the lab is not local
             answer = PlainTextResponse(say("people.origin", origin=origin[:80]), 403)
 
         async def protect(message: Message) -> None:
