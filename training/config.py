@@ -244,7 +244,7 @@ class StageSettings(Settings):
 
     @property
     def wanted_packages(self) -> tuple[str, ...]:
-        """The values that need a package beside those of Assay (`training.launch.accelerate.PACKAGES`)."""
+        """The values that may need a package beside those of Assay (`training.launch.accelerate.PACKAGES`)."""
         return self.weights, self.optimizer, self.attention, self.report_to
 
     def read_rows(self, chain_prompt: str | None) -> "Rows[Any]":

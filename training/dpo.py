@@ -163,12 +163,7 @@ def paired(data: "Rows[Any]", tokenizer: "PreTrainedTokenizerBase") -> "Dataset"
     return Dataset.from_list(rows)
 
 
-def main(words: "Sequence[str] | None" = None) -> None:
-    """Run the stage as a command, with the words of the command line unless others are given."""
+if __name__ == "__main__":
     from training.run.session import run_command
 
-    run_command("dpo", DpoSettings, train, words)
-
-
-if __name__ == "__main__":
-    main()
+    run_command("dpo", DpoSettings, train)

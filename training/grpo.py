@@ -304,12 +304,7 @@ def policy_trainer(ready: "Prepared", rewards: Any, **tools: Any) -> "SampledTra
     )
 
 
-def main(words: "Sequence[str] | None" = None) -> None:
-    """Run the stage as a command, with the words of the command line unless others are given."""
+if __name__ == "__main__":
     from training.run.session import run_command
 
-    run_command("grpo", GrpoSettings, train, words)
-
-
-if __name__ == "__main__":
-    main()
+    run_command("grpo", GrpoSettings, train)

@@ -8,7 +8,6 @@ a verdict has no reward, and a judge that fails too often ends the run. Everythi
 `training.grpo`.
 """
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
@@ -101,9 +100,9 @@ class RefinerSettings(SampledSettings, RewardConfig):
     def check_key(self) -> None:
         """Raise BadConfig if the judge's key is not set on this machine."""
         if self.judge != HEURISTIC:
-            from training.judge.client import checked_address, key_of
+            from training.judge.client import key_of
 
-            key_of(self.judge_key_env, checked_address(self.judge, allow_remote=self.judge_allow_remote))
+            key_of(self.judge_key_env, self.judge)
 
     def reward(self) -> RewardConfig:
         """Return how verdicts become a reward."""
@@ -148,12 +147,7 @@ def build_trainer(ready: "Prepared", judge: "Judge") -> "SampledTrainer":
     return trainer
 
 
-def main(words: "Sequence[str] | None" = None) -> None:
-    """Run the stage as a command, with the words of the command line unless others are given."""
+if __name__ == "__main__":
     from training.run.session import run_command
 
-    run_command("refiner", RefinerSettings, train, words)
-
-
-if __name__ == "__main__":
-    main()
+    run_command("refiner", RefinerSettings, train)

@@ -69,12 +69,7 @@ def build_trainer(ready: "Prepared") -> "SafeTrainer":
     return supervised_trainer(ready)
 
 
-def main(words: "Sequence[str] | None" = None) -> None:
-    """Run the stage as a command, with the words of the command line unless others are given."""
+if __name__ == "__main__":
     from training.run.session import run_command
 
-    run_command("review", ReviewSettings, train, words)
-
-
-if __name__ == "__main__":
-    main()
+    run_command("review", ReviewSettings, train)

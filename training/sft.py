@@ -209,12 +209,7 @@ def check_packing(model: "PreTrainedModel", attention: str) -> None:
         raise BadConfig(not_packed(model, seen))
 
 
-def main(words: "Sequence[str] | None" = None) -> None:
-    """Run the stage as a command, with the words of the command line unless others are given."""
+if __name__ == "__main__":
     from training.run.session import run_command
 
-    run_command("sft", SftSettings, train, words)
-
-
-if __name__ == "__main__":
-    main()
+    run_command("sft", SftSettings, train)

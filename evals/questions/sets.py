@@ -46,11 +46,11 @@ SPLITS = ("train", "dev", "test")
 PART = re.compile(r"(?P<name>.+?)(?:\[(?P<part>train|dev|test|all)\])?")
 HUB = re.compile(r"hub:(?P<name>[\w][\w.-]*/[\w][\w.-]*)(?:@(?P<revision>[\w./-]+))?(?::(?P<config>[\w.-]+))?")
 DECIMAL_COMMA = re.compile(r"^\s*([-+]?(?:0|\d+(?!,\d{3}\s*%?\s*$))),(\d+(?:[eE][-+]?\d+)?\s*%?)\s*$")
+"""0,75 and 180,16, as Excel writes them in half of Europe; 1,250 could be either and stays as it is."""
 THOUSANDS = re.compile(
     r"^\s*[-+]?[1-9]\d{0,2}(?:(?:\.\d{3}){2,}|(?:\.\d{3})+(?=,\d)|(?:,\d{3}){2,}|(?:,\d{3})+(?=\.\d))(?!\d)"
 )
 """Groups of thousands that are no decimals: several, or before a mark of the other kind."""
-"""0,75 and 180,16, as Excel writes them in half of Europe; 1,250 could be either and stays as it is."""
 NOT_TOLD = frozenset(map(marks_off, (CANNOT_BE_TOLD, "cannot be told")))
 
 LONGEST_ROW = 1_000_000

@@ -170,10 +170,9 @@ class QuestionSets:
             known = self.open(name)
             numbered = list(enumerate((row.model_dump(mode="json") for row in known.rows), 1))
             if faults := examples_of(numbered, known.title).faults:
-                told = [(each.id, each.field, each.problem, each.remedy) for each in faults]
-                raise LabError(
-                    say("questions.not_frozen", id=told[0][0], field=told[0][1], problem=": ".join(told[0][2:]))
-                )
+                first = faults[0]
+                problem = f"{first.problem}: {first.remedy}"
+                raise LabError(say("questions.not_frozen", id=first.id, field=first.field, problem=problem))
             sha256 = data_sha256(known.examples())
             versions = [(n or 0, id) for id, title, n in self.frozen.titles(EVERYBODY) if title == known.title]
             last = frozen_set(self.services, max(versions)[1]) if versions else None

@@ -16,6 +16,8 @@ import torch
 from safetensors.torch import load_file
 
 from training.run.folder import RunFolder
+from training.run.session import run_command
+from training.stages import STAGES
 
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(
@@ -124,7 +126,7 @@ def _train(stage: str, settings: str, words: tuple[str, ...], surroundings: Mapp
         owner, _, name = f"training.run.session.{DYING[word]}".rpartition(".")
         setattr(pkgutil.resolve_name(owner), name, _die)
     words = tuple(word for word in words if word not in DYING)
-    module.main(["--config", settings, *words])
+    run_command(stage, STAGES[stage], module.train, ["--config", settings, *words])
 
 
 def _die(*_: object, **__: object) -> None:

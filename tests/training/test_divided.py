@@ -296,6 +296,7 @@ def main() -> None:
     from training import grpo
     from training.grpo import SampledSettings
     from training.run import session
+    from training.stages import STAGES
 
     stage, *words = sys.argv[1:]
     if "ASSAY_PROCESSES" in os.environ and not session.is_cpu():
@@ -326,7 +327,7 @@ def main() -> None:
             return build(ready)
 
         grpo.build_trainer = with_server
-    import_module(f"training.{stage}").main(words)
+    session.run_command(stage, STAGES[stage], import_module(f"training.{stage}").train, words)
 
 
 if __name__ == "__main__":

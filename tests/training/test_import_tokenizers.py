@@ -14,6 +14,8 @@ from evals.model import Sampling
 from evals.questions import SYSTEM_PROMPT
 from tests.models import TEMPLATE, VOCABULARY, tiny_adapter, tiny_llama, tiny_tokenizer
 from tests.training.runs import SFT, settings_file, train
+from training.launch.plan import plan_of
+from training.launch.preview import preview
 from training.models.chain import check_chain, load_chain
 from training.models.export import write_for_hub
 from training.models.imported import import_chain
@@ -202,7 +204,10 @@ def test_what_is_trained_on_such_a_chain_and_published_of_it_has_the_same_templa
         str(folder / "base"), [str(tmp_path / "theirs")], tmp_path / "runs", system_prompt=SYSTEM_PROMPT
     )
     values = {**SFT, "base": str(folder / "base"), "chain": str(chain.folder), "output": str(tmp_path / "runs" / "sft")}
-    run = train("sft", settings_file(tmp_path, values))
+    file = settings_file(tmp_path, values)
+    (shown, *_) = preview(plan_of("sft", ["--config", str(file)], is_dry=True)).examples
+    assert "".join(shown.tokens).startswith("system: Answer")
+    run = train("sft", file)
     loaded = load_chain(run.path, "float32")
     assert loaded.manifest.tokenizer == "../theirs/tokenizer" and loaded.stages == ("base", "theirs", "sft")
     assert loaded.tokenizer.get_chat_template() == OTHER

@@ -318,12 +318,12 @@ def test_an_error_or_a_filter_in_a_reply_with_status_200_is_named_and_asked_agai
 
 
 def test_repeats_take_no_place_among_the_concerns_that_a_reply_may_hold():
-    said = [*["No control arm."] * 30, *(f"Lot {n} is not described." for n in range(24))]
+    said = [*["No control arm."] * 30, *(f"Lot {n} is not described." for n in range(24)), "No control arm."]
     row = row_of(
         asked_about(paper("p"), ROOM, Budget(8192, 300)), [Answer(json.dumps([{"text": each} for each in said]))], 0.0
     )
-    assert [each.text for each in row.concerns] == said[29:]
-    assert "lists 54 concerns, 29 of them repeats" in row.problems[-1]
+    assert [each.text for each in row.concerns] == said[29:-1]
+    assert "lists 55 concerns, 30 of them repeats" in row.problems[-1]
 
 
 def test_a_reply_of_any_length_is_bounded_and_what_is_left_out_is_told(monkeypatch):

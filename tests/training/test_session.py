@@ -33,7 +33,7 @@ from training.launch.plan import plan_of
 from training.launch.preview import preview
 from training.models.chain import check_chain, load_chain
 from training.run.folder import code_revision, host
-from training.run.session import command_line, common_arguments
+from training.run.session import command_line, common_arguments, run_command
 from training.sft import SftSettings
 from training.stages import STAGES as KINDS
 from training.upstream import CHECKED
@@ -184,9 +184,8 @@ def test_a_second_ctrl_c_ends_a_run_with_a_sentence(tmp_path: Path, monkeypatch,
     def interrupted(_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sft, "train", interrupted)
     with pytest.raises(SystemExit) as ended:
-        sft.main(["--config", str(settings_file(tmp_path, SFT))])
+        run_command("sft", SftSettings, interrupted, ["--config", str(settings_file(tmp_path, SFT))])
     assert ended.value.code == 130
     assert "stopped at once; the same command goes on" in capsys.readouterr().err
 

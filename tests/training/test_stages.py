@@ -44,7 +44,8 @@ from training.models.stack import Stack
 from training.models.targets import lora_config
 from training.run import session
 from training.run.folder import RunFolder
-from training.sft import check_packing
+from training.run.session import run_command
+from training.sft import SftSettings, check_packing
 from training.upstream import SampledTrainer
 
 LEFT = ["adapter", "chain.json", "metrics.jsonl", "run.json"]
@@ -160,7 +161,7 @@ def test_a_finished_run_is_left_alone_until_overwrite_is_asked_for(tmp_path: Pat
 )
 def test_a_command_that_cannot_run_says_why_in_one_line(words, code, said, capsys):
     with pytest.raises(SystemExit) as raised:
-        sft.main(words)
+        run_command("sft", SftSettings, sft.train, words)
     assert raised.value.code == code
     assert capsys.readouterr().err.startswith(said)
 

@@ -12,7 +12,7 @@ from training.config import StageSettings, read_request
 from training.data.tokens import Rows
 from training.launch.accelerate import Launch
 from training.launch.estimate import Estimate, estimate, shape_of
-from training.models.manifest import read_chain
+from training.models.manifest import Chain, read_chain
 from training.run.folder import RunFolder
 from training.stages import STAGES
 
@@ -27,6 +27,7 @@ class Plan:
     words: tuple[str, ...]
     data: Rows[Any] | None
     problems: tuple[str, ...] = ()
+    chain: Chain | None = None
 
     @property
     def line(self) -> tuple[str, ...]:
@@ -74,15 +75,15 @@ def plan_of(stage: str, words: Sequence[str], launch: Launch | None = None, *, i
                 raise
             problems.append(str(error))
 
-    of_chain: str | None = None
+    chain: Chain | None = None
     data: Rows[Any] | None = None
     if settings.chain:
         with needed():
-            of_chain = read_chain(settings.chain).manifest.system_prompt
+            chain = read_chain(settings.chain)
     settings.check_judge()
     with needed():  # else asked for when the run starts
         settings.check_key()
     with needed():
-        data = settings.read_rows(of_chain)
+        data = settings.read_rows(chain.manifest.system_prompt if chain else None)
         settings.check_batches(data.count, chosen.processes)
-    return Plan(stage, settings, chosen, tuple(words), data, tuple(problems))
+    return Plan(stage, settings, chosen, tuple(words), data, tuple(problems), chain)

@@ -13,7 +13,6 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from transformers.utils import cached_file
 
 from evals.errors import LabError
-from training.config import StageSettings
 from training.data.tokens import fitting, length_of, notes_of, sequences_of, with_template
 from training.launch.plan import Plan
 from training.models.base import (
@@ -22,12 +21,13 @@ from training.models.base import (
     FOLDER_NAME,
     HUB_ID,
     check_end_token,
+    config_of,
     default_cache,
     skeleton,
     weights_files,
 )
 from training.models.kernels import kernel_notes
-from training.models.manifest import last_adapters, read_chain
+from training.models.manifest import last_adapters
 from training.models.targets import Targets
 from training.models.trial import check_base
 
@@ -80,13 +80,16 @@ def preview(plan: Plan) -> Preview:
         try:
             if Path(settings.base).expanduser().is_dir():
                 weights_files(folder)
-            targets, attention = _targets(folder, settings)
+            targets, attention = _targets(folder, plan)
         except LabError as error:
             refusals = (str(error),)
     if data is None:
         return Preview(0, 0, {}, None, (), refusals, bool(refusals), targets, attention)
-    if folder is not None and (folder / "tokenizer_config.json").is_file():
-        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    place = plan.chain.tokenizer_folder if plan.chain and plan.chain.tokenizer_folder else folder
+    if folder is not None and place is not None and (place / "tokenizer_config.json").is_file():
+        tokenizer = AutoTokenizer.from_pretrained(
+            place, config=config_of(folder) if place != folder else None, local_files_only=True, trust_remote_code=False
+        )
     if folder is None or not isinstance(tokenizer, PreTrainedTokenizerBase):
         problem = (
             f"the tokenizer of {settings.base} is not on this machine, so tokens and lengths cannot"
@@ -124,14 +127,12 @@ def preview(plan: Plan) -> Preview:
     )
 
 
-def _targets(folder: Path, settings: StageSettings) -> tuple[Targets, str]:
+def _targets(folder: Path, plan: Plan) -> tuple[Targets, str]:
     """Return what a run would adapt, and its attention; BadConfig as `check_base` raises it."""
     continued = None
-    if settings.mode == "continue":
-        chain = read_chain(settings.chain)
-        if adapters := last_adapters(chain):
-            continued = chain.adapter_folder(adapters[-1])
-    return check_base(skeleton(folder), settings, continued)
+    if plan.settings.mode == "continue" and plan.chain and (adapters := last_adapters(plan.chain)):
+        continued = plan.chain.adapter_folder(adapters[-1])
+    return check_base(skeleton(folder), plan.settings, continued)
 
 
 def folder_here(source: str) -> Path | None:

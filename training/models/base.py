@@ -383,7 +383,7 @@ def config_of(folder: Path) -> PreTrainedConfig:
     except ValueError as error:
         raise BadConfig(
             f"{folder.name}/config.json describes no model that transformers {transformers.__version__} knows"
-            f" ({_first_line(error)}); models with code of their own are not run. Choose another base."
+            f" ({first_line(error)}); models with code of their own are not run. Choose another base."
         ) from error
 
 
@@ -411,7 +411,7 @@ def skeleton(folder: Path) -> PreTrainedModel:
             model = cast(PreTrainedModel, kind.from_config(config))
     except (AssertionError, ArithmeticError, AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
         raise BadConfig(
-            f"{folder.name}/config.json describes a {config.model_type!r} that cannot be built ({_first_line(error)})."
+            f"{folder.name}/config.json describes a {config.model_type!r} that cannot be built ({first_line(error)})."
             " Compare it with the publisher's file."
         ) from error
     return model.eval()
@@ -479,7 +479,7 @@ def _loaded(base: Base, dtype: Dtype, *, is_still: bool = False, **options: Any)
         )
     except SafetensorError as error:
         raise MissingModel(
-            f"the weights in {base.folder} cannot be read ({_first_line(error)}): a file is damaged, or was not copied"
+            f"the weights in {base.folder} cannot be read ({first_line(error)}): a file is damaged, or was not copied"
             " whole. Fetch it again."
         ) from error
     finally:
@@ -548,12 +548,12 @@ def load_tokenizer(base: Base) -> PreTrainedTokenizerBase:
         return with_template(tokenizer)
     except TemplateError as error:
         raise BadConfig(
-            f"the chat template of {base.public_name} cannot be used ({_first_line(error)}); compare chat_template.jinja"
+            f"the chat template of {base.public_name} cannot be used ({first_line(error)}); compare chat_template.jinja"
             " or tokenizer_config.json with the publisher's."
         ) from error
     except (OSError, ValueError) as error:
         raise MissingModel(
-            f"{folder} holds no tokenizer that can be read ({_first_line(error)}); put"
+            f"{folder} holds no tokenizer that can be read ({first_line(error)}); put"
             " tokenizer.json and tokenizer_config.json beside the weights."
         ) from error
 
@@ -623,7 +623,7 @@ def _from_hub(source: str, hub_id: str, revision: str | None, progress: Progress
         )
     except (OSError, ValueError) as error:
         raise MissingModel(
-            f"the base model {hub_id} could not be fetched from the Hub: {_first_line(error)} Check the"
+            f"the base model {hub_id} could not be fetched from the Hub: {first_line(error)} Check the"
             " name, the network and, for a gated model, that HF_TOKEN is set; or name a local folder."
         ) from error
     folder = Path(file).parent
@@ -631,7 +631,8 @@ def _from_hub(source: str, hub_id: str, revision: str | None, progress: Progress
     return Base(source, folder, weights_sha256(folder), hub_id, commit)
 
 
-def _first_line(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
+    """Return the first line of what an error says, or its type where it says nothing."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 

@@ -42,6 +42,7 @@ from training.models.base import (
     config_of,
     drop_names,
     find_base,
+    first_line,
     identity_of,
     load_model,
     load_tokenizer,
@@ -405,7 +406,7 @@ def _saved_tokenizer(candidate: Candidate, base: Base) -> _Saved | None:
     except (OSError, ValueError, TypeError, KeyError, TemplateError) as error:
         raise ChainMismatch(
             f"the tokenizer saved with the adapter {candidate.name!r} in {place} cannot be used"
-            f" ({str(error).splitlines()[0]}); put a whole one there, or move its files away to use that of the base."
+            f" ({first_line(error)}); put a whole one there, or move its files away to use that of the base."
         ) from error
 
 
@@ -634,7 +635,7 @@ def _merge(model: PreTrainedModel, candidate: Candidate, ids: torch.Tensor) -> t
     except Exception as error:  # whatever PEFT raises about files of others
         if candidate.misfit:
             raise ChainMismatch(candidate.misfit) from error
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        reason = first_line(error)
         reason = f"{reason} is missing" if isinstance(error, KeyError) else reason
         raise ChainMismatch(f"{what} can be neither stacked exactly nor merged into a base: {reason}.") from error
     if again is not None and (gap := float((again - reference).abs().max())) > TOLERANCE["float32"]:

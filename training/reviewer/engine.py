@@ -294,7 +294,8 @@ def read_reply(reply: Reply) -> ParsedReview:
         lost.append("the server's content filter cut the reply off")
     concerns = read.concerns
     if (n := len(concerns)) > MOST:
-        concerns = tuple({key_of(each.text): each for each in reversed(concerns)}.values())[::-1]
+        firsts = {key_of(each.text): at for at, each in reversed([*enumerate(concerns)])}
+        concerns = tuple(concerns[at] for at in sorted(firsts.values()))
         repeats = f", {n - len(concerns)} of them repeats" if len(concerns) < n else ""
         lost.append(f"the reply lists {n} concerns{repeats}, and {MOST} are allowed: the others were left out")
     problems = read.problems

@@ -41,8 +41,8 @@ from training.serve.batching import Batcher, Busy, Delta, Generation, Generation
 HARMLESS: tuple[object, ...] = (None, False, 0, "", [], {}, {"type": "text"})
 OPENAI = (chat_create_params.CompletionCreateParamsBase, completion_create_params.CompletionCreateParamsBase)
 FIELDS = tomllib.loads(files("training.serve").joinpath("refused_fields.toml").read_text(encoding="utf-8"))
-REFUSED: dict[str, list[object]] = {name: [] for params in OPENAI for name in params.__annotations__}
-REFUSED = {name: REFUSED[name] for name in REFUSED.keys() - FIELDS["ignored"]} | FIELDS["unchanged"]
+OWN = {name for params in OPENAI for name in params.__annotations__}
+REFUSED: dict[str, list[object]] = {name: [] for name in OWN - {*FIELDS["ignored"]}} | FIELDS["unchanged"]
 """The values of each field that change nothing; a request's own fields are looked up before."""
 STATUS = {Busy: (429, "rate_limit_exceeded"), LongPrompt: (400, "context_length_exceeded", "messages")}
 
