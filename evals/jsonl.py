@@ -44,7 +44,7 @@ class Decoder(json.JSONDecoder):
         try:
             return super().raw_decode(s, idx)
         except RecursionError:
-            raise json.JSONDecodeError("lists or objects stand too deep in each other", s, idx) from None
+            raise json.JSONDecodeError("lists or objects are nested too deeply", s, idx) from None
 
     def _object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)

@@ -110,11 +110,14 @@ def _from_the_hub(text: str, repo: str, tag: str) -> str:
     """Return a card whose code loads its files from the repository, at a version, in place of a folder."""
     places = {}
     for config in known_front_matter(text).get("configs") or ():
-        for each in (
-            config["data_files"] if isinstance(config, dict) and isinstance(config.get("data_files"), list) else ()
-        ):
-            named = "" if config.get("config_name") == "default" else f', "{config.get("config_name")}"'
-            places[each["path"]] = f'load_dataset("{repo}"{named}, split="{each["split"]}", revision="{tag}")'
+        files = config.get("data_files") if isinstance(config, dict) else None
+        for each in files if isinstance(files, list) else ():
+            if isinstance(each, dict) and isinstance(
+                each.get("path"), str
+            ):  # else patterns, which no code of ours loads
+                named = "" if config.get("config_name") == "default" else f', "{config.get("config_name")}"'
+                split = each.get("split", "train")
+                places[each["path"]] = f'load_dataset("{repo}"{named}, split="{split}", revision="{tag}")'
     return LOCAL.sub(lambda match: places.get(match["file"], match[0]), text)
 
 

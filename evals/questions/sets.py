@@ -332,7 +332,7 @@ def _yaml_rows(text: str, path: Path) -> Read:
             whole = {**shared, **row} if isinstance(row, dict) else row
             yield node.start_mark.line + 1, row_of(whole, _repeated(node))
     except RecursionError:
-        raise LabError(f"{path}: lists or objects stand too deep in each other; write a row as plain fields") from None
+        raise LabError(f"{path}: lists or objects are nested too deeply; write a row as plain fields") from None
     except yaml.MarkedYAMLError as error:
         at = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
         raise LabError(f"{path}{at}: no YAML ({error.problem}); texts with : # ? or , in them go in quotes") from None

@@ -65,11 +65,14 @@ def read_own(folder: Path) -> OwnCard:
     try:
         front = yaml.safe_load(match["yaml"]) or {} if match else {}
         if not isinstance(front, dict):
-            raise LabError(f"{file}, line {first}: the front matter is no list of keys and values. {_accepted()}")
+            raise LabError(f"{file}, line {first}: the front matter does not hold keys with values. {_accepted()}")
         return OwnCard.model_validate({**front, "Markdown": body_of(text).strip()})
-    except yaml.MarkedYAMLError as error:
-        line = first + (error.problem_mark.line if error.problem_mark else 0)
-        raise LabError(f"{file}, line {line}: no valid YAML: {error.problem}. {_accepted()}") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        problem = getattr(error, "problem", None) or " ".join(str(error).split())
+        raise LabError(
+            f"{file}, line {first + (mark.line if mark else 0)}: no valid YAML: {problem}. {_accepted()}"
+        ) from None
     except ValidationError as error:
         (key, *_), what = error.errors()[0]["loc"], error.errors()[0]
         lines = text.splitlines()
@@ -137,9 +140,9 @@ def _sections(text: str) -> list[tuple[str, str]]:
 
 
 def foreign_line(file: Path, card: str) -> int | None:
-    """Return the number of the first line of a written card that is not Assay's, None where all are or there is no file.
+    """Return the first line of a card, from 1, that writing it anew would lose; None where a person has changed nothing.
 
-    `card` is the card as it would be written now; a file without Assay's mark was written by somebody else.
+    `card` is the card as it would be written now. It is 1 for a changed card whose every line the new one has, too.
     """
     if not file.is_file():
         return None
@@ -166,7 +169,7 @@ def write_card(file: Path, card: str) -> None:
     """Write a card with Assay's mark; LabError, and nothing is written, where that would drop what a person wrote."""
     if line := foreign_line(file, card):
         raise LabError(
-            f"{file}, line {line}: somebody edited this card, or another version wrote it, and this line would be lost."
+            f"{file}, line {line}: somebody edited this card, or another version wrote it, and that would be lost from this line on."
             f" Put what you wrote into {OWN} beside it, which every card keeps, and remove {file.name}."
         )
     write_whole(file, marked(card))

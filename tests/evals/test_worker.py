@@ -90,9 +90,9 @@ def test_lists_deep_in_each_other_are_refused_in_words(tmp_path):
         try:
             (fault,) = plain_rows(file)[1]
         except LabError as error:
-            assert "too deep in each other" in str(error), name
+            assert "nested too deeply" in str(error), name
         else:
-            assert "too deep in each other" in fault.problem, name
+            assert "nested too deeply" in fault.problem, name
     laughs = "\n".join(
         f"{name}: &{name} [{(',*' + last) * 9}]".replace("[,", "[") for last, name in pairwise("abcdefghij")
     )

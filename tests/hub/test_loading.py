@@ -187,6 +187,8 @@ def test_an_adapter_with_a_template_of_its_own_is_loaded_and_asked_with_it_by_an
     tokenizer.save_pretrained(mine)
     import_chain(str(runs / "model"), [str(mine)], runs, "own")
     publish(runs / "own", "--repo", "org/own", "--with-base")
+    card = stand.read("org/own", "README.md").decode()
+    assert "from_pretrained(base" in card and "AutoTokenizer.from_pretrained(base" not in card
     done = subprocess.run(
         [sys.executable, "-c", BY_PEFT, str(runs / "model"), str(mine)],
         env=os.environ | client_settings(stand.url, tmp_path / "fresh"),

@@ -81,7 +81,6 @@ FAR = 80
 """Characters between a name and what it is given for."""
 Place = tuple[int, int]
 
-
 BELIEVED = "believed|thought|assumed|considered|suspected|held|proposed|blamed|named|said"
 SUPERSEDED = re.compile(
     r"\b(?:initially|at first|originally|formerly|historically|in the past|for (?:years|decades|long|a long time)|used to|tempting to|comes? to mind"
@@ -121,9 +120,9 @@ def without_withdrawn(text: str) -> str:
 def without_others(expected: Expected, question: str, text: str) -> str:
     """Return a text with blanks for the names that it gives for another thing than the one that is asked about.
 
-    So has what it takes back itself. "CAU and CAC; CAA and CAG are for glutamine" keeps two codons where histidine is asked about. What a name may
-    be given for is a name of `symbols`, or one in capitals like one in the question: GAU where AAU is asked about. A text that would keep no
-    name stays as it is.
+    "CAU and CAC; CAA and CAG are for glutamine" keeps two codons where histidine is asked about. A name may be given for a
+    name of `symbols`, or for one in capitals like one in the question: GAU where AAU is asked about. Where no name would be left,
+    all stay. What the text takes back itself is blank in any case.
     """
     text = without_withdrawn(text)
     tables, own, shapes = _things(question)
