@@ -59,7 +59,7 @@ def read_apart(
     if left <= 0:
         problem = f"unpacks to more than {MOST_READ / 10**9:g} GB"
     elif resource is not None and code in (-9, -24):  # SIGKILL, SIGXCPU
-        problem = f"takes more than {SECONDS} seconds to read"
+        problem = f"takes more than {SECONDS} seconds to read, or its file more than {SECONDS_IN_ALL}"
     else:
         problem = f"needs more than {MEMORY / 2**30:g} GB of memory to be read, or is broken"
     raise error(f"{what()} {problem}. Give a smaller file, in parts, or save it again with another program.")

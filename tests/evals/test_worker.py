@@ -39,7 +39,7 @@ def fail(send):
 @pytest.mark.parametrize(
     ("read", "seconds", "said"),
     [
-        (spin, 1, "a.bin takes more than 1 seconds to read. Give a smaller file"),
+        (spin, 1, "a.bin takes more than 1 seconds to read, or its file more than 600. Give a smaller file"),
         (swell, 60, "a.bin unpacks to more than 0.01 GB"),
         (take, 60, "a.bin needs more than 1 GB of memory to be read"),
     ],

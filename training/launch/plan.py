@@ -19,7 +19,7 @@ from training.stages import STAGES
 
 @dataclass(frozen=True)
 class Plan:
-    """A command that can be run. On a dry run `problems` say what it could not run with, and `data` may be None."""
+    """A command that can be run. On a dry run `problems` say what it could not run with; `data` and `chain` may be None then."""
 
     stage: str
     settings: StageSettings
