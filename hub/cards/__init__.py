@@ -1,7 +1,8 @@
 """Cards: Jinja templates filled in from records, front matter by huggingface_hub."""
 
 import os
-from importlib.metadata import metadata
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
 
 import jinja2
@@ -11,8 +12,11 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 def address() -> str | None:
     """Return where Assay is published: ASSAY_URL, else the first Project-URL of the installed package; None if unknown."""
-    urls = (each.split(", ")[1] for each in metadata("assay").get_all("Project-URL") or ())
-    return os.environ.get("ASSAY_URL") or next(urls, None)
+    if named := os.environ.get("ASSAY_URL"):
+        return named
+    with suppress(PackageNotFoundError):  # a Space holds the files, and no package is installed there
+        return next((each.split(", ")[1] for each in metadata("assay").get_all("Project-URL") or ()), None)
+    return None
 
 
 def render(template: str, **values: object) -> str:

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -57,6 +58,12 @@ def test_the_cards_of_votes_and_of_pairs_read_as_they_did():
     assert card.text.strip().splitlines()[2].startswith("**Synthetic labels (`label_source: synthetic-verifier`)")
     assert "\n| right, of the claims to questions of kind direct | 11 of 30 |\n" in str(card)
     assert not re.search(r"\{\{|\}\}|\{%|\n\n\n", str(card))
+
+
+def test_the_card_of_votes_is_written_on_a_space_where_assay_is_no_installed_package(monkeypatch):
+    monkeypatch.delenv("ASSAY_URL", raising=False)
+    monkeypatch.setattr(sys, "path", [each for each in sys.path if not list(Path(each).glob("assay-*.dist-info"))])
+    assert "written with Assay, installed from a copy" in str(votes_card())
 
 
 def test_a_licence_nobody_chose_is_not_invented_and_a_chosen_one_stands_in_both_places():
