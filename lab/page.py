@@ -1,4 +1,4 @@
-"""What every tab does alike with the events of its page."""
+"""How every tab tells the errors of its events."""
 
 from collections.abc import Callable
 from functools import wraps

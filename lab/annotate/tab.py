@@ -98,9 +98,8 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     def again(event: Any) -> None:
         event.then(on_project, **seen, api_visibility="private", **QUIET)
 
-    gr.on(
-        [project.change, role.change], None, [project, role], None, js="assayPlaceProject"
-    )  # first: a reload opens what is shown
+    # First: a reload opens what is shown.
+    gr.on([project.change, role.change], None, [project, role], None, js="assayPlaceProject")
     project.change(on_project, **seen, api_name="annotate_project", **QUIET)
     role.change(on_project, **seen, api_name="annotate_role", **QUIET)
     door.known.change(on_known, **seen, api_visibility="private", **QUIET)
