@@ -192,10 +192,10 @@ class LogoutByPost:
 class UploadLimit:
     """Middleware that takes `MOST` uploads, or `MOST_BYTES` together, in an hour: of a name, or of an address without one.
 
-    What is `UNUSED` is not there (404).
+    What is `UNUSED` is not there (404); any other request is read up to `MOST_BODY` bytes, whoever sends it (413).
     """
 
-    MOST, MOST_BYTES, SECONDS = 300, 2**30, 3600
+    MOST, MOST_BYTES, SECONDS, MOST_BODY = 300, 2**30, 3600, 2**25
 
     def __init__(self, app: ASGIApp, now: Callable[[], float] = time.monotonic) -> None:
         self._app, self._now = app, now
@@ -206,8 +206,11 @@ class UploadLimit:
         if UNUSED.search(scope.get("path", "")):
             await PlainTextResponse(say("people.unclear"), 404)(scope, receive, send)
             return
+        told = Headers(scope=scope).get("content-length", "")
         if scope["type"] != "http" or scope["method"] != "POST" or not scope["path"].rstrip("/").endswith("/upload"):
-            await self._app(scope, receive, send)
+            is_long = int(told) > self.MOST_BODY if told.isdecimal() else "transfer-encoding" in Headers(scope=scope)
+            large = PlainTextResponse(say("people.large", size=f"{self.MOST_BODY / 2**20:.0f} MB"), 413)
+            await (large if is_long else self._app)(scope, receive, send)
             return
         now, tokens = self._now(), getattr(scope.get("app"), "tokens", {})
         names = (tokens.get(each) for each in HTTPConnection(scope).cookies.values())
@@ -218,7 +221,6 @@ class UploadLimit:
             if (kept := [each for each in sent if now - each[0] < self.SECONDS])
         }
         sent = self._sent.setdefault(who, [])
-        told = Headers(scope=scope).get("content-length", "")
         size = int(told) if told.isdecimal() else self.MOST_BYTES // 10  # a stream does not say
         if len(sent) >= self.MOST or sum(each[1] for each in sent) + size > self.MOST_BYTES:
             problem = say("people.uploads", most=self.MOST, size=f"{self.MOST_BYTES / 2**30:.0f} GB")

@@ -39,6 +39,8 @@ OTHERS = (
     (b"%!PS", "PostScript"),
     (b"\x1f\x8b", "a gzip archive"),
 )
+LONGEST_TEXT = 100_000
+"""Bytes of a text or XML file that is read in this process (a paper has fewer); others are read under limits."""
 XML_START = re.compile(rb"\s*<(?:\?xml|!DOCTYPE\s+article|article\b|pmc-articleset\b)", re.I)
 TEI_START = re.compile(rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:tei:)?TEI\b", re.S)
 
@@ -75,7 +77,7 @@ def read_article(data: bytes, name: str, limits: FileLimits | None = None, progr
     if what:
         raise UnreadableArticle(f"{name} is {what}; {ACCEPTED}. Export it as PDF.")
     given = (data, name, limits, "pdf" if is_pdf else kind)
-    if not (is_pdf or kind):
+    if not (is_pdf or kind or len(data) > LONGEST_TEXT):
         articles = list[Any]()
         _read(articles.append, *given)
         return articles[0]

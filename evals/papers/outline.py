@@ -124,11 +124,10 @@ def outline_of(blocks: Sequence[Block], title: str = "") -> Outline:
 
 def _section(name: str, members: Sequence[Block]) -> Section:
     """Return paragraphs as a section that knows where each stands; headings below it are paragraphs of their own."""
-    text, places = "", list[PageStart]()
+    length, places = 0, list[PageStart]()
     for each in members:
-        text += "\n\n" if text else ""
         starts = each.starts or (() if each.page is None else (PageStart(at=0, page=each.page),))
         is_heading = each.kind == "heading"
-        places += [start.model_copy(update={"at": start.at + len(text), "is_heading": is_heading}) for start in starts]
-        text += each.text
-    return Section(name=name, text=text, pages=tuple(places))
+        places += [start.model_copy(update={"at": start.at + length, "is_heading": is_heading}) for start in starts]
+        length += len(each.text) + 2
+    return Section(name=name, text="\n\n".join(each.text for each in members), pages=tuple(places))

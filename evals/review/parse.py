@@ -80,6 +80,8 @@ _KEY_BEGUN = re.compile(r"""(?<!\\)(["”'\]}])\s*,\s*(?:["“']\w{0,40}["”']?
 """A key, or the comma before it, that the output ended in: the value before it is whole."""
 _OBJECT_BEGUN = re.compile(r"""\{\s*(?:["'“]\w[^{}]*)?$""")
 _CLOSED_STRING = re.compile(r"""(?<!\\)["”\]}]$|^[\[{\s]*'.*(?<!\\)'$""", re.DOTALL)
+MOST_TOO_DEEP = 10
+"""So many objects that stand too deep in each other are tried: a model that never stops opening them means none."""
 MOST_KEYS = 12
 """Keys of one object that are looked at."""
 
@@ -102,10 +104,15 @@ def regions(text: str) -> list[Region]:
     """
     found: list[Region] = []
     keys = list(_KEY.finditer(text))
-    position, n_inside, starts = 0, -1, [key.start() for key in keys]
+    position, n_inside, starts, too_deep = 0, -1, [key.start() for key in keys], 0
     while (start := _START.search(text, position)) is not None:
         ahead = keys[(at := bisect_left(starts, start.start())) : at + MOST_KEYS]
-        region = _strict(text, start.start()) or _repaired(text, start.start(), ahead)
+        region = _strict(text, start.start())
+        if region is None and too_deep < MOST_TOO_DEEP:
+            try:
+                region = _repaired(text, start.start(), ahead)
+            except (RecursionError, ValueError):
+                too_deep += 1
         position = start.start() + 1 if region is None else region.end
         if region is not None:
             found.append(region if n_inside < 0 else replace(region, is_valid=False))
@@ -139,7 +146,10 @@ def _strict(text: str, start: int) -> Region | None:
 
 
 def _repaired(text: str, start: int, keys: list[re.Match[str]]) -> Region | None:
-    """Return the broken object that starts here, up to the key that begins the next one; None if there is none."""
+    """Return the broken object that starts here, up to the key that begins the next one; None if there is none.
+
+    ValueError or RecursionError if objects stand too deep in each other.
+    """
     seen: set[str] = set()
     end, last = len(text), start
     for key in keys:
@@ -164,11 +174,8 @@ def _repaired(text: str, start: int, keys: list[re.Match[str]]) -> Region | None
         name = key[2] or key[3]
         return f'{key["brace"] or ""}"{name}": ' if name else key[0]
 
-    try:
-        named = _LOST_QUOTE.sub(r'",\1', _KEY.sub(mended, written))
-        value = json_repair.loads(named if named[0] in "[{" else "{" + named, skip_json_loads=True)
-    except (RecursionError, ValueError):
-        return None
+    named = _LOST_QUOTE.sub(r'",\1', _KEY.sub(mended, written))
+    value = json_repair.loads(named if named[0] in "[{" else "{" + named, skip_json_loads=True)
     if not isinstance(value, dict if written[0] == "{" else dict | list):
         return None
     return Region(_cut(value) if is_cut and not _CLOSED_STRING.search(written) else value, start, end, False, is_cut)

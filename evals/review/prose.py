@@ -324,7 +324,9 @@ def _inline(item: Candidate, number: str = "") -> list[Candidate]:
             for each in (mark["number"].lower(), run[-1]["number"].lower() if run else "")
         )
         is_first = not run and (here.number in ("1", "a", "i") or not mark.start())
-        if (is_first or (run and here.follows(last))) and not _ABBREVIATED.search(text[: mark.start()]):
+        if (is_first or (run and here.follows(last))) and not _ABBREVIATED.search(
+            text, max(0, mark.start() - 20), mark.start()
+        ):
             run.append(mark)
     pieces = [
         text[mark.end() : after.start() if after else None].strip(" ;,") for mark, after in zip_longest(run, run[1:])

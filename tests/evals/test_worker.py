@@ -1,5 +1,6 @@
 """Files that unpack to more than a machine has are refused with the limit that they came to, and the program goes on."""
 
+import time
 import zipfile
 from itertools import pairwise
 
@@ -12,7 +13,10 @@ from evals.errors import BadConfig, LabError, UnreadableArticle
 from evals.papers import read_article
 from evals.papers.pdf import MOST_CHARACTERS
 from evals.questions.sets import plain_rows
+from evals.review.parse import parse
+from evals.schema import NumberTruth
 from evals.tables import MOST_ROWS, parquet_rows, read_table
+from evals.verifiers import verify_answer
 from tests.evals.pdfs import Put, pdf
 from tests.evals.tables import write_sheets
 
@@ -98,3 +102,13 @@ def test_lists_deep_in_each_other_are_refused_in_words(tmp_path):
     )
     article = read_article(f"---\na: &a [lol]\n{laughs}\ntitle: *j\n---\n# Moss\n\nIt grows.".encode(), "a.md")
     assert article.title == "Moss"
+
+
+def test_long_repetitions_of_a_model_or_a_paper_are_read_in_time_that_grows_with_their_length():
+    started = time.process_time()
+    deep = parse("a", '{"a":[' * 5_000)
+    assert deep.status == "failed" and not deep.concerns
+    numbers = NumberTruth(kind="number", value=3.2, unit="mg")
+    assert verify_answer(numbers, "How much is it?", "12-" * 10_000).verdict != "correct"
+    assert len(read_article(b"a\n\n" * 20_000, "a.txt").sections[0].text) > 59_000
+    assert time.process_time() - started < 30  # 2 on a free core; minutes before

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from starlette.datastructures import Headers
 
-from lab.middleware import AGAIN, ASKS, BYTES_KEPT, KEY, LARGEST_KEPT, Once
+from lab.middleware import AGAIN, ASKS, BYTES_KEPT, KEY, LARGEST_KEPT, Once, UploadLimit
 from lab.roles import MOST_WRONG, WAIT_SECONDS, hashed, password_check
 from lab.settings import from_environment
 from tests.coroutines import result_of
@@ -62,6 +62,10 @@ def test_every_route_answers_strangers_and_raters_as_the_table_says(tmp_path, pe
         routes = sorted(set(routes_of(app.app.routes)))
         with httpx.Client(base_url=app.local_url) as stranger, entered(app.local_url, "rob") as rater:
             found = {f"{m} {path}": [asked(stranger, m, path), asked(rater, m, path)] for m, path in routes}
+            big = {"content": b" " * (UploadLimit.MOST_BODY + 1)}
+            for large in (big, {"content": iter([b"x"])}):
+                reply = stranger.post("/gradio_api/queue/join", **large)
+                assert (reply.status_code, "longer than 32 MB" in reply.text) == (413, True)
             # What a page of another site may send with a visitor's cookie, where the lab has a name of its own.
             evil = "http://evil.example"
             led = {"host": "lab.example", "origin": evil, "x-forwarded-host": "evil.example"}

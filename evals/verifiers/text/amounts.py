@@ -160,7 +160,7 @@ def _asked_about(found: list[Stated], question: str, unit: str | None) -> list[S
         start = number.start - sentence.start
         before = before if sentence is last else 0
         last = sentence
-        behind = sentence.text[number.end - sentence.start :]
+        behind = sentence.text[number.end - sentence.start :][:LONGEST_CLAUSE]
         if "=" in behind and place < len(found) and found[place][0] is sentence:
             continue
         lead = CLAUSE.split(sentence.text[before:start])[-1]
@@ -177,6 +177,7 @@ def _asked_about(found: list[Stated], question: str, unit: str | None) -> list[S
 EITHER = re.compile(r"\b(?:either|or)\b")
 MINUS = re.compile(rf"(?<!\d )\b(?:minus|negative)\s+(?=[\d.]|(?:{WORD})\b)", re.IGNORECASE)
 OWN = "own"
+LONGEST_CLAUSE = 1000
 CLAUSE = re.compile(r"[,;:()]|\b(?:and|while|whereas|but|so|than|though|although)\b")
 OWNER = re.compile(r"^[^\w,;:]*(?:\w+/\w+|of|for|in)?")
 NOUN = re.compile(r"\b[a-z]\w?-[a-z]\w*|(?<![a-z\d])[a-z]{3,}(?![a-z\d])")
