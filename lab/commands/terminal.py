@@ -1,6 +1,7 @@
 """What commands print: notes, one JSON document or tables for the terminal, of every kind of report."""
 
 import json
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -11,6 +12,7 @@ from pydantic import BaseModel, ConfigDict
 from rich.console import Console, Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from evals.compare import Comparisons, Difference
 from evals.leaderboard import RULE, LeaderboardRow, Standings, shown_ranks
@@ -28,7 +30,18 @@ from lab.ui.text import counted, say
 if TYPE_CHECKING:
     pass
 
-notes = Console(stderr=True, highlight=False, markup=False)
+CONTROL = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+class Terminal(Console):
+    """A console to which no text of others, a name or a cell, gives orders: their control characters are shown as �."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Return a text as it is printed."""
+        return super().render_str(CONTROL.sub("\ufffd", text), **options)
+
+
+notes = Terminal(stderr=True, highlight=False, markup=False)
 """Text is printed as it is: a bracket in a message or a path is no style."""
 
 
@@ -37,7 +50,7 @@ def emit(document: object, *, as_json: bool, table: RenderableType | None = None
     if as_json:
         sys.stdout.write(json.dumps(plain(document), ensure_ascii=False, indent=1) + "\n")
     elif table is not None:
-        Console(highlight=False).print(table)
+        Terminal(highlight=False).print(table)
 
 
 def plain(document: object) -> object:

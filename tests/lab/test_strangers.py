@@ -9,6 +9,7 @@ import pytest
 import yaml
 from starlette.datastructures import Headers
 
+from lab.commands.terminal import emit, notes, table_of
 from lab.middleware import AGAIN, ASKS, BYTES_KEPT, KEY, LARGEST_KEPT, Once, UploadLimit
 from lab.roles import MOST_WRONG, WAIT_SECONDS, hashed, password_check
 from lab.settings import from_environment
@@ -166,3 +167,10 @@ def test_a_server_knows_its_own_host_names(bound, more, host, is_own):
 
 def test_further_host_names_come_from_the_environment():
     assert from_environment({"ASSAY_ALLOW_HOST": "lab.example box"}).hosts == ("lab.example", "box")
+
+
+def test_names_and_cells_of_others_give_the_terminal_no_orders(capsys):
+    emit([], as_json=False, table=table_of("Log", ("who",), [("x\x1b[2J\x9b2J ada",)]))
+    notes.print("no file \x1b]0;owned\x07.csv")
+    shown = "".join(capsys.readouterr())
+    assert "x\ufffd[2J\ufffd2J ada" in shown and not re.search("[\x07\x1b\x9b]", shown)
