@@ -137,7 +137,7 @@ def read_pdf(
     ]
     pages = without_furniture(found)
     body = body_height(pages)
-    heads = "\n".join(mark_of(line) for page in found[1:] for line in page.lines if is_at_edge(line, page))
+    heads = {mark_of(line) for page in found[1:] for line in page.lines if is_at_edge(line, page)}
     title, pages = title_of(pages, body, heads, told)
     outline = outline_of(blocks_of(pages, body), title)
     hidden: dict[str, list[int]] = {}  # the pages by what is hidden on them, page numbers in it aside

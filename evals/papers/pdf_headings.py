@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import replace
 
 from evals.papers.outline import NUMBER, caption_of, plain_name, role_of
@@ -22,7 +22,7 @@ PUBLISHERS = re.compile(
 """What stands above a title and below it; small capitals part the J of a journal from the rest."""
 
 
-def title_of(pages: Sequence[PageLines], body: float, heads: str, told: str) -> tuple[str, list[PageLines]]:
+def title_of(pages: Sequence[PageLines], body: float, heads: Set[str], told: str) -> tuple[str, list[PageLines]]:
     """Return the title and the pages without it.
 
     It is what the file says (`told`), if page 1 has lines with these words; else the largest lines one below the
