@@ -29,6 +29,9 @@ INDENT = 0.7
 SHORT = 0.25
 """Of a line: one that ends so far before the next ends a paragraph."""
 
+BESIDE = 0.9
+"""Of the height of the lines of an abstract and of the text: what stands in smaller type apart from it is not its text."""
+
 
 def blocks_of(pages: Sequence[PageLines], body: float) -> list[Block]:
     """Return headings, paragraphs, tables and references; a paragraph that a column or page cuts in two is whole."""
@@ -38,6 +41,8 @@ def blocks_of(pages: Sequence[PageLines], body: float) -> list[Block]:
     tops, has_names, has_roman = heading_styles(groups), False, False
     is_named = any(role_of(group[0].text) in ("abstract", "introduction") for group in groups if len(group) == 1)
     blocks: list[Block] = []
+    abstract: TextLine | None = None  # its first line, until the next heading
+    front: list[Block] = []  # what stands in a side column beside it, in smaller type: editors, data, funding
     listed: list[TextLine] = []
     opened: TextLine | None = None  # the heading of the list of references, while its entries follow
     running: dict[float, int] = {}  # the last paragraph by the height of its lines, which may go on behind a picture
@@ -62,6 +67,7 @@ def blocks_of(pages: Sequence[PageLines], body: float) -> list[Block]:
                 level += 1
             blocks += [Block("paragraph", each) for each in _references(listed)]
             listed, opened, running = [], group[0] if role_of(text) == "references" else None, {}
+            abstract = groups[at + 1][0] if role_of(text) == "abstract" and groups[at + 1 :] else None
             blocks.append(Block("heading", plain_name(LETTERED.sub("", text)), level, page, starts=(start,)))
         elif opening:
             running = {height: len(blocks) + 1}
@@ -71,6 +77,12 @@ def blocks_of(pages: Sequence[PageLines], body: float) -> list[Block]:
         elif figure is not None:
             content = contents.get(group[0], "")
             blocks.append(Block("figure", "", page=page, figure=figure.model_copy(update={"content": content})))
+        elif (
+            abstract
+            and group[0].height < BESIDE * min(abstract.height, body)
+            and abs(group[0].left - abstract.left) > INDENT * body
+        ):
+            front.append(Block("paragraph", text, page=page, starts=(start,)))
         elif height in running and _goes_on((last := blocks[running[height]]).text, text) and text[:1].islower():
             whole = last.text[:-1] + text if last.text.endswith("-") else f"{last.text} {text}"
             moved = start.model_copy(update={"at": len(whole) - len(text)})
@@ -81,7 +93,7 @@ def blocks_of(pages: Sequence[PageLines], body: float) -> list[Block]:
     if unnamed:
         blocks.append(Block("heading", "References"))
         listed = unnamed
-    return [*blocks, *(Block("paragraph", each) for each in _references(listed))]
+    return [*front, *blocks, *(Block("paragraph", each) for each in _references(listed))]
 
 
 def _ends_list(group: Sequence[TextLine], text: str, opened: TextLine, listed: Sequence[TextLine]) -> bool:
