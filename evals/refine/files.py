@@ -5,13 +5,14 @@ import io
 import json
 import re
 import tokenize
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import ValidationInfo, field_validator, model_validator
 
+from evals.errors import LabError
 from evals.io import checked_rows, read_rows, read_text
 from evals.jsonl import NoRow, rows_of
 from evals.refine.grammar import SENTENCE_END, TAG, WORD
@@ -87,6 +88,8 @@ def _read(path: Path, record: type[Kind], convert: Callable[[Mapping[str, Any], 
             except ValueError as error:
                 row = NoRow(str(error))
         found.append((number, row))
+    if not found and path.suffix.lower() in (*TABLES, ".parquet"):
+        raise LabError(f"{path} holds no rows below its header; give rows with a question and its contexts.")
     if is_own or not found:
         return read_rows(path, record, key=lambda each: each.id)
     return checked_rows(path, found, record, key=lambda each: each.id)
@@ -97,9 +100,27 @@ def _numbered(path: Path) -> Iterable[tuple[int, dict[str, Any] | NoRow]]:
     if path.suffix.lower() in TABLES:
         return read_table(path).rows
     if path.suffix != ".parquet":
-        return rows_of(read_text(path), path)
+        return _by_row(rows_of(read_text(path), path))
     rows = enumerate(parquet_rows(path), 1)
     return [(n, {name: cell for name, cell in row.items() if cell is not None}) for n, row in rows]
+
+
+def _by_row(rows: Iterable[tuple[int, dict[str, Any] | NoRow]]) -> Iterator[tuple[int, dict[str, Any] | NoRow]]:
+    """Yield rows; one that holds whole columns, as `Dataset.to_dict` (lists) or pandas (by number) write them, becomes many."""
+    for number, row in rows:
+        asked = None if isinstance(row, NoRow) else row.get(_column(row, "question"))
+        if isinstance(asked, list) and asked and all(isinstance(each, str) for each in asked):
+            keys: Sequence[Any] = range(len(asked))
+        elif isinstance(asked, dict) and all(key.isdigit() for key in asked):
+            keys = list(asked)
+        else:
+            keys = ()
+        if isinstance(row, NoRow) or not keys:
+            yield number, row
+            continue
+        columns = [name for name in row if isinstance(row[name], type(asked)) and len(row[name]) == len(keys)]
+        for at, key in enumerate(keys):
+            yield number + at, {name: row[name][key] for name in columns}
 
 
 # ---- the columns of RAGAS ----------------------------------------------------------------------
@@ -109,11 +130,13 @@ def _numbered(path: Path) -> Iterable[tuple[int, dict[str, Any] | NoRow]]:
 
 NAMES = {
     "question": ("question", "user_input"),
-    "contexts": ("contexts", "retrieved_contexts"),
+    "contexts": ("contexts", "retrieved_contexts", "context"),
     "answer": ("answer", "response"),
     "truth": ("ground_truth", "ground_truths", "reference"),
 }
-"""What a column holds, and what RAGAS calls it."""
+"""What a column holds, and what RAGAS calls it, in small letters and with _ for blanks."""
+PASSAGE = ("text", "page_content", "content")
+"""What frameworks call the text of a passage that is an object."""
 ORIGIN = "ragas"
 ROLES = {"human": "user", "ai": "assistant"}
 MARK = r"\[\d{1,3}(?:\s*[,;]\s*\d{1,3})*\]"
@@ -163,8 +186,9 @@ def ragas_case(row: Mapping[str, Any], number: int) -> dict[str, Any]:
 
 
 def _column(row: Mapping[str, Any], name: str) -> str:
-    """Return what the column is called in this row; "" where there is none, or nothing in it."""
-    return next((each for each in NAMES[name] if row.get(each) is not None), "")
+    """Return what the column is called in this row; "" where there is none, or nothing in it, NaN included."""
+    full = (each for each, cell in row.items() if cell is not None and cell == cell)
+    return next((each for each in full if each.strip().lower().replace(" ", "_") in NAMES[name]), "")
 
 
 def _cited(answer: str, row: Mapping[str, Any]) -> str:
@@ -186,6 +210,11 @@ def _texts(row: Mapping[str, Any], name: str) -> list[str]:
     value = row[column] if column else []
     if isinstance(value, str):
         value = _listed(value) if name != "answer" and value.strip().startswith("[") else [value]
+    if isinstance(value, list):
+        value = [
+            next((each[key] for key in PASSAGE if key in each), each) if isinstance(each, dict) else each
+            for each in value
+        ]
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
         raise ValueError(f"{column} holds neither a text nor a list of texts: {str(value)[:60]!r}")
     return [each.strip() for each in value if each.strip()]
@@ -198,18 +227,27 @@ def _listed(text: str) -> Any:
     except ValueError:
         pass
     try:
-        found = list(_strings(text.strip()))
+        found = _strings(text.strip())
     except (tokenize.TokenError, SyntaxError, ValueError):
         return [text]
     return found or [text]
 
 
-def _strings(text: str) -> Iterator[str]:
+def _strings(text: str) -> list[str]:
+    """Return the texts of a list; two quotes without a blank between them are one quote of the text, doubled as in CSV."""
+    found: list[str] = []
+    end = (0, 0)
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.STRING:
-            yield str(ast.literal_eval(token.string))
+            said = str(ast.literal_eval(token.string))
+            if found and token.start == end:
+                found[-1] += token.string[0] + said
+            else:
+                found.append(said)
+            end = token.end
         elif token.string not in ("[", "]", ",", "") and token.string.strip():
             raise ValueError(token.string)
+    return found
 
 
 def _turns(value: Any) -> Any:

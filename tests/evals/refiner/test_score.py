@@ -2,6 +2,8 @@
 
 import json
 import random
+from collections.abc import Callable
+from typing import Any
 
 import numpy
 import pandas
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from evals.compare import compare
-from evals.errors import BadConfig, BadRow, IncomparableReports
+from evals.errors import BadConfig, BadRow, IncomparableReports, LabError
 from evals.refine.bank import refiner_bank
 from evals.refine.files import read_cases, read_records
 from evals.refine.grammar import evidence_of
@@ -26,6 +28,7 @@ from evals.schema.reports import RefinerReport, RefinerRow
 from evals.task import StageAnswer
 from lab.cli import app
 from tests.evals.refiner.answers import CASES, GOOD, ORIGIN, PARTS, prepared, record, verdicts, written
+from tests.evals.tables import write_sheets
 from tests.training.judge_server import JudgeServer
 
 GATES = ("off", "multiply", "require")
@@ -257,7 +260,21 @@ def test_a_bad_case_is_named_by_file_line_and_field(score):
     assert "on 'wrnog', which is no item's title, and none on 'wrong'" in told
 
 
-@pytest.mark.parametrize("name", ["a.jsonl", "a.json", "a.csv", "quoted.csv", "numpy.csv", "a.parquet"])
+SHAPES: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "columns.json": lambda row: {name: [cell] for name, cell in row.items()},
+    "pandas.json": lambda row: {name: {"0": cell} for name, cell in row.items()},
+    "objects.json": lambda row: [
+        row | {"contexts": [{"page_content": each, "metadata": {}} for each in row["contexts"]]}
+    ],
+    "named.json": lambda row: {"test_cases": [{name.replace("_", " ").title(): cell for name, cell in row.items()}]},
+    "one.json": lambda row: [{"context" if name == "contexts" else name: cell for name, cell in row.items()}],
+}
+"""Shapes in which public repositories keep such rows."""
+
+
+@pytest.mark.parametrize(
+    "name", ["a.jsonl", "a.json", "a.csv", "quoted.csv", "numpy.csv", "a.parquet", "a.xlsx", *SHAPES]
+)
 def test_rows_in_the_columns_of_ragas_are_scored_from_any_file(tmp_path, name):
     row, path = CASES["ragas"], tmp_path / name
     old = dict(zip(("question", "contexts", "answer", "ground_truth"), row.values(), strict=True))
@@ -266,6 +283,11 @@ def test_rows_in_the_columns_of_ragas_are_scored_from_any_file(tmp_path, name):
             path.write_text(json.dumps(row), encoding="utf-8")
         case "a.json":
             path.write_text(json.dumps([old]), encoding="utf-8")
+        case "a.xlsx":
+            cells = [json.dumps(each) if isinstance(each, list) else each for each in old.values()]
+            write_sheets(path, {"rows": [list(old), cells]})
+        case _ if name in SHAPES:
+            path.write_text(json.dumps(SHAPES[name](old)), encoding="utf-8")
         case "a.parquet":
             pandas.DataFrame([old]).to_parquet(path)
         case _:
@@ -292,7 +314,13 @@ def test_a_row_of_ragas_that_cannot_be_read_is_named_and_an_answer_that_cites_no
     path.write_text(json.dumps({"question": "a", "contexts": ["b"]}), encoding="utf-8")
     with pytest.raises(BadRow, match="has no answer; it stands in answer or response"):
         read_cases(path)
-    path.write_text(json.dumps({"question": "a", "contexts": ["b", "c"], "answer": "One. Two."}), encoding="utf-8")
+    (tmp_path / "a.csv").write_text("question,contexts,answer\n", encoding="utf-8")
+    with pytest.raises(LabError, match="holds no rows"):
+        read_cases(tmp_path / "a.csv")
+    (tmp_path / "a.csv").write_text("question,contexts,answer\na,['the cell''s wall'],b\n", encoding="utf-8")
+    assert "the cell's wall" in read_cases(tmp_path / "a.csv")[0].record.tool_output
+    known = {"question": "a", "contexts": ["b", "c"], "answer": "One. Two.", "ground_truth": float("nan")}
+    path.write_text(json.dumps(known), encoding="utf-8")
     assert [claim.ids for claim in read_cases(path)[0].prepared().reading.claims] == [("S1", "S2")] * 2
 
 
