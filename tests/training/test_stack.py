@@ -332,5 +332,7 @@ def test_damaged_or_foreign_tensors_are_refused(adapter, damage):
     tensors = load_file(adapter / WEIGHTS_NAME)
     damage(tensors)
     save_file(tensors, adapter / WEIGHTS_NAME)
-    with pytest.raises(ChainMismatch, match=r"no sound pair|weights other than lora_A|LoRA on experts|embeddings saved whole"):
+    with pytest.raises(
+        ChainMismatch, match=r"no sound pair|weights other than lora_A|LoRA on experts|embeddings saved whole"
+    ):
         read_adapter(adapter)
