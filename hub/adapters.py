@@ -89,10 +89,13 @@ class Publication:
     benchmarks: Mapping[str, str] = field(default_factory=dict)
     """Data sets of the Hub that hold the questions of reports, by the name that reports have for them."""
     replaces: bool = False
+    resource_group: str | None = None
+    gated: tuple[str, ...] = ()
+    """Repositories that it stands on and that ask readers to request access."""
 
     def upload(self, kind: PublicationKind, parts: dict[str, Part], findings: Iterable[Diagnostic]) -> Upload:
         """Return files as they are uploaded to this repository."""
-        seen = (self.tag, self.is_public, self.is_pull_request, self.replaces)
+        seen = (self.tag, self.is_public, self.is_pull_request, self.replaces, self.resource_group)
         return Upload(kind, self.repo, parts, tuple(findings), *seen)
 
 
@@ -417,6 +420,7 @@ def adapter_card(
         base=base,
         lineage=lineage,
         tag=wanted.tag,
+        gated=wanted.gated,
         name=name,
         owner=wanted.repo.split("/")[0],
         lora=lora,

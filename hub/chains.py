@@ -4,7 +4,6 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from math import prod
 from pathlib import Path
@@ -17,14 +16,14 @@ from safetensors import safe_open
 from evals.errors import ChainMismatch, LabError
 from evals.io import weights_identity
 from evals.schema import ChainManifest
-from evals.schema.publishing import BaseOrigin, Lineage, PublishedStage, PublishPlan, Receipt
+from evals.schema.publishing import BaseOrigin, Diagnostic, Lineage, PublishedStage, PublishPlan, Receipt
 from evals.schema.runs import IMPORTED
 from hub import adapters
 from hub.adapters import CHAIN, CONFIG, LINEAGE, WEIGHTS, BaseCopy, PinnedBase, Publication, Run
 from hub.cards.licences import duty
 from hub.checks import Part, Refused, Upload, inspect, part_of, size_finding
 from hub.client import TROUBLE, HubTrouble, check_repo, explained, finding, wording
-from hub.publish import Say, check_receipts, download, look, plan, publish, read_receipt, write_receipt
+from hub.publish import Say, check_receipts, download, find_info, look, plan, publish, read_receipt, write_receipt
 
 EMBEDDED = "embedded"
 ORIGIN = "origin.json"
@@ -138,8 +137,9 @@ def publish_chain(api: HfApi, folder: Path, wanted: Publication, say: Say) -> tu
     """
     known, runs = runs_of(folder)
     check_receipts(*(run.folder for run in runs))
-    if known or len(runs) > 1 or wanted.with_base:
-        plan_chain(api, folder, wanted)
+    for planned in plan_chain(api, folder, wanted):
+        for each in planned.warnings:
+            say(f"note: {planned.repo}, {each}")
     receipts: list[Receipt] = []
 
     def published(upload: Upload, place: Path) -> str:
@@ -188,18 +188,27 @@ def _each(
         name, revision = check_repo(upload.repo), do(upload, runs[-1].folder)
         numbers = sum(_parameters(part) for path, part in upload.parts.items() if path.endswith(".safetensors"))
         base = PinnedBase(name, revision, licence, origin.weights_sha256, origin.original, numbers or None)
-    elif api is not None:
-        base = pinned(api, manifest, wanted)
-        with suppress(*TROUBLE):  # only to say what memory it needs
-            known_weights = api.model_info(base.name, revision=base.revision).safetensors
-            base = replace(base, parameters=known_weights.total if known_weights else None)
     else:
-        base = adapters.base_of(manifest, wanted.base, wanted.base_revision)
+        base = pinned(api, manifest, wanted) if api else adapters.base_of(manifest, wanted.base, wanted.base_revision)
+    unseen: list[Diagnostic] = []
+    if api is not None:
+        needed = {stage.repo: find_info(api, stage.repo) for stage in known}
+        if not wanted.with_base:
+            needed[base.name] = info = find_info(api, base.name)
+            weights = info.safetensors if info else None
+            base = replace(base, parameters=weights.total if weights else None)
+        private = [name for name, info in needed.items() if info and info.private]
+        if private and wanted.is_public:
+            raise LabError(wording("private below", names=", ".join(private)))
+        if wanted.is_public:
+            unseen = [finding("unseen below", "README.md", name=name) for name, info in needed.items() if info is None]
+        wanted = replace(wanted, gated=tuple(name for name, info in needed.items() if info and info.gated))
     places: list[PublishedStage] = [*known]
     upload = wanted.upload("adapter", {}, ())
     for run in runs:
         beside = replace(wanted, repo=f"{wanted.repo}-{run.stage.name}", is_pull_request=False)
         upload = adapters.pack_adapter(run, base, wanted if run is runs[-1] else beside, tuple(places))
+        upload = replace(upload, findings=(*upload.findings, *unseen))
         check_repo(upload.repo)
         revision = do(upload, run.folder)
         lineage = Lineage.model_validate_json(upload.parts[LINEAGE].read())

@@ -1,11 +1,13 @@
 """What is to be published, as one upload of files, and what must hold before any of it is sent."""
 
 import codecs
+import gzip
 import hashlib
 import io
 import json
 import re
 import struct
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -27,8 +29,9 @@ MAX_BYTES, MAX_FILES = 50 * GIGABYTE, 10_000
 PICKLES = frozenset((".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib", ".npy", ".h5", ".msgpack"))
 STATE = frozenset(("optimizer.pt", "scheduler.pt", "rng_state.pth", "training_args.bin"))
 SETTINGS = (".env", ".netrc", ".npmrc", ".pypirc")
-ROWS = (".jsonl", ".csv", ".parquet")
-TEXTS = (".json", ".jsonl", ".csv", ".md", ".txt", ".yaml", ".py")
+ROWS = (".parquet", *(f"{kind}{packed}" for kind in (".jsonl", ".csv", ".tsv") for packed in ("", ".gz")))
+"""Kinds of file that hold the rows of a data set."""
+TEXTS = (".json", ".jsonl", ".csv", ".tsv", ".md", ".txt", ".yaml", ".py")
 TEXT_LIMIT = 50_000_000
 """Texts up to this size (bytes) are searched for secrets; larger ones are refused unread. Of other files the beginning is searched."""
 ROW_BATCH = 1000
@@ -70,6 +73,21 @@ def part_of(content: bytes | Path) -> Part:
         return Part(content, hashlib.file_digest(file, "sha256").hexdigest(), content.stat().st_size)
 
 
+def unpacked(path: str, part: Part) -> tuple[str, Part]:
+    """Return the name and content of what a .gz file holds, up to one byte more than `TEXT_LIMIT`; other files as they are.
+
+    OSError, EOFError or zlib.error where it is no sound gzip file.
+    """
+    if not path.endswith(".gz"):
+        return path, part
+    with part.open() as file, gzip.open(file) as content:
+        return path.removesuffix(".gz"), part_of(content.read(TEXT_LIMIT + 1))
+
+
+MARK = ".assay.json"
+"""Stands in every repository that Assay published, also after its history was squashed; no loader of rows reads hidden files."""
+
+
 @dataclass(frozen=True)
 class Upload:
     """What one publication puts into one repository, how it is seen there, and what was noticed while it was packed."""
@@ -82,6 +100,10 @@ class Upload:
     is_public: bool = False
     is_pull_request: bool = False
     replaces: bool = False
+    resource_group: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parts", {**self.parts, MARK: part_of(b'{"published_with": "assay"}\n')})
 
     @property
     def repo_type(self) -> str:
@@ -94,9 +116,7 @@ class Refused(LabError):
 
     def __init__(self, findings: Sequence[Diagnostic]) -> None:
         lines = [f"nothing was uploaded: {len(findings)} problem{'s were' if len(findings) > 1 else ' was'} found."]
-        for each in findings:
-            line = f", line {each.line}" if each.line else ""
-            lines.append(f"  {each.path}{line}: {each.problem}; {each.remedy}")
+        lines += [f"  {each}" for each in findings]
         super().__init__("\n".join(lines))
         self.findings = tuple(findings)
 
@@ -115,13 +135,18 @@ def check_upload(upload: Upload) -> tuple[Diagnostic, ...]:
             found.append(too_large)
         if path == "README.md":
             found += lint_card(part.text(), upload.repo_type, upload.parts)
-        if part.size > TEXT_LIMIT and path.endswith(TEXTS):
+        try:
+            name, content = unpacked(path, part)
+        except (OSError, EOFError, zlib.error) as error:
+            found.append(finding("unreadable rows", path, error=str(error)))
+            continue
+        if content.size > TEXT_LIMIT and name.endswith(TEXTS):
             found.append(finding("unsearched", path))
         else:
             is_rows = path == "README.md" or (upload.kind == "dataset" and path.endswith(ROWS))
-            found += scan(path, texts_of(path, part), ROW_PATTERNS if is_rows else PATTERNS)
-    errors = [each for each in found if each.is_error]
-    if errors:
+            found += scan(path, texts_of(name, content), ROW_PATTERNS if is_rows else PATTERNS)
+    found = list(dict.fromkeys(found))
+    if errors := [each for each in found if each.is_error]:
         raise Refused(errors)
     return tuple(found)
 

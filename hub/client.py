@@ -32,12 +32,20 @@ WORDS = yaml.safe_load(Path(__file__).with_name("words.yaml").read_text(encoding
 """What is said where something must not or cannot be published."""
 MEANINGS = {
     401: "the token is missing or wrong; log in with `hf auth login`, or set HF_TOKEN",
-    403: "your token may not write there; use a token with write access, or --create-pr",
+    402: "it costs money there; look at the billing page of the account",
+    403: "your token may not write there; use a token with write access to it, or --create-pr",
     409: "somebody else works on the repository at this moment; try again",
     412: "somebody committed meanwhile; run the command again to see the new plan",
     413: "the Hub takes no files of this size",
     429: "too many requests; wait a minute and try again",
 }
+
+REASONS = {
+    "storage": "free some on the storage page of the account or buy more, or ask the Hub as it says",
+    "resource group": "name one that you may write to with --resource-group; its id stands in the address of its page",
+    "billing|payment|upgrade|subscri": MEANINGS[402],
+}
+"""What to do about a 403 that is not about the token, by what the Hub says: a pattern for each."""
 
 
 class HubTrouble(LabError):
@@ -92,13 +100,14 @@ def explained(error: Exception, doing: str) -> HubTrouble:
         return HubTrouble(f"{doing}: {told}")
     if isinstance(error, HfHubHTTPError):
         status = error.response.status_code
+        words = _short(error)
         meaning = MEANINGS.get(status, "the Hub failed; run the same command again" if status >= 500 else "refused")
+        if status == 403:
+            meaning = next((each for name, each in REASONS.items() if re.search(name, words, re.IGNORECASE)), meaning)
         wait = _wait(error.response.headers)
         later = f" The Hub asks to wait {wait / 60:.0f} minutes." if wait > MOST_WAIT else ""
         is_transient = status in TRANSIENT and not later
-        return HubTrouble(
-            f"{doing}: {meaning} ({status}: {_short(error)}).{later}", is_transient=is_transient, wait=wait
-        )
+        return HubTrouble(f"{doing}: {words} ({status}): {meaning}.{later}", is_transient=is_transient, wait=wait)
     if isinstance(error, ValueError) and "Invalid metadata" in str(error):
         return HubTrouble(f"{doing}: the Hub refuses the card. {_short(error)}")
     return HubTrouble(

@@ -6,11 +6,14 @@ a folder of reports and plain rows without a card get one here; nothing else is 
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import zlib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 from huggingface_hub import HfApi
 
@@ -21,28 +24,29 @@ from evals.questions.checking import trick_scores
 from evals.questions.sets import SPLITS, SUFFIXES, examine, question_row, raw_rows
 from evals.report import load_report
 from evals.schema import ChoiceTruth, Example
-from evals.schema.publishing import Diagnostic
+from evals.schema.publishing import Diagnostic, Receipt
 from hub.cards import render
 from hub.cards.dataset import RATERS, Row, RowTable, flat, rows_card, rows_of
 from hub.cards.dataset import SPLITS as HUB_SPLITS
 from hub.cards.licences import licence_text
 from hub.cards.lint import known_front_matter
 from hub.cards.own import OWN, OwnCard, add_own, read_own, unmarked
-from hub.checks import Part, Upload, part_of, size_finding
+from hub.checks import ROWS, TEXT_LIMIT, Part, Upload, part_of, size_finding, unpacked
 from hub.client import TROUBLE, check_repo, explained, finding, wording
 
 CARD, STATISTICS = "README.md", "statistics.json"
-ROWS = (".jsonl", ".parquet")
 SET_FILES = tuple(suffix for suffix in SUFFIXES if suffix != ".jsonl")
 """Kinds of file that hold a question set or nothing that is published."""
 TEXTS = (".md", ".txt", ".json", ".png", ".svg")
 NAMES = ("LICENSE", "NOTICE", "eval.yaml")
 TOOLS = ("published", ".cache", ".git")
 HASHED = re.compile(r"[0-9a-f]{32,64}")
-LOCAL = re.compile(r'load_dataset\("(?:json|parquet)", data_files="(?P<file>[^"]+)", split="train"\)')
+LOCAL = re.compile(
+    r'load_dataset\("(?:json|parquet|csv)"(?:, sep="\\t")?, data_files="(?P<file>[^"]+)", split="train"\)'
+)
 UNLICENSED = re.compile(r"(?m)^No licence has been chosen\..*$")
 """What Assay's cards say until one is."""
-UNREADABLE = (ValueError, OSError, pa.ArrowException)
+UNREADABLE = (ValueError, OSError, EOFError, zlib.error, pa.ArrowException)
 """What reading rows raises where a file is not what its name says."""
 
 
@@ -70,13 +74,13 @@ def pack_dataset(folder: Path, repo: str, licence: str | None, tag: str = "v1.0"
             findings.append(too_large)
         else:
             parts[path] = part_of(file)
-    findings += [each for path in parts if path.endswith(ROWS) for each in _row_findings(path, parts[path])]
+    findings += [each for path in parts if _holds_rows(path, parts[path]) for each in _row_findings(path, parts[path])]
     own = read_own(root) if not is_named else OwnCard()
     licence = licence or own.license
     has_card = CARD in parts
     if not any(each.is_error for each in findings):
         findings += _complete(parts, repo.split("/")[-1], str(folder) if is_named else "")
-    if not any(path.endswith(ROWS) for path in parts) and not findings:
+    if not any(path.endswith(ROWS) for path in parts) and not any(each.is_error for each in findings):
         raise LabError(wording("no rows", folder=folder))
     findings += _statistics_findings(parts)
     if CARD in parts:
@@ -95,6 +99,37 @@ def pack_dataset(folder: Path, repo: str, licence: str | None, tag: str = "v1.0"
         if not has_card and not own.body and "## How it was made" not in text:
             findings.append(finding("making unknown", CARD))
     return Upload("dataset", repo, parts, tuple(findings))
+
+
+@dataclass(frozen=True)
+class PublishedRows:
+    """A data set on the Hub that was published from a folder here, and how many of its rows are of the raters looked for.
+
+    `rows` is None where the folder has changed since, so that it cannot tell.
+    """
+
+    repo: str
+    folder: str
+    tag: str | None
+    rows: int | None
+
+
+def published_rows(root: Path, raters: Collection[str]) -> list[PublishedRows]:
+    """Return the data sets, published from folders up to two levels below `root`, that hold or may hold rows of these raters."""
+    found = []
+    for file in sorted(each for depth in ("", "*/", "*/*/") for each in root.glob(f"{depth}published/*.json")):
+        try:
+            receipt, folder = Receipt.model_validate_json(file.read_bytes()), file.parent.parent
+            here = {path: part_of(folder / path) for path in receipt.files if (folder / path).is_file()}
+            rows = [row for path, part in here.items() if path.endswith(ROWS) for row in _rows(path, part)]
+        except UNREADABLE:
+            continue  # no receipt, or one of another version
+        theirs = sum(any(str(row.get(key)) in raters for key in RATERS) for row in rows)
+        has_changed = any(part.sha256 != receipt.files[path] for path, part in here.items())
+        is_unsure = not theirs and has_changed and any(key in row for row in rows for key in RATERS)
+        if receipt.kind == "dataset" and (theirs or is_unsure):
+            found.append(PublishedRows(receipt.repo, str(folder), receipt.tag, theirs or None))
+    return found
 
 
 def fetch_files(api: HfApi, repo: str, patterns: Sequence[str]) -> list[Path]:
@@ -130,6 +165,11 @@ def _is_question_set(file: Path) -> bool:
     return bool(rows) and {"id", "prompt", "group", "split"} <= rows[0][1].keys()
 
 
+def _holds_rows(path: str, part: Part) -> bool:
+    """Whether a file is published as rows that readers load: not a question set in a table, of which rows are made."""
+    return path.endswith(ROWS) and not (path.endswith((".csv", ".tsv")) and _is_question_set(_file(part)))
+
+
 def _complete(parts: dict[str, Part], title: str, named: str = "") -> Iterator[Diagnostic]:
     """Add what a folder lacks: tables of question sets and reports, parquet, a card called `title`; yield what is in the way.
 
@@ -161,8 +201,11 @@ def _complete(parts: dict[str, Part], title: str, named: str = "") -> Iterator[D
     elif not has_card and not files:
         kind, tables = "eval", [table for path in parts for table in _report_tables(path, parts[path])]
     else:
-        rows = [path for path in files if not path.endswith(SET_FILES)]
+        rows = [path for path in files if _holds_rows(path, here[path])]
         kind, tables = "rows", [RowTable(path, path, _rows(path, parts[path])) for path in rows]
+        formats = {path.removesuffix(".gz").rpartition(".")[2]: path for path in rows}
+        if not has_card and len(formats) > 1:
+            yield finding("mixed rows", max(formats.values()), formats=", ".join(sorted(formats)))
     if kind == "questions" and len({table.source for table in tables}) == 1 and any(t.split == "test" for t in tables):
         parts.setdefault("eval.yaml", part_of(render("eval.yaml.jinja", name=tables[0].name).encode()))
     for table in tables:
@@ -227,7 +270,15 @@ def _report_tables(path: str, part: Part) -> Iterator[RowTable]:
 def _rows(path: str, part: Part) -> list[Row]:
     if path.endswith(".parquet"):
         return [row for batch in pq.ParquetFile(_file(part)).iter_batches() for row in batch.to_pylist()]
-    return rows_of(part)
+    path, part = unpacked(path, part)
+    if not path.endswith((".csv", ".tsv")):
+        return rows_of(part)
+    mark = "\t" if path.endswith(".tsv") else ","
+    how = pa_csv.ParseOptions(delimiter=mark, newlines_in_values=True)
+    table = pa_csv.read_csv(pa.BufferReader(part.read().decode("utf-8-sig").encode()), parse_options=how)
+    if table.num_columns == 1 and (other := re.search(r"[;\t|,]", table.column_names[0])):
+        raise ValueError(f"its columns are separated by {other[0]!r}, and readers of such a file expect {mark!r}")
+    return table.to_pylist()
 
 
 def _file(part: Part) -> Path:
@@ -247,11 +298,14 @@ def _one_line_each(part: Part) -> Part:
 def _row_findings(path: str, part: Part) -> Iterator[Diagnostic]:
     """Yield rows that cannot be read, and raters that stand there by name."""
     try:
+        if path.endswith(".gz") and unpacked(path, part)[1].size > TEXT_LIMIT:
+            yield finding("unsearched", path)
+            return
         rows = _rows(path, part)
     except UNREADABLE as error:
         yield finding("unreadable rows", path, error=" ".join(str(error).split()))
         return
-    for number, row in enumerate(rows, 1):
+    for number, row in enumerate(rows, 2 if re.search(r"\.[ct]sv(\.gz)?$", path) else 1):
         inner = concerns if isinstance(concerns := row.get("concerns"), list) else []
         said = [(key, each.get(key)) for each in (row, *inner) if isinstance(each, dict) for key in RATERS]
         named = [key for key, value in said if isinstance(value, str) and value and not HASHED.fullmatch(value)]

@@ -24,16 +24,20 @@ from pydantic import ValidationError
 
 from evals.errors import LabError
 from evals.io import write_whole
-from evals.schema.publishing import Change, Diagnostic, PlannedFile, PublishPlan, Receipt, Removal
+from evals.schema.publishing import Change, Diagnostic, PlannedFile, PublishPlan, Receipt
 from hub.cards.lint import known_front_matter
-from hub.checks import Part, Upload, check_upload, part_of
-from hub.client import TROUBLE, HubTrouble, check_repo, explained, finding, wording
+from hub.checks import MARK, Part, Upload, check_upload, part_of
+from hub.client import REPO, TROUBLE, HubTrouble, check_repo, explained, finding, wording
 
 VERIFIED = "assay-verify-"
 NOT_OURS = frozenset((".gitattributes",))
 """Files that the Hub itself puts into a repository."""
-OURS = re.compile(r"Publish .* with Assay\b")
-"""The title of our commits."""
+OURS = frozenset((MARK, "lineage.json", "origin.json"))
+"""Files by which a repository that Assay published is known; earlier versions had no mark."""
+MOST_FILES = 100
+"""Files of one commit, as the Hub advises; more go to a pull request in several commits, which is then merged."""
+TITLE = 150
+"""Characters of a collection's title: no limit is documented, and a collection's description may have no more."""
 ATTEMPTS = 4
 PAUSE_SECONDS = 1.0
 """huggingface_hub's own `http_backoff` repeats one request; here a whole step is, after the repository was looked at."""
@@ -41,12 +45,10 @@ Answer = TypeVar("Answer")
 Say = Callable[[str], None]
 
 
-def write_receipt(done: Receipt | Removal, folder: Path) -> Path:
-    """Keep a receipt in `folder` and return its file: below published/, or of a removal named after its commit too."""
-    name = done.repo.replace("/", "--")
-    is_removal = isinstance(done, Removal)
-    file = folder / f"{name}-{str(done.revision)[:12]}.json" if is_removal else folder / "published" / f"{name}.json"
-    write_whole(file, done.model_dump_json(indent=1) + "\n")
+def write_receipt(receipt: Receipt, folder: Path) -> Path:
+    """Keep a receipt below `folder`, in published/, and return its file."""
+    file = folder / "published" / f"{receipt.repo.replace('/', '--')}.json"
+    write_whole(file, receipt.model_dump_json(indent=1) + "\n")
     return file
 
 
@@ -90,6 +92,7 @@ class Remote:
     files: dict[str, RepoFile] = field(default_factory=dict)
     tags: dict[str, str] = field(default_factory=dict)
     name: str = ""
+    branches: tuple[str, ...] = ("main",)
 
     def compare(self, path: str, part: Part) -> Literal["add", "change", "same"]:
         """Return what publishing this file would do."""
@@ -100,9 +103,13 @@ class Remote:
             return "same" if known.lfs.sha256 == part.sha256 else "change"
         return "same" if known.size == part.size and known.blob_id == part.git_oid() else "change"
 
+    def left(self, upload: Upload) -> list[str]:
+        """Return the files of the upload that are not there as they are."""
+        return [path for path, part in upload.parts.items() if self.compare(path, part) != "same"]
+
     def holds(self, upload: Upload) -> bool:
         """Whether every file of the upload is there as it is."""
-        return self.head is not None and all(self.compare(path, part) == "same" for path, part in upload.parts.items())
+        return self.head is not None and not self.left(upload)
 
 
 def look(api: HfApi, repo: str, repo_type: str, revision: str | None = None) -> Remote:
@@ -116,7 +123,19 @@ def look(api: HfApi, repo: str, repo_type: str, revision: str | None = None) -> 
         if isinstance(error, RepositoryNotFoundError) and not isinstance(error, GatedRepoError):
             return Remote()
         raise explained(error, f"cannot look at {repo}") from error
-    return Remote(info.sha, bool(info.private), files, {each.name: each.target_commit for each in refs.tags}, info.id)
+    tags = {each.name: each.target_commit for each in refs.tags}
+    branches = tuple(each.name for each in refs.branches)
+    return Remote(info.sha, bool(info.private), files, tags, info.id, branches)
+
+
+def find_info(api: HfApi, repo: str, repo_type: str = "model") -> Any:
+    """Return what the Hub tells about a repository, None if it is not there or not for this user; HubTrouble if it fails."""
+    try:
+        return api.repo_info(repo, repo_type=repo_type)
+    except RepositoryNotFoundError:
+        return None
+    except TROUBLE as error:
+        raise explained(error, f"cannot look at {repo}") from error
 
 
 def download(api: HfApi, repo: str, revision: str, name: str, repo_type: str = "model") -> Path | None:
@@ -133,13 +152,67 @@ def download(api: HfApi, repo: str, revision: str, name: str, repo_type: str = "
 def plan(api: HfApi, upload: Upload) -> PublishPlan:
     """Return what publishing would do, every check passed, and only read. Refused or LabError if it would fail."""
     check_repo(upload.repo)
+    check_group(upload.resource_group)
     warnings = check_upload(upload)
     remote = look(api, upload.repo, upload.repo_type)
+    check_tag(upload.tag, remote)
+    if upload.is_public:
+        warnings += check_sources(api, upload)
     if not upload.is_pull_request:
         warnings += check_rights(api, upload, remote)
         if not (upload.replaces or remote.holds(upload)) and set(remote.files) - NOT_OURS:
             check_owner(api, upload, remote)
     return plan_of(upload, remote, api.endpoint, warnings)
+
+
+TAG_PROBLEMS = {
+    r"\A\Z": "it is empty",
+    r"\A-": "it begins with a dash",
+    r"[\x00-\x20\x7f~^:?*\[\\]": "it holds a space, a control character or one of ~ ^ : ? * [ \\",
+    r"\.\.|@\{|//": "it holds .., @{ or //",
+    r"\A/|[/.]\Z": "it begins or ends with a slash, or ends with a dot",
+    r"(\A|/)\.|\.lock(/|\Z)": "a part of it begins with a dot or ends with .lock",
+    r"\A(@|HEAD|[0-9a-f]{40}|refs/.*)\Z": "git reads it as something else",
+    r"\A.{201}": "it has more than 200 characters",
+}
+"""What git takes for no name of a tag (`git check-ref-format`), and names that would stand for two things; patterns."""
+
+
+def check_tag(tag: str | None, remote: Remote) -> None:
+    """Raise LabError for a version that git does not take, or that is a branch of the repository."""
+    if tag is None:
+        return
+    problem = next((each for pattern, each in TAG_PROBLEMS.items() if re.search(pattern, tag, re.DOTALL)), "")
+    if tag in remote.branches:
+        problem = "a branch of the repository has this name"
+    elif beside := next((each for each in remote.tags if each.startswith(f"{tag}/") or tag.startswith(f"{each}/")), ""):
+        problem = f"git keeps no tag below another, and {beside} is there"
+    if problem:
+        raise LabError(wording("tag", tag=tag, problem=problem))
+
+
+def check_title(title: str | None) -> None:
+    """Raise LabError for what cannot be the title of a collection; None is no collection."""
+    if title is not None and not (title.strip() and title.isprintable() and len(title) <= TITLE):
+        raise LabError(wording("title", title=title, most=TITLE))
+
+
+def check_group(group: str | None) -> None:
+    """Raise LabError for what is no id of a resource group; None is no group."""
+    if group is not None and not re.fullmatch(r"[0-9a-f]{24}", group):
+        raise LabError(wording("resource group", group=group))
+
+
+def check_sources(api: HfApi, upload: Upload) -> tuple[Diagnostic, ...]:
+    """Return a warning for each private data set that the card of an adapter names; LabError where rows come from one."""
+    front = known_front_matter(upload.parts["README.md"].text())
+    named = front.get("source_datasets" if upload.kind == "dataset" else "datasets") or ()
+    names = [str(each).rpartition("|")[2] for each in ([named] if isinstance(named, str) else named)]
+    known = {name: find_info(api, name, "dataset") for name in names if REPO.fullmatch(name)}
+    private = [name for name, info in known.items() if info and info.private]
+    if private and upload.kind == "dataset":
+        raise LabError(wording("private sources", names=", ".join(private)))
+    return tuple(finding("private data", "README.md", name=name) for name in private)
 
 
 def check_rights(api: HfApi, upload: Upload, remote: Remote) -> tuple[Diagnostic, ...]:
@@ -157,29 +230,36 @@ def check_rights(api: HfApi, upload: Upload, remote: Remote) -> tuple[Diagnostic
         return (finding("no token", upload.repo),)
     except TROUBLE as error:
         raise explained(error, f"cannot write to {upload.repo}") from error
-    if user.get("auth", {}).get("accessToken", {}).get("role") == "read":
+    token = user.get("auth", {}).get("accessToken", {})
+    if token.get("role") == "read":
         raise LabError(wording("only reads", user=user["name"]))
+    namespace = upload.repo.split("/")[0]
     ours = [user["name"], *(each["name"] for each in user.get("orgs", ()) if each.get("roleInOrg") != "read")]
-    if remote.head is None and upload.repo.split("/")[0] not in ours:
+    if remote.head is None and namespace not in ours:
         raise LabError(wording("foreign", repo=upload.repo, ours=", ".join(ours)))
+    if scopes := token.get("fineGrained"):
+        allowed = set(scopes.get("global", ()))
+        for each in scopes.get("scoped", ()):
+            if each.get("entity", {}).get("name") in (namespace, upload.repo):
+                allowed |= set(each.get("permissions", ()))
+        needed = {"repo.write": "to write to repositories"} if remote.head is None else {}
+        if len(remote.left(upload)) > MOST_FILES:
+            needed["discussion.write"] = f"to open pull requests, which take the files of a commit beyond {MOST_FILES},"
+        if lacking := [words for name, words in needed.items() if name not in allowed]:
+            raise LabError(wording("no scope", user=user["name"], what=lacking[0], place=namespace))
     return ()
 
 
 def check_owner(api: HfApi, upload: Upload, remote: Remote) -> None:
     """Raise LabError where what is there was not published by Assay, or stands on another base."""
-    where: dict[str, Any] = {"repo_id": upload.repo, "repo_type": upload.repo_type}
-    try:
-        titles = [each.title for each in api.list_repo_commits(**where, revision=remote.head)]
-    except TROUBLE as error:
-        raise explained(error, f"cannot read the history of {upload.repo}") from error
-    told = {"repo": upload.repo, "n": len(set(remote.files) - NOT_OURS), "title": titles[0] if titles else ""}
-    if not any(OURS.match(title) for title in titles):
-        raise LabError(wording("not published here", **told))
+    if not OURS & set(remote.files):
+        number = len(set(remote.files) - NOT_OURS)
+        raise LabError(wording("not published here", repo=upload.repo, n=number, mark=MARK))
     card = download(api, upload.repo, str(remote.head), "README.md", upload.repo_type)
     texts = (card.read_text("utf-8") if card else "", upload.parts["README.md"].text())
     there, here = (known_front_matter(text).get("base_model") for text in texts)
     if there and there != here:
-        raise LabError(wording("another base", **told, there=there, here=here))
+        raise LabError(wording("another base", repo=upload.repo, there=there, here=here))
 
 
 def plan_of(upload: Upload, remote: Remote, endpoint: str, warnings: tuple[Diagnostic, ...]) -> PublishPlan:
@@ -226,12 +306,15 @@ def publish(
     return running.propose(planned) if upload.is_pull_request else running.publish(planned)
 
 
-def collect(api: HfApi, title: str, repos: Iterable[tuple[str, str]], *, is_public: bool) -> str:
+def collect(
+    api: HfApi, title: str, repos: Iterable[tuple[str, str]], *, is_public: bool, resource_group: str | None = None
+) -> str:
     """Put repositories, as (name, type), that are there into the collection of a title, made if not there; return its address."""
     listed = list(dict.fromkeys(repos))
     try:
         owner = listed[-1][0].split("/")[0]
-        made = api.create_collection(title, namespace=owner, private=not is_public, exists_ok=True)
+        where: dict[str, Any] = {"namespace": owner, "resource_group_id": resource_group}
+        made = api.create_collection(title, **where, private=not is_public, exists_ok=True)
         for name, kind in (each for each in listed if api.repo_exists(each[0], repo_type=each[1])):
             api.add_collection_item(made.slug, name, cast(Any, kind), exists_ok=True)
     except TROUBLE as error:
@@ -273,34 +356,60 @@ class _Publishing:
 
     def propose(self, planned: PublishPlan) -> Receipt:
         """Open a pull request with one commit, unless one with the same files is open."""
-        number = self.open_request()
-        is_there = number is not None
-        if number is None:
+        main = self.look()
+        number = self.open_request(main)
+        is_there = number is not None and self.look(f"refs/pr/{number}").holds(self.upload)
+        if not is_there:
             self.say(f"proposing {planned.upload_bytes:,} bytes to {self.upload.repo}")
-            try:
-                number = self.commit(planned.parent, create_pr=True).pr_num
-            except TROUBLE as error:
-                number = self.open_request()  # the answer may have been lost, not the request
-                if number is None:
-                    raise explained(error, f"cannot open a pull request on {self.upload.repo}") from error
+            number = self.pull_request(main)
         revision = f"refs/pr/{number}"
         self.verify(revision)
         return self.receipt(revision, planned, is_there, number)
 
-    def open_request(self) -> int | None:
-        """Return the number of an open pull request with exactly these files, None if there is none."""
+    def open_request(self, main: Remote) -> int | None:
+        """Return the number of our open pull request that adds these files, or some of them, to `main`, None if there is none."""
         try:
             found = list(self.api.get_repo_discussions(**self.where, discussion_type="pull_request"))
+            user = self.api.whoami(cache=True)["name"]
         except TROUBLE as error:
             raise explained(error, f"cannot list the pull requests of {self.upload.repo}") from error
-        alike = (each.num for each in found if each.status in ("open", "draft") and each.title == self.title)
-        return next((number for number in alike if self.look(f"refs/pr/{number}").holds(self.upload)), None)
+        for each in found:
+            if each.status in ("open", "draft") and each.title == self.title and each.author == user:
+                there = self.look(f"refs/pr/{each.num}")
+                before, after = (
+                    {path: file.blob_id for path, file in at.files.items() if path not in self.upload.parts}
+                    for at in (main, there)
+                )
+                if before == after:
+                    return each.num
+        return None
+
+    def pull_request(self, main: Remote) -> int:
+        """Return the number of an open pull request that adds all files to `main`, in commits of `MOST_FILES` files."""
+        number, failures = self.open_request(main), 0
+        while True:
+            at = self.look(f"refs/pr/{number}") if number else main
+            left = at.left(self.upload)
+            if number is not None and not left:
+                return number
+            paths = (left or [*self.upload.parts])[:MOST_FILES]
+            try:
+                number = self.commit(paths, at.head, number, create_pr=number is None).pr_num or number
+                failures = 0
+            except TROUBLE as error:
+                trouble, failures = explained(error, f"cannot open a pull request on {self.upload.repo}"), failures + 1
+                number = number or self.open_request(main)  # the answer may have been lost, not the request
+                if failures == ATTEMPTS or not trouble.is_transient:
+                    raise trouble from error
+                time.sleep(max(PAUSE_SECONDS * failures, trouble.wait))
 
     def made(self, planned: PublishPlan) -> Remote:
         """Return the repository, made private if it was not there; the visibility of one that was stays."""
         if planned.is_new:
             self.say(f"creating {self.upload.repo}, private")
             made: dict[str, Any] = {**self.where, **self.options, "private": True, "exist_ok": True}
+            if self.upload.resource_group:
+                made["resource_group_id"] = self.upload.resource_group
             if self.upload.kind == "space":
                 card = known_front_matter(self.upload.parts["README.md"].text())
                 made["space_sdk"] = card.get("sdk") or "gradio"
@@ -311,12 +420,16 @@ class _Publishing:
         return remote
 
     def committed(self, before: Remote) -> Remote:
-        """Return the repository after one commit on what was planned on; a failed answer is no failed commit."""
-        doing = f"cannot commit to {self.upload.repo}"
+        """Return the repository after one commit or merge on what was planned on; a failed answer is no failed commit."""
+        doing, left = f"cannot commit to {self.upload.repo}", before.left(self.upload)
+        number = self.pull_request(before) if len(left) > MOST_FILES else None
         for attempt in range(1, ATTEMPTS + 1):
             trouble: HubTrouble | None = None
             try:
-                self.commit(before.head)
+                if number is None:
+                    self.commit(left, before.head)
+                else:
+                    self.api.merge_pull_request(**self.where, discussion_num=number)
             except TROUBLE as error:
                 trouble = explained(error, doing)
             now = self.look()
@@ -330,13 +443,17 @@ class _Publishing:
             time.sleep(max(PAUSE_SECONDS * attempt, trouble.wait if trouble else 0))
         raise HubTrouble(wording("not committed", doing=doing))
 
-    def commit(self, parent: str | None, *, create_pr: bool = False) -> CommitInfo:
+    def commit(
+        self, paths: Iterable[str], parent: str | None, number: int | None = None, *, create_pr: bool = False
+    ) -> CommitInfo:
+        """Commit these files to main, to a pull request by its number, or to a new one."""
+        contents = {path: self.upload.parts[path].content for path in paths}
         operations = [
-            CommitOperationAdd(path, part.content if isinstance(part.content, bytes) else str(part.content))
-            for path, part in self.upload.parts.items()
+            CommitOperationAdd(path, each if isinstance(each, bytes) else str(each)) for path, each in contents.items()
         ]
+        place: dict[str, Any] = {"revision": f"refs/pr/{number}"} if number else {"create_pr": create_pr}
         return self.api.create_commit(
-            **self.where, operations=operations, commit_message=self.title, parent_commit=parent, create_pr=create_pr
+            **self.where, **place, operations=operations, commit_message=self.title, parent_commit=parent
         )
 
     def verify(self, revision: str) -> None:

@@ -75,6 +75,9 @@ class Diagnostic(Record):
     line: int | None = None
     is_error: bool = True
 
+    def __str__(self) -> str:
+        return f"{self.path}{f', line {self.line}' if self.line else ''}: {self.problem}; {self.remedy}"
+
 
 class PlannedFile(Record):
     """What publishing would do with one file; sizes in bytes."""
@@ -114,21 +117,3 @@ class Receipt(Record):
     outcome: Literal["published", "already there"]
     files: dict[str, str]
     finished_at: datetime
-
-
-class Removal(Record):
-    """One rater's lines taken out of a data set of votes: what would be, or was, removed.
-
-    `files` counts lines by file, `unreadable` those that are no votes and stay. `revision` is the commit that
-    removed them, None where nothing was written. Whose lines they were is not told.
-    """
-
-    schema_version: Literal[1] = 1
-    endpoint: str
-    repo: str
-    parent: str
-    files: dict[str, int]
-    votes: int = Field(ge=0)
-    unreadable: int = Field(ge=0)
-    revision: str | None = None
-    finished_at: datetime | None = None

@@ -107,7 +107,7 @@ class RowTable:
     @property
     def name(self) -> str:
         """The source's name without its ending, folders joined."""
-        return self.source.rsplit(".", 1)[0].replace("/", "-")
+        return self.source.removesuffix(".gz").rsplit(".", 1)[0].replace("/", "-")
 
 
 def write_rows_card(folder: Path, kind: str, files: Iterable[str]) -> None:
@@ -193,9 +193,10 @@ def _split_of(table: RowTable) -> str:
 
 def _load(table: RowTable, count: int) -> tuple[str, str, str]:
     """Return the variable, the format and the file of a table's loading code."""
+    formats = {".parquet": "parquet", ".csv": "csv", ".tsv": "csv"}
     own = re.sub(r"[^0-9a-zA-Z]", "_", "_".join(filter(None, (table.name, table.split))))
     name = "rows" if count == 1 else f"rows_{own}"
-    return name, "parquet" if table.file.endswith(".parquet") else "json", table.file
+    return name, formats.get(Path(table.file.removesuffix(".gz")).suffix, "json"), table.file
 
 
 def flat(row: EvalRow) -> dict[str, Any]:

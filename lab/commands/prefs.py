@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Count votes and annotations, and export them as data sets.")
 
-RECEIPTS = Path("forgotten")
 Project = Annotated[str, typer.Option("--project", help="A project of annotated answers: `assay prefs projects`.")]
 
 
@@ -215,56 +214,41 @@ def import_(
 @app.command()
 def forget(
     rater: Annotated[str, typer.Argument(help="The rater: the identifier, or the hash that exports show.")],
-    repo: Annotated[
-        str | None, typer.Option("--repo", help="Also from a data set: an arena's votes, or published exports.")
-    ] = None,
     dry_run: DryRun = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-    receipts: Annotated[Path, typer.Option(help="Where the receipt of a removal on the Hub is kept.")] = RECEIPTS,
     as_json: Json = False,
 ) -> None:
     """Delete every vote, review and graded answer of one rater, on their request. It cannot be undone.
 
-    Folders that were exported before still hold them: export again. With --repo the lines in a published data
-    set are removed too, by one commit: an arena's votes, and exported rows (JSONL and parquet); each start of an
-    arena has hashes of its own, so give the one that stands in its rows. Earlier revisions on the Hub
-    stay readable until you squash its history; the command for that is told at the end.
+    Exports made before still hold them. Data sets that were published from folders below this one are named with what
+    to do about each; docs/publishing.md says it in full.
 
-    Example: assay prefs forget 0f3a9c2b71d84e55a6b0c1d2e3f40516 --repo my-org/votes --dry-run
+    Example: assay prefs forget 0f3a9c2b71d84e55a6b0c1d2e3f40516 --dry-run
     """
-    removal = None
+    from hub.datasets import published_rows
+
     with closing(_store()) as store:
         names = {rater, store.hash_rater(rater)}
+        published = published_rows(Path(), names)
         if not dry_run and not yes:
             typer.confirm(f"Delete every vote, review and graded answer of {rater}?", abort=True, err=True)
-        if repo:
-            from hub.client import connect
-            from hub.publish import write_receipt
-            from hub.removal import plan_removal, remove
-
-            if dry_run:
-                removal = plan_removal(connect(), repo, names)
-            else:
-                removal = remove(connect(), repo, names, lambda words: notes.print(words, soft_wrap=True))
-                if removal.revision:
-                    notes.print(f"wrote {write_receipt(removal, receipts)}", soft_wrap=True)
         gone = store.belongings(rater) if dry_run else store.forget_rater(rater)
-    if not gone.total and not (removal and removal.votes):
+    if not gone.total and not published:
         raise LabError(say("command.no_rater", rater=rater))
     kinds = asdict(gone)
     rows = [("here", kind.replace("_", " "), n) for kind, n in kinds.items()]
-    if removal is not None:
-        rows += [(removal.repo, path, lines) for path, lines in removal.files.items()]
-        rows.append((removal.repo, "votes in all", removal.votes))
-    document = {"rater": rater, "deleted": gone.total, "kinds": kinds, "removal": removal}
-    emit(document, as_json=as_json, table=table_of("Forgotten", ("where", "what", "count"), rows))
-    if removal is not None and removal.unreadable:
-        notes.print(say("command.no_votes", repo=removal.repo, n=removal.unreadable), soft_wrap=True)
-    if dry_run:
-        notes.print("This was a dry run: nothing was written.")
-        return
-    notes.print("Exports made before still hold these votes: export and publish again.")
-    if removal and removal.revision:
-        from hub.removal import SQUASH
-
-        notes.print(say("command.squash", repo=repo, line=SQUASH.format(repo=repo)), soft_wrap=True)
+    rows += [(f"{each.repo} on the Hub, from {each.folder}", "rows", each.rows) for each in published]
+    document = {
+        "rater": rater,
+        "deleted": gone.total,
+        "kinds": kinds,
+        "published": [asdict(each) for each in published],
+    }
+    emit(
+        document,
+        as_json=as_json,
+        table=table_of("Dry run: nothing was deleted" if dry_run else "Forgotten", ("where", "what", "count"), rows),
+    )
+    for each in published:
+        notes.print(say("command.published", repo=each.repo, folder=each.folder, tag=each.tag), soft_wrap=True)
+    notes.print("Exports made before still hold these votes: export them again.")

@@ -50,6 +50,9 @@ class Destination(NamedTuple):
     replace: Annotated[
         bool, typer.Option("--replace", help="Put it over what Assay did not publish there, or over another base.")
     ] = False
+    resource_group: Annotated[
+        str | None, typer.Option(metavar="ID", help="Make what is new in this resource group of the organisation.")
+    ] = None
 
     @property
     def is_dry(self) -> bool:
@@ -114,13 +117,16 @@ def adapter(
     from hub.adapters import Publication
     from hub.chains import members, plan_chain, publish_chain
     from hub.client import connect
+    from hub.publish import check_title
 
     run = chain_file(run).parent  # by its name in ASSAY_RUNS, too
+    check_title(to.collection)
     wanted = Publication(to.repo, tag, base, base_revision, licence, to.public, to.create_pr, replaces=to.replace)
     named = [each.partition("=") for each in benchmark or ()]
     if wrong := [data + sign + place for data, sign, place in named if not data or "/" not in place]:
         raise LabError(f"--benchmark {wrong[0]}: write DATA=ORG/NAME, such as kmp-test=my-org/kmp-test.")
-    wanted = replace(wanted, benchmarks={data: place for data, _, place in named})
+    benchmarks = {data: place for data, _, place in named}
+    wanted = replace(wanted, benchmarks=benchmarks, resource_group=to.resource_group)
 
     how = (from_environment().cache, with_base, merged)
     with packed(run, wanted, progress_shown, *how, is_dry=to.is_dry) as wanted:
@@ -174,10 +180,12 @@ def _publish(
 ) -> "Receipt | None":
     """Show the plan, or publish and show the receipt, which is returned. `options` are those of a Space."""
     from hub.client import connect
-    from hub.publish import plan, publish
+    from hub.publish import check_title, plan, publish
     from hub.spaces import configure
 
+    check_title(to.collection)
     upload = replace(upload, tag=tag, is_public=to.public, is_pull_request=to.create_pr, replaces=to.replace)
+    upload = replace(upload, resource_group=to.resource_group)
     planned = plan(connect(), upload)
     if to.is_dry:
         to.keep(upload)
@@ -198,7 +206,8 @@ def _collect(to: Destination, repos: "Sequence[tuple[str, str]]") -> None:
         from hub.client import connect
         from hub.publish import collect
 
-        _tell(f"The collection: {collect(connect(), to.collection, repos, is_public=to.public)}")
+        made = collect(connect(), to.collection, repos, is_public=to.public, resource_group=to.resource_group)
+        _tell(f"The collection: {made}")
 
 
 @app.command()
@@ -274,8 +283,7 @@ def _show_receipts(receipts: "Sequence[Receipt]", *, as_json: bool) -> None:
 def _warn(found: "Sequence[Diagnostic]") -> None:
     """Show what a person should look at before they publish."""
     for each in found:
-        place = f"{each.path}{f', line {each.line}' if each.line else ''}"
-        notes.print(f"note: {place}: {each.problem}; {each.remedy}", style="yellow", soft_wrap=True)
+        notes.print(f"note: {each}", style="yellow", soft_wrap=True)
 
 
 @with_options(Destination, "to")

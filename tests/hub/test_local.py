@@ -172,10 +172,11 @@ def test_a_full_window_is_told_by_the_headers_of_the_hub(stand):
         stand.api().model_info("org/limited")
 
 
-def test_a_long_listing_comes_in_pages(stand):
+def test_a_long_listing_comes_in_pages(stand, monkeypatch):
+    monkeypatch.setattr(handlers, "PAGE", 50)
     stand.create("org/pages")
-    stand.commit("org/pages", {f"many/{n:04}.txt": b"x" for n in range(1100)})
-    assert len(stand.api().list_repo_files("org/pages")) == 1101
+    stand.commit("org/pages", {f"many/{n:04}.txt": b"x" for n in range(90)})
+    assert len(stand.api().list_repo_files("org/pages")) == 91
     assert stand.asked("GET", "/tree/") >= 2
 
 
@@ -228,3 +229,23 @@ def test_a_fault_strikes_where_it_was_asked_for_and_main_is_whole_either_way(sta
     assert stand.on_main(name) == ({"w.bin", "a.txt"} if has_landed else set())
     if "_lfs" in trouble["match"]:
         assert len(list(stand.hub.contents.iterdir())) == before, "what was torn leaves no object"
+
+
+def test_tags_titles_and_commits_that_the_hub_refuses_or_advises_against_are_refused_here(stand):
+    stand.create("org/strict")
+    stand.api().create_tag("org/strict", tag="v1")
+    for tag in ("-x", "a..b", "v 1", "v1.0~1", "x.lock", ".x", "a//b", "v1/2", "HEAD", "@{x"):
+        assert refused(lambda tag=tag: stand.api().create_tag("org/strict", tag=tag))[1] == 400, tag
+    for title in (" ", "x" * 151):
+        assert refused(lambda title=title: stand.api().create_collection(title))[1] == 400, title
+    many = {f"{n}.txt": b"x" for n in range(101)}
+    assert refused(lambda: stand.commit("org/strict", many))[1] == 504
+
+
+def test_a_squashed_history_is_one_commit_with_all_files(stand):
+    stand.create("org/squashed")
+    for n in range(3):
+        stand.commit("org/squashed", {f"{n}.txt": b"x"})
+    stand.api().super_squash_history("org/squashed")
+    assert len(stand.api().list_repo_commits("org/squashed")) == 1
+    assert stand.on_main("org/squashed") == {"0.txt", "1.txt", "2.txt"}

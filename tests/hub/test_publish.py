@@ -4,19 +4,24 @@ import itertools
 import tempfile
 import time
 import zlib
+from dataclasses import replace
 
 import pytest
 from filelock import FileLock
 from huggingface_hub import HfApi
 
 from hub.adapters import Publication
-from hub.chains import plan_chain
+from hub.chains import plan_chain, publish_chain
+from hub.checks import MARK, Upload, part_of
+from hub.datasets import pack_dataset
+from hub.publish import check_tag, check_title, look, plan, publish
 from tests.hub.conftest import OTHER
 from tests.hub.local import InjectedFault
+from tests.hub.rows import put
 from tests.hub.runs import CONFIG, REVISION, change_manifest, refit, sha256, tensors, write_adapter, write_run
 
 ALLOWED = {
-    "LICENSE",
+    *("LICENSE", MARK),
     *("README.md", "adapter_config.json", "adapter_model.safetensors"),
     *("chain.json", "lineage.json", "metrics.jsonl", "run.json"),
 }
@@ -247,7 +252,7 @@ def test_somebody_elses_commit_meanwhile_is_never_overwritten(stand, run, monkey
 def test_what_is_not_ours_or_stands_on_another_base_is_shown_and_needs_replace(stand, run, tmp_path):
     stand.create("org/byhand", private=True)
     stand.commit("org/byhand", {"weights.bin": b"theirs"})
-    assert "holds 1 files that Assay did not publish (last change: 'a change')" in stand.publish(run, "org/byhand")
+    assert "holds 1 files that Assay did not publish (there is no .assay.json)" in stand.publish(run, "org/byhand")
     assert stand.on_main("org/byhand") == {"weights.bin"}
     other = write_run(tmp_path / "other")
     change_manifest(other, base={"hub_id": "org/other-base"})
@@ -315,3 +320,216 @@ def test_a_full_window_is_waited_for_as_long_as_the_hub_says(stand, run, part, m
     assert (receipt.outcome, 41.0 in waited) == ("published", True)
     stand.hub.faults.append(InjectedFault("POST", "/api/repos/create", status=429, wait=2580))
     assert "The Hub asks to wait 43 minutes" in stand.publish(run, f"{name}-long")
+
+
+BAD_TAGS = (
+    *(
+        "",
+        "-x",
+        "v 1",
+        "v1.0~1",
+        "a..b",
+        "a^",
+        "a:b",
+        "a?",
+        "a*",
+        "a[b",
+        "a\\b",
+        "a\nb",
+        "/a",
+        "a/",
+        "a//b",
+        "a.",
+        ".a",
+        "a/.b",
+    ),
+    *("a.lock", "a.lock/b", "@", "a@{b", "HEAD", "refs/pr/1", "0" * 40, "main", "v1.0/x", "x" * 201),
+)
+
+
+def test_a_version_that_git_does_not_take_or_that_is_a_branch_is_told_in_the_plan(stand, run):
+    stand.publish(run, "org/tags")
+    stand.hub.log.clear()
+    assert "--tag 'main' cannot be a version: a branch of the repository" in stand.plan(run, "org/tags", tag="main")
+    assert stand.only_read()
+    there = look(stand.api(), "org/tags", "model")
+    for tag in BAD_TAGS:
+        assert "cannot be a version" in str(stand.attempt(lambda tag=tag: check_tag(tag, there))), tag
+    for tag in ("v1.0", "v2", "2026-11", "release/2", "größer", "v1.0.1+build"):
+        check_tag(tag, there)
+
+
+TITLES = {"": False, " ": False, "a\nb": False, "x" * 151: False, "My first": True, "x" * 150: True}
+
+
+def test_a_title_that_no_collection_can_have_is_told_before_anything_is_asked_of_the_hub(stand):
+    for title, is_good in TITLES.items():
+        told = stand.attempt(lambda title=title: check_title(title))
+        assert (told is None) == is_good, title
+
+
+@pytest.fixture
+def scoped(stand):
+    """Return a client whose fine-grained token may do what is named, in org; forgotten afterwards."""
+    made = []
+
+    def client(*permissions, place="org"):
+        made.append(token := f"hf_scoped{len(made)}")
+        stand.hub.tokens[token] = "tester"
+        entity = {"_id": "1", "type": "org", "name": place}
+        stand.hub.scopes[token] = {"global": [], "scoped": [{"entity": entity, "permissions": [*permissions]}]}
+        return stand.api(token)
+
+    yield client
+    for token in made:
+        del stand.hub.tokens[token], stand.hub.scopes[token]
+
+
+def test_a_fine_grained_token_without_write_is_told_in_the_plan_and_one_with_it_publishes(stand, run, scoped):
+    for client in (scoped("repo.content.read"), scoped("repo.write", place="elsewhere")):
+        message = stand.attempt(lambda client=client: plan_chain(client, run, Publication("org/scoped")))
+        assert "the fine-grained token of tester does not allow to write to repositories in org" in message
+    assert stand.only_read()
+    (receipt,) = publish_chain(scoped("repo.write"), run, Publication("org/scoped"), print)
+    assert receipt.outcome == "published"
+
+
+def test_an_organisation_that_wants_a_resource_group_is_given_it(stand, run):
+    stand.hub.grouped.add("org")
+    try:
+        message = stand.publish(run, "org/grouped")
+        assert "You need to choose a resource group" in message and "--resource-group" in message
+        assert "24 hexadecimal digits" in stand.plan(run, "org/grouped", resource_group="mine")
+        (receipt,) = stand.publish(run, "org/grouped", resource_group="66670e5163145ca562cb1988")
+        assert receipt.outcome == "published"
+    finally:
+        stand.hub.grouped.clear()
+
+
+SAID = {
+    # what the Hub says with a 403, and what is advised
+    "Private repository storage limit reached, please upgrade your plan to increase it": "free some on the storage page",
+    "Your storage patterns tripped our internal systems!": "ask the Hub as it says",
+    "You have exceeded your billing limits": "look at the billing page",
+    "You don't have the rights to create a model under this namespace": "your token may not write there",
+}
+
+
+def test_a_403_is_told_in_the_words_of_the_hub_first_and_with_what_helps(stand, run):
+    for said, advice in SAID.items():
+        stand.hub.faults.append(InjectedFault("POST", "/api/repos/create", status=403, words=said))
+        message = stand.publish(run, "org/refused")
+        assert message.startswith(f"cannot create org/refused: {said} (403): ") and advice in message
+    assert stand.on_main("org/refused") is None
+
+
+def test_nothing_becomes_public_that_stands_on_what_is_private_and_gated_bases_are_named_on_the_card(stand, run):
+    stand.create("org/base", private=True)
+    try:
+        message = stand.publish(run, "org/above", is_public=True)
+        assert "nobody else could load what stands on private repositories: org/base" in message
+        assert stand.on_main("org/above") is None
+        assert stand.publish(run, "org/above")[0].visibility == "private"
+        stand.api().update_repo_settings("org/base", visibility="public", gated="auto")
+        (receipt,) = stand.publish(run, "org/above-gated", is_public=True)
+        assert receipt.visibility == "public"
+        card = stand.read("org/above-gated", "README.md").decode()
+        assert "[org/base](https://huggingface.co/org/base) is gated: ask for access there" in card
+    finally:
+        stand.api().delete_repo("org/base")
+
+
+def test_a_stage_that_stays_private_keeps_what_stands_on_it_from_becoming_public(stand, tmp_path):
+    run = write_run(tmp_path / "here", stages=("sft", "grpo"))
+    stand.publish(run, "org/hidden")
+    stand.add_chain("org/hidden@v1.0", back := tmp_path / "back")
+    message = stand.publish(back, "org/hidden-again", is_public=True)
+    assert "private repositories: org/hidden-sft" in message
+    assert stand.on_main("org/hidden-again") is None
+
+
+def test_rows_whose_sources_are_private_do_not_become_public(stand, tmp_path):
+    stand.create("org/sources", "dataset", private=True)
+    place = put(tmp_path, "train.jsonl", [{"text": "x"}])
+    (place / "README.md").write_text("---\nlicense: mit\nsource_datasets:\n- extended|org/sources\n---\n# Rows\n")
+    upload = replace(pack_dataset(place, "org/derived", None), is_public=True)
+    assert "sources of the rows: org/sources" in stand.attempt(lambda: plan(stand.api(), upload))
+    assert plan(stand.api(), replace(upload, is_public=False)).is_new
+
+
+def test_warnings_are_said_when_it_is_published_as_in_the_dry_run(stand, tmp_path):
+    run = write_run(tmp_path)
+    change_manifest(run, base={"licence": None})
+    (planned,) = stand.plan(run, "org/warned")
+    said = []
+    publish_chain(stand.api(), run, Publication("org/warned"), said.append)
+    assert planned.warnings
+    assert said[: len(planned.warnings)] == [f"note: org/warned, {each}" for each in planned.warnings]
+
+
+def test_after_its_history_was_squashed_the_next_version_is_published(stand, tmp_path):
+    place = put(tmp_path, "train.jsonl", [{"text": "x"}])
+    publish(stand.api(), pack_dataset(place, "org/rows", "mit"))
+    stand.api().super_squash_history("org/rows", repo_type="dataset")
+    put(place, "train.jsonl", [{"text": "y"}])
+    assert publish(stand.api(), pack_dataset(place, "org/rows", "mit")).outcome == "published"
+
+
+def space(repo, version, files=150):
+    """Return a Space of many files, as large ones are packed."""
+    contents = {"app.py": "import gradio\n", "requirements.txt": "spaces==0.50.0\n"}
+    contents["README.md"] = "---\ntitle: A\nsdk: gradio\nsdk_version: 6.31.0\nlicense: mit\n---\n# A\n"
+    contents |= {f"evals/m{n}.py": f"X = {version}\n" for n in range(files)}
+    return Upload("space", repo, {path: part_of(text.encode()) for path, text in contents.items()})
+
+
+@pytest.mark.parametrize(
+    ("method", "killed_at"), [("create_commit", 1), ("create_commit", 2), ("merge_pull_request", 1)]
+)
+def test_a_space_of_many_files_appears_at_once_also_after_it_was_killed_in_between(
+    stand, monkeypatch, method, killed_at
+):
+    original, repo = getattr(HfApi, method), f"org/large-{len(method)}-{killed_at}"
+
+    def files():
+        return {path: stand.read(repo, path, "space") for path in stand.on_main(repo, "space") or ()}
+
+    for version in (1, 2):
+        before, upload, calls = files(), space(repo, version), itertools.count(1)
+        whole = {path: part.read() for path, part in upload.parts.items()}
+
+        def dying(self, *words, calls=calls, **named):
+            made = original(self, *words, **named)
+            if next(calls) == killed_at:
+                raise Killed
+            return made
+
+        with monkeypatch.context() as patched, pytest.raises(Killed):
+            patched.setattr(HfApi, method, dying)
+            publish(stand.api(), upload)
+        assert files() == (whole if method == "merge_pull_request" else before)
+        assert publish(stand.api(), upload).files.keys() == whole.keys()
+        assert files() == whole
+    discussions = stand.hub.find("space", repo).discussions
+    assert [each.status for each in discussions] == ["merged", "merged"]
+
+
+def test_a_large_publication_that_others_came_before_is_not_merged_over_theirs(stand, monkeypatch):
+    upload = space(repo := "org/large-raced", 1)
+    original = HfApi.merge_pull_request
+
+    def slower(self, *words, **named):
+        monkeypatch.setattr(HfApi, "merge_pull_request", original)
+        stand.commit(repo, {"theirs.txt": b"first"}, "space")
+        return original(self, *words, **named)
+
+    monkeypatch.setattr(HfApi, "merge_pull_request", slower)
+    assert "somebody committed meanwhile" in stand.attempt(lambda: publish(stand.api(), upload))
+    assert stand.on_main(repo, "space") == {"theirs.txt"}
+    assert publish(stand.api(), replace(upload, replaces=True)).outcome == "published"
+
+
+def test_a_fine_grained_token_that_opens_no_pull_requests_is_told_where_one_is_needed(stand, scoped):
+    message = stand.attempt(lambda: plan(scoped("repo.write"), space("org/large-scoped", 1)))
+    assert "to open pull requests, which take the files of a commit beyond 100" in message
+    assert plan(scoped("repo.write", "discussion.write"), space("org/large-scoped", 1)).is_new

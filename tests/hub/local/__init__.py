@@ -3,10 +3,10 @@
     with LocalHub(Hub(folder)) as running: print(running.url)
 
 It keeps repositories in a folder and is safe to restart. It refuses what huggingface.co is documented to refuse: front matter,
-files that must go by LFS, full folders, commits that take too long (`handlers.MOST_FILES` is a guess at its 60 seconds), tokens
-that only read. It is no proof that huggingface.co takes the same upload.
+files that must go by LFS, full folders, commits of more files than it advises, names of tags that git refuses, tokens that only
+read or have no scope for what is asked, repositories without a resource group where one is demanded. It is no proof that huggingface.co takes the same upload.
 
-Missing: git itself, Xet, squashing, duplicating, comparing, gated access on request, quotas and paid plans, Spaces that run,
+Missing: git itself, Xet, duplicating, comparing, gated access on request, quotas and paid plans, Spaces that run,
 buckets, discussions without changes, the viewer of data sets, web pages.
 """
 

@@ -50,6 +50,7 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("GET", REPO + "/commits/{revision}", handlers.history),
     ("GET", REPO + "/refs", handlers.references),
     ("POST", REPO + "/tag/{revision}", handlers.make_tag),
+    ("POST", REPO + "/super-squash/{revision}", handlers.squash),
     ("GET", REPO + "/runtime", handlers.runtime),
     ("GET", REPO + "/logs/{what}", handlers.logs),
     ("POST", REPO + "/{what}", handlers.set_up),
@@ -110,7 +111,7 @@ def make_app(hub: Hub) -> ASGIApp:
                 await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"1000")]})
             else:
                 window = {"RateLimit": f'"api";r=0;t={fault.wait}', "Retry-After": str(fault.wait)}
-                told = fault.status or 500, f"a fault on purpose: {fault.status}"
+                told = fault.status or 500, fault.words or f"a fault on purpose: {fault.status}"
                 refusal = Refusal(*told, headers=window if fault.status == 429 else {})
                 await (await _refused(Request(scope), refusal))(scope, receive, log_status)
         hub.log.append(Logged(method, raw, status))

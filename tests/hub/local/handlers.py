@@ -5,6 +5,7 @@ import fnmatch
 import hashlib
 import json
 import re
+import subprocess
 from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -30,8 +31,8 @@ LARGE = (
 ATTRIBUTES = "".join(f"*.{end} filter=lfs diff=lfs merge=lfs -text\n" for end in LARGE.split())
 LARGE_BYTES, BINARY_BYTES = 10 * 1024 * 1024, 1_000_000
 """Files above the first, and binary ones above the second, go to LFS whatever their name."""
-MOST_IN_FOLDER, MOST_BYTES, MOST_FILES = 10_000, 100_000_000, 1_500
-"""Entries of a folder; bytes of one request; files of one commit: about what the Hub takes before its 60 seconds are over."""
+MOST_IN_FOLDER, MOST_BYTES, MOST_FILES = 10_000, 100_000_000, 100
+"""Entries of a folder; bytes of one request; files of one commit: what the Hub advises, as more may take longer than its 60 seconds."""
 PAGE = 1000
 """Entries of one page of a listing, as the Hub gives them."""
 
@@ -79,6 +80,14 @@ class Call:
         """Whether what is asked shall become a pull request, which needs no right to write."""
         return self.request.query_params.get("create_pr") == "1"
 
+    def allows(self, permission: str, name: str) -> bool:
+        """Whether the token, if it is a fine-grained one, has this permission for ORG/NAME."""
+        scopes = self.hub.scopes.get(self.token)
+        entries = [] if scopes is None else scopes["scoped"]
+        names = (name, name.split("/")[0])
+        given = {each for entry in entries if entry["entity"]["name"] in names for each in entry["permissions"]}
+        return scopes is None or permission in given | set(scopes.get("global", ()))
+
     def document(self) -> dict[str, Any]:
         """Return the JSON object of the body."""
         return json.loads(self.body or b"{}")
@@ -89,6 +98,8 @@ class Call:
         found = self.hub.allowed(KINDS[self.parts.get("kind", "models")], name, self.user, right)
         if right == "write":
             self.check_token()
+            if not self.allows("repo.write", found.id):
+                raise Refusal(403, f"Forbidden: this token has no write access to {found.id}")
         if found.id != name:
             place = self.request.scope["raw_path"].decode().split("?")[0].replace(f"/{name}", f"/{found.id}", 1)
             location = f"{self.base}{place}?{self.request.url.query}".rstrip("?")
@@ -114,7 +125,9 @@ def whoami(call: Call) -> Response:
 
     organisations = [{**named(name, "org"), "roleInOrg": "admin"} for name in call.hub.organisations or ()]
     role = "read" if call.token in call.hub.readers else "write"
-    token = {"role": role, "displayName": "local", "createdAt": stamp(datetime.now(UTC))}
+    token: dict[str, Any] = {"role": role, "displayName": "local", "createdAt": stamp(datetime.now(UTC))}
+    if scopes := call.hub.scopes.get(call.token):
+        token |= {"role": "fineGrained", "fineGrained": scopes}
     told = {"isPro": False, "orgs": organisations, "auth": {"type": "access_token", "accessToken": token}}
     return JSONResponse({**named(call.known_user, "user"), **told})
 
@@ -128,6 +141,10 @@ def create(call: Call) -> Response:
         raise Refusal(400, f"Invalid repo name: {name}")
     if not call.hub.may_write(user, name):
         raise Refusal(403, f"{user} may not create a {kind} in {name.split('/')[0]}")
+    if not call.allows("repo.write", name):
+        raise Refusal(403, f"You don't have the rights to create a {kind} under the namespace {name.split('/')[0]!r}")
+    if name.split("/")[0] in call.hub.grouped and not wanted.get("resourceGroupId"):
+        raise Refusal(403, "You need to choose a resource group to create a repository in this organization")
     if known := call.hub.find(kind, name):
         url = f"{call.base}/{known.path}"
         return JSONResponse({"error": f"You already created this {kind} repo", "url": url}, 409)
@@ -145,6 +162,8 @@ def make_collection(call: Call) -> Response:
     """Make an empty collection; 409, with its slug, if its owner has one of this title."""
     user, wanted = call.known_user, call.document()
     owner, title = str(wanted.get("namespace") or user), str(wanted["title"])
+    if not title.strip() or len(title) > 150:  # the limit of a title is not documented, that of a description is 150
+        raise Refusal(400, "* Too big or too small: expected string to have 1 to 150 characters * at title")
     if not call.hub.may_write(user, owner):
         raise Refusal(403, f"{user} may not create a collection in {owner}")
     words = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
@@ -393,6 +412,8 @@ def commit(call: Call) -> Response:
     number = len(repository.discussions) + 1
     ref = revision if revision in repository.refs else state.HEADS + revision
     if call.is_pull_request:
+        if not call.allows("discussion.write", repository.id):
+            raise Refusal(403, "Forbidden: this token may not open pull requests")
         ref = f"{state.PULLS}{number}"
         opened = state.Discussion(number=number, title=title, author=user, created_at=datetime.now(UTC))
         known = {"discussions": (*repository.discussions, opened), "refs": {**repository.refs, ref: head.oid}}
@@ -474,9 +495,21 @@ def references(call: Call) -> Response:
 def make_tag(call: Call) -> Response:
     """Make a tag at a revision; 409 if it is there: a tag never moves."""
     (repository, target), name = call.commit("write"), str(call.document().get("tag"))
+    is_name = subprocess.run(["git", "check-ref-format", f"{state.TAGS}{name}"], check=False).returncode == 0
+    beside = (
+        ref.startswith(f"{state.TAGS}{name}/") or f"{state.TAGS}{name}".startswith(f"{ref}/") for ref in repository.refs
+    )
+    if not is_name or name.startswith("-") or name == "HEAD" or any(beside):
+        raise Refusal(400, f"{name!r} is not a valid tag name")
     if state.TAGS + name in repository.refs:
         raise Refusal(409, f"Reference already exists: {name}")
     call.hub.save(repository.model_copy(update={"refs": {**repository.refs, state.TAGS + name: target.oid}}))
+    return JSONResponse({})
+
+
+def squash(call: Call) -> Response:
+    """Make one commit of the history of main."""
+    call.hub.squash(call.repository("write"), str(call.document().get("message") or "Super-squash"), call.known_user)
     return JSONResponse({})
 
 

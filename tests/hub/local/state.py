@@ -48,6 +48,7 @@ class InjectedFault:
     after: bool = False
     times: int = 1
     wait: int = 1
+    words: str = ""
 
 
 class Logged(NamedTuple):
@@ -133,7 +134,8 @@ def pointer(sha256: str, size: int) -> bytes:
 class Hub:
     """What requests work on, kept in a folder; `organisations` are namespaces that all may write to, None = any.
 
-    `readers` are the tokens that may only read; large files above `chunk_bytes` come in parts.
+    `readers` are the tokens that may only read, `scopes` what fine-grained ones may, as whoami tells it; `grouped`
+    organisations want a resource group for what is made there. Large files above `chunk_bytes` come in parts.
     """
 
     def __init__(
@@ -147,6 +149,8 @@ class Hub:
         chunk_bytes: int = 64 << 20,
     ) -> None:
         self.readers, self.chunk_bytes = frozenset(readers), chunk_bytes
+        self.scopes: dict[str, dict[str, Any]] = {}
+        self.grouped: set[str] = set()
         self.tokens = {"hf_local": "you"} if tokens is None else tokens
         self.organisations, self.redirects = organisations, redirects
         self.log: deque[Logged] = deque(maxlen=20_000)
@@ -235,6 +239,12 @@ class Hub:
         if found is None:
             raise Refusal(404, f"Invalid rev id: {revision}", "RevisionNotFound")
         return found
+
+    def squash(self, repository: Repository, title: str, author: str) -> None:
+        """Make one commit without a parent of all that main holds; tags keep what they named."""
+        head = self.commit(repository, "main")
+        without = {ref: oid for ref, oid in repository.refs.items() if ref != MAIN}
+        self.add(repository.model_copy(update={"refs": without}), MAIN, title, author, head.tree)
 
     def history(self, repository: Repository, revision: str = "main") -> Iterator[Commit]:
         """Yield the commit of a revision and those before it, newest first."""
