@@ -8,7 +8,6 @@ import json
 import re
 import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -101,34 +100,25 @@ def pack_dataset(folder: Path, repo: str, licence: str | None, tag: str = "v1.0"
     return Upload("dataset", repo, parts, tuple(findings))
 
 
-@dataclass(frozen=True)
-class PublishedRows:
-    """A data set on the Hub that was published from a folder here, and how many of its rows are of the raters looked for.
+def published_rows(root: Path, raters: Collection[str]) -> list[dict[str, Any]]:
+    """Return the data sets, published from folders up to two levels below `root`, that hold or may hold rows of these raters.
 
-    `rows` is None where the folder has changed since, so that it cannot tell.
+    Each has `repo`, `tag`, `folder` and `rows`, None where the folder was written again, so that it cannot tell.
     """
-
-    repo: str
-    folder: str
-    tag: str | None
-    rows: int | None
-
-
-def published_rows(root: Path, raters: Collection[str]) -> list[PublishedRows]:
-    """Return the data sets, published from folders up to two levels below `root`, that hold or may hold rows of these raters."""
     found = []
     for file in sorted(each for depth in ("", "*/", "*/*/") for each in root.glob(f"{depth}published/*.json")):
         try:
             receipt, folder = Receipt.model_validate_json(file.read_bytes()), file.parent.parent
-            here = {path: part_of(folder / path) for path in receipt.files if (folder / path).is_file()}
-            rows = [row for path, part in here.items() if path.endswith(ROWS) for row in _rows(path, part)]
+            files = (path for path in receipt.files if path.endswith(ROWS) and (folder / path).is_file())
+            here = {path: part_of(folder / path) for path in files}
+            rows = [row for path, part in here.items() for row in _rows(path, part)]
         except UNREADABLE:
             continue  # no receipt, or one of another version
-        theirs = sum(any(str(row.get(key)) in raters for key in RATERS) for row in rows)
-        has_changed = any(part.sha256 != receipt.files[path] for path, part in here.items())
-        is_unsure = not theirs and has_changed and any(key in row for row in rows for key in RATERS)
-        if receipt.kind == "dataset" and (theirs or is_unsure):
-            found.append(PublishedRows(receipt.repo, str(folder), receipt.tag, theirs or None))
+        raters_of = [{str(row[key]) for key in RATERS if key in row} for row in rows]
+        theirs = sum(not each.isdisjoint(raters) for each in raters_of)
+        if theirs or (any(raters_of) and any(part.sha256 != receipt.files[path] for path, part in here.items())):
+            told = {"repo": receipt.repo, "tag": receipt.tag, "folder": str(folder)}
+            found.append({**told, "rows": theirs or None})
     return found
 
 

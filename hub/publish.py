@@ -18,7 +18,7 @@ from typing import Any, Literal, TypeVar, cast
 
 from filelock import FileLock, Timeout
 from huggingface_hub import CommitInfo, CommitOperationAdd, HfApi, hf_hub_download, snapshot_download
-from huggingface_hub.errors import EntryNotFoundError, GatedRepoError, LocalTokenNotFoundError, RepositoryNotFoundError
+from huggingface_hub.errors import EntryNotFoundError, LocalTokenNotFoundError, RepositoryNotFoundError
 from huggingface_hub.hf_api import RepoFile
 from pydantic import ValidationError
 
@@ -112,30 +112,28 @@ class Remote:
         return self.head is not None and not self.left(upload)
 
 
-def look(api: HfApi, repo: str, repo_type: str, revision: str | None = None) -> Remote:
-    """Return a repository as it is at a revision, main if none is named; HubTrouble if it fails."""
-    try:
-        info = api.repo_info(repo, repo_type=repo_type, revision=revision)
-        entries = api.list_repo_tree(repo, repo_type=repo_type, revision=info.sha, recursive=True)
-        files = {each.path: each for each in entries if isinstance(each, RepoFile)}
-        refs = api.list_repo_refs(repo, repo_type=repo_type)
-    except TROUBLE as error:
-        if isinstance(error, RepositoryNotFoundError) and not isinstance(error, GatedRepoError):
-            return Remote()
-        raise explained(error, f"cannot look at {repo}") from error
-    tags = {each.name: each.target_commit for each in refs.tags}
-    branches = tuple(each.name for each in refs.branches)
-    return Remote(info.sha, bool(info.private), files, tags, info.id, branches)
-
-
-def find_info(api: HfApi, repo: str, repo_type: str = "model") -> Any:
+def find_info(api: HfApi, repo: str, repo_type: str = "model", revision: str | None = None) -> Any:
     """Return what the Hub tells about a repository, None if it is not there or not for this user; HubTrouble if it fails."""
     try:
-        return api.repo_info(repo, repo_type=repo_type)
+        return api.repo_info(repo, repo_type=repo_type, revision=revision)
     except RepositoryNotFoundError:
         return None
     except TROUBLE as error:
         raise explained(error, f"cannot look at {repo}") from error
+
+
+def look(api: HfApi, repo: str, repo_type: str, revision: str | None = None) -> Remote:
+    """Return a repository as it is at a revision, main if none is named; HubTrouble if it fails."""
+    if (info := find_info(api, repo, repo_type, revision)) is None:
+        return Remote()
+    try:
+        entries = api.list_repo_tree(repo, repo_type=repo_type, revision=info.sha, recursive=True)
+        files = {each.path: each for each in entries if isinstance(each, RepoFile)}
+        refs = api.list_repo_refs(repo, repo_type=repo_type)
+    except TROUBLE as error:
+        raise explained(error, f"cannot look at {repo}") from error
+    tags = {each.name: each.target_commit for each in refs.tags}
+    return Remote(info.sha, bool(info.private), files, tags, info.id, tuple(each.name for each in refs.branches))
 
 
 def download(api: HfApi, repo: str, revision: str, name: str, repo_type: str = "model") -> Path | None:
@@ -155,7 +153,8 @@ def plan(api: HfApi, upload: Upload) -> PublishPlan:
     check_group(upload.resource_group)
     warnings = check_upload(upload)
     remote = look(api, upload.repo, upload.repo_type)
-    check_tag(upload.tag, remote)
+    if upload.tag is not None:
+        check_tag(upload.tag, remote)
     if upload.is_public:
         warnings += check_sources(api, upload)
     if not upload.is_pull_request:
@@ -165,30 +164,19 @@ def plan(api: HfApi, upload: Upload) -> PublishPlan:
     return plan_of(upload, remote, api.endpoint, warnings)
 
 
-TAG_PROBLEMS = {
-    r"\A\Z": "it is empty",
-    r"\A-": "it begins with a dash",
-    r"[\x00-\x20\x7f~^:?*\[\\]": "it holds a space, a control character or one of ~ ^ : ? * [ \\",
-    r"\.\.|@\{|//": "it holds .., @{ or //",
-    r"\A/|[/.]\Z": "it begins or ends with a slash, or ends with a dot",
-    r"(\A|/)\.|\.lock(/|\Z)": "a part of it begins with a dot or ends with .lock",
-    r"\A(@|HEAD|[0-9a-f]{40}|refs/.*)\Z": "git reads it as something else",
-    r"\A.{201}": "it has more than 200 characters",
-}
-"""What git takes for no name of a tag (`git check-ref-format`), and names that would stand for two things; patterns."""
+NO_TAG = re.compile(
+    r"""\A\Z|\A-|[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|\A/|[/.]\Z|(\A|/)\.|\.lock(/|\Z)|\A(@|HEAD|[0-9a-f]{40}|refs/.*)\Z|.{201}""",
+    re.DOTALL,
+)
+"""What git takes for no name of a tag (`git check-ref-format`), or for something else."""
 
 
-def check_tag(tag: str | None, remote: Remote) -> None:
-    """Raise LabError for a version that git does not take, or that is a branch of the repository."""
-    if tag is None:
-        return
-    problem = next((each for pattern, each in TAG_PROBLEMS.items() if re.search(pattern, tag, re.DOTALL)), "")
-    if tag in remote.branches:
-        problem = "a branch of the repository has this name"
-    elif beside := next((each for each in remote.tags if each.startswith(f"{tag}/") or tag.startswith(f"{each}/")), ""):
-        problem = f"git keeps no tag below another, and {beside} is there"
-    if problem:
-        raise LabError(wording("tag", tag=tag, problem=problem))
+def check_tag(tag: str, remote: Remote) -> None:
+    """Raise LabError for a version that git does not take, or that would stand for two things in the repository."""
+    beside = (each for each in remote.tags if each.startswith(f"{tag}/") or tag.startswith(f"{each}/"))
+    other = tag if tag in remote.branches else next(beside, "")
+    if NO_TAG.search(tag) or other:
+        raise LabError(wording("tag", tag=tag, known=other and f": {other} is there"))
 
 
 def check_title(title: str | None) -> None:
@@ -356,12 +344,7 @@ class _Publishing:
 
     def propose(self, planned: PublishPlan) -> Receipt:
         """Open a pull request with one commit, unless one with the same files is open."""
-        main = self.look()
-        number = self.open_request(main)
-        is_there = number is not None and self.look(f"refs/pr/{number}").holds(self.upload)
-        if not is_there:
-            self.say(f"proposing {planned.upload_bytes:,} bytes to {self.upload.repo}")
-            number = self.pull_request(main)
+        number, is_there = self.pull_request(self.look())
         revision = f"refs/pr/{number}"
         self.verify(revision)
         return self.receipt(revision, planned, is_there, number)
@@ -384,18 +367,21 @@ class _Publishing:
                     return each.num
         return None
 
-    def pull_request(self, main: Remote) -> int:
-        """Return the number of an open pull request that adds all files to `main`, in commits of `MOST_FILES` files."""
-        number, failures = self.open_request(main), 0
+    def pull_request(self, main: Remote) -> tuple[int, bool]:
+        """Return the number of an open pull request that adds all files to `main`, and whether it held them before.
+
+        It is made, or completed, in commits of `MOST_FILES` files.
+        """
+        number, failures, commits = self.open_request(main), 0, 0
         while True:
             at = self.look(f"refs/pr/{number}") if number else main
             left = at.left(self.upload)
             if number is not None and not left:
-                return number
-            paths = (left or [*self.upload.parts])[:MOST_FILES]
+                return number, not commits
+            self.say(f"proposing {len(left)} files to {self.upload.repo}")
             try:
-                number = self.commit(paths, at.head, number, create_pr=number is None).pr_num or number
-                failures = 0
+                done = self.commit((left or [*self.upload.parts])[:MOST_FILES], at.head, number, create_pr=not number)
+                number, failures, commits = number or done.pr_num, 0, commits + 1
             except TROUBLE as error:
                 trouble, failures = explained(error, f"cannot open a pull request on {self.upload.repo}"), failures + 1
                 number = number or self.open_request(main)  # the answer may have been lost, not the request
@@ -422,7 +408,7 @@ class _Publishing:
     def committed(self, before: Remote) -> Remote:
         """Return the repository after one commit or merge on what was planned on; a failed answer is no failed commit."""
         doing, left = f"cannot commit to {self.upload.repo}", before.left(self.upload)
-        number = self.pull_request(before) if len(left) > MOST_FILES else None
+        number = self.pull_request(before)[0] if len(left) > MOST_FILES else None
         for attempt in range(1, ATTEMPTS + 1):
             trouble: HubTrouble | None = None
             try:

@@ -233,22 +233,14 @@ def forget(
         if not dry_run and not yes:
             typer.confirm(f"Delete every vote, review and graded answer of {rater}?", abort=True, err=True)
         gone = store.belongings(rater) if dry_run else store.forget_rater(rater)
-    if not gone.total and not published:
+    if not gone.total and not any(each["rows"] for each in published):
         raise LabError(say("command.no_rater", rater=rater))
     kinds = asdict(gone)
     rows = [("here", kind.replace("_", " "), n) for kind, n in kinds.items()]
-    rows += [(f"{each.repo} on the Hub, from {each.folder}", "rows", each.rows) for each in published]
-    document = {
-        "rater": rater,
-        "deleted": gone.total,
-        "kinds": kinds,
-        "published": [asdict(each) for each in published],
-    }
-    emit(
-        document,
-        as_json=as_json,
-        table=table_of("Dry run: nothing was deleted" if dry_run else "Forgotten", ("where", "what", "count"), rows),
-    )
+    rows += [(f"{each['repo']} on the Hub, from {each['folder']}", "rows", each["rows"]) for each in published]
+    document = {"rater": rater, "deleted": gone.total, "kinds": kinds, "published": published}
+    title = "Dry run: nothing was deleted" if dry_run else "Forgotten"
+    emit(document, as_json=as_json, table=table_of(title, ("where", "what", "count"), rows))
     for each in published:
-        notes.print(say("command.published", repo=each.repo, folder=each.folder, tag=each.tag), soft_wrap=True)
+        notes.print(say("command.published", **each), soft_wrap=True)
     notes.print("Exports made before still hold these votes: export them again.")

@@ -11,6 +11,7 @@ from evals.io import weights_identity
 from hub.adapters import Publication
 from hub.cards.lint import lint_card
 from hub.chains import pack_base, pack_last, publication_of, runs_of
+from hub.checks import MARK
 from tests.hub.cases import was
 from tests.hub.conftest import OTHER
 from tests.hub.local import InjectedFault
@@ -18,6 +19,7 @@ from tests.hub.runs import PACKED, REVISION, base_copy, change_manifest, sha256,
 from tests.hub.test_publish import ALLOWED
 
 BASE_FILES = {
+    MARK,
     *("LICENSE", "README.md", "chat_template.jinja", "config.json", "model.safetensors"),
     *("origin.json", "tokenizer.json", "tokenizer_config.json"),
 }

@@ -19,7 +19,7 @@ from evals.errors import LabError
 from evals.questions import data_sha256, load_questions
 from evals.questions.sets import EXAMPLES
 from hub import spaces
-from hub.checks import Refused, check_upload
+from hub.checks import MARK, Refused, check_upload
 from hub.datasets import pack_dataset
 from hub.publish import publish
 from hub.spaces import (
@@ -88,11 +88,12 @@ def test_a_bundle_holds_what_its_app_imports_and_no_training_records_that_no_pag
     paths = set(packed(name).parts)
     assert len(paths) <= MOST[name]
     assert {"app.py", "requirements.txt", "LICENSE", "lab/gpu.py", "lab/ui/assets/lab.css"} <= paths
-    assert not [path for path in paths if "__pycache__" in path or path.startswith((".", "tests", "evals/labels"))]
+    assert not [path for path in paths if "__pycache__" in path or path.startswith(("tests", "evals/labels"))]
+    assert [path for path in paths if path.startswith(".")] == [MARK]
     assert ("training/embedded/grpo/adapter/adapter_model.safetensors" in paths) == (name == "lab")
     assert ("answers.jsonl" in paths) == (name == "arena")
     assert name == "lab" or not [path for path in paths if path.endswith(".parquet")]
-    assert set(packed("leaderboard").parts) == {"README.md", "index.html"}, "a static Space carries no code"
+    assert set(packed("leaderboard").parts) == {MARK, "README.md", "index.html"}, "a static Space carries no code"
 
 
 @pytest.mark.parametrize(("name", "tabs"), [("arena", ("Compare",)), ("reviewer", ("Review",)), ("lab", None)])

@@ -1,11 +1,13 @@
 """Data sets: what is published of a folder, and the cards of votes, of pairs and of rows."""
 
+import gzip
 import json
 import re
 import shutil
 import sys
 from pathlib import Path
 
+import datasets
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -20,9 +22,9 @@ from evals.schema.articles import Conversation, ReviewExample
 from evals.schema.reviews import Concern, HumanConcern
 from evals.schema.votes import ArenaRow, DpoRow, ExportStatistics, KtoRow, SftRow
 from hub.cards.dataset import KINDS, dataset_card, flat, pairs_card, write_rows_card
-from hub.checks import check_upload
-from hub.datasets import pack_dataset
-from hub.publish import publish
+from hub.checks import MARK, Refused, check_upload
+from hub.datasets import pack_dataset, published_rows
+from hub.publish import publish, write_receipt
 from tests.hub.cases import CASES, was
 from tests.hub.rows import concerns, put, put_report, report
 
@@ -101,7 +103,7 @@ def folder(tmp_path):
 
 def test_a_data_set_is_published_with_its_card_and_the_licence_chosen_not_twice_and_not_without_one(stand, folder):
     receipts = [publish(stand.api(), packed(folder, repo="org/votes")) for _ in range(2)]
-    assert set(receipts[0].files) == {"README.md", "GUIDELINES.md", "train.jsonl"}
+    assert set(receipts[0].files) == {MARK, "README.md", "GUIDELINES.md", "train.jsonl"}
     assert [each.outcome for each in receipts] == ["published", "already there"]
     assert stand.hub.find("dataset", "org/votes").private
     text = stand.read("org/votes", "README.md", "dataset").decode()
@@ -149,12 +151,71 @@ def test_what_does_not_fit_is_named(folder, tmp_path):
     assert any("leads out of the folder" in each for each in problems(folder))
 
 
+CSV = b'id,text\n1,"up\nand down"\n2,x\n'
+PACKED_ROWS = {
+    "mine.csv": CSV,
+    "mine.tsv": CSV.replace(b",", b"\t"),
+    "mine.csv.gz": gzip.compress(CSV),
+    "mine.jsonl.gz": gzip.compress(b'{"id": 1, "text": "up\\nand down"}\n{"id": 2, "text": "x"}\n'),
+}
+
+
+def test_rows_in_tables_and_in_gzip_files_are_published_and_load_as_they_were(tmp_path):
+    for name, content in PACKED_ROWS.items():
+        (place := tmp_path / name.replace(".", "-")).mkdir()
+        (place / name).write_bytes(content)
+        upload = packed(place)
+        check_upload(upload)
+        assert {name, "README.md"} < set(upload.parts)
+        for path, part in upload.parts.items():
+            (place / path).write_bytes(part.read())
+        loaded = datasets.load_dataset(str(place), split="train", cache_dir=str(tmp_path / "cache"))
+        assert loaded.to_list() == [{"id": 1, "text": "up\nand down"}, {"id": 2, "text": "x"}], name
+
+
+TOKEN = b"hf_" + b"abcdefghijklmnopqrstuvwxyzABCDEFGH"
+UNFIT_ROWS = [
+    ("a.csv.gz", gzip.compress(b"id,text\n1," + TOKEN), "a.csv.gz, line 2: a Hugging Face token stands there"),
+    ("a.tsv", b"id\ttext\n1\t" + TOKEN, "a Hugging Face token stands there"),
+    ("a.csv", b"rater,text\nann.smith,x\n", "a.csv, line 2: the column rater names a rater"),
+    ("a.jsonl.gz", gzip.compress(b'{"rater": "ann.smith"}\n'), "the column rater names a rater"),
+    ("a.csv", b"rater;text\nann.smith;x\n", "its columns are separated by ';'"),
+    ("a.csv", "text\né\n".encode("latin-1"), "can't decode byte"),
+    ("a.csv", b"a,b\n1,2,3\n", "Expected 2 columns, got 3"),
+    ("a.csv.gz", gzip.compress(CSV)[:-8], "ended before the end-of-stream"),
+    ("a.csv.gz", CSV, "Not a gzipped file"),
+    ("a.jsonl.gz", gzip.compress(b'{"a": "' + b"x" * 50_000_001 + b'"}'), "too large to be searched"),
+    ("more.jsonl", b'{"id": 1}\n', "rows of several formats"),
+]
+
+
+def test_tables_and_gzip_files_that_hide_secrets_or_raters_or_cannot_be_loaded_are_refused(tmp_path):
+    for number, (name, content, words) in enumerate(UNFIT_ROWS):
+        (place := tmp_path / str(number)).mkdir()
+        (place / name).write_bytes(content)
+        if name == "more.jsonl":
+            (place / "train.csv").write_bytes(CSV)
+        with pytest.raises(Refused, match=re.escape(words)):
+            check_upload(packed(place))
+
+
+def test_published_sets_that_hold_rows_of_a_rater_are_found_by_their_receipts(stand, folder):
+    write_receipt(publish(stand.api(), packed(folder, repo="org/held")), folder)
+    assert published_rows(folder.parent, [RATER]) == [
+        {"repo": "org/held", "tag": None, "folder": str(folder), "rows": 3}
+    ]
+    assert published_rows(folder.parent, ["1" * 32]) == []
+    put(folder, "train.jsonl", [{"rater": "2" * 32}])
+    (unsure,) = published_rows(folder.parent, [RATER])
+    assert unsure["rows"] is None, "the folder was written again, so it cannot tell what is there"
+
+
 def test_a_question_set_is_published_by_split_with_a_card_of_its_figures(tmp_path):
     mine = tmp_path / "mine.yaml"
     mine.write_bytes((EXAMPLES / "codons-and-enzymes.yaml").read_bytes())
     parts = packed(mine, "cc0-1.0").parts
     tables = [f"data/{split}.jsonl" for split in ("train", "validation", "test")]
-    assert set(parts) == {"README.md", "mine.yaml", "eval.yaml", *tables}
+    assert set(parts) == {MARK, "README.md", "mine.yaml", "eval.yaml", *tables}
     card = parts["README.md"].text()
     assert "| rows | 60 |" in card
     assert "“always abstain, 60%” gets right, an answer without a model | 2 of 16 |" in card

@@ -350,7 +350,7 @@ BAD_TAGS = (
 def test_a_version_that_git_does_not_take_or_that_is_a_branch_is_told_in_the_plan(stand, run):
     stand.publish(run, "org/tags")
     stand.hub.log.clear()
-    assert "--tag 'main' cannot be a version: a branch of the repository" in stand.plan(run, "org/tags", tag="main")
+    assert "not the name of something else: main is there" in stand.plan(run, "org/tags", tag="main")
     assert stand.only_read()
     there = look(stand.api(), "org/tags", "model")
     for tag in BAD_TAGS:
