@@ -226,10 +226,8 @@ def check_rights(api: HfApi, upload: Upload, remote: Remote) -> tuple[Diagnostic
     if remote.head is None and namespace not in ours:
         raise LabError(wording("foreign", repo=upload.repo, ours=", ".join(ours)))
     if scopes := token.get("fineGrained"):
-        allowed = set(scopes.get("global", ()))
-        for each in scopes.get("scoped", ()):
-            if each.get("entity", {}).get("name") in (namespace, upload.repo):
-                allowed |= set(each.get("permissions", ()))
+        entries = [each for each in scopes.get("scoped", ()) if each["entity"].get("name") in (namespace, upload.repo)]
+        allowed = {*scopes.get("global", ()), *(name for each in entries for name in each["permissions"])}
         needed = {"repo.write": "to write to repositories"} if remote.head is None else {}
         if len(remote.left(upload)) > MOST_FILES:
             needed["discussion.write"] = f"to open pull requests, which take the files of a commit beyond {MOST_FILES},"

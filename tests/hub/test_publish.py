@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 from filelock import FileLock
-from huggingface_hub import HfApi
+from huggingface_hub import HfApi, constants
 
 from hub.adapters import Publication
 from hub.chains import plan_chain, publish_chain
@@ -533,3 +533,15 @@ def test_a_fine_grained_token_that_opens_no_pull_requests_is_told_where_one_is_n
     message = stand.attempt(lambda: plan(scoped("repo.write"), space("org/large-scoped", 1)))
     assert "to open pull requests, which take the files of a commit beyond 100" in message
     assert plan(scoped("repo.write", "discussion.write"), space("org/large-scoped", 1)).is_new
+
+
+def test_by_xet_as_clients_do_by_default_a_chain_is_published_verified_and_brought_back(stand, tmp_path, monkeypatch):
+    monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", False)
+    run = write_run(tmp_path / "here", stages=("sft", "grpo"))
+    receipts = stand.publish(run, "org/by-xet")
+    assert [each.outcome for each in receipts] == ["published", "published"]
+    assert stand.asked("GET", "/xet-write-token/") >= 2 and stand.asked("GET", "/xet-read-token/") >= 2
+    assert stand.asked("PUT", "/_lfs/") == 0, "nothing goes by LFS"
+    assert stand.add_chain("org/by-xet@v1.0", tmp_path / "back") == ["sft", "grpo"]
+    assert sha256(tmp_path / "back" / SFT) == sha256(tmp_path / "here/sft/adapter/adapter_model.safetensors")
+    assert [each.outcome for each in stand.publish(run, "org/by-xet")] == ["already there"] * 2

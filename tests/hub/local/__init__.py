@@ -6,7 +6,9 @@ It keeps repositories in a folder and is safe to restart. It refuses what huggin
 files that must go by LFS, full folders, commits of more files than it advises, names of tags that git refuses, tokens that only
 read or have no scope for what is asked, repositories without a resource group where one is demanded. It is no proof that huggingface.co takes the same upload.
 
-Missing: git itself, Xet, duplicating, comparing, gated access on request, quotas and paid plans, Spaces that run,
+Large files go by LFS, or by Xet into a folder that hf_xet stores to itself: its chunks, shards and hashes, not its servers.
+
+Missing: git itself, Xet's servers and their tokens, duplicating, comparing, gated access on request, quotas and paid plans, Spaces that run,
 buckets, discussions without changes, the viewer of data sets, web pages.
 """
 

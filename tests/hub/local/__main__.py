@@ -22,7 +22,7 @@ def main() -> None:
     faults = (each.split(":") for each in asked.fault)
     hub.faults += [InjectedFault(status=int(code), times=int(times)) for code, times in faults]
     address = f"http://127.0.0.1:{asked.port}"
-    told = f"export HF_ENDPOINT={address} HF_TOKEN={next(iter(names))} HF_HUB_DISABLE_XET=1"
+    told = f"export HF_ENDPOINT={address} HF_TOKEN={next(iter(names))}"
     serve(hub, asked.port, lambda: print(told, flush=True))
 
 

@@ -50,6 +50,7 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("GET", REPO + "/commits/{revision}", handlers.history),
     ("GET", REPO + "/refs", handlers.references),
     ("POST", REPO + "/tag/{revision}", handlers.make_tag),
+    ("GET", REPO + "/xet-{right}-token/{revision}", handlers.xet_token),
     ("POST", REPO + "/super-squash/{revision}", handlers.squash),
     ("GET", REPO + "/runtime", handlers.runtime),
     ("GET", REPO + "/logs/{what}", handlers.logs),

@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Response
 
 from hub.cards.lint import front_matter_findings
-from tests.hub.local import state
+from tests.hub.local import state, xet
 from tests.hub.local.state import Commit, Hub, Kind, Refusal, Repository, Right, Tree
 
 KINDS: dict[str, Kind] = {"models": "model", "datasets": "dataset", "spaces": "space"}
@@ -320,7 +320,7 @@ def paths(call: Call) -> Response:
 
 def resolve(call: Call) -> Response:
     """Send a file of a revision."""
-    _, commit = call.commit()
+    repository, commit = call.commit()
     path = call.parts["rest"]
     entry = commit.tree.get(path)
     if entry is None:
@@ -332,6 +332,9 @@ def resolve(call: Call) -> Response:
     }
     if entry.is_lfs:
         headers |= {"X-Linked-Etag": f'"{entry.sha256}"', "X-Linked-Size": str(entry.size)}
+        if known := call.hub.in_xet(entry.sha256):
+            token = f"{call.base}/api/{repository.kind}s/{repository.id}/xet-read-token/{commit.oid}"
+            headers |= {"X-Xet-Hash": known.xet, "X-Xet-Refresh-Route": token}
         if call.hub.redirects:
             elsewhere = call.base.replace("127.0.0.1", "localhost")
             return RedirectResponse(f"{elsewhere}/_objects/{entry.sha256}", 302, headers)
@@ -505,6 +508,13 @@ def make_tag(call: Call) -> Response:
         raise Refusal(409, f"Reference already exists: {name}")
     call.hub.save(repository.model_copy(update={"refs": {**repository.refs, state.TAGS + name: target.oid}}))
     return JSONResponse({})
+
+
+def xet_token(call: Call) -> Response:
+    """Say where Xet storage is; a pull request of others needs no right to write."""
+    call.repository("write" if call.parts["right"] == "write" and not call.is_pull_request else "read")
+    told, headers = xet.connection(call.hub.xet)
+    return JSONResponse(told, headers=headers)
 
 
 def squash(call: Call) -> Response:

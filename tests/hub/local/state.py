@@ -17,6 +17,7 @@ from pydantic import ConfigDict, Field
 
 from evals.io import write_whole
 from evals.schema import Record
+from tests.hub.local import xet
 
 Kind = Literal["model", "dataset", "space"]
 Right = Literal["see", "read", "write"]
@@ -159,6 +160,7 @@ class Hub:
         is_there = self._collections.is_file()
         self.collections: dict[str, dict[str, Any]] = json.loads(self._collections.read_text()) if is_there else {}
         self.spaces: dict[str, dict[str, Any]] = {}
+        self.xet = folder / "xet-storage"
         self.contents, self._folder = folder / "objects", folder / "repos"
         self.contents.mkdir(parents=True, exist_ok=True)
         self._known: dict[tuple[Kind, str], Repository] = {}
@@ -177,7 +179,14 @@ class Hub:
 
     def content(self, sha256: str) -> Path | None:
         """Return where a content lies, None if it is not here; what is under its final name is whole."""
-        return path if (path := self.contents / sha256).is_file() else None
+        if not (path := self.contents / sha256).is_file() and (found := self.in_xet(sha256)):
+            xet.fetch(self.xet, found, unfinished := self.unfinished())
+            unfinished.replace(path)
+        return path if path.is_file() else None
+
+    def in_xet(self, sha256: str) -> xet.Stored | None:
+        """Return what Xet storage knows a content by, None where it came another way."""
+        return next((each for each in xet.stored(self.xet) if each.sha256 == sha256), None)
 
     def unfinished(self) -> Path:
         """Return a name for a content that is not whole yet."""
