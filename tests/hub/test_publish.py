@@ -348,7 +348,8 @@ BAD_TAGS = (
 
 
 def test_a_version_that_git_does_not_take_or_that_is_a_branch_is_told_in_the_plan(stand, run):
-    stand.publish(run, "org/tags")
+    (receipt,) = stand.publish(run, "org/tags")
+    assert (receipt.outcome, receipt.tag) == ("published", "v1.0")
     stand.hub.log.clear()
     assert "not the name of something else: main is there" in stand.plan(run, "org/tags", tag="main")
     assert stand.only_read()
