@@ -1,51 +1,83 @@
-"""The `assay` command: one sub-command per noun, registered here, in a file under `lab/commands`.
+"""The `assay` command: its groups and commands, each imported from its file under `lab/commands` when it is called.
 
 Exit codes: 0 done, 1 something you can fix (one message, no traceback), 2 wrong usage.
-Heavy imports wait until a command runs, so `--help` answers at once.
 """
 
 import logging
 import sys
+from importlib import import_module
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
+from typer.main import get_group
 
-from evals.errors import LabError
-from lab.commands import ask, chain, data, eval, lab, people, prefs, publish, refiner, review, train
-from lab.commands.terminal import notes
+GROUPS = {
+    "data": "Question sets of your own; questions, pairs and reviewed papers as JSONL files.",
+    "train": "Train a stage of an adapter chain: SFT, then DPO or GRPO on top of it.",
+    "eval": "Run a chain on questions, judge answers, measure calibration.",
+    "chain": "Chains of adapters: list, show, check, add a published one, import, serve, export.",
+    "review": "Peer review: read, clean, score, merge and compare concerns.",
+    "refiner": "Short answers whose claims cite evidence: score them, run a chain on records.",
+    "prefs": "Count votes and annotations, and export them as data sets.",
+    "people": "Say who may enter the lab, as what, and read what they did.",
+    "publish": "Publish to the Hub: checked first, private unless you say otherwise, verified afterwards.",
+}
+COMMANDS = {
+    "ask": ("ask", "Ask a question; every stage answers as it writes."),
+    "leaderboard": ("eval", "Show models and baselines in one table for each set of questions."),
+    "lab": ("lab", "Start the lab and open it at http://127.0.0.1:7860."),
+    "doctor": ("lab", "Check what the lab needs: packages, model, folders, database, port."),
+    "backup": ("lab", "Copy the database whole, also while the lab runs."),
+}
+"""Commands of no group: the file that holds each, and what its line of help says."""
+
+
+def load_command(name: str) -> Any:
+    """Return a group or command that `assay` lists, from its file."""
+    file, _ = COMMANDS.get(name, (name, ""))
+    group = get_group(import_module(f"lab.commands.{file}").app)
+    return group.commands[name] if name in COMMANDS else group
+
+
+class Assay(TyperGroup):
+    """Lists its commands without importing their files."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that is called, from its file."""
+        name, _, rest = super().resolve_command(ctx, args)
+        return name, load_command(str(name)), rest
+
 
 app = typer.Typer(
     name="assay",
+    cls=Assay,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
     help="Train, question, judge and publish biology language models, with numbers you can trust.",
 )
-app.add_typer(data.app, name="data")
-app.add_typer(train.app, name="train")
-app.add_typer(eval.app, name="eval")
-app.add_typer(chain.app, name="chain")
-app.add_typer(review.app, name="review")
-app.add_typer(refiner.app, name="refiner")
-app.add_typer(prefs.app, name="prefs")
-app.add_typer(people.app, name="people")
-publish.app.command("space")(publish.space)
-app.add_typer(publish.app, name="publish")
-app.command("ask")(ask.ask)
-app.command("leaderboard")(eval.leaderboard)
-app.command("lab")(lab.lab)
-app.command("doctor")(lab.doctor)
-app.command("backup")(lab.backup)
+for _name, _help in {**GROUPS, **{name: told for name, (_, told) in COMMANDS.items()}}.items():
+    app.command(_name, help=_help)(lambda: None)
 
 
 def main() -> None:
     """Run the command line; errors a person can fix become one line and exit code 1."""
+    from evals.errors import LabError
+
     logging.getLogger("bitsandbytes").setLevel(logging.ERROR)  # it warns of a package that nobody here needs
     try:
         app()
     except LabError as error:
+        from lab.commands.terminal import notes
+
         notes.print("error:", style="red", end=" ")
         notes.print(str(error), soft_wrap=True)
         sys.exit(1)
     except KeyboardInterrupt:
-        notes.print("stopped")
+        sys.stderr.write("stopped\n")
         sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,11 +1,111 @@
-"""The commands of `assay`, and options that several of them take."""
+"""The commands of `assay`, a file for each group. A command is a function of one record, its settings.
+
+The fields of the record are the options, their docstrings the help; required fields without `typer.Option` are arguments.
+What several commands take is a record that theirs inherit from.
+"""
 
 import inspect
 from collections.abc import Callable, Collection
 from functools import wraps
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
 
 import typer
+from pydantic import BaseModel, ConfigDict, ValidationError
+from typer.core import TyperCommand
+
+from evals.errors import BadConfig
+
+
+class CommandSettings(BaseModel):
+    """Settings of a command."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class JsonSettings(CommandSettings):
+    """Settings of a command that prints a table, or one JSON document."""
+
+    as_json: Annotated[bool, typer.Option("--json")] = False
+    """One JSON document on standard output."""
+
+
+class InFile:
+    """Marks a field that no option sets, only the file of `--config`: `top_p: Annotated[float, InFile()] = 0.9`."""
+
+
+class FileSettings(JsonSettings):
+    """Settings of which a YAML file may hold any; what is typed goes before."""
+
+    config: Path | None = None
+    """A YAML file with any of these settings by name"""
+
+
+class SettingsCommand(TyperCommand):
+    """A command that gives its settings, a record made of what was typed, to a function."""
+
+    kind: type[CommandSettings]
+    function: Callable[[Any], None]
+
+    def __init__(self, *words: Any, params: Any, **more: Any) -> None:
+        super().__init__(*words, params=params, **more)
+        fields, order = self.kind.model_fields, [vars(each).get("__annotations__", {}) for each in self.kind.__mro__]
+        only_in_file = [name for name, each in fields.items() if any(isinstance(one, InFile) for one in each.metadata)]
+        self.params = [each for each in self.params if each.name not in only_in_file]
+        self.params.sort(key=lambda each: next(at for at, names in enumerate(order) if each.name in names))
+        for each in self.params:
+            each.help = each.help or fields[each.name].description
+            if each.name == "config":
+                each.help += "".join(f", {name} ({fields[name].default})" for name in only_in_file) + "."
+            if each.param_type_name == "option" and each.is_flag and each.default is False:
+                each.secondary_opts = []
+
+    def invoke(self, ctx: Any) -> None:
+        """Run the function with the settings; wrong ones are wrong usage."""
+        typed = {name: each for name, each in ctx.params.items() if ctx.get_parameter_source(name).name != "DEFAULT"}
+        known = _read_settings(typed["config"]) if "config" in typed else {}
+        try:
+            settings = self.kind.model_validate(known | typed)
+        except ValidationError as error:
+            first = error.errors()[0]
+            option = next((each.opts[0] for each in self.params if each.name == first["loc"][0]), str(first["loc"][0]))
+            raise typer.BadParameter(f"{first['msg']}, found {first['input']!r}.", ctx, param_hint=option) from None
+        self.function(settings)
+
+
+def _read_settings(file: Path) -> dict[str, Any]:
+    import yaml
+
+    try:
+        found = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise BadConfig(f"{file} cannot be read: {error}; name a YAML file of settings") from error
+    if not isinstance(found, dict):
+        raise BadConfig(f"{file} holds no settings; write lines such as seed: 1")
+    return found
+
+
+def command(app: typer.Typer, name: str | None = None, **more: Any) -> Callable[[Any], Any]:
+    """Register a function of one record of settings, named `settings`, as a command; its docstring is the help."""
+
+    def register(function: Any) -> Any:
+        kind = get_type_hints(function)["settings"]
+        own = {"kind": kind, "function": staticmethod(function)}
+        cls = type(kind.__name__ + "Command", (SettingsCommand,), own)
+        app.command(name or function.__name__.strip("_"), cls=cls, help=function.__doc__, **more)(kind)
+        return function
+
+    return register
+
+
+class AskedServer(CommandSettings):
+    """Settings of asking a model on a server."""
+
+    key_env: str = ""
+    """Variable that holds the server's key; empty = no key."""
+    allow_remote: bool = False
+    """Let a server on another machine read what is sent."""
+
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Check and show the plan; write nothing anywhere.")]

@@ -20,6 +20,8 @@ from lab.commands.data import know
 from lab.commands.terminal import emit, notes
 from lab.settings import comma_separated, from_environment
 
+app = typer.Typer()
+
 
 class Answered(Record):
     """One stage's answer with what it says about itself and, for a known question, what is true."""
@@ -29,6 +31,7 @@ class Answered(Record):
     verdict: Verdict | None
 
 
+@app.command()
 def ask(
     question: Annotated[str, typer.Argument(help="What to ask.")],
     chain: Annotated[str, typer.Option(help="embedded, a run folder, or base:embedded.")] = "embedded",

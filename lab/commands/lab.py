@@ -28,6 +28,7 @@ from lab.settings import EMBEDDED, LabSettings, comma_separated, from_environmen
 from lab.ui.text import say
 from training.models.manifest import read_chain
 
+app = typer.Typer()
 PORT = 7860
 PORTS_TRIED = 40
 NEEDED_BYTES = 2 * 1024**3
@@ -37,6 +38,7 @@ SETUP = "Run `make setup`, or `pip install -r requirements.txt`."
 OTHER_CHAIN = "Name another with ASSAY_CHAIN or `assay lab --chain NAME`, or train one: `assay train --help`."
 
 
+@app.command()
 def lab(
     host: Annotated[str, typer.Option(help="127.0.0.1 = this machine only.")] = "127.0.0.1",
     port: Annotated[int | None, typer.Option(min=1, max=65535, help=f"Default: {PORT}, or the next free one.")] = None,
@@ -104,12 +106,12 @@ def open_lab(
         services = build_services(settings)
         if services.people:
             options["auth"] = password_check(services.people, services.log)
-        app = build_app(services, tabs)
-        put_on_air(app, settings.hosts, is_space=settings.training.is_space, **options)
+        page = build_app(services, tabs)
+        put_on_air(page, settings.hosts, is_space=settings.training.is_space, **options)
     finally:
         gc.freeze()
         gc.enable()
-    run(app, services, ready, tabs)
+    run(page, services, ready, tabs)
 
 
 def check_door(settings: LabSettings) -> None:
@@ -161,6 +163,7 @@ def is_free(host: str, port: int) -> bool:
     return True
 
 
+@app.command()
 def backup(file: Annotated[Path, typer.Argument(help="The copy; nothing is overwritten.")]) -> None:
     """Copy the database whole, also while the lab runs: answers, votes, ratings, reviews, projects.
 
@@ -183,6 +186,7 @@ class Check(Record):
     remedy: str = ""
 
 
+@app.command()
 def doctor(
     port: Annotated[int, typer.Option(min=1, max=65535, help="The port to look at.")] = PORT, as_json: Json = False
 ) -> None:

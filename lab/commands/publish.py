@@ -286,6 +286,7 @@ def _warn(found: "Sequence[Diagnostic]") -> None:
         notes.print(f"note: {each}", style="yellow", soft_wrap=True)
 
 
+@app.command()
 @with_options(Destination, "to")
 def space(
     name: Annotated[str, typer.Argument(help="lab, leaderboard, arena, reviewer, or a metric: stated_calibration, …")],

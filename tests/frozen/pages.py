@@ -2,25 +2,14 @@
 
 from typing import Any
 
-import typer
-
 from tests.frozen.script import working_folder
 
 
 def options() -> dict[str, Any]:
     """Return, for each command, its parameters: how they are written, defaults."""
-    rows: dict[str, Any] = {}
+    from tests.lab.commands import every_command
 
-    def walk(command: Any, name: str) -> None:
-        for word, each in sorted(getattr(command, "commands", {}).items()):
-            walk(each, f"{name} {word}")
-        if not getattr(command, "commands", {}):
-            rows[name] = {_written(each): _taken(each) for each in command.params}
-
-    from lab.cli import app
-
-    walk(typer.main.get_command(app), "assay")
-    return rows
+    return {f"assay {words}": {_written(each): _taken(each) for each in one.params} for words, one in every_command()}
 
 
 def endpoints() -> dict[str, Any]:

@@ -13,7 +13,7 @@ from evals.refine.records import records_sha256
 from evals.report import load_report
 from evals.schema.refiner import RefinerRecord
 from evals.schema.reports import RefinerReport
-from lab.cli import refiner
+from lab.commands import refiner
 from tests.training.judge_server import JudgeServer
 from tests.training.refiners import RECORDS, with_chain
 
