@@ -1,29 +1,231 @@
-"""How every tab tells the errors of its events."""
+"""What tabs are built of: events that show their errors, the pane of a document, stopping, files to download."""
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import wraps
-from typing import ParamSpec
+from pathlib import Path
+from typing import Any
 
 import gradio as gr
+from gradio.utils import get_upload_folder
 
 from evals.errors import LabError
-from lab.ui.components import notice
-from lab.ui.layout import Painted
+from lab.document_session import Work
+from lab.services import Services
+from lab.session import Tab, View, stop
+from lab.ui.components import ANSWERING, CHOSEN, QUIET, heading, notice
+from lab.ui.text import say
+from lab.ui.theme import script
+from lab.visitors import Door, Visitor, meet, named
 
-Given = ParamSpec("Given")
+Painted = dict[Any, Any]
+"""What changes on the page, by component."""
+Act = Callable[..., Any]
 
 
-def show_errors(line: gr.HTML) -> Callable[[Callable[Given, Painted]], Callable[Given, Painted]]:
-    """Decorate what an event calls: a LabError is shown in `line` as a notice, and the rest of the page stays."""
+@dataclass(frozen=True)
+class DocumentPane:
+    """Where a document is shown; while it is written, `starts` are locked and `stopping` is there. `kept`: its id."""
 
-    def decorate(act: Callable[Given, Painted]) -> Callable[Given, Painted]:
+    line: gr.HTML
+    cards: gr.HTML
+    kept: gr.State
+    starts: Sequence[gr.Button]
+    stopping: gr.Button
+    paper: gr.HTML | None = None
+
+    @property
+    def shown(self) -> list[Any]:
+        return [self.line, *([self.paper] if self.paper else []), self.cards, self.kept]
+
+    @property
+    def outputs(self) -> list[Any]:
+        return [*self.shown, *self.starts, self.stopping]
+
+    def show(self, view: View) -> Painted:
+        cards = f'<div data-kept="{view.kept}">{view.cards}</div>' if view.kept else view.cards
+        page: Painted = {self.line: view.notice, self.cards: cards, self.kept: view.kept}
+        return page | ({self.paper: view.paper} if self.paper else {})
+
+    def paint(self, view: View) -> Painted:
+        """Return the same with the buttons as they stand at this moment."""
+        return self.show(view) | self.buttons(is_busy=view.is_busy)
+
+    def buttons(self, *, is_busy: bool) -> Painted:
+        starts = {start: gr.Button(interactive=not is_busy) for start in self.starts}
+        return starts | {self.stopping: gr.Button(visible=is_busy)}
+
+
+def show_errors(shows: gr.HTML | DocumentPane) -> Callable[[Act], Act]:
+    """Decorate what an event calls, a function or a generator: a LabError is shown as a notice, and the rest of the page stays.
+
+    In a pane the buttons that a stream locked work again, so its outputs must be those of `pane.outputs`.
+    """
+
+    def problem(error: LabError) -> Painted:
+        words = notice(str(error), "problem")
+        return (
+            {shows.line: words, **shows.buttons(is_busy=False)} if isinstance(shows, DocumentPane) else {shows: words}
+        )
+
+    def decorate(act: Act) -> Act:
         @wraps(act)
-        def shown(*given: Given.args, **known: Given.kwargs) -> Painted:
+        def answer(*given: Any, **known: Any) -> Painted:
             try:
                 return act(*given, **known)
             except LabError as error:
-                return {line: notice(str(error), "problem")}
+                return problem(error)
 
-        return shown
+        @wraps(act)
+        def stream(*given: Any, **known: Any) -> Iterator[Painted]:
+            try:
+                yield from act(*given, **known)
+            except LabError as error:
+                yield problem(error)
+
+        return stream if inspect.isgeneratorfunction(act) else answer
 
     return decorate
+
+
+def event(
+    trigger: Any,
+    act: Act,
+    inputs: Sequence[Any],
+    outputs: Sequence[Any],
+    api_name: str = "",
+    *,
+    door: Door | None = None,
+    shows: gr.HTML | DocumentPane | None = None,
+    **options: Any,
+) -> Any:
+    """Wire an event of the page, `button.click` or several of them in a list, and return it, to go on with `.then`.
+
+    With a `door` the visitor is given first. `shows` is where a LabError is told (`show_errors`). Without `api_name` the
+    event is private. `options` are Gradio's: `QUIET`, `CHOSEN`, `ANSWERING`, or nothing but a hidden progress bar.
+    """
+    name: dict[str, Any] = {"api_name": api_name} if api_name else {"api_visibility": "private"}
+    told = act if shows is None else show_errors(shows)(act)
+    given = [door.known, *inputs] if door else [*inputs]
+    wire = (lambda *wired, **how: gr.on([*trigger], *wired, **how)) if isinstance(trigger, list) else trigger
+    return wire(told, given, [*outputs], **{"show_progress": "hidden"} | name | options)
+
+
+def met(door: Door, *starts: Any) -> Any:
+    """Say first who the visitor is, which a page that just opened may not know; go on with `.then`."""
+    known = [door.known, door.remembered]
+    return gr.on([*starts], meet, door.remembered, known, api_visibility="private", **QUIET)
+
+
+def name_field(door: Door, tab: str) -> None:
+    """Lay out where visitors say what they are called; who signed in sees their name."""
+    with gr.Accordion(say("name"), open=False, elem_id=f"{tab}-name"):
+        name = gr.Textbox(label=say("name.label"), info=say("name.info"), max_length=80)
+
+    def on_name(remembered: object, said: str, request: gr.Request) -> tuple[Visitor, object]:
+        return named(remembered, said, request)
+
+    def on_met(visitor: Visitor | None) -> gr.Textbox:
+        called = visitor.name if visitor else ""
+        is_typed = called.startswith("name:") or not called
+        return gr.Textbox(value=called.removeprefix("name:").removeprefix("hf:"), interactive=is_typed)
+
+    naming: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
+    gr.on([name.submit, name.blur], on_name, [door.remembered, name], [door.known, door.remembered], **naming)
+    door.known.change(on_met, door.known, name, **naming)
+
+
+def stops(services: Services, door: Door, tab: Tab, button: gr.Button, api_name: str) -> None:
+    """Let a button end what this page is waiting for in a tab."""
+
+    def on_stop(visitor: Visitor | None) -> None:
+        stop(services, visitor, tab)
+
+    button.click(on_stop, door.known, None, api_name=api_name, **QUIET)
+
+
+@dataclass(frozen=True)
+class Download:
+    """A choice of formats, the button that makes a file, and where it is told and given."""
+
+    form: gr.Radio
+    make: gr.Button
+    made: gr.HTML
+    file: gr.DownloadButton
+
+    @property
+    def outputs(self) -> list[Any]:
+        return [self.made, self.file]
+
+    def give(self, folder: str, write: Callable[[Path], tuple[str, str | None]]) -> Painted:
+        """Show the line and the file that `write` gives, in a folder that Gradio serves files from."""
+        line, file = write(Path(get_upload_folder()) / folder)
+        return {self.made: line, self.file: gr.DownloadButton(value=file, visible=file is not None)}
+
+
+def export_panel(task: str, forms: Sequence[str]) -> Download:
+    """Lay out the export of a task's documents."""
+    with gr.Column(elem_classes="assay-panel", elem_id=f"{task}-export"):
+        gr.HTML(heading(say(f"{task}.export")))
+        choices = [(say(f"{task}.export.{form}"), form) for form in forms]
+        return Download(
+            gr.Radio(choices, value=forms[0], label=say(f"{task}.export.format")),
+            gr.Button(say("export.make"), size="sm", elem_id=f"{task}-export-make"),
+            gr.HTML(elem_id=f"{task}-export-message"),
+            gr.DownloadButton(say("export.download"), visible=False, elem_id=f"{task}-download"),
+        )
+
+
+def earlier_list(
+    door: Door,
+    work: Callable[[Visitor | None], Work],
+    pick: Callable[[Visitor | None, str | None], Painted],
+    outputs: Sequence[Any],
+    api_name: str,
+) -> Any:
+    """Lay out and wire the visitor's earlier documents, and return the event that shows one."""
+    task = work(None).task
+    with gr.Accordion(say(f"{task}.mine"), open=False, elem_id=f"{task}-mine") as mine:
+        chosen = gr.Dropdown(label=say(f"{task}.mine.pick"), choices=[], elem_id=f"{task}-earlier")
+
+    def on_open(visitor: Visitor | None) -> gr.Dropdown:
+        try:
+            found = work(visitor).earlier()
+        except LabError as error:
+            return gr.Dropdown(choices=[], value=None, info=str(error))
+        return gr.Dropdown(choices=found, value=None, info=None if found else say(f"{task}.mine.none"))
+
+    def on_pick(visitor: Visitor | None, chosen: str | None) -> Painted:  # a list left without a choice says so, too
+        return pick(visitor, chosen) if chosen else {outputs[0]: gr.skip()}
+
+    mine.expand(on_open, door.known, chosen, api_name=f"{api_name}s", **QUIET)
+    return chosen.input(on_pick, [door.known, chosen], [*outputs], api_name=api_name, **CHOSEN)
+
+
+def reopened(
+    door: Door,
+    name: str,
+    pane: DocumentPane,
+    pick: Callable[[Visitor | None, str | None], Painted],
+    outputs: Sequence[Any],
+    showing: Sequence[Any],
+    watch: Callable[[Visitor | None, str | None], Iterator[Painted]] | None = None,
+) -> None:
+    """Let the address name the document that the events `showing` have shown, so that a reload and Back lead there.
+
+    `watch` gives, instead of `pick`, all that is to be shown of one, and without a name of one that is being written.
+    """
+
+    def on_open(visitor: Visitor | None, kept: str | None, request: gr.Request) -> Iterator[Painted]:
+        linked = request.query_params.get(name)
+        yield {pane.line: gr.skip()}
+        if not kept and watch:
+            yield from watch(visitor, linked)
+        elif not kept and linked:
+            yield pick(visitor, linked)
+
+    how: dict[str, Any] = {**ANSWERING, "trigger_mode": "always_last"}
+    opened = door.known.change(on_open, [door.known, pane.kept], [*outputs], api_visibility="private", **how)
+    for event in (opened, *showing):
+        event.then(None, None, None, js=script("assayShown", name, f"#{pane.cards.elem_id} [data-kept]"))

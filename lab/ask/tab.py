@@ -14,13 +14,13 @@ from evals.schema.annotations import AnnotationItem
 from lab.annotate.panel import build_rating, thumbs
 from lab.annotate.session import RATED, Rater, item_of_answer
 from lab.ask.session import Earlier, answering, compared, earlier, find_earlier, when
+from lab.page import Painted, met, stops
 from lab.results.rows import read_place
 from lab.services import Services
 from lab.session import Drafts, Moment, QuestionRequest, View, checked_question, checked_sampling
 from lab.settings import EMBEDDED
 from lab.train.chains import chain_of, choices_of_chains
 from lab.ui import components as views
-from lab.ui.layout import Painted, met, stops
 from lab.ui.text import say
 from lab.ui.theme import clicks, script
 from lab.visitors import Door, Visitor, new_visitor

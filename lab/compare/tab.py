@@ -18,6 +18,7 @@ from evals.errors import LabError
 from evals.model import Sampling
 from evals.schema import Answer, Choice, Comparison
 from evals.schema.votes import REMARK_CHARACTERS, Strength
+from lab.page import Painted, name_field
 from lab.services import Services
 from lab.session import (
     Drafts,
@@ -33,7 +34,6 @@ from lab.session import (
 )
 from lab.store.outcomes import names_itself, next_match
 from lab.ui import components as views
-from lab.ui.layout import Painted, name_field
 from lab.ui.text import page, say
 from lab.ui.theme import clicks
 from lab.visitors import BROWSER_SECRET, Door, Visitor, meet, new_visitor

@@ -11,13 +11,12 @@ import gradio as gr
 
 from evals.errors import LabError
 from lab.home.work import shown_works, works
-from lab.page import show_errors
+from lab.page import Painted, show_errors
 from lab.publish.adapter import Order, Preview, preview, publish
 from lab.results.rows import read_place
 from lab.services import Services
 from lab.train.chains import chains_of_runs
 from lab.ui.components import CHOSEN, QUIET, empty, lead, notice
-from lab.ui.layout import Painted
 from lab.ui.templates import Html, markdown, render
 from lab.ui.text import say
 from training.models.manifest import EMBEDDED, read_chain

@@ -13,14 +13,13 @@ from evals.io import data_sha256, write_whole
 from evals.questions.layouts import FILES
 from evals.questions.sets import SPLITS, right_answer
 from lab.jobs import Job
-from lab.page import show_errors
+from lab.page import Painted, show_errors
 from lab.questions.session import OpenSet, QuestionSets, as_jsonl
 from lab.results import batch
 from lab.results.rows import link
 from lab.services import Services
 from lab.session import minute, stage_name
 from lab.ui.components import CHOSEN, QUIET, draw, emphasis, empty, grid, heading, lead, notice, sampling_fields, tiles
-from lab.ui.layout import Painted
 from lab.ui.text import counted, say
 from lab.ui.theme import script
 from lab.visitors import Door, Visitor

@@ -7,13 +7,12 @@ from typing import Any
 import gradio as gr
 
 from evals.schema.refiner import RefinerRecord, RowForm
-from lab.page import show_errors
+from lab.page import DocumentPane, Painted, earlier_list, export_panel, met, reopened, show_errors, stops
 from lab.refine import session
 from lab.refine.session import Preset
 from lab.refine.view import refined
 from lab.services import Services
 from lab.ui.components import ANSWERING, CHOSEN, QUIET, heading, lead, notice, sampling_fields
-from lab.ui.layout import DocumentPane, Painted, earlier_list, export_panel, met, reopened, stops
 from lab.ui.text import say
 from lab.ui.theme import clicks
 from lab.visitors import Door, Visitor

@@ -13,6 +13,7 @@ from evals.report import MEASURES, stages_of
 from evals.schema import EvalReport, Metric
 from evals.stats.calibration import Calibration
 from evals.task import narrow
+from lab.page import Painted
 from lab.results.evaluations import Evaluations
 from lab.results.reports import (
     Counted,
@@ -31,7 +32,6 @@ from lab.services import Services
 from lab.session import stage_name
 from lab.ui.charts import Opens, reliability, risk_coverage
 from lab.ui.components import Html, emphasis, empty, grid, measure, number, opening, shown, stacked
-from lab.ui.layout import Painted
 from lab.ui.text import lines as known_lines
 from lab.ui.text import say
 from lab.visitors import Door

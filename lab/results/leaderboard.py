@@ -12,6 +12,7 @@ from evals.report import LOWER_IS_BETTER, MEASURES
 from evals.report import reading as reading_of
 from evals.schema import EvalReport
 from evals.task import narrow
+from lab.page import Painted
 from lab.results.evaluations import Evaluations
 from lab.results.reports import (
     ReportTab,
@@ -30,7 +31,6 @@ from lab.results.rows import Place, link
 from lab.services import Services
 from lab.session import stage_name
 from lab.ui.components import Column, Html, Scale, emphasis, grid, interval, measure, number, opening, shown, stacked
-from lab.ui.layout import Painted
 from lab.ui.text import say
 from lab.visitors import Door
 

@@ -19,13 +19,13 @@ from evals.stats.calibration import SHARES
 from evals.stats.scores import OVERCONFIDENT, UNDERCONFIDENT
 from lab.annotate.panel import build_rating, thumbs
 from lab.annotate.session import RATED, Rater, item_of_row, row_name
+from lab.page import Painted
 from lab.results.evaluations import Evaluations, Outdated
 from lab.results.rows import Behind, Place, link, read_place, rows_page, said_of
 from lab.services import REPORTS, Services, load_reports
 from lab.session import stage_name
 from lab.train.chains import chain_of
 from lab.ui.components import Html, Scale, empty, lead, notice, shown
-from lab.ui.layout import Painted
 from lab.ui.templates import render
 from lab.ui.text import lines, page, say
 from lab.ui.theme import clicks, script

@@ -10,6 +10,7 @@ from evals.review import DEMONSTRATION
 from evals.schema import Article
 from evals.schema.reviewruns import ReviewForm
 from evals.schema.reviews import CATEGORIES, SEVERITIES, UNKNOWN
+from lab.page import DocumentPane, Painted, earlier_list, export_panel, met, reopened
 from lab.review.pages import page_view
 from lab.review.session import (
     USUAL,
@@ -29,7 +30,6 @@ from lab.review.view import board_view, concerns, paper
 from lab.services import Services
 from lab.settings import REPORTS
 from lab.ui.components import ANSWERING, QUIET, Range, heading, lead, notice, sampling_fields
-from lab.ui.layout import DocumentPane, Painted, earlier_list, export_panel, met, reopened
 from lab.ui.text import say
 from lab.ui.theme import clicks
 from lab.visitors import Door, Visitor

@@ -6,10 +6,10 @@ from dataclasses import replace
 import gradio as gr
 
 from evals.errors import LabError
+from lab.page import Painted
 from lab.services import Services
 from lab.train.runner import FIELDS, Recipe, begin, free_output, preview, proposed, read_recipe, recipes, save, text_of
 from lab.ui.components import CHOSEN, QUIET, notice, shown
-from lab.ui.layout import Painted
 from lab.ui.text import say
 from training.grpo import advice
 from training.launch.accelerate import gpus_here, profiles, unused_gpus

@@ -13,6 +13,7 @@ from typing import Any
 import gradio as gr
 
 from evals.errors import LabError
+from lab.page import Painted
 from lab.results.batch import register, sets_to_measure, start_run
 from lab.results.rows import Place, link, read_place, rows_page, said_of
 from lab.services import Services
@@ -36,7 +37,6 @@ from lab.train.runs import (
 from lab.train.view import behind_step, facts, is_measured, label, none_sampled, onward, panel
 from lab.ui.charts import CHARTS, curve
 from lab.ui.components import ANSWERING, CHOSEN, QUIET, empty, lead, notice, shown
-from lab.ui.layout import Painted
 from lab.ui.text import say
 from lab.ui.theme import clicks
 from training.run.folder import read_completions

@@ -58,7 +58,7 @@ def test_votes_become_a_stage_that_answers_is_measured_and_published_and_a_resta
     lab = {**settings, "ASSAY_RUNS": str(runs), "ASSAY_CONFIGS": str(folder / "configs"), "OMP_NUM_THREADS": "1"}
     lab |= {"ASSAY_CACHE": str(folder / "cache"), "ASSAY_DTYPE": "float32"}
     with started(command, folder, **lab) as url:
-        page = open_page(url, ready=".next-step")
+        page = open_page(url, ready="#home-figures dt")
         open_tab(page, "Preferences")
         page.click("#preferences-train")  # the votes are made a data set, and the form opens filled in
         expect(page.locator("#train-field-data textarea")).to_have_value(re.compile("preferences/.*train.jsonl"))
@@ -72,7 +72,7 @@ def test_votes_become_a_stage_that_answers_is_measured_and_published_and_a_resta
         page.goto("about:blank")
 
     with started(command, folder, **lab) as url:  # the lab was killed, the run was not
-        page = open_page(url, ready=".next-step")
+        page = open_page(url, ready="#home-figures dt")
         expect(page.locator("#home-work")).to_contain_text("runs/dpo-1")
         page.click("#home-work a")
         expect(page.locator("#train-panel .finished")).to_be_visible(timeout=PATIENCE)
@@ -93,8 +93,8 @@ def test_votes_become_a_stage_that_answers_is_measured_and_published_and_a_resta
         expect(page.locator("#leaderboard-tables")).to_contain_text("DPO")
         expect(page.locator("#leaderboard-tables")).to_contain_text("These are the reports of runs/dpo-1")
 
-        open_tab(page, "Home")
-        page.get_by_role("link", name="Publish runs/dpo-1").click()
+        open_tab(page, "Train")
+        page.get_by_role("link", name="Publish it").click()
         page.fill("#publish-repo :is(input, textarea)", "you/tiny-dpo")
         page.click("#publish-look")
         expect(page.locator("#publish-card h1")).to_have_text("tiny-dpo", timeout=PATIENCE)

@@ -1,4 +1,4 @@
-"""Home: what there is, one list of long work, the next sensible step, and the way from votes to a form that trains on them."""
+"""Home: what there is, one list of long work, and the way from votes to a form that trains on them."""
 
 import json
 from dataclasses import replace
@@ -9,16 +9,13 @@ import pytest
 
 from evals.errors import LabError
 from lab.compare.preferences import training_address
-from lab.home.overview import ENOUGH_PAIRS, overview
 from lab.home.work import shown_works, works
-from lab.questions.session import QuestionSets
 from lab.results.rows import read_place
 from lab.roles import Person
 from lab.settings import TrainingSettings
 from lab.train.chains import chain_of, choices_of_chains
 from lab.train.runner import proposed
 from lab.train.runs import Launched, beside
-from lab.visitors import Visitor
 from tests.lab.trainings import plain, run_in
 from tests.lab.votes import NOON, cast
 
@@ -41,50 +38,9 @@ def finished(home, name, stage="dpo", hours=2, **files):
     return folder
 
 
-def vote(home, n, choice="left"):
-    for number in range(n):
-        cast(home.store, number, ("base", "sft"), choice)
-
-
-STEPS = [
-    ("nothing yet", 0, {}, "compare", "tab=compare"),
-    ("a few votes", 3, {}, "more", "tab=compare"),
-    ("enough votes", ENOUGH_PAIRS, {}, "train", ""),
-    ("trained since the last vote, not measured", ENOUGH_PAIRS, {"name": "dpo"}, "measure", "tab=train&run=runs%2Fdpo"),
-    ("measured", ENOUGH_PAIRS, {"name": "dpo", "reports": 1}, "publish", "tab=publish&run=runs%2Fdpo"),
-    ("published", ENOUGH_PAIRS, {"name": "dpo", "reports": 1, "published": 1}, "more", "tab=compare"),
-    ("votes after the run", 20, {"name": "d", "hours": -1, "reports": 1, "published": 1}, "train", ""),
-    ("a reviewer is not measured on questions", 0, {"name": "r", "stage": "review"}, "compare", "tab=compare"),
-]
-
-
-def test_the_next_step_follows_from_what_is_there(home, tmp_path):
-    wrong = []
-    for number, (case, votes, run, name, address) in enumerate(STEPS):
-        from tests.lab.votes import services_in
-
-        (place := tmp_path / str(number)).mkdir()
-        one = replace(services_in(place), settings=replace(home.settings, training=TrainingSettings((place / "runs",))))
-        vote(one, votes)
-        if run:
-            finished(one, **run)
-        step = overview(one).step
-        if (step.name, step.href) != (name, f"?{address}" if address else "") or step.is_training != (name == "train"):
-            wrong.append((case, step))
-    assert wrong == []
-
-
-def test_a_page_that_may_not_train_is_not_told_to(home):
-    vote(home, ENOUGH_PAIRS)
-    settings = replace(home.settings, training=replace(home.settings.training, is_allowed=False))
-    closed = replace(home, settings=settings)
-    assert overview(closed).step.name == "more"
-    with pytest.raises(LabError, match="switched off"):
-        training_address(closed)
-
-
 def test_votes_become_a_data_set_that_the_form_is_filled_with(home, tmp_path):
-    vote(home, 4)
+    for number in range(4):
+        cast(home.store, number, ("base", "sft"), "left")
     place = read_place(training_address(home), "train")
     rows = [json.loads(line) for line in Path(place["data"]).read_text().splitlines()]
     assert (place["stage"], len(rows)) == ("dpo", 4)
@@ -93,6 +49,9 @@ def test_votes_become_a_data_set_that_the_form_is_filled_with(home, tmp_path):
     assert recipe.fields["data"] == place["data"]
     assert (recipe.fields["chain"], recipe.fields["output"]) == ("embedded", str(tmp_path / "runs" / "dpo-1"))
     assert recipe.rest.startswith("base: embedded\n")
+    closed = replace(home, settings=replace(home.settings, training=replace(home.settings.training, is_allowed=False)))
+    with pytest.raises(LabError, match="switched off"):
+        training_address(closed)
     given = read_place(training_address(home, {"train.jsonl": "what raters said"}), "train")
     assert Path(given["data"]).read_text() == "what raters said"
 
@@ -124,17 +83,6 @@ def test_who_signed_in_is_named_beside_their_job_and_a_hash_is_no_name(home):
     for rater in ("ada", "a browser"):
         known.jobs.start("batch", "Codons", {"name": "Codons v1"}, known.store.hash_rater(rater))
     assert sorted(each.who for each in works(known)) == ["", "ada"]
-
-
-def test_stored_question_sets_are_listed_the_versions_for_all_and_drafts_for_whose_they_are(home):
-    ada, editor = Visitor("a", "p", "name:ada"), QuestionSets(home, Visitor("b", "q", "name:bo"))
-    version = editor.freeze(editor.bring_named("codons-and-enzymes").id)
-    draft = QuestionSets(home, ada).bring_named("codons-and-enzymes")
-    listed = {ada: [draft, version], None: [version]}
-    for visitor, sets in listed.items():
-        stored = [(what, to) for what, _, to in overview(home, visitor).sets if to]
-        assert [to for _, to in stored] == [f"?tab=questions&set={each.id}" for each in sets]
-        assert all(each.title in what for each, (what, _) in zip(sets, stored, strict=True))
 
 
 def test_the_chains_of_finished_runs_can_be_asked_and_no_other_folder(home):

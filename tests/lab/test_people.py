@@ -28,7 +28,7 @@ from tests.lab.votes import answer, vote
 
 PASSWORD = "a long password"
 ADMIN = """add_entrant annotate_assign annotate_assigned annotate_change annotate_export annotate_guidelines annotate_import
-annotate_make annotate_sources annotate_stages annotate_train export_preferences home_train preferences_train
+annotate_make annotate_sources annotate_stages annotate_train export_preferences preferences_train
 publish_look publish_plan publish_run publish_start questions_annotate questions_batch reload_model remove_entrant train_check train_compare train_measure train_resume train_save
 train_start train_stop"""
 
