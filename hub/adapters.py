@@ -469,7 +469,10 @@ def _front_matter(
     if language := config.get("language") or (["en"] if is_own or is_own_rows else None):
         more["language"] = language
     if licence == "other":
-        more["license_name"] = "see-base-model-and-training-data"
+        more |= {
+            "license_name": "see-base-model-and-training-data",
+            "license_link": f"https://huggingface.co/{base.name}",
+        }
     if results:
         more |= {"model_name": name, "eval_results": results}
     if asked.source and sum(len(each.content) for each in asked.messages) < WIDGET:

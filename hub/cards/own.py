@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import yaml
 from markdown_it import MarkdownIt
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from evals.errors import LabError
 from evals.io import write_whole
@@ -29,8 +29,8 @@ def _listed(value: Any) -> Any:
 Texts = Annotated[tuple[str, ...], BeforeValidator(_listed)]
 
 
-class OwnCard(BaseModel):
-    """card.md: its front matter, its text before the first heading, and its sections in order."""
+class OwnKeys(BaseModel):
+    """The front matter of card.md."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     authors: Texts = ()
@@ -40,10 +40,15 @@ class OwnCard(BaseModel):
     license_name: str | None = None
     license_link: str | None = None
     tags: Texts = ()
-    body: str = Field("", alias="Markdown")
 
 
-KEYS = tuple(name for name in OwnCard.model_fields if name != "body")
+class OwnCard(OwnKeys):
+    """card.md: its front matter, its text before the first heading, and its sections in order."""
+
+    body: str = ""
+
+
+KEYS = tuple(OwnKeys.model_fields)
 
 
 def read_own(folder: Path) -> OwnCard:
@@ -66,7 +71,7 @@ def read_own(folder: Path) -> OwnCard:
         front = yaml.safe_load(match["yaml"]) or {} if match else {}
         if not isinstance(front, dict):
             raise LabError(f"{file}, line {first}: the front matter does not hold keys with values. {_accepted()}")
-        return OwnCard.model_validate({**front, "Markdown": body_of(text).strip()})
+        return OwnCard(**OwnKeys.model_validate(front).model_dump(), body=body_of(text).strip())
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         problem = getattr(error, "problem", None) or " ".join(str(error).split())

@@ -179,6 +179,9 @@ def test_a_base_with_terms_of_its_own_gives_its_licence_and_its_duties(tmp_path)
     text = card_of(run)
     assert front_matter(text)["license"] == "llama3.1"
     assert "Built with Llama" in text
+    change_manifest(run, base={"licence": "other"})
+    front = front_matter(card_of(run))
+    assert (front["license"], front["license_link"]) == ("other", f"https://huggingface.co/{front['base_model']}")
 
 
 def test_the_base_is_pinned_in_code_and_configuration_a_local_one_under_the_name_that_is_given(tmp_path):
