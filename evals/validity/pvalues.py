@@ -48,7 +48,7 @@ TEST = re.compile(
     re.X,
 )
 ONE_TAILED = re.compile(
-    r"\b(?:one|1|single)[\s-]?(?:tailed|sided)\b|(?<![\w-])directional(?:\s(?:test|hypothes[ei]s|prediction)|\s?(?:[.,;)]|$))",
+    r"\b(?:one|1|single)[\s-]?(?:tailed|sided)\b|\bnon[\s-]?inferiority\b|\bequivalence\stests?\b|\bTOST\b|(?<![\w-])directional(?:\s(?:test|hypothes[ei]s|prediction)|\s?(?:[.,;)]|$))",
     re.I,
 )
 DENIED = re.compile(

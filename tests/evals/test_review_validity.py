@@ -143,6 +143,8 @@ def test_what_the_text_says_of_its_tests_elsewhere_counts_and_a_denial_of_it_doe
     assert verdict("One-tailed tests were not used.", halved) == "error"
     assert verdict("It was not significant (one-tailed).", "t(28) = 1.20, p = .12.") == "one-tailed"
     assert verdict("We tested at random.", halved) == "error"
+    assert verdict("Diets were held against each other by non-inferiority tests.", halved) == "one-tailed"
+    assert verdict("Equivalence was shown by two tests (TOST).", halved) == "one-tailed"
     assert verdict("Tests were one-sided, Holm's correction was made.", "t(19) = 1.1, p = .86.") == "one-tailed"
     assert verdict("P values are Bonferroni corrected.", larger) == "not judged"
     assert verdict("P values are uncorrected.", larger) == "decision error"
