@@ -22,12 +22,9 @@ from evals.stats.intervals import (
     LEVEL,
     Floats,
     Interval,
-    IntervalKind,
     Units,
     Whole,
-    bca_interval,
     is_point,
-    jackknife,
     percentile_interval,
     resample,
     wilson,
@@ -45,7 +42,6 @@ class CalibrationSettings:
     binning: Binning = "width"
     draws: int = DRAWS
     seed: int = 0
-    interval: IntervalKind = "percentile"
 
     def __post_init__(self) -> None:
         if self.bins < 1:
@@ -54,8 +50,6 @@ class CalibrationSettings:
             raise BadConfig(f"binning must be width or mass, found {self.binning!r}")
         if self.draws < 1:
             raise BadConfig(f"an interval needs draws, found {self.draws}; 10000 is usual")
-        if self.interval not in ("percentile", "bca"):
-            raise BadConfig(f"an interval is percentile or bca, found {self.interval!r}")
 
 
 class NullEce(Record):
@@ -210,7 +204,7 @@ UNDEFINED = {
 NO_SPREAD = "the same in (nearly) every draw that is defined: resampling shows no spread"
 FEW = 10
 """Clusters below which a bootstrap interval is too narrow to be taken at its word."""
-NO_BCA = "no BCa interval: draws on one side only, or undefined without some cluster"
+NO_DRAWS = "no interval: it is not computed in draws"
 
 
 def interval_note(drawn: Floats, n_clusters: int) -> str | None:
@@ -228,7 +222,6 @@ class Method(Record):
 
     bins: int
     binning: str
-    interval: str
     level: float
     draws: int
     seed: int
@@ -303,26 +296,21 @@ def calibrate(
     def in_draws(w: Floats) -> dict[str, Floats]:
         return measure(c, y, w, edges, by_bin=sample.is_clustered)
 
-    values, at = measure(c, y, whole, edges), in_draws(whole)
+    values = measure(c, y, whole, edges)
     drawn = resample(in_draws, units, settings.draws, settings.seed)
-    left_out = jackknife(in_draws, units) if settings.interval == "bca" else None
-
-    def span_of(name: str) -> Interval | None:
-        if left_out is None:
-            return percentile_interval(drawn[name])
-        return bca_interval(float(at[name][0]), drawn[name], left_out[name])
-
     columns = {place: i for i, place in enumerate(np.unique(places(c, edges)).tolist())}
 
     def interval_of(place: int) -> Interval | None:
-        span = span_of(f"accuracy of bin {columns[place]}")
+        span = percentile_interval(drawn[f"accuracy of bin {columns[place]}"])
         return None if span is None or is_point(span) else span
 
-    reported = {name: _reported(name, sample, float(values[name][0]), drawn[name], span_of) for name in values}
+    reported = {name: _reported(name, sample, float(values[name][0]), drawn[name]) for name in values}
+    reported["smece"] = None, NO_DRAWS
     return Calibration(
         n=len(correct),
         n_missing_confidence=missing,
         n_clusters=units.n,
+        smece=scores.smooth_ece(c, y, whole),
         ece_if_calibrated=null_ece(np.repeat(c, whole[0].astype(int)), edges, settings),
         ece_if_dependent=null_ece(c, edges, settings, units) if sample.is_clustered else None,
         intervals={name: span for name, (span, _) in reported.items() if span is not None},
@@ -333,18 +321,13 @@ def calibrate(
     ).model_copy(update={name: None if np.isnan(each[0]) else float(each[0]) for name, each in values.items()})
 
 
-def _reported(
-    name: str, sample: Sample, value: float, drawn: Floats, span_of: Callable[[str], Interval | None]
-) -> tuple[Interval | None, str | None]:
+def _reported(name: str, sample: Sample, value: float, drawn: Floats) -> tuple[Interval | None, str | None]:
     """Return the interval of a metric, and what a reader must know about it or its absence."""
     if np.isnan(value):
         return None, UNDEFINED.get(name, "undefined for these rows")
-    if not np.isnan(drawn).all() and not is_point((float(np.nanmin(drawn)), float(np.nanmax(drawn)))):
-        span = span_of(name)
-        if span is None:
-            return None, NO_BCA
-        if not is_point(span):
-            return span, interval_note(drawn, sample.units.n)
+    span = percentile_interval(drawn)
+    if span is not None and not is_point(span):
+        return span, interval_note(drawn, sample.units.n)
     if name in SHARES and value in (0.0, 1.0):  # Wilson's interval of a share that is the same in every draw
         n = sample.units.holding(SHARES[name](sample.c))
         return wilson(value * n, n), f"{NO_SPREAD}: Wilson interval over {n} clusters"
@@ -367,7 +350,6 @@ def measure(c: Floats, y: Floats, w: Floats, edges: Floats, *, by_bin: bool = Fa
     return {
         "ece": ratio(gaps.sum(axis=1), total),
         "mce": np.where(total > 0, np.divide(gaps, mass, out=np.zeros_like(gaps), where=mass > 0).max(axis=1), np.nan),
-        "smece": scores.smooth_ece(c, y, w),
         "brier": scores.brier(c, y, w),
         "brier_reliability": ratio(((stated - right) ** 2 * each).sum(axis=1), total),
         "brier_resolution": ratio(((right - mass * base[:, None]) ** 2 * each).sum(axis=1), total),

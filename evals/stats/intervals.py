@@ -1,12 +1,12 @@
-"""95 % intervals: Wilson for a share, bootstrap over clusters (percentile or BCa) or Student's t for anything else.
+"""95 % intervals: Wilson for a share, percentile bootstrap over clusters or Student's t for anything else.
 
 Questions about one gene set in one tissue are not independent, so draws take whole clusters. A draw is
 a row of weights: how often each question occurs in it. Metrics take weights, so the estimate (all
 weights 1) and its draws come from the same code.
 
-Sources: Wilson 1927; percentile and BCa intervals, Efron 1987 and Efron and Tibshirani 1993, chapters
-13 and 14 (the acceleration from the jackknife, over clusters where rows come in clusters); t with the
-jackknife's standard error, Tukey 1958; quantiles of t, Cornish and Fisher 1937.
+Sources: Wilson 1927; percentile intervals, Efron and Tibshirani 1993, chapter 13; t with the jackknife's standard
+error, Tukey 1958; quantiles of t, Cornish and Fisher 1937 (`scipy.stats.t` takes 0.7 s to import: the page shows
+intervals and starts without it).
 """
 
 import math
@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import NormalDist
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +21,6 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 Whole = npt.NDArray[np.intp]
 Interval = tuple[float, float]
-IntervalKind = Literal["percentile", "bca"]
 Measure = Callable[[Floats], Mapping[str, Floats]]
 """Weights (draws, rows) -> each metric by name, one value per draw, nan where it is undefined."""
 
@@ -77,10 +75,6 @@ class Units:
             taken = np.bincount(place.ravel(), minlength=draws * kinds).reshape(draws, kinds)
         return taken[:, self.member].astype(np.float64)
 
-    def left_out(self, kinds: Whole) -> Floats:
-        """Return weights of shape (kinds, rows), each without one unit of one of these kinds."""
-        return self.whole() - (kinds[:, None] == self.member)
-
 
 def wilson(successes: float, n: int, level: float = LEVEL) -> Interval | None:
     """Return the score interval of a share, (0.699, 0.972) for 18 of 20, None for n = 0 (Wilson 1927, JASA 22:209).
@@ -101,15 +95,7 @@ def resample(measure: Measure, units: Units, draws: int, seed: int) -> dict[str,
     generator = np.random.default_rng(seed)
     step = max(1, CELLS // len(units.member))
     parts = [measure(units.draw(min(step, draws - start), generator)) for start in range(0, draws, step)]
-    return _joined(parts)
-
-
-def jackknife(measure: Measure, units: Units) -> dict[str, Floats]:
-    """Return every metric with each unit left out once, shape (units,) each."""
-    kinds = np.arange(len(units.counts))
-    step = max(1, CELLS // len(units.member))
-    parts = [measure(units.left_out(kinds[start : start + step])) for start in range(0, len(kinds), step)]
-    return {name: np.repeat(each, units.counts) for name, each in _joined(parts).items()}
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 def percentile_interval(values: Floats, level: float = LEVEL) -> Interval | None:
@@ -118,30 +104,6 @@ def percentile_interval(values: Floats, level: float = LEVEL) -> Interval | None
     if not len(kept):
         return None
     low, high = np.quantile(kept, [(1 - level) / 2, (1 + level) / 2])
-    return float(low), float(high)
-
-
-def bca_interval(estimate: float, values: Floats, left_out: Floats, level: float = LEVEL) -> Interval | None:
-    """Return the bias-corrected and accelerated interval from draws and jackknife values.
-
-    None where it does not exist: no draw is defined, every draw lies on one side of the estimate, or
-    leaving out some unit leaves the metric undefined. Draws that are nan are left out.
-    """
-    kept = values[~np.isnan(values)]
-    if not len(kept) or np.isnan(left_out).any():
-        return None
-    below = (np.mean(kept < estimate) + np.mean(kept <= estimate)) / 2
-    if not 0 < below < 1:
-        return None
-    away = left_out.mean() - left_out
-    spread = float((away**2).sum())
-    # a sixth of the skewness of the jackknife; 0 where all values are equal
-    acceleration = float((away**3).sum()) / (6 * spread**1.5) if spread > POINT**2 else 0.0
-    bias, shares = NORMAL.inv_cdf(below), []
-    for tail in ((1 - level) / 2, (1 + level) / 2):
-        shifted = bias + NORMAL.inv_cdf(tail)
-        shares.append(NORMAL.cdf(bias + shifted / (1 - acceleration * shifted)))
-    low, high = np.quantile(kept, shares)
     return float(low), float(high)
 
 
@@ -173,7 +135,3 @@ def jackknife_interval(estimate: float, left_out: Floats, level: float = LEVEL) 
 def is_point(span: Interval) -> bool:
     """Return whether resampling showed no spread at all (up to rounding): that is no certainty."""
     return span[1] - span[0] < POINT
-
-
-def _joined(parts: Sequence[Mapping[str, Floats]]) -> dict[str, Floats]:
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

@@ -61,9 +61,6 @@ def calibration(
         typer.Option(help="width: equal parts of 0..1. mass: equally many rows, ties together."),
     ] = "width",
     bootstrap: Annotated[int, typer.Option(min=1, help="Draws behind each interval.")] = 10_000,
-    interval: Annotated[
-        Literal["percentile", "bca"], typer.Option(help="bca corrects for bias and skew; percentile does not.")
-    ] = "percentile",
     seed: Annotated[int, typer.Option(min=0, help="Same seed, same intervals.")] = 0,
     as_json: Json = False,
 ) -> None:
@@ -79,14 +76,14 @@ def calibration(
 
     Example: assay eval calibration rows.jsonl --bins 10 --json
 
-    Example: assay eval calibration rows.jsonl --binning mass --interval bca
+    Example: assay eval calibration rows.jsonl --binning mass
     """
     read = read_rows(rows, OutcomeRow, key=lambda row: row.id)
     measured = calibrate(
         [row.confidence for row in read],
         [row.correct for row in read],
         [f"cluster {row.cluster}" if row.cluster is not None else f"row {row.id}" for row in read],
-        CalibrationSettings(bins, binning, bootstrap, seed, interval),
+        CalibrationSettings(bins, binning, bootstrap, seed),
     )
     if measured.note:
         notes.print(f"nothing to measure: {measured.note}")

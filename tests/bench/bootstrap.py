@@ -1,7 +1,7 @@
 """10,000 bootstrap draws of every calibration metric for the 107 held-out questions: time and memory.
 
 The reference, measured in the same run, does what most scripts do: it draws rows one draw at a time and
-calls scikit-learn, for three metrics of the nineteen; 200 draws are timed and counted fifty times.
+calls scikit-learn, for three metrics of the eighteen; 200 draws are timed and counted fifty times.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ import numpy as np
 
 from evals.questions import pathway_heldout
 from evals.stats.calibration import CalibrationSettings, calibrate
-from evals.stats.intervals import DRAWS, IntervalKind
+from evals.stats.intervals import DRAWS
 from tests.bench._measure import SMALL, Way, Ways, compare
 
 REFERENCE_DRAWS = 2 if SMALL else 200
@@ -27,9 +27,9 @@ def rows(is_distinct: bool) -> tuple[list[float], list[bool], list[str]]:
     return c.tolist(), (generator.random(len(CLUSTERS)) < 0.8 * c).tolist(), CLUSTERS
 
 
-def ours(is_distinct: bool, interval: IntervalKind) -> Callable[[], object]:
+def ours(is_distinct: bool) -> Callable[[], object]:
     """Return the work of this repository: every metric, intervals over clusters, null ECE, bins."""
-    return lambda: calibrate(*rows(is_distinct), CalibrationSettings(interval=interval))
+    return lambda: calibrate(*rows(is_distinct), CalibrationSettings())
 
 
 def reference() -> Callable[[], object]:
@@ -52,8 +52,7 @@ WAYS: Ways = {
     "calibrate": {
         "scikit-learn draw by draw, 3 metrics": Way(reference, DRAWS / REFERENCE_DRAWS),
         **{
-            f"{name}, {told}": Way(partial(ours, is_distinct, kind), seconds=LIMIT)
-            for name, kind in (("percentile", "percentile"), ("BCa", "bca"))
+            told: Way(partial(ours, is_distinct), seconds=LIMIT)
             for told, is_distinct in (("confidences in steps of 5 %", False), ("all confidences differ", True))
         },
     }
@@ -63,4 +62,4 @@ WAYS: Ways = {
 def main() -> None:
     """Print the table."""
     sizes = f"{len(CLUSTERS)} rows in {len(set(CLUSTERS))} clusters"
-    compare(__name__, f"{DRAWS:,} draws of all 19 metrics, {sizes}, one core", 5)
+    compare(__name__, f"{DRAWS:,} draws of all 18 metrics, {sizes}, one core", 5)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from rich.console import Console
 
 from evals.stats.calibration import CalibrationSettings, bin_edges, measure
-from evals.stats.scores import smoothed_error
+from evals.stats.scores import smooth_ece
 
 Floats = npt.NDArray[np.float64]
 Score = Callable[[Floats, Floats], Any]
@@ -27,7 +27,6 @@ SINGLE = 1e-6  # torchmetrics ranks in single precision
 GRIDDED = 3e-3  # relplot searches the width in steps of 1/1024 and rounds confidences to a grid
 BY_MASS = "ece, equal mass"
 SUM = "sum of the Brier parts"
-FIXED = "error smoothed at width 0.1"
 
 
 class Rival(NamedTuple):
@@ -81,7 +80,7 @@ def _ours(c: Floats, y: Floats) -> dict[str, float]:
     parts = ("reliability", "resolution", "uncertainty", "within_variance", "within_covariance")
     values[SUM] = sum(sign * values[f"brier_{part}"] for sign, part in zip((1, -1, 1, 1, -1), parts, strict=True))
     values[BY_MASS] = float(measure(c, y, once, bin_edges(c, CalibrationSettings(binning="mass")))["ece"][0])
-    return values | {FIXED: float(smoothed_error(c, y, once, 0.1)[0])}
+    return values | {"smece": smooth_ece(c, y, once)}
 
 
 def rivals() -> list[Rival]:
@@ -93,7 +92,7 @@ def rivals() -> list[Rival]:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        from relplot.metrics import smECE, smECE_sigma
+        from relplot.metrics import smECE
 
     def gaps(c: Floats, y: Floats, strategy: str, edges: Floats) -> tuple[Floats, Floats]:
         right, stated = calibration_curve(y, c, n_bins=10, strategy=strategy)
@@ -130,7 +129,6 @@ def rivals() -> list[Rival]:
             "smece", "relplot smECE, the width it finds", lambda c, y: smECE(c, y, return_width=True)[1], GRIDDED,
             lambda c, ours: ours < 1 / 6,
         ),
-        Rival(FIXED, "relplot smECE_sigma", lambda c, y: smECE_sigma(c, y, 0.1), GRIDDED),
         Rival("smece", "sum of mirrored Gaussians, bisection", mirrored, 1e-4),
         Rival("aurc", "loop over rows, a tie sharing its errors", looped),
         Rival("aurc_optimal", "loop over the best order", lambda c, y: looped(np.arange(len(y), 0, -1.0), -np.sort(-y))),

@@ -17,6 +17,7 @@ from evals.questions import (
     data_sha256,
     find,
     is_held_out,
+    kmp,
     kmp_test,
     kmp_training,
     lone_missions,
@@ -30,7 +31,7 @@ from evals.questions import (
 )
 from evals.questions.bank import normalised
 from evals.questions.baselines import BASELINES, baseline_answers
-from evals.questions.kmp import kmp_rewordings, kmp_wordings, wrong_figure
+from evals.questions.kmp import kmp_rewordings, kmp_wordings
 from evals.questions.pathways import succession
 from evals.questions.prompt import SYSTEM_PROMPT, conversation
 from evals.questions.sets import question_row, to_example
@@ -110,15 +111,61 @@ def test_kmp_training_has_every_fact_in_wordings_of_its_own_and_a_seed_chooses_w
     assert {asked[f"kmp/{what}/{row.tissue}"] for row in load_kmp().tissues for what in ("class", "oxphos")} == {5}
 
 
-def test_a_correction_quotes_a_wrong_figure_and_does_not_repeat_it():
+def follows(row: dict, genes: dict[str, int]) -> bool:
+    """Return whether truth and words of a KMP row are what the figures say."""
+    words, value = row.get("words", {}), row.get("truth", {}).get("value")
+    own, figures = genes.get(f"kmp/deg/{row.get('figure')}"), [genes[name] for name in row["support"] if name in genes]
+    most = max((name for name in row["support"] if name in genes), key=genes.get, default="").split("/")
+    least = min((name for name in row["support"] if name in genes), key=genes.get, default="").split("/")
+    tissue = load_kmp().tissue(row["class_of"]) if "class_of" in row else None
+    match row["template"]:
+        case "count" | "quoted" | "count_hop":
+            return value == genes[row["support"][-1]]
+        case "wrong_count":
+            wrong = int(words["wrong"].split()[0].replace(",", ""))
+            return value == own and abs(wrong - own) > 1 and wrong >= 10
+        case "order":
+            return value == most[2] and [words["less"], words["more"]] == sorted(figures)
+        case "extreme":
+            return value == (most if words["rank"] == "largest" else least)[2] and len(figures) == 4
+        case "above":
+            return (value == "yes") == (own > words["limit"]) and words["side"] == (
+                "above" if value == "yes" else "below"
+            )
+        case "outnumber":
+            return (value == "yes") == (figures[0] > figures[1]) and words["other"] == figures[1]
+        case "additivity":
+            hu, ir, both = figures
+            return value == f"{'more' if both > hu + ir else 'less'} than additive" and words["total"] == hu + ir
+        case "dominant_stressor":
+            return value == most[3] and words["less"] == min(figures)
+        case "baseline_or_stress":
+            return (value == "baseline") == (figures[0] > figures[1]) and words["more"] == max(figures)
+        case "prevailing":
+            figure = load_kmp().count(*row["figure"].split("/"))
+            return value == ("up" if figure.up > figure.down else "down") and words["total"] == figure.up + figure.down
+        case "class" | "class_hop" | "wrong_class":
+            return value == f"Type {tissue.letter}" and tissue.name in row["truth"]["accept"]
+        case "pattern" | "pattern_hop" | "wrong_pattern":
+            return value == tissue.oxphos_pattern and words.get("wrong") != value
+        case "split":
+            return value == getattr(load_kmp().count(*row["figure"].split("/")), words["way"])
+    return row["template"] in ("nes_stress", "nes_kaempferol")  # whose figure the template takes from the table
+
+
+def test_what_the_kmp_rows_say_follows_from_the_figures():
+    rows = (Path(kmp.__file__).parent / "kmp_rows.jsonl").read_text(encoding="utf-8").splitlines()
+    genes = {figure.id: figure.genes for figure in load_kmp().counts}
+    assert [line for line in rows if not follows(json.loads(line), genes)] == []
+
+
+def test_a_correction_does_not_repeat_the_wrong_figure_that_it_quotes():
     rows = [row for row in WORDINGS if row.kind == "error_correction" and row.facts[0].startswith("kmp/deg/")]
     rows = [row for row in rows if not row.id.startswith("kmp/error_correction/soleus_baseline")]
     assert len({row.facts for row in rows}) >= 30
     for row in rows:
-        figure = load_kmp().count(*row.facts[0].split("/")[2:4])
-        wrong = wrong_figure(figure)
-        assert wrong != figure.genes and f"{wrong:,} DEG" in row.prompt, row.id
-        assert not re.search(rf"(?<![\d,]){wrong:,}(?![\d,])", row.answer), row.id
+        wrong = re.search(r"([\d,]+) DEG", row.prompt)[1]
+        assert not re.search(rf"(?<![\d,]){wrong}(?![\d,])", row.answer), row.id
 
 
 def test_no_answer_is_surer_than_a_doubted_figure_that_it_rests_on():

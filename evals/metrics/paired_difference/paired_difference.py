@@ -6,6 +6,7 @@ implementation that `assay eval compare` uses.
 
 import math
 from collections.abc import Sequence
+from inspect import cleandoc
 
 import datasets
 import evaluate
@@ -14,29 +15,6 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 
-DESCRIPTION = """
-Is the second system better than the first on the same rows? The difference of their mean scores with a
-95 % interval (paired bootstrap over clusters), a p-value from swapping the two systems in whole clusters
-(every arrangement where there are few clusters), and McNemar's exact test where scores are 0 or 1.
-"""
-INPUTS = """
-Args:
-    predictions: the score of the second system on each row (1 or 0 for correctness, a reward, a loss).
-    references: the score of the first system on the same rows, in the same order.
-    clusters: what each row belongs to, drawn and swapped together; None is a row of its own (default:
-        all are).
-    n_resamples: draws of the bootstrap and of the permutation, 1 or more (default 10000).
-    seed: the same seed gives the same figures (default 0).
-
-Returns difference (mean of predictions - mean of references), low and high (None where resampling shows
-no spread), n, n_clusters, p_bootstrap, p_permutation, is_exact (every arrangement was counted) and
-p_mcnemar (None unless all scores are 0 or 1; takes rows for independent).
-
-Example:
-    >>> metric = evaluate.load("evals/metrics/paired_difference")
-    >>> metric.compute(predictions=[1, 1, 1, 0], references=[0, 1, 0, 0])["difference"]
-    0.5
-"""
 CITATION = """
 @book{efron1993, title={An Introduction to the Bootstrap}, author={Efron, Bradley and Tibshirani, Robert J.},
   publisher={Chapman and Hall}, year={1993}}
@@ -49,12 +27,34 @@ ROUNDING = 1e-9
 
 
 class PairedDifference(evaluate.Metric):
-    """Difference of two systems' mean scores on the same rows, with interval and p."""
+    """Is the second system better than the first on the same rows?
+
+    The difference of their mean scores with a 95 % interval (paired bootstrap over clusters), a p-value from swapping the two systems in whole clusters
+    (every arrangement where there are few clusters), and McNemar's exact test where scores are 0 or 1.
+
+    Args:
+        predictions: the score of the second system on each row (1 or 0 for correctness, a reward, a loss).
+        references: the score of the first system on the same rows, in the same order.
+        clusters: what each row belongs to, drawn and swapped together; None is a row of its own (default:
+            all are).
+        n_resamples: draws of the bootstrap and of the permutation, 1 or more (default 10000).
+        seed: the same seed gives the same figures (default 0).
+
+    Returns difference (mean of predictions - mean of references), low and high (None where resampling shows
+    no spread), n, n_clusters, p_bootstrap, p_permutation, is_exact (every arrangement was counted) and
+    p_mcnemar (None unless all scores are 0 or 1; takes rows for independent).
+
+    Example:
+        >>> metric = evaluate.load("evals/metrics/paired_difference")
+        >>> metric.compute(predictions=[1, 1, 1, 0], references=[0, 1, 0, 0])["difference"]
+        0.5
+    """
 
     def _info(self) -> evaluate.MetricInfo:
         features = {"predictions": datasets.Value("float64"), "references": datasets.Value("float64")}
+        told = cleandoc(self.__doc__ or "")
         return evaluate.MetricInfo(
-            description=DESCRIPTION, citation=CITATION, inputs_description=INPUTS, features=datasets.Features(features)
+            description=told, citation=CITATION, inputs_description=told, features=datasets.Features(features)
         )
 
     def _compute(  # ty: ignore[incompatible-method-override]  # options are named, so a typo is an error

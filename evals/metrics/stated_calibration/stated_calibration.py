@@ -5,6 +5,7 @@ the implementation that its own reports use.
 """
 
 from collections.abc import Sequence
+from inspect import cleandoc
 
 import datasets
 import evaluate
@@ -13,33 +14,6 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 
-DESCRIPTION = """
-Does a stated confidence mean what it says? Expected, maximum and smooth calibration error, the error that
-a perfectly calibrated model with these confidences would show by chance, Brier score with its parts and
-beside that of the base rate, log loss, AUROC, AURC, rates of over- and underconfidence, with bootstrap
-intervals over questions or over clusters of them.
-"""
-INPUTS = """
-Args:
-    predictions: stated confidences, shares 0..1; None or nan where an answer states none.
-    references: 1 where the answer is correct, 0 where it is not.
-    clusters: what each row belongs to, drawn together; None is a row of its own (default: all are).
-    n_bins: bins of equal width for ece, mce and the parts of the Brier score (default 10).
-    n_resamples: bootstrap draws, and draws of the error by chance (default 2000; 0: no intervals).
-    seed: the same seed gives the same intervals (default 0).
-
-Returns n, n_missing_confidence, ece, mce, smece (no interval), brier, brier_reliability, brier_resolution,
-brier_uncertainty, base_rate_brier, log_loss (natural log, confidence cut at 1e-12), auroc, aurc,
-overconfidence_rate (wrong among those above 0.8), underconfidence_rate (right among those below 0.3),
-mean_confidence, mean_accuracy, ece_if_calibrated {mean, q95} and intervals {metric: [low, high]}, 95 %
-percentile. Rows without a confidence are only counted. A metric is None where it is undefined: all of
-them without a confidence, auroc with only right or only wrong rows, a rate without such confidences.
-
-Example:
-    >>> metric = evaluate.load("evals/metrics/stated_calibration")
-    >>> metric.compute(predictions=[0.9, 0.9, 0.6, None], references=[1, 0, 1, 1], n_resamples=0)["brier"]
-    0.3266666666666667
-"""
 CITATION = """
 @inproceedings{naeini2015, title={Obtaining Well Calibrated Probabilities Using Bayesian Binning},
   author={Naeini, Mahdi Pakdaman and Cooper, Gregory and Hauskrecht, Milos}, booktitle={AAAI}, year={2015}}
@@ -55,15 +29,42 @@ CITATION = """
 
 
 class StatedCalibration(evaluate.Metric):
-    """Calibration error, proper scores and ranking quality of stated confidences."""
+    """Does a stated confidence mean what it says?
+
+    Expected, maximum and smooth calibration error, the error that
+    a perfectly calibrated model with these confidences would show by chance, Brier score with its parts and
+    beside that of the base rate, log loss, AUROC, AURC, rates of over- and underconfidence, with bootstrap
+    intervals over questions or over clusters of them.
+
+    Args:
+        predictions: stated confidences, shares 0..1; None or nan where an answer states none.
+        references: 1 where the answer is correct, 0 where it is not.
+        clusters: what each row belongs to, drawn together; None is a row of its own (default: all are).
+        n_bins: bins of equal width for ece, mce and the parts of the Brier score (default 10).
+        n_resamples: bootstrap draws, and draws of the error by chance (default 2000; 0: no intervals).
+        seed: the same seed gives the same intervals (default 0).
+
+    Returns n, n_missing_confidence, ece, mce, smece (no interval), brier, brier_reliability, brier_resolution,
+    brier_uncertainty, base_rate_brier, log_loss (natural log, confidence cut at 1e-12), auroc, aurc,
+    overconfidence_rate (wrong among those above 0.8), underconfidence_rate (right among those below 0.3),
+    mean_confidence, mean_accuracy, ece_if_calibrated {mean, q95} and intervals {metric: [low, high]}, 95 %
+    percentile. Rows without a confidence are only counted. A metric is None where it is undefined: all of
+    them without a confidence, auroc with only right or only wrong rows, a rate without such confidences.
+
+    Example:
+        >>> metric = evaluate.load("evals/metrics/stated_calibration")
+        >>> metric.compute(predictions=[0.9, 0.9, 0.6, None], references=[1, 0, 1, 1], n_resamples=0)["brier"]
+        0.3266666666666667
+    """
 
     def _info(self) -> evaluate.MetricInfo:
         features = {
             "predictions": datasets.Value("float64"),
             "references": datasets.Value("float64"),  # int64 would cut 0.5 to 0 without a word
         }
+        told = cleandoc(self.__doc__ or "")
         return evaluate.MetricInfo(
-            description=DESCRIPTION, citation=CITATION, inputs_description=INPUTS, features=datasets.Features(features)
+            description=told, citation=CITATION, inputs_description=told, features=datasets.Features(features)
         )
 
     def _compute(  # ty: ignore[incompatible-method-override]  # options are named, so a typo is an error

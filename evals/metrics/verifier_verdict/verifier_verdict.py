@@ -6,6 +6,7 @@ versions with every result.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from inspect import cleandoc
 
 import datasets
 import evaluate
@@ -22,40 +23,39 @@ except ImportError as error:
         " is something else."
     ) from error
 
-DESCRIPTION = """
-Verdicts on answers whose truth is known: correct, incorrect, contradictory or no_claim, the confidence that
-the answer states, and the reward, by the verifiers of Assay. A question has one right option, number, set of
-names or short phrase, or is one of Assay's own; rubrics need a judge and are not scored.
-"""
-INPUTS = """
-Args:
-    predictions: the answers, as the model wrote them.
-    references: for each answer {"prompt": the question, "ground_truth": its truth as a JSON text}.
-    weights: verifier -> weight of its score in the reward (default: Assay's own).
-    read: auto (the answer line where there is one, else the text), answer or text.
-
-Returns n, accuracy, mean_reward, shares {verdict: share}, stated_share, and for each answer verdicts,
-rewards (None for a rubric), confidences (None where none is stated), read_by and reasons; versions says what
-judged.
-
-Example:
-    >>> metric = evaluate.load("evals/metrics/verifier_verdict")
-    >>> truth = '{"kind": "direct", "tissue": "thymus", "pathway": "HALLMARK_ADIPOGENESIS", "direction": "DOWN"}'
-    >>> asked = {"prompt": "In mouse thymus, is adipogenesis up or down?", "ground_truth": truth}
-    >>> metric.compute(predictions=["Answer: down"], references=[asked])["verdicts"]
-    ['correct']
-"""
 VERDICTS = ("correct", "incorrect", "contradictory", "no_claim")
 
 
 class VerifierVerdict(evaluate.Metric):
-    """Verdict, stated confidence and reward of answers whose truth is known."""
+    """Verdicts on answers whose truth is known, by the verifiers of Assay.
+
+    Correct, incorrect, contradictory or no_claim, the confidence that the answer states, and the reward. A question has one right option, number, set of
+    names or short phrase, or is one of Assay's own; rubrics need a judge and are not scored.
+
+    Args:
+        predictions: the answers, as the model wrote them.
+        references: for each answer {"prompt": the question, "ground_truth": its truth as a JSON text}.
+        weights: verifier -> weight of its score in the reward (default: Assay's own).
+        read: auto (the answer line where there is one, else the text), answer or text.
+
+    Returns n, accuracy, mean_reward, shares {verdict: share}, stated_share, and for each answer verdicts,
+    rewards (None for a rubric), confidences (None where none is stated), read_by and reasons; versions says what
+    judged.
+
+    Example:
+        >>> metric = evaluate.load("evals/metrics/verifier_verdict")
+        >>> truth = '{"kind": "direct", "tissue": "thymus", "pathway": "HALLMARK_ADIPOGENESIS", "direction": "DOWN"}'
+        >>> asked = {"prompt": "In mouse thymus, is adipogenesis up or down?", "ground_truth": truth}
+        >>> metric.compute(predictions=["Answer: down"], references=[asked])["verdicts"]
+        ['correct']
+    """
 
     def _info(self) -> evaluate.MetricInfo:
         truth = {"prompt": datasets.Value("string"), "ground_truth": datasets.Value("string")}
         features = {"predictions": datasets.Value("string"), "references": truth}
+        told = cleandoc(self.__doc__ or "")
         return evaluate.MetricInfo(
-            description=DESCRIPTION, citation="", inputs_description=INPUTS, features=datasets.Features(features)
+            description=told, citation="", inputs_description=told, features=datasets.Features(features)
         )
 
     def _compute(  # ty: ignore[incompatible-method-override]  # options are named, so a typo is an error
