@@ -65,15 +65,9 @@ def eight_rows(folder: Path) -> Path:
     return folder / "eight.jsonl"
 
 
+@slow
 @pytest.mark.parametrize(
-    ("stage", "values"),
-    [
-        ("sft", {}),
-        pytest.param("dpo", ROUNDED, marks=slow),
-        pytest.param("dpo", LOOKING, marks=slow),
-        pytest.param("grpo", ROUNDED, marks=slow),
-        pytest.param("grpo", {}, marks=slow),
-    ],
+    ("stage", "values"), [("sft", {}), ("dpo", ROUNDED), ("dpo", LOOKING), ("grpo", ROUNDED), ("grpo", {})]
 )
 def test_a_killed_run_goes_on_to_the_weights_of_one_that_was_never_killed(
     taught: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys, stage: str, values: Mapping[str, object]
@@ -95,20 +89,18 @@ WIDE: Mapping[str, object] = {"lora_r": 64}
 """bitsandbytes keeps states in 8 bits from 4,096 numbers on."""
 
 
+@slow
 @pytest.mark.filterwarnings("ignore:Paged optimizers are not supported on CPU")
 @pytest.mark.parametrize(
     ("optimizer", "values"),
     [
-        pytest.param("adamw_bnb_8bit", {**WIDE, "schedule": "warmup_stable_decay", "decay": 2}, marks=slow),
-        pytest.param("paged_adamw_8bit", {**WIDE, "schedule": "linear", "warmup": 2}, marks=slow),
-        pytest.param("paged_adamw_32bit", {"schedule": "inverse_sqrt", "warmup": 2}, marks=slow),
-        pytest.param("lion_8bit", {**WIDE, "schedule": "cosine_with_min_lr", "min_rate": 0.1}, marks=slow),
-        pytest.param("lion_32bit", {"schedule": "constant_with_warmup", "warmup": 2}, marks=slow),
-        pytest.param("adafactor", {"schedule": "cosine"}, marks=slow),
-        pytest.param("adamw_torch_fused", {"schedule": "constant"}, marks=slow),
+        ("adamw_bnb_8bit", {**WIDE, "schedule": "warmup_stable_decay", "decay": 2}),
+        ("paged_adamw_32bit", {"schedule": "inverse_sqrt", "warmup": 2}),
+        ("lion_8bit", {**WIDE, "schedule": "cosine_with_min_lr", "min_rate": 0.1}),
+        ("adafactor", {"schedule": "cosine"}),
     ],
 )
-def test_a_killed_run_goes_on_exactly_with_every_optimizer_and_schedule(
+def test_a_killed_run_goes_on_exactly_with_optimizers_and_schedules_of_every_kind(
     tmp_path: Path, optimizer: str, values: Mapping[str, object]
 ):
     settings = settings_file(tmp_path, {**SFT, **values, "optimizer": optimizer, "max_steps": 6, "save_steps": 2})
@@ -121,11 +113,11 @@ def test_a_killed_run_goes_on_exactly_with_every_optimizer_and_schedule(
 
 
 @slow
-@pytest.mark.parametrize("stage", CASES)
+@pytest.mark.parametrize("stage", ["dpo", "grpo"])
 def test_a_run_killed_at_seven_random_moments_also_after_its_last_step_ends_with_the_same_weights(
     taught: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str
 ):
-    """Over the three stages: twenty-one kills."""
+    """Over the two stages: fourteen kills."""
     seed = random.randrange(10**6)
     sys.stderr.write(f"seed {seed}\n")
     draw = random.Random(seed)
