@@ -7,7 +7,7 @@ from zipfile import ZipFile
 import pytest
 from playwright.sync_api import TimeoutError, expect
 
-from tests.browser.pages import choose, open_tab, start_comparing
+from tests.browser.pages import choose, open_tab
 
 SELECTED = """(length) => {
     const words = document.querySelector('#annotate-answer .rate-answer').firstChild;
@@ -101,44 +101,3 @@ def test_two_raters_annotate_a_third_person_settles_and_the_corrected_answer_is_
     text = next(each["text"] for each in whole["items"] if each["id"] == said[False]["item"])
     note = said[False]["notes"][0]
     assert text[note["start"] : note["end"]] == words and said[True]["corrected"] == "It falls.\nAnswer: down"
-
-
-def test_an_answer_in_ask_is_rated_where_it_stands_and_found_rated_among_earlier_questions(open_page, scripted_lab):
-    page = open_page(scripted_lab)
-    page.locator("#ask-question textarea").fill("Is MYC up?")
-    page.locator("#ask-button").click()
-    expect(page.locator("#ask-answers .card footer").first).to_be_visible()
-    thumb = page.locator("#ask-answers .card:last-child [data-do=up]")
-    thumb.click()
-    expect(thumb).to_have_attribute("aria-pressed", "true")
-    page.locator("#ask-rate button").first.click()
-    expect(page.locator("#rate-thumb input").first).to_be_checked()
-    page.locator("#rate-panel").get_by_text("Bad", exact=True).click()
-    page.locator("#rate-submit").click()
-    expect(page.locator("#rate-notice")).to_contain_text("Submitted.")
-    page.reload()
-    page.wait_for_selector("#ask-button")
-    page.locator("#ask-history button").first.click()
-    choose(page, "#ask-earlier input", "Is MYC up?")
-    expect(page.locator("#ask-answers .card:last-child [data-do=down]")).to_have_attribute("aria-pressed", "true")
-    page.locator("#ask-rate button").first.click()
-    expect(page.locator("#rate-answer")).to_contain_text("Submitted")
-    expect(page.locator("#rate-thumb input").nth(1)).to_be_checked()
-
-
-@pytest.mark.slow
-def test_the_answers_of_a_pair_are_rated_once_the_vote_has_named_them(open_page, scripted_lab):
-    page = open_page(scripted_lab)
-    start_comparing(page)
-    expect(page.locator("#compare-rate")).to_be_hidden()
-    expect(page.locator("#compare-answers .thumbs")).to_have_count(0)
-    page.locator("#vote-left").click()
-    page.locator("#compare-revealed summary").click()
-    page.locator("#compare-revealed [data-do=down]").last.click()
-    expect(page.locator("#compare-thumb")).to_contain_text("Kept as bad")
-    expect(page.locator("#vote-left")).to_be_enabled()
-    expect(page.locator("#compare-revealed [aria-pressed=true]")).to_have_count(1)
-    page.locator("#compare-rate button").first.click()
-    expect(page.locator("#pair-thumb input").nth(1)).to_be_checked()
-    page.locator("#pair-rating-0 label").first.click()
-    expect(page.locator("#pair-notice")).to_contain_text("Submitted.")

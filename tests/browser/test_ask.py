@@ -1,42 +1,20 @@
 """Ask, Compare and Preferences: what a visitor asks, is shown, votes on blind and exports."""
 
 import json
-import sys
 import zipfile
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import started
-from tests.browser.pages import DONE, QUESTION, ask, choose, downloaded, open_tab, start_comparing
+from tests.browser.pages import QUESTION, ask, choose, downloaded, open_tab, start_comparing
 
-LAB = [sys.executable, "-c", "from lab.cli import main; main()", "lab", "--port"]
-MINUTES = 60_000
-EMBEDDED_QUESTION = "Which way does the adipogenesis gene set move in mouse thymus during spaceflight, up or down?"
 STAGES = ("base", "sft", "grpo")
 
 
-def test_answers_are_shown_while_they_are_written_and_can_be_stopped(open_page, scripted_lab):
+def test_a_question_is_answered_judged_stopped_shown_as_text_and_found_again(open_page, scripted_lab):
     page = open_page(scripted_lab)
-    page.fill(QUESTION, "What is HSF1? Say it slowly.")
-    page.click("#ask-button")
-    expect(page.locator(".card[data-state=writing]").first).to_be_visible()
-    expect(page.locator("#ask-stop")).to_be_visible()
-    expect(page.locator("#ask-button")).to_be_disabled()
-
-    page.keyboard.press("Escape")
-
-    expect(page.locator("#ask-answers .figures", has_text="stopped").first).to_be_visible()
-    expect(page.locator("#ask-button")).to_be_enabled()
-
-    page.fill(QUESTION, "x" * 100_000)
-    page.keyboard.press("Control+Enter")
-    expect(page.locator("#ask-notice .problem")).to_contain_text("100,000 characters")
-    assert len(page.input_value(QUESTION)) == 100_000, "what cannot be asked stays"
-
-
-def test_text_is_shown_never_run_and_judged_and_comes_back_after_a_reload(open_page, scripted_lab):
-    page = open_page(scripted_lab)
+    spoken = page.locator("body > .assay-hidden[role=status]")
+    expect(spoken).to_be_empty()
     example = page.locator(".examples button").first
     wording = example.inner_text()
     example.click()
@@ -44,6 +22,22 @@ def test_text_is_shown_never_run_and_judged_and_comes_back_after_a_reload(open_p
     assert page.input_value(QUESTION) == wording
     expect(page.locator("#ask-answers .badge")).to_have_count(3)
     expect(page.locator("#ask-answers .reason").first).not_to_be_empty()
+    expect(spoken.locator("p")).to_have_count(3)
+    for title in page.locator("#ask-answers .card h3").all_text_contents():
+        expect(spoken).to_contain_text(title)
+
+    page.fill(QUESTION, "What is HSF1? Say it slowly.")
+    page.click("#ask-button")
+    expect(page.locator(".card[data-state=writing]").first).to_be_visible()
+    expect(page.locator("#ask-stop")).to_be_visible()
+    expect(page.locator("#ask-button")).to_be_disabled()
+    page.keyboard.press("Escape")
+    expect(page.locator("#ask-answers .figures", has_text="stopped").first).to_be_visible()
+    expect(page.locator("#ask-button")).to_be_enabled()
+    page.fill(QUESTION, "x" * 100_000)
+    page.keyboard.press("Control+Enter")
+    expect(page.locator("#ask-notice .problem")).to_contain_text("100,000 characters")
+    assert len(page.input_value(QUESTION)) == 100_000, "what cannot be asked stays"
 
     page.goto("about:blank")
     page.goto(f"{scripted_lab}?tab=ask")
@@ -52,8 +46,17 @@ def test_text_is_shown_never_run_and_judged_and_comes_back_after_a_reload(open_p
     base = page.locator(".card[data-title=Base] .answer").inner_text()
     assert base == "alpha <script>alert('answer')</script> <img src=x onerror=alert(1)> ${alert(2)} {{x}}"
     assert page.locator("#ask-answers script, #ask-answers img, #ask-answers b").count() == 0
+    thumb = page.locator("#ask-answers .card:last-child [data-do=up]")
+    thumb.click()
+    expect(thumb).to_have_attribute("aria-pressed", "true")
+    page.locator("#ask-rate button").first.click()
+    expect(page.locator("#rate-thumb input").first).to_be_checked()
+    page.locator("#rate-panel").get_by_text("Bad", exact=True).click()
+    page.locator("#rate-submit").click()
+    expect(page.locator("#rate-notice")).to_contain_text("Submitted.")
 
     page.wait_for_url("**answer=*")
+    link = page.url
     page.reload()
     page.wait_for_selector("#ask-button")
     page.fill(QUESTION, "typed while the answers of the link come")
@@ -67,11 +70,21 @@ def test_text_is_shown_never_run_and_judged_and_comes_back_after_a_reload(open_p
     choose(page, "#ask-earlier input", "remembered?", stays=True)
     expect(page.locator("#ask-notice")).to_contain_text("Stored answers from")
     expect(page.locator("#ask-answers .card")).to_have_count(3)
+    expect(page.locator("#ask-answers .card:last-child [data-do=down]")).to_have_attribute("aria-pressed", "true")
     page.click("#ask-again button, button#ask-again")
     expect(page.locator("#ask-notice .good")).to_contain_text("word for word")
 
+    open_tab(page, "Leaderboard")
+    page.wait_for_url("**/?tab=leaderboard*")
+    page.go_back()
+    expect(page.locator("#ask-button")).to_be_visible()
+    page.goto("about:blank")  # a page that still comes up can cut the next one off
+    page.goto(link)
+    expect(page.locator("#ask-notice")).to_contain_text("Stored answers from")
 
-def test_votes_are_blind_cast_with_keys_and_taken_back(open_page, scripted_lab):
+
+@pytest.mark.slow  # without a browser: tests/lab/test_compare_tab.py
+def test_votes_are_blind_cast_with_keys_taken_back_and_go_on_after_a_reload(open_page, scripted_lab):
     page = open_page(scripted_lab)
     bodies = []
     page.on("response", lambda reply: bodies.append(reply) if "queue" in reply.url else None)
@@ -81,6 +94,8 @@ def test_votes_are_blind_cast_with_keys_and_taken_back(open_page, scripted_lab):
     pair = shown[shown.index('id="compare-question"') : shown.index('id="compare-own"')]
     assert [name for name in STAGES if name in told] == [], "the browser is not told who wrote what"
     assert [name for name in STAGES if f'"{name}"' in pair or f">{name}<" in pair] == []
+    expect(page.locator("#compare-rate")).to_be_hidden()
+    expect(page.locator("#compare-answers .thumbs")).to_have_count(0)
 
     page.click("#compare-own > button")
     page.locator("#compare-own-question textarea").press_sequentially("a bat? ns")
@@ -109,37 +124,25 @@ def test_votes_are_blind_cast_with_keys_and_taken_back(open_page, scripted_lab):
     expect(page.locator("#compare-question")).not_to_have_text(before)
     expect(page.locator("#compare-undo")).not_to_be_visible()
     expect(page.locator("#vote-left")).to_be_enabled()
+
+    shown = page.inner_text("#compare-question"), page.inner_text("#compare-answers")
+    page.reload()
+    expect(page.locator("#vote-left")).to_be_enabled()
+    assert (page.inner_text("#compare-question"), page.inner_text("#compare-answers")) == shown
+    page.click("#vote-left")
+    page.click("#compare-revealed summary")
+    page.locator("#compare-revealed [data-do=down]").last.click()
+    expect(page.locator("#compare-thumb")).to_contain_text("Kept as bad")
+    page.click("#compare-own > button")
+    page.fill("#compare-own-question textarea", "Does it go slowly up in the liver?")
+    page.click("#compare-own-button")
+    expect(page.locator("#compare-answers .card[data-state=writing]").first).to_be_visible()
+    page.reload()
+    expect(page.locator("#vote-left")).to_be_enabled()
+    expect(page.locator("#compare-question")).to_contain_text("Does it go slowly up")
+
     said = {(row["choice"], row["strength"], *row["reasons"]) for row in exported(page)}
     assert said >= {("left", "clear", "fact"), ("right", None)}
-
-
-@pytest.mark.slow
-@pytest.mark.embedded
-@pytest.mark.timeout(900)
-def test_a_visitor_of_the_embedded_chain_asks_votes_and_finds_the_vote_exported(chromium, open_page, tmp_path):
-    from tests.models import embedded_cache
-
-    with started(LAB, tmp_path, ASSAY_CACHE=str(embedded_cache())) as url:
-        page = open_page(url)
-        page.fill(QUESTION, EMBEDDED_QUESTION)
-        page.click("#ask-button")
-        expect(page.locator(DONE)).to_have_count(4, timeout=6 * MINUTES)
-        texts = [answer.inner_text() for answer in page.locator("#ask-answers .answer").all()]
-        assert all(len(text.split()) > 3 for text in texts), texts
-        assert len(set(texts)) > 1, "every stage says the same"
-        expect(page.locator("#ask-answers .badge")).to_have_count(4)
-        expect(page.locator("#model-status")).to_contain_text("ready")
-
-        left, right, question = compare_until_they_differ(page)
-        page.click("#vote-right")
-        expect(page.locator("#compare-revealed summary")).to_contain_text("right is better")
-
-        (row,) = exported(page)
-    assert row["prompt"][-1] == {"role": "user", "content": question}
-    assert row["chosen"] == [{"role": "assistant", "content": right}]
-    assert row["rejected"] == [{"role": "assistant", "content": left}]
-    assert row["stage_chosen"] != row["stage_rejected"]
-    assert row["choice"] == "right"
 
 
 def exported(page):
@@ -149,53 +152,3 @@ def exported(page):
     with zipfile.ZipFile(downloaded(page, "#preferences-download")) as archive:
         name = next(name for name in archive.namelist() if name.endswith("train.jsonl"))
         return [json.loads(line) for line in archive.read(name).decode().splitlines()]
-
-
-def compare_until_they_differ(page):
-    """Return both texts and the question of a pair whose texts differ; equal ones are skipped."""
-    open_tab(page, "Compare")
-    page.click("#compare-start")
-    for _ in range(5):
-        expect(page.locator("#vote-right")).to_be_enabled(timeout=3 * MINUTES)
-        answers = page.locator("#compare-answers .answer").all()
-        left, right = (answer.evaluate("element => element.textContent") for answer in answers)
-        if left != right:
-            return left, right, page.locator("#compare-question .question").inner_text()
-        page.click("#compare-skip")
-        expect(page.locator("#vote-right")).to_be_disabled()
-    raise AssertionError("five pairs in a row were equal, word for word")
-
-
-@pytest.mark.slow
-def test_a_reload_and_back_lead_to_the_same_tab_answers_and_pair(open_page, scripted_lab):
-    page = open_page(scripted_lab)
-    ask(page, "What is HSF1?")
-    page.wait_for_url("**/?tab=ask&answer=*")
-    link = page.url
-    open_tab(page, "Leaderboard")
-    page.wait_for_url("**/?tab=leaderboard*")
-    page.go_back()
-    expect(page.locator("#ask-button")).to_be_visible()
-    page.reload()
-    expect(page.locator(DONE)).to_have_count(3)
-    expect(page.locator(QUESTION)).to_have_value("What is HSF1?")
-
-    start_comparing(page)
-    expect(page.locator("#compare-notice")).to_contain_text("Which answer is better?")
-    shown = page.inner_text("#compare-question"), page.inner_text("#compare-answers")
-    page.reload()
-    expect(page.locator("#vote-left")).to_be_enabled()
-    assert (page.inner_text("#compare-question"), page.inner_text("#compare-answers")) == shown
-    page.click("#vote-left")
-    expect(page.locator("#compare-revealed summary")).to_contain_text("left is better")
-    page.click("#compare-own > button")
-    page.fill("#compare-own-question textarea", "Does it go slowly up in the liver?")
-    page.click("#compare-own-button")
-    expect(page.locator("#compare-answers .card[data-state=writing]").first).to_be_visible()
-    page.reload()
-    expect(page.locator("#vote-left")).to_be_enabled()
-    expect(page.locator("#vote-left")).to_contain_text("Left is better")
-    expect(page.locator("#compare-question")).to_contain_text("Does it go slowly up")
-
-    page.goto(link)
-    expect(page.locator("#ask-notice")).to_contain_text("Stored answers from")

@@ -40,8 +40,10 @@ def votes(file):
         return database.execute("SELECT choice FROM comparisons WHERE voided_at IS NULL").fetchall()
 
 
-def test_a_vote_without_a_connection_is_sent_when_there_is_one_again(visit, scripted_lab):
+@pytest.mark.slow
+def test_a_vote_without_a_connection_is_sent_when_there_is_one_again_or_by_a_button(visit, scripted_lab):
     page = visit(scripted_lab)
+    before = page.inner_text("#compare-question")
     page.context.set_offline(True)
     page.click("#vote-left")
     expect(page.locator("#connection")).to_have_text("Connection lost; sending again…")
@@ -49,18 +51,17 @@ def test_a_vote_without_a_connection_is_sent_when_there_is_one_again(visit, scri
     expect(page.locator("#compare-revealed")).to_contain_text("Your vote is stored")
     expect(page.locator("#connection")).to_be_hidden()
 
-
-@pytest.mark.slow
-def test_who_stays_without_a_connection_is_told_and_sends_again_by_a_button(visit, scripted_lab):
-    page = visit(scripted_lab)
-    lost = []
+    expect(page.locator("#compare-question")).not_to_have_text(before)
+    expect(page.locator("#vote-left")).to_be_enabled()
+    before, lost = page.inner_text("#compare-question"), []
     page.route("**/gradio_api/run/*", lambda route: (lost.append(1), route.abort("connectionrefused")))
     page.click("#vote-left")
     expect(page.locator("#connection")).to_contain_text("Not sent: the lab does not answer.")
     assert len(lost) >= 6
     page.unroute("**/gradio_api/run/*")
     page.get_by_role("button", name="Send again").click()
-    expect(page.locator("#compare-revealed")).to_contain_text("Your vote is stored")
+    expect(page.locator("#compare-question")).not_to_have_text(before)
+    expect(page.locator("#connection")).to_be_hidden()
 
 
 @pytest.mark.slow  # without a browser: tests/lab/test_lost.py

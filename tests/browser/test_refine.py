@@ -27,7 +27,8 @@ def grade(page, answer=PASTED):
     expect(page.locator(ANSWERS)).to_have_count(1)
 
 
-def test_an_answer_is_graded_claim_by_claim_rated_corrected_and_exported(open_page, scripted_lab):
+@pytest.mark.slow  # without a browser: tests/lab/test_refine_tab.py
+def test_answers_are_graded_claim_by_claim_rated_corrected_exported_compared_and_come_back(open_page, scripted_lab):
     page = open_page(scripted_lab)
     open_tab(page, "Refine")
     grade(page)
@@ -62,11 +63,6 @@ def test_an_answer_is_graded_claim_by_claim_rated_corrected_and_exported(open_pa
     assert row["reference"] == BETTER
     assert row["tool_output"] == EVIDENCE
 
-
-@pytest.mark.slow  # tests/lab/test_refine_tab.py
-def test_stages_are_compared_on_a_record_stopped_with_keys_and_come_back_later(open_page, scripted_lab):
-    page = open_page(scripted_lab)
-    open_tab(page, "Refine")
     expect(page.locator("#refine-keys kbd")).to_have_count(3)
     page.click("#refine-demo")
     expect(page.locator("#refine-evidence textarea")).not_to_have_value("")

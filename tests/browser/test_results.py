@@ -1,21 +1,20 @@
 """The Leaderboard and Calibration tabs, on reports of scripted answers."""
 
+import csv
 import re
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.pages import choose, flaws, open_tab
+from tests.browser.pages import choose, downloaded, flaws, open_tab
 
 
-@pytest.mark.slow  # tests/lab/test_leaderboard_tab.py orders it without a browser
-def test_the_leaderboard_is_ordered_by_another_metric_and_says_what_it_means(open_page, scripted_lab):
+@pytest.mark.slow  # without a browser: tests/lab/test_leaderboard_tab.py, tests/lab/test_rows.py
+def test_the_leaderboard_is_ordered_and_a_cell_opens_answers_that_an_address_leads_to(open_page, scripted_lab):
     page = open_page(scripted_lab)
     open_tab(page, "Leaderboard")
-    expect(page.locator("#leaderboard-tables table.assay-grid").first).to_be_attached()
-
+    expect(page.locator("#leaderboard-tables table").first).to_be_visible()
     choose(page, "input[aria-label='Order by']:visible", "Brier score ↓")
-
     ordered = page.locator("#leaderboard-tables th[aria-sort]")
     expect(ordered).to_have_text("Brier score ↓")
     expect(ordered).to_have_attribute("aria-sort", "ascending")
@@ -24,37 +23,8 @@ def test_the_leaderboard_is_ordered_by_another_metric_and_says_what_it_means(ope
     page.keyboard.press("Enter")
     expect(reading).to_contain_text("one more than the number of entries that are shown")
 
-
-@pytest.mark.slow  # tests/lab/test_calibration_tab.py; drawn: test_looks.py
-def test_charts_go_for_a_stage_without_confidence_come_back_and_are_tables_too(open_page, scripted_lab):
-    page = open_page(scripted_lab)
-    open_tab(page, "Calibration")
-    expect(page.locator("#calibration-figures table.assay-grid").first).to_be_attached()
-    page.get_by_label("KMP study, test set (20)").locator("visible=true").check()
-    page.get_by_label("Mute", exact=True).check()
-    expect(page.locator("#calibration-words .empty")).to_contain_text("states no confidence")
-    expect(page.locator("#calibration-reliability")).not_to_be_visible()
-
-    page.get_by_label("SFT", exact=True).check()
-
-    expect(page.locator("#calibration-words .empty")).to_have_count(0)
-    for name in ("reliability", "risk"):
-        chart = page.locator(f"#calibration-{name} .main-svg").first
-        expect(chart).to_be_visible()
-        assert chart.bounding_box()["width"] > 400
-    page.locator(".assay-more summary").focus()
-    page.keyboard.press("Enter")
-    expect(page.locator(".assay-more table").first).to_be_visible()
-    assert page.locator(".assay-more table").count() == 2
-    assert page.locator(".assay-more tbody tr").count() > 4
-
-
-def test_a_cell_opens_its_answers_and_the_address_leads_anybody_to_the_same_rows(open_page, scripted_lab):
-    page = open_page(scripted_lab)
-    open_tab(page, "Leaderboard")
-    expect(page.locator("#leaderboard-tables table").first).to_be_visible()
     choose(page, "input[aria-label='Group of questions']:visible", "All questions (107)")
-    page.wait_for_url("**/?tab=leaderboard&group=all")
+    page.wait_for_url("**group=all*")
     expect(page.locator("#leaderboard-tables")).to_contain_text("n = 107")
     cell = page.locator("#leaderboard-tables tr", has_text="GRPO").locator("a.assay-behind").first
     expect(cell).to_have_accessible_name(re.compile(r"%: open the answers behind it, n = 107$"))
@@ -91,11 +61,42 @@ def test_a_cell_opens_its_answers_and_the_address_leads_anybody_to_the_same_rows
     expect(other.locator(".rows .empty")).to_be_visible()
 
 
-@pytest.mark.slow  # what the points say: tests/lab/test_rows.py
-def test_a_point_of_a_chart_opens_the_answers_of_its_bin_and_each_tab_keeps_its_place(open_page, scripted_lab):
-    page = open_page(
-        scripted_lab + "?tab=calibration&questions=kmp-test&drawn=sft", ready="#calibration-risk .main-svg"
+@pytest.mark.slow  # without a browser: tests/lab/test_calibration_tab.py, tests/lab/test_rows.py
+def test_charts_have_a_name_files_and_tables_and_a_point_opens_the_answers_of_its_bin(open_page, scripted_lab):
+    page = open_page(scripted_lab)
+    open_tab(page, "Calibration")
+    expect(page.locator("#calibration-figures table.assay-grid").first).to_be_attached()
+    page.get_by_label("KMP study, test set (20)").locator("visible=true").check()
+    page.get_by_label("Mute", exact=True).check()
+    expect(page.locator("#calibration-words .empty")).to_contain_text("states no confidence")
+    expect(page.locator("#calibration-reliability")).not_to_be_visible()
+
+    page.get_by_label("SFT", exact=True).check()
+
+    expect(page.locator("#calibration-words .empty")).to_have_count(0)
+    for name in ("reliability", "risk"):
+        chart = page.locator(f"#calibration-{name} .main-svg").first
+        expect(chart).to_be_visible()
+        assert chart.bounding_box()["width"] > 400
+    expect(page.get_by_role("figure", name="share correct, stated confidence")).to_be_visible()
+    saved = "#calibration-reliability .chart-files button"
+    with page.expect_download() as picture:
+        page.locator(saved, has_text="SVG").press("Enter")
+    assert "<svg" in picture.value.path().read_text(encoding="utf-8")
+    written = downloaded(page, f"{saved}:has-text('CSV')").read_text(encoding="utf-8")
+    rows = list(csv.DictReader(written.splitlines()))
+    shown = page.evaluate(
+        "document.querySelector('#calibration-reliability .js-plotly-plot').data.flatMap(({ y }) => [...y])"
     )
+    assert [float(row["y"]) for row in rows] == shown
+    assert {row["x axis"] for row in rows} == {"stated confidence"}
+    assert all(float(row["interval below"]) >= 0 for row in rows if row["interval below"])
+    page.locator(".assay-more summary").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator(".assay-more table").first).to_be_visible()
+    assert page.locator(".assay-more table").count() == 2
+    assert page.locator(".assay-more tbody tr").count() > 4
+
     point = page.locator("#calibration-reliability .scatterlayer .trace .points path").last
     point.hover(force=True)
     page.mouse.down()

@@ -2,12 +2,10 @@
 
 import json
 import re
-import sys
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import started
 from tests.browser.pages import downloaded, open_tab
 from tests.evals.pdfs import LEFT, column, pdf
 from tests.lab.reviewers import QUOTE
@@ -44,7 +42,8 @@ def opened(open_page, url, folder):
     return page
 
 
-def test_a_pdf_is_reviewed_edited_and_exported(scripted_lab, open_page, tmp_path):
+@pytest.mark.slow  # without a browser: tests/lab/test_review_tab.py
+def test_a_pdf_is_reviewed_edited_and_exported_and_a_long_paper_read_to_its_end(scripted_lab, open_page, tmp_path):
     page = opened(open_page, scripted_lab, tmp_path)
     page.click("#review-start")
     cards = page.locator("#review-concerns .concern")
@@ -85,42 +84,6 @@ def test_a_pdf_is_reviewed_edited_and_exported(scripted_lab, open_page, tmp_path
     assert document["concerns"][1]["text"] == "No control diet of equal calories was fed."
     assert document["article"]["origin"]["format"] == "pdf"
 
-
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_a_review_streams_on_after_a_reload_and_after_its_lab_was_killed_and_stands_on_home(open_page, tmp_path):
-    command = [sys.executable, "-m", "tests.browser.scripted"]
-    with started(command, tmp_path, ASSAY_ALLOW_TRAINING="0") as url:
-        page = opened(open_page, url, tmp_path)
-        cards = page.locator("#review-concerns .concern")
-        page.click("#review-reader input")
-        page.get_by_role("option", name="Slow").click()
-        page.click("#review-start")
-        expect(cards).to_have_count(1)
-        page.reload()  # its address is the tab's
-        expect(cards).not_to_have_count(0)
-        expect(page.locator("#review-paper .paper")).to_contain_text(QUOTE)
-        expect(page.locator("#review-stop")).to_be_visible()
-        expect(page.locator("#review-start")).to_be_disabled()
-        open_tab(page, "Home")
-        expect(page.locator("#home-work li")).to_contain_text("running")
-        expect(page.locator("#home-work [data-do=cancel]")).to_be_visible()
-        port = url.rstrip("/").rpartition(":")[2]
-        page.goto("about:blank")
-    with started(command, tmp_path, port=port, ASSAY_ALLOW_TRAINING="0") as url:  # the lab before was killed
-        page.goto(f"{url}?tab=home")
-        page.locator("#home-work a").click()
-        expect(page.locator("#review-concerns .concern-buttons")).to_have_count(3, timeout=120_000)
-        page.wait_for_url("**/?tab=review&review=*")
-        open_tab(page, "Home")
-        expect(page.locator("#home-work li")).to_contain_text("done")
-        page.goto("about:blank")
-
-
-@pytest.mark.slow
-def test_the_end_of_a_long_paper_is_reached_with_the_wheel(scripted_lab, open_page, tmp_path):
-    page = open_page(scripted_lab)
-    open_tab(page, "Review")
     paper = tmp_path / "long.txt"
     paper.write_text(
         "Diet of mice\n\n" + "\n\n".join(["The mice were fed for two years. " * 8] * 60) + "\n\nThe last words."

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import sysconfig
 from dataclasses import replace
+from functools import cache
 from importlib import metadata
 
 import pytest
@@ -44,6 +45,7 @@ METRICS = ("paired_difference", "stated_calibration", "verifier_verdict")
 PAGE = {"index.html": b"<!doctype html><title>board</title>"}
 
 
+@cache
 def packed(name, repo=None):
     made = PAGE if name == "leaderboard" else {}
     return pack_space(bundle_folder(name), repo or f"org/{name}", made)
@@ -96,6 +98,7 @@ def test_a_bundle_holds_what_its_app_imports_and_no_training_records_that_no_pag
     assert set(packed("leaderboard").parts) == {MARK, "README.md", "index.html"}, "a static Space carries no code"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "tabs"), [("arena", ("Compare",)), ("reviewer", ("Review",)), ("lab", None)])
 def test_a_bundle_builds_its_page_from_its_own_files_without_torch(name, tabs, tmp_path):
     place = uploaded.unpacked(packed(name), tmp_path / "space")

@@ -84,6 +84,7 @@ def publish(*words):
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 def test_the_hub_s_line_peft_s_and_the_card_s_load_the_whole_chain(stand, run, tmp_path):
     words = ("--repo", "org/loads", "--with-base", "--collection", "My first")
     planned = publish(run, *words, "--out", tmp_path / "out")
@@ -179,6 +180,7 @@ print(json.dumps([tokenizer.chat_template, tokenizer.eos_token, asked["input_ids
 """
 
 
+@pytest.mark.slow
 def test_an_adapter_with_a_template_of_its_own_is_loaded_and_asked_with_it_by_another_person(stand, run, tmp_path):
     runs, mine = run.parent, tmp_path / "mine"
     shutil.copytree(runs / "sft/adapter", mine)

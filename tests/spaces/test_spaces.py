@@ -74,6 +74,7 @@ def test_on_zero_gpu_the_gpu_is_borrowed_for_each_answer_which_can_be_stopped(le
     assert list(pieces) == []
 
 
+@pytest.mark.slow
 def test_on_a_space_the_page_is_built_with_the_repository_first_on_the_path(tmp_path):
     settings = {"ASSAY_CACHE": str(tmp_path / "cache"), "ASSAY_DATABASE_URL": f"sqlite:///{tmp_path / 'assay.db'}"}
     done = subprocess.run(

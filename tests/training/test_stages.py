@@ -82,6 +82,7 @@ def launched(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "run"
 
 
+@slow
 def test_the_command_leaves_an_adapter_its_chain_its_records_and_nothing_else(launched: Path):
     assert names(launched) == LEFT
     assert names(launched / "adapter") == ["adapter_config.json", WEIGHTS_NAME]
@@ -93,6 +94,7 @@ def test_the_command_leaves_an_adapter_its_chain_its_records_and_nothing_else(la
     assert len(chain.generate([QUESTION], ("base", "sft"), Sampling(max_new_tokens=4))[0]) == 2
 
 
+@slow
 def test_run_json_tells_what_was_done_and_nothing_about_the_machine_or_its_user(launched: Path):
     text, kept = (launched / "run.json").read_text(encoding="utf-8"), record(launched)
     assert (kept["status"], kept["stage"], kept["result"]["steps"]) == ("finished", "sft", 2)
@@ -397,10 +399,11 @@ def test_each_verifier_is_compared_on_its_own_within_a_group_where_that_is_asked
 
 
 KINDS = [
-    pytest.param(mode, weights, autocast, marks=[slow] * ((mode, autocast) != ("stack", "none")))
-    for mode in ("stack", "continue", "merge_then_new")
-    for weights, autocast in (("float32", "none"), ("float32", "bfloat16"), ("nf4", "bfloat16"))
-    if (mode, weights) != ("merge_then_new", "nf4")  # refused
+    ("stack", "float32", "none"),
+    pytest.param("stack", "nf4", "bfloat16", marks=slow),
+    pytest.param("continue", "float32", "bfloat16", marks=slow),
+    pytest.param("continue", "nf4", "bfloat16", marks=slow),
+    pytest.param("merge_then_new", "float32", "bfloat16", marks=slow),
 ]
 
 
@@ -465,8 +468,8 @@ def test_training_on_top_equals_training_on_a_merged_base(taught: Path, tmp_path
     assert rewards[0] == rewards[1]
 
 
-@slow  # after a kill and after a signal: tests/training/test_kills.py
-@pytest.mark.parametrize("stage", ["sft", "grpo"])
+# after a kill and after a signal: tests/training/test_kills.py
+@pytest.mark.parametrize("stage", ["sft", pytest.param("grpo", marks=slow)])
 def test_a_resumed_run_ends_with_the_weights_and_the_loss_of_one_that_was_never_stopped(taught, tmp_path, stage: str):
     def settings(name: str, **values: object) -> Path:
         values = {"max_steps": 4, "max_length": 1024, **values}
