@@ -100,6 +100,7 @@ def test_while_another_program_holds_the_database_a_rater_is_told_and_the_next_p
         assert [each.comment for each in said.notes] == ["which one?"]
 
 
+@pytest.mark.slow
 def test_on_a_full_disk_people_are_told_and_nothing_before_is_damaged(tmp_path):
     """On a file system of 600 kB, made in a name space of its own."""
     within = ["unshare", "-rm", "sh", "-c", f'mount -t tmpfs -o size=600k none {tmp_path} && exec "$0" "$@"']

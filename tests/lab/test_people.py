@@ -217,6 +217,7 @@ def test_what_another_site_has_a_browser_send_is_refused_at_every_address(open_l
     assert refused("config", "GET", origin=EVIL) and not refused("config", "GET"), "another page may not read either"
 
 
+@pytest.mark.slow
 @ON_AIR
 def test_no_event_reads_a_file_or_an_address_that_it_is_given(open_lab, tmp_path, monkeypatch):
     async def unknown(hostname):
@@ -341,6 +342,7 @@ def test_each_field_of_each_public_event_says_what_it_takes(room):
     assert any("a number from " in each for each in told) and len(told) > 10
 
 
+@pytest.mark.slow
 @ON_AIR
 def test_junk_of_any_kind_is_told_in_words_and_leaves_no_traceback(tmp_path, monkeypatch, capsys, caplog):
     monkeypatch.setattr(guard, "PER_MINUTE", 10**6)

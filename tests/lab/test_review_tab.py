@@ -207,6 +207,7 @@ def worker(tmp_path, what):
     return made
 
 
+@pytest.mark.slow
 def test_a_review_whose_lab_was_killed_goes_on_after_the_parts_that_were_read_and_is_its_visitors_alone(room, tmp_path):
     kim, other = Visitor("r" * 32, "another page", "name:Kim"), new_visitor()
     with worker(tmp_path, "ask") as process:
@@ -231,6 +232,7 @@ def test_a_review_whose_lab_was_killed_goes_on_after_the_parts_that_were_read_an
     assert room.jobs.get(job.id).state == "done" and last.kept == job.id
 
 
+@pytest.mark.slow
 def test_a_review_that_is_cancelled_while_its_lab_is_dead_is_kept_with_the_parts_that_were_read(room, tmp_path):
     kim = Visitor("r" * 32, "another page", "name:Kim")
     with worker(tmp_path, "ask") as process:
