@@ -164,6 +164,11 @@ def _line(example: BaseModel, exclude_defaults: bool) -> str:
     return json.dumps(document, ensure_ascii=False, sort_keys=True)
 
 
+def json_text(document: Mapping[str, object]) -> str:
+    """Return a document as the text of a .json file that people can read."""
+    return json.dumps(document, ensure_ascii=False, indent=1) + "\n"
+
+
 def weights_identity(checksums: Mapping[str, str]) -> str:
     """Return the checksum of weights from those of their files (SHA-256, by file name).
 

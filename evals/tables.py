@@ -1,6 +1,6 @@
-"""Tables as people keep them: CSV and TSV as spreadsheets save them, the sheets of .xlsx and .ods files, and Parquet.
+"""Rows of files as people keep them: JSON and JSONL, CSV and TSV as spreadsheets save them, .xlsx and .ods, Parquet.
 
-The first row names the columns. A separator is found by trying comma, semicolon and tab; a first line `sep=;` decides.
+The first row of a table names the columns. A separator is found by trying comma, semicolon and tab; a first line `sep=;` decides.
 Cells of a sheet come as a spreadsheet would write them into a CSV file, so that both read the same.
 """
 
@@ -20,7 +20,7 @@ import python_calamine as calamine
 
 from evals.errors import BadConfig, LabError
 from evals.io import read_text
-from evals.jsonl import NoRow
+from evals.jsonl import NoRow, rows_of
 from evals.worker import Send, read_apart
 
 SHEETS = (".xlsx", ".ods")
@@ -49,6 +49,21 @@ class Table(NamedTuple):
     rows: list[tuple[int, dict[str, Any] | NoRow]]
     columns: tuple[str, ...]
     note: str = ""
+
+
+def file_rows(path: Path, otherwise: str = "", sheet: str | None = None, columns: Sequence[str] = ()) -> Table:
+    """Return the rows of a file by line, those of Parquet by number: a table, else Parquet, JSON or JSONL by its name.
+
+    `otherwise` as in `read_text`; sheet, columns and errors as in `read_table`.
+    """
+    if path.suffix.lower() in TABLES:
+        return read_table(path, sheet, columns)
+    if sheet is not None:
+        raise BadConfig(f"{path.name} has no sheets, so there is no sheet {sheet!r}; leave --sheet out")
+    if path.suffix.lower() != ".parquet":
+        return Table([*rows_of(read_text(path, otherwise), path)], ())
+    rows = enumerate(parquet_rows(path), 1)
+    return Table([(number, {k: v for k, v in row.items() if v is not None}) for number, row in rows], ())
 
 
 def read_table(path: Path, sheet: str | None = None, columns: Sequence[str] = ()) -> Table:

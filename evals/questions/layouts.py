@@ -25,7 +25,7 @@ from evals.questions.prompt import digest
 from evals.questions.sets import LONGEST_ROW, SUFFIXES, Raw, examples_of, longer_than, plain_rows
 from evals.verifiers.line import read_lines
 
-FILES = (*SUFFIXES, ".json")
+FILES = (*SUFFIXES, ".json", ".parquet")
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 SHARES = (("train", 70), ("dev", 80), ("test", 100))
 """Upper percentiles of the splits: where a file has no split, a group goes to one by its hash."""

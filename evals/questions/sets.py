@@ -25,12 +25,12 @@ from pydantic import BaseModel, ValidationError
 
 from evals.errors import BadConfig, LabError
 from evals.io import first_of, read_text, short_repr
-from evals.jsonl import WHOLE, NoRow, Read, row_of, rows_of
+from evals.jsonl import WHOLE, NoRow, Read, row_of
 from evals.questions.bank import DATASETS, normalised
 from evals.questions.prompt import SURE, answer_form, with_answer, with_confidence
 from evals.schema import CANNOT_BE_TOLD, ChoiceTruth, Example, GroundTruth, MechanismTruth
 from evals.schema.questions import QuestionRow, RowFault, TermTruth
-from evals.tables import TABLES, read_table
+from evals.tables import TABLES, Table, file_rows
 from evals.verifiers import verify
 from evals.verifiers.expected import expected, terms
 from evals.verifiers.expected import normalised as marks_off
@@ -289,23 +289,18 @@ def raw_rows(path: Path, sheet: str | None = None) -> tuple[list[Raw], list[RowF
 def plain_rows(
     path: Path, sheet: str | None = None, columns: Sequence[str] = ()
 ) -> tuple[list[Raw], list[RowFault], str]:
-    """Return the rows of a JSON or JSONL file, a table or a YAML file, what is no row, and which sheet was read of several.
+    """Return the rows of a YAML file or of one that `file_rows` reads, what is no row, and which sheet was read of several.
 
     `columns` name those of a table without a first row of names, as `read_table` takes them.
     """
-    end = path.suffix.lower()
-    note = ""
-    if end in TABLES:
-        table = read_table(path, sheet, columns)
-        read, note = iter(table.rows), table.note
-    elif sheet is not None:
-        raise BadConfig(f"{path.name} has no sheets, so there is no sheet {sheet!r}; leave --sheet out")
+    end, otherwise = path.suffix.lower(), "write one with `assay data new --out FILE`"
+    if end in (".yaml", ".yml") and sheet is None:
+        table = Table([*_yaml_rows(read_text(path, otherwise), path)], ())
     else:
-        text = read_text(path, "write one with `assay data new --out FILE`")
-        read = _yaml_rows(text, path) if end in (".yaml", ".yml") else rows_of(text, path)
+        table = file_rows(path, otherwise, sheet, columns)
     faults: list[RowFault] = []
     rows: list[Raw] = []
-    for line, row in read:
+    for line, row in table.rows:
         if isinstance(row, NoRow):
             remedy = REMEDIES.get(end, REMEDIES[".jsonl"]) if row.field == WHOLE else "keep one of them"
             faults.append(RowFault(line=line, field=row.field, problem=row.problem, remedy=remedy))
@@ -313,7 +308,7 @@ def plain_rows(
             rows.append((line, row))
     if not rows and not faults:
         raise LabError(f"{path} holds no rows; `assay data new` prints an example to begin with")
-    return rows, faults, note
+    return rows, faults, table.note
 
 
 def _yaml_rows(text: str, path: Path) -> Read:

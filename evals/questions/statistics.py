@@ -2,48 +2,39 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from evals.facts import load_provenance
 from evals.io import data_sha256
-from evals.schema import Example, Record
+from evals.schema import Example
 
 VERSION = "1"
 """Of wordings, rules and splits: goes up whenever the same command would write other rows."""
 
 
-class SplitStatistics(Record):
-    """Counts and checksums of one file of examples: over its bytes, and over its rows in any order."""
-
-    rows: int
-    kinds: dict[str, int]
-    tissues: dict[str, int]
-    clusters: int
-    facts: int
-    file_sha256: str
-    data_sha256: str
+def set_statistics(
+    name: str, settings: Mapping[str, int | str], splits: Mapping[str, tuple[Sequence[Example], str]]
+) -> dict[str, Any]:
+    """Return statistics.json: how a data set was asked for, and the counts of each split, given with its file's text."""
+    counts = {split: split_statistics(*found) for split, found in splits.items()}
+    return {"name": name, "settings": dict(settings), "splits": counts, "versions": versions()}
 
 
-class DataStatistics(Record):
-    """statistics.json: how a data set was asked for and what came out."""
+def split_statistics(examples: Sequence[Example], text: str) -> dict[str, Any]:
+    """Return counts and checksums of one split, over its file's bytes and over its rows in any order.
 
-    name: str
-    settings: dict[str, int | str]
-    splits: dict[str, SplitStatistics]
-    versions: dict[str, str]
-
-
-def split_statistics(examples: Sequence[Example], text: str) -> SplitStatistics:
-    """Return the counts of one split; `text` is its file's content. "none" counts rows of no tissue."""
-    return SplitStatistics(
-        rows=len(examples),
-        kinds=counted(example.kind for example in examples),
-        tissues=counted(example.tissue or "none" for example in examples),
-        clusters=len({example.cluster for example in examples}),
-        facts=len({fact for example in examples for fact in example.facts}),
-        file_sha256=hashlib.sha256(text.encode()).hexdigest(),
-        data_sha256=data_sha256(examples),
-    )
+    "none" counts rows of no tissue.
+    """
+    return {
+        "rows": len(examples),
+        "kinds": counted(example.kind for example in examples),
+        "tissues": counted(example.tissue or "none" for example in examples),
+        "clusters": len({example.cluster for example in examples}),
+        "facts": len({fact for example in examples for fact in example.facts}),
+        "file_sha256": hashlib.sha256(text.encode()).hexdigest(),
+        "data_sha256": data_sha256(examples),
+    }
 
 
 def versions() -> dict[str, str]:

@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 from pydantic import ValidationInfo, field_validator, model_validator
 
 from evals.errors import LabError
-from evals.io import checked_rows, read_rows, read_text
-from evals.jsonl import NoRow, rows_of
+from evals.io import checked_rows, read_rows
+from evals.jsonl import NoRow
 from evals.refine.grammar import SENTENCE_END, TAG, WORD
 from evals.refine.judge import Inquiry, StubTable, fitting
 from evals.refine.records import CheckedRecord
@@ -22,7 +22,7 @@ from evals.refine.rubric import items_of
 from evals.refine.score import PreparedAnswer, prepare
 from evals.schema.record import Record
 from evals.schema.refiner import RefinerRecord, RewardConfig
-from evals.tables import TABLES, parquet_rows, read_table
+from evals.tables import TABLES, file_rows
 
 SUFFIXES = (".jsonl", ".json", *TABLES, ".parquet")
 """What a file of records may end in."""
@@ -80,7 +80,7 @@ def _read(path: Path, record: type[Kind], convert: Callable[[Mapping[str, Any], 
     """Return rows as records; those in the columns of RAGAS are converted."""
     found: list[tuple[int, dict[str, Any] | NoRow]] = []
     is_own = path.suffix == ".jsonl"
-    for number, row in _numbered(path):
+    for number, row in _by_row(file_rows(path).rows):
         if not isinstance(row, NoRow) and is_ragas(row):
             is_own = False
             try:
@@ -93,16 +93,6 @@ def _read(path: Path, record: type[Kind], convert: Callable[[Mapping[str, Any], 
     if is_own or not found:
         return read_rows(path, record, key=lambda each: each.id)
     return checked_rows(path, found, record, key=lambda each: each.id)
-
-
-def _numbered(path: Path) -> Iterable[tuple[int, dict[str, Any] | NoRow]]:
-    """Return the rows of a file by line (Parquet: by number), empty cells left out."""
-    if path.suffix.lower() in TABLES:
-        return read_table(path).rows
-    if path.suffix != ".parquet":
-        return _by_row(rows_of(read_text(path), path))
-    rows = enumerate(parquet_rows(path), 1)
-    return [(n, {name: cell for name, cell in row.items() if cell is not None}) for n, row in rows]
 
 
 def _by_row(rows: Iterable[tuple[int, dict[str, Any] | NoRow]]) -> Iterator[tuple[int, dict[str, Any] | NoRow]]:

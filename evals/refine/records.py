@@ -4,6 +4,7 @@ import random
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
+from typing import Any
 
 from pydantic import ValidationInfo, field_validator
 
@@ -12,7 +13,6 @@ from evals.errors import BadConfig
 from evals.questions.statistics import versions
 from evals.refine.bank import VERSION
 from evals.refine.grammar import evidence_of
-from evals.schema.record import Record
 from evals.schema.refiner import RefinerRecord
 
 
@@ -68,70 +68,45 @@ def split_by_group(
     )
 
 
-class RecordCounts(Record):
-    """Counts and checksums of one file of records; `file_sha256` is over its bytes."""
-
-    records: int
-    unanswerable: int
-    groups: int
-    passages: int
-    rubric_items: int
-    origins: dict[str, int]
-    file_sha256: str
-    data_sha256: str
-
-
-class RecordStatistics(Record):
-    """statistics.json: how the records were asked for and what came out."""
-
-    name: str
-    label_source: str
-    licence: str
-    seed: int
-    splits: dict[str, RecordCounts]
-    versions: dict[str, str]
-
-
-def statistics_of(splits: Mapping[str, tuple[Sequence[RefinerRecord], str]], seed: int) -> RecordStatistics:
-    """Return the statistics of each split, given with the text of its file."""
+def statistics_of(splits: Mapping[str, tuple[Sequence[RefinerRecord], str]], seed: int) -> dict[str, Any]:
+    """Return statistics.json: how the records were asked for, and the counts of each split, given with its file's text."""
     counts = {
-        name: RecordCounts(
-            records=len(records),
-            unanswerable=sum(not record.answerable for record in records),
-            groups=len({record.group for record in records}),
-            passages=sum(len(record.sources) for record in records),
-            rubric_items=sum(len(r.positive_rubrics) + len(r.negative_rubrics) for r in records),
-            origins=dict(sorted(Counter(record.origin or "unknown" for record in records).items())),
-            file_sha256=io.sha256_of_text(text),
-            data_sha256=records_sha256(records),
-        )
+        name: {
+            "records": len(records),
+            "unanswerable": sum(not record.answerable for record in records),
+            "groups": len({record.group for record in records}),
+            "passages": sum(len(record.sources) for record in records),
+            "rubric_items": sum(len(r.positive_rubrics) + len(r.negative_rubrics) for r in records),
+            "origins": dict(sorted(Counter(record.origin or "unknown" for record in records).items())),
+            "file_sha256": io.sha256_of_text(text),
+            "data_sha256": records_sha256(records),
+        }
         for name, (records, text) in splits.items()
     }
-    return RecordStatistics(
-        name="refiner",
-        label_source="synthetic",
-        licence="apache-2.0",
-        seed=seed,
-        splits=counts,
-        versions={"refiner records": VERSION, **versions()},
-    )
+    return {
+        "name": "refiner",
+        "label_source": "synthetic",
+        "licence": "apache-2.0",
+        "seed": seed,
+        "splits": counts,
+        "versions": {"refiner records": VERSION, **versions()},
+    }
 
 
-def card(statistics: RecordStatistics) -> str:
+def card(statistics: Mapping[str, Any]) -> str:
     """Return the README of the data set."""
     text = files("evals.refine").joinpath("about.md").read_text(encoding="utf-8")
-    train, test = statistics.splits["train"], statistics.splits["test"]
+    train, test = statistics["splits"]["train"], statistics["splits"]["test"]
     rows = [
-        ("records", train.records, test.records),
-        ("without an answer in their passages", train.unanswerable, test.unanswerable),
-        ("passages", train.passages, test.passages),
-        ("rubric items", train.rubric_items, test.rubric_items),
-        *(
-            (f"from: {name}", train.origins.get(name, 0), test.origins.get(name, 0))
-            for name in sorted({*train.origins, *test.origins})
-        ),
+        ("records", train["records"], test["records"]),
+        ("without an answer in their passages", train["unanswerable"], test["unanswerable"]),
+        ("passages", train["passages"], test["passages"]),
+        ("rubric items", train["rubric_items"], test["rubric_items"]),
     ]
+    for name in sorted({*train["origins"], *test["origins"]}):
+        rows.append((f"from: {name}", train["origins"].get(name, 0), test["origins"].get(name, 0)))
     table = "\n".join(f"| {what} | {a} | {b} |" for what, a, b in rows)
-    return (
-        text.replace("{counts}", table).replace("{seed}", str(statistics.seed)).replace("{licence}", statistics.licence)
-    )
+    given = {"counts": table, "seed": str(statistics["seed"]), "licence": statistics["licence"]}
+    for name, value in given.items():
+        text = text.replace(f"{{{name}}}", value)
+    return text

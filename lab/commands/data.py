@@ -15,13 +15,13 @@ from rich.table import Table
 
 from evals import questions
 from evals.errors import BadConfig, LabError
-from evals.io import as_jsonl, write_whole
+from evals.io import as_jsonl, json_text, write_whole
 from evals.jsonl import jsonl_text
 from evals.model import Sampling
 from evals.questions import checking
 from evals.questions.layouts import ImportOptions, benchmark_rows, import_rows
-from evals.questions.sets import EXAMPLES, SPLITS, QuestionSet, Raw, examine, examples_of, file_of
-from evals.questions.statistics import DataStatistics, split_statistics, versions
+from evals.questions.sets import EXAMPLES, SPLITS, QuestionSet, examine, examples_of, file_of
+from evals.questions.statistics import set_statistics
 from evals.schema import Example, ReviewExample
 from lab.commands import Json
 from lab.commands.terminal import emit, notes, table_of
@@ -138,7 +138,7 @@ def import_set(
         raise BadConfig(f"{out} would hold JSONL; give it a name that ends in .jsonl")
     if split is not None and split not in SPLITS:
         raise BadConfig(f"there is no split {split!r}; use one of {', '.join(SPLITS)}")
-    rows, note = benchmark(file, layout, sheet)
+    rows, note = benchmark_rows(file, layout, sheet)
     if note:
         notes.print(note, soft_wrap=True)
     options = ImportOptions(split, group, source, licence, skip_bad, answers_from)
@@ -152,15 +152,6 @@ def import_set(
     )
     _show(found, as_json=as_json)
     notes.print(f"wrote {out}: {len(made.rows)} questions", soft_wrap=True)
-
-
-def benchmark(file: Path, layout: str | None = None, sheet: str | None = None) -> tuple[list[Raw], str]:
-    """Return the rows of a file of any layout, and which sheet of several was read. Imports pyarrow for parquet."""
-    if file.suffix.lower() != ".parquet":
-        return benchmark_rows(file, layout, sheet)
-    from evals.tables import parquet_rows
-
-    return list(enumerate(parquet_rows(file), 1)), ""
 
 
 def _show(report: checking.SetReport, *, as_json: bool) -> None:
@@ -289,15 +280,13 @@ def _write_questions(
     *,
     as_json: bool,
 ) -> None:
-    rows = {"train": train, "test": test}
-    texts = {split: as_jsonl(found) for split, found in rows.items()}
-    splits = {split: split_statistics(found, texts[split]) for split, found in rows.items()}
-    statistics = DataStatistics(name=name, settings=settings, splits=splits, versions=versions())
-    files = {f"{split}.jsonl": text for split, text in texts.items()}
-    files["statistics.json"] = statistics.model_dump_json(indent=1) + "\n"
+    splits = {split: (found, as_jsonl(found)) for split, found in (("train", train), ("test", test))}
+    statistics = set_statistics(name, settings, splits)
+    files = {f"{split}.jsonl": text for split, (_, text) in splits.items()}
+    files["statistics.json"] = json_text(statistics)
     cells: list[tuple[object, ...]] = []
     for group in ("kind", "tissue"):
-        counts = [Counter(getattr(each, f"{group}s")) for each in splits.values()]
+        counts = [Counter(each[f"{group}s"]) for each in statistics["splits"].values()]
         cells += [(group, each, *(count[each] for count in counts)) for each in sum(counts, Counter())]
     cells.append(("total", "", len(train), len(test)))
     table = table_of(f"{name} questions", ("by", "name", "train", "test"), cells)
@@ -403,9 +392,9 @@ def refiner(
     splits = {name: (found, records.as_jsonl(found)) for name, found in refiner_bank(seed)._asdict().items()}
     statistics = records.statistics_of(splits, seed)
     files = {f"{name}.jsonl": text for name, (_, text) in splits.items()}
-    files |= {"README.md": records.card(statistics), "statistics.json": statistics.model_dump_json(indent=1) + "\n"}
+    files |= {"README.md": records.card(statistics), "statistics.json": json_text(statistics)}
     rows = [
-        (what.replace("_", " "), *(getattr(statistics.splits[split], what) for split in ("train", "test")))
+        (what.replace("_", " "), *(statistics["splits"][split][what] for split in ("train", "test")))
         for what in ("records", "unanswerable", "groups", "passages", "rubric_items")
     ]
     table = table_of("refiner records (synthetic)", ("what", "train", "test"), rows)

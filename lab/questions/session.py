@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from evals.errors import LabError
 from evals.jsonl import jsonl_text
 from evals.questions import data_sha256, register
-from evals.questions.layouts import ImportOptions, import_rows
+from evals.questions.layouts import ImportOptions, benchmark_rows, import_rows
 from evals.questions.sets import EXAMPLES, SUFFIXES, Raw, examples_of, good_rows, hub_rows, plain_rows, to_example
 from evals.schema import Example
 from evals.schema.questions import FrozenQuestions, KeptQuestions, QuestionRow, RowFault
@@ -111,9 +111,7 @@ class QuestionSets:
 
     def _imported(self, file: Path) -> OpenSet:
         """Make a draft of a file in the layout of a benchmark."""
-        from lab.commands.data import benchmark
-
-        rows, sheet = benchmark(file)
+        rows, sheet = benchmark_rows(file)
         made = import_rows(rows, file.stem, None, ImportOptions(skip_bad=True))
         told = [say("questions.layout", name=made.layout)]
         told += [say("questions.answers", column=column, way=way) for column, way in made.answers.items()]
