@@ -132,20 +132,22 @@ ROLES = {"human": "user", "ai": "assistant"}
 MARK = r"\[\d{1,3}(?:\s*[,;]\s*\d{1,3})*\]"
 MARKS = re.compile(rf"\s*((?:{MARK}\s*)+)")
 MARKED_END = re.compile(rf"([.!?])\s*((?:{MARK}\s*)+)")
+OBJECTS = re.compile(r"\s*\[\s*[A-Za-z_][\w.]*\(")
 MARKUP = re.compile(r"<(?=/?(?:snippet|webpage|answer|tool)\w*[\s/>=])", re.IGNORECASE)
 
 
 def is_ragas(row: Mapping[str, Any]) -> bool:
-    """Return whether a row has a question and its contexts in columns of RAGAS, and is no record or case of ours."""
-    return (
-        "tool_output" not in row
-        and "record" not in row
-        and all(_column(row, name) for name in ("question", "contexts"))
-    )
+    """Return whether a row has a question in a column of RAGAS, and is no record or case of ours."""
+    return not {"prompt", "tool_output", "record"} & row.keys() and _column(row, "question") != ""
 
 
 def ragas_record(row: Mapping[str, Any], number: int) -> dict[str, Any]:
     """Return a row as a record; `number` names one without an id. ValueError for a cell that cannot be read."""
+    if not _column(row, "contexts"):
+        names = ", ".join(NAMES["contexts"])
+        raise ValueError(
+            f"has no contexts; the passages of a question stand in one of {names} ([] where there are none)"
+        )
     contexts, truths = _texts(row, "contexts"), _texts(row, "truth")
     passages = (f"<snippet id=S{n}>{MARKUP.sub('‹', text)}</snippet>" for n, text in enumerate(contexts, 1))
     wanted = [{"title": f"truth {n}", "description": f"Says what is true: {text}"} for n, text in enumerate(truths, 1)]
@@ -211,16 +213,39 @@ def _texts(row: Mapping[str, Any], name: str) -> list[str]:
 
 
 def _listed(text: str) -> Any:
-    """Return the list that a text writes; the text alone if it is none. NumPy writes no commas between its items."""
+    """Return the list that a text writes; the text alone if it is none. NumPy writes no commas between its items.
+
+    ValueError for objects of Python that do not tell their text.
+    """
     try:
         return json.loads(text)
     except ValueError:
         pass
+    if OBJECTS.match(text):
+        return _objects(text.strip())
     try:
         found = _strings(text.strip())
     except (tokenize.TokenError, SyntaxError, ValueError):
         return [text]
     return found or [text]
+
+
+def _objects(text: str) -> list[str]:
+    """Return the texts of a list of objects as Python prints them: [Document(page_content='…', metadata={})]."""
+    try:
+        tree = ast.parse(text, mode="eval").body
+    except SyntaxError:
+        tree = None
+    found: list[str] = []
+    for each in tree.elts if isinstance(tree, ast.List) else ():
+        named = {field.arg: field.value for field in ast.walk(each) if isinstance(field, ast.keyword)}
+        values = (named[name] for name in PASSAGE if name in named)
+        found += [value.value for value in values if isinstance(value, ast.Constant) and isinstance(value.value, str)][
+            :1
+        ]
+    if not isinstance(tree, ast.List) or len(found) < len(tree.elts):
+        raise ValueError(f"holds objects of Python whose text cannot be read: {text[:60]!r}; write a list of texts")
+    return found
 
 
 def _strings(text: str) -> list[str]:

@@ -273,7 +273,7 @@ SHAPES: dict[str, Callable[[dict[str, Any]], Any]] = {
 
 
 @pytest.mark.parametrize(
-    "name", ["a.jsonl", "a.json", "a.csv", "quoted.csv", "numpy.csv", "a.parquet", "a.xlsx", *SHAPES]
+    "name", ["a.jsonl", "a.json", "a.csv", "quoted.csv", "numpy.csv", "objects.csv", "a.parquet", "a.xlsx", *SHAPES]
 )
 def test_rows_in_the_columns_of_ragas_are_scored_from_any_file(tmp_path, name):
     row, path = CASES["ragas"], tmp_path / name
@@ -292,7 +292,9 @@ def test_rows_in_the_columns_of_ragas_are_scored_from_any_file(tmp_path, name):
             pandas.DataFrame([old]).to_parquet(path)
         case _:
             contexts = old["contexts"]
-            cell = {"a.csv": contexts, "quoted.csv": json.dumps(contexts), "numpy.csv": numpy.array(contexts)}[name]
+            objects = [f"Document(metadata={{'page': 1}}, page_content={each!r})" for each in contexts]
+            cells = {"a.csv": contexts, "quoted.csv": json.dumps(contexts), "numpy.csv": numpy.array(contexts)}
+            cell = (cells | {"objects.csv": f"[{', '.join(objects)}]"})[name]
             pandas.DataFrame([old | {"contexts": cell, "faithfulness": 0.5}]).to_csv(path, index=False)
     done = CliRunner().invoke(app, ["refiner", "score", str(path), "--judge", "heuristic", "--json"])
     (found,) = json.loads(done.stdout)
@@ -310,6 +312,14 @@ def test_a_row_of_ragas_that_cannot_be_read_is_named_and_an_answer_that_cites_no
     path = tmp_path / "a.jsonl"
     path.write_text(json.dumps({"question": "a", "contexts": [1], "answer": "b"}), encoding="utf-8")
     with pytest.raises(BadRow, match="contexts holds neither"):
+        read_cases(path)
+    path.write_text(json.dumps({"question": "a", "contexts": "[Node(id=<1>)]", "answer": "b"}), encoding="utf-8")
+    with pytest.raises(
+        BadRow, match=r"line 1.*objects of Python whose text cannot be read: '\[Node.*write a list of texts"
+    ):
+        read_cases(path)
+    path.write_text(json.dumps({"question": "a", "answer": "b"}), encoding="utf-8")
+    with pytest.raises(BadRow, match=r"line 1.*has no contexts; .* in one of contexts, retrieved_contexts, context"):
         read_cases(path)
     path.write_text(json.dumps({"question": "a", "contexts": ["b"]}), encoding="utf-8")
     with pytest.raises(BadRow, match="has no answer; it stands in answer or response"):
