@@ -1,19 +1,11 @@
-"""How often 95 % intervals of ratings hold the true rating, and what choosing matches saves, on simulated votes.
-
-python -m tests.evals.ranking            the tables of docs/preferences.md
-python -m tests.evals.ranking 100        fewer data sets
-"""
+"""How often 95 % intervals of ratings hold the true rating, and what choosing matches saves, on simulated votes."""
 
 import math
 import random
-import sys
 from collections import Counter
-from collections.abc import Iterator
 from itertools import combinations
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 from evals.schema import Choice
 from evals.stats.ranking import MIDDLE, POINTS, Vote, fit, ratings
@@ -101,22 +93,3 @@ def votes_needed(choose: bool, seed: int) -> int:
         if n >= 30 and np.sqrt(np.diag(centred @ covariance @ centred.T)).max() <= REACHED:
             return n
     return n
-
-
-def tables(sets: int) -> Iterator[Table]:
-    """Yield the tables, each once its simulations are done."""
-    table = Table("votes", "questions", "raters", "spread", "held", title=f"95 % intervals of {sets} data sets")
-    for case in CASES:
-        table.add_row(*map(str, case), f"{coverage(*case, sets):.1%}")
-    yield table
-    table = Table(
-        "matches", "median votes", title=f"Votes until every rating is known to ± 180 points, {sets // 6} runs"
-    )
-    for name, choose in (("drawn alike often", False), ("chosen", True)):
-        table.add_row(name, f"{np.median([votes_needed(choose, seed) for seed in range(sets // 6)]):.0f}")
-    yield table
-
-
-if __name__ == "__main__":
-    for each in tables(int(sys.argv[1]) if len(sys.argv) > 1 else 300):
-        Console(width=120).print(each)

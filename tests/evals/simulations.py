@@ -1,19 +1,12 @@
 """What the documents claim about chance, counted on simulated data sets where the truth is known.
 
-    python -m tests.evals.simulations           the tables of docs/metrics.md and docs/calibration.md
-    python -m tests.evals.simulations 40        fewer data sets
-
 Every simulated row is right with exactly the probability it states, so each model is calibrated. What each function
 returns is the share of data sets.
 """
 
-import sys
-from collections.abc import Callable, Iterator
-from itertools import product
+from collections.abc import Callable
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 from evals.compare import Resampled, difference, with_permutation
 from evals.report import MEASURES, Cell, Tally
@@ -21,7 +14,7 @@ from evals.stats.calibration import CalibrationSettings, calibrate
 from evals.stats.intervals import Floats
 from evals.stats.paired import ALPHA, Swaps
 
-SETS, DRAWS, SEED, BAND_ROWS = 400, 1_000, 0, 107
+DRAWS, SEED, BAND_ROWS = 1_000, 0, 107
 LEVELS = np.arange(5, 100, 5) / 100
 """Stated confidences, all equally likely: 5 %, 10 % … 95 %."""
 CELLS: tuple[Cell, ...] = tuple((float(c), y) for c in LEVELS for y in (False, True))
@@ -101,31 +94,3 @@ def _stage(generator: Generator, c: Floats) -> Tally:
     sums[np.arange(len(c)), 2 * np.abs(c[:, None] - LEVELS).argmin(axis=1) + right] = 1
     metrics = {name: MEASURES[name] for name in ("brier", "ece")}
     return Tally(metrics, tuple(f"{row:05d}" for row in range(len(c))), CELLS, {}, sums)
-
-
-def tables(sets: int = SETS) -> Iterator[Table]:
-    """Yield the tables, each once its simulations are done."""
-    title = f"Two calibrated stages called different, of {sets} data sets"
-    table = Table("stages", "rows", "ECE, swap test", "ECE, interval", "Brier, swap test", title=title)
-    pairs = {"always 50 % against 5 to 95 %": (always_half, anything), "both 5 to 95 %": (anything, anything)}
-    for (name, models), rows in product(pairs.items(), (60, 150, 400)):
-        shares = [f"{each('ece', models, rows, sets):.1%}" for each in (swapped, apart)]
-        # Of unequal stages the Brier scores really differ, so only the ECE is without a difference.
-        brier = f"{swapped('brier', models, rows, sets):.1%}" if models[0] is models[1] else "–"
-        table.add_row(name, str(rows), *shares, brier)
-    yield table
-    title = f"ECE above q95, of {sets} calibrated data sets of {BAND_ROWS} rows in pairs"
-    table = Table("rows of a pair", "ece_if_calibrated", "ece_if_dependent", title=title)
-    for name, together in (("independent", False), ("go together", True)):
-        table.add_row(name, *(f"{each:.1%}" for each in above_band(sets, together=together).values()))
-    yield table
-    title = f"95 % intervals that hold the true value, of {sets} calibrated data sets"
-    table = Table("rows", *COVERED, title=title)
-    for rows in (20, 107, 400):
-        table.add_row(str(rows), *(f"{each:.1%}" for each in coverage(rows, sets).values()))
-    yield table
-
-
-if __name__ == "__main__":
-    for each in tables(int(sys.argv[1]) if len(sys.argv) > 1 else SETS):
-        Console(width=120).print(each)
