@@ -89,8 +89,8 @@ class StageSettings(Settings):
     """Words after `assay train NAME` that show it."""
     limit: ClassVar[str] = "max_length"
     """The setting that bounds a row's length, in tokens."""
-    looks: ClassVar[tuple[str, ...]] = ("eval_steps",)
-    """The settings by which a model answers in the middle of its training."""
+    keeps_to_reference: ClassVar[bool] = False
+    """Whether the answers to a dev set are compared with those of the reference, too."""
     holds_out: ClassVar[bool] = False
     """Whether a part of the data is kept as the dev set where none is named."""
     scores_twice: ClassVar[bool] = True
@@ -233,11 +233,6 @@ class StageSettings(Settings):
         return False
 
     @property
-    def processes_per_row(self) -> int:
-        """How many processes share each sequence."""
-        return 1
-
-    @property
     def vllm_mode(self) -> str:
         """How vLLM samples answers, "off" where it does not."""
         return "off"
@@ -262,7 +257,7 @@ class StageSettings(Settings):
 
     def steps(self, rows: int, processes: int = 1) -> int:
         """Return the optimizer steps of a run over so many rows."""
-        passes = math.ceil(rows / (self.batch * max(1, processes // self.processes_per_row)))
+        passes = math.ceil(rows / (self.batch * processes))
         return self.max_steps or math.ceil(self.epochs * math.ceil(passes / self.accumulation))
 
     def answers_at_once(self, processes: int = 1) -> int:
@@ -303,7 +298,8 @@ class StageSettings(Settings):
                 " would round most of them away; use mode stack, which is exact, or weights float32."
             )
         is_named = bool(self.eval_data) or (self.has_dev and not self.holds_out)
-        if (is_named and not self.eval_steps) or (self.eval_steps and not self.has_dev):
+        is_turned_off = not self.eval_steps and type(self).model_fields["eval_steps"].default
+        if (is_named and not self.eval_steps and not is_turned_off) or (self.eval_steps and not self.has_dev):
             raise BadConfig(
                 f"eval_data is {', '.join(self.eval_data) or 'empty'} and eval_steps {self.eval_steps}; an evaluation"
                 " needs both: a dev set or (SFT) a share to hold_out, and every how many steps it is looked at."
@@ -399,9 +395,3 @@ def read_values(kind: type[Settings], values: Mapping[str, object], place: str) 
     """Return some of the settings as plain values, each checked on its own; BadConfig as in `make`."""
     fields: dict[str, Any] = {name: (kind.model_fields[name].annotation, kind.model_fields[name]) for name in values}
     return as_document(make(create_model(kind.__name__, __base__=Settings, **fields), values, place))
-
-
-def defaults(kind: type[StageSettings]) -> dict[str, Any]:
-    """Return the default of each setting that has one, as plain JSON values."""
-    known = {name: field.default for name, field in kind.model_fields.items() if not field.is_required()}
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in known.items()}

@@ -3,16 +3,15 @@
     accelerate launch -m training.dpo --config training/configs/embedded/dpo.yaml
 
 The chain that the run starts from is also the reference, exactly (`training.models.start`), so the first loss
-is ln 2. Training on preferences can destroy what a model knew: a monitor (`training.run.watch`) asks it
-again and again. Rows are used whole, never cut; TRL's changed defaults are set outright.
+is ln 2. Training on preferences can destroy what a model knew: a dev set is asked again and again, and alarms
+tell where accuracy falls or the distance to the reference grows. Rows are used whole, never cut; TRL's changed defaults are set outright.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from evals.errors import BadConfig
 from training.config import StageSettings
 
 if TYPE_CHECKING:
@@ -20,16 +19,17 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
     from training.data.tokens import Rows
+    from training.run.alarms import Alarm
     from training.run.session import Prepared
     from training.upstream import SafeTrainer
 
 
 class DpoSettings(StageSettings):
-    """Settings of direct preference optimisation; what `monitor_data` asks must not be forgotten."""
+    """Settings of direct preference optimisation; what `eval_data` asks must not be forgotten."""
 
     about = "Learn from pairs of a better and a worse answer."
     example = "--config training/configs/biorlhf/dpo.yaml --profile single-gpu --data votes.jsonl"
-    looks = ("eval_steps", "monitor_steps")
+    keeps_to_reference = True
     starts_from = "that DPO starts from, such as runs/embedded/sft."
 
     beta: float = Field(
@@ -44,14 +44,15 @@ class DpoSettings(StageSettings):
     )
     label_smoothing: float = Field(0.0, ge=0.0, le=0.49, description="share of labels taken to be wrong")
     max_length: int = Field(256, ge=16, description="longest question plus answer, tokens")
-    monitor_data: tuple[str, ...] = Field(
-        ("kmp-dev",), description="questions asked again and again, as data; kmp-test may be watched too"
+    eval_data: tuple[str, ...] = Field(
+        ("kmp-dev",), description="questions asked again and again, as data, whose answers must not be forgotten"
     )
-    monitor_steps: int = Field(25, ge=0, description="optimizer steps between looks; 0 = never")
-    monitor_questions: int = Field(24, ge=1, description="how many are asked at most")
-    monitor_tokens: int = Field(96, ge=1, description="longest answer to them, tokens")
-    monitor_max_drop: float = Field(0.15, ge=0.0, le=1.0, description="fall in accuracy that is too much")
-    monitor_max_kl: float = Field(0.5, ge=0.0, description="distance to the reference that is too much, nats per token")
+    eval_steps: int = Field(25, ge=0, description="optimizer steps between evaluations on them; 0 = none")
+    eval_examples: int = Field(24, ge=0, description="how many are asked at most; 0 = all")
+    monitor_max_drop: float = Field(0.15, ge=0.0, le=1.0, description="fall of eval/accuracy that is too much")
+    monitor_max_kl: float = Field(
+        0.5, ge=0.0, description="distance to the reference (eval/kl) that is too much, nats per token"
+    )
     monitor_stop: bool = Field(False, description="stop the run when either is too much")
 
     @property
@@ -60,28 +61,15 @@ class DpoSettings(StageSettings):
         return 2 * self.max_length
 
     def read_rows(self, chain_prompt: str | None) -> "Rows[Any]":
-        """Return pairs of answers; what the monitor is to ask is tried, so that it is refused before the base is loaded."""
+        """Return pairs of answers, and the questions that must not be forgotten."""
         from training.data.dev import asked, with_dev
         from training.data.preferences import read_preferences
-        from training.data.questions import watched_questions
 
         def read(sources: Sequence[str]) -> "Rows[Any]":
             return read_preferences(sources, chain_prompt)
 
         data = self.mixed(read(self.sources), read)
-        if self.monitor_steps:
-            watched_questions(self.monitor_data, 1, self.seed, data.questions)
         return with_dev(data, self, asked(data, self.eval_data, self)) if self.eval_steps else data
-
-    @model_validator(mode="after")
-    def _check_dpo(self) -> Self:
-        watched = {name.partition("[")[0].strip() for name in self.monitor_data}
-        if self.monitor_stop and "kmp-test" in watched:
-            raise BadConfig(
-                "monitor_stop with kmp-test would end the run by what its test questions say, and they"
-                " could measure it no more; watch kmp-test without stopping, or stop by kmp-dev."
-            )
-        return self
 
 
 CAREFUL_BETA = 0.1
@@ -102,23 +90,37 @@ def options(settings: DpoSettings) -> dict[str, Any]:
 
 def train(ready: "Prepared") -> None:
     """Train an adapter on top of a chain and leave it, with the longer chain, in the run folder."""
-    from training.data.questions import watched_questions
     from training.run.alarms import AlarmCallback, alarms_of
-    from training.run.watch import ForgettingMonitor
 
-    settings, data = ready.settings, ready.data
+    settings = ready.settings
     assert isinstance(settings, DpoSettings)
     with ready.session() as current:
         trainer = build_trainer(ready)
         trainer.add_callback(AlarmCallback(current.run, alarms_of("dpo")))
-        if settings.monitor_steps:
-            count, asked = settings.monitor_questions, data.questions
-            questions = watched_questions(settings.monitor_data, count, settings.seed, asked)
-            stop = current.stop.ask
-            trainer.add_callback(
-                ForgettingMonitor(trainer, settings, questions, ready.system_prompt, current.run, stop)
-            )
+        stop = current.stop.ask if settings.monitor_stop else None
+        trainer.add_callback(AlarmCallback(current.run, forgetting(settings), stop, window=1))
         current.train(trainer)
+
+
+def forgetting(settings: DpoSettings) -> "tuple[Alarm, Alarm]":
+    """Return the alarms over the dev set: right answers lost, and distance to the reference."""
+    from training.run.alarms import Alarm
+
+    return (
+        Alarm(
+            "eval/accuracy",
+            "of the watched questions {now:.0%} are answered right, {before:.0%} before training: knowledge is being lost;"
+            " raise beta or lower learning_rate",
+            way="down",
+            slack=settings.monitor_max_drop,
+        ),
+        Alarm(
+            "eval/kl",
+            "answers are {now:.2g} nats per token away from the reference (allowed"
+            f" {settings.monitor_max_kl:g}): raise beta or lower learning_rate",
+            above=settings.monitor_max_kl,
+        ),
+    )
 
 
 def build_trainer(ready: "Prepared") -> "SafeTrainer":
@@ -139,7 +141,7 @@ def build_trainer(ready: "Prepared") -> "SafeTrainer":
     if settings.beta < CAREFUL_BETA:
         say(
             f"warning: beta {settings.beta:g} is aggressive; at 0.05 preference training destroyed what a model"
-            f" of this study had learned. Use {CAREFUL_BETA} or more, or keep an eye on the monitor."
+            f" of this study had learned. Use {CAREFUL_BETA} or more, or keep an eye on eval/accuracy."
         )
     if settings.lora_dropout:
         say("lora_dropout has no effect here: DPO compares probabilities, which dropout would blur")

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from evals.errors import BadConfig
-from evals.verifiers.score import MODES, PRESETS, VERIFIERS, check_mode
+from evals.verifiers.score import MODES, PRESETS, check_mode
 from evals.verifiers.score import weights as weights_of
 from training.config import StageSettings
-from training.environments import environment_of
-from training.rewards import OneVerifier, VerifierReward
+from training.rewards import VerifierReward
 
 if TYPE_CHECKING:
     from training.data.tokens import Rows
@@ -140,20 +139,9 @@ class GrpoSettings(SampledSettings):
         description=f"share of each verifier, such as V1=0.6,V4=0.4, or a set by name ({', '.join(PRESETS)});"
         " none = the verifiers' own",
     )
-    aggregation: Literal["sum_then_normalize", "normalize_then_sum"] = Field(
-        "sum_then_normalize",
-        description="sum_then_normalize compares one composed reward within a group; normalize_then_sum compares"
-        " each verifier there on its own before they are weighted, so that a stated confidence counts"
-        " where all answers are right, or all wrong",
-    )
     v4: str = Field(
         "proper", description=f"how V4 scores a stated confidence: {', '.join(MODES)}; only proper cannot be gamed"
     )
-
-    environment: str = Field(
-        "", description="tools that the model may call in its answers: enrichment, or MODULE:CLASS; empty = none"
-    )
-    tool_turns: int = Field(4, ge=1, description="how often an answer may call tools and go on")
 
     def read_rows(self, chain_prompt: str | None) -> "Rows[Any]":
         """Return questions that a verifier can score."""
@@ -185,19 +173,13 @@ class GrpoSettings(SampledSettings):
     def _check_grpo(self) -> Self:
         weights_of(self.verifier_weights)
         check_mode(self.v4)
-        if self.aggregation == "normalize_then_sum" and self.scale_rewards != "group":
-            raise BadConfig(
-                f"scale_rewards is {self.scale_rewards!r} beside aggregation normalize_then_sum, which"
-                " divides by each group's deviation whatever it says; use scale_rewards group, or"
-                " aggregation sum_then_normalize."
-            )
         return self
 
 
 DIVIDED = (
     "scale_rewards group lets groups of right answers pull as hard as groups of wrong ones, so a stated confidence"
     " ends at sure or at nothing and not at what the answers are worth, although V4 is a proper score;"
-    " scale_rewards none, with aggregation sum_then_normalize, keeps it one (docs/training.md, Confidence)"
+    " scale_rewards none keeps it one (docs/training.md, Confidence)"
 )
 
 
@@ -212,12 +194,6 @@ def advice(settings: StageSettings) -> tuple[str, ...]:
 def options(settings: SampledSettings) -> dict[str, Any]:
     """Return the stage's own training arguments; tests/training/cases/trl_arguments.yaml has what TRL makes of them."""
     is_server = settings.vllm == "server"
-    has_tools = isinstance(settings, GrpoSettings) and settings.environment
-    shares: dict[str, Any] = {"max_tool_calling_iterations": settings.tool_turns} if has_tools else {}
-    if isinstance(settings, GrpoSettings) and settings.aggregation == "normalize_then_sum":
-        weights = weights_of(settings.verifier_weights)  # the composed reward weighs nothing: it is there to be logged
-        parts = [weights.get(name, 0.0) / sum(weights.values()) for name in VERIFIERS]
-        shares |= {"reward_weights": [0.0, *parts], "multi_objective_aggregation": settings.aggregation}
     return {
         "num_generations": settings.num_generations,
         "generation_batch_size": settings.generation_batch or None,
@@ -230,7 +206,7 @@ def options(settings: SampledSettings) -> dict[str, Any]:
         "vllm_gpu_memory_utilization": settings.vllm_memory,
         "vllm_enable_sleep_mode": settings.vllm_sleep,
         "vllm_tensor_parallel_size": settings.vllm_tensor_parallel,
-        "vllm_max_model_length": None if has_tools else settings.max_prompt_length + settings.max_completion_length,
+        "vllm_max_model_length": settings.max_prompt_length + settings.max_completion_length,
         "ds3_gather_for_generation": settings.gather_to_sample,
         "num_iterations": settings.num_iterations,
         "beta": settings.beta,
@@ -240,7 +216,6 @@ def options(settings: SampledSettings) -> dict[str, Any]:
         "importance_sampling_level": settings.importance_sampling,
         "epsilon": settings.epsilon,
         "epsilon_high": settings.epsilon_high or settings.epsilon,
-        **shares,
         "mask_truncated_completions": settings.mask_truncated,
         "pad_to_multiple_of": None,
         "log_completions": True,
@@ -265,24 +240,11 @@ def build_trainer(ready: "Prepared") -> "SampledTrainer":
     """Return the trainer of an adapter on the chain, which is also the reference."""
     settings = ready.settings
     assert isinstance(settings, GrpoSettings)
-    rewards: list[Any] = [VerifierReward(settings.verifier_weights, settings.v4)]
-    if settings.aggregation == "normalize_then_sum":
-        rewards += [OneVerifier(name, settings.v4) for name in VERIFIERS]
-    tools: dict[str, Any] = {}
-    if settings.environment:
-        from trl.chat_template_utils import supports_tool_calling
-
-        tools["environment_factory"] = environment_of(settings.environment)
-        if not supports_tool_calling(ready.tokenizer):
-            raise BadConfig(
-                f"environment is {settings.environment}, but the chat template of {ready.base.public_name} cannot show"
-                " a model its tools and what they answered; use a base such as Qwen/Qwen3-8B."
-            )
-    return policy_trainer(ready, rewards, **tools)
+    return policy_trainer(ready, VerifierReward(settings.verifier_weights, settings.v4))
 
 
-def policy_trainer(ready: "Prepared", rewards: Any, **tools: Any) -> "SampledTrainer":
-    """Return the trainer of an adapter that these rewards teach."""
+def policy_trainer(ready: "Prepared", reward: Any) -> "SampledTrainer":
+    """Return the trainer of an adapter that this reward teaches."""
     from trl import GRPOConfig, GRPOTrainer
 
     from training.upstream import SampledTrainer
@@ -295,12 +257,7 @@ def policy_trainer(ready: "Prepared", rewards: Any, **tools: Any) -> "SampledTra
     if settings.vllm == "colocate":
         model.name_or_path = str(ready.base.folder)  # what vLLM is told to load
     return SampledTrainer.before(GRPOTrainer)(
-        model=policy,
-        args=told,
-        train_dataset=ready.dataset(),
-        processing_class=ready.tokenizer,
-        reward_funcs=rewards,
-        **tools,
+        model=policy, args=told, train_dataset=ready.dataset(), processing_class=ready.tokenizer, reward_funcs=reward
     )
 
 

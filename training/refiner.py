@@ -61,12 +61,6 @@ class RefinerSettings(SampledSettings, RewardConfig):
         0.25, ge=0.0, le=1.0, description="share of a step's answers that may stay without verdict"
     )
     none_patience: int = Field(1, ge=1, description="steps in a row above it that stop the run")
-    retire_after: int = Field(
-        3,
-        ge=0,
-        description="an item on which a question's answers were all alike so often in a row is not asked any more;"
-        " 0 = never",
-    )
     held_out_share: float = Field(
         0.1,
         ge=0.01,
@@ -131,7 +125,7 @@ def build_trainer(ready: "Prepared", judge: "Judge") -> "SampledTrainer":
     """Return the trainer of an adapter on the chain, which is also the reference."""
     from training.data.refine import RefinerData
     from training.judge.judge import StopRule
-    from training.refiner_rewards import ItemBook, RefinerReward
+    from training.refiner_rewards import RefinerReward
     from training.run.folder import say
     from training.run.watch import JudgeCallback
 
@@ -140,8 +134,7 @@ def build_trainer(ready: "Prepared", judge: "Judge") -> "SampledTrainer":
     if data.trimmed:
         say(f"{len(data.trimmed)} records are trimmed to fit")
     stop = StopRule(settings.max_none_fraction, settings.none_patience)
-    book = ItemBook(settings.retire_after)
-    reward = RefinerReward(settings.reward(), judge, book, stop, settings.judge_deadline_seconds)
+    reward = RefinerReward(settings.reward(), judge, stop, settings.judge_deadline_seconds)
     trainer = policy_trainer(ready, reward)
     trainer.add_callback(JudgeCallback(trainer, reward))
     return trainer

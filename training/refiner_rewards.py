@@ -4,12 +4,10 @@ Each row needs a column `record`, a whole record as JSON (`training.data.refine.
 record's own columns: id, prompt, tool_output, positive_rubrics, negative_rubrics, answerable.
 
 One reward, not one per part: TRL counts a missing cell of one function as 0 beside another's score, so
-a judge that fails would cost an answer points. The parts go to the log instead. Rubric items that no longer
-vary are retired.
+a judge that fails would cost an answer points. The parts go to the log instead.
 """
 
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from statistics import fmean
@@ -21,7 +19,6 @@ from evals.errors import BadConfig
 from evals.refine.grammar import WORD
 from evals.refine.judge import Judge, Verdicts, support_by_words
 from evals.refine.records import CheckedRecord
-from evals.refine.rubric import Item, items_of
 from evals.refine.score import PreparedAnswer, Settled, copied, prepare, settle
 from evals.schema.refiner import RefinerRecord, RewardConfig
 from training.judge.judge import HttpJudge, StopRule, by_deadline, fit_judge, judge_of, late
@@ -61,62 +58,6 @@ def figures_of(prepared: PreparedAnswer, verdicts: Verdicts | None, settled: Set
     }
 
 
-Seen = dict[tuple[str, str], list[float]]
-"""Scores by record id and item key, one for each judged answer."""
-
-
-@dataclass
-class ItemBook:
-    """How often in a row each item was without variance, by record id and item key.
-
-    The reward notes what it sees; `take` and `settle` are called between steps, so that several processes
-    that share a group of answers agree on its items.
-    """
-
-    retire_after: int = 0
-    alike: dict[str, dict[str, int]] = field(default_factory=dict)
-    seen: Seen = field(default_factory=dict)
-
-    def asked(self, record_id: str, items: Sequence[Item]) -> tuple[Item, ...]:
-        """Return the items that answers to a record are graded by; at least one."""
-        runs = self.alike.get(record_id, {})
-        left = tuple(item for item in items if not self._is_retired(runs.get(item.key, 0)))
-        return left or tuple(items[:1])
-
-    def note(self, record_id: str, items: Sequence[Item], scores: Sequence[float | None]) -> None:
-        """Remember what a judge saw in one answer."""
-        for item, score in zip(items, scores, strict=True):
-            if score is not None:
-                self.seen.setdefault((record_id, item.key), []).append(score)
-
-    def take(self) -> Seen:
-        """Return what was noted since the last time."""
-        taken, self.seen = self.seen, {}
-        return taken
-
-    def settle(self, parts: Sequence[Seen]) -> None:
-        """Count one visit of every record in what all processes noted."""
-        together: Seen = {}
-        for place, scores in (pair for part in parts for pair in part.items()):
-            together.setdefault(place, []).extend(scores)
-        for (record_id, key), scores in together.items():
-            runs = self.alike.setdefault(record_id, {})
-            if len(scores) > 1:
-                runs[key] = runs.get(key, 0) + 1 if len(set(scores)) == 1 else 0
-
-    @property
-    def retired(self) -> int:
-        """How many items are not asked any more, over all records."""
-        return sum(self._is_retired(run) for runs in self.alike.values() for run in runs.values())
-
-    def load(self, alike: Mapping[str, Mapping[str, int]]) -> None:
-        """Continue from the state of a checkpoint."""
-        self.alike = {record_id: dict(runs) for record_id, runs in alike.items()}
-
-    def _is_retired(self, run: int) -> bool:
-        return 0 < self.retire_after <= run
-
-
 class _Row(NamedTuple):
     """One answer with all that was made of it; `verdicts` None where nobody was asked."""
 
@@ -135,15 +76,9 @@ class RefinerReward:
     __name__ = "refiner"
 
     def __init__(
-        self,
-        config: RewardConfig,
-        judge: Judge,
-        book: ItemBook | None = None,
-        stop: StopRule | None = None,
-        deadline_seconds: float = 600.0,
+        self, config: RewardConfig, judge: Judge, stop: StopRule | None = None, deadline_seconds: float = 600.0
     ) -> None:
         self.config, self.judge, self.deadline_seconds = config, judge, deadline_seconds
-        self.book = book or ItemBook()
         self.stop = stop or StopRule()
 
     async def __call__(
@@ -159,8 +94,6 @@ class RefinerReward:
         records = records_of(columns, prompts, len(completions))
         rows = await self._rows(records, completions)
         asked = [(row, row.verdicts) for row in rows if row.verdicts is not None]
-        for row, verdicts in asked:
-            self.book.note(row.prepared.record.id, row.prepared.items, verdicts.raws)
         missing = sum(row.settled.reward is None for row, _ in asked)
         if log_metric is not None:
             for name, mean in self._figures(rows, len(asked), missing).items():
@@ -186,8 +119,7 @@ class RefinerReward:
 
         def work() -> Iterator[Coroutine[Any, Any, Verdicts]]:
             for record, answer in zip(records, completions, strict=True):
-                items = self.book.asked(record.id, items_of(record, self.config))
-                cases.append(prepare(record, text_of(answer), self.config, items or None))
+                cases.append(prepare(record, text_of(answer), self.config))
                 if cases[-1].settled is None:
                     yield self.judge.judge(cases[-1].inquiry())
 
@@ -200,7 +132,6 @@ class RefinerReward:
         found = means(figures_of(row.prepared, row.verdicts, row.settled) for row in rows)
         found["judge/asked"] = asked / len(rows)
         found["judge/none_rate"] = missing / asked if asked else 0.0
-        found["items/retired"] = float(self.book.retired)
         if isinstance(self.judge, HttpJudge):
             counts = self.judge.client.take_counts()
             found["judge/retries"] = float(counts.retries)

@@ -14,7 +14,7 @@ Each training row needs, beside its `prompt`, one of two columns:
 
 One composed reward, not one function per verifier: TRL, adding up before it compares, counts a missing
 cell of one function as 0 beside another's score, which would punish answers for questions that a verifier
-does not judge. Where it compares each function within its group first, `OneVerifier` is right.
+does not judge.
 """
 
 import json
@@ -81,25 +81,6 @@ class VerifierReward:
             for name in VERIFIERS:
                 log_extra(name, [verdict.scores[name] for verdict in verdicts])
         return [verdict.reward for verdict in verdicts]
-
-
-class OneVerifier:
-    """Callable score of a single verifier in 0..1, None for a row that it does not apply to.
-
-    For TRL's `multi_objective_aggregation="normalize_then_sum"` alone, where a missing score counts as
-    the mean of its group: added up first, it would count as 0. BadConfig for an unknown verifier.
-    """
-
-    def __init__(self, name: str, v4: str = DEFAULT_MODE) -> None:
-        self.name = name
-        self.v4 = Scoring({name: 1.0}, v4).v4
-        self.__name__ = f"verifier_{name}"
-
-    def __call__(
-        self, *, completions: Sequence[Answer], prompts: Sequence[Answer] | None = None, **columns: Any
-    ) -> list[float | None]:
-        """Return one score per completion. BadConfig as for `VerifierReward`."""
-        return [each.scores[self.name] for each in _verdicts(columns, prompts, completions, Scoring(v4=self.v4))]
 
 
 verifier_reward = VerifierReward()

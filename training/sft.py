@@ -50,9 +50,6 @@ class SftSettings(StageSettings):
         False, description="the rows of a batch behind one another instead of padded; pays with flash attention"
     )
     liger: bool = Field(False, description="Liger's kernels for norms, rotary positions and inner layers; GPUs only")
-    sequence_parallel: int = Field(
-        1, ge=1, description="GPUs that share each sequence (Ulysses), for rows that one cannot hold; DeepSpeed only"
-    )
 
     @property
     def has_dev(self) -> bool:
@@ -60,19 +57,9 @@ class SftSettings(StageSettings):
         return bool(self.hold_out) or super().has_dev
 
     @property
-    def tokens_per_row(self) -> int:
-        """The part of a row that a GPU holds."""
-        return -(-self.longest // self.sequence_parallel)
-
-    @property
     def is_packed(self) -> bool:
         """Packed to a length, or one behind the other."""
         return self.packing or self.padding_free
-
-    @property
-    def processes_per_row(self) -> int:
-        """How many GPUs share each sequence."""
-        return self.sequence_parallel
 
     @property
     def wanted_packages(self) -> tuple[str, ...]:
@@ -105,25 +92,12 @@ class SftSettings(StageSettings):
 
 def options(settings: SftSettings) -> dict[str, Any]:
     """Return the stage's own training arguments; tests/training/cases/trl_arguments.yaml has what TRL makes of them."""
-    divided = None  # how GPUs share each sequence
-    if settings.sequence_parallel > 1:
-        from accelerate import ParallelismConfig, PartialState
-        from accelerate.utils import DeepSpeedSequenceParallelConfig
-
-        attention = "sdpa" if settings.attention == "auto" else settings.attention
-        divided = ParallelismConfig(
-            sp_size=settings.sequence_parallel,
-            sp_backend="deepspeed",
-            sp_handler=DeepSpeedSequenceParallelConfig(sp_attn_implementation=attention),
-            dp_shard_size=max(1, PartialState().num_processes // settings.sequence_parallel),
-        )
     return {
         "max_length": settings.max_length if settings.packing or not settings.padding_free else None,
         "packing": settings.packing,
         "padding_free": settings.is_packed,
         "pad_to_multiple_of": None,
         "use_liger_kernel": settings.liger,
-        "parallelism_config": divided,
     }
 
 

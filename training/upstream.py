@@ -39,8 +39,7 @@ from torch import nn
 from torch.distributed.tensor import DTensor
 from transformers import Trainer, TrainerState, TrainingArguments
 from transformers.integrations.deepspeed import unset_hf_deepspeed_config
-from transformers.trainer_callback import ExportableState as ExportableState
-from trl.trainer.utils import RepeatSampler, nanstd, use_adapter
+from trl.trainer.utils import RepeatSampler, use_adapter
 
 from evals.errors import BadConfig, TrainingStopped
 from evals.io import sha256_of, write_whole
@@ -307,23 +306,6 @@ class SampledTrainer(SafeTrainer):
     def run_async(self, work: Coroutine[Any, Any, Any]) -> None:
         """Wait for work inside the loop that asks the rewards."""
         asyncio.run_coroutine_threadsafe(work, cast(Any, self).async_loop).result()
-
-    def _calculate_rewards(self, *inputs: Any) -> torch.Tensor:
-        """Return TRL's table of rewards, the composed one first, and remember it for the log."""
-        self._rewards: torch.Tensor = cast(Any, super())._calculate_rewards(*inputs)
-        return self._rewards
-
-    def _generate_and_score_completions(self, inputs: Any) -> Any:
-        """Return TRL's batch, with the share of groups that teach nothing logged; runs here only train.
-
-        TRL, when it normalises each verifier on its own, logs there whether the whole batch is flat.
-        """
-        trainer, batch = cast(Any, self), cast(Any, super())._generate_and_score_completions(inputs)
-        if trainer.multi_objective_aggregation == "normalize_then_sum":
-            spread = nanstd(self._rewards[:, 0].view(-1, trainer.num_generations), dim=1)
-            still = spread.isclose(spread.new_zeros(())).float().mean().item()
-            trainer._metrics["train"]["frac_reward_zero_std"][-1] = still
-        return batch
 
 
 class Sum(LoraVariant):

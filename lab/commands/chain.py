@@ -64,17 +64,7 @@ def show(name: Name, as_json: Json = False) -> None:
 
 
 @app.command()
-def check(
-    name: Name,
-    base: BaseOption = None,
-    mend: Annotated[
-        bool,
-        typer.Option(
-            "--mend", help="Correct a tokenizer's checksum that an earlier Assay got wrong, if all else is right."
-        ),
-    ] = False,
-    as_json: Json = False,
-) -> None:
+def check(name: Name, base: BaseOption = None, as_json: Json = False) -> None:
     """Check a chain against what is here: base, tokenizer, adapters, and what it computes.
 
     Ends with exit code 1 if anything is wrong. Example: assay chain check embedded
@@ -83,7 +73,7 @@ def check(
 
     cache = from_environment().cache
     with progress_shown() as progress:
-        findings = check_chain(name, progress, base=base, cache=cache, mend=mend)
+        findings = check_chain(name, progress, base=base, cache=cache)
     columns = ("subject", "check", "result", "detail")
     rows = [(each.subject, each.check, "ok" if each.is_ok else "WRONG", each.detail) for each in findings]
     document = [dict(zip(columns, row, strict=True)) for row in rows]
@@ -190,7 +180,7 @@ def serve(
 
     from training.hosts import OwnHosts
     from training.models.chain import load_chain
-    from training.serve.server import ChainServer, Limits
+    from training.serve.server import ChainServer
 
     if not (keys or is_loopback(host)):
         raise BadConfig(f"{host} can be reached from other machines; name a key with --api-key or ASSAY_API_KEY.")
@@ -198,9 +188,8 @@ def serve(
     with progress_shown() as progress:
         chain = load_chain(name, cast(Any, dtype), progress, base=base, cache=cache)
     notes.print(f"{chain.manifest.name} answers at http://{host}:{port}/v1 (models: {', '.join(chain.stages)})")
-    limits = Limits(rows=rows, waiting=waiting, answer_tokens=max_tokens)
     hosts = None if keys else OwnHosts(host, allow_host or ())
-    app = ChainServer(chain, limits, keys or (), Path(name).name, hosts=hosts).app()
+    app = ChainServer(chain, keys or (), Path(name).name, hosts, rows, waiting, max_tokens).app()
     uvicorn.run(app, host=host, port=port, log_level="warning", timeout_graceful_shutdown=3)
 
 

@@ -19,7 +19,7 @@ max_length: 1024
 autocast: none
 warmup: 0
 schedule: constant
-monitor_steps: 0
+eval_steps: 0
 log_steps: 1
 """
 

@@ -57,8 +57,8 @@ def on_taught(taught: Path, stage: str, output: Path, **values: object) -> Path:
     """Return a settings file of DPO or GRPO on the SFT run in `taught`, with an answer's length to spare."""
     known: dict[str, object] = {**COMMON, **SHAPE, "chain": str(taught / "sft"), "output": str(output)}
     if stage == "dpo":
-        known |= {"data": [str(taught / "pairs.jsonl")], "batch": 2, "max_length": 1024, "monitor_steps": 1}
-        known |= {"monitor_data": [str(taught / "rows.jsonl")], "monitor_tokens": 40}
+        known |= {"data": [str(taught / "pairs.jsonl")], "batch": 2, "max_length": 1024, "eval_steps": 1}
+        known |= {"eval_data": [str(taught / "rows.jsonl")], "eval_tokens": 40}
     if stage == "grpo":
         known = {**GRPO, **known}
     output.parent.mkdir(parents=True, exist_ok=True)

@@ -78,12 +78,12 @@ def needs_deepspeed() -> None:
 
 CASES = [
     ("zero3", "sft", {}),
-    ("zero3", "dpo", {"monitor_steps": 0}),
+    ("zero3", "dpo", {"eval_steps": 0}),
     ("zero3", "grpo", {}),
     ("zero3", "grpo", {"gather_to_sample": False}),
-    ("zero2", "dpo", {"monitor_steps": 0}),
+    ("zero2", "dpo", {"eval_steps": 0}),
     ("fsdp2", "sft", {}),
-    ("fsdp2", "dpo", {"monitor_steps": 0}),
+    ("fsdp2", "dpo", {"eval_steps": 0}),
 ]
 """SFT and GRPO under ZeRO-2: below, where they look and sample."""
 
@@ -130,7 +130,7 @@ def test_a_look_and_a_sampled_answer_use_the_adapter_of_that_step_where_zero2_wr
     assert all(finding.is_ok for finding in check_chain(tmp_path / "run", base=base))
 
 
-SEEN = ("eval/accuracy", "eval/length", "monitor/accuracy", "monitor/kl", "monitor/length")
+SEEN = ("eval/accuracy", "eval/length", "eval/kl")
 
 
 @pytest.mark.parametrize("skipped", ["0", "1"])

@@ -59,7 +59,7 @@ def test_a_stage_is_evaluated_before_its_first_step_and_after_others_and_learns_
     kept = record(run.path)
     assert kept["data"]["dev rows"] == len(Path(tmp_path / "dev.jsonl").read_text(encoding="utf-8").splitlines())
     assert "dev.jsonl" in kept["config"]["eval_data"][0] and "kept_weights" not in kept["result"]
-    if stage == "sft":  # the monitor of DPO has the same test over 4-bit weights
+    if stage == "sft":  # DPO has the same test over 4-bit weights
         words = ("--eval_data=", "--eval_steps", "0", "--output", str(tmp_path / "blind"))
         blind = train(stage, file, *words)
         assert figures(blind, "eval/accuracy") == []
@@ -69,7 +69,7 @@ def test_a_stage_is_evaluated_before_its_first_step_and_after_others_and_learns_
 
 def test_a_run_ends_early_with_the_weights_of_its_best_evaluation(taught: Path, tmp_path: Path):
     values: Mapping[str, object] = {"eval_data": [str(taught / "rows.jsonl")], "eval_steps": 1, "eval_tokens": 40}
-    told = {**values, "best_metric": "accuracy", "patience": 2, "monitor_steps": 0}
+    told = {**values, "best_metric": "accuracy", "patience": 2}
     run = train("dpo", on_taught(taught, "dpo", tmp_path / "run", **told, learning_rate=0.5, max_steps=9, beta=0.05))
     accuracies, kept = figures(run, "eval/accuracy"), record(run.path)
     assert accuracies[0] == 1.0 > accuracies[-1] and len(accuracies) < 9
@@ -97,7 +97,7 @@ REFUSED = [
     ("sft", {"eval_data": ["kmp-test"]}, "20 rows that are kept for testing"),
     ("grpo", {"eval_data": ["pathways-heldout"]}, "kept for testing"),
     ("dpo", {"eval_data": ["refiner-test"]}, "kept for testing"),
-    ("sft", {"eval_data": ["ROWS"]}, "nothing is left to watch of eval_data"),
+    ("sft", {"eval_data": ["ROWS"]}, "nothing is left to ask of eval_data"),
     ("sft", {"best_metric": "bleu"}, "choose one of accuracy, reward, V1"),
     ("sft", {"best_metric": "no_claim_share", "eval_data": ["refiner-train"]}, "choose one of reward, rubric"),
     ("sft", {"eval_data": []}, "an evaluation needs both"),

@@ -13,7 +13,6 @@ from tests.training.judge_server import JudgeServer
 from tests.training.test_serve import serving
 from training.models.chain import LoadedChain, load_chain
 from training.serve.hosted import WithHosted, read_hosted, with_hosted
-from training.serve.server import Limits
 
 SHORT = Sampling(max_new_tokens=12)
 PRICES = {"dollars_per_million_read": 1.0, "dollars_per_million_written": 4.0}
@@ -41,7 +40,7 @@ def hosted(chain, tmp_path, behaviour, **table):
 
 
 def test_a_stage_of_a_chain_that_is_served_elsewhere_answers_beside_the_chain_as_it_does_here(chain, monkeypatch):
-    with serving(chain, Limits()) as url:
+    with serving(chain) as url:
         monkeypatch.setenv("ASSAY_KEY_FAR", "secret")
         both = with_hosted(chain, [f"far={url}/v1#grpo"])
         assert both.stages == ("base", "sft", "grpo", "far")

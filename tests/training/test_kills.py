@@ -26,7 +26,7 @@ from training.run.checkpoints import checkpoints, fault_of
 from training.run.folder import RunFolder
 
 DROPOUT: Mapping[str, object] = {"lora_dropout": 0.2, "schedule": "cosine", "max_steps": 0, "save_steps": 3}
-PAIRS: Mapping[str, object] = {"batch": 2, "max_length": 1024, "monitor_steps": 0}
+PAIRS: Mapping[str, object] = {"batch": 2, "max_length": 1024, "eval_steps": 0}
 CASES: dict[str, tuple[dict[str, object], int]] = {
     "sft": ({**SFT, **DROPOUT, "epochs": 3, "batch": 1, "accumulation": 2}, 8),
     "dpo": ({**COMMON, **PAIRS, **DROPOUT, "epochs": 3}, 8),
@@ -297,7 +297,7 @@ def test_two_processes_write_one_run_that_learns_what_one_learns_from_twice_the_
         return
     twice = {**TWO[stage], **rows, "batch": 2 * int(str(TWO[stage]["batch"]))}
     alone = train(stage, on_taught(taught, stage, tmp_path / "alone" / "run", **twice))
-    for name in {"loss", "rewards/margins", "monitor/kl", "monitor/accuracy"}:
+    for name in {"loss", "rewards/margins", "eval/kl", "eval/accuracy"}:
         assert figures(run, name) == pytest.approx(figures(alone, name), rel=1e-3, abs=1e-5), name
     expected = adapter(alone)
     for name, weight in adapter(run).items():  # in bfloat16, whose next number is 1/128 away

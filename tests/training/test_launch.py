@@ -90,7 +90,7 @@ def test_a_launch_that_would_not_be_what_was_asked_for_is_refused():
         assert problem in str(raised.value), launch
     for launch in (Launch("zero2"), Launch("multi-gpu"), Launch()):
         launch.check(settings_of("dpo", {}))
-    Launch("zero3").check(settings_of("dpo", {"monitor_steps": 0}))
+    Launch("zero3").check(settings_of("dpo", {"eval_steps": 0}))
 
 
 @pytest.mark.parametrize(("visible", "count"), [(None, 4), ("2,3", 2), ("", 0), ("1,-1,2", 1), ("GPU-8c,GPU-9d", 2)])

@@ -131,16 +131,14 @@ def test_pairs_that_are_left_out_are_counted_with_the_reason(folder: Path, tmp_p
     assert seen.left_out == {"left out, the same pair again": 1, "left out, both answers are the same": 1}
 
 
-def test_a_monitor_with_nothing_left_to_ask_is_refused_in_the_plan(folder: Path):
+def test_a_dev_set_with_nothing_left_to_ask_is_refused_in_the_plan_and_dpo_may_go_without(folder: Path):
     rows = DATASETS["kmp-train"]()[:1]
     write_examples(folder / "watched.jsonl", rows)
     (folder / "asked.jsonl").write_text(pair(rows[0].prompt), encoding="utf-8")
-    values = {"data": [str(folder / "asked.jsonl")], "monitor_data": [str(folder / "watched.jsonl")]}
+    values = {"data": [str(folder / "asked.jsonl")], "eval_data": [str(folder / "watched.jsonl")]}
     (problem,) = planned(folder, "dpo", **values).problems
-    assert "nothing is left to watch" in problem
-    (problem,) = planned(folder, "dpo", **{**values, "monitor_data": []}).problems
-    assert "monitor_data (it is empty)" in problem
-    assert planned(folder, "dpo", "--monitor_steps", "0", **values).problems == ()
+    assert "nothing is left to ask" in problem
+    assert planned(folder, "dpo", "--eval_steps", "0", **values).problems == ()
 
 
 def test_a_dry_run_names_weights_and_an_end_token_that_are_missing(folder: Path, tmp_path: Path):

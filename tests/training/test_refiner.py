@@ -1,14 +1,12 @@
 """The refiner's stage: a run and what it leaves, a judge's server that fails, settings, rows, held-out records."""
 
-import json
-import shutil
 from pathlib import Path
 
 import pandas
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import TrainerCallback, TrainerState
+from transformers import TrainerCallback
 
 from evals.errors import BadConfig, ChainMismatch
 from evals.refine.bank import refiner_bank
@@ -22,8 +20,7 @@ from evals.task import StageAnswer
 from tests.training import killing
 from tests.training.judge_server import Asked, JudgeServer, Reply, says, well
 from tests.training.refiners import RECORDS, command
-from tests.training.runs import figures, ready, record, train
-from training import refiner
+from tests.training.runs import figures, record, train
 from training.config import read_request, read_settings
 from training.data.refine import are_records, check_refiner_chain, grpo_row, refiner_data, sft_row
 from training.grpo import GrpoSettings, options
@@ -34,7 +31,7 @@ from training.refiner import RefinerSettings
 from training.refiner_rewards import judge_for
 from training.run import session, watch
 from training.run.session import common_arguments
-from training.run.watch import EVALUATED, BestWeights, JudgeCallback, best_of, is_plateau
+from training.run.watch import EVALUATED, BestWeights, best_of, is_plateau
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = ROOT / "training" / "configs"
@@ -72,7 +69,7 @@ def test_a_run_learns_from_a_server_that_fails_at_every_third_request(start: Pat
     assert len(graded) and (graded["refiner"] > 0).all()
     assert (table[table["why"].str.startswith("not well formed")]["refiner"] == 0).all()
     assert max(figures(run, "judge/none_rate")) > 0
-    assert {"judge/latency_s", "judge/asked", "items/retired", "answer/words"} <= set(run.metric_rows()[0])
+    assert {"judge/latency_s", "judge/asked", "answer/words"} <= set(run.metric_rows()[0])
     texts = [file.read_bytes() for file in run.path.rglob("*") if file.is_file()]
     assert not any(KEY.encode() in text for text in texts) and KEY not in str(capsys.readouterr())
 
@@ -98,22 +95,6 @@ class StopAt(TrainerCallback):
     def on_step_end(self, args, state, control, **others):
         if state.global_step == self.step:
             control.should_save = control.should_training_stop = True
-
-
-def test_retired_items_are_taken_up_from_a_checkpoint(start: Path):
-    settings = settings_of(start, retire_after=1, batch=16, max_steps=4)
-    file = Path(command(start, "settings", retire_after=1, batch=16, max_steps=4)[1])
-    trainer = refiner.build_trainer(ready("refiner", file), judge_for(settings))
-    trainer.add_callback(StopAt(2))
-    trainer.train()
-    callback = next(each for each in trainer.callback_handler.callbacks if isinstance(each, JudgeCallback))
-    known = json.loads(json.dumps(callback._reward.book.alike))
-    assert known
-    file = Path(settings.output) / "checkpoint-2" / "trainer_state.json"
-    callback._reward.book.load({})
-    callback.on_train_begin(trainer.args, TrainerState.load_from_json(str(file)), trainer.control)
-    assert callback._reward.book.alike == known
-    shutil.rmtree(settings.output)
 
 
 def test_a_judge_that_orders_known_pairs_wrongly_is_refused_before_anything_is_written(start: Path):
@@ -163,7 +144,7 @@ def test_new_runs_are_rewarded_by_the_defaults_and_published_ones_as_on_the_card
     published = read_settings(RefinerSettings, CONFIGS / "refiner" / "published.yaml")
     assert new.reward() == RewardConfig()
     assert published.reward() == RewardConfig.model_validate({"preset": "published"})
-    own = {"verifier_weights", "v4", "aggregation", "environment", "tool_turns"}
+    own = {"verifier_weights", "v4"}
     assert set(GrpoSettings.model_fields) - set(RefinerSettings.model_fields) == own
 
 

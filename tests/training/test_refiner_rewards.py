@@ -1,6 +1,5 @@
 """The refiner's reward as TRL calls it, and each alarm on a policy that games what it watches."""
 
-import asyncio
 import json
 import pickle
 from collections.abc import Callable, Sequence
@@ -13,7 +12,6 @@ from transformers import TrainerControl, TrainerState, TrainingArguments
 
 from evals.errors import BadConfig, TrainingStopped
 from evals.refine.judge import HeuristicJudge, Inquiry, Judge, Verdicts, missing
-from evals.refine.rubric import items_of
 from evals.refine.score import settle
 from evals.schema.refiner import RewardConfig
 from tests.evals.refiner.answers import EVIDENCE, GOOD, prepared, record
@@ -22,7 +20,7 @@ from training.data.refine import grpo_row
 from training.judge.client import in_a_loop
 from training.judge.judge import HttpJudge, StopRule
 from training.judge.prompts import HttpSettings
-from training.refiner_rewards import ItemBook, RefinerReward, figures_of, records_of
+from training.refiner_rewards import RefinerReward, figures_of, records_of
 from training.rewards import means
 from training.run.alarms import AlarmCallback, alarms_of
 from training.run.folder import RunFolder
@@ -103,26 +101,6 @@ def test_nobody_is_asked_about_answers_whose_reward_is_known():
     assert len(judge.asked) == 1
 
 
-def test_answers_are_read_while_others_wait_for_their_judge():
-    read: list[str] = []
-    read_before: list[int] = []
-
-    class Book(ItemBook):
-        def asked(self, record_id, items):
-            read.append(record_id)
-            return super().asked(record_id, items)
-
-    class Waits(Talked):
-        async def judge(self, inquiry: Inquiry) -> Verdicts:
-            read_before.append(len(read))
-            await asyncio.sleep(0.01)
-            return await super().judge(inquiry)
-
-    called(RefinerReward(RewardConfig(), Waits(), Book()), [GOOD] * 20)
-    assert read_before[0] < 5
-    assert len(read) == 20
-
-
 def test_a_missing_verdict_costs_an_answer_its_reward_and_no_points():
     judge = Talked(lambda inquiry: "up" in inquiry.answer)
     rewards = called(reward_by(judge, stop=StopRule(0.5)), [GOOD, WRONG, GOOD])
@@ -175,41 +153,6 @@ def test_rows_that_hold_no_record_are_refused():
     for columns, says_what in refused:
         with pytest.raises(BadConfig, match=says_what):
             records_of(columns, ["q"], 1)
-
-
-ITEMS = items_of(record(), RewardConfig(static_rubrics=False))
-
-
-def seen(book: ItemBook, *visits: tuple[tuple[float | None, ...], ...]) -> ItemBook:
-    """Return the book after visits, each the scores of some answers."""
-    for visit in visits:
-        for scores in visit:
-            book.note("r1", ITEMS, scores)
-        book.settle([book.take()])
-    return book
-
-
-def test_an_item_that_no_longer_tells_answers_apart_is_retired_after_so_many_visits():
-    book = seen(ItemBook(2), *[((2.0, 0.0), (2.0, 1.0))] * 2)
-    assert [item.title for item in book.asked("r1", ITEMS)] == ["wrong way"]
-    assert (book.retired, book.asked("another", ITEMS)) == (1, ITEMS)
-
-
-def test_an_item_that_varies_again_starts_anew_and_one_always_stays():
-    book = seen(ItemBook(2), *(tuple((score, score) for score in scores) for scores in ((1, 1), (1, 2), (1, 1))))
-    assert book.retired == 0
-    assert len(seen(book, *[((1.0, 1.0), (1.0, 1.0))] * 3).asked("r1", ITEMS)) == 1
-    assert seen(ItemBook(1), ((None, 1.0), (2.0, None))).retired == 0  # what was not judged is no visit
-
-
-def test_processes_that_share_a_group_agree_on_its_items():
-    here, there = ItemBook(1), ItemBook(1)
-    here.note("r1", ITEMS, (1.0, 0.0))
-    there.note("r1", ITEMS, (1.0, 2.0))
-    parts = [here.take(), there.take()]
-    for book in (here, there):
-        book.settle(parts)
-    assert here.alike == there.alike == {"r1": {"+:way": 1, "-:wrong way": 0}}
 
 
 def test_figures_that_do_not_apply_stay_out_of_the_mean():

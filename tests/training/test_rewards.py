@@ -22,12 +22,11 @@ from trl.trainer.grpo_trainer import is_async_callable
 from evals.errors import BadConfig
 from evals.questions import DATASETS
 from evals.schema import Example
-from evals.verifiers import judge, verify
-from evals.verifiers.score import MODES, VERIFIERS, Scoring
+from evals.verifiers import verify
 from tests.coroutines import result_of
 from tests.models import tiny_base
 from training.data.questions import grpo_row, prompt_of
-from training.rewards import OneVerifier, VerifierReward, text_of, verdict_on, verifier_reward
+from training.rewards import VerifierReward, text_of, verdict_on, verifier_reward
 
 EXAMPLES = DATASETS["kmp-train"]()
 DIRECT = next(each for each in DATASETS["pathways-train"]() if each.kind == "direct")
@@ -103,25 +102,11 @@ def test_the_reward_is_what_the_verifiers_say_of_each_question_and_none_for_what
     assert plain == [RIGHT]
 
 
-def test_a_single_verifier_gives_its_score_and_none_where_it_does_not_apply():
-    rows = [(DIRECT, DIRECT.answer), (LABEL, LABEL.answer)]
-    for name in VERIFIERS:
-        assert rewards(rows, OneVerifier(name)) == [verify(*row).scores[name] for row in rows]
-    assert rewards(rows[1:], OneVerifier("V2")) == [None]
-    with pytest.raises(BadConfig, match="no verifier is called V9"):
-        OneVerifier("V9")
-
-
-def test_all_verifiers_together_judge_each_different_answer_once():
+def test_each_different_answer_is_judged_once():
     texts = [f"I think so.\nAnswer: down\nConfidence: {percent}%" for percent in (20, 90)]
-    rows = list(product(KNOWN, [*texts, texts[0]]))
-    for v4 in MODES:
-        verdict_on.cache_clear()
-        for name in VERIFIERS:
-            alone = Scoring({name: 1.0}, v4)
-            wanted = [judge(row.ground_truth, row.prompt, text, alone, "answer").scores[name] for row, text in rows]
-            assert rewards(rows, OneVerifier(name, v4)) == wanted, (name, v4)
-        assert verdict_on.cache_info().misses == 2 * len(KNOWN)
+    verdict_on.cache_clear()
+    rewards(list(product(KNOWN, [*texts, texts[0]])))
+    assert verdict_on.cache_info().misses == 2 * len(KNOWN)
 
 
 def test_the_parts_and_the_verdicts_go_to_the_trainers_log():

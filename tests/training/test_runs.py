@@ -3,7 +3,6 @@
 import multiprocessing
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -11,12 +10,8 @@ from evals.errors import BadConfig
 from evals.io import public_path
 from evals.schema import RunRecord
 from tests.training.cases import cases
-from training.config import defaults
-from training.refiner import RefinerSettings
 from training.run.checkpoints import drop_old, fault_of, last_whole, seal, writing_failed
-from training.run.folder import RunFolder, public_config
-from training.sft import SftSettings
-from training.stages import STAGES
+from training.run.folder import RunFolder
 
 
 def record(**changes: object) -> RunRecord:
@@ -117,21 +112,10 @@ def test_a_run_is_gone_on_with_only_with_the_settings_and_data_it_had(tmp_path: 
         run.end("stopped", result)
         if said:
             with pytest.raises(BadConfig) as raised:
-                run.begin(record(**wanted), unsaid=defaults(SftSettings))
+                run.begin(record(**wanted))
             assert said in str(raised.value)
         else:
-            assert run.begin(record(**wanted), unsaid=defaults(SftSettings)) == last
-
-
-@pytest.mark.parametrize("stage", STAGES)
-def test_a_run_from_before_a_setting_goes_on_as_if_it_had_the_default(run: RunFolder, stage: str):
-    kind = STAGES[stage]
-    judged: dict[str, Any] = {"judge": "heuristic"} if kind is RefinerSettings else {}
-    config = public_config(kind(data=("rows.jsonl",), output="mine", chain="sft", **judged))
-    old = {key: value for key, value in config.items() if key not in ("aggregation", "eval_data", "packing")}
-    run.begin(record(stage=stage, config=old))
-    last = checkpoint(run, 5)
-    assert run.begin(record(stage=stage, config=config), unsaid=defaults(kind)) == last
+            assert run.begin(record(**wanted)) == last
 
 
 def test_a_folder_that_no_run_wrote_is_left_alone_even_with_overwrite(run: RunFolder):

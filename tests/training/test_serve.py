@@ -32,7 +32,7 @@ from training.models.generation import Row, Writer
 from training.models.stack import Stack
 from training.serve import batching
 from training.serve.batching import Batcher, Busy, GenerationRequest
-from training.serve.server import ChainServer, Limits
+from training.serve.server import ChainServer
 
 WORDS = ("why", "soleus", "liver goes up", "mice", "the", "naïve 😀")
 QUESTION = [{"role": "user", "content": "Which way does the soleus go?"}]
@@ -238,10 +238,10 @@ def test_stages_on_other_families_answer_in_company_what_plain_transformers_answ
 
 @contextmanager
 def serving(
-    chain: LoadedChain, limits: Limits, keys: Sequence[str] = ("secret",), hosts: OwnHosts | None = None
+    chain: LoadedChain, keys: Sequence[str] = ("secret",), hosts: OwnHosts | None = None, **limits: int
 ) -> Iterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as place:
-        app = ChainServer(chain, limits, keys, "tiny", hosts=hosts).app()
+        app = ChainServer(chain, keys, "tiny", hosts, **limits).app()
         server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [place]})
         thread.start()
@@ -252,7 +252,7 @@ def serving(
 
 @pytest.fixture(scope="module")
 def url(chain: LoadedChain) -> Iterator[str]:
-    with serving(chain, Limits(rows=8, waiting=20, answer_tokens=800)) as found:
+    with serving(chain, rows=8, waiting=20, answer_tokens=800) as found:
         yield found
 
 
@@ -284,7 +284,7 @@ def test_every_stage_is_a_model_that_says_what_the_chain_says(chain, client):
 def test_the_embedded_chain_served_in_float32_says_in_company_what_assay_ask_says():
     chain = load_chain("embedded", "float32", cache=embedded_cache())
     questions = [row.prompt for row in kmp_test()[:3]]
-    with serving(chain, Limits()) as url, openai.OpenAI(base_url=f"{url}/v1", api_key="secret") as client:
+    with serving(chain) as url, openai.OpenAI(base_url=f"{url}/v1", api_key="secret") as client:
 
         def ask(question: str, stage: str) -> str | None:
             turn = {"role": "user", "content": question}
@@ -321,17 +321,13 @@ def test_a_stop_text_ends_the_answer_before_it_also_where_it_spans_tokens(chain,
             assert stream or found.choices[0].finish_reason == "stop"
 
 
-def test_logprobs_are_told_in_the_shape_of_both_kinds_of_completion(chain, client):
+def test_logprobs_are_told_in_openais_shape(chain, client):
     chat = client.chat.completions.create(model="sft", **GREEDY, logprobs=True, top_logprobs=2).choices[0]
     tokens = chat.logprobs.content
     assert "".join(each.token for each in tokens if each.bytes) in chat.message.content or any(
         each.bytes is None for each in tokens
     )
     assert len(tokens) == 12 and all(each.logprob == each.top_logprobs[0].logprob for each in tokens)
-    text = client.completions.create(model="sft", prompt="The liver", temperature=0, max_tokens=3, logprobs=2).choices[
-        0
-    ]
-    assert len(text.logprobs.tokens) == len(text.logprobs.token_logprobs) == len(text.logprobs.top_logprobs) == 3
 
 
 def test_a_seed_gives_the_same_draw_again_and_n_draws_differ(client):
@@ -342,15 +338,6 @@ def test_a_seed_gives_the_same_draw_again_and_n_draws_differ(client):
     assert [each.index for each in first.choices] == [0, 1, 2]
     other = client.chat.completions.create(model="grpo", **drawn | {"seed": None})
     assert texts != [each.message.content for each in other.choices]
-
-
-def test_texts_are_continued_as_they_are_several_at_once(chain, client):
-    prompts = ["The liver", "<|im_start|>user\nWhy?<|im_end|>\n"]
-    found = client.completions.create(model="base", prompt=prompts, temperature=0, max_tokens=6, n=2)
-    ids = [chain.tokenizer.encode(each) for each in prompts]
-    assert found.usage.prompt_tokens == sum(map(len, ids))
-    again = client.completions.create(model="base", prompt=ids, temperature=0, max_tokens=6).choices
-    assert [each.text for each in found.choices] == [each.text for each in again for _ in range(2)]
 
 
 def test_an_answer_keeps_to_a_json_schema_beside_others_that_are_free(chain, client):
@@ -398,13 +385,13 @@ def test_twenty_users_at_once_each_read_their_own_answer(chain, client):
 
 
 def test_a_server_without_keys_answers_under_its_own_names_alone(chain):
-    with serving(chain, Limits(), keys=(), hosts=OwnHosts("127.0.0.1", ["lab.example"])) as url:
+    with serving(chain, keys=(), hosts=OwnHosts("127.0.0.1", ["lab.example"])) as url:
 
         def ask(path: str, host: str) -> int:
             method = "GET" if path in ("health", "v1/models") else "POST"
             return httpx2.request(method, f"{url}/{path}", headers={"Host": host}).status_code
 
-        paths = ("health", "v1/models", "v1/chat/completions", "v1/completions")
+        paths = ("health", "v1/models", "v1/chat/completions")
         assert {ask(path, "evil.example") for path in paths} == {421}
         assert [ask("v1/models", host) for host in ("localhost:1", "lab.example", "[::1]")] == [200, 200, 200]
 
@@ -449,7 +436,7 @@ REFUSED = [
         "cannot do 'structured_outputs'",
     ),
     ({"extra_body": {"top_k": 1}}, openai.BadRequestError, "unsupported_parameter", "cannot do 'top_k'"),
-    ({"response_format": {"type": "json_schema"}}, openai.BadRequestError, None, "json_schema is missing"),
+    ({"response_format": {"type": "json_schema"}}, openai.BadRequestError, None, "json_schema.*: Field required"),
     (
         {"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "way"}}}},
         openai.BadRequestError,
@@ -478,9 +465,7 @@ def test_keys_queue_and_other_mistakes_have_their_status(chain, url):
         "too long": post("x" * 5_000_000),
         "not an object": post([]),
         "no such page": post(path="embeddings"),
-        "too many answers": post({"model": "grpo", "prompt": ["a"] * 5, "n": 2}, "completions"),
-        "empty": post({"model": "grpo", "prompt": ""}, "completions"),
-        "strange tokens": post({"model": "grpo", "prompt": [99_999]}, "completions"),
+        "too many answers": post({"model": "grpo", **GREEDY, "n": 9}),
         "half a character": post({"model": "grpo", "messages": [{"role": "user", "content": "\ud800"}]}),
         "too deep": post(raw=b"[" * 100_000),
         "what nobody knows, and what changes nothing": post(
@@ -495,8 +480,6 @@ def test_keys_queue_and_other_mistakes_have_their_status(chain, url):
         "not an object": 400,
         "no such page": 404,
         "too many answers": 400,
-        "empty": 400,
-        "strange tokens": 400,
         "half a character": 400,
         "too deep": 400,
         "what nobody knows, and what changes nothing": 200,
@@ -506,7 +489,7 @@ def test_keys_queue_and_other_mistakes_have_their_status(chain, url):
     assert httpx2.get(f"{url}/health").json()["status"] == "ok"
     assert httpx2.get(f"{url}/v1/models").status_code == 401
     asked = {"model": "grpo", **GREEDY, "max_tokens": 100}
-    with serving(chain, Limits(rows=1, waiting=0), keys=()) as busy, ThreadPoolExecutor(8) as pool:
+    with serving(chain, keys=(), rows=1, waiting=0) as busy, ThreadPoolExecutor(8) as pool:
         replies = list(pool.map(lambda _: httpx2.post(f"{busy}/v1/chat/completions", json=asked), range(8)))
     refused = [each for each in replies if each.status_code != 200]
     assert 0 < len(refused) < 8

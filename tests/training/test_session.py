@@ -89,16 +89,13 @@ def test_every_setting_reaches_trl_or_is_named_as_one_that_assay_reads_itself():
     assert not (every - table["trl"].keys() - set(table["ours"])), "neither"
 
 
-LONG = {"padding_free": True, "liger": True, "sequence_parallel": 2, "attention": "flash_attention_2"}
+LONG = {"padding_free": True, "liger": True, "attention": "flash_attention_2"}
 
 
 def test_each_option_for_long_rows_reaches_trl():
     settings = SftSettings(data=("kmp-train",), output="run", **LONG)
     told = SFTConfig(**common_arguments(settings), **sft.options(settings))
     assert (told.padding_free, told.max_length, told.use_liger_kernel) == (True, None, True)
-    shared = told.parallelism_config
-    assert (shared.sp_size, shared.sp_backend) == (2, "deepspeed")
-    assert shared.sp_handler.sp_attn_implementation == "flash_attention_2"
 
 
 PUBLISHED = [
@@ -109,7 +106,6 @@ PUBLISHED = [
     ({"importance_sampling": "sequence"}, {"importance_sampling_level": "sequence"}),
     ({"mask_truncated": True}, {"mask_truncated_completions": True}),
     ({"vllm_sleep": True}, {"vllm_enable_sleep_mode": True, "vllm_max_model_length": 352}),
-    ({"environment": "enrichment"}, {"max_tool_calling_iterations": 4, "vllm_max_model_length": None}),
     (
         {"batch": 1, "accumulation": 8, "num_generations": 16, "generation_batch": 16},
         {"steps_per_generation": 16, "num_generations": 16, "gradient_accumulation_steps": 8},
@@ -162,7 +158,7 @@ def test_the_documented_line_for_a_vllm_server_is_the_one_that_trl_needs_on_anot
 
 LINES = [
     ("--data=/secret/a.jsonl,/secret/b.jsonl[count]", "--data 'a.jsonl,b.jsonl[count]'"),
-    ("--monitor_data=kmp-dev, /secret/c.jsonl", "--monitor_data kmp-dev,c.jsonl"),
+    ("--eval_data=kmp-dev, /secret/c.jsonl", "--eval_data kmp-dev,c.jsonl"),
     ("--chain=/secret/my run", "--chain 'my run'"),
 ]
 

@@ -9,17 +9,19 @@ from torch.nn.functional import kl_div
 from transformers import PreTrainedTokenizerBase, TrainerControl, TrainerState, TrainingArguments
 
 from evals.errors import BadConfig
-from evals.questions import DATASETS, kmp_test
+from evals.questions import DATASETS
+from evals.questions.task import Questions
 from tests.models import ALL_LINEAR, SYSTEM_PROMPT, load_base, tiny_adapter, tiny_base
 from tests.training.cases import cases
-from training.data.questions import prompt_of, watched_questions
+from training.data.questions import grpo_row, prompt_of, watched_questions
+from training.data.tokens import DevSet, Rows
 from training.dpo import DpoSettings
 from training.models.base import find_base
 from training.models.policy import stacked_policy
 from training.models.targets import lora_config
 from training.run.alarms import Alarm, AlarmCallback, alarms_of
 from training.run.folder import RunFolder
-from training.run.watch import KL, LENGTH, forgetting
+from training.run.watch import EVALUATED, KL, evaluated
 from training.sft import SftSettings
 from training.upstream import StackedPeftModel
 
@@ -147,24 +149,28 @@ def alone(pair: Pair, question: int, tokens: int) -> tuple[float, int]:
     return total, tokens
 
 
-def watched(**values: int) -> DpoSettings:
-    return DpoSettings(data=("x",), output="x", chain="x", **values)
+def seen(pair: Pair, count: int, **values: int) -> dict[str, float]:
+    """Return what an evaluation of DPO finds in the first questions."""
+    named = {row.id: row for row in QUESTIONS[:count]}
+    rows = Rows(named, lambda row: grpo_row(row, SYSTEM_PROMPT), lambda row: (row.prompt,), len, SYSTEM_PROMPT, {})
+    settings = DpoSettings(data=("x",), output="x", chain="x", **values)
+    return evaluated(*pair, DevSet(Questions(system_prompt=SYSTEM_PROMPT), rows), settings)
 
 
 @pytest.mark.parametrize("batch", [1, 8])
 def test_the_distance_is_the_mean_kl_per_written_token_whatever_the_batch(moved: Pair, batch: int):
-    look = forgetting(*moved, QUESTIONS, SYSTEM_PROMPT, watched(monitor_tokens=6, eval_batch=batch))
+    look = seen(moved, len(QUESTIONS), eval_tokens=6, eval_batch=batch)
     parts = [alone(moved, number, 6) for number in range(len(QUESTIONS))]
     tokens = sum(length for _, length in parts)
     assert look[KL] == pytest.approx(sum(total for total, _ in parts) / tokens, rel=1e-4) and look[KL] > 0.01
-    assert look[LENGTH] == pytest.approx(tokens / len(QUESTIONS))
+    assert look[EVALUATED] == pytest.approx(tokens / len(QUESTIONS))
 
 
 def test_a_look_leaves_the_policy_and_chance_as_they_were(moved: Pair):
     policy, _ = moved
     policy.train()
     before = torch.random.get_rng_state()
-    forgetting(*moved, QUESTIONS[:3], SYSTEM_PROMPT, watched(monitor_tokens=4))
+    seen(moved, 3, eval_tokens=4)
     assert (policy.training, policy.active_adapters[0]) == (True, "default")
     assert torch.equal(torch.random.get_rng_state(), before)
     weights = [(name, each) for name, each in policy.named_parameters() if ".lora_" in name]
@@ -179,11 +185,5 @@ def test_the_watched_questions_are_one_for_each_of_some_trained_facts_and_none_t
     assert watched_questions(("kmp-dev",), 10, 0) == watched_questions(("kmp-dev",), 10, 0)
     assert len(watched_questions(("kmp-dev",), 10, 0)) == 10
     assert watched_questions(("kmp-dev",), 100, 0, {found[0].prompt}) == found[1:]
-    with pytest.raises(BadConfig, match="nothing is left to watch"):
+    with pytest.raises(BadConfig, match="nothing is left to ask"):
         watched_questions(("kmp-dev",), 100, 0, {row.prompt for row in found})
-
-
-def test_the_kmp_test_may_be_watched_and_other_test_rows_may_not():
-    assert set(watched_questions(("kmp-test",), 100, 0)) <= set(kmp_test())
-    with pytest.raises(BadConfig, match="kept for testing"):
-        watched_questions(("pathways-heldout",), 100, 0)

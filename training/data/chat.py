@@ -134,10 +134,3 @@ def turn_end(tokenizer: PreTrainedTokenizerBase) -> int | None:
     marks = marks_of(tokenizer).tokens
     ids = tokenizer(after, add_special_tokens=False, verbose=False)["input_ids"]
     return next((token for token in ids if token in marks), None)
-
-
-def plain_ids(text: str, tokenizer: PreTrainedTokenizerBase) -> tuple[int, ...]:
-    """Return the tokens of a text without template; the start token, where the base has one, stands there once."""
-    ids = tuple(tokenizer(text, verbose=False)["input_ids"])
-    is_twice = text.startswith(str(tokenizer.bos_token)) and ids[:2] == (tokenizer.bos_token_id,) * 2
-    return ids[1:] if is_twice else ids

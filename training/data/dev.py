@@ -96,7 +96,7 @@ def asked(data: Rows[Any], sources: Sequence[str], settings: StageSettings) -> D
     """Return the questions, or records of the refiner, of the dev set that are not trained on."""
     if are_records(sources):
         return records(data, refiner_data(sources), settings)
-    found = watched_questions(sources, settings.eval_examples, settings.seed, data.questions, "eval")
+    found = watched_questions(sources, settings.eval_examples, settings.seed, data.questions)
 
     def row_of(example: Example) -> Row:
         return grpo_row(example, data.system_prompt)

@@ -8,7 +8,7 @@ optionally narrowed to one kind of ground truth and to so many rows of it:
     kmp-train    pathways-sft-half    kmp-train[abstain]    kmp-train[count:40]    rows/mine.jsonl
     mine.yaml    mine.csv[choice]     codons-and-enzymes    hub:owner/name@v1.0
 
-Of a question set the training rows are taken; mine.yaml[dev] names its dev rows, for `monitor_data`.
+Of a question set the training rows are taken; mine.yaml[dev] names its dev rows, for `eval_data`.
 
 The pathway questions are parted in halves that share no gene set of one tissue, or by whole tissues
 (`pathways-train/liver`): what a tissue does as a whole can be learned from its other gene sets, so only
@@ -45,7 +45,7 @@ from training.data.tokens import Row, Rows, some_of
 
 SFT_HALF, GRPO_HALF = "pathways-sft-half", "pathways-grpo-half"
 KMP_SFT, KMP_GRPO = "kmp-sft-part", "kmp-grpo-part"
-KMP_DEV, KMP_TEST = "kmp-dev", "kmp-test"
+KMP_DEV = "kmp-dev"
 SHARES = 5
 """One fact in so many is watched by `kmp-dev`, another one in so many is kept from SFT for GRPO."""
 DEV_SHARE, GRPO_SHARE = 0, 1
@@ -96,19 +96,16 @@ def grpo_data(sources: Sequence[str], seed: int, chain_prompt: str | None = None
 
 
 def watched_questions(
-    sources: Sequence[str], count: int, seed: int, asked: Collection[str] = (), setting: str = "monitor"
+    sources: Sequence[str], count: int, seed: int, asked: Collection[str] = ()
 ) -> tuple[Example, ...]:
     """Return up to `count` questions (0 = all) to ask while a model is trained, none of those in `asked`.
 
-    Sources are those of training, and two more. `kmp-dev` is one question for one in five of the facts
-    that KMP training asks for, so an SFT stage knows them and can be seen to forget them. `kmp-test`
-    may be watched by the monitor; nothing is chosen or stopped by it. BadConfig if no question is left.
+    Sources are those of training, and `kmp-dev`: one question for one in five of the facts that KMP training asks
+    for, so an SFT stage knows them and can be seen to forget them. BadConfig if no question is left.
     """
     named, found = [source.strip() for source in sources], list[Example]()
     for source in named:
-        if source == KMP_TEST and setting == "monitor":
-            found += DATASETS[KMP_TEST]()
-        elif source == KMP_DEV:
+        if source == KMP_DEV:
             by_fact = {row.cluster: row for row in reversed(DATASETS["kmp-train"]())}
             found += [row for fact, row in sorted(by_fact.items()) if _share(fact) == DEV_SHARE]
         else:
@@ -116,8 +113,8 @@ def watched_questions(
     left = [row for row in found if row.prompt not in asked and row.ground_truth.kind in SCORED]
     if not left:
         raise BadConfig(
-            f"nothing is left to watch of {setting}_data {', '.join(named) or '(it is empty)'}: every question is trained"
-            f" on or has no verifier. Add another set, such as {KMP_DEV}, or set {setting}_steps to 0."
+            f"nothing is left to ask of eval_data {', '.join(named)}: every question is trained on or has no verifier. Add"
+            f" another set, such as {KMP_DEV}, or set eval_steps to 0."
         )
     return some_of(left, count, seed)
 

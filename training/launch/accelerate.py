@@ -111,13 +111,6 @@ class Launch:
                 f"{self.processes} processes were asked for on the CPU, where accelerate starts a single"
                 " one and says nothing; use --profile multi-cpu, with -- --num_processes N for more."
             )
-        shared = settings.processes_per_row
-        if shared > 1 and (not self.uses_deepspeed or self.processes % shared or settings.attention == "eager"):
-            raise BadConfig(
-                f"sequence_parallel {shared} shares each sequence among {shared} processes of DeepSpeed, with attention"
-                f" sdpa or flash; use --profile zero3 -- --num_processes N, a multiple of {shared}"
-                f" ({self.processes} processes were asked for)."
-            )
         if not self.divides_weights:
             return
         if self.uses_fsdp and settings.answers_at_once() and settings.vllm_mode == "off":
@@ -140,10 +133,10 @@ class Launch:
                     f"{what} a whole base, and {this} loads parts of it; use a profile that does not divide the weights"
                     " (single-gpu, multi-gpu, zero2)."
                 )
-        if looks := next((name for name in settings.looks if getattr(settings, name)), ""):
+        if settings.eval_steps:
             raise BadConfig(
-                f"{this} divides the weights of the base among processes, and what {looks} asks for"
-                f" needs a whole model on each; set {looks} to 0, or use a profile that does not divide"
+                f"{this} divides the weights of the base among processes, and what eval_steps asks for"
+                " needs a whole model on each; set eval_steps to 0, or use a profile that does not divide"
                 " them (single-gpu, multi-gpu, zero2)."
             )
 

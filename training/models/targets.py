@@ -144,13 +144,11 @@ def attention_of(skeleton: PreTrainedModel, settings: StageSettings) -> str:
         able.insert(0, "sdpa")
     if all(each._supports_flash_attn for each in parts):
         able += [each for each in ("flash_attention_2", "flash_attention_3") if known is None or each in known]
-    shared = getattr(settings, "sequence_parallel", 1) > 1
-    if asked == "auto" and not (shared and own == "eager"):
+    if asked == "auto":
         return own
-    if asked not in able or (shared and own == "eager" and asked == "auto"):
-        told = "sequence_parallel, which needs sdpa or flash," if asked == "auto" else f"attention {asked}"
+    if asked not in able:
         raise BadConfig(
-            f"{told} is not what {type(skeleton).__name__} can compute with in transformers; it can with"
+            f"attention {asked} is not what {type(skeleton).__name__} can compute with in transformers; it can with"
             f" {', '.join(able)}. Set attention to one of these, or to auto, which is {own} for this model."
         )
     return asked

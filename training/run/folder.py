@@ -92,7 +92,7 @@ def _git(folder: Path, *words: str) -> str | None:
 RECORD, METRICS, ADAPTER, CHAIN = "run.json", "metrics.jsonl", "adapter", "chain.json"
 COMPLETIONS, REPORTS = "completions", "reports"
 WRITTEN_BY_A_RUN = (RECORD, METRICS, ADAPTER, CHAIN, COMPLETIONS, REPORTS, "report.json", "README.md")
-LIMITS = ("monitor_steps", "monitor_max_drop", "monitor_max_kl", "monitor_stop")
+LIMITS = ("monitor_max_drop", "monitor_max_kl", "monitor_stop")
 """Settings that decide whether a run stops itself."""
 MAY_CHANGE_ON_RESUME = {
     *LIMITS,
@@ -101,7 +101,7 @@ MAY_CHANGE_ON_RESUME = {
     *("judge_retries", "judge_cache", "max_none_fraction", "none_patience", "patience"),
 }
 """Settings that leave the trained weights as they are."""
-PATHS, LISTS_OF_PATHS = ("base", "output", "chain", "judge_cache"), ("data", "monitor_data", "eval_data")
+PATHS, LISTS_OF_PATHS = ("base", "output", "chain", "judge_cache"), ("data", "eval_data")
 """Settings that may be paths of this machine, or lists of them."""
 PROCESSES, STOPPED_BECAUSE = "processes", "stopped_because"
 """Keys of a record's host and result: how many processes train together, what made a run stop itself."""
@@ -166,21 +166,18 @@ class RunFolder:
             lock.release()
             (self.path / ".lock").unlink(missing_ok=True)
 
-    def begin(
-        self, record: RunRecord, *, overwrite: bool = False, unsaid: Mapping[str, object] | None = None
-    ) -> Path | None:
+    def begin(self, record: RunRecord, *, overwrite: bool = False) -> Path | None:
         """Write run.json as running and return the checkpoint to go on from, None for a new start.
 
         BadConfig if the folder holds a finished run, a run with other settings or data, or things
-        that no run wrote; `overwrite` removes an earlier run (never anything else) and starts anew. `unsaid` are
-        the defaults of settings: what an older run does not record was that.
+        that no run wrote; `overwrite` removes an earlier run (never anything else) and starts again.
         """
         self.refuse_unless_open(overwrite=overwrite)
         known = self.record()
         if known is not None and overwrite:
             self.clear()
         elif known is not None:
-            self._refuse_other(known, record, unsaid or {})
+            self._refuse_other(known, record)
             record = record.model_copy(update={"started_at": known.started_at})
         checkpoint = self.last_checkpoint()
         self._cut_metrics(step_of(checkpoint) if checkpoint else 0)
@@ -244,10 +241,9 @@ class RunFolder:
                 " name an empty or new folder with --output."
             )
 
-    def _refuse_other(self, known: RunRecord, wanted: RunRecord, unsaid: Mapping[str, object]) -> None:
+    def _refuse_other(self, known: RunRecord, wanted: RunRecord) -> None:
         """Raise BadConfig for a run of other settings or data, and for one that stopped itself and would again."""
-        came_later = {key: value for key, value in unsaid.items() if key in wanted.config}
-        changed = [*changes({**came_later, **known.config}, wanted.config), *changes(known.data, wanted.data)]
+        changed = [*changes(known.config, wanted.config), *changes(known.data, wanted.data)]
         if PROCESSES in known.host:
             changed += changes(*({PROCESSES: each.host.get(PROCESSES)} for each in (known, wanted)))
         if changed:

@@ -36,7 +36,7 @@ from transformers.integrations import TensorBoardCallback, is_deepspeed_zero3_en
 from evals.errors import BadConfig, LabError, TrainingStopped
 from evals.io import public_path
 from evals.schema import RunRecord
-from training.config import Request, StageSettings, defaults, read_request
+from training.config import Request, StageSettings, read_request
 from training.data.tokens import Rows, fitting, notes_of
 from training.launch.accelerate import ASKED_FOR, LAUNCHED_BY, NO_FSDP, check_equipment, unused_gpus
 from training.models.base import Base, check_end_token, find_base, load_model, load_tokenizer, skeleton
@@ -139,8 +139,7 @@ class Prepared:
         output, state = Path(self.settings.output), processes()
         run, record = RunFolder(output), record_of(self, facts)
         with ExitStack() as held:
-            unsaid = defaults(type(self.settings))
-            checkpoint = _opened(run, record, held, overwrite=self.request.overwrite, unsaid=unsaid)
+            checkpoint = _opened(run, record, held, overwrite=self.request.overwrite)
             current = Session(run, checkpoint, self)
             if not state.is_main_process:
                 yield current
@@ -334,16 +333,14 @@ def run_command(
         raise SystemExit(130) from None
 
 
-def _opened(
-    run: RunFolder, record: RunRecord, held: ExitStack, *, overwrite: bool, unsaid: Mapping[str, object]
-) -> Path | None:
+def _opened(run: RunFolder, record: RunRecord, held: ExitStack, *, overwrite: bool) -> Path | None:
     """Return the checkpoint to go on from, once the first process has locked the folder; where it may not, all end."""
     refusal: LabError | None = None
     chosen: str | None = None
     if processes().is_main_process:
         try:
             held.enter_context(run.lock())
-            checkpoint = run.begin(record, overwrite=overwrite, unsaid=unsaid)
+            checkpoint = run.begin(record, overwrite=overwrite)
             chosen = checkpoint.name if checkpoint else ""
         except LabError as error:
             refusal = error

@@ -1,7 +1,7 @@
 """Looks at a model while it is trained: greedy answers to what it is not trained on, graded again and again.
 
 A look draws nothing at random, so a run that is watched learns the same weights as one that is not. What
-follows from looks: an alarm where knowledge is lost, an end where nothing is learned any more, the best weights.
+follows from looks: an end where nothing is learned any more, the best weights; alarms are in `training.run.alarms`.
 """
 
 from abc import ABC, abstractmethod
@@ -30,21 +30,16 @@ from transformers import (
 from evals.errors import BadConfig
 from evals.report import tally
 from evals.run import graded
-from evals.schema import Example
 from evals.task import StageAnswer
-from evals.verifiers import verify
 from training.config import LOSS, StageSettings
 from training.data.chat import question_text
-from training.data.questions import grpo_row
 from training.data.tokens import TEMPLATE_TOLD, DevSet, Row
 from training.models.generation import end_tokens
-from training.run.alarms import alert
 from training.run.checkpoints import BEST, best_weights, checkpoints, step_of
-from training.run.folder import RunFolder, say
-from training.upstream import ExportableState, SampledTrainer, StackedPeftModel
+from training.run.folder import say
+from training.upstream import SampledTrainer, StackedPeftModel
 
 if TYPE_CHECKING:
-    from training.dpo import DpoSettings
     from training.refiner_rewards import RefinerReward
 
 
@@ -183,79 +178,6 @@ class Looks(TrainerCallback, ABC):
         self.looked(figures, state, control)
 
 
-ACCURACY, KL, LENGTH = "monitor/accuracy", "monitor/kl", "monitor/length"
-
-
-class ForgettingMonitor(Looks):
-    """Says when accuracy falls or the distance grows beyond the settings; with `monitor_stop` that stops the run."""
-
-    figure = ACCURACY
-
-    def __init__(
-        self,
-        trainer: Trainer,
-        settings: "DpoSettings",
-        questions: Sequence[Example],
-        system_prompt: str,
-        run: RunFolder,
-        stop: Callable[[str], None],
-    ) -> None:
-        super().__init__(trainer, settings.monitor_steps, "monitor_steps")
-        self._settings, self._questions, self._prompt = settings, questions, system_prompt
-        self._run, self._stop = run, stop
-
-    def measure(self, policy: StackedPeftModel, tokenizer: PreTrainedTokenizerBase) -> dict[str, float]:
-        """Return how the questions are answered now, and how far that is from the reference."""
-        return forgetting(policy, tokenizer, self._questions, self._prompt, self._settings)
-
-    def looked(self, figures: dict[str, float], state: TrainerState, control: TrainerControl) -> None:
-        """Complain of what broke a limit."""
-        first, settings = self.seen(state)[0][1], self._settings
-        found = []
-        if first - figures[ACCURACY] > settings.monitor_max_drop:
-            found.append(
-                f"of {len(self._questions)} watched questions {figures[ACCURACY]:.0%} are answered right,"
-                f" {first:.0%} before training: knowledge is being lost; raise beta or lower learning_rate"
-            )
-        if figures[KL] > settings.monitor_max_kl:
-            found.append(
-                f"answers are {figures[KL]:.2g} nats per token away from the reference (allowed"
-                f" {settings.monitor_max_kl:g}): raise beta or lower learning_rate"
-            )
-        for complaint in found:
-            if state.is_world_process_zero:
-                alert(self._run, state.global_step, complaint)
-            if settings.monitor_stop:
-                self._stop(complaint)
-
-
-def forgetting(
-    policy: StackedPeftModel,
-    tokenizer: PreTrainedTokenizerBase,
-    questions: Sequence[Example],
-    system_prompt: str,
-    settings: "DpoSettings",
-) -> dict[str, float]:
-    """Return the share of questions answered right, their distance from the reference, their mean length.
-
-    Answers are read by their answer lines, as the reward of GRPO does. The distance is the mean over the
-    answers' tokens of KL(policy || reference) of the next token, exact over the vocabulary, in nats.
-    """
-
-    def answers(rows: Sequence[Row]) -> Iterator[tuple[str, int, float]]:
-        for batch in answers_to(policy, tokenizer, rows, settings.monitor_tokens, settings.eval_batch):
-            distances = (_divergence(policy, batch) * batch.written).sum(dim=1)
-            yield from zip(batch.texts(tokenizer), batch.lengths, distances.tolist(), strict=True)
-
-    texts, lengths, distances = zip(
-        *shared([grpo_row(each, system_prompt) for each in questions], answers), strict=True
-    )
-    pairs = zip(questions, texts, strict=True)
-    right = sum(verify(question, text, read="answer").verdict == "correct" for question, text in pairs)
-    length = sum(lengths)
-    return {ACCURACY: right / len(questions), KL: sum(distances) / max(length, 1), LENGTH: length / len(questions)}
-
-
 def _divergence(policy: StackedPeftModel, batch: Answers) -> torch.Tensor:
     """Return KL(policy || reference) of the next token at each place of the answers, in nats."""
     ours = _logits(policy, batch)
@@ -277,8 +199,8 @@ def _logits(policy: StackedPeftModel, batch: Answers) -> torch.Tensor:
     return outputs.logits[:, :-1]
 
 
-EVALUATED = "eval/length"
-"""Mean tokens of an answer to the dev set: the figure that every evaluation has."""
+EVALUATED, KL = "eval/length", "eval/kl"
+"""Mean tokens of an answer to the dev set, which every evaluation has; mean distance from the reference."""
 
 
 class Evaluation(Looks):
@@ -381,17 +303,26 @@ class HeldOutLoss(Evaluation):
 def evaluated(
     policy: StackedPeftModel, tokenizer: PreTrainedTokenizerBase, dev: DevSet, settings: StageSettings
 ) -> dict[str, float]:
-    """Return the metrics of a dev set's task on greedy answers, as `eval/NAME`, and their mean length in tokens."""
+    """Return the metrics of a dev set's task on greedy answers, as `eval/NAME`, and their mean length in tokens.
 
-    def answers(rows: Sequence[Row]) -> Iterator[tuple[str, int]]:
+    Where the stage `keeps_to_reference`, `eval/kl` is the mean over the answers' tokens of KL(policy || reference) of the
+    next token, exact over the vocabulary, in nats.
+    """
+
+    def answers(rows: Sequence[Row]) -> Iterator[tuple[str, int, float]]:
         for batch in answers_to(policy, tokenizer, rows, settings.longest_answer, settings.eval_batch):
-            yield from zip(batch.texts(tokenizer), batch.lengths, strict=True)
+            distances = [0.0] * len(batch.lengths)
+            if settings.keeps_to_reference:
+                distances = (_divergence(policy, batch) * batch.written).sum(dim=1).tolist()
+            yield from zip(batch.texts(tokenizer), batch.lengths, distances, strict=True)
 
-    texts, lengths = zip(*shared(list(dev.rows.trl_rows().values()), answers), strict=True)
+    texts, lengths, distances = zip(*shared(list(dev.rows.trl_rows().values()), answers), strict=True)
     given = [StageAnswer("now", text) for text in texts]
     table = tally(graded(dev.task, dev.rows.items, given), dev.task.metrics)
     values = {f"eval/{name}": float(table.metric(name, table.totals())[0]) for name in table.metrics}
     values[EVALUATED] = sum(lengths) / dev.rows.count
+    if settings.keeps_to_reference:
+        values[KL] = sum(distances) / max(sum(lengths), 1)
     return {name: value for name, value in values.items() if isfinite(value)}
 
 
@@ -452,27 +383,11 @@ def _trained(model: nn.Module) -> list[tuple[str, nn.Parameter]]:
     return [(name, each) for name, each in model.named_parameters() if each.requires_grad]
 
 
-class JudgeCallback(TrainerCallback, ExportableState):
-    """Keeps the retired items the same over all processes and checkpoints, and closes the judge's connections."""
+class JudgeCallback(TrainerCallback):
+    """Closes the judge's connections when training ends."""
 
     def __init__(self, trainer: SampledTrainer, reward: "RefinerReward") -> None:
         self._trainer, self._reward = trainer, reward
-
-    def state(self) -> dict[str, Any]:
-        """Return what a checkpoint stores."""
-        return {"args": {}, "attributes": {"alike": self._reward.book.alike}}
-
-    def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
-    ) -> None:
-        """Load the state of the checkpoint that training resumes from."""
-        stored = state.stateful_callbacks
-        if isinstance(stored, dict) and type(self).__name__ in stored:
-            self._reward.book.load(stored[type(self).__name__]["attributes"]["alike"])
-
-    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any) -> None:
-        """Count what all processes saw, so that the answers of a group have the same items everywhere."""
-        self._reward.book.settle(gather_object([self._reward.book.take()]))
 
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any

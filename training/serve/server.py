@@ -2,8 +2,8 @@
 
     uvicorn.run(ChainServer(load_chain("embedded"), keys=("secret",)).app())
 
-Chat completions and completions, streamed or whole, with stop, logprobs, seed, n, JSON schemas and usage, in the types
-of the `openai` package. What would change the answer and is not there (`refused_fields.toml`) is refused, not ignored.
+Chat completions, streamed or whole, with stop, logprobs, seed, n, JSON schemas and usage, in the types of the `openai`
+package. What would change the answer and is not there (`refused_fields.toml`) is refused, not ignored.
 """
 
 import asyncio
@@ -11,16 +11,16 @@ import json
 import secrets
 import time
 import tomllib
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
-from typing import Annotated, Any, Literal, TypeVar, get_args
+from typing import Annotated, Any, Literal
 from uuid import uuid4
 
-from openai.types import Completion, CompletionChoice, CompletionUsage, Model, chat, completion_create_params, shared
-from openai.types.chat import completion_create_params as chat_create_params
+from openai.types import CompletionUsage, Model, chat, shared
+from openai.types.chat.completion_create_params import CompletionCreateParamsBase
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -32,29 +32,24 @@ from starlette.types import Receive, Scope, Send
 from evals.errors import LabError
 from evals.model import Sampling
 from evals.schema import Message
-from training.data.chat import plain_ids
 from training.hosts import OwnHosts
 from training.models.chain import LoadedChain
-from training.models.generation import UNFINISHED, Form, LongPrompt
+from training.models.generation import UNFINISHED, LongPrompt
 from training.serve.batching import Batcher, Busy, Delta, Generation, GenerationRequest
 
 HARMLESS: tuple[object, ...] = (None, False, 0, "", [], {}, {"type": "text"})
-OPENAI = (chat_create_params.CompletionCreateParamsBase, completion_create_params.CompletionCreateParamsBase)
 FIELDS = tomllib.loads(files("training.serve").joinpath("refused_fields.toml").read_text(encoding="utf-8"))
-OWN = {name for params in OPENAI for name in params.__annotations__}
-REFUSED: dict[str, list[object]] = {name: [] for name in OWN - {*FIELDS["ignored"]}} | FIELDS["unchanged"]
+REFUSED: dict[str, list[object]] = {
+    **{name: [] for name in CompletionCreateParamsBase.__annotations__ if name not in FIELDS["ignored"]},
+    **FIELDS["unchanged"],
+}
 """The values of each field that change nothing; a request's own fields are looked up before."""
 STATUS = {Busy: (429, "rate_limit_exceeded"), LongPrompt: (400, "context_length_exceeded", "messages")}
 
 
-@dataclass(frozen=True)
-class Limits:
-    """What one server takes on: rows of the batch, requests that wait, tokens of an answer, bytes of a request."""
-
-    rows: int = 24
-    waiting: int = 64
-    answer_tokens: int = 4096
-    body_bytes: int = 4_000_000
+KINDS = {401: "authentication_error", 429: "rate_limit_error", 500: "server_error"}
+BODY_BYTES = 4_000_000
+"""Of a request, at most."""
 
 
 class Refused(HTTPException):
@@ -62,8 +57,7 @@ class Refused(HTTPException):
 
     def __init__(self, status: int, message: str, code: str | None = None, param: str | None = None) -> None:
         super().__init__(status, message, {"Retry-After": "1"} if status == 429 else None)
-        kinds = {401: "authentication_error", 429: "rate_limit_error", 500: "server_error"}
-        kind = kinds.get(status, "invalid_request_error")
+        kind = KINDS.get(status, "invalid_request_error")
         error = shared.ErrorObject(message=message, type=kind, param=param, code=code)
         self.body = {"error": error.model_dump(exclude_unset=True)}
 
@@ -72,12 +66,6 @@ def _text_of(content: Any) -> Any:
     """Return a message's content as text, where it came as parts."""
     is_text = isinstance(content, list) and all(isinstance(part, dict) and "text" in part for part in content)
     return "".join(str(part["text"]) for part in content) if is_text else content
-
-
-def _several(given: Any) -> Any:
-    """Return one text, or the tokens of one, as a list of them."""
-    is_one = isinstance(given, str) or (isinstance(given, list) and all(isinstance(each, int) for each in given))
-    return [given] if is_one and given else given
 
 
 class Turn(Message):
@@ -90,19 +78,29 @@ class Turn(Message):
 
 
 class Body(BaseModel):
-    """What both kinds of completion take; None = not said."""
+    """What a chat completion takes; None = not said."""
 
     model_config = ConfigDict(strict=True, extra="allow")
 
     model: str
+    messages: list[Turn] = Field(min_length=1)
+    response_format: shared.ResponseFormatText | shared.ResponseFormatJSONObject | shared.ResponseFormatJSONSchema = (
+        Field(default=shared.ResponseFormatText(type="text"), discriminator="type")
+    )
     stream: bool = False
     stream_options: chat.ChatCompletionStreamOptionsParam = {}
     temperature: float = Field(default=1, ge=0, le=2)
     top_p: float = Field(default=1, gt=0, le=1)
     seed: int | None = None
     n: int = Field(default=1, ge=1, le=8)
-    stop: Annotated[list[Annotated[str, Field(min_length=1)]], BeforeValidator(_several)] = []
+    stop: Annotated[
+        list[Annotated[str, Field(min_length=1)]],
+        BeforeValidator(lambda given: [given] if isinstance(given, str) and given else given),
+    ] = []
     max_tokens: int | None = Field(default=None, ge=1)
+    max_completion_tokens: int | None = Field(default=None, ge=1)
+    logprobs: bool = False
+    top_logprobs: int = Field(default=0, ge=0, le=20)
 
     @model_validator(mode="before")
     @classmethod
@@ -111,48 +109,23 @@ class Body(BaseModel):
         return {name: value for name, value in given.items() if value is not None} if isinstance(given, dict) else given
 
 
-class JsonSchema(BaseModel):
-    schema_: dict[str, Any] = Field(alias="schema")
-
-
-class ResponseFormat(BaseModel):
-    type: Literal["text", "json_object", "json_schema"]
-    json_schema: JsonSchema | None = None
-
-
-class ChatBody(Body):
-    response_format: ResponseFormat = ResponseFormat(type="text")
-    messages: list[Turn] = Field(min_length=1)
-    max_completion_tokens: int | None = Field(default=None, ge=1)
-    logprobs: bool = False
-    top_logprobs: int = Field(default=0, ge=0, le=20)
-
-
-class CompletionBody(Body):
-    prompt: Annotated[list[str] | list[list[int]], BeforeValidator(_several), Field(min_length=1)]
-    logprobs: int | None = Field(default=None, ge=0, le=20)
-
-
-AnyBody = TypeVar("AnyBody", bound=Body)
-
-
 @dataclass
 class ChainServer:
     """The handlers; no `keys`: everybody who can reach it is answered, under these `hosts`. A model is a stage, or `name`/stage.
 
-    `now` tells the time in seconds since 1970, `draw_seed` gives a seed where none was asked for.
+    The batch has so many `rows` while others are `waiting`; no answer is longer than `answer_tokens`.
     """
 
     chain: LoadedChain
-    limits: Limits = Limits()
     keys: Sequence[str] = ()
     name: str = ""
-    now: Callable[[], float] = time.time
-    draw_seed: Callable[[], int] = lambda: secrets.randbits(63)
     hosts: OwnHosts | None = None
+    rows: int = 24
+    waiting: int = 64
+    answer_tokens: int = 4096
 
     def __post_init__(self) -> None:
-        self.batcher = Batcher(self.chain, self.limits.rows, self.limits.waiting)
+        self.batcher = Batcher(self.chain, self.rows, self.waiting)
 
     def app(self) -> Starlette:
         """Return the server as an application; when it ends, so does the batch."""
@@ -165,9 +138,7 @@ class ChainServer:
         routes = [
             Route("/health", self.health),
             Route("/v1/models", self.models),
-            Route("/v1/models/{name:path}", self.models),
             Route("/v1/chat/completions", self.chat, methods=["POST"]),
-            Route("/v1/completions", self.complete, methods=["POST"]),
         ]
         handlers = dict.fromkeys((LabError, HTTPException, Exception), _error_response)
         return Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan)
@@ -175,47 +146,53 @@ class ChainServer:
     async def health(self, request: Request) -> Response:
         """Say whether the server answers, and how busy it is; needs no key."""
         self._admit(request, needs_key=False)
-        running, waiting = self.batcher.load
-        about = {"chain": self.chain.manifest.name, "stages": self.chain.stages, "running": running, "waiting": waiting}
-        return JSONResponse({"status": "ok", **about})
+        busy = dict(zip(("running", "waiting"), self.batcher.load, strict=True))
+        about = {"status": "ok", "chain": self.chain.manifest.name, "stages": self.chain.stages}
+        return JSONResponse(about | busy)
 
     async def models(self, request: Request) -> Response:
-        """List the stages, or one of them."""
+        """List the stages."""
         self._admit(request)
-        name = request.path_params.get("name")
-        stages = self.chain.stages if name is None else (self._stage(name),)
-        owner, created = self.chain.manifest.name, int(self.now())
-        found = [Model(id=stage, object="model", created=created, owned_by=owner).model_dump() for stage in stages]
-        return JSONResponse({"object": "list", "data": found} if name is None else found[0])
+        about = {"created": int(time.time()), "owned_by": self.chain.manifest.name}
+        found = [Model(id=stage, object="model", **about).model_dump() for stage in self.chain.stages]
+        return JSONResponse({"object": "list", "data": found})
 
     async def chat(self, request: Request) -> Response:
         """Answer a conversation; one without a system message is given the chain's own."""
-        body = await self._body(request, ChatBody)
+        body = await self._body(request)
         if body.messages[-1].role != "user":
             raise Refused(400, "the last message is not the user's; end with one to be answered.", param="messages")
-        held, schema = body.response_format, None
-        if held.type == "json_schema" and held.json_schema is None:
-            raise Refused(400, "json_schema is missing.", param="response_format.json_schema")
+        held, form, stage = body.response_format, None, self._stage(body.model)
         if held.type != "text":
-            schema = held.json_schema.schema_ if held.json_schema else {"type": "object"}
-        form = None if schema is None else await asyncio.to_thread(self.chain.form, schema)
-        row = self.chain.rows(body.messages, (self._stage(body.model),), Sampling(1), thinks=form is None)[0]
-        room = min(self.limits.answer_tokens, self.chain.context - len(row.prompt))
-        body.max_tokens = body.max_completion_tokens or body.max_tokens or room
-        return await self._answer(request, body, [row.prompt], body.top_logprobs if body.logprobs else None, form)
-
-    async def complete(self, request: Request) -> Response:
-        """Continue one or several texts (or tokens), as they are: without template and system prompt.
-
-        The start token of the base is added where the text does not begin with it already.
-        """
-        body = await self._body(request, CompletionBody)
-        encode = partial(plain_ids, tokenizer=self.chain.tokenizer)
-        prompts = [encode(each) if isinstance(each, str) else tuple(each) for each in body.prompt]
-        tokens = {token for prompt in prompts for token in prompt}
-        if not all(prompts) or min(tokens) < 0 or max(tokens) >= len(self.chain.tokenizer):
-            raise Refused(400, "the prompt is empty, or holds tokens that this model does not have.", param="prompt")
-        return await self._answer(request, body, prompts, body.logprobs)
+            schema = held.json_schema.schema_ if held.type == "json_schema" else {"type": "object"}
+            form = await asyncio.to_thread(self.chain.form, schema)
+        prompt = self.chain.rows(body.messages, (stage,), Sampling(1), thinks=form is None)[0].prompt
+        room = min(most := self.answer_tokens, self.chain.context - len(prompt))
+        length = body.max_completion_tokens or body.max_tokens or room
+        if length > most:
+            raise Refused(400, f"max_tokens is {length:,}; at most {most:,} here.", None, "max_tokens")
+        if len(prompt) + length > self.chain.context:
+            told = f"{len(prompt):,} tokens of prompt and {length:,} of answer are more than the {self.chain.context:,}"
+            raise Refused(400, f"{told} that this model reads.", "context_length_exceeded")
+        seed = secrets.randbits(63) if body.seed is None else body.seed
+        top, asked = body.top_logprobs if body.logprobs else None, []
+        for copy in range(body.n):
+            sampling = Sampling(length, body.temperature, body.top_p, (seed + copy) % 2**63)
+            asked.append(GenerationRequest(prompt, stage, sampling, tuple(body.stop), top, form))
+        reply = Reply(stage, self.chain.tokenizer)
+        answers = PendingAnswers(self.batcher, asked)
+        if body.stream:
+            return Streamed(answers, reply.events(answers, body.stream_options.get("include_usage", False)))
+        written: list[list[Delta]] = [[] for _ in asked]
+        try:
+            async for place, delta in answers:
+                written[place].append(delta)
+                if await request.is_disconnected():
+                    raise Refused(499, "the client went away.")
+        finally:
+            answers.cancel()
+        choices = [reply.choice(place, deltas, role="assistant") for place, deltas in enumerate(written)]
+        return Response(reply.json(choices, answers.usage), media_type="application/json")
 
     def _admit(self, request: Request, *, needs_key: bool = True) -> None:
         if self.hosts and (host := self.hosts.refused(request.headers)) is not None:
@@ -232,17 +209,17 @@ class ChainServer:
             raise Refused(404, f"no model {model!r}; the stages of this chain are {known}.", "model_not_found", "model")
         return stage
 
-    async def _body(self, request: Request, kind: type[AnyBody]) -> AnyBody:
+    async def _body(self, request: Request) -> Body:
         self._admit(request)
         if not request.headers.get("content-type", "").startswith("application/json"):
             raise Refused(415, "send JSON, with the header `Content-Type: application/json`.")
         raw = b""
         async for part in request.stream():
             raw += part
-            if len(raw) > self.limits.body_bytes:
-                raise Refused(413, f"the request is longer than {self.limits.body_bytes:,} bytes.")
+            if len(raw) > BODY_BYTES:
+                raise Refused(413, f"the request is longer than {BODY_BYTES:,} bytes.")
         try:
-            body = kind.model_validate_json(raw.removeprefix(b"\xef\xbb\xbf"))
+            body = Body.model_validate_json(raw.removeprefix(b"\xef\xbb\xbf"))
         except ValidationError as error:
             first = error.errors()[0]
             place = ".".join(map(str, first["loc"]))
@@ -252,45 +229,13 @@ class ChainServer:
                 raise Refused(400, f"this server cannot do {name!r}; leave it out.", "unsupported_parameter", name)
         return body
 
-    async def _answer(
-        self, request: Request, body: Body, prompts: list[tuple[int, ...]], top: int | None, form: Form | None = None
-    ) -> Response:
-        stage, length, longest = self._stage(body.model), body.max_tokens or 16, max(map(len, prompts))
-        if length > (most := self.limits.answer_tokens):
-            raise Refused(400, f"max_tokens is {length:,}; at most {most:,} here.", None, "max_tokens")
-        if longest + length > self.chain.context:
-            told = f"{longest:,} tokens of prompt and {length:,} of answer are more than the {self.chain.context:,}"
-            raise Refused(400, f"{told} that this model reads.", "context_length_exceeded")
-        if (count := len(prompts) * body.n) > self.limits.rows:
-            raise Refused(400, f"{count} answers in one request; at most {self.limits.rows} here.", None, "n")
-        seed, asked = self.draw_seed() if body.seed is None else body.seed, []
-        for prompt in prompts:
-            for copy in range(body.n):
-                sampling = Sampling(length, body.temperature, body.top_p, (seed + copy) % 2**63)
-                asked.append(GenerationRequest(prompt, stage, sampling, tuple(body.stop), top, form))
-        reply = Reply(stage, self.now(), self.chain.tokenizer, is_chat=isinstance(body, ChatBody))
-        answers = PendingAnswers(self.batcher, asked, sum(map(len, prompts)))
-        if body.stream:
-            return Streamed(answers, reply.events(answers, body.stream_options.get("include_usage", False)))
-        reading, gone = asyncio.ensure_future(answers.whole()), asyncio.ensure_future(request.receive())
-        try:
-            await asyncio.wait({reading, gone}, return_when=asyncio.FIRST_COMPLETED)
-            if not reading.done():
-                raise Refused(499, "the client went away.")
-            choices = [reply.choice(place, deltas, role="assistant") for place, deltas in enumerate(reading.result())]
-            return Response(reply.json(choices, answers.usage), media_type="application/json")
-        finally:
-            answers.cancel()
-            reading.cancel()
-            gone.cancel()
-
 
 class PendingAnswers:
     """The answers to one request as they come from the batcher's thread, by their place in it."""
 
-    def __init__(self, batcher: Batcher, asked: Sequence[GenerationRequest], n_read: int) -> None:
+    def __init__(self, batcher: Batcher, asked: Sequence[GenerationRequest]) -> None:
         """Submit all of them, or none; Busy where they find no place."""
-        self._batcher, self._n_read, self._counts = batcher, n_read, [0] * len(asked)
+        self._batcher, self._n_read, self._counts = batcher, len(asked[0].prompt), [0] * len(asked)
         self._items: asyncio.Queue[tuple[int, Delta | Exception]] = asyncio.Queue()
         self._jobs: list[Generation] = []
         loop = asyncio.get_running_loop()
@@ -316,12 +261,6 @@ class PendingAnswers:
             self._counts[place] = item.n_tokens
             n_open -= item.finish_reason is not None
             yield place, item
-
-    async def whole(self) -> list[list[Delta]]:
-        found: list[list[Delta]] = [[] for _ in self._jobs]
-        async for place, delta in self:
-            found[place].append(delta)
-        return found
 
     def cancel(self) -> None:
         for job in self._jobs:
@@ -349,31 +288,23 @@ class Streamed(StreamingResponse):
 
 
 class Reply:
-    """How OpenAI writes answers down: of a conversation, or of a continued text."""
+    """How OpenAI writes answers down."""
 
-    def __init__(self, stage: str, now: float, tokenizer: Any, *, is_chat: bool) -> None:
-        self._is_chat, self._tokenizer = is_chat, tokenizer
-        self._head = {"id": f"{'chatcmpl' if is_chat else 'cmpl'}-{uuid4().hex}", "created": int(now), "model": stage}
+    def __init__(self, stage: str, tokenizer: Any) -> None:
+        self._tokenizer = tokenizer
+        self._head = {"id": f"chatcmpl-{uuid4().hex}", "created": int(time.time()), "model": stage}
 
     def json(self, choices: Sequence[object], usage: CompletionUsage | None = None, *, is_event: bool = False) -> str:
         """Return a whole reply, or what an event of a streamed one holds."""
-        kind = (chat.ChatCompletionChunk if is_event else chat.ChatCompletion) if self._is_chat else Completion
-        (name,) = get_args(kind.model_fields["object"].annotation)
+        kind = chat.ChatCompletionChunk if is_event else chat.ChatCompletion
+        name = "chat.completion.chunk" if is_event else "chat.completion"
         told = {**self._head, "object": name, "choices": choices, **({"usage": usage} if usage else {})}
         return kind.model_validate(told).model_dump_json(exclude_unset=True, warnings=False)
 
     def choice(self, place: int, deltas: Sequence[Delta], part: str = "message", **role: str) -> object:
-        """Return one answer, or what is new of it, which is `part` of a chat's reply."""
+        """Return one answer, or what is new of it, which is `part` of a reply."""
         text, scored = "".join(delta.text for delta in deltas), [each for delta in deltas for each in delta.scored]
         told: dict[str, Any] = {"index": place, "finish_reason": deltas[-1].finish_reason, "logprobs": None}
-        if not self._is_chat:
-            if scored:
-                told["logprobs"] = {
-                    "tokens": [self._token(each.token) for each in scored],
-                    "token_logprobs": [each.logprob for each in scored],
-                    "top_logprobs": [{self._token(token): value for token, value in each.top} for each in scored],
-                }
-            return CompletionChoice.construct(None, **told, text=text)  # unchecked: one that goes on has no reason yet
         if scored:
             top = ([self._scored(*pair) for pair in each.top] for each in scored)
             content = [{**self._scored(each.token, each.logprob), "top_logprobs": next(top)} for each in scored]
@@ -394,11 +325,8 @@ class Reply:
         except Exception as error:
             yield f"data: {json.dumps(_refusal(error).body)}\n\n"
 
-    def _token(self, token: int) -> str:
-        return str(self._tokenizer.decode([token]))
-
     def _scored(self, token: int, logprob: float) -> dict[str, Any]:
-        text = self._token(token)  # part of a character has no bytes of its own to tell
+        text = str(self._tokenizer.decode([token]))  # part of a character has no bytes of its own to tell
         return {"token": text, "logprob": logprob, "bytes": None if UNFINISHED in text else list(text.encode())}
 
 
