@@ -36,9 +36,6 @@ class SftSettings(StageSettings):
     bad_rows: Literal["refuse", "drop"] = Field(
         "refuse", description="what becomes of rows that cannot be used, such as one without an answer"
     )
-    plain_prompts: bool = Field(
-        False, description="prompt and completion that are texts stay plain text, without the chat template"
-    )
     hold_out: float = Field(
         0.0,
         ge=0.0,
@@ -72,11 +69,7 @@ class SftSettings(StageSettings):
         from training.data.dev import asked, with_dev, with_held_out
         from training.data.questions import read_answers
 
-        form: dict[str, Any] = {
-            "train_on": self.train_on,
-            "drops": self.bad_rows == "drop",
-            "is_plain": self.plain_prompts,
-        }
+        form: dict[str, Any] = {"train_on": self.train_on, "drops": self.bad_rows == "drop"}
 
         def read(sources: Sequence[str]) -> "Rows[Any]":
             return read_answers(sources, self.seed, chain_prompt, **form)

@@ -261,26 +261,13 @@ def keep_4bit(model: nn.Module) -> None:
             layer.training = True
 
 
-class OneDevice(TrainingArguments):
-    """Stands before a class of training arguments: a process trains on one device, however many it sees.
+def on_one_device(told: TrainingArguments) -> TrainingArguments:
+    """Return the same training arguments for one device, however many the process sees.
 
     Else Trainer spreads the model of a single process over all GPUs (DataParallel), which TRL refuses.
     """
-
-    @property
-    def n_gpu(self) -> int:
-        """The devices of this process: 1, or 0 on a CPU."""
-        return min(1, super().n_gpu)
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        """Pickle as the class behind this one, which Trainer writes into every checkpoint."""
-        return object.__new__, (type(self).__mro__[2],), self.__dict__
-
-
-def on_one_device(told: TrainingArguments) -> TrainingArguments:
-    """Return the same training arguments for one device."""
     told = copy.copy(told)
-    told.__class__ = type(type(told).__name__, (OneDevice, cast(Any, type(told))), {})
+    told._n_gpu = min(1, told.n_gpu)
     return told
 
 

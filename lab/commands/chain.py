@@ -239,8 +239,6 @@ def export(
         ("stage", f"{told.stage} of {told.chain}: {', '.join(told.adapters) or 'no adapters'} on {told.base}"),
         ("what", told.kind if told.rank is None else f"{told.kind}, rank {told.rank}"),
         ("same likeliest token", f"{found.top1:.2%} of {found.n_tokens} places, {told.dtype} against float32 stack"),
-        ("held-out questions right", f"{found.accuracy:.0%}, stack {found.stack_accuracy:.0%}"),
-        ("same answers, word for word", f"{found.same_answers:.0%}"),
         ("KL divergence", f"{found.kl:.2e} nats, largest difference of a log-probability {found.largest:.2g}"),
     ]
     emit(told, as_json=as_json, table=table_of(str(out), ("what", "value"), rows))

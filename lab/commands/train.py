@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from evals.errors import LabError
+from evals.errors import BadConfig, LabError
 from lab.commands.terminal import emit, notes, table_of
 from training.config import as_document
 from training.grpo import advice
@@ -167,18 +167,14 @@ def _submit(plan: "Plan", options: tuple[str, ...], *, as_json: bool) -> None:
     parameters = _asked(plan, options)
     job = slurm.ClusterJob(plan.line, str(Path.cwd()), plan.launch.processes, plan.launch.machines)
     folder = plan.output.with_name(f"{plan.output.name}.slurm")
-    if slurm.has_cluster():
-        number = slurm.submit(job, folder, parameters)
-        notes.print(f"submitted as job {number}; its log and state are in {folder}", soft_wrap=True)
-        document = {"job": number, "folder": str(folder), "command": plan.command}
-    else:
-        script = slurm.write_script(job, folder, parameters)
-        notes.print(
-            f"there is no SLURM here (no sbatch, no srun), so nothing was submitted; {script} is what"
-            f" would be. On the cluster, with this folder in the same place: sbatch {script}",
-            soft_wrap=True,
+    if not slurm.has_cluster():
+        raise BadConfig(
+            "there is no SLURM here (no sbatch, no srun), so nothing was submitted; give the same command on a login node"
+            " of the cluster. --dry-run shows what the job would ask for."
         )
-        document = {"job": None, "script": str(script), "command": plan.command}
+    number = slurm.submit(job, folder, parameters)
+    notes.print(f"submitted as job {number}; its log and state are in {folder}", soft_wrap=True)
+    document = {"job": number, "folder": str(folder), "command": plan.command}
     emit(document, as_json=as_json, table=table_of("slurm", ("what", "value"), [*document.items()]))
 
 

@@ -21,12 +21,6 @@ from training.models.start import NewStage, append_stage
 QUESTION = "Which way does the liver go?"
 
 
-@pytest.fixture(autouse=True)
-def short_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Answers of a few tokens: random models never end."""
-    monkeypatch.setattr("training.models.export.ANSWER_TOKENS", 12)
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny chain whose stages adapt other layers at other ranks."""
@@ -67,7 +61,6 @@ def test_other_libraries_load_it_and_compute_what_the_stack_does(folder, chain, 
         bare = chain.stack.model(input_ids=ids).logits
     assert (ours - theirs).abs().max() < 1e-4 < (ours - bare).abs().max()
     assert told.difference.largest < 1e-4 and told.difference.top1 == 1.0 and told.difference.n_tokens > 100
-    assert told.difference.same_answers > 0.9 and told.difference.accuracy == told.difference.stack_accuracy
     assert told.rank == ({"sft": 4, "grpo": 7}[stage] if kind == "joined-lora" else None)
 
 

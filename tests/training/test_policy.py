@@ -16,9 +16,8 @@ from trl.trainer.utils import use_adapter
 from evals.errors import BadConfig, ChainMismatch
 from tests.models import ALL_LINEAR, tiny_adapter, tiny_base
 from training.models.adapters import read_adapter
-from training.models.policy import policy_of, stacked_policy
 from training.models.stack import Stack, is_plain, merge_into
-from training.models.start import Start
+from training.models.start import Start, policy_of, stacked_policy
 from training.sft import SftSettings
 from training.upstream import StackedPeftModel, write_adapter
 

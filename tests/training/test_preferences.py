@@ -175,23 +175,6 @@ def test_rows_that_are_no_pairs_are_named_with_the_stage_that_takes_them(tmp_pat
             read_preferences([file(tmp_path, row)], SYSTEM)
 
 
-def test_pairs_of_llama_factorys_version_1_are_read(tmp_path: Path):
-    def whole(answer: str) -> list[dict[str, object]]:
-        said = (("user", "Up?", 0.0), ("assistant", answer, 1.0))
-        parts = [(role, [{"type": "text", "value": text}], weight) for role, text, weight in said]
-        return [{"role": role, "content": each, "loss_weight": weight} for role, each, weight in parts]
-
-    data = read_preferences(
-        [file(tmp_path, {"chosen_messages": whole("Up."), "rejected_messages": whole("Down.")})], ""
-    )
-    (pair_read,) = data.items
-    assert [turn[-1].content for turn in (pair_read.prompt, pair_read.chosen, pair_read.rejected)] == [
-        "Up?",
-        "Up.",
-        "Down.",
-    ]
-
-
 # ---- answers that a run sampled, or a chain ---------------------------------------------------
 
 EMBEDDED = Path(__file__).parents[2] / "training" / "embedded" / "grpo"

@@ -301,7 +301,13 @@ def test_an_error_or_a_filter_in_a_reply_with_status_200_is_named_and_asked_agai
         "withheld": (completion(None, "content_filter"), "content filter withheld", "content_filter", 1),
         "cut to nothing": (completion("", "content_filter"), "content filter withheld", "content_filter", 1),
         "cut off": (completion(SAID[:60], "content_filter"), "", "content_filter", 1),
-        "asked": (refusal(400, "content_filter: violence"), "content filter refused", "content_filter", 1),
+        "asked": (
+            (400, json.dumps({"error": {"message": "It was filtered", "code": "content_filter"}}).encode()),
+            "content filter refused",
+            "content_filter",
+            1,
+        ),
+        "speaks of it": (refusal(400, "no content_filter here"), "answered 400", "error", 1),
     }
     about, rows = asked_about(paper("p"), ROOM, Budget(8192, 300)), {}
     for name, (sent, said, reason, n) in table.items():

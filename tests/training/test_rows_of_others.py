@@ -257,7 +257,6 @@ MARKED = (  # the template of the tiny base with the marks that TRL's `assistant
 ROWS = [
     ("messages", {"messages": turns(("system", "Be brief."), *TWO_TURNS)}),
     ("prompt", {"prompt": turns(("user", "Up?")), "completion": turns(("assistant", "It goes up."))}),
-    ("plain", {"prompt": "Mice fly", "completion": " in space."}),
     ("text", {"text": "Mice fly in space."}),
 ]
 
@@ -272,7 +271,7 @@ def test_trl_learns_what_it_would_learn_of_the_row_itself_and_what_the_dry_run_s
 
     base = tiny_base(tmp_path / "model")
     data = file(tmp_path, row, row)
-    values = {**SFT, "base": str(base), "data": [data], "plain_prompts": form == "plain"}
+    values = {**SFT, "base": str(base), "data": [data]}
     prepared = ready("sft", settings_file(tmp_path, values))
     ours = build_trainer(prepared)
     tokenizer = tiny_tokenizer()

@@ -1,10 +1,8 @@
 """Jobs that resume themselves: the real protocol of submitit, on its local executor."""
 
 import os
-import re
 import signal
 import stat
-import subprocess
 import sys
 import time
 from dataclasses import replace
@@ -23,7 +21,7 @@ from tests.training.runs import SFT, record, settings_file
 from training.launch.accelerate import Launch
 from training.launch.estimate import weights_in
 from training.launch.plan import plan_of
-from training.launch.slurm import ClusterJob, has_cluster, memory_of, parameters_of, submit, write_script
+from training.launch.slurm import ClusterJob, has_cluster, memory_of, parameters_of, submit
 from training.run.folder import RunFolder
 
 ROOT = Path(__file__).parents[2]
@@ -71,29 +69,6 @@ def test_a_job_whose_training_fails_fails_with_its_exit_code(tmp_path: Path, mon
     line = ("accelerate", "launch", "--no-such-option")
     with pytest.raises(RuntimeError, match="training ended with exit code 2"):
         ClusterJob(line, str(tmp_path), 1)()
-
-
-def test_without_a_cluster_the_script_is_written_and_carries_its_job_with_it(tmp_path: Path):
-    job = job_of(tmp_path)
-    launch = Launch("multi-gpu", ("--num_processes", "2"))
-    parameters = parameters_of(launch, "mine", ["partition=gpu", "time=60", "account=bio"])
-    script = write_script(job, tmp_path / "mine.slurm", parameters)
-    text = script.read_text(encoding="utf-8")
-    for line in ("partition=gpu", "time=60", "account=bio", "gpus-per-node=2", "nodes=1"):
-        assert f"#SBATCH --{line}" in text
-    assert re.search(r"#SBATCH --signal=USR2@\d+", text)
-    assert "submitit.core._submit" in text
-    carried = DelayedSubmission.load(tmp_path / "mine.slurm" / "job.pkl")
-    assert carried.function == job
-    assert subprocess.run(["bash", "-n", str(script)], check=False).returncode == 0
-    setup = next(line for line in text.splitlines() if " || cp " in line)
-    environment = {**os.environ, "SLURM_JOB_ID": "12"}
-    state = tmp_path / "mine.slurm" / "12_submitted.pkl"  # where submitit looks for its job
-    for _ in range(2):  # the second time as after a requeue, when the state is newer than the script
-        subprocess.run(["bash", "-c", setup], env=environment, check=True)
-        assert state.is_file()
-        state.write_bytes(b"newer")
-    assert state.read_bytes() == b"newer"
 
 
 @pytest.fixture

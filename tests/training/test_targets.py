@@ -16,8 +16,8 @@ from training.grpo import GrpoSettings
 from training.launch.accelerate import missing
 from training.models.base import class_for, context_of, skeleton
 from training.models.kernels import missing_kernels
-from training.models.policy import stacked_policy
 from training.models.stack import merge_into
+from training.models.start import stacked_policy
 from training.models.targets import lora_config
 from training.models.trial import check_base
 from training.review import ReviewSettings

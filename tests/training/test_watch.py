@@ -17,7 +17,7 @@ from training.data.questions import grpo_row, prompt_of, watched_questions
 from training.data.tokens import DevSet, Rows
 from training.dpo import DpoSettings
 from training.models.base import find_base
-from training.models.policy import stacked_policy
+from training.models.start import stacked_policy
 from training.models.targets import lora_config
 from training.run.alarms import Alarm, AlarmCallback, alarms_of
 from training.run.folder import RunFolder

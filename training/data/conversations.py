@@ -3,7 +3,7 @@
     messages       several turns of role and content, as TRL and the makers of chat models write them
     conversations  ShareGPT's turns of from and value
     prompt, completion     two texts, or two lists of turns
-    instruction, output    Alpaca's columns, with input, system and history where they are there
+    instruction, output    Alpaca's columns, with input and system where they are there
     text           `### Instruction:` … `### Response:` becomes question and answer; any other is learned whole
 
 The first row of a file tells its form. A row that cannot be used is named by line and field.
@@ -12,7 +12,7 @@ The first row of a file tells its form. A row that cannot be used is named by li
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -48,9 +48,7 @@ PICTURES = ("image", "images", "audio", "audios", "video", "videos")
 OPTIONS = ("options", "choices", "A", "B", "C", "D", "opa", "incorrect_answers", "distractor1")
 """Columns of multiple choice, whose answers are an index or a letter."""
 NOT_LEARNED = {"weight": 0}
-PART = ("text", "value")
-"""Fields of a part of a content that hold its text, here and in LLaMA-Factory's version 1."""
-OF_PAIRS = ({"chosen", "rejected"}, {"chosen_messages", "rejected_messages"})
+OF_PAIRS = {"chosen", "rejected"}
 PAIRS = "pairs of a better and a worse answer are for `assay train dpo`"
 OF_QUESTION_SETS = frozenset({"truth", "ground_truth", "kind", "group"})
 
@@ -68,11 +66,10 @@ ACCEPTED = (
 
 @dataclass(frozen=True)
 class Conversation:
-    """One row: turns, of which those at `learned` are learned; or a text that goes on from `prompt` without a template."""
+    """One row: turns, of which those at `learned` are learned; or a text without a template."""
 
     turns: tuple[Mapping[str, str], ...] = ()
     learned: tuple[int, ...] = ()
-    prompt: str = ""
     text: str = ""
     place: tuple[str, int] = ("", 0)
     """The source and line that the row comes from."""
@@ -81,7 +78,7 @@ class Conversation:
         """Return the row as `sequences_of` takes it."""
         if self.turns:
             return {"messages": [dict(turn) for turn in self.turns], "learned": self.learned}
-        return {"prompt": self.prompt, "completion": self.text} if self.prompt else {"text": self.text}
+        return {"text": self.text}
 
     @property
     def system(self) -> str:
@@ -93,7 +90,7 @@ class Conversation:
         """What the row asks: the user's turns, or the lines of a text."""
         if self.turns:
             return [turn["content"] for turn in self.turns if turn["role"] == "user"]
-        return asked_in(self.prompt or self.text)
+        return asked_in(self.text)
 
 
 def asked_in(text: str) -> list[str]:
@@ -193,15 +190,13 @@ def read_conversations(
     system_prompt: str | None = None,
     train_on: str = "all",
     drops: bool = False,
-    is_plain: bool = False,
     questions: Callable[[str], Mapping[str, tuple[Mapping[str, str], ...]]] | None = None,
 ) -> Conversations:
     """Return the rows of all sources, rows that repeat included; what is left out is counted.
 
     `system_prompt` is that of the chain: rows without a system message are given it, others keep theirs. Without one
     (None) rows stay as they are, and the chain is told the system message that all of them have, or none. `train_on`
-    says which answers of a conversation are learned, `all` or the `last`; `is_plain` leaves prompt and completion that
-    are texts without a chat template. `questions` reads a source that is a question set, as turns by name.
+    says which answers of a conversation are learned, `all` or the `last`. `questions` reads a source that is a question set, as turns by name.
     BadRow names a row that cannot be used, unless `drops`; BadConfig for rows that are kept for testing.
     """
     found: dict[str, Conversation] = {}
@@ -223,10 +218,7 @@ def read_conversations(
             )
         form = form_of_table(table, facts)
         items = usable(
-            table,
-            lambda row, form=form: conversation_of(row, form, notes, train_on=train_on, is_plain=is_plain),
-            left,
-            drops=drops,
+            table, lambda row, form=form: conversation_of(row, form, notes, train_on=train_on), left, drops=drops
         )
         counts[table.name] = len(table.rows)
         found |= {f"{table.name}:{line}": replace(item, place=(table.name, line)) for line, item in items.items()}
@@ -311,7 +303,7 @@ def form_of_table(table: Table, facts: dict[str, str | int]) -> Form:
     form = form_of(columns)
     if not form:
         where = f"{table.name} has the columns {', '.join(columns)}, which are no rows to learn answers from"
-        if any(pair <= {*columns} for pair in OF_PAIRS):
+        if {*columns} >= OF_PAIRS:
             raise BadConfig(f"{where}; {PAIRS}.")
         if {*OPTIONS} & {*columns}:
             raise BadConfig(f"{where}; `assay data import` turns multiple choice into a question set.")
@@ -319,15 +311,13 @@ def form_of_table(table: Table, facts: dict[str, str | int]) -> Form:
             raise BadConfig(f"{where}; tokens belong to one base. Give the texts that they were made of.")
         raise BadConfig(f"{where}. Call the columns {ACCEPTED}.")
     facts[f"form of {table.name}"] = ", ".join(form)
-    read = {*form, *SYSTEM, *TOOLS, *PICTURES, "split", *((*CONTEXT, "history") if form[0] == "instruction" else ())}
+    read = {*form, *SYSTEM, *TOOLS, *PICTURES, "split", *(CONTEXT if form[0] == "instruction" else ())}
     if unread := [name for name in columns if name not in read]:
         facts[f"columns of {table.name} that are not read"] = ", ".join(unread)
     return form
 
 
-def conversation_of(
-    row: Row, form: Form, notes: Counter[str], *, train_on: str = "all", is_plain: bool = False
-) -> Conversation:
+def conversation_of(row: Row, form: Form, notes: Counter[str], *, train_on: str = "all") -> Conversation:
     """Return a row as a conversation; Unusable, with the field, if nothing can be learned from it.
 
     What stands after the last answer that is learned is left out.
@@ -354,15 +344,13 @@ def conversation_of(
     elif form[0] in TURNS:
         turns = _turns(form[0], row[form[0]])
     else:
-        turns = question_turns(row, form, is_plain=is_plain)
-        if not turns:
-            return Conversation(prompt=row[form[0]], text=row[form[1]])
+        turns = question_turns(row, form)
     turns = with_system(row, turns)
     weights = [turn.pop("weight", 1) for turn in turns]
     answers = [at for at, turn in enumerate(turns) if turn["role"] == "assistant" and weights[at]]
     where = form[-1]
     if not answers:
-        pairs = f"; {PAIRS}" if any(pair <= row.keys() for pair in OF_PAIRS) else ""
+        pairs = f"; {PAIRS}" if row.keys() >= OF_PAIRS else ""
         raise Unusable(where, f"has no turn of an assistant to learn{pairs}")
     if not any(turn["role"] == "user" for turn in turns[: answers[0]]):
         raise Unusable(where, "begins with an answer; a question has to stand before it")
@@ -398,22 +386,16 @@ def _turn(where: str, value: object) -> Turn:
         raise Unusable(f"{where}.{role_key}", f"is no role; use one of {', '.join(ROLES)}", turn.get(role_key))
     content_key = "value" if "value" in turn and "content" not in turn else "content"
     content = turn.get(content_key)
-    if isinstance(content, list):  # LLaMA-Factory's version 1 has the reasoning among the parts
-        parts = [_decoded(part, PART) for part in content]
-        reasons = [part for part in parts if isinstance(part, Mapping) and part.get("type") == "reasoning"]
-        content = [part for part in parts if part not in reasons]
-        turn |= {REASONING[0]: [{**part, "type": "text"} for part in reasons]} if reasons else {}
     content = _text(f"{where}.{content_key}", content, may_be_empty=role == "system")
-    weight_key = "loss_weight" if "loss_weight" in turn else "weight"
-    weight = turn.get(weight_key, 1)
+    weight = turn.get("weight", 1)
     if weight not in (0, 1):
-        raise Unusable(f"{where}.{weight_key}", "is a weight other than 0 (not learned) and 1", weight)
+        raise Unusable(f"{where}.weight", "is a weight other than 0 (not learned) and 1", weight)
     thoughts = {key: _text(f"{where}.{key}", turn[key]) for key in REASONING if role == "assistant" and turn.get(key)}
     return {"role": role, "content": content, **thoughts, **({} if weight else NOT_LEARNED)}
 
 
-def _decoded(value: object, keys: Collection[str] = HOLDS_TURNS) -> Any:
-    """Return what stands as JSON, in tables and where keys differ: an object or a list of them with any of these keys.
+def _decoded(value: object) -> Any:
+    """Return what stands as JSON, in tables and where keys differ: an object or a list of them with keys of turns.
 
     Any other text, such as an answer in JSON, stays one.
     """
@@ -424,7 +406,7 @@ def _decoded(value: object, keys: Collection[str] = HOLDS_TURNS) -> Any:
     except ValueError:
         return value
     objects = found if isinstance(found, list) else [found]
-    is_meant = all(isinstance(each, Mapping) and not each.keys().isdisjoint(keys) for each in objects)
+    is_meant = all(isinstance(each, Mapping) and not each.keys().isdisjoint(HOLDS_TURNS) for each in objects)
     return found if is_meant else value
 
 
@@ -432,9 +414,9 @@ def _text(where: str, value: object, *, may_be_empty: bool = False) -> str:
     """Return a text, or the texts of a list of parts in one; Unusable for anything else."""
     if isinstance(value, list):
         texts = []
-        for part in (_decoded(part, PART) for part in value):
+        for part in value:
             is_part = isinstance(part, Mapping) and part.get("type", "text") == "text"
-            text = part.get("text", part.get("value")) if is_part else None
+            text = part.get("text") if is_part else None
             if not isinstance(text, str):
                 raise Unusable(where, "holds a part that is no text", part)
             texts.append(text)
@@ -452,8 +434,8 @@ def _text(where: str, value: object, *, may_be_empty: bool = False) -> str:
     return value
 
 
-def question_turns(row: Row, form: Form, *, is_plain: bool = False) -> list[Turn]:
-    """Return a question and its answer, with what stands beside them; nothing where they stay plain text."""
+def question_turns(row: Row, form: Form) -> list[Turn]:
+    """Return a question and its answer, with what stands beside them."""
     asked, answered = form
     question, answer = (turns_in(name, row[name]) for name in form)
     if isinstance(question, list) and isinstance(answer, list):
@@ -463,15 +445,12 @@ def question_turns(row: Row, form: Form, *, is_plain: bool = False) -> list[Turn
     question, answer = _text(asked, question), _text(answered, answer)
     if is_headed(question):
         return headed(f"{question.rstrip()}\n{answer}")
-    if is_plain and form == ("prompt", "completion"):
-        return []
     question = question.strip()
     if asked == "instruction":
         context = next((name for name in CONTEXT if row.get(name)), "")
         below = _text(context, row.get(context), may_be_empty=True).strip()
         question = f"{question}\n\n{below}" if below else question
-    turns = [{"role": "user", "content": question}, {"role": "assistant", "content": answer.strip()}]
-    return [*_history(row), *turns]
+    return [{"role": "user", "content": question}, {"role": "assistant", "content": answer.strip()}]
 
 
 def turns_in(name: str, value: object) -> Any:
@@ -479,18 +458,6 @@ def turns_in(name: str, value: object) -> Any:
     value = _decoded(value)
     value = [value] if isinstance(value, Mapping) else value
     return _turns(name, value) if isinstance(value, list) and value else value
-
-
-def _history(row: Row) -> list[Turn]:
-    """Return Alpaca's `history`, pairs of a question and its answer, as turns."""
-    history = row.get("history") or []
-    turns: list[Turn] = []
-    for at, pair in enumerate(history if isinstance(history, list) else [None]):
-        if not isinstance(pair, list) or len(pair) != 2:
-            raise Unusable("history", "is no list of pairs of a question and its answer", history)
-        texts = [_text(f"history.{at}", text).strip() for text in pair]
-        turns += [{"role": role, "content": text} for role, text in zip(("user", "assistant"), texts, strict=True)]
-    return turns
 
 
 def with_system(row: Row, turns: list[Turn]) -> list[Turn]:

@@ -128,8 +128,6 @@ QUESTIONS = ("prompt", "conversations", "messages", "instruction", "question", "
 
 def _preference(row: Mapping[str, Any]) -> PreferenceRow:
     """Return a row of any of the forms as its record; Unusable if it is none."""
-    if row.get("chosen_messages"):  # LLaMA-Factory's version 1
-        row = {**row, **{name: row.get(f"{name}_messages") for name in ("chosen", "rejected")}}
     if lacking := next((name for name in ("chosen", "rejected") if row.get(name) is None), None):
         is_kto = "label" in row or "kto_tag" in row
         what = "answers marked as wanted or not (KTO)" if is_kto else "rows with one answer"

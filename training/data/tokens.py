@@ -294,13 +294,14 @@ def fitting(data: Data, settings: StageSettings, tokenizer: Tokenizer) -> Data:
     data = unmarked(data, settings, tokenizer)
     shorten = getattr(data, "shortened", None)  # records of the refiner, whose passages may go
     data = shorten(settings.longest, lambda row: length_of(row, tokenizer)) if shorten else data
+    data = within(data, {name: length_of(row, tokenizer) for name, row in data.trl_rows().items()}, settings)
     if data.dev:
         is_default = bool(settings.eval_data) and "eval_data" not in settings.model_fields_set
         asked = settings.model_copy(update={"too_long": "drop"}) if is_default else settings
         data = replace(data, dev=replace(data.dev, rows=fitting(data.dev.rows, asked, tokenizer)))
     if data.held:
         data = replace(data, held=fitting(data.held, settings, tokenizer))
-    return within(data, {name: length_of(row, tokenizer) for name, row in data.trl_rows().items()}, settings)
+    return data
 
 
 def unmarked(data: Data, settings: StageSettings, tokenizer: Tokenizer) -> Data:

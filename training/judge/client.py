@@ -212,7 +212,7 @@ class ChatClient:
                 return _failed(self.denied)
             except openai.APIStatusError as error:
                 said = self._said(error.body)[:160]
-                if FILTERED in str(error.body):
+                if _is_filtered(error):
                     return Reply(
                         finish_reason=FILTERED, error=f"the server's content filter refused the request: {said}"
                     )
@@ -276,7 +276,7 @@ class ChatClient:
             except openai.APIStatusError as error:
                 said = self._said(error.body)
                 name = next((name for name in RENAMED if name in body and name in said), None)
-                is_final = error.status_code not in REFUSED_FIELDS or FILTERED in str(error.body)
+                is_final = error.status_code not in REFUSED_FIELDS or _is_filtered(error)
                 if is_final or (name is None and level + 1 == len(constraints)):
                     raise
                 if name is not None:
@@ -403,6 +403,12 @@ def _error(document: object) -> object:
     choices = document.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
     return document.get("error") or choice.get("error") or (document if document.get("object") == "error" else None)
+
+
+def _is_filtered(error: openai.APIStatusError) -> bool:
+    """Return whether a server's content filter refused a request: the code of its error says so (Azure, OpenAI)."""
+    told = _error(error.body) or error.body
+    return isinstance(told, dict) and FILTERED in (told.get("code"), told.get("type"))
 
 
 def _failed(error: str) -> Reply:

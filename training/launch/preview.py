@@ -9,20 +9,20 @@ from itertools import groupby
 from pathlib import Path
 from statistics import median
 
-from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from transformers.utils import cached_file
 
 from evals.errors import LabError
-from training.data.tokens import fitting, length_of, notes_of, sequences_of, with_template
+from training.data.tokens import fitting, length_of, notes_of, sequences_of
 from training.launch.plan import Plan
 from training.models.base import (
     EMBEDDED,
     EMBEDDED_HUB_ID,
     FOLDER_NAME,
     HUB_ID,
+    Base,
     check_end_token,
-    config_of,
     default_cache,
+    load_tokenizer,
     skeleton,
     weights_files,
 )
@@ -73,9 +73,8 @@ class Preview:
 
 def preview(plan: Plan) -> Preview:
     """Return what the run of a plan would read, as far as it can be told on this machine."""
-    data, settings = plan.data, plan.settings
-    folder, tokenizer, refusals = folder_here(settings.base), None, ()
-    targets, attention = None, ""
+    data, settings, chain = plan.data, plan.settings, plan.chain
+    folder, refusals, targets, attention = folder_here(settings.base), (), None, ""
     if folder is not None and (folder / "config.json").is_file():
         try:
             if Path(settings.base).expanduser().is_dir():
@@ -83,25 +82,25 @@ def preview(plan: Plan) -> Preview:
             targets, attention = _targets(folder, plan)
         except LabError as error:
             refusals = (str(error),)
+
+    def unread(problem: str = "", *, is_refused: bool = bool(refusals)) -> Preview:
+        count, problems = data.count if data else 0, (*refusals, *([problem] if problem else []))
+        return Preview(count, count, {}, None, (), problems, is_refused, targets, attention)
+
     if data is None:
-        return Preview(0, 0, {}, None, (), refusals, bool(refusals), targets, attention)
-    place = plan.chain.tokenizer_folder if plan.chain and plan.chain.tokenizer_folder else folder
-    if folder is not None and place is not None and (place / "tokenizer_config.json").is_file():
-        tokenizer = AutoTokenizer.from_pretrained(
-            place, config=config_of(folder) if place != folder else None, local_files_only=True, trust_remote_code=False
-        )
-    if folder is None or not isinstance(tokenizer, PreTrainedTokenizerBase):
-        problem = (
+        return unread()
+    place = chain.tokenizer_folder if chain else None
+    if folder is None or not ((place or folder) / "tokenizer_config.json").is_file():
+        return unread(
             f"the tokenizer of {settings.base} is not on this machine, so tokens and lengths cannot"
             " be shown; the first run fetches it."
         )
-        return Preview(data.count, data.count, {}, None, (), (*refusals, problem), bool(refusals), targets, attention)
-    tokenizer = with_template(tokenizer)
     try:
+        tokenizer = load_tokenizer(Base(settings.base, folder, "", tokenizer=place))
         check_end_token(tokenizer, settings.base)
         kept = data = data.arranged(tokenizer)
     except LabError as error:  # rows that the base's template refuses
-        return Preview(data.count, data.count, {}, None, (), (*refusals, str(error)), True, targets, attention)
+        return unread(str(error), is_refused=True)
     try:
         kept = fitting(data, settings, tokenizer)
         settings.check_batches(kept.count, plan.launch.processes)

@@ -1,4 +1,4 @@
-"""Training as a SLURM job that resumes itself: submitted through submitit, written out where it cannot be.
+"""Training as a SLURM job that resumes itself, submitted through submitit.
 
 submitit sends a warning signal before a time limit or a pre-emption ends the job; the job then lets
 training write a checkpoint and puts itself back into the queue, to go on from there. Knows nothing of
@@ -8,7 +8,6 @@ torch. The folder of the jobs lies beside the run folder, so that nothing of it 
 import math
 import os
 import re
-import shlex
 import shutil
 import signal
 import subprocess
@@ -21,7 +20,7 @@ from typing import Any
 
 from submitit import JobEnvironment, SlurmExecutor
 from submitit.core.utils import DelayedSubmission
-from submitit.slurm.slurm import _get_default_parameters, _make_sbatch_string
+from submitit.slurm.slurm import _get_default_parameters
 
 from evals.errors import BadConfig
 from training.launch.accelerate import Launch, environment
@@ -180,23 +179,3 @@ def submit(job: ClusterJob, folder: Path, parameters: Mapping[str, Any]) -> str:
     executor = SlurmExecutor(folder=folder, max_num_timeout=MAX_REQUEUES)
     executor.update_parameters(**parameters)
     return executor.submit(job).job_id
-
-
-def write_script(job: ClusterJob, folder: Path, parameters: Mapping[str, Any]) -> Path:
-    """Write what `submit` would submit, and return the script: `sbatch SCRIPT` on a cluster runs it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    state = folder.resolve() / "job.pkl"
-    delayed = DelayedSubmission(job)
-    delayed.set_timeout(int(parameters["time"]), MAX_REQUEUES)
-    delayed.dump(state)
-    own = f"{shlex.quote(str(folder.resolve()))}/${{SLURM_JOB_ID}}_submitted.pkl"
-    run = [shlex.quote(sys.executable), "-u -m submitit.core._submit", shlex.quote(str(folder))]
-    text = _make_sbatch_string(
-        command=" ".join(run),
-        folder=folder.resolve(),
-        setup=[f"[ -e {own} ] || cp {shlex.quote(str(state))} {own}"],
-        **parameters,
-    )
-    script = folder / "submission.sh"
-    script.write_text(text, encoding="utf-8")
-    return script

@@ -20,7 +20,7 @@ import torch
 from peft import LoraConfig, PeftModel
 from safetensors.torch import save_file
 from torch import nn
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
 from evals.errors import BadConfig
@@ -28,7 +28,6 @@ from evals.io import write_whole
 from evals.model import Progress, Sampling
 from evals.questions import conversation, kmp_test, system_prompt
 from evals.schema import Example, Record
-from evals.verifiers import verify
 from training.data.chat import turn_end
 from training.models.adapters import CONFIG_NAME, WEIGHTS_NAME, Adapter, read_adapter
 from training.models.base import Base, class_for, config_of, drop_names, load_model, load_tokenizer, silent, skeleton
@@ -49,17 +48,13 @@ class Difference(Record):
     """How an export differs from the stack in float32, over `n_tokens` places of the stack's own answers.
 
     `top1` is the share of places with the same likeliest token, `kl` the mean divergence of the export's next token
-    from the stack's (nats), `largest` the largest difference of a log-probability. `accuracy` and `stack_accuracy` are
-    the shares of the held-out questions that the export and the stack answer right, `same_answers` of equal texts.
+    from the stack's (nats), `largest` the largest difference of a log-probability.
     """
 
     n_tokens: int
     top1: float
     kl: float
     largest: float
-    accuracy: float | None = None
-    stack_accuracy: float | None = None
-    same_answers: float | None = None
 
 
 class Exported(Record):
@@ -79,14 +74,11 @@ class Exported(Record):
 
 @dataclass(frozen=True)
 class StackAnswers:
-    """Questions with the stack's answers as tokens, where each answer begins, and the log-probabilities of its places."""
+    """The stack's answers as tokens, behind their questions, where each begins, and the log-probabilities of its places."""
 
-    questions: Sequence[Example]
     tokens: Sequence[tuple[int, ...]]
     starts: Sequence[int]
     logprobs: Sequence[torch.Tensor]
-    texts: Sequence[str]
-    ends: Sequence[int]
 
 
 def export(
@@ -146,7 +138,7 @@ def export(
             system_prompt=manifest.system_prompt,
             adapters={each: adapter.sha256 for each, adapter in adapters.items()},
             rank=rank,
-            difference=_difference(_loaded(found, folder, kind, dtype), load_tokenizer(found), answers, answer_tokens),
+            difference=_difference(_loaded(found, folder, kind, dtype), answers),
         )
         write_whole(folder / FILE_NAME, told.model_dump_json(indent=1, exclude={"serve"}) + "\n")
         if kind == "merged":
@@ -207,12 +199,6 @@ def write_for_hub(
     return places
 
 
-def _accuracy(questions: Sequence[Example], texts: Sequence[str]) -> float:
-    """Return the share of the questions that these texts, in their order, answer right."""
-    judged = [verify(question, text) for question, text in zip(questions, texts, strict=True)]
-    return sum(each.verdict == "correct" for each in judged) / len(judged)
-
-
 def _answers(chain: LoadedChain, stage: str, questions: Sequence[Example], length: int) -> StackAnswers:
     """Return the stack's greedy answers of at most `length` tokens and the log-probabilities along them."""
     prompts = [conversation(each, chain.manifest.system_prompt) for each in questions]
@@ -223,7 +209,7 @@ def _answers(chain: LoadedChain, stage: str, questions: Sequence[Example], lengt
     tokens, starts = [row + end for row, end in zip(rows, ends, strict=True)], [len(row) for row in rows]
     with chain.stack.lock, chain.stack.rows([chain.adapters_of_stage[stage]]):
         logprobs = _logprobs(chain.stack.model, tokens, starts)
-    return StackAnswers(questions, tokens, starts, logprobs, [text.text for (text,) in written], chain.ends)
+    return StackAnswers(tokens, starts, logprobs)
 
 
 def _logprobs(model: nn.Module, tokens: Sequence[tuple[int, ...]], starts: Sequence[int]) -> list[torch.Tensor]:
@@ -316,20 +302,10 @@ def _loaded(base: Base, folder: Path, kind: Kind, dtype: str) -> nn.Module:
     return loaded.eval()
 
 
-def _difference(model: Any, tokenizer: PreTrainedTokenizerBase, answers: StackAnswers, length: int) -> Difference:
+def _difference(model: nn.Module, answers: StackAnswers) -> Difference:
     theirs = torch.cat(_logprobs(model, answers.tokens, answers.starts))
     ours = torch.cat(list(answers.logprobs))
-    greedy = {"max_new_tokens": length, "do_sample": False, "eos_token_id": list(answers.ends)}
-    texts = []
-    for tokens, start in zip(answers.tokens, answers.starts, strict=True):
-        ids = torch.tensor([tokens[:start]], device=model.device)
-        (written,) = model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), pad_token_id=0, **greedy)
-        texts.append(str(tokenizer.decode(written[start:], skip_special_tokens=True)))
-    pairs = list(zip(texts, answers.texts, strict=True))
     return Difference(
-        accuracy=_accuracy(answers.questions, texts),
-        stack_accuracy=_accuracy(answers.questions, answers.texts),
-        same_answers=sum(one.strip() == other.strip() for one, other in pairs) / len(pairs),
         n_tokens=len(ours),
         top1=float((ours.argmax(-1) == theirs.argmax(-1)).float().mean()),
         kl=max(0.0, float(nn.functional.kl_div(theirs, ours, log_target=True, reduction="batchmean"))),

@@ -6,7 +6,9 @@
 | continue | the last adapter | base and the adapters before it | that adapter as it was, and those before |
 | merge_then_new | a new adapter | base weights with earlier adapters added | those weights |
 
-In use all three are a sum, W + A1 + A2 + …, so `training.models.stack` answers for every one of them.
+In use all three are a sum, W + A1 + A2 + …, so `training.models.stack` answers for every one of them. The trainer sees an
+ordinary PeftModel with one adapter, `default`; the adapters before it are always at work. The reference of DPO and GRPO is
+exactly what the stage starts from: where an adapter is continued it is TRL's `ref`, a copy made before the first step.
 """
 
 import os
@@ -16,7 +18,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from transformers import PreTrainedTokenizerBase
+import torch
+from peft import LoraConfig
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from evals.errors import BadConfig, ChainMismatch
 from evals.io import write_whole
@@ -26,7 +30,9 @@ from training.models.adapters import read_adapter
 from training.models.base import EMBEDDED, Base, identity_of, load_tokenizer, local_base, note_folder, streamed_model
 from training.models.check import file_findings, measure, probe_of, probe_prompt, refuse
 from training.models.manifest import BASE_STAGE, FILE_NAME, Chain, active_adapters, last_adapters, read_chain
-from training.models.stack import Stack
+from training.models.stack import Stack, merge_into
+from training.models.targets import lora_config
+from training.upstream import TRAINED, StackedPeftModel
 
 Mode = Literal["stack", "continue", "merge_then_new"]
 
@@ -187,3 +193,45 @@ def start_of(settings: StageSettings, base: Base, tokenizer: PreTrainedTokenizer
         return Start(chain, "merge_then_new", merged=active)
     _, continued = active.popitem()
     return Start(chain, "continue", frozen=active, continued=continued)
+
+
+def policy_of(model: PreTrainedModel, start: Start, settings: StageSettings) -> StackedPeftModel:
+    """Return the model that learns, built on the start as its mode says; BadConfig where it cannot be."""
+    merge_into(model, {name: read_adapter(folder) for name, folder in start.merged.items()})
+    if start.continued is None:
+        policy = stacked_policy(model, start.frozen, lora_config(settings, model), settings.seed)
+    else:
+        policy = continued_policy(model, start.frozen, start.continued, settings)
+    policy.is_rounded = settings.autocast == "bfloat16"
+    return policy
+
+
+def stacked_policy(
+    model: PreTrainedModel, frozen: Mapping[str, Path], lora: LoraConfig, seed: int = 0
+) -> StackedPeftModel:
+    """Return `model` with the adapters in the folders of `frozen` under a new one that changes nothing.
+
+    Without frozen adapters it is an ordinary model with one adapter that learns. ValueError if the new
+    adapter would not start at zero: the reference would then be another model.
+    """
+    torch.manual_seed(seed)
+    policy = StackedPeftModel(model, lora, adapter_name=TRAINED)
+    policy.freeze_below(frozen)
+    for name, parameter in policy.named_parameters():
+        if f".lora_B.{TRAINED}." in name and bool(parameter.any()):
+            raise ValueError(f"{name} does not start at zero (init {lora.init_lora_weights!r})")
+    policy.starts_at_zero = True
+    return policy
+
+
+def continued_policy(
+    model: PreTrainedModel, frozen: Mapping[str, Path], continued: Path, settings: StageSettings
+) -> StackedPeftModel:
+    """Return `model` with an adapter going on over the frozen ones, which `check_continued` compared with the settings."""
+    kept = LoraConfig.from_pretrained(str(continued))
+    kept.lora_dropout, kept.inference_mode = settings.lora_dropout, False
+    kept.base_model_name_or_path = model.name_or_path
+    policy = StackedPeftModel(model, kept, adapter_name=TRAINED)
+    policy.load_adapter(str(continued), TRAINED, is_trainable=True)
+    policy.freeze_below(frozen)
+    return policy

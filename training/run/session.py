@@ -43,8 +43,7 @@ from training.models.base import Base, check_end_token, find_base, load_model, l
 from training.models.generation import end_tokens
 from training.models.kernels import kernel_notes
 from training.models.manifest import read_chain
-from training.models.policy import policy_of
-from training.models.start import Start, append_stage, start_of
+from training.models.start import Start, append_stage, policy_of, start_of
 from training.models.targets import Targets
 from training.models.trial import check_base
 from training.run.folder import (
@@ -60,7 +59,7 @@ from training.run.folder import (
     say,
     versions,
 )
-from training.run.watch import Evaluation, HeldOutLoss
+from training.run.watch import Evaluation
 from training.upstream import SafeTrainer, StackedPeftModel
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -277,10 +276,9 @@ class Session:
         for each in trainer.callback_handler.callbacks:  # its files name the machine and its folders
             if isinstance(each, TensorBoardCallback) and each.logging_dir is None:
                 each.logging_dir = f"{self.run.path}.tensorboard"
-        if dev := self.ready.data.dev:
+        data = self.ready.data
+        for dev in ((data.dev,) if data.dev else ()) + ((None,) if data.held else ()):
             trainer.add_callback(Evaluation(trainer, self.ready.settings, dev, self.result.__setitem__))
-        if self.ready.data.held:
-            trainer.add_callback(HeldOutLoss(trainer, self.ready.settings, self.result.__setitem__))
         trainer.add_callback(MetricsCallback(self.run))
         self.stop.trainer = trainer
         trainer.add_callback(self.stop)

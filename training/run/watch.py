@@ -4,7 +4,6 @@ A look draws nothing at random, so a run that is watched learns the same weights
 follows from looks: an end where nothing is learned any more, the best weights; alarms are in `training.run.alarms`.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf, isfinite
@@ -115,69 +114,6 @@ Look = tuple[int, float]
 """A step and what its look saw."""
 
 
-class Looks(TrainerCallback, ABC):
-    """Measures the policy before the first step, every `every` steps and after the last; logs the figures.
-
-    Every process measures; what the first one finds counts for all of them. A resumed run does not look anew
-    before its first step: what was seen stands in the trainer's own log (`seen`). BadConfig, naming
-    `setting` (if not ""), where weights are shared out, so that no process could answer by itself.
-    """
-
-    def __init__(self, trainer: Trainer, every: int, setting: str) -> None:
-        deepspeed = trainer.accelerator.state.deepspeed_plugin
-        if setting and (trainer.is_fsdp_enabled or (deepspeed is not None and deepspeed.zero_stage == 3)):
-            raise BadConfig(
-                f"{setting} needs a whole model on each process, and FSDP and ZeRO-3 share one out; leave"
-                f" {setting} at its default, or use a profile that does not (single, multi-gpu, zero2)."
-            )
-        self.trainer, self.every = trainer, every
-
-    figure = ""
-    """The figure that `seen` returns."""
-
-    @abstractmethod
-    def measure(self, policy: StackedPeftModel, tokenizer: PreTrainedTokenizerBase) -> dict[str, float]:
-        """Return what is seen now, by the names that the log has for it."""
-
-    @abstractmethod
-    def looked(self, figures: dict[str, float], state: TrainerState, control: TrainerControl) -> None:
-        """Do what follows from a look, on every process; the log has it already."""
-
-    def seen(self, state: TrainerState) -> list[Look]:
-        """Return the steps that were looked at and the figure there."""
-        return [(int(row["step"]), row[self.figure]) for row in state.log_history if self.figure in row]
-
-    @property
-    def policy(self) -> StackedPeftModel:
-        """The model that learns."""
-        policy = self.trainer.accelerator.unwrap_model(self.trainer.model)
-        assert isinstance(policy, StackedPeftModel)
-        return policy
-
-    def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
-    ) -> None:
-        """Look before anything is learned."""
-        if not self.seen(state):
-            self._look(state, control)
-
-    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any) -> None:
-        """Look where it is time."""
-        if state.global_step % self.every == 0 or state.global_step >= state.max_steps:
-            self._look(state, control)
-
-    def _look(self, state: TrainerState, control: TrainerControl) -> None:
-        tokenizer = self.trainer.processing_class
-        assert isinstance(tokenizer, PreTrainedTokenizerBase)
-        with self.trainer.accelerator.autocast():
-            found: list[Any] = [self.measure(self.policy, tokenizer)]
-        figures = broadcast_object_list(found)[0]
-        log_is_due = control.should_log  # logging here must not take the place of the trainer's own
-        Trainer.log(self.trainer, dict(figures))
-        control.should_log = log_is_due
-        self.looked(figures, state, control)
-
-
 def _divergence(policy: StackedPeftModel, batch: Answers) -> torch.Tensor:
     """Return KL(policy || reference) of the next token at each place of the answers, in nats."""
     ours = _logits(policy, batch)
@@ -203,44 +139,80 @@ EVALUATED, KL = "eval/length", "eval/kl"
 """Mean tokens of an answer to the dev set, which every evaluation has; mean distance from the reference."""
 
 
-class Evaluation(Looks):
-    """Grades answers to a dev set by its task's metrics; keeps the best weights, and ends training, as it is told.
+class Evaluation(TrainerCallback):
+    """Measures the policy before the first step, every `eval_steps` and after the last, and logs the figures.
 
-    Where `best_metric` is named the policy gets the weights of its best look back at the end. Training is over, and
-    the run finished, when `patience` looks saw nothing better. `tell` hears which weights are kept, and why training
-    ended early, under the names that run.json has for it.
+    With a dev set the policy's answers are graded by the task's metrics; without one TRL's own evaluation tells the loss
+    (`eval_loss`) on rows that are held out. Where `best_metric` is one of these figures the policy gets the weights of
+    its best look back at the end, and training is over, and the run finished, when `patience` looks saw nothing better.
+    `tell` hears which weights are kept, and why training ended early, under the names that run.json has for it.
+
+    Every process measures; what the first one finds counts for all of them. A resumed run does not look again before
+    its first step: what was seen stands in the trainer's own log. BadConfig where weights are divided among processes,
+    so that none could answer, or hold the best ones, by itself.
     """
 
-    figure = EVALUATED
-
     def __init__(
-        self, trainer: Trainer, settings: StageSettings, dev: DevSet, tell: Callable[[str, str], None]
+        self, trainer: Trainer, settings: StageSettings, dev: DevSet | None, tell: Callable[[str, str], None]
     ) -> None:
-        super().__init__(trainer, settings.eval_steps, "eval_steps")
-        best = "" if settings.best_metric == LOSS else settings.best_metric
-        self._dev = dev
-        self.choose_by(f"eval/{best}" if best else "", settings, tell)
-        self._sign = -1.0 if best and dev.task.metrics[best].better == "lower" else 1.0
-
-    def choose_by(self, figure: str, settings: StageSettings, tell: Callable[[str, str], None]) -> None:
-        """Keep the best weights by a figure of the log; "" keeps the last ones."""
-        self._settings, self._by, self._tell = settings, figure, tell
+        self.trainer, self._settings, self._dev, self._tell = trainer, settings, dev, tell
+        best = settings.best_metric if (settings.best_metric == LOSS) == (dev is None) else ""
+        self._figure = EVALUATED if dev else "eval_loss"
+        self._by = (f"eval/{best}" if dev else self._figure) if best else ""
+        self._sign = -1.0 if dev is None or (best and dev.task.metrics[best].better == "lower") else 1.0
         self._is_over = False
-        self._best = BestWeights(Path(str(self.trainer.args.output_dir)))
+        self._best = BestWeights(Path(str(trainer.args.output_dir)))
+        deepspeed = trainer.accelerator.state.deepspeed_plugin
+        is_divided = trainer.is_fsdp_enabled or (deepspeed is not None and deepspeed.zero_stage == 3)
+        if is_divided and (dev or best):
+            setting = "eval_steps" if dev else "best_metric"
+            raise BadConfig(
+                f"{setting} needs a whole model on each process, and FSDP and ZeRO-3 share one out; leave"
+                f" {setting} at its default, or use a profile that does not (single, multi-gpu, zero2)."
+            )
 
-    def measure(self, policy: StackedPeftModel, tokenizer: PreTrainedTokenizerBase) -> dict[str, float]:
-        """Return every metric of the task that applies to the answers as they are now."""
-        return evaluated(policy, tokenizer, self._dev, self._settings)
+    @property
+    def policy(self) -> StackedPeftModel:
+        """The model that learns."""
+        policy = self.trainer.accelerator.unwrap_model(self.trainer.model)
+        assert isinstance(policy, StackedPeftModel)
+        return policy
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
+    ) -> None:
+        """Look before anything is learned."""
+        if not self.scores(state):
+            self._look(state, control)
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any) -> None:
+        """Look where it is time."""
+        if state.global_step % self._settings.eval_steps == 0 or state.global_step >= state.max_steps:
+            self._look(state, control)
+
+    def _look(self, state: TrainerState, control: TrainerControl) -> None:
+        log_is_due, was_training = control.should_log, self.policy.training
+        if self._dev:
+            tokenizer = self.trainer.processing_class
+            assert isinstance(tokenizer, PreTrainedTokenizerBase)
+            with self.trainer.accelerator.autocast():
+                found: list[Any] = [evaluated(self.policy, tokenizer, self._dev, self._settings)]
+            Trainer.log(self.trainer, dict(broadcast_object_list(found)[0]))
+        else:
+            with torch.random.fork_rng():
+                self.trainer.evaluate()
+            self.policy.train(was_training)
+        control.should_log = log_is_due  # logging here must not take the place of the trainer's own
+        if self._by:
+            self._choose(state, control)
 
     def scores(self, state: TrainerState) -> list[Look]:
         """Return the looks so far, a higher score being better; one without the figure is the worst."""
-        looked = (row for row in state.log_history if self.figure in row)
+        looked = (row for row in state.log_history if self._figure in row)
         return [(int(row["step"]), self._sign * row[self._by] if self._by in row else -inf) for row in looked]
 
-    def looked(self, figures: dict[str, float], state: TrainerState, control: TrainerControl) -> None:
+    def _choose(self, state: TrainerState, control: TrainerControl) -> None:
         """Keep what is best so far, and end training if nothing has become better for long."""
-        if not self._by:
-            return
         looks, patience = self.scores(state), self._settings.patience
         if looks[-1][1] == -inf and state.is_world_process_zero:
             say(f"step {state.global_step}: {self._by} has no value for these answers, so they choose no weights")
@@ -278,26 +250,6 @@ class Evaluation(Looks):
             return f"of the last step, {last}: those of step {step} ({of_best}) are no longer on file"
         start = ", the start: every look after it was worse" if step == 0 else ""
         return f"of step {step}, which has the {of_best}{start}"
-
-
-class HeldOutLoss(Evaluation):
-    """Logs TRL's own evaluation, `eval_loss` and what stands beside it, of rows that are not learned from."""
-
-    figure = "eval_loss"
-
-    def __init__(self, trainer: Trainer, settings: StageSettings, tell: Callable[[str, str], None]) -> None:
-        is_chosen_by = settings.best_metric == LOSS
-        Looks.__init__(self, trainer, settings.eval_steps, "best_metric" if is_chosen_by else "")
-        self.choose_by(self.figure if is_chosen_by else "", settings, tell)
-        self._sign = -1.0
-
-    def _look(self, state: TrainerState, control: TrainerControl) -> None:
-        log_is_due, was_training = control.should_log, self.policy.training
-        with torch.random.fork_rng():
-            figures = self.trainer.evaluate()
-        self.policy.train(was_training)
-        control.should_log = log_is_due
-        self.looked(figures, state, control)
 
 
 def evaluated(

@@ -153,7 +153,7 @@ class ChainServer:
     async def models(self, request: Request) -> Response:
         """List the stages."""
         self._admit(request)
-        about = {"created": int(time.time()), "owned_by": self.chain.manifest.name}
+        about: dict[str, Any] = {"created": int(time.time()), "owned_by": self.chain.manifest.name}
         found = [Model(id=stage, object="model", **about).model_dump() for stage in self.chain.stages]
         return JSONResponse({"object": "list", "data": found})
 
