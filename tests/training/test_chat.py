@@ -206,19 +206,3 @@ def test_a_template_among_several_is_mended_and_the_others_stay():
     turns = [{"role": "system", "content": "Be fair."}, {"role": "user", "content": "Why?"}]
     assert "user\nBe fair.\n\nWhy?" in tokenizer.apply_chat_template(turns, tokenize=False)
     assert tokenizer.chat_template["tool_use"] == "tools"
-
-
-def test_a_mended_template_still_tells_which_tokens_an_assistant_wrote():
-    own = described()["tokenizers"]["gemma"]["template"]
-    said = r"message.content | trim + '<end_of_turn>\n' }}"
-    marked = own.replace(rf" + '\n' + {said}", rf" + '\n' }}}}{{% generation %}}{{{{ {said}{{% endgeneration %}}")
-    assert "endgeneration" in marked
-    tokenizer = tokenizer_for("gemma", template=marked)
-    turns = [
-        {"role": "system", "content": "S"},
-        {"role": "user", "content": "U"},
-        {"role": "assistant", "content": "So."},
-    ]
-    read = tokenizer.apply_chat_template(turns, return_dict=True, return_assistant_tokens_mask=True)
-    learned = [token for token, is_said in zip(read["input_ids"], read["assistant_masks"], strict=True) if is_said]
-    assert "So.<end_of_turn>" in tokenizer.decode(learned)

@@ -120,14 +120,6 @@ def test_a_proper_score_leads_to_the_truth_undivided_and_to_false_sureness_divid
     assert divided > 0.85 if share_right > 0.5 else divided < 0.15
 
 
-@pytest.mark.slow
-def test_the_document_shows_where_the_confidence_comes_to_rest():
-    page = (ROOT / "docs/training.md").read_text(encoding="utf-8")
-    for how in RATE:
-        cells = [f"{settled(share, how):.2f}".lstrip("0") for share in SHARES]
-        assert f"| `scale_rewards {how}` | {' | '.join(cells)} |" in page
-
-
 def test_it_is_said_of_grpo_that_rewards_confidence_and_divides_by_the_deviation_of_groups():
     (note,) = advice(SETTINGS)
     assert "scale_rewards group" in note and "scale_rewards none" in note

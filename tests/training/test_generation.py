@@ -86,12 +86,6 @@ def test_draws_follow_the_probabilities_at_that_temperature():
     assert torch.allclose(shares, expected, atol=4 * (0.25 / n) ** 0.5)
 
 
-def test_top_p_draws_from_the_smallest_set_that_reaches_it():
-    logits = torch.log(torch.tensor([[0.5, 0.3, 0.15, 0.05], [0.05, 0.9, 0.03, 0.02]]))
-    kept = SeededRows((1, 2), 1.0, 0.7)(torch.zeros(2, 1), logits).isfinite()
-    assert kept.tolist() == [[True, True, False, False], [False, True, False, False]]
-
-
 def test_an_answer_ends_at_the_end_mark_of_its_own_row(chain, prompts, monkeypatch):
     """The token that the base says third is declared an end mark; the other rows go on."""
     free = chain.generate(prompts[:1], STAGES, SHORT)[0]
@@ -143,25 +137,6 @@ def test_what_breaks_while_writing_reaches_the_reader_and_the_next_answer_is_rig
     with broken_at_third_pass(chain.stack.model), pytest.raises(RuntimeError, match="a layer broke"):
         list(chain.stream(prompts[0], STAGES, SHORT, threading.Event()))
     assert texts(chain.generate(prompts[:1], STAGES, SHORT)) == expected
-
-
-def test_ten_readers_at_once_each_get_their_own_answer(chain):
-    questions = [f"Question number {number}?" for number in range(10)]
-    expected = [
-        {each.stage: each.text for each in chain.generate([chain.messages(q)], STAGES, SHORT)[0]} for q in questions
-    ]
-    found = [{} for _ in questions]
-
-    def read(place):
-        prompt = chain.messages(questions[place])
-        found[place] = joined(chain.stream(prompt, STAGES, SHORT, threading.Event()))
-
-    readers = [threading.Thread(target=read, args=(place,)) for place in range(10)]
-    for reader in readers:
-        reader.start()
-    for reader in readers:
-        reader.join(timeout=60)
-    assert found == expected
 
 
 def test_stopping_while_waiting_for_another_answer_does_not_wait(chain, prompts):
@@ -272,13 +247,6 @@ def test_even_a_random_model_writes_json_of_the_schema_in_every_row(writer, temp
         assert 1 <= len(found) <= 2
         assert all(list(each) == ["text", "severity"] for each in found)
         assert json.dumps(found, ensure_ascii=False) == answer.text
-
-
-def test_the_same_seed_gives_the_same_held_answer_alone_and_in_a_batch(writer):
-    sampling = Sampling(max_new_tokens=60, temperature=1.0, seed=3)
-    held = form(writer, schema=SCHEMA, repetition_penalty=1.05)
-    together = writer.generate(ASKED, ("base",), sampling, held)
-    assert writer.generate(ASKED[1:2], ("base",), sampling, held) == together[1:2]
 
 
 def test_without_a_schema_the_words_are_free_and_repetition_can_still_be_held_down(writer):

@@ -23,7 +23,6 @@ from tests.training.runs import SFT, settings_file, train
 from training.models.adapters import CONFIG_NAME, WEIGHTS_NAME
 from training.models.base import find_base
 from training.models.chain import check_chain, load_chain
-from training.models.export import export
 from training.models.imported import import_chain
 
 NEW = "<|direction|>"
@@ -161,26 +160,6 @@ def test_an_adapter_of_any_kind_answers_as_peft_s_own_model_does(name, bases, tm
     assert (
         told["theirs", "adapter"].is_ok if kind.is_stacked else "cannot be stacked" in told["theirs", "merged"].detail
     )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["transposed layers", "rsLoRA with rank and alpha patterns", "a resized vocabulary"])
-def test_what_was_imported_is_exported_as_what_it_computes(name, bases, tmp_path):
-    kind = KINDS[name]
-    peft = trained(kind, bases[kind.base], tmp_path / "theirs")
-    chain, _ = import_chain(str(bases[kind.base]), [str(tmp_path / "theirs")], tmp_path / "runs")
-    made = export(chain.folder, tmp_path / "merged", "merged", "float32")
-    assert made.difference.largest < 1e-3
-    whole = AutoModelForCausalLM.from_pretrained(tmp_path / "merged", dtype=torch.float32)
-    ids = torch.tensor([[5, 3, 50, 120]])
-    with torch.inference_mode():
-        assert (whole(input_ids=ids).logits - peft(input_ids=ids).logits).abs().max() < 1e-4
-    if kind.is_stacked:
-        made = export(chain.folder, tmp_path / "joined", "joined-lora", "float32")
-        assert made.difference.largest < 1e-3
-    else:
-        with pytest.raises(BadConfig, match="has no adapters to join; export it --merged"):
-            export(chain.folder, tmp_path / "joined", "joined-lora", "float32")
 
 
 def test_what_cannot_be_stacked_is_merged_with_all_before_it_and_later_plain_adapters_stand_on_top(bases, tmp_path):

@@ -193,24 +193,6 @@ def test_a_cache_makes_a_second_run_identical_and_free_and_keeps_no_failure(tmp_
     assert (halved.raws, halved.quotes) == ((0.0, 0.0), ("OXPHOS ?", "OXPHOS ?"))
 
 
-def test_a_judge_can_be_sent_to_another_process():
-    with JudgeServer() as server:
-        copy = pickle.loads(pickle.dumps(judge_for(server)))
-        (got,) = judged(copy, [case().inquiry()], 9.0)
-    assert reward(got) == pytest.approx(10.0)
-    assert copy.label == "http (tiny-judge)"
-
-
-def test_counts_tell_calls_retries_and_hits(tmp_path: Path):
-    with JudgeServer(lambda asked: (503, b"") if asked.number == 1 else well(asked)) as server:
-        judge = judge_for(server, cache=tmp_path / "v.sqlite")
-        judged(judge, [case().inquiry()], 9.0)
-        counts = judge.client.take_counts()
-        assert (counts.calls, counts.retries, counts.hits, counts.loose) == (3, 1, 0, 0)
-        judged(judge, [case().inquiry()], 9.0)
-        assert judge.client.take_counts().hits == 2
-
-
 def test_the_first_error_ends_all_other_work_even_where_work_cannot_be_made():
     ended: list[str] = []
 

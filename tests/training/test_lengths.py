@@ -6,38 +6,23 @@ from pathlib import Path
 
 import pytest
 from datasets import Dataset
-from trl import DPOConfig, DPOTrainer, SFTConfig, SFTTrainer
+from trl import DPOConfig, DPOTrainer
 
 from evals.errors import BadConfig
 from evals.questions import DATASETS, write_examples
 from tests.models import tiny_base, tiny_chain, tiny_tokenizer
 from tests.training.runs import COMMON, settings_file
-from training.data.questions import grpo_row, sft_data, sft_row
+from training.data.questions import grpo_row, sft_data
 from training.data.tokens import length_of, sequences_of, within
 from training.launch.plan import Plan, plan_of
 from training.launch.preview import preview
 from training.models.base import find_base, load_model
 from training.sft import SftSettings
-from training.upstream import SafeTrainer
 
 EXAMPLES = DATASETS["kmp-train"]()[:8]
 PLAIN = {"prompt": "Up or down?", "chosen": " It goes up.", "rejected": " It goes down."}
 ROLES = {"prompt": "user", "chosen": "assistant", "rejected": "assistant"}
 TOLD = {"max_length": 2048, "report_to": "none", "use_cpu": True, "bf16": False}
-
-
-def test_what_is_learned_of_an_sft_row_is_what_trl_learns_of_it(tmp_path):
-    rows = [sft_row(example) for example in EXAMPLES]
-    trainer = SafeTrainer.before(SFTTrainer)(
-        model=load_model(find_base(str(tiny_base(tmp_path))), "float32"),
-        args=SFTConfig(output_dir=str(tmp_path / "run"), **TOLD),
-        train_dataset=Dataset.from_list(rows),
-        processing_class=tiny_tokenizer(),
-    )
-    for row, theirs in zip(rows, trainer.train_dataset, strict=True):
-        ours = sequences_of(row, tiny_tokenizer())["completion"]
-        assert list(ours.ids) == theirs["input_ids"]
-        assert [label == -100 for label in theirs["labels"]] == [at < ours.given for at in range(len(ours.ids))]
 
 
 @pytest.mark.parametrize("is_plain", [True, False])

@@ -16,7 +16,7 @@ from trl.trainer.utils import use_adapter
 from evals.errors import BadConfig, ChainMismatch
 from tests.models import ALL_LINEAR, tiny_adapter, tiny_base
 from training.models.adapters import read_adapter
-from training.models.stack import Stack, is_plain, merge_into
+from training.models.stack import is_plain, merge_into
 from training.models.start import Start, policy_of, stacked_policy
 from training.sft import SftSettings
 from training.upstream import StackedPeftModel, write_adapter
@@ -130,17 +130,6 @@ def test_a_new_adapter_that_changes_something_at_once_is_refused(base: Path, sft
         stacked_policy(model(base), {"sft": sft}, lora(init_lora_weights=False))
 
 
-def test_the_written_adapter_is_two_files_in_bfloat16_that_the_chain_can_stack(base: Path, sft: Path, tmp_path: Path):
-    stacked = policy(base, sft, shaken=True)
-    checksum = write_adapter(stacked, tmp_path / "adapter")
-    write_adapter(stacked, tmp_path / "adapter")
-    names = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*"))
-    assert names == ["adapter", "adapter/adapter_config.json", "adapter/adapter_model.safetensors"]
-    read = read_adapter(tmp_path / "adapter")
-    assert (read.sha256, len(read.pairs)) == (checksum, 2 * len(ALL_LINEAR))
-    assert {pair.down.dtype for pair in read.pairs.values()} == {torch.bfloat16}
-
-
 def test_answers_are_sampled_under_the_autocast_that_they_are_scored_in(base: Path, sft: Path):
     seen: dict[str, bool] = {}
     for kind in ("bfloat16", "none"):
@@ -153,16 +142,6 @@ def test_answers_are_sampled_under_the_autocast_that_they_are_scored_in(base: Pa
 
 
 # ---- merged weights ----------------------------------------------------------------------------
-
-
-def test_merged_adapters_compute_what_stacked_ones_do(base: Path, sft: Path, tmp_path: Path):
-    adapters = {"sft": read_adapter(sft), "grpo": read_adapter(tiny_adapter(base, tmp_path / "grpo", seed=2, rank=3))}
-    merged, beside = model(base), model(base)
-    merge_into(merged, adapters)
-    with Stack(beside, adapters).rows([frozenset(adapters)] * 2):
-        stacked = logits(beside)
-    assert (logits(merged) - stacked).abs().max() < 1e-4
-    assert (stacked - logits(model(base))).abs().max() > 1.0
 
 
 class Rounding(torch.nn.Linear):

@@ -8,8 +8,7 @@ from transformers import PreTrainedTokenizerBase
 
 from evals.errors import BadConfig, BadRow
 from evals.model import Sampling
-from evals.review.parse import parse
-from evals.review.prompt import Budget, system_prompt
+from evals.review.prompt import Budget
 from evals.schema import Message
 from tests.models import TEMPLATE, tiny_base, tiny_tokenizer
 from tests.training.judge_server import Asked, Reply
@@ -18,7 +17,7 @@ from tests.training.runs import COMMON, ready, settings_file
 from tests.training.test_review import REPLY, chat, rows
 from tests.training.test_reviewer import ROOM, answers
 from training.data.reviews import check_replies, read_reviews
-from training.data.tokens import AS_WRITTEN, ChatCounter, notes_of, sequences_of, with_template
+from training.data.tokens import ChatCounter, notes_of, sequences_of, with_template
 from training.reviewer.engine import asked_about, row_of
 
 R1 = """{% if not add_generation_prompt is defined %}{% set add_generation_prompt = false %}{% endif %}
@@ -70,11 +69,6 @@ def test_templates_that_need_no_help_stay_as_they_are(template: str):
     tokenizer = reasoner(template)
     assert tokenizer.chat_template == template
     assert notes_of(tokenizer) == ()
-
-
-def test_a_template_is_mended_once_however_often_it_is_loaded():
-    tokenizer = with_template(reasoner())
-    assert str(tokenizer.chat_template).count(AS_WRITTEN) == 1
 
 
 def test_the_reply_alone_is_learned_right_after_what_a_reviewer_will_be_asked(tmp_path: Path):
@@ -166,17 +160,6 @@ def test_a_server_that_was_cut_off_in_thought_is_not_asked_again_and_the_reason_
     assert (reply.finish_reason, reply.error, len(requests)) == ("length", "", 1)
     row = row_of(asked_about(paper("p"), ROOM, Budget(8192, 300)), [reply], 0.0)
     assert (row.status, row.finish_reason, row.concerns) == ("failed", "length", ())
-
-
-@pytest.mark.parametrize("written", THOUGHTS.values(), ids=THOUGHTS)
-def test_concerns_are_read_from_behind_the_reasoning(written: str):
-    found = parse("p", written)
-    assert (found.status, [each.text for each in found.concerns]) == ("ok", ["There is no control."])
-
-
-def test_the_instructions_are_those_of_every_reviewer(tmp_path: Path):
-    data = read_reviews([rows(tmp_path, chat("a", reply=THOUGHTS["closed"]))])
-    assert data.system_prompt == system_prompt()
 
 
 @pytest.mark.parametrize("template", [R1, KNOWS_HOW_NOT_TO])

@@ -5,8 +5,6 @@ from pathlib import Path
 import pandas
 import pytest
 import torch
-from safetensors.torch import load_file
-from transformers import TrainerCallback
 
 from evals.errors import BadConfig, ChainMismatch
 from evals.refine.bank import refiner_bank
@@ -24,14 +22,12 @@ from tests.training.runs import figures, record, train
 from training.config import read_request, read_settings
 from training.data.refine import are_records, check_refiner_chain, grpo_row, refiner_data, sft_row
 from training.grpo import GrpoSettings, options
-from training.launch.accelerate import Launch
 from training.launch.plan import plan_of
 from training.models.chain import load_chain
 from training.refiner import RefinerSettings
 from training.refiner_rewards import judge_for
-from training.run import session, watch
 from training.run.session import common_arguments
-from training.run.watch import EVALUATED, BestWeights, best_of, is_plateau
+from training.run.watch import BestWeights
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = ROOT / "training" / "configs"
@@ -84,17 +80,6 @@ def test_a_run_adds_one_stage_to_the_chain_and_starts_at_its_reference(start: Pa
     assert "heuristic" in data["judged by"]
     assert (data["judge_mode"], data["judge_probe"]) == ("no language model", "8 of 8 known pairs ordered right")
     assert not (run.path / "adapter" / "ref").exists()
-
-
-class StopAt(TrainerCallback):
-    """Saves and stops after so many steps."""
-
-    def __init__(self, step: int) -> None:
-        self.step = step
-
-    def on_step_end(self, args, state, control, **others):
-        if state.global_step == self.step:
-            control.should_save = control.should_training_stop = True
 
 
 def test_a_judge_that_orders_known_pairs_wrongly_is_refused_before_anything_is_written(start: Path):
@@ -225,20 +210,6 @@ def test_every_training_row_can_be_graded_and_learned_from():
 # ---- held-out records --------------------------------------------------------------------------
 
 
-def test_training_is_over_when_so_many_looks_saw_nothing_better():
-    table = (
-        (0, [3.0, 2.0, 1.0], False),
-        (1, [3.0], False),
-        (1, [3.0, 3.0], True),
-        (2, [3.0, 2.0], False),
-        (2, [3.0, 2.0, 3.0], True),
-        (2, [3.0, 2.0, 3.1], False),
-        (2, [1.0, 3.0, 2.0], False),
-        (2, [1.0, 3.0, 2.0, 2.5], True),
-    )
-    assert [(patience, scores, is_plateau(scores, patience)) for patience, scores, _ in table] == list(table)
-
-
 def test_references_score_high_on_records_and_text_without_the_grammar_nothing():
     records, task = refiner_bank().train[:12], Refine()
 
@@ -250,58 +221,6 @@ def test_references_score_high_on_records_and_text_without_the_grammar_nothing()
     reward, wellformed = mean([str(each.reference) for each in records])
     assert reward > 7 and wellformed == 1.0
     assert mean(["I would rather not say."] * len(records)) == (0.0, 0.0)
-
-
-def test_a_run_that_has_stopped_learning_is_finished_early_and_says_so(start: Path):
-    values = {"eval_steps": 1, "held_out_share": 0.25, "best_metric": "reward", "patience": 2}
-    words = command(start, "still", **values, learning_rate=1e-12, max_steps=9, save_steps=100)
-    run = train("refiner", Path(words[1]))
-    kept = record(run.path)
-    assert (kept["status"], kept["result"]["steps"]) == ("finished", 2)
-    assert "eval/reward has not become better in 2 evaluations" in kept["result"]["ended_early"]
-    assert kept["data"]["left out, held out to see when to stop"] == 1
-    assert (kept["data"]["rows"], kept["data"]["dev rows"]) == (3, 1)
-    looks = [row for row in run.metric_rows() if "eval/wellformed" in row]
-    assert [row["step"] for row in looks] == [0, 1, 2]
-    assert kept["result"]["kept_weights"].startswith("of step 1, which has the best eval/reward")
-    assert (run.path / "adapter").is_dir() and (run.path / "chain.json").is_file()
-
-
-class Worse(TrainerCallback):
-    """Ruins the policy after a step, so that every look from then on is worse."""
-
-    def __init__(self, step: int) -> None:
-        self.step = step
-
-    def on_step_end(self, args, state, control, model=None, **others):
-        if state.global_step == self.step:
-            with torch.no_grad():
-                for name, weight in model.named_parameters():
-                    if weight.requires_grad and "lora_B" in name:
-                        weight.copy_(torch.full_like(weight, 3.0))
-
-
-@pytest.mark.parametrize(("metric", "largest"), [("reward", 0.0), pytest.param("", 3.0, marks=pytest.mark.slow)])
-def test_a_run_ends_with_the_weights_of_its_best_look_or_of_its_last_step(
-    start: Path, monkeypatch: pytest.MonkeyPatch, metric: str, largest: float
-):
-    words = command(start, f"keep-{metric}", eval_steps=1, held_out_share=0.25, best_metric=metric)
-    scores = iter((3.0, 4.0, 1.0, 1.0))  # one a look
-
-    def ruined(trainer, *others):
-        trainer.add_callback(Worse(2))
-        return watch.Evaluation(trainer, *others)
-
-    monkeypatch.setattr(session, "Evaluation", ruined)
-    monkeypatch.setattr(watch, "evaluated", lambda *_: {"eval/reward": next(scores), EVALUATED: 1.0})
-    run = train("refiner", Path(words[1]), "--max_steps", "3", "--learning_rate", "1e-9")
-    kept = record(run.path)
-    best = "of step 1, which has the best eval/reward, 4"
-    assert kept["result"].get("kept_weights") == (best if metric else None)
-    weights = load_file(run.path / "adapter" / "adapter_model.safetensors")
-    found = max(float(each.abs().max()) for name, each in weights.items() if "lora_B" in name)
-    assert found == pytest.approx(largest, abs=0.01)
-    assert not list(run.path.glob("best-*"))
 
 
 @pytest.mark.slow
@@ -338,24 +257,9 @@ def test_weights_are_on_file_for_each_checkpoint_that_may_be_gone_on_from(tmp_pa
     assert {each.name for each in tmp_path.glob("best-*")} == {"best-4.safetensors", "best-8.safetensors"}
 
 
-def test_the_best_look_is_the_first_of_equals_and_the_start_only_if_nothing_is_as_good():
-    table = (
-        ([(0, 1.0)], 0),
-        ([(0, 1.0), (5, 1.0), (10, 1.0)], 5),
-        ([(0, 2.0), (5, 1.0), (10, 1.5)], 0),
-        ([(0, 0.0), (5, 1.0), (10, 2.0), (15, 2.0)], 10),
-    )
-    assert [(looks, best_of(looks)[0]) for looks, _ in table] == list(table)
-
-
 def test_held_out_records_are_no_training_rows_in_the_plan_either(start: Path):
     words = command(start, "plan", eval_steps=5, held_out_share=0.25)
     assert len(plan_of("refiner", words, is_dry=True).data.trl_rows()) == 3
-
-
-def test_a_profile_that_divides_weights_is_refused_before_anything_is_loaded(start: Path):
-    with pytest.raises(BadConfig, match="set eval_steps to 0"):
-        Launch(profile="zero3").check(settings_of(start, eval_steps=5))
 
 
 def test_groups_stay_whole_and_one_group_cannot_be_held_out():

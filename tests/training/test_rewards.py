@@ -1,17 +1,13 @@
 """The verifiers as TRL's trainer calls them, and as TRL's own command loads them."""
 
-import asyncio
 import inspect
 import json
-import pickle
-from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-import yaml
 from datasets import Dataset
 from trl import DatasetMixtureConfig, GRPOConfig, GRPOTrainer, ModelConfig
 from trl.scripts import grpo as trl_grpo
@@ -23,7 +19,6 @@ from evals.errors import BadConfig
 from evals.questions import DATASETS
 from evals.schema import Example
 from evals.verifiers import verify
-from tests.coroutines import result_of
 from tests.models import tiny_base
 from training.data.questions import grpo_row, prompt_of
 from training.rewards import VerifierReward, text_of, verdict_on, verifier_reward
@@ -31,7 +26,6 @@ from training.rewards import VerifierReward, text_of, verdict_on, verifier_rewar
 EXAMPLES = DATASETS["kmp-train"]()
 DIRECT = next(each for each in DATASETS["pathways-train"]() if each.kind == "direct")
 FREE = next(each for each in EXAMPLES if each.ground_truth.kind == "facts")
-LABEL = next(each for each in EXAMPLES if each.ground_truth.kind == "label")
 KINDS = {example.ground_truth.kind: example for name in ("pathways-train", "kmp-train") for example in DATASETS[name]()}
 KNOWN = list(KINDS.values())
 PATHWAYS = [each for each in KNOWN if each.source == "genelab"]
@@ -64,23 +58,6 @@ def test_only_the_answer_line_earns_whatever_the_text_before_it_says():
     text, _, lines = DIRECT.answer.partition("\nAnswer: ")
     without_line = f"{text}\n{lines.splitlines()[1]}"
     assert rewards([(DIRECT, without_line), (DIRECT, f"Answer: {lines}")]) == [0.0, RIGHT]
-
-
-def test_hedging_listing_wrong_units_and_false_figures_earn_less_than_the_honest_answer():
-    table = yaml.safe_load((Path(__file__).parent / "cases" / "exploits.yaml").read_text(encoding="utf-8"))
-    pays, n = [], 0
-    for group in table:
-        lines = (group["honest"], *group["exploits"])
-        told: dict[str, Any] = {"prompts": [group["question"]] * len(lines)}
-        told["ground_truth"] = [json.dumps(group["truth"])] * len(lines)
-        honest, *earned = verifier_reward(completions=list(lines), **told)
-        pays += [
-            (line, reward, honest) for line, reward in zip(group["exploits"], earned, strict=True) if reward >= honest
-        ]
-        assert honest > 0.95, group["honest"]
-        n += len(earned)
-    assert not pays, "\n".join(map(str, pays))
-    assert n >= 25
 
 
 def test_weights_that_pay_for_a_known_falsehood_are_warned_of(caplog: pytest.LogCaptureFixture):
@@ -187,22 +164,6 @@ def test_the_last_words_of_a_completion_are_the_answer():
 def batch(index: int) -> list[float | None]:
     examples = [*KNOWN[index % 3 :], *KNOWN[: index % 3]]
     return rewards([(each, each.answer if n % 2 else "") for n, each in enumerate(examples)])
-
-
-def test_calls_at_once_and_from_a_copy_give_what_calls_in_turn_give():
-    before = dict(vars(verifier_reward))
-    in_turn = [batch(index) for index in range(12)]
-    with ThreadPoolExecutor(8) as pool:
-        assert list(pool.map(batch, range(12))) == in_turn
-
-    async def gathered() -> list[list[float | None]]:
-        return list(await asyncio.gather(*(asyncio.to_thread(batch, n) for n in range(12))))
-
-    assert result_of(gathered()) == in_turn
-    assert vars(verifier_reward) == before
-    copy = pickle.loads(pickle.dumps(VerifierReward("phase4", "legacy")))
-    assert copy.__name__ == "verifier"
-    assert rewards([(DIRECT, DIRECT.answer)], copy) == [verify(DIRECT, DIRECT.answer, "phase4", "legacy").reward]
 
 
 @pytest.mark.parametrize(("weights", "v4"), [("phase5", "proper"), ({"V9": 1.0}, "proper"), (None, "brier")])

@@ -21,9 +21,8 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from evals.errors import BadConfig
 from evals.model import Sampling
-from evals.questions import kmp_test
 from evals.schema import Message
-from tests.models import CONTEXT, broken_at_third_pass, embedded_cache, tiny_chain, tiny_tokenizer
+from tests.models import CONTEXT, broken_at_third_pass, tiny_chain, tiny_tokenizer
 from tests.training.test_stack import adapted
 from training.hosts import OwnHosts
 from training.models.adapters import read_adapter
@@ -278,27 +277,6 @@ def test_every_stage_is_a_model_that_says_what_the_chain_says(chain, client):
         assert (usage.completion_tokens, usage.total_tokens) == (12, usage.prompt_tokens + 12)
 
 
-@pytest.mark.slow
-@pytest.mark.embedded
-@pytest.mark.timeout(900)
-def test_the_embedded_chain_served_in_float32_says_in_company_what_assay_ask_says():
-    chain = load_chain("embedded", "float32", cache=embedded_cache())
-    questions = [row.prompt for row in kmp_test()[:3]]
-    with serving(chain) as url, openai.OpenAI(base_url=f"{url}/v1", api_key="secret") as client:
-
-        def ask(question: str, stage: str) -> str | None:
-            turn = {"role": "user", "content": question}
-            answer = client.chat.completions.create(model=stage, messages=[turn], temperature=0, max_tokens=32)
-            return answer.choices[0].message.content
-
-        with ThreadPoolExecutor(12) as pool:
-            asked = {(q, stage): pool.submit(ask, q, stage) for q in questions for stage in chain.stages}
-            served = {place: each.result() for place, each in asked.items()}
-    for question in questions:
-        (row,) = chain.generate([chain.messages(question)], chain.stages, Sampling(32))
-        assert {each.stage: each.text for each in row} == {each.stage: served[question, each.stage] for each in row}
-
-
 def test_a_stream_adds_up_to_the_answer_and_ends_with_its_usage(chain, client):
     options = {"stream": True, "stream_options": {"include_usage": True}}
     *chunks, last = client.chat.completions.create(model="grpo", **GREEDY, **options)
@@ -355,33 +333,6 @@ def test_an_answer_keeps_to_a_json_schema_beside_others_that_are_free(chain, cli
     anything = {"response_format": {"type": "json_object"}, "max_tokens": 3}
     answer = client.chat.completions.create(**GREEDY | anything, model="grpo").choices[0]
     assert answer.message.content.startswith("{")
-
-
-def test_twenty_users_at_once_each_read_their_own_answer(chain, client):
-    """Eight rows: twelve wait for a place."""
-    stages = [chain.stages[user % 3] for user in range(20)]
-    questions = [f"Question {user} of {'the ' * (user % 4)} mice?" for user in range(20)]
-    found: dict[int, str] = {}
-
-    def ask(user: int) -> None:
-        turn = [{"role": "user", "content": questions[user]}]
-        stream = client.chat.completions.create(model=stages[user], **GREEDY | {"messages": turn}, stream=user % 2 == 0)
-        found[user] = (
-            "".join(each.choices[0].delta.content for each in stream)
-            if user % 2 == 0
-            else stream.choices[0].message.content
-        )
-
-    users = [threading.Thread(target=ask, args=(user,)) for user in range(20)]
-    for user in users:
-        user.start()
-    for user in users:
-        user.join(60)
-    expected = [
-        chain.generate([chain.messages(question)], (stage,), Sampling(12))[0][0].text
-        for question, stage in zip(questions, stages, strict=True)
-    ]
-    assert [found.get(user) for user in range(20)] == expected
 
 
 def test_a_server_without_keys_answers_under_its_own_names_alone(chain):

@@ -92,12 +92,6 @@ def test_every_setting_reaches_trl_or_is_named_as_one_that_assay_reads_itself():
 LONG = {"padding_free": True, "liger": True, "attention": "flash_attention_2"}
 
 
-def test_each_option_for_long_rows_reaches_trl():
-    settings = SftSettings(data=("kmp-train",), output="run", **LONG)
-    told = SFTConfig(**common_arguments(settings), **sft.options(settings))
-    assert (told.padding_free, told.max_length, told.use_liger_kernel) == (True, None, True)
-
-
 PUBLISHED = [
     ({}, {"loss_type": "grpo", "scale_rewards": "group", "use_bias_correction_kl": False}),
     ({"loss_type": "dapo", "epsilon_high": 0.28}, {"epsilon": 0.2, "epsilon_high": 0.28}),

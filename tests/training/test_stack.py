@@ -8,16 +8,7 @@ import pytest
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import load_file, save_file
-from transformers import (
-    GPT2Config,
-    GPT2LMHeadModel,
-    LlamaConfig,
-    LlamaForCausalLM,
-    Qwen2Config,
-    Qwen2ForCausalLM,
-    Qwen2MoeConfig,
-    Qwen2MoeForCausalLM,
-)
+from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, Qwen2MoeConfig, Qwen2MoeForCausalLM
 
 from evals.errors import ChainMismatch, MissingModel
 from tests.models import tiny_adapter, tiny_base
@@ -88,20 +79,6 @@ def test_stages_of_a_mixed_batch_equal_the_three_step_merge(case, tiny, tmp_path
     assert (reference[1] - reference[0]).abs().max() > 0.5, "the adapter must have an effect"
     assert (reference[2] - reference[1]).abs().max() > 0.5, "the adapter must have an effect"
     assert torch.allclose(found, reference, rtol=0, atol=1e-5)
-
-
-def test_any_subset_and_order_of_stages_gives_each_row_its_own(tiny, stacked):
-    model, stack = stacked
-    sft, grpo = tiny["sft"], tiny["grpo"]
-    references = {BASE: merged(tiny["base"]), SFT: merged(tiny["base"], sft), GRPO: merged(tiny["base"], sft, grpo)}
-    tokens = torch.randint(3, 400, (3, 9), generator=torch.Generator().manual_seed(1))
-    for size in (1, 2, 3):
-        for rows in itertools.product(references, repeat=size):
-            with stack.rows(rows):
-                found = logits(model, tokens[:size])
-            for row, adapters in enumerate(rows):
-                expected = logits(references[adapters], tokens[row : row + 1])[0]
-                assert torch.allclose(found[row], expected, rtol=0, atol=1e-5)
 
 
 def test_an_exception_in_the_middle_of_a_batch_leaves_nothing_behind(tiny, stacked):
@@ -194,37 +171,6 @@ def test_a_layer_that_is_given_other_tokens_than_the_batch_is_refused_by_name(ti
             logits(model, torch.full((2, 5), 5))
 
 
-def test_an_adapter_of_a_name_that_is_taken_is_refused(tiny, stacked):
-    _, stack = stacked
-    with pytest.raises(ValueError, match=r"called \['sft'\] already"):
-        stack.add({"sft": read_adapter(tiny["grpo"])})
-
-
-def test_layers_with_a_bias_keep_it(tmp_path):
-    torch.manual_seed(0)
-    sizes = {"hidden_size": 64, "intermediate_size": 96, "vocab_size": 400, "num_hidden_layers": 1}
-    heads = {"num_attention_heads": 4, "num_key_value_heads": 2}
-    Qwen2ForCausalLM(Qwen2Config(**sizes, **heads)).save_pretrained(tmp_path / "biased")
-    adapter = tiny_adapter(tiny_base(tmp_path / "llama", layers=1), tmp_path / "adapter")
-    config = Qwen2Config.from_pretrained(tmp_path / "biased")
-    plain = LlamaForCausalLM(LlamaConfig(**sizes, **heads))
-    layers = plain.model.layers[0].self_attn
-    assert layers.q_proj.bias is None and config.hidden_size == 64
-
-    model = Qwen2ForCausalLM.from_pretrained(tmp_path / "biased", dtype=torch.float32).eval()
-    for name in ("q_proj", "k_proj", "v_proj"):
-        model.model.layers[0].self_attn.get_submodule(name).bias.data.normal_()
-    tokens = torch.arange(3, 12)[None]
-    before = logits(model, tokens)
-    shapes = read_adapter(adapter)
-    fitting = {n: p for n, p in shapes.pairs.items() if "self_attn" in n}
-    stack = Stack(model, {"sft": type(shapes)(shapes.folder, fitting, "", "")})
-
-    assert torch.allclose(logits(model, tokens), before, atol=1e-5)
-    with stack.rows([SFT]):
-        assert not torch.allclose(logits(model, tokens), before, atol=1e-2)
-
-
 def test_packed_weights_are_called_as_they_are_with_adapters_beside(tiny):
     """A subclass of Linear stands for any layer with a product of its own, as 4-bit ones have."""
 
@@ -252,13 +198,6 @@ def test_an_adapter_for_another_model_is_refused_by_name_of_the_layer(tiny, tmp_
     adapter = tiny_adapter(deeper, tmp_path / "adapter")
     with pytest.raises(ChainMismatch, match=r"layers\.2.*no such linear layer.*another base"):
         Stack(load(tiny["base"]), {"sft": read_adapter(adapter)})
-
-
-def test_the_weights_are_held_once(tiny, stacked):
-    model, _ = stacked
-    plain = sum(each.numel() for each in load(tiny["base"]).parameters())
-    held = {each.data_ptr(): each.numel() for each in model.parameters()}
-    assert plain < sum(held.values()) < 1.35 * plain
 
 
 def test_a_chain_added_later_answers_as_it_would_alone_and_leaves_the_first_as_it_was(tiny, tmp_path):

@@ -35,7 +35,7 @@ from tests.training.runs import (
     settings_file,
     train,
 )
-from training import grpo, sft, upstream
+from training import grpo, sft
 from training.models.adapters import WEIGHTS_NAME, read_adapter
 from training.models.base import find_base, load_model
 from training.models.chain import check_chain, load_chain
@@ -269,17 +269,6 @@ def test_in_bfloat16_and_over_4_bit_weights_the_policy_is_its_own_reference_too(
 
 
 @slow
-def test_what_was_learned_in_stack_and_in_merged_weights_is_the_same(taught: Path, tmp_path: Path):
-    runs = [
-        train("dpo", on_taught(taught, "dpo", tmp_path / mode / "run", max_steps=3, mode=mode))
-        for mode in ("stack", "merge_then_new")
-    ]
-    first, second = map(adapter, runs)
-    assert max(float((first[name] - second[name]).abs().max()) for name in first) < 1e-3  # bfloat16 as written
-    assert figures(runs[0], "loss") == pytest.approx(figures(runs[1], "loss"), abs=1e-5)
-
-
-@slow
 @pytest.mark.parametrize(("weights", "autocast"), [("float32", "none"), ("nf4", "bfloat16")])
 def test_a_look_with_kl_leaves_the_trained_weights_as_they_are(
     taught: Path, tmp_path: Path, weights: str, autocast: str
@@ -307,21 +296,6 @@ def test_forgetting_is_said_in_words_stops_the_run_where_that_is_asked_and_the_r
     assert kept["status"] == "stopped" and kept["result"]["steps"] < 8
     assert "nats per token" in kept["result"]["stopped_because"]
     assert run.last_checkpoint() is not None and not run.adapter.exists()
-
-
-@slow
-def test_a_dpo_run_that_stopped_itself_goes_on_to_the_weights_and_figures_of_one_that_did_not(taught, tmp_path):
-    values = {"max_steps": 4, "save_steps": 2, "mode": "continue"}
-    whole = train("dpo", on_taught(taught, "dpo", tmp_path / "whole", **values))
-    stop = {"monitor_stop": True, "monitor_max_kl": 0.0}
-    parts = train("dpo", on_taught(taught, "dpo", tmp_path / "parts", **values, **stop))
-    assert record(parts.path)["status"] == "stopped"
-    train("dpo", on_taught(taught, "dpo", tmp_path / "parts", **values))
-    assert record(parts.path)["status"] == "finished"
-    first, second = adapter(whole), adapter(parts)
-    assert all(torch.equal(first[name], second[name]) for name in first)
-    for key in ("loss", "eval/accuracy", "eval/kl"):
-        assert figures(parts, key) == figures(whole, key)
 
 
 REFUSED = [
@@ -477,26 +451,6 @@ def test_a_resumed_run_ends_with_the_weights_and_the_loss_of_one_that_was_never_
     assert [len(figures(each, "loss")) for each in (whole, parts)] == [4, 2]  # that of step 3 was never logged
     kept = [record(each.path)["result"]["train_loss"] for each in (whole, parts)]
     assert kept[0] == kept[1] == pytest.approx(sum(figures(whole, "loss")) / 4, abs=1e-4)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("stage", ["sft", "grpo"])
-def test_a_run_that_ended_after_its_last_step_takes_no_further_one(taught: Path, tmp_path: Path, stage: str):
-    def settings(name: str) -> Path:  # three questions: the last step is in the middle of a pass
-        return on_taught(
-            taught, stage, tmp_path / name / "run", max_steps=2, **({"batch": 1} if stage == "sft" else {})
-        )
-
-    whole = train(stage, settings("whole"))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(session, "append_stage", _stop)
-        with pytest.raises(KeyboardInterrupt):
-            train(stage, settings("parts"))
-    parts = train(stage, settings("parts"))
-    assert record(parts.path)["result"]["steps"] == 2
-    first, second = adapter(whole), adapter(parts)
-    assert all(torch.equal(first[name], second[name]) for name in first)
-    assert record(parts.path)["result"]["train_loss"] == record(whole.path)["result"]["train_loss"]
 
 
 def _stop(*_: object, **__: object) -> str:

@@ -42,7 +42,6 @@ from training.models.base import (
 from training.models.check import (
     TOLERANCE,
     ChainFinding,
-    broken_probe,
     file_findings,
     measure,
     probe_finding,
@@ -203,12 +202,10 @@ def _probe_findings(
     tokenizer: PreTrainedTokenizerBase,
     dtype: Dtype,
 ) -> tuple[ChainFinding, ...]:
-    """Return one finding per stage, or one that says why the probe cannot be compared."""
+    """Return one finding per stage, or one that says why the probe is not compared."""
     if dtype == "nf4":
         return (ChainFinding("chain", "probe", True, "not compared: 4-bit weights compute otherwise"),)
     probes = {BASE_STAGE: manifest.base_probe, **{stage.name: stage.probe for stage in manifest.stages}}
-    if broken := tuple(found for stage, probe in probes.items() if (found := broken_probe(stage, probe))):
-        return broken
     with stack.lock:
         rows = [active[stage] for stage in probes]
         measured = measure(stack.model, tokenizer, manifest.base_probe.prompt, stack, rows)

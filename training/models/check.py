@@ -169,23 +169,6 @@ def probe_of(prompt: str, logprobs: torch.Tensor) -> Probe:
     )
 
 
-def broken_probe(stage: str, probe: Probe) -> ChainFinding | None:
-    """Return the finding about a stored probe with which nothing can be compared; None if something can."""
-    tokens, values = len(probe.token_ids), len(probe.logprobs)
-    if probe.prompt and tokens and tokens == values:
-        return None
-    fault = f"it has {tokens} tokens but {values} log-probabilities"
-    if not probe.prompt:
-        fault = "its prompt is empty"
-    elif not tokens and not values:
-        fault = "it holds no log-probabilities"
-    detail = (
-        f"the stored probe of the stage {stage!r} cannot be used: {fault}. Put the original chain.json"
-        " back, or train the stage again."
-    )
-    return ChainFinding(stage, "probe", False, detail)
-
-
 def distance(probe: Probe, logprobs: torch.Tensor) -> float:
     """Return the largest difference from the stored log-probabilities, in nats; infinite for a NaN."""
     if any(not 0 <= token < logprobs.shape[-1] for token in probe.token_ids):

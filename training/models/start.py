@@ -24,7 +24,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from evals.errors import BadConfig, ChainMismatch
 from evals.io import write_whole
-from evals.schema import ChainManifest, ChainStage, Probe
+from evals.schema import ChainManifest, ChainStage
 from training.config import StageSettings
 from training.models.adapters import read_adapter
 from training.models.base import EMBEDDED, Base, identity_of, load_tokenizer, local_base, note_folder, streamed_model
@@ -86,6 +86,13 @@ def append_stage(
     if previous and identity.merged is None:  # a published copy of a merged base comes without its merged.json
         identity = identity.model_copy(update={"merged": previous.manifest.base.merged})
     adapter = read_adapter(stage.adapter)
+    below = {each.name: read_adapter((folder / each.path).resolve()) for each in earlier}
+    # A template may write the day's date: the probe is one text for all stages, whenever they are trained.
+    question = previous.manifest.base_probe.prompt if previous else probe_prompt(tokenizer, prompt)
+    new = ChainStage.model_construct(name=stage.name, mode=stage.mode)  # its probe is measured below
+    rows = [frozenset[str](), active_adapters((*earlier, new))[stage.name]]
+    with streamed_model(base) as model:
+        at_base, at_stage = measure(model, tokenizer, question, Stack(model, {**below, stage.name: adapter}), rows)
     entry = ChainStage(
         name=stage.name,
         kind=stage.kind,
@@ -93,21 +100,15 @@ def append_stage(
         path=_relative(stage.adapter, folder),
         sha256=adapter.sha256,
         config_sha256=adapter.config_sha256,
-        probe=Probe(prompt="", token_ids=(), logprobs=()),
+        probe=probe_of(question, at_stage),
     )
-    below = {each.name: read_adapter((folder / each.path).resolve()) for each in earlier}
-    # A template may write the day's date: the probe is one text for all stages, whenever they are trained.
-    question = previous.manifest.base_probe.prompt if previous else probe_prompt(tokenizer, prompt)
-    rows = [frozenset[str](), active_adapters((*earlier, entry))[stage.name]]
-    with streamed_model(base) as model:
-        at_base, at_stage = measure(model, tokenizer, question, Stack(model, {**below, stage.name: adapter}), rows)
     manifest = ChainManifest(
         name=folder.resolve().name,
         system_prompt=prompt,
         base=identity,
         tokenizer=_tokenizer_place(base, folder),
         base_probe=probe_of(question, at_base),
-        stages=(*earlier, entry.model_copy(update={"probe": probe_of(question, at_stage)})),
+        stages=(*earlier, entry),
     )
     return _written(manifest, folder, base)
 
