@@ -35,7 +35,7 @@ from tests.training.runs import (
     settings_file,
     train,
 )
-from training import grpo, sft
+from training import grpo, sft, upstream
 from training.models.adapters import WEIGHTS_NAME, read_adapter
 from training.models.base import find_base, load_model
 from training.models.chain import check_chain, load_chain
