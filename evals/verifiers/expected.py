@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 from evals import schema
 from evals.facts import load_hallmark, load_terms
+from evals.normalize import GREEK
 from evals.schema import CANNOT_BE_TOLD, Claim, GroundTruth, TermTruth, Tolerance
 
 DIRECTIONS = ("up", "down", "missions disagree")
@@ -27,9 +28,11 @@ ROUNDED_CREDIT = 0.5
 """What a count earns that the truth rounds to at the digits given."""
 T = TypeVar("T")
 Outcome = Literal["correct", "incorrect", "contradictory", "no_claim"]
+BRITISH = re.compile(r"(?<=\w\w)ou(?=r(?:s|ed|ing|al)?\b)|a(?=e[a-z]{2})|\bo(?=e[a-z]{2})|(?<=f)o(?=et)", re.IGNORECASE)
+BEFORE_DIGIT = re.compile(r"(?<=[A-Za-z]{2})(?=\d)")
 SIGN = re.compile(r"(?<![\w.)])[-−](?=\.?\d)")
 _MARKS = str.maketrans(
-    {**dict.fromkeys("-_‐‑‒–—", " "), **dict.fromkeys("*`~\"“”„«»'‘’#$\\{}", None), "’": None, " ": " "}
+    {**GREEK, **dict.fromkeys("-_‐‑‒–—", " "), **dict.fromkeys("*`~\"“”„«»'‘’#$\\{}", None), "’": None, " ": " "}
 )
 
 
@@ -161,8 +164,15 @@ def fold(text: str) -> frozenset[str]:
 
 
 def composed(text: str) -> str:
-    """Return the text with letters and their accents as one character (NFC): "é" may be stored in two ways."""
-    return text if text.isascii() else unicodedata.normalize("NFC", text)
+    """Return the text with letters and their accents as one character (NFC), and in one spelling: tumour is tumor."""
+    return american(text if text.isascii() else unicodedata.normalize("NFC", text))
+
+
+def american(text: str) -> str:
+    """Return the text with tumor for tumour, hemoglobin for haemoglobin and estrogen for oestrogen."""
+    if "our" not in text and "ae" not in text and "oe" not in text and "Oe" not in text:
+        return text
+    return BRITISH.sub(lambda found: found[0][0] if len(found[0]) > 1 else "", text)
 
 
 def _stem(word: str) -> str:
@@ -270,9 +280,17 @@ def _table(options: Iterable[str], aliases: Mapping[str, tuple[str, ...]]) -> di
         for option in options:
             for wording in source.get(option, ()):
                 found.setdefault(normalised(wording), option)
-    for wording, option in list(found.items()):  # "hydrolase" is said for "hydrolases"
+    for source in (own, aliases):  # IL6 and IL-6, NFkB and NF-κB
+        for option, wording in ((option, wording) for option in options for wording in source.get(option, ())):
+            found.setdefault(normalised(wording.replace("-", "")), option)
+            found.setdefault(normalised(BEFORE_DIGIT.sub(" ", wording)), option)
+    for wording, option in list(
+        found.items()
+    ):  # "hydrolase" is said for "hydrolases", "red blood cells" for "red blood cell"
         if len(wording) > 5 and wording[-1] == "s" and wording[-2] not in "sui":
             found.setdefault(f"{wording[:-3]}y" if wording.endswith("ies") else wording[:-1], option)
+        elif len(wording) > 3 and wording[-1].isalpha():
+            found.setdefault(f"{wording}s", option)
     return found
 
 

@@ -56,7 +56,9 @@ PERCENT = re.compile(
 )
 TEMPLATE = frozenset(("", "…", "...", "n%", "answer", "your answer", "option", "<answer>", "the answer"))
 HEDGE = re.compile(r"\b(?:don t|do not|dont) know\b|\bnot sure\b|\bunsure\b|\bdepends\b")
-BREAK = re.compile(r"\b(?:but|however|so)\b|[,;:.()]")
+BREAK = re.compile(
+    r"\b(?:but|however|so|(?:it|they|there|one) (?=is|are|has|have|was|were|contains|uses|carries))\b|[,;:.()]"
+)
 NOTHING = "(?!)"
 PIECE = re.compile(r"[,;()]|\bbut\b|\b(?=(?:rather than|instead of|in place of|as opposed to)\b)")
 DENIED_PIECE = re.compile(
@@ -376,13 +378,18 @@ def number_verdict(expected: Expected, found: list[Number], start: int = 0, end:
 
 
 def _meant(expected: Expected, number: Number) -> list[Number]:
-    """Return what a number may mean: a bare share is also per cent (0.25 = 25 %), "25 %" also 0.25 where no unit is asked for."""
+    """Return what a number may mean: a bare share is also per cent (0.25 = 25 %), "25 %" also 0.25 where no unit is asked for.
+
+    Of what is counted there are no thousandths: "4.110 genes" are 4110.
+    """
     asked = unit_of(expected.unit) if expected.unit else None
     if (number.is_share and expected.unit is None) or (
         not number.is_share and asked == SHARE and 0 < number.value <= 1
     ):
         scale = 0.01 if number.is_share else 100.0
         return [number, number._replace(value=number.value * scale, step=number.step * scale)]
+    if asked is None and abs(number.step - 0.001) < 1e-9 and expected.number == int(expected.number):
+        return [number, number._replace(value=number.value * 1000, step=1.0)]
     return [number]
 
 
@@ -467,6 +474,12 @@ def names_in(expected: Expected, question: str, text: str) -> list[str]:
     A part with words such as "both" and "in" is a sentence: of its words only known names count.
     """
     known, names = expected.by_wording, set()
+    listed, *explained = re.split(
+        r"[.!?;]\s+(?=(?:these|they|this|those|it|both|all|each)\b)", text, flags=re.IGNORECASE
+    )
+    text = ". ".join(
+        [listed, *(each for each in explained if options_in(normalised(each), known)[0] or ADDS.search(each))]
+    )
     for part in re.split(rf"{PARTS.pattern}|[\n|]|\.\s|(?:^|\s)[-*•]\s", text, flags=re.IGNORECASE):
         name = normalised(part).strip("… ")
         name = name if name in known else normalised(NOT_NAME.sub(" ", part)).strip("… ") or name
@@ -478,6 +491,9 @@ def names_in(expected: Expected, question: str, text: str) -> list[str]:
         elif name and words[0] not in word_set("stems", "explains"):
             names.add(known.get(name, name))
     return sorted(names)
+
+
+ADDS = re.compile(r"\b(?:also|too|plus|as well)\b", re.IGNORECASE)
 
 
 def without_asides(text: str) -> str:

@@ -14,7 +14,7 @@ TENS = ("thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
 LARGE = {"hundred": 1e2, "thousand": 1e3, "million": 1e6, "billion": 1e9}
 WORDS = {word: float(value) for value, word in enumerate(SMALL)} | {"none": 0.0}
 WORDS |= {word: 10.0 * tens for tens, word in enumerate(TENS, 3)} | LARGE
-SCALES = {"k": 1e3, "m": 1e6, **LARGE}
+SCALES = {"k": 1e3, "m": 1e6, "bn": 1e9, "mln": 1e6, "mio": 1e6, "mrd": 1e9, "tsd": 1e3, **LARGE}
 WORD = "|".join(sorted(WORDS, key=len, reverse=True))
 NUMBER = re.compile(
     r"(?<![\w.,^±])(?<!\^[{(])(?<!\^[-−+])(?<!\^[{(][-−+])(?<![^\W\d_][-−–])(?P<sign>[-−–+](?=\.?\d))?"
@@ -24,7 +24,7 @@ NUMBER = re.compile(
     r"|[ $]{0,2}(?:×|x|\*|·|\\times|\\cdot)[ $]{0,2}10(?:(?:\^|\*\*)[{(]?(?P<tens>[-−–+]?\d{1,3})[)}]?|(?P<raised>[⁺⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]{1,3}))"
     r"|(?<=\b10)(?:\^[{(]?(?P<power>[-−–+]?\d{1,3})[)}]?|(?P<raised_power>[⁺⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]{1,3})))?"
     r"(?: ?/ ?(?P<over>\d+(?:\.\d+)?)(?![\d/]| ?(?:/|100\b)))?"
-    r"(?:(?P<scale>k|m)\b|[ -](?P<worded>hundred|thousand|million|billion)\b)?"
+    r"(?:(?P<scale>k|m)\b|[ -]?(?P<worded>hundred|thousand|million|billion|mio|mln|mrd|tsd|bn)\b)?"
     r"(?P<share> ?\\?%| percent\b)?(?![\w]|[.,]\d)"
     rf"|(?P<below>(?<![\w-])-)?\b(?P<words>(?:{WORD})(?:(?:[ -]| and )(?:{WORD}))*|an?(?= [a-z]+ and a half\b))"
     r"(?:(?P<half> and a half)|[ -](?P<part>half|halves|thirds?|quarters?|fifths|tenths)(?: of an?)?)?\b"

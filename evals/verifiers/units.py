@@ -35,6 +35,7 @@ class Unit(NamedTuple):
 
 
 SHARE = Unit(0.01, frozenset())
+SECOND = frozenset({("s", 1)})
 GLUED = re.compile(r"(?<![\w.])[-+]?\d+(?:[.,]\d+)?(?=[^\W\d_°]|°)(?![eE][-+]?\d|x ?10)")
 
 

@@ -43,13 +43,16 @@ from evals.verifiers.text.sentences import (
     takes_back,
 )
 from evals.verifiers.text.subjects import is_known, place_of
-from evals.verifiers.units import SHARE, convert, read_unit, spaced, unit_of
+from evals.verifiers.units import SECOND, SHARE, Unit, convert, read_unit, spaced, unit_of
 
 SHORT = 40
 """Characters of a text that is read as an answer line would be: "Lys, Arg and His", "18.02"."""
 LETTER_ALONE = 4
 """So few words may stand behind a letter that no option has for the answer to be counted as one."""
+BOLD = re.compile(r"\*\*([^*\n]{1,60})\*\*")
 DIGIT = re.compile(r"\d")
+JOINED = re.compile(r"[ ,]*(?:and )?")
+"""Between the parts of one time: "1 h 30 min", "one hour and 30 minutes"."""
 NUMERALS = WORDS.keys() | PARTS.keys()
 
 
@@ -61,13 +64,15 @@ def read_text(expected: Expected, question: str, text: str, is_shown: bool = Tru
     page, made = page_of(text), lexicon_of(expected)
     match expected.kind:
         case "number":
-            found = _number(expected, question, page_of(_signed(text)), made, text)
+            found = _number(expected, question, page_of(_signed(text, expected.unit)), made, text)
         case "term":
             found = _term(expected, question, page, made)
         case "set":
             found = _set(expected, question, page, made, text)
         case _:
             found = read_choice(expected, question, page, made, is_shown)
+    if found.verdict == "no_claim" and expected.kind == "choice" and (option := _in_bold(expected, text)):
+        return read_short(expected, question, option, read_number)
     if found.verdict == "no_claim" and len(text) <= SHORT and "\n" not in (short := without_thought(text).strip()):
         found = read_short(expected, question, short, read_number)
     letters = letters_in_text(text, n_lettered(expected))
@@ -76,10 +81,17 @@ def read_text(expected: Expected, question: str, text: str, is_shown: bool = Tru
     return found
 
 
+def _in_bold(expected: Expected, text: str) -> str | None:
+    """Return the one option that a text sets in bold: "channels open and **calcium** flows in"."""
+    said = [normalised(found[1]) for found in BOLD.finditer(without_thought(text))]
+    options = {expected.by_wording[each] for each in said if each in expected.by_wording}
+    return options.pop() if len(options) == 1 else None
+
+
 def read_number(expected: Expected, question: str, value: str) -> Finding:
     """Return what a line says of the number that a question asks for."""
     says, truth = normalised(value), f"{expected.number:,.10g}"
-    text = spaced(_signed(ASIDE.sub(" ", value)), expected.unit).strip(MARKS)
+    text = spaced(_signed(ASIDE.sub(" ", value), expected.unit), expected.unit).strip(MARKS)
     page, made = page_of(text), lexicon_of(expected)
     found = _number(expected, question, page, made, text)
     if found.verdict == "no_claim":  # "3.200.000 Basenpaare": a word that no table knows
@@ -90,9 +102,13 @@ def read_number(expected: Expected, question: str, value: str) -> Finding:
     return torn([CANNOT_BE_TOLD, *shown]) if shown and says not in expected.by_wording else cannot(says, truth)
 
 
-def _signed(text: str) -> str:
-    """Return the text with a sign for "minus" and "negative" before a number, as long as it was."""
-    return MINUS.sub(lambda found: f"{'-':>{len(found[0])}}", text)
+def _signed(text: str, unit: str | None) -> str:
+    """Return the text with a sign for "minus" and "negative" before a number, and 1 for the "a" of "a day" where a time is asked for."""
+    text = MINUS.sub(lambda found: f"{'-':>{len(found[0])}}", text)
+    asked = unit_of(unit) if unit else None
+    if asked is None or asked.powers != SECOND:
+        return text
+    return ONE.sub(lambda found: f"{'1':>{len(found[0])}}", text)
 
 
 def _number(expected: Expected, question: str, page: Plain, lexicon: Lexicon, original: str) -> Finding:
@@ -176,6 +192,11 @@ def _asked_about(found: list[Stated], question: str, unit: str | None) -> list[S
 
 EITHER = re.compile(r"\b(?:either|or)\b")
 MINUS = re.compile(rf"(?<!\d )\b(?:minus|negative)\s+(?=[\d.]|(?:{WORD})\b)", re.IGNORECASE)
+ONE = re.compile(
+    r"(?:\A|(?<=\bis )|(?<=\btakes )|(?<=\btook )|(?<=\babout )|(?<=\bin )|(?<=\bfor )|(?<=\blasts )|(?<=\broughly )|(?<=\baround )|(?<=\bneeds ))an?"
+    r"(?= (?:second|minute|hour|day|week|month|year)\b(?! and a half\b))",
+    re.IGNORECASE,
+)
 OWN = "own"
 LONGEST_CLAUSE = 1000
 CLAUSE = re.compile(r"[,;:()]|\b(?:and|while|whereas|but|so|than|though|although)\b")
@@ -220,6 +241,7 @@ def _amounts(
     kept: dict[int, Number] = {}
     with_unit: set[int] = set()
     is_other = False
+    before_it: tuple[int, Unit, int] | None = None
     numbers = list(numbers_in(sentence.text))
     parts_of_wholes = without_wholes(numbers, sentence.text)
     is_part = len(parts_of_wholes) < len(numbers) and expected.unit != "DEGs"
@@ -227,14 +249,23 @@ def _amounts(
         at, after = bisect_left(starts, number.start), bisect_left(starts, number.end)
         if at == after or (number.is_share and asked != SHARE):
             continue
-        place = page.origin(sentence.start + number.end - 1) + 1
-        stated = None if number.is_share else read_unit(original[place : place + 48])[0]
+        begin, place = page.origin(sentence.start + number.start), page.origin(sentence.start + number.end - 1) + 1
+        stated, length = (None, 0) if number.is_share else read_unit(original[place : place + 48])
         if stated is not None and asked is not None:
             value = convert(number.value, stated, asked)
             is_other = is_other or value is None
             if value is not None:
+                number = number._replace(value=value, step=number.step * stated.factor / asked.factor)
+                if (
+                    before_it
+                    and stated.factor < before_it[1].factor
+                    and JOINED.fullmatch(original, before_it[2], begin)
+                ):
+                    number = number._replace(value=value + kept[before_it[0]].value, start=kept[before_it[0]].start)
+                    at = before_it[0]
                 with_unit.add(at)
-                kept[at] = number._replace(value=value, step=number.step * stated.factor / asked.factor)
+                kept[at] = number
+                before_it = (at, stated, place + length) if stated.powers == SECOND else None
             continue
         before, behind = parts[max(0, at - 5) : at], parts[after : after + 3]
         if behind[0] == "or" and (behind[1][0].isdigit() or behind[1] in WORDS):
@@ -253,13 +284,23 @@ def _amounts(
             or sentence.text[max(0, number.start - 1) : number.start] in ("$", "#", "x")
         ):
             continue
-        if unit and (behind[0] in unit or f"{behind[0]}s" in unit):
+        if unit and any(word in unit or f"{word}s" in unit for word in _noun(behind)):
             with_unit.add(at)
         elif unit and not is_part and behind[0][0].isalpha() and behind[0] not in small_words("small"):
             continue
         kept[at] = number
     exact = {at for at in kept if _is_exact(parts, at)}
     return {at: kept[at] for at in exact or with_unit} or kept, is_other
+
+
+def _noun(behind: list[str]) -> list[str]:
+    """Return the words behind a number up to its noun: "transmembrane helices", not "of the 4 helices"."""
+    ends = (
+        at
+        for at, word in enumerate(behind)
+        if not word.isalpha() or word in small_words("small") | small_words("against_noun")
+    )
+    return behind[: next(ends, None)]
 
 
 def _is_exact(parts: list[str], at: int) -> bool:

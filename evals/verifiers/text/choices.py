@@ -1,7 +1,7 @@
 """Read which option of a question free text asserts."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -16,7 +16,7 @@ from evals.verifiers.text.subjects import is_known, is_of_missions, is_own, plac
 PAIRS = ((SAME, DIFFERENT), (AGREE, DISAGREE), ("yes", "no"))
 COMPLEMENT = {one: other for pair in PAIRS for one, other in (pair, pair[::-1])}
 STILL = re.compile(
-    r"\b(?:but|still|yet|however|nevertheless|take|should|guess|recommend\w*|common sense)\b[^\n]{0,80}?"
+    r"\b(?:but|still|yet|however|nevertheless|take|should|guess|recommend\w*|common sense|reasonable|would be)\b[^\n]{0,80}?"
     r"\b(?:\d[\d.,]*|ten|twenty|thirty|forty|fifty|hundred) ?(?:mg|milligrams?|g|grams?|days?|weeks?|months?)\b"
 )
 """An amount in spite of "the data cannot answer this"."""
@@ -53,7 +53,9 @@ def read_choice(expected: Expected, question: str, page: Plain, lexicon: Lexicon
     if asserted == [right]:
         return Finding("correct", f"it says {right}, as the data do", right, shown, 1.0)
     if not asserted:
-        if right == CANNOT_BE_TOLD and (_is_definite(question, page.text) or _is_bare(question, page.text)):
+        if right == CANNOT_BE_TOLD and (
+            STILL.search(page.text) or _is_definite(question, page.text) or _is_bare(question, page.text)
+        ):
             return Finding("incorrect", "it answers what the data cannot tell", None, shown)
         denied = [each.option for each in heard if each.is_denied]
         what = f"it only denies {denied[0]}" if denied else "it names no option of the question"
@@ -107,11 +109,11 @@ def _restated(sentence: Sentence, question: str) -> str | None:
     are compared, the same words may say the opposite.
     """
     asked = _asked_words(question)
-    content = (word for word in asked if word.isalpha() and len(word) > 1 and not is_known(word))
-    order = list(dict.fromkeys(stem for word in content for stem in fold(word)))
+    content = _content([word for word in asked if word not in small_words("sorts")], str.isalnum)
+    order = list(dict.fromkeys(stem for word in asked for stem in fold(word) if stem in content))
     if sentence.end == "?" or len(order) < 2 or small_words("auxiliary").isdisjoint(asked[:1]) or _sign(list(asked)):
         return None
-    said = _content(sentence.words)
+    said = _content(sentence.words, str.isalnum)
     held = next((at for at, stem in enumerate(order) if stem not in said), len(order))
     tags = [mark.tag for mark in sentence.marks if sentence.words[mark.i] not in asked]
     if held < max(2, 0.6 * len(order)) or len(said) > 2 * len(order) or _sign(sentence.words) or tags.count("deny") > 1:
@@ -197,8 +199,8 @@ def _beaten(sentence: Sentence, question: str, lexicon: Lexicon) -> frozenset[in
     return frozenset(dropped)
 
 
-def _content(parts: list[str]) -> set[str]:
-    return {stem for word in parts if word.isalpha() and len(word) > 1 and not is_known(word) for stem in fold(word)}
+def _content(parts: list[str], is_word: Callable[[str], bool] = str.isalpha) -> set[str]:
+    return {stem for word in parts if is_word(word) and len(word) > 1 and not is_known(word) for stem in fold(word)}
 
 
 @lru_cache(maxsize=8192)

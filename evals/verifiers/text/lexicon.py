@@ -14,7 +14,18 @@ from typing import Any, NamedTuple
 from evals.facts import load_hallmark
 from evals.normalize import plain
 from evals.schema import CANNOT_BE_TOLD
-from evals.verifiers.expected import AGREE, DIFFERENT, DIRECTIONS, LEVELS, SAME, Expected, normalised, word_set, words
+from evals.verifiers.expected import (
+    AGREE,
+    DIFFERENT,
+    DIRECTIONS,
+    LEVELS,
+    SAME,
+    Expected,
+    american,
+    normalised,
+    word_set,
+    words,
+)
 
 UP, DOWN, DISAGREE = DIRECTIONS
 TOKEN = re.compile(r"[a-z0-9]+(?:'[a-z]+|[.,]\d+)*%?|[,:;()\[\]\"|=?!<>/+]|-+(?=[ \n]|$)|\.\.\.")
@@ -77,7 +88,7 @@ def phrases(entry: str) -> Iterator[list[str]]:
 
 def tokens(text: str) -> list[str]:
     """Return the words and marks of plain text."""
-    return TOKEN.findall(text)
+    return TOKEN.findall(american(text))
 
 
 def build(*groups: tuple[Iterable[str], str, str]) -> Table:

@@ -155,7 +155,7 @@ def weigh(sentence: Sentence) -> None:
     said: list[Said] = []
     ends_denial, goes_on = small_words("ends_denial"), small_words("goes_on")
     denials = rejects = since = first = previous = 0
-    is_open = is_supposed = is_undone = keeps = scope_ended = False
+    is_open = is_supposed = is_undone = keeps = scope_ended = is_instead = False
     for mark in sentence.marks:
         for at in range(previous, mark.i):
             word = words[at]
@@ -167,6 +167,8 @@ def weigh(sentence: Sentence) -> None:
                     rejects, is_open, since = 0, False, len(said)
             elif word == "and" and words[at + 1] in goes_on:
                 denials, is_undone = 0, False
+            elif is_instead and word in ("it", "they", "there"):
+                denials, is_instead = 0, False
         previous = mark.j
         tag = mark.tag
         scope_ended = tag in ("deny", "reject", "open")
@@ -180,6 +182,9 @@ def weigh(sentence: Sentence) -> None:
                 state = "open"
             said.append(Said(mark, state))
         elif tag == "deny":
+            is_instead = is_instead or (
+                words[mark.j - 1] in ("of", "than") and words[mark.i] in ("instead", "rather", "in")
+            )
             if mark.i or words[mark.j] not in (",", ":") or words[0] != "no":
                 denials += 1
         elif tag == "reject":
@@ -251,7 +256,7 @@ def read_sentences(page: str, lexicon: Lexicon, question: str) -> Iterator[Sente
     bare = page.translate(BARE)
     echo = question[question.rfind(". ") + 1 :].strip(" ?.").casefold()
     for start, stop, end in parts_of(page):
-        if not header and is_beside(bare[start:stop].split(), lexicon):
+        if not (header or lexicon.yes_no) and is_beside(bare[start:stop].split(), lexicon):
             continue
         text = page[start:stop]
         words = tokens(text)
