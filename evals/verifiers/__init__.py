@@ -23,7 +23,7 @@ from evals.verifiers.text.amounts import read_number, read_text
 from evals.verifiers.text.names import without_others
 from evals.verifiers.text.sentences import plain_text
 
-VERSION = "verifiers-8"
+VERSION = "verifiers-9"
 Weights = str | Mapping[str, float] | None
 """A preset's name, a list such as "V1=.3,V4=.45", shares per verifier, or None for the usual ones."""
 Read = Literal["auto", "answer", "text"]

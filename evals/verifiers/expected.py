@@ -279,14 +279,9 @@ def _table(options: Iterable[str], aliases: Mapping[str, tuple[str, ...]]) -> di
     for source in (own, aliases, shared):
         for option in options:
             for wording in source.get(option, ()):
-                found.setdefault(normalised(wording), option)
-    for source in (own, aliases):  # IL6 and IL-6, NFkB and NF-κB
-        for option, wording in ((option, wording) for option in options for wording in source.get(option, ())):
-            found.setdefault(normalised(wording.replace("-", "")), option)
-            found.setdefault(normalised(BEFORE_DIGIT.sub(" ", wording)), option)
-    for wording, option in list(
-        found.items()
-    ):  # "hydrolase" is said for "hydrolases", "red blood cells" for "red blood cell"
+                for form in (wording, wording.replace("-", ""), BEFORE_DIGIT.sub(" ", wording)):  # IL-6 and IL6
+                    found.setdefault(normalised(form), option)
+    for wording, option in list(found.items()):  # "hydrolase" for "hydrolases", "red blood cells" for "red blood cell"
         if len(wording) > 5 and wording[-1] == "s" and wording[-2] not in "sui":
             found.setdefault(f"{wording[:-3]}y" if wording.endswith("ies") else wording[:-1], option)
         elif len(wording) > 3 and wording[-1].isalpha():

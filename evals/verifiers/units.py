@@ -56,7 +56,7 @@ def _table() -> dict[str, tuple[float, dict[str, int]]]:
             powers.update({base: n * times for base, n in bases.items()})
         for name in written.split():
             plain = name.lstrip("+")
-            forms = (plain, f"{plain}s") if len(plain) > 3 else (plain,)
+            forms = (plain, f"{plain}s") if len(plain) > 2 else (plain,)
             for form in forms:
                 known.setdefault(form, (scale, dict(powers)))
                 if name[0] == "+":

@@ -215,3 +215,19 @@ def test_the_label_sets_that_ship_are_split_by_question_and_say_what_their_page_
     assert all(each.completion is None and each.file and each.at for each in theirs)
     kappa = compare_readers([*dev, *test], []).labellers["cohen_kappa"]
     assert f"{kappa.value:.2f}".removeprefix("0") in page and f"{kappa.n} answers" in page
+
+
+AGREEMENT = {"dev": (0.996, 0.979), "written": (0.992, 0.969), "styles": (0.996, 0.988), "heldout": (0.951, 0.902)}
+"""Share of the answers on which readers agree with the labels: correct or not, four verdicts. Those of `heldout` are what to expect of
+answers that nobody has looked at: no reader is developed on it, so its answers are never printed."""
+
+
+def test_readers_agree_with_the_labels_as_often_as_the_page_says() -> None:
+    page = (LABELS / "README.md").read_text(encoding="utf-8")
+    for name, figures in AGREEMENT.items():
+        rows = read_rows(LABELS / f"{name}.jsonl", LabelRow, key=lambda each: each.id)
+        (found,) = compare_readers(rows, ["auto"], draws=10).readers
+        assert f"| `{name}.jsonl` | {len(rows)} | {len({each.question for each in rows})} |" in page
+        assert (found.correct.value, found.verdicts.value) == pytest.approx(figures, abs=5e-4), name
+        row = next(line for line in page.splitlines() if line.startswith(f"| `{name}.jsonl` |") and "%" in line)
+        assert [f"{figure:.1%}".replace("%", " %") in row for figure in figures] == [True, True], row

@@ -304,7 +304,9 @@ def _noun(behind: list[str]) -> list[str]:
 
 
 def _is_exact(parts: list[str], at: int) -> bool:
-    """Say whether a number is called the exact one: "around 4,000 (3,955 to be exact)"."""
+    """Say whether a number is called the exact one, or the result: "around 4,000 (3,955 to be exact)", "leaving a net of 2"."""
+    if parts[at + 1] in (".", ",", ":", ")") and not small_words("results").isdisjoint(parts[max(0, at - 3) : at]):
+        return True
     said = (*parts[max(0, at - 1) : at], *parts[at + 1 : at + 5])
     return any(word in ("exactly", "precisely") for word in said) or parts[at + 1 : at + 3] == ["to", "be"]
 

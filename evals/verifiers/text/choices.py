@@ -99,7 +99,7 @@ def claims(sentences: Iterable[Sentence], question: str, lexicon: Lexicon) -> li
         tags = [mark.tag for mark in sentence.marks]
         after_question = sentence.end == "?" and ("option" in tags or "fine" in tags)
         topic = next((tag == "own" for tag in tags if tag in ("own", "other")), topic)
-    return found or restated
+    return found or (restated if len({each.option for each in restated}) == 1 else [])
 
 
 def _restated(sentence: Sentence, question: str) -> str | None:
@@ -109,17 +109,32 @@ def _restated(sentence: Sentence, question: str) -> str | None:
     are compared, the same words may say the opposite.
     """
     asked = _asked_words(question)
-    content = _content([word for word in asked if word not in small_words("sorts")], str.isalnum)
+    named = [
+        word for before, word in pairwise(("", *asked)) if word not in small_words("sorts") or is_known(before or "a")
+    ]
+    content = _content(named, str.isalnum)
     order = list(dict.fromkeys(stem for word in asked for stem in fold(word) if stem in content))
     if sentence.end == "?" or len(order) < 2 or small_words("auxiliary").isdisjoint(asked[:1]) or _sign(list(asked)):
         return None
     said = _content(sentence.words, str.isalnum)
     held = next((at for at, stem in enumerate(order) if stem not in said), len(order))
     tags = [mark.tag for mark in sentence.marks if sentence.words[mark.i] not in asked]
-    if held < max(2, 0.6 * len(order)) or len(said) > 2 * len(order) or _sign(sentence.words) or tags.count("deny") > 1:
+    if (
+        held < max(2, 0.6 * len(order))
+        or len(said) > 2 * len(order) + 2
+        or _sign(sentence.words)
+        or tags.count("deny") > 1
+    ):
         return None
     if not {"open", "suppose", "void", "reject", "undo"}.isdisjoint(tags):
         return None
+    if any(
+        f"{prefix}{one}" == other
+        for prefix in ("ir", "in", "un", "im", "non")
+        for one in asked
+        for other in sentence.words
+    ):
+        return "no"  # "irreversibly" where the question says "reversibly"
     return "no" if "deny" in tags else "yes"
 
 
@@ -178,7 +193,10 @@ def _beaten(sentence: Sentence, question: str, lexicon: Lexicon) -> frozenset[in
         return frozenset()
     names = [mark for mark in sentence.marks if mark.tag in ("option", "own")]
     covered = {at for mark in names for at in range(mark.i, mark.j)}
-    dropped: set[int] = set()
+    conceded = [mark for mark in marks if _is_conceded(parts, mark.i)]
+    others = {mark.value for mark in marks if mark not in conceded}
+    is_other = others and others.isdisjoint(mark.value for mark in conceded)
+    dropped = {mark.i for mark in conceded} if is_other else set[int]()
     for one, other in pairwise(marks):
         between = parts[one.j : other.i]
         if any(f" {phrase} " in f" {' '.join(between)} " for phrase in words("amounts")["over"]):
@@ -197,6 +215,15 @@ def _beaten(sentence: Sentence, question: str, lexicon: Lexicon) -> frozenset[in
         if is_beside or is_measure or (asked and sign == -asked and not dropped):
             dropped.add(mark.i)
     return frozenset(dropped)
+
+
+def _is_conceded(parts: list[str], at: int) -> bool:
+    """Say whether a word stands in a clause such as "while the liver also has it, …" or "…, whereas the liver has none"."""
+    begin = next((k for k in range(at, -1, -1) if parts[k] in small_words("concedes")), None)
+    if not begin:
+        return begin == 0 and "," not in parts[:at]
+    end = next((k for k in range(at, len(parts)) if parts[k] in (",", ".")), len(parts))
+    return not _sign(parts[begin:end])
 
 
 def _content(parts: list[str], is_word: Callable[[str], bool] = str.isalpha) -> set[str]:

@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from evals.verifiers.expected import Expected, fold, normalised, symbols, word_set
 from evals.verifiers.line import BULLET, NOT_NAME, PARTS, is_denied, without_asides, without_thought
+from evals.verifiers.numbers import WORDS
 from evals.verifiers.text.subjects import is_known
 
 TOKEN = re.compile(r"(?<![\w-])[A-Za-z][A-Za-z0-9]+(?![\w-])")
@@ -191,7 +192,12 @@ def _is_name(items: list[str], at: int, known: Mapping[str, str], asked: frozens
     words = items[at].split()
     no_names = word_set("stems", "denial") | word_set("stems", "explains")
     is_short = bool(words) and sum(map(str.isalpha, words)) <= LONGEST
-    if not is_short or not known.keys().isdisjoint((items[at], *words)) or not no_names.isdisjoint(words):
+    if (
+        not is_short
+        or not WORDS.keys().isdisjoint(words)
+        or not known.keys().isdisjoint((items[at], *words))
+        or not no_names.isdisjoint(words)
+    ):
         return False
     if len(words) == 1 or 0 < at < len(items) - 1:
         return True

@@ -185,7 +185,8 @@ def weigh(sentence: Sentence) -> None:
             is_instead = is_instead or (
                 words[mark.j - 1] in ("of", "than") and words[mark.i] in ("instead", "rather", "in")
             )
-            if mark.i or words[mark.j] not in (",", ":") or words[0] != "no":
+            is_again = words[mark.i - 1] in ("and", "or", "nor") and said and said[-1].state == "denied"
+            if not is_again and (mark.i or words[mark.j] not in (",", ":") or words[0] != "no"):
                 denials += 1
         elif tag == "reject":
             rejects, since = rejects + 1, len(said)
@@ -308,8 +309,12 @@ def is_beside(words: list[str], lexicon: Lexicon) -> bool:
 
 def finish(sentence: Sentence, question: str) -> None:
     """Weigh a sentence; a question asserts nothing. Where the question supposes, "would" leaves nothing open."""
-    if "would" in question or "could" in question:
-        sentence.marks = [mark for mark in sentence.marks if sentence.words[mark.i] not in ("would", "could")]
+    asked = question.casefold().split()
+    sentence.marks = [
+        each
+        for each in sentence.marks
+        if each.tag != "open" or each.j > each.i + 1 or sentence.words[each.i] not in asked
+    ]
     if sentence.end == "?" or (sentence.words[0] in small_words("asks") and len(sentence.words) > 3):
         sentence.end = "?"
     elif any(mark.tag == "option" for mark in sentence.marks):
