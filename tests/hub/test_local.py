@@ -6,11 +6,10 @@ import os
 
 import pytest
 from huggingface_hub import ModelCard, get_session, hf_hub_download, hf_hub_url, snapshot_download
-from huggingface_hub.errors import HfHubHTTPError
 
 from tests.hub.cases import CASES
 from tests.hub.conftest import OTHER, TOKEN
-from tests.hub.local import Hub, InjectedFault, handlers
+from tests.hub.local import handlers
 
 BINARY = bytes(range(256)) * 300
 
@@ -44,26 +43,6 @@ def test_what_is_uploaded_comes_back_the_same_and_a_part_of_a_file_can_be_read(s
     assert (answer.status_code, answer.content) == (206, BINARY[10:20])
 
 
-def test_a_pull_request_leaves_main_alone_until_it_is_merged(stand):
-    stand.create("org/pulls")
-    made = stand.commit("org/pulls", {"new.txt": b"new"}, create_pr=True)
-    assert stand.on_main("org/pulls") == set()
-    assert "new.txt" in stand.api().list_repo_files("org/pulls", revision=f"refs/pr/{made.pr_num}")
-    stand.api().merge_pull_request("org/pulls", made.pr_num)
-    assert stand.on_main("org/pulls") == {"new.txt"}
-
-
-def test_a_tag_stays_where_it_was_set_cannot_be_set_twice_and_a_stale_parent_is_refused(stand):
-    stand.create("org/tags")
-    old = stand.api().model_info("org/tags").sha
-    oid = stand.commit("org/tags", {"a.txt": b"1"}).oid
-    stand.api().create_tag("org/tags", tag="v1", revision=oid)
-    stand.commit("org/tags", {"a.txt": b"2"})
-    assert stand.api().model_info("org/tags", revision="v1").sha == oid
-    assert refused(lambda: stand.api().create_tag("org/tags", tag="v1")) == ("HfHubHTTPError", 409)
-    assert refused(lambda: stand.commit("org/tags", {"a.txt": b"3"}, parent_commit=old)) == ("HfHubHTTPError", 412)
-
-
 def test_who_may_see_read_and_write_is_as_on_the_hub(stand):
     assert stand.api().whoami()["name"] == "tester"
     assert refused(lambda: stand.api("hf_wrong").whoami()) == ("HfHubHTTPError", 401)
@@ -78,33 +57,6 @@ def test_who_may_see_read_and_write_is_as_on_the_hub(stand):
     assert stand.api(OTHER).model_info("tester/gated").id == "tester/gated"
     found = refused(lambda: hf_hub_download("tester/gated", ".gitattributes", token=OTHER))
     assert found == ("GatedRepoError", 403)
-
-
-def test_a_stranger_may_propose_large_files_and_a_token_that_reads_may_not_write(stand, monkeypatch):
-    stand.create("tester/open", private=False)
-    files = {"w.bin": os.urandom(3000)}
-    assert refused(lambda: stand.commit("tester/open", files, token=OTHER)) == ("HfHubHTTPError", 403)
-    assert stand.commit("tester/open", files, token=OTHER, create_pr=True).pr_num == 1
-    stand.hub.tokens["hf_reads"] = "tester"
-    monkeypatch.setattr(stand.hub, "readers", frozenset(["hf_reads"]))
-    assert stand.api("hf_reads").whoami()["auth"]["accessToken"]["role"] == "read"
-    assert refused(lambda: stand.commit("tester/open", files, token="hf_reads")) == ("HfHubHTTPError", 403)
-    assert refused(lambda: stand.api("hf_reads").create_repo("tester/more")) == ("HfHubHTTPError", 403)
-    assert stand.api("hf_reads").list_repo_files("tester/open", revision="refs/pr/1") == [".gitattributes", "w.bin"]
-
-
-def test_a_renamed_repository_is_found_by_its_former_name_and_names_differ_by_more_than_case(stand):
-    stand.create("org/Old-Name")
-    stand.commit("org/Old-Name", {"a.txt": b"1"})
-    assert refused(lambda: stand.api().create_repo("org/old-name")) == ("HfHubHTTPError", 409)
-    assert stand.api().model_info("ORG/OLD-NAME").id == "org/Old-Name"
-    stand.api().move_repo("org/Old-Name", "org/new-name")
-    assert stand.api().model_info("org/Old-Name", revision="main").id == "org/new-name"
-    assert "a.txt" in stand.api().list_repo_files("org/Old-Name", revision="main")
-    stand.commit("org/Old-Name", {"b.bin": BINARY})
-    assert stand.on_main("org/new-name") == {"a.txt", "b.bin"}
-    again = Hub(stand.hub.contents.parent)
-    assert again.find("model", "org/OLD-name").id == "org/new-name"
 
 
 def lines(stand, name, *changes):
@@ -142,20 +94,6 @@ def test_a_commit_is_refused_where_the_hub_refuses_it(stand, monkeypatch):
     assert stand.on_main("org/limits") == before
 
 
-def test_a_visibility_or_an_sdk_that_does_not_exist_makes_no_repository(stand):
-    stand.create("org/kept-private", private=True)
-    token = {"Authorization": f"Bearer {TOKEN}"}
-    asked = [
-        ("POST", "/api/repos/create", {"name": "odd", "organization": "org", "visibility": "banana"}),
-        ("POST", "/api/repos/create", {"name": "odd", "organization": "org", "type": "space", "sdk": "streamlit"}),
-        ("PUT", "/api/models/org/kept-private/settings", {"visibility": "protected"}),
-    ]
-    for method, path, wanted in asked:
-        assert get_session().request(method, stand.url + path, json=wanted, headers=token).status_code == 400, wanted
-    assert stand.hub.find("model", "org/kept-private").private
-    assert {stand.hub.find(kind, "org/odd") for kind in ("model", "space")} == {None}
-
-
 def test_a_large_file_goes_in_parts_and_comes_back_whole(stand, tmp_path, monkeypatch):
     monkeypatch.setattr(stand.hub, "chunk_bytes", 1000)
     stand.create("org/parts")
@@ -165,28 +103,12 @@ def test_a_large_file_goes_in_parts_and_comes_back_whole(stand, tmp_path, monkey
     assert list(stand.hub.contents.glob("*.part")) == []
 
 
-def test_a_full_window_is_told_by_the_headers_of_the_hub(stand):
-    stand.create("org/limited")
-    stand.hub.faults.append(InjectedFault("GET", "/api/models/org/limited", status=429, wait=77))
-    with pytest.raises(HfHubHTTPError, match="Retry after 77 seconds"):
-        stand.api().model_info("org/limited")
-
-
 def test_a_long_listing_comes_in_pages(stand, monkeypatch):
     monkeypatch.setattr(handlers, "PAGE", 50)
     stand.create("org/pages")
     stand.commit("org/pages", {f"many/{n:04}.txt": b"x" for n in range(90)})
     assert len(stand.api().list_repo_files("org/pages")) == 91
     assert stand.asked("GET", "/tree/") >= 2
-
-
-def test_what_is_missing_is_told_by_the_clients_own_errors_and_a_bad_name_makes_no_repository(stand):
-    stand.create("org/somewhere")
-    assert refused(lambda: hf_hub_download("org/nowhere", "a.txt"))[0] == "RepositoryNotFoundError"
-    assert refused(lambda: hf_hub_download("org/somewhere", "a.txt"))[0] == "RemoteEntryNotFoundError"
-    assert refused(lambda: stand.api().list_repo_files("org/nowhere"))[0] == "RepositoryNotFoundError"
-    for name in ("org/a--b", "org/.x", "org/" + "n" * 97, "org/a.git", "org/é"):
-        assert refused(lambda name=name: stand.create(name))[0] != "nothing", name
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # the client tells what the Hub only warns of
@@ -201,36 +123,6 @@ def test_a_card_that_the_hub_refuses_is_refused_here_and_nothing_is_committed(st
     ModelCard("---\nlicense: mit\nbase_model: a/b\n---\n# A").validate()
 
 
-def test_everything_is_there_after_a_restart(stand):
-    stand.create("org/kept", private=True)
-    stand.commit("org/kept", {"a.txt": b"kept"})
-    again = Hub(stand.hub.contents.parent)
-    repository = again.find("model", "org/kept")
-    assert repository.private
-    assert again.content(again.commit(repository, "main").tree["a.txt"].sha256).read_bytes() == b"kept"
-
-
-FAULTS = [
-    ({"match": "/commit/", "status": 500}, False),
-    ({"match": "/commit/", "drop": True}, False),
-    ({"match": "/commit/", "drop": True, "after": True}, True),
-    ({"match": "/_lfs/", "status": 403}, False),
-    pytest.param({"match": "/_lfs/", "drop": True, "times": 20}, False, marks=pytest.mark.slow),
-]
-
-
-@pytest.mark.parametrize(("trouble", "has_landed"), FAULTS)
-def test_a_fault_strikes_where_it_was_asked_for_and_main_is_whole_either_way(stand, trouble, has_landed):
-    name = f"org/fault-{len(trouble)}-{''.join(map(str, trouble.values())).replace('/', '')}"
-    stand.create(name)
-    before = len(list(stand.hub.contents.iterdir()))
-    stand.hub.faults.append(InjectedFault("(POST|PUT)", **trouble))
-    assert refused(lambda: stand.commit(name, {"w.bin": os.urandom(5000), "a.txt": b"1"}))[0] != "nothing"
-    assert stand.on_main(name) == ({"w.bin", "a.txt"} if has_landed else set())
-    if "_lfs" in trouble["match"]:
-        assert len(list(stand.hub.contents.iterdir())) == before, "what was torn leaves no object"
-
-
 def test_tags_titles_and_commits_that_the_hub_refuses_or_advises_against_are_refused_here(stand):
     stand.create("org/strict")
     stand.api().create_tag("org/strict", tag="v1")
@@ -240,12 +132,3 @@ def test_tags_titles_and_commits_that_the_hub_refuses_or_advises_against_are_ref
         assert refused(lambda title=title: stand.api().create_collection(title))[1] == 400, title
     many = {f"{n}.txt": b"x" for n in range(101)}
     assert refused(lambda: stand.commit("org/strict", many))[1] == 504
-
-
-def test_a_squashed_history_is_one_commit_with_all_files(stand):
-    stand.create("org/squashed")
-    for n in range(3):
-        stand.commit("org/squashed", {f"{n}.txt": b"x"})
-    stand.api().super_squash_history("org/squashed")
-    assert len(stand.api().list_repo_commits("org/squashed")) == 1
-    assert stand.on_main("org/squashed") == {"0.txt", "1.txt", "2.txt"}

@@ -15,7 +15,7 @@ from lab.cli import app
 from tests.models import tiny_adapter, tiny_base
 from training.models.base import Base, find_base
 from training.models.chain import LoadedChain, load_chain
-from training.models.export import export, serving_lines
+from training.models.export import Exported, export, serving_lines
 from training.models.start import NewStage, append_stage
 
 QUESTION = "Which way does the liver go?"
@@ -40,6 +40,14 @@ def chain(folder: Path) -> LoadedChain:
     return load_chain(folder / "grpo", "float32")
 
 
+@pytest.fixture(scope="module")
+def exports(folder: Path) -> dict[str, Exported]:
+    """The last stage, exported in both kinds in bfloat16 below `out a`, by kind."""
+    out = folder / "out a"
+    kinds = ("merged", "joined-lora")
+    return {kind: export(folder / "grpo", out / kind, kind, "bfloat16", answer_tokens=12) for kind in kinds}
+
+
 def loaded(folder: Path, out: Path, kind: str, dtype: torch.dtype = torch.float32):
     """Load as anybody would, without Assay."""
     if kind == "merged":
@@ -47,11 +55,10 @@ def loaded(folder: Path, out: Path, kind: str, dtype: torch.dtype = torch.float3
     return PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(folder / "model", dtype=dtype), out)
 
 
-@pytest.mark.parametrize("kind", ["merged", "joined-lora"])
-@pytest.mark.parametrize("stage", ["sft", "grpo"])
+@pytest.mark.parametrize(("kind", "stage"), [("merged", "grpo"), ("joined-lora", "grpo"), ("joined-lora", "sft")])
 def test_other_libraries_load_it_and_compute_what_the_stack_does(folder, chain, tmp_path, kind, stage):
     out = tmp_path / "out"
-    told = export(folder / "grpo", out, kind, "float32", stage)
+    told = export(folder / "grpo", out, kind, "float32", stage, answer_tokens=12)
     model = loaded(folder, out, kind)
     ids = torch.tensor([chain.rows(chain.messages(QUESTION), (stage,), Sampling())[0].prompt])
     with torch.inference_mode():
@@ -64,28 +71,24 @@ def test_other_libraries_load_it_and_compute_what_the_stack_does(folder, chain, 
     assert told.rank == ({"sft": 4, "grpo": 7}[stage] if kind == "joined-lora" else None)
 
 
-def test_a_merged_folder_has_the_tokenizer_and_template_that_it_was_trained_with(folder, chain, tmp_path):
-    export(folder / "grpo", tmp_path / "out", "merged")
-    messages = [each.model_dump() for each in chain.messages(QUESTION)]
-    text = AutoTokenizer.from_pretrained(tmp_path / "out").apply_chat_template(
-        messages, tokenize=False, add_generation_prompt=True
-    )
-    assert text == chain.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-    assert json.loads((tmp_path / "out" / "config.json").read_text())["dtype"] == "bfloat16"
+def test_a_merged_folder_has_the_tokenizer_and_template_that_it_was_trained_with(folder, chain, exports):
+    out, messages = folder / "out a" / "merged", [each.model_dump() for each in chain.messages(QUESTION)]
+    told = {"tokenize": False, "add_generation_prompt": True}
+    text = AutoTokenizer.from_pretrained(out).apply_chat_template(messages, **told)
+    assert text == chain.tokenizer.apply_chat_template(messages, **told)
+    assert json.loads((out / "config.json").read_text())["dtype"] == "bfloat16"
 
 
-def test_what_rounding_changes_is_measured_and_written_beside_it(folder, tmp_path):
-    told = {kind: export(folder / "grpo", tmp_path / kind, kind, "bfloat16") for kind in ("merged", "joined-lora")}
-    for kind, each in told.items():
-        written = json.loads((tmp_path / kind / "export.json").read_text())
+def test_what_rounding_changes_is_measured_and_written_beside_it(folder, exports):
+    for kind, each in exports.items():
+        written = json.loads((folder / "out a" / kind / "export.json").read_text())
         assert (written["stage"], list(written["adapters"]), written["dtype"]) == ("grpo", ["sft", "grpo"], "bfloat16")
         assert written["difference"] == each.difference.model_dump()
         assert 0.9 < each.difference.top1 <= 1 and 0 < each.difference.kl < 0.01 < each.difference.largest
 
 
-def test_the_lines_that_serve_an_export_name_its_base_and_folder_as_the_programs_take_them(folder, tmp_path):
-    joined = export(folder / "grpo", tmp_path / "a folder", "joined-lora")
-    out, base = tmp_path / "a folder", folder / "model"
+def test_the_lines_that_serve_an_export_name_its_base_and_folder_as_the_programs_take_them(folder, exports):
+    joined, out, base = exports["joined-lora"], folder / "out a" / "joined-lora", folder / "model"
     start, modules = f"vllm serve {base} --enable-lora --max-lora-rank 8", f"--lora-modules 'grpo={out}'"
     assert joined.serve == (f"{start} {modules} --tokenizer '{out}'",)
     of_hub = Base("org/base@abc", base, "0" * 64, "org/base", "abc")
@@ -96,22 +99,20 @@ def test_the_lines_that_serve_an_export_name_its_base_and_folder_as_the_programs
     assert "--max-lora-rank 320 " in serving_lines(joined.model_copy(update={"rank": 257}), of_hub, out)[0]
     assert not serving_lines(joined.model_copy(update={"rank": 513}), of_hub, out)
 
-    out = tmp_path / "merged"
-    assert export(folder / "grpo", out, "merged").serve == (
-        f"vllm serve {out} --served-model-name grpo",
-        f"ollama create grpo -f {out}/Modelfile",
-        f"python convert_hf_to_gguf.py {out} --outfile {out}.gguf",
+    out = folder / "out a" / "merged"
+    assert exports["merged"].serve == (
+        f"vllm serve '{out}' --served-model-name grpo",
+        f"ollama create grpo -f '{out}/Modelfile'",
+        f"python convert_hf_to_gguf.py '{out}' --outfile '{out}.gguf'",
     )
     assert (out / "Modelfile").read_text() == 'FROM .\nSYSTEM """Be short."""\n'
     assert "serve" not in json.loads((out / "export.json").read_text())
 
 
-@pytest.mark.parametrize("as_json", [False, True])
-def test_the_command_prints_what_was_written_and_the_lines_that_serve_it(folder, tmp_path, as_json):
+def test_the_command_prints_what_was_written_and_the_lines_that_serve_it(folder, tmp_path):
     out = tmp_path / "lora"
-    words = ("chain", "export", str(folder / "grpo"), "--joined-lora", "--out", str(out), *(["--json"] * as_json))
-    done = CliRunner().invoke(app, words, catch_exceptions=False)
-    line = json.loads(done.stdout)["serve"][0] if as_json else done.stdout.splitlines()[-1]
+    words = ("chain", "export", str(folder / "grpo"), "--joined-lora", "--out", str(out), "--questions", "2", "--json")
+    line = json.loads(CliRunner().invoke(app, words, catch_exceptions=False).stdout)["serve"][0]
     assert line.startswith("vllm serve ") and f"--lora-modules grpo={out} " in line
 
 

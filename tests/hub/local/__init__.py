@@ -2,7 +2,7 @@
 
     with LocalHub(Hub(folder)) as running: print(running.url)
 
-It keeps repositories in a folder and is safe to restart. It refuses what huggingface.co is documented to refuse: front matter,
+It refuses what huggingface.co is documented to refuse: front matter,
 files that must go by LFS, full folders, commits of more files than it advises, names of tags that git refuses, tokens that only
 read or have no scope for what is asked, repositories without a resource group where one is demanded. It is no proof that huggingface.co takes the same upload.
 

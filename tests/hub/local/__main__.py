@@ -9,7 +9,7 @@ from tests.hub.local import Hub, InjectedFault, serve
 def main() -> None:
     """Serve until stopped, and say what to export so that every client speaks to it."""
     parser = argparse.ArgumentParser(prog="python -m tests.hub.local", description=__doc__)
-    parser.add_argument("folder", type=Path, help="where repositories are kept")
+    parser.add_argument("folder", type=Path, help="where the contents of files lie")
     parser.add_argument("--port", type=int, default=7870)
     parser.add_argument(
         "--user", action="append", default=[], metavar="TOKEN=NAME[:read]", help="default: hf_local=you"

@@ -172,7 +172,8 @@ def make_collection(call: Call) -> Response:
         return JSONResponse({"error": "You already created this collection", "slug": slug}, 409)
     told = {"slug": slug, "title": title, "owner": {"name": owner}, "private": bool(wanted.get("private"))}
     shown = {"lastUpdated": stamp(datetime.now(UTC)), "items": [], "position": 0, "theme": "blue", "upvotes": 0}
-    return JSONResponse(call.hub.keep_collection({**told, **shown}))
+    call.hub.collections[slug] = {**told, **shown}
+    return JSONResponse(call.hub.collections[slug])
 
 
 def collection(call: Call) -> Response:
@@ -188,7 +189,8 @@ def collection(call: Call) -> Response:
     if any((each["id"], each["type"]) == (item["id"], item["type"]) for each in found["items"]):
         return JSONResponse({"error": "Item already in collection"}, 409)
     added = {"_id": f"{len(found['items']):024}", "position": len(found["items"]), **item}
-    return JSONResponse(call.hub.keep_collection({**found, "items": [*found["items"], added]}))
+    found["items"].append(added)
+    return JSONResponse(found)
 
 
 def set_up(call: Call) -> Response:

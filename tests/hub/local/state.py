@@ -1,9 +1,7 @@
-"""The local Hub's state: contents and repositories in a folder, who may do what, and what was asked of it."""
+"""The local Hub's state: contents in a folder, repositories in memory, who may do what, and what was asked of it."""
 
 import hashlib
-import json
 import os
-import shutil
 import tempfile
 import uuid
 from collections import deque
@@ -13,9 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
-from evals.io import write_whole
 from evals.schema import Record
 from tests.hub.local import xet
 
@@ -23,8 +20,6 @@ Kind = Literal["model", "dataset", "space"]
 Right = Literal["see", "read", "write"]
 HEADS, TAGS, PULLS = "refs/heads/", "refs/tags/", "refs/pr/"
 MAIN = f"{HEADS}main"
-OLDER = ConfigDict(frozen=True, extra="ignore")
-"""Folders of earlier versions hold more fields."""
 
 
 class Refusal(Exception):
@@ -63,7 +58,6 @@ class Logged(NamedTuple):
 class Entry(Record):
     """A file in a commit: its content's SHA-256, and the git number that the Hub names it by."""
 
-    model_config = OLDER
     sha256: str
     size: int
     oid: str
@@ -88,7 +82,6 @@ class Commit(Record):
 class Discussion(Record):
     """A pull request, whose files are those of refs/pr/NUMBER."""
 
-    model_config = OLDER
     number: int
     title: str
     author: str
@@ -99,7 +92,6 @@ class Discussion(Record):
 class Repository(Record):
     """A repository's settings and where its references point; commits are kept apart."""
 
-    model_config = OLDER
     kind: Kind
     id: str
     private: bool
@@ -133,7 +125,7 @@ def pointer(sha256: str, size: int) -> bytes:
 
 
 class Hub:
-    """What requests work on, kept in a folder; `organisations` are namespaces that all may write to, None = any.
+    """What requests work on, the contents of files in a folder; `organisations` are namespaces that all may write to, None = any.
 
     `readers` are the tokens that may only read, `scopes` what fine-grained ones may, as whoami tells it; `grouped`
     organisations want a resource group for what is made there. Large files above `chunk_bytes` come in parts.
@@ -156,26 +148,13 @@ class Hub:
         self.organisations, self.redirects = organisations, redirects
         self.log: deque[Logged] = deque(maxlen=20_000)
         self.faults: list[InjectedFault] = []
-        self._collections = folder / "collections.json"
-        is_there = self._collections.is_file()
-        self.collections: dict[str, dict[str, Any]] = json.loads(self._collections.read_text()) if is_there else {}
+        self.collections: dict[str, dict[str, Any]] = {}
         self.spaces: dict[str, dict[str, Any]] = {}
         self.xet = folder / "xet-storage"
-        self.contents, self._folder = folder / "objects", folder / "repos"
+        self.contents = folder / "objects"
         self.contents.mkdir(parents=True, exist_ok=True)
         self._known: dict[tuple[Kind, str], Repository] = {}
         self._commits: dict[tuple[Kind, str], dict[str, Commit]] = {}
-        for file in sorted(self._folder.glob("*/*/*/repository.json")):
-            known = Repository.model_validate_json(file.read_bytes())
-            commits = (Commit.model_validate_json(each.read_bytes()) for each in file.parent.glob("commits/*.json"))
-            self._known[known.key] = known
-            self._commits[known.key] = {commit.oid: commit for commit in commits}
-
-    def keep_collection(self, collection: dict[str, Any]) -> dict[str, Any]:
-        """Write a collection, by its slug, and return it."""
-        self.collections[collection["slug"]] = collection
-        write_whole(self._collections, json.dumps(self.collections))
-        return collection
 
     def content(self, sha256: str) -> Path | None:
         """Return where a content lies, None if it is not here; what is under its final name is whole."""
@@ -209,23 +188,19 @@ class Hub:
     def move(self, repository: Repository, name: str) -> None:
         """Give a repository another name; its former ones lead there."""
         moved = repository.model_copy(update={"id": name, "former": (*repository.former, repository.id.lower())})
-        (place := self._place(moved)).parent.mkdir(parents=True, exist_ok=True)
-        self._place(repository).rename(place)
         del self._known[repository.key]
         self._commits[moved.key] = self._commits.pop(repository.key)
         self.save(moved)
 
     def save(self, repository: Repository) -> Repository:
-        """Write a repository's settings, and only then let them count."""
-        write_whole(self._place(repository) / "repository.json", repository.model_dump_json(indent=1))
+        """Keep a repository's settings."""
         self._known[repository.key] = repository
         self._commits.setdefault(repository.key, {})
         return repository
 
     def remove(self, repository: Repository) -> None:
-        """Forget a repository and remove its folder."""
+        """Forget a repository."""
         del self._known[repository.key], self._commits[repository.key]
-        shutil.rmtree(self._place(repository))
 
     def add(
         self, repository: Repository, ref: str, title: str, author: str, tree: Tree, message: str = ""
@@ -234,7 +209,6 @@ class Hub:
         date, oid = datetime.now(UTC), uuid.uuid4().hex + uuid.uuid4().hex[:8]
         told = {"parent": repository.refs.get(ref), "title": title, "message": message, "author": author}
         commit = Commit.model_validate({"oid": oid, "date": date, "tree": tree, **told})
-        write_whole(self._place(repository) / "commits" / f"{oid}.json", commit.model_dump_json())
         refs = {**repository.refs, ref: oid}
         saved = self.save(repository.model_copy(update={"refs": refs, "changed_at": date}))
         self._commits[saved.key][oid] = commit
@@ -279,6 +253,3 @@ class Hub:
         if right == "write" and not is_owner:
             raise Refusal(403, f"Forbidden: {user} may not write to {name}")
         return repository
-
-    def _place(self, repository: Repository) -> Path:
-        return self._folder / f"{repository.kind}s" / repository.id
