@@ -485,7 +485,12 @@ def space(repo, version, files=150):
 
 
 @pytest.mark.parametrize(
-    ("method", "killed_at"), [("create_commit", 1), ("create_commit", 2), ("merge_pull_request", 1)]
+    ("method", "killed_at"),
+    [
+        pytest.param("create_commit", 1, marks=pytest.mark.slow),
+        ("create_commit", 2),
+        pytest.param("merge_pull_request", 1, marks=pytest.mark.slow),
+    ],
 )
 def test_a_space_of_many_files_appears_at_once_also_after_it_was_killed_in_between(
     stand, monkeypatch, method, killed_at

@@ -111,7 +111,19 @@ def test_the_lines_that_serve_an_export_name_its_base_and_folder_as_the_programs
 
 def test_the_command_prints_what_was_written_and_the_lines_that_serve_it(folder, tmp_path):
     out = tmp_path / "lora"
-    words = ("chain", "export", str(folder / "grpo"), "--joined-lora", "--out", str(out), "--questions", "2", "--json")
+    words = (
+        "chain",
+        "export",
+        str(folder / "grpo"),
+        "--joined-lora",
+        "--out",
+        str(out),
+        "--questions",
+        "2",
+        "--answer-tokens",
+        "8",
+        "--json",
+    )
     line = json.loads(CliRunner().invoke(app, words, catch_exceptions=False).stdout)["serve"][0]
     assert line.startswith("vllm serve ") and f"--lora-modules grpo={out} " in line
 
