@@ -8,7 +8,6 @@ data: nothing in it is followed or run.
 
 import hashlib
 import re
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -18,14 +17,12 @@ from evals.papers.jats import read_jats
 from evals.papers.pandoc import Manuscript, manuscript_kind, read_manuscript
 from evals.papers.pdf import read_pdf
 from evals.papers.tei import read_tei
-from evals.papers.text import FileLimits, decoded, read_markdown, read_plain
+from evals.papers.text import check_size, decoded, read_markdown, read_plain
 from evals.schema import Article, ReviewExample, TextOrigin
 from evals.worker import Send, read_apart
 
-__all__ = ["FileLimits", "demonstration", "read_article", "read_article_file"]
+__all__ = ["demonstration", "read_article", "read_article_file"]
 
-Progress = Callable[[int, int], None]
-"""Called with pages done and pages in all while a PDF is read."""
 ACCEPTED = (
     "accepted are PDF, JATS XML, TEI XML of GROBID, Markdown (.md), plain text (.txt) and, where pandoc is installed,"
     " .docx, .odt, .html and .tex"
@@ -45,38 +42,36 @@ XML_START = re.compile(rb"\s*<(?:\?xml|!DOCTYPE\s+article|article\b|pmc-articles
 TEI_START = re.compile(rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:tei:)?TEI\b", re.S)
 
 
-def read_article_file(path: Path, limits: FileLimits | None = None, progress: Progress | None = None) -> Article:
+def read_article_file(path: Path) -> Article:
     """Return the article in a file; LabError if the file is missing, else as `read_article`."""
-    limits = limits or FileLimits()
     try:
         with path.open("rb") as file:
-            limits.check_size(path.stat().st_size, path.name, file.read(1024))
+            check_size(path.stat().st_size, path.name, file.read(1024))
             file.seek(0)
             data = file.read()
     except FileNotFoundError:
         raise UnreadableArticle(f"there is no file {path}; name the file of a paper.") from None
     except IsADirectoryError:
         raise UnreadableArticle(f"{path} is a folder; name the file of one paper in it.") from None
-    return read_article(data, path.name, limits, progress)
+    return read_article(data, path.name)
 
 
-def read_article(data: bytes, name: str, limits: FileLimits | None = None, progress: Progress | None = None) -> Article:
+def read_article(data: bytes, name: str) -> Article:
     """Return the article in the bytes of a file called `name` (which is shown, never opened).
 
     Its id is made of the name and a checksum, so the same file has the same id. UnreadableArticle says
     what is wrong with a file that is no paper: scanned, locked, broken, too large, another format.
     """
-    limits = limits or FileLimits()
     name = Path(name.replace("\\", "/")).name or "the file"
     if not data:
         raise UnreadableArticle(f"{name} is empty; give a file that holds the text of a paper.")
     is_pdf = b"%PDF-" in data[:1024]
-    limits.check_size(len(data), name, data[:1024])
+    check_size(len(data), name, data[:1024])
     kind = None if is_pdf else manuscript_kind(data, name)
     what = None if is_pdf or kind else next((what for start, what in OTHERS if data.startswith(start)), None)
     if what:
         raise UnreadableArticle(f"{name} is {what}; {ACCEPTED}. Export it as PDF.")
-    given = (data, name, limits, "pdf" if is_pdf else kind)
+    given = (data, name, "pdf" if is_pdf else kind)
     if not (is_pdf or kind or len(data) > LONGEST_TEXT):
         articles = list[Any]()
         _read(articles.append, *given)
@@ -90,17 +85,15 @@ def read_article(data: bytes, name: str, limits: FileLimits | None = None, progr
         if isinstance(each, Article):
             return each
         pages.append(each)
-        if progress is not None:
-            progress(*each)
     raise AssertionError("the reader ended without an article")
 
 
-def _read(send: Send, data: bytes, name: str, limits: FileLimits, kind: Manuscript | Literal["pdf"] | None) -> None:
+def _read(send: Send, data: bytes, name: str, kind: Manuscript | Literal["pdf"] | None) -> None:
     """Send pages done and pages in all while a PDF is read, and then the article."""
     checksum = hashlib.sha256(data).hexdigest()
     origin: dict[str, Any] = {"file": name, "sha256": checksum}
     if kind == "pdf":
-        found, pages, notes = read_pdf(data, name, limits, lambda *done: send(done))
+        found, pages, notes = read_pdf(data, name, lambda *done: send(done))
         origin |= {"format": "pdf", "pages": pages, "notes": notes}
     elif kind is not None:
         found = read_manuscript(data, name, kind)

@@ -21,6 +21,8 @@ from evals.schema import Section
 
 Manuscript = Literal["docx", "odt", "html", "latex"]
 CALLED = {"docx": "a Word document", "odt": "an OpenDocument text", "html": "a web page", "latex": "LaTeX"}
+OPTIONS = "+RTS -M1G -RTS --sandbox --citeproc --standalone --to jats --from"
+"""With up to 1 GB of memory, and no access to other files."""
 SECONDS = 60
 MOST_UNPACKED = 500_000_000
 """Bytes."""
@@ -193,19 +195,7 @@ def _jats(data: bytes, name: str, kind: Manuscript) -> tuple[bytes, list[str]]:
             f"{name} is {CALLED[kind]}, which is read where pandoc is installed; it is not on this machine. Install pandoc"
             " (https://pandoc.org/installing.html, or `apt install pandoc`) and give the file again, or export it as PDF."
         )
-    command = [
-        program,
-        "+RTS",
-        "-M1G",
-        "-RTS",
-        "--sandbox",
-        "--citeproc",
-        "--from",
-        kind,
-        "--to",
-        "jats",
-        "--standalone",
-    ]
+    command = [program, *OPTIONS.split(), kind]
     try:
         done = subprocess.run(command, input=data, capture_output=True, timeout=SECONDS, check=False)
     except subprocess.TimeoutExpired:

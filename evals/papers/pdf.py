@@ -27,7 +27,6 @@ from evals.papers.pdf_lines import (
     without_furniture,
     words_of,
 )
-from evals.papers.text import FileLimits
 from evals.worker import Send, read_apart
 
 if TYPE_CHECKING:
@@ -35,14 +34,15 @@ if TYPE_CHECKING:
 
 TINY = 0.002
 """Of the page's height: smaller words cannot be seen."""
-FAINT, CONTRAST = 200, 20
-"""Of 255: text with a lighter fill may not be seen; it is seen if its place on the page has so much of a contrast."""
+CONTRAST = 20
+"""Of 255: faint text is seen if its place on the page has so much of a contrast."""
 LOST = re.compile("[\0\3-\10\16-\37\ufffd\ue000-\uefff\uf100-\uf8e5]")
 """Signs without a letter in the file; those of Adobe's Symbol that only build large brackets are none."""
 FEWEST_WORDS = 12
 """A page with fewer words is a picture, a scan or a divider."""
 LONGEST_ABSTRACT = 3000
 """Characters; a longer one has swallowed what stands below it."""
+MOST_PAGES = 400
 MOST_CHARACTERS = 200_000
 """Of a page; a full one of a journal has some 8,000."""
 
@@ -113,15 +113,13 @@ def _hidden(page: Any, words: Sequence[Word], width: float, height: float) -> se
     return hidden
 
 
-def read_pdf(
-    data: bytes, name: str, limits: FileLimits, progress: Callable[[int, int], None] | None = None
-) -> tuple[Outline, int, tuple[str, ...]]:
+def read_pdf(data: bytes, name: str, progress: Callable[[int, int], None]) -> tuple[Outline, int, tuple[str, ...]]:
     """Return what stands in a PDF, how many pages it has, and notes on what could not be read, by page.
 
     `progress` is told pages done and in all. UnreadableArticle for a file that is broken, locked with a
     password, too long, or a scan.
     """
-    read, told = _pages(data, name, limits, progress)
+    read, told = _pages(data, name, progress)
     empty = [n for n, page in enumerate(read, start=1) if sum(map(len, page.rows)) < FEWEST_WORDS]
     if len(empty) > len(read) / 2:
         raise UnreadableArticle(
@@ -180,22 +178,23 @@ def _draw(send: Send, data: bytes, number: int, scale: float) -> None:
         raise UnreadableArticle(f"page {number} cannot be drawn ({error}); drop the file again.") from None
 
 
-def _pages(
-    data: bytes, name: str, limits: FileLimits, progress: Callable[[int, int], None] | None
-) -> tuple[list[PageWords], str]:
+def _pages(data: bytes, name: str, progress: Callable[[int, int], None]) -> tuple[list[PageWords], str]:
     """Return the pages of a PDF and the title that it gives itself."""
     try:
         with closing(pypdfium2.PdfDocument(data)) as document:
             count = len(document)
-            limits.check_pages(count, name)
+            if count > MOST_PAGES:
+                raise UnreadableArticle(
+                    f"{name} has {count} pages; up to {MOST_PAGES} are read. Give one article rather than a whole issue,"
+                    " thesis or book."
+                )
             if not count:
                 raise pypdfium2.PdfiumError("it has no pages")
             read: list[PageWords] = []
             for number in range(count):
                 with closing(document[number]) as page:
                     read.append(page_words(page, f"page {number + 1} of {name}"))
-                if progress is not None:
-                    progress(number + 1, count)
+                progress(number + 1, count)
             return read, document.get_metadata_value("Title")
     except pypdfium2.PdfiumError as error:
         problem = str(error)

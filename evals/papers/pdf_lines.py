@@ -32,8 +32,8 @@ ACCENT = re.compile("([´`ˆ˜¨ˇ¸])([A-Za-zı])")
 COMBINED = dict(zip("´`ˆ˜¨ˇ¸", "\u0301\u0300\u0302\u0303\u0308\u030c\u0327", strict=True))
 STRAIGHT = 0.1
 """Radians; words turned further than this from a quarter turn are a stamp across the page."""
-FAINT, CONTRAST = 200, 20
-"""Of 255: text with a lighter fill may not be seen; it is seen if its place on the page has so much of a contrast."""
+FAINT = 200
+"""Of 255: text with a lighter fill may not be seen."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import html
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from html.entities import html5
 
 import yaml
@@ -17,34 +17,19 @@ from evals.papers.outline import NUMBER, Block, Outline, outline_of, plain_name,
 from evals.schema import Figure
 
 MEGABYTE = 1_000_000
+LARGEST_PDF, LARGEST_TEXT = 100, 20
+"""Megabytes of a PDF or an Office file, and of a text or XML file."""
 
 
-@dataclass(frozen=True)
-class FileLimits:
-    """Largest PDF or Office file and largest text file in megabytes (10^6 bytes), and most pages of a PDF."""
-
-    pdf_megabytes: float = 100.0
-    text_megabytes: float = 20.0
-    pages: int = 400
-
-    def check_size(self, size: int, name: str, start: bytes) -> None:
-        """Raise UnreadableArticle if a file of `size` bytes that begins with `start` is too large."""
-        is_pdf = b"%PDF-" in start or start.startswith(b"PK\x03\x04")
-        allowed = self.pdf_megabytes if is_pdf else self.text_megabytes
-        if size > allowed * MEGABYTE:
-            raise UnreadableArticle(
-                f"{name} has {size / MEGABYTE:.1f} MB; a {'PDF or Office file' if is_pdf else 'text or XML file'} may have"
-                f" up to {allowed:g} MB. Give the article without its supplementary files, or save it with"
-                " smaller images."
-            )
-
-    def check_pages(self, pages: int, name: str) -> None:
-        """Raise UnreadableArticle if a PDF has too many pages."""
-        if pages > self.pages:
-            raise UnreadableArticle(
-                f"{name} has {pages} pages; up to {self.pages} are read. Give one article rather than a whole"
-                " issue, thesis or book."
-            )
+def check_size(size: int, name: str, start: bytes) -> None:
+    """Raise UnreadableArticle if a file of `size` bytes that begins with `start` is too large."""
+    is_pdf = b"%PDF-" in start or start.startswith(b"PK\x03\x04")
+    allowed = LARGEST_PDF if is_pdf else LARGEST_TEXT
+    if size > allowed * MEGABYTE:
+        raise UnreadableArticle(
+            f"{name} has {size / MEGABYTE:.1f} MB; a {'PDF or Office file' if is_pdf else 'text or XML file'} may have"
+            f" up to {allowed} MB. Give the article without its supplementary files, or save it with smaller images."
+        )
 
 
 CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f]")
