@@ -191,7 +191,7 @@ def compare(pairs: Sequence[tuple[Answers, Answers]], pairing: Pairing | None = 
     if unknown:
         raise BadConfig(f"cannot compare by {', '.join(unknown)}; known metrics are {', '.join(task.metrics)}")
     check_comparable(list({id(report): report for pair in pairs for report, _ in pair}.values()))
-    found = _corrected([_compared(first, second, pairing) for first, second in pairs])
+    found = _correct_p_values([_compare_pair(first, second, pairing) for first, second in pairs])
     report = pairs[0][0][0]
     return Comparisons(
         task=task.name,
@@ -259,7 +259,7 @@ def check_same_rows(sides: Sequence[tuple[Side, Sequence[Any]]]) -> None:
             )
 
 
-def _compared(first: Answers, second: Answers, pairing: Pairing) -> PairedComparison:
+def _compare_pair(first: Answers, second: Answers, pairing: Pairing) -> PairedComparison:
     sides = []
     for report, stage in (first, second):
         found = rows_of(report, stage, pairing.group)
@@ -317,7 +317,7 @@ def paired_differences(
     return differences, len(tables[0].clusters)
 
 
-def _corrected(compared: Sequence[PairedComparison]) -> list[PairedComparison]:
+def _correct_p_values(compared: Sequence[PairedComparison]) -> list[PairedComparison]:
     """Return the comparisons with Holm's correction over all tests in them."""
     tests = [d.p_permutation for each in compared for d in each.differences if d.p_permutation is not None]
     adjusted = iter(holm(tests))

@@ -159,7 +159,7 @@ def leaderboard(
         key=lambda entry: sign * (entry[0].metrics[order].value or 0.0),
     )
     others = (row for row, _ in entries if row.metrics[order].value is None)
-    return *_ranked(valued, order, measure, draws, seed), *others
+    return *_rank_entries(valued, order, measure, draws, seed), *others
 
 
 def _entries(reports: Sequence[Report[Any]], group: str) -> list[Entry]:
@@ -208,7 +208,9 @@ def _check_summary(report: Report[Any], summary: StageSummary, answers: Sequence
             )
 
 
-def _ranked(entries: Sequence[Entry], order: str, measure: Measure, draws: int, seed: int) -> Iterator[LeaderboardRow]:
+def _rank_entries(
+    entries: Sequence[Entry], order: str, measure: Measure, draws: int, seed: int
+) -> Iterator[LeaderboardRow]:
     """Yield the rows with their ranks; `entries` must stand in order, the best first."""
     if entries:
         check_same_rows([(Side(chain=row.chain or "baseline", stage=row.stage), answers) for row, answers in entries])

@@ -65,7 +65,7 @@ class Tally:
 
         Tallies of the same clusters get the same draws from the same seed, so they stay paired.
         """
-        weights = _kept_weights if draws * len(self.clusters) <= KEPT else _weights
+        weights = _cached_weights if draws * len(self.clusters) <= KEPT else _weights
         return np.concatenate([part @ self.sums for part in weights(self.clusters, draws, seed)])
 
     def metric(self, name: str, totals: Floats) -> Floats:
@@ -155,7 +155,7 @@ def _weights(clusters: tuple[str, ...], draws: int, seed: int) -> Iterator[Float
 
 
 @lru_cache(maxsize=4)
-def _kept_weights(clusters: tuple[str, ...], draws: int, seed: int) -> tuple[Floats, ...]:
+def _cached_weights(clusters: tuple[str, ...], draws: int, seed: int) -> tuple[Floats, ...]:
     """Return the same, kept for the next stage that answered the same questions."""
     return tuple(_weights(clusters, draws, seed))
 
@@ -305,7 +305,7 @@ def save_report(report: Report[Any], path: Path) -> None:
     write_whole(path, f'{head[:-1]},"rows":[\n{rows}\n]}}\n')
 
 
-def _form(document: Any) -> str:
+def _task_name(document: Any) -> str:
     """Return which form a stored report has; one that names no task is on questions."""
     task = document.get("task", "questions") if isinstance(document, dict) else "questions"
     return task if task in ("questions", "refine", "review") else "other"
@@ -317,7 +317,7 @@ STORED: TypeAdapter[Report[Any]] = TypeAdapter(
         | Annotated[RefinerReport, Tag("refine")]
         | Annotated[ReviewReport, Tag("review")]
         | Annotated[Report[GradedRow], Tag("other")],
-        Discriminator(_form),
+        Discriminator(_task_name),
     ]
 )
 

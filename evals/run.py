@@ -251,7 +251,7 @@ def changes_of(report: Report[Any], updated: Report[Any]) -> Rescored:
                 after=getattr(new, "verdict", new),
             )
             for old, new in both
-            if _judgement(old) != _judgement(new)
+            if _figures_of_row(old) != _figures_of_row(new)
         ),
         counts=tuple(
             VerdictCount(stage=stage, before=before, after=after, n=n) for (stage, before, after), n in moved.items()
@@ -270,7 +270,7 @@ def changes_of(report: Report[Any], updated: Report[Any]) -> Rescored:
     )
 
 
-def _judgement(row: Any) -> tuple[object, ...]:
+def _figures_of_row(row: Any) -> tuple[object, ...]:
     """Return what counts in a metric; reasons and claims may be worded in another way."""
     if isinstance(row, ArticleScore):
         return row.grade.counts, row.pairs

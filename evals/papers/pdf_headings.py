@@ -31,7 +31,7 @@ def title_of(pages: Sequence[PageLines], body: float, heads: Set[str], told: str
     section, as Abstract does.
     """
     first = pages[0]
-    if title := _told_title(first.lines, told):
+    if title := _title_in_metadata(first.lines, told):
         rest = tuple(line for line in first.lines if line not in title)
         printed = tidy(joined(title))
         return printed if _letters(printed) == _letters(told) else tidy(told), [replace(first, lines=rest), *pages[1:]]
@@ -62,7 +62,7 @@ def title_of(pages: Sequence[PageLines], body: float, heads: Set[str], told: str
     return tidy(joined([TextLine(words) for words in kept if words])), [replace(first, lines=rest), *pages[1:]]
 
 
-def _told_title(lines: Sequence[TextLine], told: str) -> Sequence[TextLine]:
+def _title_in_metadata(lines: Sequence[TextLine], told: str) -> Sequence[TextLine]:
     """Return the lines of page 1 that are the title which the file gives itself, none where no lines are."""
     wanted = _letters(told)
     if len(told.split()) < 3 or PUBLISHERS.search(told):

@@ -186,31 +186,31 @@ def _place(row: Example) -> int | None:
 def warnings_on(rows: Sequence[Example], lines: Sequence[int] = ()) -> Iterable[Warned]:
     """Yield what to look at before a set is used; `lines` are those of the rows in their file."""
     yield from _leaks(rows)
-    yield from _damaged(rows, lines)
+    yield from _spreadsheet_damage(rows, lines)
     asked: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         asked.setdefault((normalised(row.prompt), answer_form(row.prompt, row.ground_truth)), []).append(row.id)
     twice = [name for names in asked.values() if len(names) > 1 for name in names]
     if twice:
-        yield _warned("asked twice", f"{len(twice)} rows ask the same as another", "keep one of each", twice)
-    yield from _given_away(rows)
+        yield _warning("asked twice", f"{len(twice)} rows ask the same as another", "keep one of each", twice)
+    yield from _answers_given_away(rows)
     train = [row for row in rows if row.split == "train"]
     bare = [row.id for row in train if row.answer.startswith("Answer:")]
     if bare:
         problem = f"{len(bare)} of {len(train)} training rows have no explanation"
         remedy = "write one or two sentences: SFT without them teaches the answer line alone; GRPO needs none"
-        yield _warned("explanation", problem, remedy, bare)
+        yield _warning("explanation", problem, remedy, bare)
     unscored = [row.id for row in rows if row.ground_truth.kind not in SCORED]
     if unscored:
         problem = f"{len(unscored)} rows are graded by a judge alone: no verdict, no reward, in no accuracy"
-        yield _warned("judge", problem, "make them a choice, number, set or term if they can be", unscored)
+        yield _warning("judge", problem, "make them a choice, number, set or term if they can be", unscored)
     against = [row.id for row in rows if row.ground_truth.kind in SCORED and verify(row, row.answer).scores["V3"] == 0]
     if against:
         problem = f"explanations in which a wrong option is read as the answer: {len(against)}"
-        yield _warned("contradiction", problem, "name the right answer, and no other option", against)
+        yield _warning("contradiction", problem, "name the right answer, and no other option", against)
     if rows and all(row.split != "test" for row in rows):
         remedy = "mark some groups with split: test, or every figure is of rows that may be trained on"
-        yield _warned("splits", "no row is for testing", remedy, [])
+        yield _warning("splits", "no row is for testing", remedy, [])
 
 
 def _leaks(rows: Sequence[Example]) -> Iterable[Warned]:
@@ -222,13 +222,13 @@ def _leaks(rows: Sequence[Example]) -> Iterable[Warned]:
         named = ", ".join(list(torn)[:SHOWN])
         problem = f"groups that stand in several splits ({len(torn)}): {named}"
         remedy = "what is tested has been trained on; give all rows of a group the same split"
-        yield _warned("group leak", problem, remedy, [row for found in torn.values() for row in found.values()])
+        yield _warning("group leak", problem, remedy, [row for found in torn.values() for row in found.values()])
     near = near_duplicates(rows)
     if near:
         shown = "; ".join(f"{one} ~ {other}" for one, other in near[:SHOWN])
         problem = f"{len(near)} pairs of questions in different splits are near-duplicates: {shown}"
         remedy = "reword them, or give both the same group and split"
-        yield _warned("near-duplicate", problem, remedy, [name for pair in near for name in pair])
+        yield _warning("near-duplicate", problem, remedy, [name for pair in near for name in pair])
 
 
 def near_duplicates(rows: Sequence[Example]) -> list[tuple[str, str]]:
@@ -255,7 +255,7 @@ def near_duplicates(rows: Sequence[Example]) -> list[tuple[str, str]]:
     return found
 
 
-def _given_away(rows: Sequence[Example]) -> Iterable[Warned]:
+def _answers_given_away(rows: Sequence[Example]) -> Iterable[Warned]:
     """Yield prompts whose form tells the answer, and right options that always stand at one place."""
     forms: dict[str, list[Example]] = {}
     for row in rows:
@@ -269,11 +269,11 @@ def _given_away(rows: Sequence[Example]) -> Iterable[Warned]:
             if any(isinstance(row.ground_truth, AbstainTruth) for row in members):
                 remedy = "give them the kind of the other questions, with value: cannot be told"
             told = f"the prompt gives it away; {remedy}"
-            yield _warned("always right", problem, told, [row.id for row in members])
-    yield from _tells(rows)
+            yield _warning("always right", problem, told, [row.id for row in members])
+    yield from _tells_of_options(rows)
 
 
-def _tells(rows: Sequence[Example]) -> Iterable[Warned]:
+def _tells_of_options(rows: Sequence[Example]) -> Iterable[Warned]:
     """Yield what the options alone tell of the right one: its place, and that it is the longest."""
     placed = [(row, row.ground_truth, place) for row in rows if (place := _place(row)) is not None]
     choices = [(row, truth, place) for row, truth, place in placed if isinstance(truth, ChoiceTruth)]
@@ -282,14 +282,14 @@ def _tells(rows: Sequence[Example]) -> Iterable[Warned]:
     chance = sum(1 / len(truth.options) for _, truth, _ in choices) / len(choices)
     at = Counter(place for _, _, place in choices)
     place, n = min(at.items(), key=lambda each: (-each[1], each[0]))
-    if _is_far(n, len(choices), chance):
+    if _is_far_above(n, len(choices), chance):
         mine = [row.id for row, _, here in choices if here == place]
         problem = f"the right option is number {place + 1} of its list in {n} of {len(choices)} questions"
-        yield _warned("same place", problem, "shuffle the options of each row", mine)
+        yield _warning("same place", problem, "shuffle the options of each row", mine)
     longest = [row.id for row, truth, here in choices if here == _longest(truth.options)]
-    if _is_far(len(longest), len(choices), chance):
+    if _is_far_above(len(longest), len(choices), chance):
         problem = f"the right option is longer than all others in {len(longest)} of {len(choices)} questions"
-        yield _warned("longest option", problem, "make wrong options as long and as exact as the right one", longest)
+        yield _warning("longest option", problem, "make wrong options as long and as exact as the right one", longest)
 
 
 def _longest(options: Sequence[str]) -> int | None:
@@ -298,14 +298,14 @@ def _longest(options: Sequence[str]) -> int | None:
     return lengths.index(max(lengths)) if lengths.count(max(lengths)) == 1 else None
 
 
-def _is_far(n: int, of: int, chance: float) -> bool:
+def _is_far_above(n: int, of: int, chance: float) -> bool:
     """Return whether n hits are far more than chance: all of FEW or more, or three standard errors and ten points more."""
     if n == of >= FEW:
         return True
     return of >= ENOUGH and n / of >= chance + 0.1 and n - of * chance >= 3 * math.sqrt(of * chance * (1 - chance))
 
 
-def _damaged(rows: Sequence[Example], lines: Sequence[int]) -> Iterable[Warned]:
+def _spreadsheet_damage(rows: Sequence[Example], lines: Sequence[int]) -> Iterable[Warned]:
     """Yield names that a spreadsheet made into dates or numbers, and options that differ in their form alone, by line."""
     dates: list[tuple[str, str]] = []
     forms: list[tuple[str, str]] = []
@@ -322,20 +322,20 @@ def _damaged(rows: Sequence[Example], lines: Sequence[int]) -> Iterable[Warned]:
             if other is not None:
                 forms.append((row.id, f"{where} {other!r} and {option!r}"))
     if dates:
-        problem = f"names that a spreadsheet makes of gene symbols ({len(dates)}): {_listed(dates)}"
+        problem = f"names that a spreadsheet makes of gene symbols ({len(dates)}): {_name_places(dates)}"
         remedy = (
             "2-Sep may have been SEPTIN2, 1-Mar MARCHF1 or MTARC1, 2.31E+13 a RIKEN clone: write what it was, in a"
             " column that is formatted as text"
         )
-        yield _warned("spreadsheet", problem, remedy, [row for row, _ in dates])
+        yield _warning("spreadsheet", problem, remedy, [row for row, _ in dates])
     if forms:
-        problem = f"options that differ in the form of a letter alone ({len(forms)}): {_listed(forms)}"
-        yield _warned(
+        problem = f"options that differ in the form of a letter alone ({len(forms)}): {_name_places(forms)}"
+        yield _warning(
             "same option", problem, "write them so that they differ in a letter or digit", [row for row, _ in forms]
         )
 
 
-def _listed(found: Sequence[tuple[str, str]]) -> str:
+def _name_places(found: Sequence[tuple[str, str]]) -> str:
     told = "; ".join(dict.fromkeys(each for _, each in found[:LISTED]))
     return told if len(found) <= LISTED else f"{told}; and {len(found) - LISTED} further"
 
@@ -354,5 +354,5 @@ def _texts(value: Any) -> list[str]:
     return [text for each in inside for text in _texts(each)]
 
 
-def _warned(check: str, problem: str, remedy: str, rows: Sequence[str]) -> Warned:
+def _warning(check: str, problem: str, remedy: str, rows: Sequence[str]) -> Warned:
     return Warned(check=check, problem=problem, remedy=remedy, rows=tuple(dict.fromkeys(rows))[:SHOWN])

@@ -94,7 +94,7 @@ def kmp_test() -> tuple[Example, ...]:
     """Return the twenty test questions in order: 10 factual, 5 reasoning, 5 unanswerable."""
     return tuple(
         example.model_copy(update={"split": "test", "id": f"kmp/test/{draft.slug}"})
-        for draft in _whole("test")
+        for draft in _whole_questions("test")
         for example in draft.examples()
     )
 
@@ -149,11 +149,11 @@ def _training_drafts() -> tuple[Draft, ...]:
         }
         for topic, (one, two, why) in book()["unknown"].items()
     )
-    made = map(_filled, map(json.loads, rows))
-    return *made, *_whole("corrections"), *map(_filled, unknown), *_whole("readings")
+    made = map(_fill_template, map(json.loads, rows))
+    return *made, *_whole_questions("corrections"), *map(_fill_template, unknown), *_whole_questions("readings")
 
 
-def _filled(row: Mapping[str, Any]) -> Draft:
+def _fill_template(row: Mapping[str, Any]) -> Draft:
     """Return the draft that a row makes of its template."""
     form = book()["templates"][row["template"]]
     words: dict[str, Any] = {"tissue": None}
@@ -161,7 +161,7 @@ def _filled(row: Mapping[str, Any]) -> Draft:
         tissue = load_kmp().tissue(row["class_of"])
         words |= {"tissue": tissue.tissue, "Tissue": tissue.tissue.capitalize(), "row": tissue}
     if "figure" in row:
-        words |= _words(load_kmp().count(*row["figure"].split("/")))
+        words |= _figure_words(load_kmp().count(*row["figure"].split("/")))
     words |= row.get("words", {})
     slug = form["slug"].format(**words)
     asked = [prompt.format(**words) for prompt in form["prompts"]]
@@ -179,11 +179,11 @@ def _filled(row: Mapping[str, Any]) -> Draft:
     )
 
 
-def _whole(section: str) -> list[Draft]:
+def _whole_questions(section: str) -> list[Draft]:
     return [Draft.model_validate(row) for row in book()[section]]
 
 
-def _words(figure: DegCount) -> dict[str, Any]:
+def _figure_words(figure: DegCount) -> dict[str, Any]:
     """Return what every template may say of a figure."""
     short, long = contrast_name(figure.contrast)
     genes = degs(figure.genes)

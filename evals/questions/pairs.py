@@ -222,7 +222,7 @@ def _is_kept_apart(example: Example) -> bool:
     return example.split == "test" or is_held_out(example.prompt, example.id)
 
 
-def _judged(sample: Sample) -> Judged:
+def _judge(sample: Sample) -> Judged:
     return Judged(sample, verify(sample.example, sample.text, read="answer"))
 
 
@@ -249,7 +249,7 @@ def _pair_id(better: Judged, worse: Judged) -> str:
 
 def _verdict_pairs(group: Sequence[Sample], margin: float, per_question: int) -> Found:
     different = {sample.text.strip(): sample for sample in reversed(group)}
-    judged = [_judged(each) for each in different.values()]
+    judged = [_judge(each) for each in different.values()]
     if len(judged) < 2:
         return [], "one_answer"
     right = [each for each in judged if each.verdict.verdict == "correct"]
@@ -281,7 +281,7 @@ def _tally(group: Sequence[Sample]) -> Accuracy:
     """Return how many of the answers to one question are right; none of a question that is held out."""
     if _is_kept_apart(group[0].example):
         return Accuracy(right=0, claims=0)
-    verdicts = [_judged(each).verdict.verdict for each in group]
+    verdicts = [_judge(each).verdict.verdict for each in group]
     return Accuracy(right=verdicts.count("correct"), claims=len(verdicts) - verdicts.count("no_claim"))
 
 
@@ -308,8 +308,8 @@ def _pairs(group: Sequence[Sample], others: Accuracy, margin: float, per_questio
             widest.setdefault(text, (sample, abs(said - level)))
     made: list[PairRow] = []
     for text, (sample, gap) in widest.items():
-        better = _judged(replace(sample, text=with_confidence(text, level)))
+        better = _judge(replace(sample, text=with_confidence(text, level)))
         if len(made) < per_question and better.verdict.verdict in ("correct", "incorrect"):
-            made.append(_pair_row(better, _judged(sample), "calibration", gap / 100))
+            made.append(_pair_row(better, _judge(sample), "calibration", gap / 100))
     rows += made
     return rows, None if rows else why

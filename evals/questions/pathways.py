@@ -97,7 +97,7 @@ def pathway_training(held_out: Sequence[str] = HELD_OUT) -> tuple[Example, ...]:
 
     BadConfig when `held_out` names a tissue that the table does not have.
     """
-    excluded = _checked(held_out)
+    excluded = _check_tissues(held_out)
     return tuple(
         row for row in _bank() if not excluded & {row.tissue, *getattr(row.ground_truth, "tissue_directions", ())}
     )
@@ -105,7 +105,7 @@ def pathway_training(held_out: Sequence[str] = HELD_OUT) -> tuple[Example, ...]:
 
 def pathway_heldout(held_out: Sequence[str] = HELD_OUT) -> tuple[Example, ...]:
     """Return the questions about held-out tissues, in table order; comparisons, of several tissues, are not among them."""
-    excluded = _checked(held_out)
+    excluded = _check_tissues(held_out)
     return tuple(row.model_copy(update={"split": "test"}) for row in _bank() if row.tissue in excluded)
 
 
@@ -137,7 +137,7 @@ def set_meanings() -> tuple[Example, ...]:
 
 def lone_missions() -> tuple[Example, ...]:
     """Return one question per set and tissue that a single mission found to move, in table order."""
-    return tuple(_lone(vote, row, "mission") for vote, row in _findings())
+    return tuple(_lone_mission(vote, row, "mission") for vote, row in _findings())
 
 
 def lone_missions_parted() -> tuple[Example, ...]:
@@ -149,7 +149,8 @@ def lone_missions_parted() -> tuple[Example, ...]:
     dealt = sorted(_findings(), key=lambda found: (found[1].direction or "", digest(found[0].cluster)))
     directions = {vote.cluster for vote, _ in dealt[::2]}
     return tuple(
-        _lone(vote, row, "mission" if vote.cluster in directions else "mission-mechanism") for vote, row in _findings()
+        _lone_mission(vote, row, "mission" if vote.cluster in directions else "mission-mechanism")
+        for vote, row in _findings()
     )
 
 
@@ -179,10 +180,12 @@ def _consensus(vote: Votes, asked: str) -> Example:
     agreeing, opposing = (len(vote.missions(way)) for way in (direction, "DOWN" if direction == "UP" else "UP"))
     support = f"significant in {agreeing} of {len(vote.rows)} missions" + (f" ({opposing} against)" if opposing else "")
     level, fact = succession(agreeing, len(vote.rows)), f"direction/{vote.cluster}"
-    return _directed(vote, vote.rows, direction, asked, level, fact, f"{asked}/{vote.cluster}", support=support)
+    return _direction_question(
+        vote, vote.rows, direction, asked, level, fact, f"{asked}/{vote.cluster}", support=support
+    )
 
 
-def _directed(
+def _direction_question(
     vote: Votes,
     rows: Sequence[EnrichmentRow],
     direction: Direction,
@@ -196,10 +199,10 @@ def _directed(
     truth_of, row = MechanismTruth if asked.endswith("mechanism") else DirectTruth, load_hallmark()[vote.pathway]
     scores = {each.mission: Enrichment(nes=each.nes, padj=each.padj) for each in rows}
     truth = truth_of(tissue=vote.tissue, pathway=vote.pathway, direction=direction, missions=scores)
-    words |= {"tissue": vote.tissue, "name": row.name, "about": row.about, **_wordings()["words"][direction]}
+    words |= {"tissue": vote.tissue, "name": row.name, "about": row.about, **_sentences()["words"][direction]}
     said = row.about if truth.kind == "mechanism" else direction.lower()
     support = [f"nes/{vote.tissue}/{each.mission}/{vote.pathway}" for each in rows]
-    text = _worded(asked, vote.cluster, **words)
+    text = _choose_wordings(asked, vote.cluster, **words)
     return _example(truth, text, said, level, fact, support, vote.cluster, vote.tissue, id=id)
 
 
@@ -210,7 +213,9 @@ def _disagreement(vote: Votes) -> Example:
         tissue=vote.tissue, pathway=vote.pathway, missions_up=up, missions_down=down, missions_ns=vote.missions(None)
     )
     ways = {"up": listed([mission_name(each) for each in up]), "down": listed([mission_name(each) for each in down])}
-    text = _worded("uncertainty", vote.cluster, tissue=vote.tissue, name=load_hallmark()[vote.pathway].name, **ways)
+    text = _choose_wordings(
+        "uncertainty", vote.cluster, tissue=vote.tissue, name=load_hallmark()[vote.pathway].name, **ways
+    )
     level = succession(len(up) * len(down), len(up) * len(down))
     support = [f"nes/{vote.tissue}/{row.mission}/{vote.pathway}" for row in vote.rows]
     fact = f"agreement/{vote.cluster}"
@@ -227,7 +232,7 @@ def _comparison(pathway: str, by_tissue: Mapping[str, Votes]) -> Example:
     words = {"name": load_hallmark()[pathway].name, "tissues": listed(list(directions)), "way": "up" if up else "down"}
     if not is_consistent:
         words |= {"up": listed(up), "down": listed(down)}
-    text = _worded("comparison", pathway, "same" if is_consistent else "different", **words)
+    text = _choose_wordings("comparison", pathway, "same" if is_consistent else "different", **words)
     level = succession(sum(len(vote.missions(vote.agreed)) for vote in votes), sum(len(vote.rows) for vote in votes))
     support = [f"direction/{tissue}/{pathway}" for tissue in directions]
     said = SAME if is_consistent else DIFFERENT
@@ -238,7 +243,7 @@ def _conservation(tissue: str) -> Example:
     """Its level counts the mission pairs whose own correlation falls in the stated range."""
     row = load_conservation()[tissue]
     truth = ConservationTruth(tissue=tissue, level=row.level, nes_mean_r=row.mean_r)
-    text = _worded("conservation", tissue, tissue=tissue, level=row.level, r=row.mean_r)
+    text = _choose_wordings("conservation", tissue, tissue=tissue, level=row.level, r=row.mean_r)
     level = succession(sum(pair.level == row.level for pair in row.pairs), len(row.pairs))
     support = [f"r/{tissue}/{pair.first}/{pair.second}" for pair in row.pairs]
     name = f"conservation/{tissue}"
@@ -247,7 +252,7 @@ def _conservation(tissue: str) -> Example:
 
 def _meaning(pathway: str, place: int) -> Example:
     row, name = load_hallmark()[pathway], f"meaning/{pathway}"
-    forms, turn = _wordings()["meaning"], int(digest(name)[:8], 16) + place
+    forms, turn = _sentences()["meaning"], int(digest(name)[:8], 16) + place
     words = {"name": row.name, "about": row.about}
     text = [each[turn % len(each)].format(**words) for each in (forms["prompts"], forms["answers"])]
     made = _example(terms(pathway), text, row.about, SURE, name, (), name, None, id=f"{name}/{place + 1}")
@@ -266,10 +271,10 @@ def _findings() -> tuple[tuple[Votes, EnrichmentRow], ...]:
     )
 
 
-def _lone(vote: Votes, row: EnrichmentRow, asked: str) -> Example:
+def _lone_mission(vote: Votes, row: EnrichmentRow, asked: str) -> Example:
     fact, id = f"nes/{vote.tissue}/{row.mission}/{vote.pathway}", f"{asked}/{row.mission}/{vote.cluster}"
     mission = mission_name(row.mission)
-    return _directed(vote, [row], row.direction or "UP", asked, SURE, fact, id, mission=mission)
+    return _direction_question(vote, [row], row.direction or "UP", asked, SURE, fact, id, mission=mission)
 
 
 def _example(
@@ -302,7 +307,7 @@ def _example(
     )
 
 
-def _checked(held_out: Sequence[str]) -> set[str]:
+def _check_tissues(held_out: Sequence[str]) -> set[str]:
     known = tuple(dict.fromkeys(row.tissue for row in load_enrichment()))
     unknown = [tissue for tissue in held_out if tissue not in known]
     if unknown:
@@ -317,13 +322,13 @@ def _checked(held_out: Sequence[str]) -> set[str]:
 
 
 @cache
-def _wordings() -> dict[str, dict[str, Any]]:
+def _sentences() -> dict[str, dict[str, Any]]:
     return tomllib.loads(Path(__file__).with_name("wording.toml").read_text(encoding="utf-8"))
 
 
-def _worded(asked: str, subject: str, answers: str = "answers", /, **words: object) -> list[str]:
+def _choose_wordings(asked: str, subject: str, answers: str = "answers", /, **words: object) -> list[str]:
     """Return prompt and explanation in the wordings that belong to a question, always the same ones."""
-    forms, key = _wordings()[asked], f"{asked}/{subject}"
+    forms, key = _sentences()[asked], f"{asked}/{subject}"
     chosen = ((forms["prompts"], key), (forms[answers], f"{key}/answer"))
     return [each[int(digest(name)[:8], 16) % len(each)].format(**words) for each, name in chosen]
 

@@ -86,7 +86,7 @@ def load_questions(source: str | Path, fetch: Fetch | None = None, part: str | N
     if name in DATASETS:
         rows, is_own = DATASETS[name](), False
     else:
-        found = _found(name, fetch)
+        found = _read_source(name, fetch)
         if found.faults:
             raise first_of([each.error(name) for each in found.faults])
         rows, is_own = found.examples, found.is_own
@@ -194,7 +194,7 @@ def good_rows(raw: Iterable[Raw], faults: Iterable[RowFault]) -> tuple[QuestionR
 
 def question_row(data: Mapping[str, Any]) -> QuestionRow:
     """Return a row of any format as its record; _Wrong names every field that is wrong."""
-    return _valid(QuestionRow, _one_shape(data))
+    return _valid(QuestionRow, _normalise_row(data))
 
 
 def to_example(row: QuestionRow, name: str) -> Example:
@@ -239,7 +239,7 @@ def right_answer(truth: GroundTruth) -> str | None:
 # ---- where rows come from ---------------------------------------------------------------------
 
 
-def _found(name: str, fetch: Fetch | None) -> QuestionSet:
+def _read_source(name: str, fetch: Fetch | None) -> QuestionSet:
     path = file_of(name)
     if path is not None:
         return examine(path)
@@ -256,7 +256,7 @@ def _found(name: str, fetch: Fetch | None) -> QuestionSet:
 def hub_rows(name: str, fetch: Fetch) -> list[Raw]:
     """Return the rows of hub:owner/name[@revision][:config] as they stand, numbered; BadConfig for another name."""
     rows = enumerate(fetch(*hub_parts(name)), 1)
-    return [(n, {"split": split, **given}) for n, (split, row) in rows if (given := _given(row))]
+    return [(n, {"split": split, **given}) for n, (split, row) in rows if (given := _without_empty(row))]
 
 
 def hub_parts(name: str) -> tuple[str, str | None, str | None]:
@@ -368,9 +368,9 @@ ASKED = ("messages", "target")
 """Columns that publishing adds for readers who ask by them; they follow from the others."""
 
 
-def _one_shape(data: Mapping[str, Any]) -> dict[str, Any]:
+def _normalise_row(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return a row with its truth in one piece, short forms written out, and empty fields left out."""
-    row = {name: _composed(value) for name, value in _given(data).items() if name not in ASKED}
+    row = {name: _to_nfc(value) for name, value in _without_empty(data).items() if name not in ASKED}
     truth = row.pop("truth", {})
     if isinstance(truth, str):
         try:
@@ -382,26 +382,26 @@ def _one_shape(data: Mapping[str, Any]) -> dict[str, Any]:
     beside = {name: row.pop(name) for name in BESIDE & row.keys()}
     beside = {name: value for name, value in beside.items() if value not in ([], ())}
     for name in beside.keys() & truth.keys():
-        if _listed(name, beside[name]) != _listed(name, truth[name]):
+        if _as_list(name, beside[name]) != _as_list(name, truth[name]):
             problem = f"{short_repr(beside[name])} beside the truth, {short_repr(truth[name])} in it"
             raise _Wrong((name, problem, "write it once, in the truth"))
     if beside or truth:
         row["truth"] = _truth({**beside, **truth})
     if row.get("split") in ("validation", "val"):
         row["split"] = "dev"
-    return {name: _listed(name, value) for name, value in row.items()}
+    return {name: _as_list(name, value) for name, value in row.items()}
 
 
 def _truth(given: Mapping[str, Any]) -> dict[str, Any]:
     kind = str(given.get("kind"))
     truth = {
-        name: value if name == "subject" else _listed(name, value)
+        name: value if name == "subject" else _as_list(name, value)
         for name, value in given.items()
         if value is not None or (kind, name) == ("number", "value")
     }
     field = {"set": "values", "term": "accept", "rubric": "items"}.get(kind, "value")
     if field != "value" and "value" in truth:
-        truth[field] = _listed(field, truth.pop("value"))
+        truth[field] = _as_list(field, truth.pop("value"))
     if "options" in truth and kind in TRUTHS and kind != "choice":
         raise _Wrong(
             (
@@ -421,25 +421,25 @@ def _truth(given: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(said, str) and marks_off(said) in NOT_TOLD:
         truth[field] = {"number": None, "set": [], "term": []}.get(kind, CANNOT_BE_TOLD)
     if isinstance(truth.get("tolerance"), Mapping):
-        truth["tolerance"] = _given(truth["tolerance"])
+        truth["tolerance"] = _without_empty(truth["tolerance"])
     return truth
 
 
-def _composed(value: Any) -> Any:
+def _to_nfc(value: Any) -> Any:
     """Return a value with its texts in NFC, so that an accented letter is the same however it was typed."""
     if isinstance(value, str):
         return unicodedata.normalize("NFC", value)
     if isinstance(value, Mapping):
-        return {_composed(key): _composed(each) for key, each in value.items()}
-    return [_composed(each) for each in value] if isinstance(value, list | tuple) else value
+        return {_to_nfc(key): _to_nfc(each) for key, each in value.items()}
+    return [_to_nfc(each) for each in value] if isinstance(value, list | tuple) else value
 
 
-def _given(row: Mapping[str, Any]) -> dict[str, Any]:
+def _without_empty(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a row of a table without its empty columns."""
     return {key: value for key, value in row.items() if value is not None}
 
 
-def _listed(name: str, value: Any) -> Any:
+def _as_list(name: str, value: Any) -> Any:
     """Return a text as a list where a list belongs; | stands between items."""
     if name in LISTS and isinstance(value, str):
         return [part.strip() for part in value.split("|") if part.strip()]
@@ -460,33 +460,21 @@ def _complaint(error: Any) -> tuple[str, str, str]:
     if steps[:1] in (["truth"], ["ground_truth"]) and len(steps) > 1:
         del steps[1]  # the kind, by which pydantic chose the record
     problem = error["msg"].removeprefix("Value error, ")
-    if steps == ["truth"]:
-        first = problem.split()[0]
-        if kind.startswith("union_tag") or first in ("value", "aliases", "an"):
-            steps.append("kind" if kind.startswith("union_tag") else {"an": "options"}.get(first, first))
-    field = ".".join(steps) or "(whole line)"
-    said = {
-        "extra_forbidden": "is no field of a row or of this kind of truth",
-        "float_parsing": "is no number",
-        "missing": "is missing",
-        "string_type": "is no text",
-        "union_tag_invalid": "is no kind of answer",
-        "union_tag_not_found": "is missing",
-    }
-    problem = said.get(kind, problem)
-    if problem != "is missing":
-        seen = error["input"]["kind"] if kind == "union_tag_invalid" else error["input"]
-        problem += f", seen {short_repr(seen)}"
-    if kind == "string_type":
-        return field, problem, "put it in quotes: YAML reads yes, no, on, off and bare numbers as something else"
+    if kind.startswith("union_tag"):
+        steps.append("kind")
+    elif steps == ["truth"] and (name := {"an": "options"}.get(first := problem.split()[0], first)) in BESIDE:
+        steps.append(name)  # what the sentence of ours begins with
+    field = ".".join(steps) or WHOLE
     if kind == "extra_forbidden":
         model = TRUTHS.get(str(error["loc"][1])) if field.startswith("truth.") else None
         return field, problem, f"leave it out, or use one of {', '.join((model or QuestionRow).model_fields)}"
     if kind == "float_parsing" and re.fullmatch(r"-?\d{1,3},\d{3}", seen := str(error["input"]).strip()):
         wholes, point = seen.replace(",", ""), seen.replace(",", ".")
         return field, f"may be {wholes} or {point}, seen {seen!r}", f"write {wholes} or {point}, without a comma"
-    remedy = REMEDIES.get(field) or REMEDIES.get(".".join(steps[:2]), "see docs/question-sets.md")
-    return field, problem, remedy
+    if kind not in ("missing", "union_tag_invalid", "union_tag_not_found"):  # these say it, or there is nothing to see
+        problem += f", seen {short_repr(error['input'])}"
+    remedies = (REMEDIES.get(each) for each in (kind, field, ".".join(steps[:2])))
+    return field, problem, next(filter(None, remedies), "see docs/question-sets.md")
 
 
 def _check_readable(example: Example) -> None:

@@ -87,7 +87,7 @@ def _score_records(source: random.Random, split: Split) -> Iterator[RefinerRecor
             }
             passages = dict(map(_score_passage, (*(() if form == "without" else vote.rows), *beside)))
             ends = "/without" if form == "without" else ""
-            made = _filled(form, words) | {"id": f"{example.id}{ends}", "question": example.prompt}
+            made = _fill_form(form, words) | {"id": f"{example.id}{ends}", "question": example.prompt}
             yield _record(
                 source, made, f"genelab/{example.tissue}", passages, [_score_passage(row)[0] for row in shown]
             )
@@ -112,20 +112,22 @@ def _count_records(source: random.Random) -> Iterator[RefinerRecord]:
     chosen = [name for name in sorted(asked) if name in figures and not any(support <= {name} for support in tested)]
     for name in source.sample(chosen, COUNTS):
         example, figure = asked[name], figures[name]
-        beside = _beside(source, [figure], tested)
+        beside = _figures_beside(source, [figure], tested)
         others = "|".join(degs(each.genes).split()[0] for each in beside if each.genes != figure.genes)
         said, contrast = degs(figure.genes), contrast_name(figure.contrast)[1]
         words = {"tissue": figure.tissue, "contrast": contrast, "said": said, "number": said.split()[0]}
         words["others"] = others
-        made = _filled("count", words) | {"id": example.id, "question": example.prompt}
+        made = _fill_form("count", words) | {"id": example.id, "question": example.prompt}
         yield _record(source, made, "kmp", _count_passages(figure, *beside), [figure.id])
     limits = [row for row in trained if row.ground_truth.kind == "abstain" and not is_held_out(row.prompt)]
     for example in source.sample(sorted(limits, key=lambda row: row.id), LIMITS):
-        made = _filled("limit", {}) | {"id": example.id, "question": example.prompt}
-        yield _record(source, made, "kmp", _count_passages(*_beside(source, [], tested)), [])
+        made = _fill_form("limit", {}) | {"id": example.id, "question": example.prompt}
+        yield _record(source, made, "kmp", _count_passages(*_figures_beside(source, [], tested)), [])
 
 
-def _beside(source: random.Random, given: Sequence[DegCount], tested: Sequence[frozenset[str]]) -> list[DegCount]:
+def _figures_beside(
+    source: random.Random, given: Sequence[DegCount], tested: Sequence[frozenset[str]]
+) -> list[DegCount]:
     """Return figures that can stand beside the given ones without giving a tested fact away."""
     found = [*given]
     for figure in source.sample(load_kmp().counts, len(load_kmp().counts)):
@@ -157,7 +159,7 @@ def _forms() -> dict[str, dict[str, Any]]:
     return tomllib.loads(files("evals.refine").joinpath("forms.toml").read_text(encoding="utf-8"))
 
 
-def _filled(name: str, words: Mapping[str, str]) -> dict[str, Any]:
+def _fill_form(name: str, words: Mapping[str, str]) -> dict[str, Any]:
 
     def fill(value: Any) -> Any:
         if isinstance(value, list):

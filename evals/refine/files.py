@@ -168,7 +168,9 @@ def ragas_case(row: Mapping[str, Any], number: int) -> dict[str, Any]:
         raise ValueError(
             f"has {len(others) + 1 if others else 'no'} answer; it stands in {' or '.join(NAMES['answer'])}"
         )
-    completion = answer if any(tag[2].lower() == "answer" for tag in TAG.finditer(answer)) else _cited(answer, row)
+    completion = (
+        answer if any(tag[2].lower() == "answer" for tag in TAG.finditer(answer)) else _as_cited_answer(answer, row)
+    )
     return {
         "id": record["id"],
         "record": record,
@@ -183,7 +185,7 @@ def _column(row: Mapping[str, Any], name: str) -> str:
     return next((each for each in full if each.strip().lower().replace(" ", "_") in NAMES[name]), "")
 
 
-def _cited(answer: str, row: Mapping[str, Any]) -> str:
+def _as_cited_answer(answer: str, row: Mapping[str, Any]) -> str:
     """Return an answer in the grammar, its sentences as claims."""
     text = MARKED_END.sub(r" \2\1 ", MARKUP.sub("‹", answer)).strip()
     everything = "" if MARKS.search(text) else ",".join(f"S{n}" for n, _ in enumerate(_texts(row, "contexts"), 1))
@@ -201,7 +203,7 @@ def _texts(row: Mapping[str, Any], name: str) -> list[str]:
     column = _column(row, name)
     value = row[column] if column else []
     if isinstance(value, str):
-        value = _listed(value) if name != "answer" and value.strip().startswith("[") else [value]
+        value = _parse_list(value) if name != "answer" and value.strip().startswith("[") else [value]
     if isinstance(value, list):
         value = [
             next((each[key] for key in PASSAGE if key in each), each) if isinstance(each, dict) else each
@@ -212,7 +214,7 @@ def _texts(row: Mapping[str, Any], name: str) -> list[str]:
     return [each.strip() for each in value if each.strip()]
 
 
-def _listed(text: str) -> Any:
+def _parse_list(text: str) -> Any:
     """Return the list that a text writes; the text alone if it is none. NumPy writes no commas between its items.
 
     ValueError for objects of Python that do not tell their text.

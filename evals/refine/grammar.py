@@ -103,7 +103,7 @@ def _spans(text: str, tags: list[re.Match[str]]) -> list[tuple[CitedClaim, int, 
         return None
     found = []
     for opening, closing in zip(tags[::2], tags[1::2], strict=True):
-        start, end = _stripped(text, opening.end(), closing.start())
+        start, end = _strip_span(text, opening.end(), closing.start())
         found.append((CitedClaim(text[start:end], _ids(opening[3]), start, end), opening.start(), closing.end()))
     return found
 
@@ -121,13 +121,13 @@ def _uncited(text: str, start: int, end: int, spans: Sequence[tuple[CitedClaim, 
     for _, opens, closes in (*spans, (None, end, end)):
         gaps = [gap.span() for gap in SENTENCE_END.finditer(text, at, opens)]
         for first, last in zip((at, *(gap[1] for gap in gaps)), (*(gap[0] for gap in gaps), opens), strict=True):
-            left, right = _stripped(text, first, last)
+            left, right = _strip_span(text, first, last)
             if not CONNECTIVES.issuperset(word.lower() for word in WORD.findall(text, left, right)):
                 yield Passage(text[left:right], left, right)
         at = closes
 
 
-def _stripped(text: str, start: int, end: int) -> tuple[int, int]:
+def _strip_span(text: str, start: int, end: int) -> tuple[int, int]:
     """Return the places of a part of a text without the blanks around it."""
     part = text[start:end]
     left = len(part) - len(part.lstrip())

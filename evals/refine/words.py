@@ -21,7 +21,7 @@ PREFIXES = tuple(_WORDS["negative_prefixes"])
 @lru_cache(maxsize=4096)
 def tokens(text: str) -> tuple[str, ...]:
     """Return the words and numbers of a text in order, directions in one spelling, plurals cut."""
-    return tuple(_folded(word) for word in TOKEN.findall(plain(text).text))
+    return tuple(_fold(word) for word in TOKEN.findall(plain(text).text))
 
 
 @lru_cache(maxsize=4096)
@@ -63,7 +63,7 @@ def holds(words: tuple[str, ...], phrase: tuple[str, ...]) -> bool:
     return bool(n) and any(words[at : at + n] == phrase for at in range(len(words) - n + 1))
 
 
-def _folded(word: str) -> str:
+def _fold(word: str) -> str:
     if word in DIRECTIONS:
         return DIRECTIONS[word]
     if word[0].isdigit() or word[0] == "-":
