@@ -109,7 +109,7 @@ def read_text(path: Path, otherwise: str = "", *, keep_line_ends: bool = False) 
         data = path.read_bytes()
         encoding = encoding_of(data[:4])
         text = data.decode(encoding)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise LabError(_or(f"there is no file {path}; check its name and folder", otherwise)) from None
     except IsADirectoryError:
         raise LabError(f"{path} is a folder; name a file in it") from None

@@ -17,7 +17,7 @@ from pydantic import Discriminator, Tag, TypeAdapter, ValidationError
 
 from evals import confidence, verifiers
 from evals.errors import BadConfig, LabError
-from evals.io import short_repr, write_whole
+from evals.io import read_text, short_repr, write_whole
 from evals.questions.task import DIRECTIONS, HEADLINE, MEANINGS, Questions
 from evals.schema import EvalReport, Metric, StageSummary
 from evals.schema.reports import GradedRow, RefinerReport, Report, ReviewReport
@@ -328,13 +328,7 @@ def load_report(path: Path, kind: type[Kind] = EvalReport) -> Kind:  # ty: ignor
     The message names the field that is wrong.
     """
     try:
-        report = STORED.validate_json(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError):
-        raise LabError(f"there is no report at {path}; make one with `assay {kind.made_with} --out {path}`") from None
-    except IsADirectoryError:
-        raise LabError(f"{path} is a folder; name a report that `assay {kind.made_with}` wrote") from None
-    except UnicodeDecodeError as error:
-        raise _no_report(path, kind, f"not UTF-8 at byte {error.start}") from None
+        report = STORED.validate_json(read_text(path, f"make one with `assay {kind.made_with} --out {path}`"))
     except ValidationError as error:
         first, more = error.errors()[0], error.error_count() - 1
         field = ".".join(str(part) for part in first["loc"][1:]) or "(whole file)"

@@ -250,8 +250,6 @@ class Calibration(Record):
     log_loss: float | None = None
     auroc: float | None = None
     aurc: float | None = None
-    aurc_optimal: float | None = None
-    e_aurc: float | None = None
     overconfidence_rate: float | None = None
     underconfidence_rate: float | None = None
     mean_confidence: float | None = None
@@ -346,7 +344,6 @@ def measure(c: Floats, y: Floats, w: Floats, edges: Floats, *, by_bin: bool = Fa
     base = ratio(right.sum(axis=1), total)
     each = 1 / np.where(mass > 0, mass, 1)  # sums of an empty bin are 0
     gaps = np.abs(right - stated)
-    area, best = scores.aurc(c, y, w), scores.optimal_aurc(c, y, w)
     return {
         "ece": ratio(gaps.sum(axis=1), total),
         "mce": np.where(total > 0, np.divide(gaps, mass, out=np.zeros_like(gaps), where=mass > 0).max(axis=1), np.nan),
@@ -359,9 +356,7 @@ def measure(c: Floats, y: Floats, w: Floats, edges: Floats, *, by_bin: bool = Fa
         "base_rate_brier": scores.base_rate_brier(c, y, w),
         "log_loss": scores.log_loss(c, y, w),
         "auroc": scores.auroc(c, y, w),
-        "aurc": area,
-        "aurc_optimal": best,
-        "e_aurc": area - best,
+        "aurc": scores.aurc(c, y, w),
         "overconfidence_rate": scores.rate(c > OVERCONFIDENT, 1 - y, w),
         "underconfidence_rate": scores.rate(c < UNDERCONFIDENT, y, w),
         "mean_confidence": scores.mean_confidence(c, y, w),

@@ -128,13 +128,6 @@ def aurc(c: Floats, y: Floats, w: Floats) -> Floats:
     return ratio((excess * steps + wrong).sum(axis=1), answered[:, -1])
 
 
-def optimal_aurc(c: Floats, y: Floats, w: Floats) -> Floats:
-    """Return the AURC if every correct row stated more than every wrong one: mean of (i - R) / i over i > R, R right."""
-    right, total = w @ y, w.sum(axis=1)
-    harmonic = _harmonic(np.stack([right, total], axis=1))
-    return ratio(total - right - right * (harmonic[:, 1] - harmonic[:, 0]), total)
-
-
 def _harmonic(counts: Floats) -> Floats:
     """Return 1 + 1/2 + ... + 1/k for each count k; 0 for 0."""
     whole: Whole = np.rint(counts).astype(np.intp)

@@ -16,7 +16,7 @@ from evals.stats.agreement import NAMES, Rating, agreement
 from evals.stats.calibration import Binning, Calibration, CalibrationSettings, bin_edges, calibrate, measure
 from evals.stats.intervals import CELLS, Floats, Units, percentile_interval, resample, wilson
 from evals.stats.paired import Swaps, bootstrap_p, holm, mcnemar_p, permutation_p
-from evals.stats.scores import aurc, optimal_aurc, risk_coverage, smooth_ece
+from evals.stats.scores import aurc, risk_coverage, smooth_ece
 from tests.evals.simulations import above_band, always_half, anything, apart, coverage, swapped
 
 QUICK = CalibrationSettings(draws=100)
@@ -82,7 +82,6 @@ def test_every_metric_agrees_with_scikit_learn_and_with_plain_loops(seed: int) -
         "ece": gaps @ counts[counts > 0] / len(c),
         "mce": gaps.max(),
         "aurc": looped(c, y),
-        "aurc_optimal": looped(np.arange(len(y), 0, -1.0), -np.sort(-y)),
     }
     assert {name: ours[name] for name in theirs} == pytest.approx(theirs, abs=1e-9)
     assert smooth_ece(c, y, once) == pytest.approx(mirrored(c, y), abs=1e-4)
@@ -178,7 +177,7 @@ def test_few_or_equal_rows_get_wilson_intervals_or_none_and_never_one_of_no_widt
     pairs = [str(i // 2) for i in range(12)]
     for right in (True, False):
         found = calibrate([0.1, 0.85, 0.9, 0.95] * 3, [right] * 12, pairs, CalibrationSettings(draws=200))
-        assert found.aurc == found.aurc_optimal == 1 - right and found.mean_accuracy == right
+        assert found.aurc == 1 - right and found.mean_accuracy == right
         low, high = found.intervals["mean_accuracy"]
         assert high - low == pytest.approx(0.39, abs=0.01)  # 6 clusters, not 12 rows
         assert "over 6 clusters" in found.interval_notes["mean_accuracy"]
@@ -199,7 +198,7 @@ def test_every_metric_has_an_interval_or_a_note_that_says_why_not_and_the_method
     named = set(Calibration.model_fields) - beside - {"intervals", "interval_notes", "bins", "risk_coverage"}
     for chosen in (CalibrationSettings(draws=200), CalibrationSettings(bins=5, binning="mass", draws=50, seed=3)):
         found = calibrate(c, y, settings=chosen)
-        assert set(found.intervals) | set(found.interval_notes) == named and len(named) == 19
+        assert set(found.intervals) | set(found.interval_notes) == named and len(named) == 17
         assert found.method.model_dump() == {**vars(chosen), "level": 0.95}
     lost = calibrate([0.9, 0.5, 0.4], [True, False, True], settings=CalibrationSettings(draws=500)).interval_notes[
         "auroc"
@@ -261,8 +260,7 @@ def test_the_curve_of_risk_over_coverage_is_that_worked_by_hand_and_ends_with_ev
     assert (whole.risk_coverage[-1].coverage, whole.risk_coverage[-1].risk) == pytest.approx(
         (1, 1 - whole.mean_accuracy)
     )
-    for score in (aurc, optimal_aurc):
-        assert np.isnan(score(array(0.1, 0.2), array(0, 1), np.zeros((1, 2)))).all()
+    assert np.isnan(aurc(array(0.1, 0.2), array(0, 1), np.zeros((1, 2)))).all()
     with pytest.raises(ValueError, match="whole numbers"):
         aurc(array(0.1, 0.2), array(0, 1), np.array([[0.5, 0.5]]))
 
