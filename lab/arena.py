@@ -12,10 +12,8 @@ from hub.client import connect
 from hub.votes import VoteLog
 from lab.app import build_app, put_on_air, run
 from lab.compare.recorded import Recorded
-from lab.services import Services, build_services, once
+from lab.services import Services, build_services
 from lab.settings import from_environment
-from lab.store.answers import Store
-from lab.store.migrate import upgrade
 from lab.ui.text import say
 from lab.visitors import can_sign_in
 
@@ -61,14 +59,8 @@ def open_arena(environment: Mapping[str, str], answers: Path, **options: Any) ->
             _serve(replace(build_services(settings), recorded=recorded), place, environment, options)
             return
         votes = VoteLog(connect(), place.repo, Path(folder) / "votes")
-
-        def opened() -> Store:
-            upgrade(settings.database_url)
-            return Store(settings.database_url, tell=votes.write)
-
         try:
-            services = replace(build_services(settings), opened=once(opened), recorded=recorded)
-            _serve(services, place, environment, options)
+            _serve(replace(build_services(settings, votes.write), recorded=recorded), place, environment, options)
         finally:
             votes.push()
             votes.stop()

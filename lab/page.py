@@ -3,17 +3,16 @@
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import gradio as gr
 from gradio.utils import get_upload_folder
 
 from evals.errors import LabError
-from lab.document_session import Work
 from lab.services import Services
-from lab.session import Tab, View, stop
+from lab.session import Exported, Own, Tab, View, stop
 from lab.ui.components import ANSWERING, CHOSEN, QUIET, heading, notice
 from lab.ui.text import say
 from lab.ui.theme import script
@@ -177,55 +176,88 @@ def export_panel(task: str, forms: Sequence[str]) -> Download:
         )
 
 
-def earlier_list(
-    door: Door,
-    work: Callable[[Visitor | None], Work],
-    pick: Callable[[Visitor | None, str | None], Painted],
-    outputs: Sequence[Any],
-    api_name: str,
-) -> Any:
-    """Lay out and wire the visitor's earlier documents, and return the event that shows one."""
-    task = work(None).task
-    with gr.Accordion(say(f"{task}.mine"), open=False, elem_id=f"{task}-mine") as mine:
-        chosen = gr.Dropdown(label=say(f"{task}.mine.pick"), choices=[], elem_id=f"{task}-earlier")
-
-    def on_open(visitor: Visitor | None) -> gr.Dropdown:
-        try:
-            found = work(visitor).earlier()
-        except LabError as error:
-            return gr.Dropdown(choices=[], value=None, info=str(error))
-        return gr.Dropdown(choices=found, value=None, info=None if found else say(f"{task}.mine.none"))
-
-    def on_pick(visitor: Visitor | None, chosen: str | None) -> Painted:  # a list left without a choice says so, too
-        return pick(visitor, chosen) if chosen else {outputs[0]: gr.skip()}
-
-    mine.expand(on_open, door.known, chosen, api_name=f"{api_name}s", **QUIET)
-    return chosen.input(on_pick, [door.known, chosen], [*outputs], api_name=api_name, **CHOSEN)
+# ---- documents of a visitor's own ------------------------------------------------------------------
 
 
-def reopened(
-    door: Door,
-    name: str,
-    pane: DocumentPane,
-    pick: Callable[[Visitor | None, str | None], Painted],
-    outputs: Sequence[Any],
-    showing: Sequence[Any],
-    watch: Callable[[Visitor | None, str | None], Iterator[Painted]] | None = None,
-) -> None:
-    """Let the address name the document that the events `showing` have shown, so that a reload and Back lead there.
+@dataclass(frozen=True)
+class DocumentTab:
+    """What Refine and Review do alike with a visitor's documents: undo, find again, write as files.
 
-    `watch` gives, instead of `pick`, all that is to be shown of one, and without a name of one that is being written.
+    `view` gives a document as it stands under a line, `label` a line to pick one by.
     """
 
-    def on_open(visitor: Visitor | None, kept: str | None, request: gr.Request) -> Iterator[Painted]:
-        linked = request.query_params.get(name)
-        yield {pane.line: gr.skip()}
-        if not kept and watch:
-            yield from watch(visitor, linked)
-        elif not kept and linked:
-            yield pick(visitor, linked)
+    services: Services
+    door: Door
+    task: Literal["review", "refine"]
+    pane: DocumentPane
+    view: Callable[[Any, str], View]
+    label: Callable[[Any], str]
 
-    how: dict[str, Any] = {**ANSWERING, "trigger_mode": "always_last"}
-    opened = door.known.change(on_open, [door.known, pane.kept], [*outputs], api_visibility="private", **how)
-    for event in (opened, *showing):
-        event.then(None, None, None, js=script("assayShown", name, f"#{pane.cards.elem_id} [data-kept]"))
+    def own(self, visitor: Visitor | None) -> Own:
+        return Own(self.services, visitor, self.task)
+
+    def undo(self, button: gr.Button, api_name: str) -> None:
+        """Let a button undo the last change of the document that is shown."""
+
+        def on_undo(visitor: Visitor | None, kept: str | None) -> Painted:
+            return self.pane.show(self.view(*self.own(visitor).undo(kept)))
+
+        pane = self.pane
+        event(button.click, on_undo, [pane.kept], pane.shown, api_name, door=self.door, shows=pane.line, **QUIET)
+
+    def export(self, forms: Sequence[str], make: Callable[[Own, str | None, Any], Exported], api_name: str) -> None:
+        """Lay out and wire the files that `make` gives of the visitor's documents, the id of that shown, and a format."""
+        panel = export_panel(self.task, forms)
+
+        def on_make(visitor: Visitor | None, kept: str | None, form: str) -> Painted:
+            own = self.own(visitor)
+            return panel.give(self.task, lambda folder: own.write(folder / own.session, make(own, kept, form)))
+
+        given = [self.pane.kept, panel.form]
+        event(panel.make.click, on_make, given, panel.outputs, api_name, door=self.door, shows=panel.made)
+
+    def earlier(
+        self,
+        api_name: str,
+        showing: Sequence[Any],
+        filled: Callable[[Any], Painted] = lambda document: {},
+        fields: Sequence[Any] = (),
+        watch: Callable[[Visitor | None, str | None], Iterator[View]] | None = None,
+    ) -> None:
+        """Lay out and wire the visitor's earlier documents; the address names the one that is shown (`showing`: by these events).
+
+        So a reload and Back lead there. `filled` are the `fields` of the form beside it. `watch` gives, instead of the
+        document, all that is to be shown of one, and without a name of one that is being written.
+        """
+        pane, outputs = self.pane, [*self.pane.outputs, *fields]
+        with gr.Accordion(say(f"{self.task}.mine"), open=False, elem_id=f"{self.task}-mine") as mine:
+            chosen = gr.Dropdown(label=say(f"{self.task}.mine.pick"), choices=[], elem_id=f"{self.task}-earlier")
+
+        def on_list(visitor: Visitor | None) -> gr.Dropdown:
+            try:
+                found = self.own(visitor).choices(self.label)
+            except LabError as error:
+                return gr.Dropdown(choices=[], value=None, info=str(error))
+            return gr.Dropdown(choices=found, value=None, info=None if found else say(f"{self.task}.mine.none"))
+
+        def on_pick(visitor: Visitor | None, name: str | None) -> Painted:
+            if not name:  # a list left without a choice says so, too
+                return {pane.line: gr.skip()}
+            standing, line = self.own(visitor).earlier(name)
+            return pane.paint(self.view(standing, line)) | filled(standing.document)
+
+        def on_open(visitor: Visitor | None, kept: str | None, request: gr.Request) -> Iterator[Painted]:
+            linked = request.query_params.get(self.task)
+            yield {pane.line: gr.skip()}
+            if not kept and watch:
+                yield from map(pane.paint, watch(visitor, linked))
+            elif not kept and linked:
+                yield on_pick(visitor, linked)
+
+        on = partial(event, door=self.door, shows=pane)
+        event(mine.expand, on_list, [], [chosen], f"{api_name}s", door=self.door, **QUIET)
+        picked = on(chosen.input, on_pick, [chosen], outputs, api_name, **CHOSEN)
+        late: dict[str, Any] = {**ANSWERING, "trigger_mode": "always_last"}
+        opened = on(self.door.known.change, on_open, [pane.kept], outputs, **late)
+        for each in (opened, picked, *showing):
+            each.then(None, None, None, js=script("assayShown", self.task, f"#{pane.cards.elem_id} [data-kept]"))

@@ -1,14 +1,13 @@
-"""Everything the tabs need from outside, in one bundle; what the first paint can do without is imported late."""
+"""Everything the tabs need from outside, made once; what the first paint can do without is imported late."""
 
 import random
 import re
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from evals.model import Progress
 from lab.engine import LabEngine, Load
@@ -19,39 +18,34 @@ from training.models.manifest import OURS, chain_file
 
 if TYPE_CHECKING:
     from evals.refine.judge import Judge
-    from evals.refine.task import Refine
-    from evals.schema.refiner import RewardConfig
     from lab.compare.recorded import Recorded
     from lab.results.evaluations import Evaluations
     from lab.review.reader import Reader
     from lab.store.answers import Store
 
-JUDGE_SECONDS = 120.0
-"""How long a visitor waits for the verdicts on all answers to a question."""
 JUDGED_AT_ONCE = 8
-Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
 class Services:
-    """Collaborators of the user interface.
+    """What the user interface works with.
 
-    `opened` gives the store, the same each time; `reports` reads the evaluations of the chain, those
-    that no longer hold apart; `random` draws stages, sides and questions. `readers` are those who can
-    review papers. `refiner` names the chain that answers in the Refine tab, "" the lab's own; `judge` gives
-    who grades there. `people` may enter, by name; nobody named: everybody may. `recorded` are answers of before that
-    Compare shows; without them a model writes new ones.
+    `store` keeps every answer and vote; who builds a tab registers with `jobs` how its kind of long work is done.
+    `reports` reads the evaluations of the chain, those that no longer hold apart; `random` draws stages, sides and
+    questions. `readers` gives who can review papers. `refiner` names the chain that answers in the Refine tab, "" the
+    lab's own. `people` may enter, by name; nobody named: everybody may. `recorded` are earlier answers that Compare
+    shows; without them a model writes new ones.
     """
 
     settings: LabSettings
     engine: LabEngine
-    opened: "Callable[[], Store]"
+    store: "Store"
+    jobs: Jobs
     reports: "Callable[[], Evaluations]"
+    readers: "Callable[[], tuple[Reader, ...]]"
     now: Callable[[], datetime]
     random: random.Random
-    readers: "Callable[[], tuple[Reader, ...]]" = tuple
     refiner: str = ""
-    judge: "Callable[[], Judge]" = lambda: find_judge(None)
     recorded: "Recorded | None" = None
     people: Mapping[str, Person] = field(default_factory=dict)
 
@@ -64,53 +58,28 @@ class Services:
         """Keep who did what, for `assay people log`."""
         self.store.log(who, what, about, self.now())
 
-    @property
-    def store(self) -> "Store":
-        """Every answer and vote; opened by whoever asks first. Raises LabError if it cannot be."""
-        return self.opened()
 
-    @cached_property
-    def jobs(self) -> Jobs:
-        """Long work: who builds a tab registers how its kind is done, and the running lab does it."""
-        return Jobs(lambda: self.store.jobs)
+def build_services(settings: LabSettings, tell: Callable[[str], None] | None = None) -> Services:
+    """Return the real collaborators, the store opened, no model loaded; LabError if the store cannot be opened.
 
-
-def build_services(settings: LabSettings) -> Services:
-    """Return the real collaborators. Nothing is opened yet: `lab.app.launch` does, and loads the model."""
-
-    def readers() -> "tuple[Reader, ...]":
-        from lab.review.reader import find_readers
-
-        return find_readers(settings)
-
+    `tell` is given each vote, as of `Store`.
+    """
+    store = open_store(settings.database_url, tell)
     return Services(
         settings=settings,
         engine=LabEngine(loading(settings)),
-        opened=once(lambda: open_store(settings.database_url)),
-        reports=lambda: load_reports(settings.chain, reports_folder(settings.chain, settings.reports)),
-        now=lambda: datetime.now(UTC),
+        store=store,
+        jobs=Jobs(store.jobs),
+        reports=partial(load_reports, settings.chain, reports_folder(settings.chain, settings.reports)),
+        readers=partial(readers_of, settings),
+        now=partial(datetime.now, UTC),
         random=random.SystemRandom(),
-        readers=once(readers),
         refiner=settings.refiner or (REFINER if chain_file(REFINER).parent.is_dir() else ""),
-        judge=lambda: find_judge(settings.judge),
         people=read_people(settings.people) if settings.people else {},
     )
 
 
-def once(make: Callable[[], Made]) -> Callable[[], Made]:
-    """Return a function that gives what `make` made at the first call that did not raise; threads wait for that one."""
-    lock, made = threading.Lock(), list[Made]()
-
-    def given() -> Made:
-        with lock:
-            if not made:
-                made.append(make())
-        return made[0]
-
-    return given
-
-
-def open_store(url: str) -> "Store":
+def open_store(url: str, tell: Callable[[str], None] | None = None) -> "Store":
     """Return the store at `url`, its tables created or brought up to date first; LabError if it cannot be opened.
 
     The questions of its frozen sets are known from then on: answers to test rows of a set train nothing.
@@ -121,7 +90,7 @@ def open_store(url: str) -> "Store":
         from lab.store.migrate import upgrade
 
         upgrade(url)
-    store = Store(url)
+    store = Store(url, tell=tell)
     if sets := [each.document for each in store.documents("question_set").everything()]:
         from evals.questions import register
         from evals.questions.sets import to_example  # not in every bundle
@@ -181,9 +150,7 @@ def find_judge(server: Server | None) -> "Judge":
     return judge_of(HttpSettings(*known, concurrency=JUDGED_AT_ONCE))
 
 
-def refine_task(judge: "Judge", reward: "RewardConfig") -> "Refine":
-    """Return the task `refine` with a judge; what the judge fails at is missing, never 0."""
-    from evals.refine.task import Refine
-    from training.judge.judge import judged
+def readers_of(settings: LabSettings) -> "tuple[Reader, ...]":
+    from lab.review.reader import find_readers
 
-    return Refine(judge=lambda asked: judged(judge, asked, JUDGE_SECONDS), label=judge.label, reward=reward)
+    return find_readers(settings)

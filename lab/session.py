@@ -1,30 +1,31 @@
-"""One request to one chain: written piece by piece, graded, kept. Every tab that asks a model goes through here."""
+"""What a visitor asks of models and keeps of it: answers written piece by piece, and documents that people work on."""
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from evals.errors import LabError
+from evals.io import write_whole
 from evals.model import Sampling
 from evals.schema import Answer, Message, Verdict
-from lab.engine import Finish, Item, LabEngine, Waiting, WriteRequest
+from lab.engine import Item, LabEngine, Waiting, WriteRequest
 from lab.services import Services
-from lab.ui.text import say
+from lab.ui.components import HIGHEST_TEMPERATURE, LONGEST_ANSWER, SHORTEST_ANSWER, Card, card_of, notice, stage_card
+from lab.ui.text import counted, say
 from lab.visitors import Visitor
 
 if TYPE_CHECKING:
+    from lab.store.documents import Documents, Standing
     from training.models.chain import LoadedChain
     from training.models.generation import Piece
 
 Tab = Literal["ask", "compare", "refine", "review"]
 LONGEST_QUESTION = 2_000
-LONGEST_ANSWER = 512
-SHORTEST_ANSWER = 8
 HIGHEST_SEED = 2**31 - 1
-HIGHEST_TEMPERATURE = 2.0
 Written = TypeVar("Written")
 Kept = TypeVar("Kept")
 
@@ -51,7 +52,7 @@ class Moment(Generic[Written, Kept]):
     is_replaced: bool = False
 
 
-def session(
+def moments(
     engine: LabEngine,
     request: WriteRequest[Item],
     grow: Callable[[Written | None, tuple[Item, ...]], Written],
@@ -84,82 +85,142 @@ def session(
         yield replace(finish(now.written), is_done=True)
 
 
+@dataclass(frozen=True)
+class View:
+    """What a tab shows at one moment; all but `kept`, the id of what was stored, is HTML."""
+
+    notice: str
+    cards: str
+    kept: str | None = None
+    is_busy: bool = False
+    paper: str = ""
+
+
 # ---- answers of several stages -------------------------------------------------------------------
+
+Cards = tuple[Card, ...]
+Stages = tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class QuestionRequest:
-    """A checked question: `pick` chooses stages once the chain is there, `messages` are a task's own prompt; `among` widens the chain."""
+    """A checked question; `messages` are a task's own prompt.
+
+    Once the chain is there, `join` may put others beside it, and `pick` chooses who of all stages answers: None is all.
+    """
 
     visitor: Visitor
     question: str
     sampling: Sampling
     tab: Tab
-    pick: Callable[[tuple[str, ...]], tuple[str, ...]] = lambda stages: stages
+    pick: Callable[[Stages], Stages] | None = None
     chain: str = ""
     messages: tuple[Message, ...] | None = None
-    among: Callable[[Any], Any] = lambda chain: chain
-
-
-@dataclass(frozen=True)
-class Draft:
-    """What one stage has written so far. `seconds` count from the first word of any stage."""
-
-    stage: str
-    text: str = ""
-    n_tokens: int = 0
-    finish_reason: Finish | None = None
-    seconds: float = 0.0
-    verdict: Verdict | None = None
-    note: str = ""
-
-
-Drafts = tuple[Draft, ...]
-
-
-def stored_moment(answers: tuple[Answer, ...]) -> Moment[Drafts, tuple[Answer, ...]]:
-    """Return the moment at which answers are there that were stored before."""
-    drafts = tuple(Draft(each.stage, each.text, 0, each.finish_reason, verdict=each.verdict) for each in answers)
-    return Moment(drafts, kept=answers, is_done=True)
+    join: Callable[[Any], Any] | None = None
 
 
 def answered(
-    services: Services, asked: QuestionRequest, finish: Callable[[Drafts], Moment[Drafts, Kept]]
-) -> Iterator[Moment[Drafts, Kept]]:
-    """Yield moments of all stages' answers being written; `finish` is given them closed."""
-    began: list[datetime] = []
+    services: Services, asked: QuestionRequest, finish: Callable[[Any, Cards], Moment[Cards, Kept]]
+) -> Iterator[Moment[Cards, Kept]]:
+    """Yield moments of all stages' answers being written; `finish` is given the chain, and their cards, closed.
 
-    def write(chain: "LoadedChain", stop: Any) -> "Iterator[tuple[str, ...] | Piece]":
+    `seconds` of a card count from the first word of any stage.
+    """
+    began: list[datetime] = []
+    chains: list[Any] = []
+
+    def write(own: "LoadedChain", stop: Any) -> "Iterator[Stages | Piece]":
         from evals.questions import system_prompt_for
 
-        chain = asked.among(chain)
-        stages = asked.pick(chain.stages)
+        chain = asked.join(own) if asked.join else own
+        stages = asked.pick(chain.stages) if asked.pick else chain.stages
+        chains.append(chain)
         yield stages
         system = system_prompt_for(chain.manifest.system_prompt, asked.question)
         turns = [Message(role="system", content=system)] if system else []
         prompt = asked.messages or (*turns, Message(role="user", content=asked.question))
         yield from chain.stream(prompt, stages, asked.sampling, stop)
 
-    def grow(drafts: Drafts | None, items: "tuple[tuple[str, ...] | Piece, ...]") -> Drafts:
+    def grow(cards: Cards | None, items: "tuple[Stages | Piece, ...]") -> Cards:
         began.extend([] if began else [services.now()])
         seconds = (services.now() - began[0]).total_seconds()
-        by_stage = {draft.stage: draft for draft in drafts or ()}
+        by_stage = {card.stage: card for card in cards or ()}
         for item in items:
             if isinstance(item, tuple):
-                by_stage = {stage: Draft(stage) for stage in item}
+                by_stage = {stage: stage_card(stage) for stage in item}
                 continue
-            draft = by_stage[item.stage]
-            text, note = draft.text + item.text, getattr(item, "note", "")
-            by_stage[item.stage] = Draft(item.stage, text, item.n_tokens, item.finish_reason, seconds, note=note)
+            card, note = by_stage[item.stage], getattr(item, "note", "")
+            text = card.text + item.text
+            by_stage[item.stage] = replace(
+                card,
+                text=text,
+                state="done" if item.finish_reason else "writing" if text else "waiting",
+                finish_reason=item.finish_reason,
+                n_tokens=item.n_tokens or None,
+                seconds=seconds or None,
+                figures=(note,) if note else (),
+            )
         return tuple(by_stage.values())
 
-    def close(drafts: Drafts) -> Moment[Drafts, Kept]:
-        return finish(tuple(replace(draft, finish_reason=draft.finish_reason or "cancelled") for draft in drafts))
+    def close(cards: Cards) -> Moment[Cards, Kept]:
+        closed = (replace(card, finish_reason=card.finish_reason or "cancelled", state="done") for card in cards)
+        return finish(chains[0], tuple(closed))
 
-    return session(services.engine, WriteRequest(owner(asked.tab, asked.visitor), write, asked.chain), grow, close)
+    return moments(services.engine, WriteRequest(owner(asked.tab, asked.visitor), write, asked.chain), grow, close)
 
 
-def origin(chain: "LoadedChain", stage: str, sampling: Sampling) -> dict[str, Any]:
+Answered = Moment[Cards, tuple[Answer, ...]]
+
+
+def answering(services: Services, asked: QuestionRequest) -> Iterator[Answered]:
+    """Yield moments until the answers are stored, those we know with verdicts; LabError if the model cannot answer."""
+    from evals import questions
+    from evals.questions.task import Questions  # late: it brings the statistics
+
+    example = questions.find(asked.question)
+
+    def graded(card: Card) -> Card:
+        if example is None or card.finish_reason == "cancelled":
+            return card
+        (grade,) = Questions().grade([example], [card.text])
+        return replace(card, verdict=Verdict.model_validate(grade.detail))
+
+    def finish(chain: Any, cards: Cards) -> Answered:
+        cards, asked_at = tuple(map(graded, cards)), services.now()
+        answers = tuple(
+            Answer(
+                id=new_id(),
+                asked_at=asked_at,
+                session=session_of(services, asked.visitor, asked.tab),
+                question=asked.question,
+                example_id=example.id if example else None,
+                stage=card.stage,
+                text=card.text,
+                finish_reason=card.finish_reason or "cancelled",
+                system_prompt=questions.system_prompt_for(chain.manifest.system_prompt, asked.question),
+                verdict=card.verdict,
+                **origin(chain, card.stage, asked.sampling),
+            )
+            for card in cards
+        )
+        try:
+            services.store.add_answers(answers)
+        except LabError as error:
+            return Moment(cards, problem=say("ask.not_kept", problem=error))
+        return Moment(cards, kept=answers)
+
+    for moment in answered(services, asked, finish):
+        is_complete = moment.written and all(card.finish_reason for card in moment.written)
+        if moment.is_done or moment.is_replaced or not (is_complete or moment.is_grading):
+            yield moment
+
+
+def stored_moment(answers: tuple[Answer, ...]) -> Answered:
+    """Return the moment at which answers are there that were stored before."""
+    return Moment(tuple(map(card_of, answers)), kept=answers, is_done=True)
+
+
+def origin(chain: Any, stage: str, sampling: Sampling) -> dict[str, Any]:
     """Return what is kept of where an answer comes from: enough to ask for it again."""
     home = getattr(chain, "homes", {}).get(stage, chain)  # where several answer side by side
     return {
@@ -186,6 +247,89 @@ def stop(services: Services, visitor: Visitor | None, tab: Tab, *, silently: boo
 def session_of(services: Services, visitor: Visitor, tab: Tab) -> str:
     """Return the name of a visitor's answers, another for each tab: Ask must not tell who wrote a pair."""
     return services.store.hash_rater(f"{tab} {visitor.rater}")
+
+
+# ---- documents that models wrote and people work on ----------------------------------------------
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A file before it is written, what it holds, counted, and how much was left out by reason."""
+
+    name: str
+    text: str
+    n: int
+    noun: str = "row"
+    left_out: Mapping[str, int] = field(default_factory=dict)
+
+
+def left_out_line(task: str, left_out: Mapping[str, int]) -> str:
+    """Return what an export left out, in words; "" if nothing was."""
+    listed = ", ".join(say(f"{task}.left_out.{why}", n=n) for why, n in left_out.items())
+    return say(f"{task}.left_out", listed=listed) if listed else ""
+
+
+@dataclass(frozen=True)
+class Own:
+    """The kept documents of a task that are a visitor's own: found again, changed, undone, written as files.
+
+    All raise LabError for a document that is not there or not theirs, and for nobody.
+    """
+
+    services: Services
+    visitor: Visitor | None
+    task: Literal["review", "refine"]
+
+    @property
+    def session(self) -> str:
+        """The name under which the visitor's documents are kept."""
+        if self.visitor is None:
+            raise LabError(say(f"{self.task}.gone"))
+        return self.services.store.hash_rater(self.visitor.rater)
+
+    @property
+    def documents(self) -> "Documents[Any, Any]":
+        return self.services.store.documents(self.task)
+
+    def get(self, name: str | None) -> "Standing[Any, Any]":
+        """Return a document as it stands."""
+        return self.documents.get(name or "", self.session)
+
+    def change(
+        self, name: str | None, action: str, change: "Callable[[Standing[Any, Any]], Sequence[Any]]"
+    ) -> "Standing[Any, Any]":
+        """Keep what `change` makes of a document's parts and return the document."""
+        standing = self.get(name)
+        parts = tuple(change(standing))
+        if parts == standing.parts:
+            return standing
+        self.documents.change(standing.document.id, self.session, action, parts)
+        return replace(standing, parts=parts)
+
+    def undo(self, name: str | None) -> "tuple[Standing[Any, Any], str]":
+        """Undo the last change; return the document, and a line that says what was undone."""
+        action = self.documents.undo(name or "", self.session)
+        return self.get(name), notice(say(f"{self.task}.undone", action=action), "good")
+
+    def earlier(self, name: str | None) -> "tuple[Standing[Any, Any], str]":
+        """Return an earlier document, and a line that says when it was made."""
+        standing = self.get(name)
+        when = f"{minute(standing.document.made_at)} UTC"
+        return standing, notice(say(f"{self.task}.mine.shown", when=when))
+
+    def choices(self, label: Callable[[Any], str]) -> list[tuple[str, str]]:
+        """Return a line and the id of each of the newest documents."""
+        kept = self.documents.newest(self.session)
+        return [(f"{minute(each.made_at)} · {label(each)}", each.id) for each in kept]
+
+    def write(self, folder: Path, made: Exported) -> tuple[str, str]:
+        """Write a file into a folder; return a line about it and its path."""
+        write_whole(folder / made.name, made.text)
+        line = say("export.made", name=made.name, held=counted(made.n, made.noun))
+        return notice(f"{line} {left_out_line(self.task, made.left_out)}".strip(), "good"), str(folder / made.name)
+
+
+# ---- what was typed --------------------------------------------------------------------------------
 
 
 def checked_question(text: str | None) -> str:
@@ -216,28 +360,6 @@ def checked_sampling(
         if not is_number or (name != "temperature" and value != int(value)):
             raise BadQuestion(say(f"setting.{name}", value=value, low=low, high=high))
     return Sampling(seed=int(seed), max_new_tokens=int(max_new_tokens), temperature=float(temperature))
-
-
-def stage_name(stage: str) -> str:
-    """Return a stage's name as people write it: "Base", "SFT"; behind "@" stands the chain, where there are several.
-
-    >>> stage_name("dpo-2"), stage_name("base"), stage_name("warm-up"), stage_name("sft@my-run")
-    ('DPO-2', 'Base', 'Warm-up', 'SFT (my-run)')
-    """
-    stage, _, chain = stage.partition("@")
-    name = stage.upper() if stage.split("-")[0] in {"sft", "dpo", "grpo", "kto"} else stage.capitalize()
-    return f"{name} ({chain})" if chain else name
-
-
-@dataclass(frozen=True)
-class View:
-    """What a tab shows at one moment; all but `kept`, the id of what was stored, is HTML."""
-
-    notice: str
-    cards: str
-    kept: str | None = None
-    is_busy: bool = False
-    paper: str = ""
 
 
 def new_id() -> str:

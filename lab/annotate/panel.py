@@ -12,8 +12,7 @@ from evals.schema.annotations import Annotation, AnnotationItem, Dimension, Note
 from lab.annotate.session import DIMENSIONS, KINDS, RATED, Opened, Rater
 from lab.page import Painted, show_errors
 from lab.services import Services
-from lab.session import stage_name
-from lab.ui.components import CHOSEN, QUIET, empty, notice, pieces
+from lab.ui.components import CHOSEN, QUIET, empty, notice, pieces, stage_name
 from lab.ui.templates import Html, render
 from lab.ui.text import say
 from lab.ui.theme import clicks

@@ -28,9 +28,9 @@ from lab.compare.export import zip_files
 from lab.compare.preferences import for_training
 from lab.page import Painted, export_panel, name_field, show_errors
 from lab.services import Services
-from lab.session import session_of, stage_name
+from lab.session import session_of
 from lab.train.runner import refusal
-from lab.ui.components import QUIET, empty, grid, heading, lead, measure, notice
+from lab.ui.components import QUIET, empty, grid, heading, lead, measure, notice, stage_name
 from lab.ui.templates import markdown
 from lab.ui.text import counted, say
 from lab.visitors import Door, Visitor

@@ -1,4 +1,4 @@
-"""What a visitor asked: answered and graded, found in the store again, and asked again to compare."""
+"""What a visitor asks: answered, found again in the store, and asked again to compare."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -7,57 +7,86 @@ from textwrap import shorten
 
 from evals import questions
 from evals.errors import LabError
-from evals.schema import Answer, Verdict
+from evals.model import Sampling
+from evals.schema import Answer, Example
+from lab.annotate.panel import thumbs
+from lab.annotate.session import Rater
 from lab.services import Services
-from lab.session import Draft, Drafts, Moment, QuestionRequest, answered, new_id, origin, session_of
+from lab.session import (
+    Answered,
+    QuestionRequest,
+    Stages,
+    View,
+    answering,
+    checked_question,
+    checked_sampling,
+    session_of,
+)
+from lab.train.chains import chain_of
+from lab.ui.components import card_of, cards, empty, notice, waiting_line
 from lab.ui.text import say
-from lab.visitors import Visitor
+from lab.visitors import Visitor, new_visitor
 
 ANSWERS = 90
 """How many stored answers are looked through, newest first."""
+PER_GROUP = 3
 
 
-def answering(services: Services, asked: QuestionRequest) -> Iterator[Moment[Drafts, tuple[Answer, ...]]]:
-    """Yield moments until the answers are stored, those we know with verdicts; LabError if the model cannot answer."""
-    from evals.questions.task import Questions  # late: it brings the statistics
+def ask(
+    services: Services,
+    visitor: Visitor | None,
+    question: str,
+    settings: tuple[object, object, object],
+    chain: str | None = None,
+) -> Iterator[View]:
+    """Yield what to show until every stage has answered. `settings`: seed, length, temperature; `chain` as it is listed.
 
-    example = questions.find(asked.question)
+    Raises LabError if this cannot be asked, or the model cannot answer.
+    """
+    asker, sampling = visitor or new_visitor(), checked_sampling(*settings)
+    name = chain_of(services, chain)
+    yield from _views(services, QuestionRequest(asker, checked_question(question), sampling, "ask", chain=name))
 
-    def graded(draft: Draft) -> Draft:
-        if example is None or draft.finish_reason == "cancelled":
-            return draft
-        (grade,) = Questions().grade([example], [draft.text])
-        return replace(draft, verdict=Verdict.model_validate(grade.detail))
 
-    def finish(drafts: Drafts) -> Moment[Drafts, tuple[Answer, ...]]:
-        drafts = tuple(map(graded, drafts))
-        chain, asked_at = asked.among(services.engine.chain(asked.chain)), services.now()
-        answers = tuple(
-            Answer(
-                id=new_id(),
-                asked_at=asked_at,
-                session=session_of(services, asked.visitor, asked.tab),
-                question=asked.question,
-                example_id=example.id if example else None,
-                stage=draft.stage,
-                text=draft.text,
-                finish_reason=draft.finish_reason or "cancelled",
-                system_prompt=questions.system_prompt_for(chain.manifest.system_prompt, asked.question),
-                verdict=draft.verdict,
-                **origin(chain, draft.stage, asked.sampling),
-            )
-            for draft in drafts
-        )
-        try:
-            services.store.add_answers(answers)
-        except LabError as error:
-            return Moment(drafts, problem=say("ask.not_kept", problem=error))
-        return Moment(drafts, kept=answers)
+def replay(services: Services, visitor: Visitor | None, chosen: str | None) -> Iterator[View]:
+    """Ask an earlier question again, same stages, seed and settings, and say if the words agree."""
+    entry = find_earlier(services, visitor, chosen)
+    first, wanted = entry.first, [answer.stage for answer in entry.answers]
 
-    for moment in answered(services, asked, finish):
-        is_complete = moment.written and all(draft.finish_reason for draft in moment.written)
-        if moment.is_done or moment.is_replaced or not (is_complete or moment.is_grading):
-            yield moment
+    def pick(stages: Stages) -> Stages:
+        return tuple(stage for stage in wanted if stage in stages) or stages
+
+    sampling = Sampling(max_new_tokens=first.max_new_tokens, temperature=first.temperature, seed=first.seed)
+    again = QuestionRequest(visitor or new_visitor(), first.question, sampling, "ask", pick)
+    yield from _views(services, again, entry)
+
+
+def _views(services: Services, asked: QuestionRequest, before: "Earlier | None" = None) -> Iterator[View]:
+    is_known = questions.find(asked.question) is not None
+    for moment in answering(services, asked):
+        if moment.is_replaced:
+            return
+        view = shown(moment, is_known=is_known)
+        if before is not None and moment.kept:
+            told = compared(before, moment.kept)
+            same = [old.text for old in before.answers] == [new.text for new in moment.kept]
+            view = replace(view, notice=notice(told, "good" if same else "info"))
+        yield view
+
+
+def shown(moment: Answered, *, is_known: bool) -> View:
+    """Return the view of one moment of an answer."""
+    is_busy = not moment.is_done
+    if not moment.written:
+        line = waiting_line(moment.waiting) if moment.waiting else ""
+        return View(notice(line), empty(say("ask.empty")), is_busy=is_busy)
+    unknown = "" if is_busy or is_known else say("verdict.unknown")
+    written = list(moment.written)
+    if moment.kept:
+        rated = zip(written, moment.kept, strict=True)
+        written = [replace(card, beneath=thumbs(answer.id)) for card, answer in rated]
+    answer = moment.kept[0].id if moment.kept else None
+    return View(notice(moment.problem or "", "problem"), cards(written, unknown), answer, is_busy)
 
 
 @dataclass(frozen=True)
@@ -100,6 +129,14 @@ def find_earlier(services: Services, visitor: Visitor | None, chosen: str | None
     raise LabError(say("ask.history.gone"))
 
 
+def show_earlier(services: Services, visitor: Visitor | None, entry: Earlier) -> View:
+    """Return the stored answers to an earlier question, without asking the model."""
+    given = Rater(services, visitor).thumbs()
+    line = say("ask.history.shown", when=when(entry.first))
+    rated = [replace(card_of(row), beneath=thumbs(row.id, given.get(row.id))) for row in entry.answers]
+    return View(notice(line), cards(rated), entry.first.id)
+
+
 def compared(before: Earlier, answers: tuple[Answer, ...]) -> str:
     """Return whether a replay gave the same words, and if not, what could be why."""
     old = {answer.stage: answer for answer in before.answers}
@@ -117,3 +154,18 @@ def compared(before: Earlier, answers: tuple[Answer, ...]) -> str:
 
 def when(answer: Answer) -> str:
     return f"{answer.asked_at:%d %b %H:%M} UTC"
+
+
+def examples() -> dict[str, tuple[Example, ...]]:
+    """Return a few questions of the bank by what they show; kinds differ within a group."""
+    facts, pathways = questions.kmp_test(), questions.pathway_heldout()
+    groups = {
+        "examples.facts": [row for row in facts if row.ground_truth.kind in {"count", "label"}],
+        "examples.pathways": pathways,
+        "examples.limits": [row for row in facts if row.ground_truth.kind == "abstain"],
+    }
+    found = {}
+    for name, rows in groups.items():
+        firsts = list({row.kind: row for row in reversed(rows)}.values())[::-1]
+        found[say(name)] = (*firsts, *(row for row in rows if row not in firsts))[:PER_GROUP]
+    return found

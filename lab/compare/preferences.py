@@ -17,11 +17,10 @@ from lab.compare.export import ROWS, build_export, write_export, zip_export
 from lab.page import Download, Painted
 from lab.results.rows import link
 from lab.services import Services
-from lab.session import stage_name
 from lab.store.answers import Mark
 from lab.store.outcomes import JudgedPair, outcome_of
 from lab.train.runner import refusal
-from lab.ui.components import Column, Html, draw, empty, grid, lead, notice, number, shown, stacked, tiles
+from lab.ui.components import Column, Html, draw, empty, grid, lead, notice, number, shown, stacked, stage_name, tiles
 from lab.ui.text import counted, lines, page, say
 
 RECENT = 8

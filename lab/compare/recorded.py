@@ -7,7 +7,7 @@ from evals.errors import LabError
 from evals.io import read_rows
 from evals.schema import Answer, EvalReport
 from lab.services import Services
-from lab.session import Drafts, Moment, QuestionRequest, new_id, session_of, stored_moment
+from lab.session import Answered, QuestionRequest, new_id, session_of, stored_moment
 from lab.ui.text import say
 
 ANSWERS = "answers.jsonl"
@@ -42,12 +42,13 @@ class Recorded:
         """All to these questions."""
         return tuple(answer for found in self._asked.values() for answer in found.values())
 
-    def answering(self, services: Services, asked: QuestionRequest) -> Iterator[Moment[Drafts, tuple[Answer, ...]]]:
+    def answering(self, services: Services, asked: QuestionRequest) -> Iterator[Answered]:
         """Yield the answers of the stages that `asked` picks, stored for this visitor; LabError for another question."""
         if (found := self._asked.get(asked.question)) is None:
             raise LabError(say("compare.not_recorded"))
         own = {"session": session_of(services, asked.visitor, asked.tab)}
-        answers = tuple(found[stage].model_copy(update={**own, "id": new_id()}) for stage in asked.pick(tuple(found)))
+        stages = asked.pick(tuple(found)) if asked.pick else tuple(found)
+        answers = tuple(found[stage].model_copy(update={**own, "id": new_id()}) for stage in stages)
         services.store.add_answers(answers)
         yield stored_moment(answers)
 

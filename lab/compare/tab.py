@@ -21,14 +21,14 @@ from evals.schema.votes import REMARK_CHARACTERS, Strength
 from lab.page import Painted, name_field
 from lab.services import Services
 from lab.session import (
-    Drafts,
-    Moment,
+    Answered,
+    Cards,
     QuestionRequest,
+    answering,
     checked_question,
     new_id,
     plain_text,
     session_of,
-    stage_name,
     stop,
     stored_moment,
 )
@@ -47,7 +47,7 @@ class Pair:
     """Two complete, stored answers, left and right. Never sent to the browser as it is."""
 
     question: str
-    moment: Moment[Drafts, tuple[Answer, ...]]
+    moment: Answered
     vote: Comparison | None = None
 
     @property
@@ -56,7 +56,7 @@ class Pair:
         return self.moment.kept or ()
 
     @property
-    def drafts(self) -> Drafts:
+    def drafts(self) -> Cards:
         """Both as they are shown."""
         return self.moment.written or ()
 
@@ -116,13 +116,9 @@ def drawn_question(state: Comparing, asked: Sequence[str]) -> str:
     return asked[_order(state.seed, len(asked))[(state.place - 1) % len(asked)]]
 
 
-def answering(services: Services, asked: QuestionRequest) -> Iterator[Moment[Drafts, tuple[Answer, ...]]]:
+def answers_to(services: Services, asked: QuestionRequest) -> Iterator[Answered]:
     """Yield moments until both answers are stored: those that were recorded, else new ones of the lab's own chain."""
-    if services.recorded is not None:
-        return services.recorded.answering(services, asked)
-    from lab.ask.session import answering as written
-
-    return written(services, asked)
+    return services.recorded.answering(services, asked) if services.recorded else answering(services, asked)
 
 
 ATTEMPTS = 4
@@ -177,14 +173,14 @@ def next_pair(
                 state = replace(state, place=state.place + 1)
             asked = drawn_question(state, drawn) if own is None else checked_question(own)
             state = replace(state, asked=asked)
-            pair = QuestionRequest(visitor, asked, Sampling(), "compare", pick, among=among)
+            pair = QuestionRequest(visitor, asked, Sampling(), "compare", pick, join=among)
             is_same, silent = False, ""
-            for moment in answering(services, pair):
+            for moment in answers_to(services, pair):
                 if moment.is_replaced:
                     return
                 for failed in moment.written or ():
-                    if failed.note and failed.finish_reason == "cancelled":
-                        silent = failed.note
+                    if failed.figures and failed.finish_reason == "cancelled":
+                        silent = failed.figures[0]
                 if silent and attempt + 1 < ATTEMPTS:
                     break  # a server; among the others the next two are found
                 if silent:
@@ -269,7 +265,7 @@ def undo(
     yield from next_pair(services, visitor, state, chosen=chosen)
 
 
-def shown(state: Comparing, asked: str, moment: Moment[Drafts, tuple[Answer, ...]]) -> CompareView:
+def shown(state: Comparing, asked: str, moment: Answered) -> CompareView:
     """Return the view of one moment: two texts, and of the last pair everything."""
     line = say("compare.same") if moment.kept else say("compare.writing") if moment.written else ""
     if moment.waiting is not None:
@@ -299,11 +295,11 @@ def revealed(state: Comparing) -> str:
     pair = state.last
     if pair is None or pair.vote is None:
         return ""
-    left, right = (stage_name(draft.stage) for draft in pair.drafts)
+    left, right = (draft.title for draft in pair.drafts)
     line = say("compare.thanks", choice=say(f"compare.{pair.vote.choice}").lower(), left=left, right=right)
     if names_itself(*pair.answers):
         line = f"{line} {say('compare.named')}"
-    shown = [views.card_of(draft) for draft in pair.drafts]
+    shown = list(pair.drafts)
     if state.is_rated:
         from lab.annotate.panel import thumbs
 
@@ -474,7 +470,7 @@ def _entrants(services: Services, tab: gr.Tab, among: gr.State) -> None:
             stages = joined(services, services.engine.chain()).stages
         except LabError as error:
             return gr.CheckboxGroup(choices=[], value=[], info=str(error))
-        choices = [(stage_name(each), each) for each in stages]
+        choices = [(views.stage_name(each), each) for each in stages]
         kept = [each for each in stages if each in among] or list(stages)
         return gr.CheckboxGroup(choices=choices, value=kept, info=say("compare.entrants.info"))
 

@@ -18,8 +18,21 @@ from lab.questions.session import OpenSet, QuestionSets, as_jsonl
 from lab.results import batch
 from lab.results.rows import link
 from lab.services import Services
-from lab.session import minute, stage_name
-from lab.ui.components import CHOSEN, QUIET, draw, emphasis, empty, grid, heading, lead, notice, sampling_fields, tiles
+from lab.session import minute
+from lab.ui.components import (
+    CHOSEN,
+    QUIET,
+    draw,
+    emphasis,
+    empty,
+    grid,
+    heading,
+    lead,
+    notice,
+    sampling_fields,
+    stage_name,
+    tiles,
+)
 from lab.ui.text import counted, say
 from lab.ui.theme import script
 from lab.visitors import Door, Visitor

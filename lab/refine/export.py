@@ -17,7 +17,7 @@ from evals.refine.grammar import HARD
 from evals.refine.prompt import messages
 from evals.refine.records import as_jsonl
 from evals.schema.refiner import AnswerMark, KeptRefinement, RefinedAnswer, RefinerRecord, RowForm
-from lab.document_session import Exported, told
+from lab.session import Exported, left_out_line
 from lab.ui.text import say
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def export(worked: "Sequence[Refinement]", form: RowForm, tested: frozenset[str]
         pairs = list(_pairs(usable, left_out))
         text, n = jsonl_text(pairs), len(pairs)
     if not n:
-        raise LabError(say(f"refine.export.nothing.{form}", left_out=told("refine", left_out)))
+        raise LabError(say(f"refine.export.nothing.{form}", left_out=left_out_line("refine", left_out)))
     return Exported(f"refined-{form}.jsonl", text, n, left_out=dict(left_out))
 
 

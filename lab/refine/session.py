@@ -3,10 +3,7 @@
 import hashlib
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import ValidationError
 
@@ -23,15 +20,23 @@ from evals.schema.refiner import (
     RefinedAnswer,
     RefinerRecord,
     RewardConfig,
-    RowForm,
     ScoredAnswer,
 )
-from lab.document_session import Work, write_export
-from lab.refine.export import export
 from lab.refine.view import refined, title_of
-from lab.services import Services, refine_task
-from lab.session import Drafts, Moment, QuestionRequest, View, answered, checked_sampling, new_id, origin, plain_text
-from lab.ui.components import card_of, cards, empty, notice, waiting_line
+from lab.services import Services, find_judge
+from lab.session import (
+    Cards,
+    Moment,
+    Own,
+    QuestionRequest,
+    View,
+    answered,
+    checked_sampling,
+    new_id,
+    origin,
+    plain_text,
+)
+from lab.ui.components import cards, empty, notice, waiting_line
 from lab.ui.text import counted, say
 from lab.visitors import Visitor, new_visitor
 
@@ -40,9 +45,11 @@ if TYPE_CHECKING:
 
     Refinement = Standing[KeptRefinement, AnswerMark]
 
-Preset = Literal["assay", "published"]
+REWARD = RewardConfig()
 USUAL = Sampling(max_new_tokens=256)
 LINE = re.compile(r"([+\-−–])\s*(?:\[([0-9.]+)\]\s*)?([^:\[\s][^:]*):\s*(.+)")
+JUDGE_SECONDS = 120.0
+"""How long a visitor waits for the verdicts on all answers to a question."""
 LONGEST = 60_000
 """Characters of all fields together; a model's own limit is lower and told in tokens."""
 
@@ -159,69 +166,60 @@ def demo(services: Services) -> str:
     return services.random.choice([record.id for record in refiner_bank().train if record.answerable])
 
 
-Typed = tuple[Fields, RefinerRecord | None]
-"""What the form holds, and the record that filled it."""
-
-
 def answer(
-    services: Services, visitor: Visitor | None, typed: Typed, how: tuple[Preset, object, object, object]
+    services: Services, visitor: Visitor | None, record: RefinerRecord, settings: tuple[object, object, object]
 ) -> Iterator[View]:
-    """Yield what to show until all is graded and kept. `how`: name of the reward, seed, length, temperature."""
-    preset, seed, length, temperature = how
-    asker = visitor or new_visitor()
-    try:
-        sampling, record = checked_sampling(seed, length, temperature), record_of(*typed)
-        reward = RewardConfig.model_validate({"preset": preset})
+    """Yield what to show until all is graded and kept. `settings`: seed, length, temperature. LabError if it cannot be."""
+    asker, sampling = visitor or new_visitor(), checked_sampling(*settings)
 
-        def finish(drafts: Drafts) -> Moment[Drafts, KeptRefinement]:
-            chain = services.engine.chain(services.refiner)
-            scored = graded(services, record, reward, [draft.text for draft in drafts])
-            answers = [
-                RefinedAnswer(
-                    id=new_id(),
-                    name=draft.stage,
-                    finish_reason=draft.finish_reason or "cancelled",
-                    scored=each,
-                    origin=Origin.model_validate(origin(chain, draft.stage, sampling)),
-                )
-                for draft, each in zip(drafts, scored, strict=True)
-            ]
-            return replace(keep(services, asker, record, reward, answers), written=drafts)
+    def finish(chain: Any, written: Cards) -> Moment[Cards, KeptRefinement]:
+        scored = graded(services, record, REWARD, [card.text for card in written])
+        answers = [
+            RefinedAnswer(
+                id=new_id(),
+                name=card.stage,
+                finish_reason=card.finish_reason or "cancelled",
+                scored=each,
+                origin=Origin.model_validate(origin(chain, card.stage, sampling)),
+            )
+            for card, each in zip(written, scored, strict=True)
+        ]
+        return keep(services, asker, record, answers)
 
-        turns = messages(record)
-        question = QuestionRequest(asker, record.asked, sampling, "refine", chain=services.refiner, messages=turns)
-        for moment in answered(services, question, finish):
-            if moment.is_replaced:
-                return
-            yield shown(moment)
-    except LabError as error:
-        yield View(notice(str(error), "problem"), empty(say("refine.empty")))
+    turns = messages(record)
+    question = QuestionRequest(asker, record.asked, sampling, "refine", chain=services.refiner, messages=turns)
+    for moment in answered(services, question, finish):
+        if moment.is_replaced:
+            return
+        yield shown(moment)
 
 
-def score(services: Services, visitor: Visitor | None, typed: Typed, text: str | None, preset: Preset) -> View:
+def score(services: Services, visitor: Visitor | None, record: RefinerRecord, text: str | None) -> View:
     """Grade an answer that a person gave and show it."""
-    try:
-        checked, record = checked_answer(text), record_of(*typed)
-        reward = RewardConfig.model_validate({"preset": preset})
-        (scored,) = graded(services, record, reward, [checked])
-        given = RefinedAnswer(id=new_id(), name="yours", finish_reason="given", scored=scored)
-        return shown(keep(services, visitor or new_visitor(), record, reward, [given]))
-    except LabError as error:
-        return View(notice(str(error), "problem"), empty(say("refine.empty")))
+    (scored,) = graded(services, record, REWARD, [checked_answer(text)])
+    given = RefinedAnswer(id=new_id(), name="yours", finish_reason="given", scored=scored)
+    return shown(keep(services, visitor or new_visitor(), record, [given]))
 
 
 def graded(services: Services, record: RefinerRecord, reward: RewardConfig, texts: Sequence[str]) -> list[ScoredAnswer]:
-    """Return answers to one record with everything that was made of them; LabError if no judge can be asked."""
-    task = refine_task(services.judge(), reward)
+    """Return answers to one record with everything that was made of them; LabError if no judge can be asked.
+
+    What the judge fails at is missing, never 0.
+    """
+    from evals.refine.task import Refine
+    from training.judge.judge import judged
+
+    judge = find_judge(services.settings.judge)
+    task = Refine(judge=lambda asked: judged(judge, asked, JUDGE_SECONDS), label=judge.label, reward=reward)
     return [ScoredAnswer.model_validate(grade.detail) for grade in task.grade([record] * len(texts), texts)]
 
 
 def keep(
-    services: Services, visitor: Visitor, record: RefinerRecord, reward: RewardConfig, answers: Sequence[RefinedAnswer]
-) -> Moment[Drafts, KeptRefinement]:
+    services: Services, visitor: Visitor, record: RefinerRecord, answers: Sequence[RefinedAnswer]
+) -> Moment[Cards, KeptRefinement]:
     """Store graded answers and return the last moment; they are shown even where they cannot be stored."""
     known = {"id": new_id(), "made_at": services.now(), "session": services.store.hash_rater(visitor.rater)}
-    kept, problem = KeptRefinement(record=record, reward=reward, answers=tuple(answers), **known), None
+    kept, problem = KeptRefinement(record=record, reward=REWARD, answers=tuple(answers), **known), None
     try:
         services.store.documents("refine").add(kept)
     except LabError as error:
@@ -229,7 +227,7 @@ def keep(
     return Moment(kept=kept, problem=problem, is_done=True)
 
 
-def shown(moment: Moment[Drafts, KeptRefinement]) -> View:
+def shown(moment: Moment[Cards, KeptRefinement]) -> View:
     """Return the view of one moment."""
     kept = moment.kept
     if kept is not None:
@@ -240,7 +238,7 @@ def shown(moment: Moment[Drafts, KeptRefinement]) -> View:
         line = waiting_line(moment.waiting) if moment.waiting else line
         return View(notice(line), empty(say("refine.empty")), is_busy=not moment.is_done)
     line = say("refine.judging" if moment.is_grading else "refine.writing")
-    return View(notice(line), cards([card_of(draft) for draft in moment.written]), is_busy=True)
+    return View(notice(line), cards(moment.written), is_busy=True)
 
 
 def checked_answer(text: str | None) -> str:
@@ -256,18 +254,14 @@ def checked_answer(text: str | None) -> str:
 # ---- what a person makes of graded answers -------------------------------------------------------
 
 
-def work(services: Services, visitor: Visitor | None) -> Work:
-    """Return what a visitor does with graded answers."""
+def view(standing: "Refinement", line: str) -> View:
+    """Return graded answers as they stand, under a line."""
+    return View(line, refined(standing.document, standing.parts), standing.document.id)
 
-    def show(standing: "Refinement | None", line: str) -> View:
-        if standing is None:
-            return View(line, refined(None))
-        return View(line, refined(standing.document, standing.parts), standing.document.id)
 
-    def label(kept: KeptRefinement) -> str:
-        return f"{kept.record.asked[:80]} ({counted(len(kept.answers), 'answer')})"
-
-    return Work(services, visitor, "refine", show, label)
+def label(kept: KeptRefinement) -> str:
+    """Return a line to find graded answers by."""
+    return f"{kept.record.asked[:80]} ({counted(len(kept.answers), 'answer')})"
 
 
 def rate(services: Services, visitor: Visitor | None, name: str | None, answer_id: str, rating: str) -> View:
@@ -296,15 +290,8 @@ def correct(services: Services, visitor: Visitor | None, name: str | None, answe
 
 def to_correct(services: Services, visitor: Visitor | None, name: str | None, answer_id: str) -> tuple[str, str]:
     """Return whose answer is corrected and its words as they stand; LabError if it is not there."""
-    answer, mark = _marked(work(services, visitor).get(name), answer_id)
+    answer, mark = _marked(Own(services, visitor, "refine").get(name), answer_id)
     return title_of(answer), (mark.correction or answer.scored).completion
-
-
-def make_file(mine: Work, form: RowForm, folder: Path) -> tuple[str, str | None]:
-    """Return a line and a file with the visitor's rows for training, or why there is none."""
-    return write_export(
-        lambda: (folder / mine.session, export(mine.documents.everything(mine.session), form, held_out())), "refine"
-    )
 
 
 def _changed(
@@ -315,16 +302,14 @@ def _changed(
     action: str,
     change: Callable[[KeptRefinement, RefinedAnswer, AnswerMark], AnswerMark],
 ) -> View:
-    titles: list[str] = []
-
     def marks(standing: "Refinement") -> list[AnswerMark]:
         answer, before = _marked(standing, answer_id)
-        titles.append(title_of(answer))
         others = [mark for mark in standing.parts if mark.answer_id != answer_id]
         return [*others, change(standing.document, answer, before)]
 
-    line = partial(say, "refine.marked", action=action)
-    return work(services, visitor).change(name, action, marks, lambda: notice(line(name=titles[0]), "good"))
+    standing = Own(services, visitor, "refine").change(name, action, marks)
+    title = title_of(_marked(standing, answer_id)[0])
+    return view(standing, notice(say("refine.marked", action=action, name=title), "good"))
 
 
 def _marked(standing: "Refinement", answer_id: str) -> tuple[RefinedAnswer, AnswerMark]:

@@ -1,17 +1,18 @@
 """Refine tab: a record in, every stage's answer graded claim by claim, and what a person makes of it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 import gradio as gr
 
 from evals.schema.refiner import RefinerRecord, RowForm
-from lab.page import DocumentPane, Painted, earlier_list, export_panel, met, reopened, show_errors, stops
+from lab.page import DocumentPane, DocumentTab, Painted, event, met, stops
 from lab.refine import session
-from lab.refine.session import Preset
+from lab.refine.export import export
 from lab.refine.view import refined
 from lab.services import Services
+from lab.session import Exported, Own
 from lab.ui.components import ANSWERING, CHOSEN, QUIET, heading, lead, notice, sampling_fields
 from lab.ui.text import say
 from lab.ui.theme import clicks
@@ -39,8 +40,6 @@ def build(services: Services, door: Door) -> None:
             with gr.Accordion(say("refine.details"), open=False, elem_id="refine-details"):
                 hints = {"placeholder": say("refine.rubric.placeholder"), "info": say("refine.rubric.info")}
                 rubric = _text("rubric", "refine.rubric.field", 4, 10, **hints)
-                presets = [(say("refine.preset.assay"), "assay"), (say("refine.preset.published"), "published")]
-                preset = gr.Radio(presets, value="assay", label=say("refine.preset"))
                 settings = sampling_fields(session.USUAL.seed, session.USUAL.max_new_tokens, session.USUAL.temperature)
     with gr.Row(elem_classes="actions"):
         start = gr.Button(say("refine.start"), variant="primary", elem_id="refine-start")
@@ -51,13 +50,17 @@ def build(services: Services, door: Door) -> None:
     line = gr.HTML(elem_id="refine-notice")
     cards = gr.HTML(refined(None), js_on_load=clicks("refine"), elem_id="refine-answers")
     pane = DocumentPane(line, cards, gr.State(None), [start, grade], stopping)
+    tab = DocumentTab(services, door, "refine", pane, session.view, session.label)
     form = [picked, question, reasoning, evidence, rubric, answerable]
-    undo = gr.Button(say("refine.undo"), size="sm", elem_id="refine-undo")
+    tab.undo(gr.Button(say("refine.undo"), size="sm", elem_id="refine-undo"), "undo_mark")
 
     def filled(record: RefinerRecord) -> Painted:
         return dict(zip(form, (record, *session.fields_of(record)), strict=True))
 
-    @show_errors(line)
+    def typed_record(picked: RefinerRecord | None, *typed: Any) -> RefinerRecord:
+        fields = session.Fields(*(str(each or "") for each in typed[:4]), answerable=bool(typed[4]))
+        return session.record_of(fields, picked)
+
     def on_pick(name: str | None) -> Painted:
         found, told = session.pick(name)
         return {line: told, **filled(found)}
@@ -68,56 +71,35 @@ def build(services: Services, door: Door) -> None:
     def on_open() -> gr.Dropdown:
         return gr.Dropdown(choices=session.choices(), value=None)
 
-    def on_start(visitor: Visitor | None, picked: RefinerRecord | None, *typed: Any) -> Iterator[Painted]:
-        views = session.answer(services, visitor, (_fields(typed), picked), (_preset(typed[5]), *typed[6:9]))
-        yield from map(pane.paint, views)
+    def on_start(visitor: Visitor | None, *typed: Any) -> Iterator[Painted]:
+        settings = (typed[6], typed[7], typed[8])
+        yield from map(pane.paint, session.answer(services, visitor, typed_record(*typed[:6]), settings))
 
-    def on_score(visitor: Visitor | None, picked: RefinerRecord | None, *typed: Any) -> Painted:
-        return pane.paint(
-            session.score(services, visitor, (_fields(typed), picked), str(typed[6] or ""), _preset(typed[5]))
-        )
+    def on_score(visitor: Visitor | None, *typed: Any) -> Painted:
+        return pane.paint(session.score(services, visitor, typed_record(*typed[:6]), str(typed[6] or "")))
 
-    def on_undo(visitor: Visitor | None, kept: str | None) -> Painted:
-        return pane.show(session.work(services, visitor).undo(kept))
+    def make(own: Own, _: str | None, form: RowForm) -> Exported:
+        return export(own.documents.everything(own.session), form, session.held_out())
 
-    def on_earlier(visitor: Visitor | None, chosen: str | None) -> Painted:
-        mine = session.work(services, visitor)
-        page = pane.show(mine.show_earlier(chosen))
-        return page | filled(mine.get(chosen).document.record) if page[pane.kept] else page
-
-    def on_make(visitor: Visitor | None, form: RowForm) -> Painted:
-        return panel.give("refined", lambda folder: session.make_file(session.work(services, visitor), form, folder))
-
-    demo_button.click(on_demo, None, [*form, line], api_name="example_record", **QUIET)
-    examples.expand(on_open, None, record, api_name="records", **QUIET)
-    record.input(on_pick, record, [*form, line], api_name="pick_record", **CHOSEN)
-    asked = [door.known, *form, preset]
-    answered = met(door, start.click).then(on_start, [*asked, *settings], pane.outputs, api_name="refine", **ANSWERING)
-    scored = met(door, grade.click).then(on_score, [*asked, pasted], pane.outputs, api_name="grade_answer", **ANSWERING)
+    on = partial(event, door=door, shows=pane)
+    event(demo_button.click, on_demo, [], [*form, line], "example_record", shows=line, **QUIET)
+    event(examples.expand, on_open, [], [record], "records", **QUIET)
+    event(record.input, on_pick, [record], [*form, line], "pick_record", shows=line, **CHOSEN)
+    answer = met(door, start.click).then
+    answered = on(answer, on_start, [*form, *settings], pane.outputs, "refine", **ANSWERING)
+    score = met(door, grade.click).then
+    scored = on(score, on_score, [*form, pasted], pane.outputs, "grade_answer", **ANSWERING)
     stops(services, door, "refine", stopping, "stop_refining")
-    undo.click(on_undo, [door.known, pane.kept], pane.shown, api_name="undo_mark", **QUIET)
     with gr.Row(elem_classes="composer"):
         with gr.Column(scale=6, min_width=300):
             _editing(services, door, pane)
         with gr.Column(scale=5, min_width=300):
-            panel = export_panel("refine", ("sft", "dpo"))
-            shown = [*pane.shown, *form]
-            chosen = earlier_list(door, partial(session.work, services), on_earlier, shown, "my_refinement")
-            reopened(door, "refine", pane, on_earlier, shown, [answered, scored, chosen])
-    inputs = [door.known, panel.form]
-    panel.make.click(on_make, inputs, panel.outputs, api_name="export_refinements", show_progress="hidden")
+            tab.export(("sft", "dpo"), make, "export_refinements")
+            tab.earlier("my_refinement", [answered, scored], lambda kept: filled(kept.record), form)
 
 
 def _text(name: str, label: str, lines: int, most: int, **hints: Any) -> gr.Textbox:
     return gr.Textbox(label=say(label), lines=lines, max_lines=most, elem_id=f"refine-{name}", **hints)
-
-
-def _fields(typed: Sequence[Any]) -> session.Fields:
-    return session.Fields(*(str(each or "") for each in typed[:4]), answerable=bool(typed[4]))
-
-
-def _preset(value: object) -> Preset:
-    return "published" if value == "published" else "assay"
 
 
 def _editing(services: Services, door: Door, pane: DocumentPane) -> None:
@@ -130,9 +112,8 @@ def _editing(services: Services, door: Door, pane: DocumentPane) -> None:
             cancel = gr.Button(say("refine.editor.cancel"), size="sm", elem_id="refine-edit-cancel")
     editing = gr.State(None)
 
-    @show_errors(pane.line)
-    def on_card(visitor: Visitor | None, kept: str | None, event: gr.EventData) -> Painted:
-        action, answer_id = str(event._data.get("do")), str(event._data.get("id"))
+    def on_card(visitor: Visitor | None, kept: str | None, happened: gr.EventData) -> Painted:
+        action, answer_id = str(happened._data.get("do")), str(happened._data.get("id"))
         if action != "correct":
             return pane.show(session.rate(services, visitor, kept, answer_id, action))
         name, words = session.to_correct(services, visitor, kept, answer_id)
@@ -141,14 +122,13 @@ def _editing(services: Services, door: Door, pane: DocumentPane) -> None:
     def on_save(visitor: Visitor | None, kept: str | None, editing: str | None, text: str) -> Painted:
         if editing is None:
             return {pane.line: notice(say("refine.editor.closed"), "problem")}
-        view = session.correct(services, visitor, kept, editing, text)
-        return pane.show(view) | ({} if "problem" in view.notice else on_cancel())
+        return pane.show(session.correct(services, visitor, kept, editing, text)) | on_cancel()
 
     def on_cancel() -> Painted:
         return {editing: None, title: heading(say("refine.editor.none")), text: ""}
 
-    here, fields = [door.known, pane.kept], [editing, title, text]
-    outputs = [*pane.shown, *fields]
-    pane.cards.click(on_card, here, outputs, api_name="mark_answer", **QUIET)
-    save.click(on_save, [*here, editing, text], outputs, api_name="correct_answer", show_progress="hidden")
-    cancel.click(on_cancel, None, fields, api_name="cancel_correction", **QUIET)
+    fields = [editing, title, text]
+    outputs, on = [*pane.shown, *fields], partial(event, door=door, shows=pane.line)
+    on(pane.cards.click, on_card, [pane.kept], outputs, "mark_answer", **QUIET)
+    on(save.click, on_save, [pane.kept, editing, text], outputs, "correct_answer")
+    event(cancel.click, on_cancel, [], fields, "cancel_correction", **QUIET)

@@ -18,8 +18,7 @@ from evals.schema.refiner import (
     ScoredAnswer,
 )
 from lab.refine import by_words, support_kind, support_word
-from lab.session import stage_name
-from lab.ui.components import Html, empty, escape, grid
+from lab.ui.components import Html, empty, escape, grid, stage_name
 from lab.ui.templates import render
 from lab.ui.text import lines, say
 

@@ -93,7 +93,8 @@ def start(
 
     Its name says what it was asked with, and which run it is where a report has that name: none is written over.
     """
-    from lab.session import checked_sampling, stage_name
+    from lab.session import checked_sampling
+    from lab.ui.components import stage_name
 
     if known.version is None:
         raise LabError(say("batch.draft"))

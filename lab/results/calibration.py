@@ -29,9 +29,8 @@ from lab.results.reports import (
 )
 from lab.results.rows import Place, link
 from lab.services import Services
-from lab.session import stage_name
 from lab.ui.charts import Opens, reliability, risk_coverage
-from lab.ui.components import Html, emphasis, empty, grid, measure, number, opening, shown, stacked
+from lab.ui.components import Html, emphasis, empty, grid, measure, number, opening, shown, stacked, stage_name
 from lab.ui.text import lines as known_lines
 from lab.ui.text import say
 from lab.visitors import Door

@@ -29,8 +29,20 @@ from lab.results.reports import (
 )
 from lab.results.rows import Place, link
 from lab.services import Services
-from lab.session import stage_name
-from lab.ui.components import Column, Html, Scale, emphasis, grid, interval, measure, number, opening, shown, stacked
+from lab.ui.components import (
+    Column,
+    Html,
+    Scale,
+    emphasis,
+    grid,
+    interval,
+    measure,
+    number,
+    opening,
+    shown,
+    stacked,
+    stage_name,
+)
 from lab.ui.text import say
 from lab.visitors import Door
 

@@ -23,9 +23,8 @@ from lab.page import Painted
 from lab.results.evaluations import Evaluations, Outdated
 from lab.results.rows import Behind, Place, link, read_place, rows_page, said_of
 from lab.services import REPORTS, Services, load_reports
-from lab.session import stage_name
 from lab.train.chains import chain_of
-from lab.ui.components import Html, Scale, empty, lead, notice, shown
+from lab.ui.components import Html, Scale, empty, lead, notice, shown, stage_name
 from lab.ui.templates import render
 from lab.ui.text import lines, page, say
 from lab.ui.theme import clicks, script

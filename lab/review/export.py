@@ -14,7 +14,7 @@ from evals.jsonl import jsonl_text
 from evals.review.letter import as_letter, as_markdown, line
 from evals.schema.reviewruns import DraftConcern, KeptReview, ReviewForm
 from evals.schema.reviews import Concern
-from lab.document_session import Exported
+from lab.session import Exported
 from lab.ui.text import say
 
 if TYPE_CHECKING:

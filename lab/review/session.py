@@ -4,7 +4,6 @@ import re
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import Event
@@ -21,20 +20,17 @@ from evals.schema.reviewruns import (
     KeptReview,
     ReviewAnswer,
     Reviewer,
-    ReviewForm,
     ReviewStep,
 )
 from evals.schema.reviews import CATEGORIES, SEVERITIES, UNKNOWN, Concern
-from lab.document_session import Exported, Work, write_export
 from lab.engine import WriteRequest
 from lab.jobs import JSON, Job, Told
-from lab.review.export import export
 from lab.review.pages import hold
 from lab.review.reader import reader_named
 from lab.review.view import concerns as cards
 from lab.review.view import paper as paper_view
 from lab.services import Services
-from lab.session import Moment, View, checked_sampling, new_id, owner, plain_text, session
+from lab.session import Moment, Own, View, checked_sampling, moments, new_id, owner, plain_text
 from lab.ui.components import notice, waiting_line
 from lab.ui.text import say
 from lab.visitors import Visitor, new_visitor
@@ -105,7 +101,7 @@ def reviewing(
         writing = partial(reader.write, is_staged=True) if asked.is_staged else reader.write
         return writing(asked.article, Sampling(**how), chain, stop, before, keep or (lambda parts: None))
 
-    return session(services.engine, WriteRequest(owner, write, reader.chain), lambda _, steps: steps[-1], finish)
+    return moments(services.engine, WriteRequest(owner, write, reader.chain), lambda _, steps: steps[-1], finish)
 
 
 def asked_for(
@@ -172,12 +168,9 @@ def paper_of(file: str | None, text: str | None) -> Article:
     return article
 
 
-def read(file: str | None, text: str | None) -> tuple[Article | None, View]:
-    """Return the paper that was given and its view, or what is wrong with it."""
-    try:
-        article = paper_of(file, text)
-    except LabError as error:
-        return None, View(notice(str(error), "problem"), cards(()), paper=paper_view(None))
+def read(file: str | None, text: str | None) -> tuple[Article, View]:
+    """Return the paper that was given and its view; UnreadableArticle says what is wrong with it."""
+    article = paper_of(file, text)
     from evals.review.prompt import Budget
 
     length = len(article.abstract) + sum(len(each.text) for each in article.sections)
@@ -205,23 +198,20 @@ def review(
 ) -> Iterator[View]:
     """Yield what to show until a review is complete and kept; it goes on where nobody looks at it any more.
 
-    `given`: the paper that was read, and a pasted text that counts before it. `is_staged`: section by section.
+    `given`: the paper that was read, and a pasted text that counts before it. `is_staged`: section by section. LabError
+    for what is no paper, or cannot be reviewed so.
     """
     article, text = given
     visitor = visitor or new_visitor()
-    try:
-        article = paper_of(None, text) if (text or "").strip() or article is None else article
-        reader = reader_named(services.readers(), reader_name)
-        sampling = checked_sampling(*settings, SHORTEST, LONGEST)
-        asked = asked_for(services, visitor, article, reader.name, sampling, is_staged=is_staged)
-        register(services)
-        services.store.documents("review_asked").add(asked)
-        known = {"session": asked.session, "page": owner("review", visitor), "name": visitor.name}
-        title = say("review.job", title=article.title[:70] or article.id)
-        services.jobs.begin(KIND, title, {"review": asked.id, **known}, asked.session, asked.id)
-    except LabError as error:
-        yield View(notice(str(error), "problem"), cards(()), paper=paper_view(article))
-        return
+    article = paper_of(None, text) if (text or "").strip() or article is None else article
+    reader = reader_named(services.readers(), reader_name)
+    sampling = checked_sampling(*settings, SHORTEST, LONGEST)
+    asked = asked_for(services, visitor, article, reader.name, sampling, is_staged=is_staged)
+    register(services)
+    services.store.documents("review_asked").add(asked)
+    known = {"session": asked.session, "page": owner("review", visitor), "name": visitor.name}
+    title = say("review.job", title=article.title[:70] or article.id)
+    services.jobs.begin(KIND, title, {"review": asked.id, **known}, asked.session, asked.id)
     yield from watched(services, visitor, asked.id)
 
 
@@ -256,7 +246,7 @@ def watched(services: Services, visitor: Visitor, name: str) -> Iterator[View]:
     """Yield what to show of a review of the visitor's that is being written, until it is kept."""
     shown: View | None = None
     found: tuple[DraftConcern, ...] = ()
-    mine = work(services, visitor)
+    mine = Own(services, visitor, "review")
     try:
         article = services.store.documents("review_asked").get(name, mine.session).document.article
     except LabError:
@@ -269,13 +259,13 @@ def watched(services: Services, visitor: Visitor, name: str) -> Iterator[View]:
         elif moment is not seen:
             found = drafts(step.concerns, paper) if (step := moment.written) else ()
             seen = moment
-        view = View(notice(_line(moment, job)), cards(found, is_busy=True), None, True, paper_view(article, found))
-        if view != shown and (job is None or not job.is_over):
-            yield (shown := view)
+        now = View(notice(_line(moment, job)), cards(found, is_busy=True), None, True, paper_view(article, found))
+        if now != shown and (job is None or not job.is_over):
+            yield (shown := now)
         time.sleep(LOOK_SECONDS if moment else LOOK_SECONDS * 5)
     if job.result:
         kept = mine.get(name)
-        yield replace(mine.open(name, notice(finished_line(kept.document), "good")), is_busy=False)
+        yield view(kept, notice(finished_line(kept.document), "good"))
     else:
         words = notice(job.error or say("review.stopped_early"), "problem")
         yield View(words, cards(found, is_busy=bool(found)), paper=paper_view(article, found))
@@ -296,20 +286,17 @@ def _line(moment: Moment[ReviewStep, KeptReview] | None, job: Job | None) -> str
 
 def under_way(services: Services, visitor: Visitor) -> str:
     """Return the id of the visitor's newest review that is being written; "" if none is."""
-    mine = services.jobs.all(work(services, visitor).session)
+    mine = services.jobs.all(Own(services, visitor, "review").session)
     return next((each.id for each in mine if each.kind == KIND and not each.is_over), "")
 
 
 def returned(services: Services, visitor: Visitor | None, name: str | None) -> Iterator[View]:
     """Yield what to show to who comes (back) to the page: a review that the address names, or theirs that is being written."""
-    try:
-        going = under_way(services, visitor) if visitor else ""
-        if visitor and going and name in (None, "", going):
-            yield from watched(services, visitor, going)
-        elif name:
-            yield work(services, visitor).show_earlier(name)
-    except LabError as error:
-        yield View(notice(str(error), "problem"), cards(()), paper=paper_view(None))
+    going = under_way(services, visitor) if visitor else ""
+    if visitor and going and name in (None, "", going):
+        yield from watched(services, visitor, going)
+    elif name:
+        yield view(*Own(services, visitor, "review").earlier(name))
 
 
 def stop_all(services: Services, visitor: Visitor | None) -> None:
@@ -323,19 +310,15 @@ def stop_all(services: Services, visitor: Visitor | None) -> None:
 # ---- what a person makes of a review -------------------------------------------------------------
 
 
-def work(services: Services, visitor: Visitor | None) -> Work:
-    """Return what a visitor does with kept reviews."""
+def view(standing: "Review", line: str = "") -> View:
+    """Return a review as it stands, under a line."""
+    kept, concerns = standing.document, standing.parts
+    return View(line, cards(concerns), kept.id, paper=paper_view(kept.article, concerns))
 
-    def show(standing: "Review | None", line: str) -> View:
-        if standing is None:
-            return View(line, cards(()), paper=paper_view(None))
-        kept, concerns = standing.document, standing.parts
-        return View(line, cards(concerns), kept.id, paper=paper_view(kept.article, concerns))
 
-    def label(kept: KeptReview) -> str:
-        return f"{kept.reviewer.name} · {kept.article.title[:70] or kept.article.id}"
-
-    return Work(services, visitor, "review", show, label)
+def label(kept: KeptReview) -> str:
+    """Return a line to find a review by."""
+    return f"{kept.reviewer.name} · {kept.article.title[:70] or kept.article.id}"
 
 
 def act(services: Services, visitor: Visitor | None, review_id: str | None, action: str, concern_id: str) -> View:
@@ -358,7 +341,7 @@ def act(services: Services, visitor: Visitor | None, review_id: str | None, acti
             raise LabError(say("review.edit.gone"))
         return before
 
-    return work(services, visitor).change(review_id, action, change)
+    return view(Own(services, visitor, "review").change(review_id, action, change))
 
 
 def save(
@@ -392,7 +375,7 @@ def save(
         }
         return [*standing.parts[:at], mine.model_copy(update=changed), *standing.parts[at + 1 :]]
 
-    return work(services, visitor).change(review_id, "edit" if concern_id else "add", change)
+    return view(Own(services, visitor, "review").change(review_id, "edit" if concern_id else "add", change))
 
 
 def checked(text: str | None, category: str | None, severity: str | None) -> Concern:
@@ -417,13 +400,3 @@ def find(concerns: Sequence[DraftConcern], concern_id: str) -> tuple[int, DraftC
         if each.id == concern_id:
             return at, each
     raise LabError(say("review.edit.gone"))
-
-
-def make_file(mine: Work, review_id: str | None, form: ReviewForm, folder: Path) -> tuple[str, str | None]:
-    """Return a line and the file of a review in one form, or why there is none."""
-
-    def make() -> tuple[Path, Exported]:
-        standing = mine.get(review_id)
-        return folder / standing.document.id, export(standing, form)
-
-    return write_export(make, "review")

@@ -5,35 +5,34 @@ from functools import partial
 
 import gradio as gr
 
-from evals.errors import LabError
 from evals.review import DEMONSTRATION
 from evals.schema import Article
 from evals.schema.reviewruns import ReviewForm
 from evals.schema.reviews import CATEGORIES, SEVERITIES, UNKNOWN
-from lab.page import DocumentPane, Painted, earlier_list, export_panel, met, reopened
+from lab.page import DocumentPane, DocumentTab, Painted, event, met
+from lab.review.export import export
 from lab.review.pages import page_view
 from lab.review.session import (
     USUAL,
     act,
     demonstration,
     find,
-    make_file,
+    label,
     read,
     register,
     returned,
     review,
     save,
     stop_all,
-    work,
+    view,
 )
-from lab.review.view import board_view, concerns, paper
+from lab.review.view import concerns, paper
 from lab.services import Services
-from lab.settings import REPORTS
+from lab.session import Exported, Own
 from lab.ui.components import ANSWERING, QUIET, Range, heading, lead, notice, sampling_fields
 from lab.ui.text import say
 from lab.ui.theme import clicks
 from lab.visitors import Door, Visitor
-from training.models.manifest import chain_file
 
 FILES = [".pdf", ".xml", ".nxml", ".md", ".markdown", ".txt", ".docx", ".odt", ".html", ".htm", ".tex"]
 FORMS = ("json", "markdown", "letter", "sft", "dpo")
@@ -83,9 +82,10 @@ def build(services: Services, door: Door) -> None:
             page = gr.HTML(elem_id="review-page")
             shown = gr.HTML(paper(None), elem_id="review-paper")
     pane = DocumentPane(line, cards, gr.State(None), [start], stopping, shown)
+    tab = DocumentTab(services, door, "review", pane, view, label)
     with editor:
-        _editing(services, door, pane, undo, page)
-    panel = export_panel("review", FORMS)
+        _editing(services, door, pane, page)
+    tab.undo(undo, "undo_concern")
 
     def on_file(file: str | None) -> Painted:
         if file is None:
@@ -110,32 +110,21 @@ def build(services: Services, door: Door) -> None:
         how = (seed, length, temperature)
         yield from map(pane.paint, review(services, visitor, (article, text), name, how, is_staged=bool(is_staged)))
 
-    def on_export(visitor: Visitor | None, review_id: str | None, form: ReviewForm) -> Painted:
-        return panel.give("reviews", partial(make_file, work(services, visitor), review_id, form))
-
-    def on_pick(visitor: Visitor | None, chosen: str | None) -> Painted:
-        return pane.show(work(services, visitor).show_earlier(chosen))
-
-    def on_return(visitor: Visitor | None, name: str | None) -> Iterator[Painted]:
-        yield from map(pane.paint, returned(services, visitor, name))
+    def make(own: Own, review_id: str | None, form: ReviewForm) -> Exported:
+        return export(own.get(review_id), form)
 
     seen = [article, text, page, *pane.shown]
-    gr.on([file.upload, file.clear], on_file, file, seen, api_name="read_paper")
-    demo.click(on_demo, None, seen, api_name="demonstration_paper", **QUIET)
-    asked = [door.known, article, text, reader, *settings, staged]
-    started = met(door, start.click).then(on_start, asked, pane.outputs, api_name="review", **ANSWERING)
-    stopping.click(partial(stop_all, services), door.known, None, api_name="stop_review", **QUIET)
-    asked = [door.known, pane.kept, panel.form]
-    panel.make.click(on_export, asked, panel.outputs, api_name="export_review", **QUIET)
-    picked = earlier_list(door, partial(work, services), on_pick, pane.shown, "my_review")
-    reopened(door, "review", pane, on_pick, pane.outputs, [started, picked], on_return)
-    with gr.Accordion(say("review.board"), open=False, elem_id="review-board") as ranked:
-        ranks = gr.HTML(elem_id="review-ranks")
-    board = partial(board_view, chain_file(services.settings.reviewer).parent / REPORTS)
-    ranked.expand(board, None, ranks, api_name="review_leaderboard", **QUIET)
+    event([file.upload, file.clear], on_file, [file], seen, "read_paper", shows=line)
+    event(demo.click, on_demo, [], seen, "demonstration_paper", **QUIET)
+    asked = [article, text, reader, *settings, staged]
+    asking = met(door, start.click).then
+    started = event(asking, on_start, asked, pane.outputs, "review", door=door, shows=pane, **ANSWERING)
+    event(stopping.click, partial(stop_all, services), [], [], "stop_review", door=door, **QUIET)
+    tab.export(FORMS, make, "export_review")
+    tab.earlier("my_review", [started], watch=partial(returned, services))
 
 
-def _editing(services: Services, door: Door, pane: DocumentPane, undo: gr.Button, page: gr.HTML) -> None:
+def _editing(services: Services, door: Door, pane: DocumentPane, page: gr.HTML) -> None:
     """Lay out the editor of a concern, and wire it and the buttons of each card; `page` shows where one belongs."""
     editing = gr.State(None)
     title = gr.HTML(heading(say("review.editor.add")))
@@ -159,35 +148,27 @@ def _editing(services: Services, door: Door, pane: DocumentPane, undo: gr.Button
         save_button = gr.Button(say("review.editor.save"), size="sm", elem_id="review-edit-save")
         cancel = gr.Button(say("review.editor.cancel"), size="sm", elem_id="review-edit-cancel")
 
-    def on_card(visitor: Visitor | None, review_id: str | None, event: gr.EventData) -> Painted:
-        action, concern_id = str(event._data.get("do")), str(event._data.get("id"))
+    def on_card(visitor: Visitor | None, review_id: str | None, happened: gr.EventData) -> Painted:
+        action, concern_id = str(happened._data.get("do")), str(happened._data.get("id"))
         if action not in {"edit", "show"}:
             return pane.show(act(services, visitor, review_id, action, concern_id))
-        try:
-            standing = work(services, visitor).get(review_id)
-            at, found = find(standing.parts, concern_id)
-        except LabError as error:
-            return {pane.line: notice(str(error), "problem")}
+        standing = Own(services, visitor, "review").get(review_id)
+        at, found = find(standing.parts, concern_id)
         if action == "show":
             return {page: page_view(standing.document.article, found.place)}
         words = {text: found.text, category: found.category, severity: found.severity}
         return {pane.line: "", editing: found.id, title: heading(say("review.editor.edit", number=at + 1)), **words}
 
     def on_save(visitor: Visitor | None, review_id: str | None, editing: str | None, *words: str) -> Painted:
-        view = save(services, visitor, review_id, editing, (words[0], words[1], words[2]))
-        return pane.show(view) | ({} if "problem" in view.notice else on_cancel())
+        return pane.show(save(services, visitor, review_id, editing, (words[0], words[1], words[2]))) | on_cancel()
 
     def on_cancel() -> Painted:
         emptied = {text: "", category: CATEGORIES[0], severity: SEVERITIES[0]}
         return {editing: None, title: heading(say("review.editor.add")), **emptied}
 
-    def on_undo(visitor: Visitor | None, review_id: str | None) -> Painted:
-        return pane.show(work(services, visitor).undo(review_id))
-
-    here, typed = [door.known, pane.kept], [text, category, severity]
+    typed = [text, category, severity]
     fields = [editing, *typed, title]
-    outputs = [*pane.shown, *fields]
-    pane.cards.click(on_card, here, [*outputs, page], api_name="change_concern", **QUIET)
-    save_button.click(on_save, [*here, editing, *typed], outputs, api_name="save_concern", **QUIET)
-    cancel.click(on_cancel, None, fields, api_name="cancel_edit", **QUIET)
-    undo.click(on_undo, here, pane.shown, api_name="undo_concern", **QUIET)
+    outputs, on = [*pane.shown, *fields], partial(event, door=door, shows=pane.line)
+    on(pane.cards.click, on_card, [pane.kept], [*outputs, page], "change_concern", **QUIET)
+    on(save_button.click, on_save, [pane.kept, editing, *typed], outputs, "save_concern", **QUIET)
+    event(cancel.click, on_cancel, [], fields, "cancel_edit", **QUIET)

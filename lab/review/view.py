@@ -1,18 +1,15 @@
-"""A paper, the concerns about it, and the scores of reviewers as HTML."""
+"""A paper and the concerns about it as HTML."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from evals.confidence import read_confidence
-from evals.errors import LabError
 from evals.schema import Article
 from evals.schema.reviewruns import ABSTRACT, DraftConcern, Place
-from lab.ui.components import empty, grid, notice, sentence
+from lab.ui.components import empty
 from lab.ui.templates import render
 from lab.ui.text import counted, say
 
 TEMPLATE = "review/view.html.jinja"
-SHOWN = ("f1_above_strongest", "f1", "recall", "precision", "answered")
 Marks = list[tuple[Place, str]]
 HIDDEN = "hidden text"
 """How notes begin on text that is in a file and that nobody sees."""
@@ -84,47 +81,3 @@ def _pieces(text: str, marks: Marks) -> list[tuple[str, str]]:
 
 def _stated(concern: DraftConcern) -> float | None:
     return read_confidence(concern.text).value
-
-
-def board_view(folder: Path) -> str:
-    """Return the scores of reviewers in a folder, ranked above the strongest control, a table per matcher and reference.
-
-    Without a score, how to get some.
-    """
-    from evals.leaderboard import RULE, shown_ranks  # late: they bring the statistics
-    from evals.report import load_report
-    from evals.review.page import COLUMNS, is_beside_scores, made_rows, named, rate, span_of, systems_of, told_controls
-    from evals.review.report import CONTROLS, boards_of
-    from evals.schema.reports import ReviewReport
-
-    files = [file for file in sorted(folder.glob("*.json")) if not is_beside_scores(file)]
-    if not files:
-        return empty(say("review.board.empty", folder=folder.name))
-    reports, page, tables = [], [], []
-    for file in files:
-        try:
-            reports += load_report(file, ReviewReport).by_stage()
-        except LabError as error:
-            page.append(notice(str(error).replace(str(file), file.name), "problem"))
-    try:
-        boards = boards_of(reports)
-    except LabError as error:
-        return "".join([*page, notice(str(error), "problem")])
-    for board in boards:
-        rows = [
-            (
-                row.stage,
-                rank,
-                *(
-                    "–" if (metric := row.metrics.get(name)) is None else rate(metric.value, span_of(metric))
-                    for name in SHOWN
-                ),
-                ", ".join(told_controls(row.metrics, CONTROLS)) or "–",
-            )
-            for rank, row in zip(shown_ranks([row.rank for row in board.rows]), board.rows, strict=True)
-        ]
-        caption = f"{board.versions['encoder']} at {board.versions['threshold']}; {board.data_name}"
-        tables.append(grid(caption, ("System", "Rank", *(sentence(named(name)) for name in SHOWN), "Controls"), rows))
-    if made := made_rows(systems_of(reports)):
-        tables.append(grid(say("review.board.made"), tuple(map(sentence, COLUMNS)), made))
-    return "".join([*page, *tables, notice(RULE) if tables else ""])

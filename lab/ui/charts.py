@@ -18,8 +18,8 @@ import plotly.graph_objects as go
 from evals.stats.calibration import Bin
 from evals.stats.scores import RiskPoint
 from evals.verifiers.score import VERIFIERS
-from lab.session import stage_name
 from lab.train.runs import Watched
+from lab.ui.components import stage_name
 from lab.ui.text import say
 
 COLOURS = ("#0f8278", "#d55e00", "#2b84c6", "#9a6fc0", "#8a7a1f", "#c2527a")

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from functools import partial
 from itertools import pairwise
@@ -11,12 +11,14 @@ from typing import Any, Literal
 import gradio as gr
 
 from evals.schema import Answer, Metric, Verdict
-from lab.engine import Status, Waiting
-from lab.session import HIGHEST_TEMPERATURE, LONGEST_ANSWER, SHORTEST_ANSWER, Draft, stage_name
+from lab.engine import Finish, Status, Waiting
 from lab.ui.templates import Html, escape, render, shown
 from lab.ui.text import lines, page, say
 
 draw = partial(render, "ui/components.html.jinja")
+LONGEST_ANSWER = 512
+SHORTEST_ANSWER = 8
+HIGHEST_TEMPERATURE = 2.0
 AT_ONCE = 40
 """How many visitors may wait for the model at one button; a thread is held for each."""
 
@@ -35,17 +37,18 @@ BADGES = {"correct": "good", "incorrect": "bad", "contradictory": "bad", "no_cla
 
 @dataclass(frozen=True)
 class Card:
-    """One answer as it is shown. A blind one tells nothing that names its stage.
+    """One answer as it is shown, while it is written and later. A blind one tells nothing that names its stage.
 
     `other` is an answer that this one is compared with, word by word; `expected` what the truth says, for telling right
     claims from wrong ones. `reason` and `figures` stand below; `beneath` comes last: ratings, a place to rate.
     """
 
     title: str
-    text: str
+    text: str = ""
     meaning: str = ""
+    stage: str = ""
     state: Literal["waiting", "writing", "done"] = "done"
-    finish_reason: str | None = None
+    finish_reason: Finish | None = None
     n_tokens: int | None = None
     seconds: float | None = None
     verdict: Verdict | None = None
@@ -55,6 +58,29 @@ class Card:
     reason: str = ""
     figures: Sequence[str] = ()
     beneath: str = ""
+
+
+def stage_name(stage: str) -> str:
+    """Return a stage's name as people write it: "Base", "SFT"; behind "@" stands the chain, where there are several.
+
+    >>> stage_name("dpo-2"), stage_name("base"), stage_name("warm-up"), stage_name("sft@my-run")
+    ('DPO-2', 'Base', 'Warm-up', 'SFT (my-run)')
+    """
+    stage, _, chain = stage.partition("@")
+    name = stage.upper() if stage.split("-")[0] in {"sft", "dpo", "grpo", "kto"} else stage.capitalize()
+    return f"{name} ({chain})" if chain else name
+
+
+def stage_card(stage: str) -> Card:
+    """Return the card of a stage that has written nothing so far."""
+    meaning = lines().get(f"stage.{stage}", say("stage.other"))
+    return Card(stage_name(stage), meaning=meaning, stage=stage, state="waiting")
+
+
+def card_of(answer: Answer) -> Card:
+    """Return the card of a stored answer: how long it took is not stored."""
+    known = {"text": answer.text, "finish_reason": answer.finish_reason, "verdict": answer.verdict}
+    return replace(stage_card(answer.stage), state="done", **known)
 
 
 def sentence(text: str) -> str:
@@ -68,22 +94,6 @@ def sentence(text: str) -> str:
     first = text.partition(" ")[0].rstrip(".,:;…")
     is_name = re.search(r"[./\d]|.[A-Z]", first)
     return text if is_name else text[:1].upper() + text[1:]
-
-
-def card_of(answer: Draft | Answer) -> Card:
-    """Return the card of an answer with everything that is known about it; of a stored one not how long it took."""
-    is_done = isinstance(answer, Answer) or answer.finish_reason
-    return Card(
-        title=stage_name(answer.stage),
-        meaning=lines().get(f"stage.{answer.stage}", say("stage.other")),
-        text=answer.text,
-        state="done" if is_done else "writing" if answer.text else "waiting",
-        finish_reason=answer.finish_reason,
-        n_tokens=None if isinstance(answer, Answer) else answer.n_tokens or None,
-        seconds=None if isinstance(answer, Answer) else answer.seconds or None,
-        verdict=answer.verdict,
-        figures=(answer.note,) if isinstance(answer, Draft) and answer.note else (),
-    )
 
 
 def cards(shown: Sequence[Card], note: str = "") -> Html:

@@ -4,7 +4,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from evals.schema.refiner import BehaviourItem, RefinerRecord
-from lab.refine.session import Fields, fields_of
 from lab.services import Services
 from tests.lab.chains import ScriptedChain, lab_with
 
@@ -27,7 +26,6 @@ RECORD = RefinerRecord(
     sources={"S1": "GLDS-1", "S2": "GLDS-3"},
     split_group="genelab/liver",
 )
-TYPED: tuple[Fields, RefinerRecord | None] = (fields_of(RECORD), RECORD)
 
 
 def refining_lab(folder: Path, **changes: object) -> Services:

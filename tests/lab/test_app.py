@@ -9,11 +9,10 @@ import httpx
 import pytest
 
 from evals.errors import MissingModel
-from lab.app import build_app, needs_chain, run
+from lab.app import build_app, needs_chain
 from lab.engine import LabEngine
 from lab.middleware import PAGES_KEPT, KeptFrontPage, PasswordThrottle
 from lab.roles import MOST_WRONG, WAIT_SECONDS
-from lab.services import once
 from lab.ui.components import model_pill, model_problem
 from lab.ui.text import lines, page, say
 from lab.ui.theme import ASSETS
@@ -60,32 +59,6 @@ def test_every_tab_opens_with_a_line_that_says_what_they_are_for(built):
     ]
     assert len(leads) == len(tabs)
     assert services.engine.status.state == "idle", "building the page loads no model"
-
-
-def test_a_database_that_cannot_be_opened_ends_the_lab_before_it_says_that_it_runs(room):
-    def broken():
-        raise MissingModel("the database is not there")
-
-    said = []
-    with pytest.raises(MissingModel, match="not there"):
-        run(build_app(room, ("Preferences",)), replace(room, opened=broken), lambda: said.append("runs"))
-
-    assert said == []
-    assert room.engine.status.state == "idle"
-
-
-def test_the_store_is_opened_once_by_whoever_asks_first(tmp_path):
-    opened = []
-    given = once(lambda: opened.append(1) or threading.get_ident())
-
-    threads = [threading.Thread(target=given) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-    assert opened == [1]
-    assert given() == given()
 
 
 @ON_AIR

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from evals import questions
 from evals.errors import LabError
 from evals.verifiers.line import read_lines
-from lab.ask.session import earlier
-from lab.ask.tab import ask, examples, replay, show_earlier
+from lab.ask.session import ask, earlier, examples, find_earlier, replay, show_earlier
 from lab.engine import LabEngine
 from lab.session import LONGEST_QUESTION, BadQuestion, checked_question, checked_sampling, stop
 from lab.ui.components import Card, cards, escape
@@ -127,10 +126,8 @@ ODD = ["\u202egninnips\u202c?", "a\0b", "\ud800 lone", "مرحبا؟", "𝔊𝔢
 
 def test_a_question_that_cannot_be_asked_says_what_to_do_and_odd_ones_are_asked_and_stored(room):
     for text, message in BAD.items():
-        (view,) = ask(room, somebody(), text, SETTINGS)
-        assert message in view.notice
-        assert 'role="alert"' in view.notice
-        assert not view.is_busy
+        with pytest.raises(BadQuestion, match=message[1:]):
+            next(ask(room, somebody(), text, SETTINGS))
     assert room.store.answers() == ()
     for n, text in enumerate(ODD, start=1):
         last(ask(room, somebody(), text, SETTINGS))
@@ -236,7 +233,7 @@ def test_earlier_questions_are_listed_newest_first_for_their_own_browser_and_sho
     assert [answer.stage for answer in entries[0].answers] == ["base", "sft", "grpo"]
     assert "seed 3" in entries[0].label
     asked = len(room.engine.chain().prompts)
-    view = show_earlier(room, visitor, entries[1].first.id)
+    view = show_earlier(room, visitor, find_earlier(room, visitor, entries[1].first.id))
     assert "sft on first? with seed 0." in view.cards
     assert "Stored answers from" in view.notice
     assert len(room.engine.chain().prompts) == asked
@@ -282,5 +279,6 @@ def test_asking_a_stopped_question_again_blames_the_stop_and_not_the_numbers(tmp
 
 
 def test_asking_again_without_a_choice_says_what_to_do(room):
-    assert "Choose one of your earlier questions" in last(replay(room, somebody(), None)).notice
-    assert "Choose one of your earlier questions" in show_earlier(room, None, "gone").notice
+    for visitor, chosen in ((somebody(), None), (None, "gone")):
+        with pytest.raises(LabError, match="hoose one of your earlier questions"):
+            next(replay(room, visitor, chosen))

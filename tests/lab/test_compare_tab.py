@@ -18,16 +18,16 @@ import pytest
 from evals import questions
 from evals.errors import LabError
 from lab.app import needs_chain
-from lab.ask.tab import earlier
+from lab.ask.session import earlier
 from lab.compare import tab as compare
 from lab.compare.entrants import add_entrant, joined, listed
 from lab.compare.recorded import Recorded, answers_of
 from lab.compare.tab import Comparing, bank, drawn_question, explain, next_pair, restored, undo, vote
 from lab.engine import LabEngine
 from lab.services import Services, loading
-from lab.session import stage_name
 from lab.settings import TrainingSettings
 from lab.store.outcomes import next_match, ratings_of
+from lab.ui.components import stage_name
 from lab.visitors import Visitor, door, meet, named, new_visitor
 from tests.lab.chains import ScriptedChain, lab_with
 from tests.lab.evaluations import scripted_report

@@ -13,8 +13,7 @@ from lab.results import leaderboard as tab_of
 from lab.results.evaluations import Evaluations, Outdated
 from lab.results.leaderboard import board, difference_cell
 from lab.services import load_reports
-from lab.session import stage_name
-from lab.ui.components import grid, interval, measure, number
+from lab.ui.components import grid, interval, measure, number, stage_name
 from tests.lab.evaluations import open_tab, plain, scripted_report
 from tests.lab.votes import services_in
 

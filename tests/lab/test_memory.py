@@ -9,8 +9,8 @@ import pytest
 USED = """
 import ctypes, gc, re, sys
 from pathlib import Path
-from lab.ask.tab import ask
-from lab.refine.session import answer, fields_of, records
+from lab.ask.session import ask
+from lab.refine.session import answer, records
 from lab.review.session import demonstration, review
 from lab.services import build_services
 from lab.settings import from_environment
@@ -21,7 +21,7 @@ services, visitor = build_services(from_environment()), new_visitor()
 assert not told.is_busy and "problem" not in told.notice, told.notice
 if "all" in sys.argv:
     record = next(iter(records().values()))
-    *_, told = answer(services, visitor, (fields_of(record), record), ("assay", 0, 16, 0))
+    *_, told = answer(services, visitor, record, (0, 16, 0))
     assert told.kept, told.notice
     paper, _ = demonstration()
     *_, told = review(services, visitor, (paper, ""), services.readers()[0].name, (0, 64, 0.1))

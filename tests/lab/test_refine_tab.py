@@ -6,24 +6,27 @@ import threading
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from evals.errors import LabError
 from evals.refine.files import read_records
 from evals.refine.judge import HeuristicJudge, compare_words, missing
 from evals.refine.prompt import messages
 from evals.refine.score import explain, prepare
-from evals.schema.refiner import AnswerMark, KeptRefinement, RefinedAnswer, RewardConfig, ScoredAnswer
+from evals.schema.refiner import KeptRefinement, RefinedAnswer, RewardConfig, ScoredAnswer
+from lab.cli import app
 from lab.refine import session
-from lab.refine.session import LONGEST, Fields, answer, correct, pick, rate, record_of, score, work
+from lab.refine.export import export
+from lab.refine.session import LONGEST, Fields, answer, correct, label, pick, rate, record_of, score, view
 from lab.refine.view import coloured, parts, refined, rubric
-from lab.session import stop
+from lab.session import Own, stop
 from lab.ui.components import escape
 from lab.visitors import new_visitor as somebody
 from tests.lab.chains import ScriptedChain, lab_with
-from tests.lab.refined import GOOD, HALF, PLAIN, RECORD, TYPED, refining_lab
-from tests.lab.votes import NOON
+from tests.lab.refined import GOOD, HALF, PLAIN, RECORD, refining_lab
+from tests.lab.votes import NOON, url_in
 
-USUAL = ("assay", 0, 256, 0.0)
+USUAL = (0, 256, 0.0)
 
 
 @pytest.fixture
@@ -32,7 +35,7 @@ def room(tmp_path):
 
 
 def test_every_stage_answers_and_is_graded_with_the_judge_named(room):
-    *before, view = answer(room, somebody(), TYPED, USUAL)
+    *before, view = answer(room, somebody(), RECORD, USUAL)
 
     assert all(each.is_busy for each in before)
     assert not view.is_busy
@@ -45,33 +48,32 @@ def test_stages_read_the_record_as_the_refiner_was_trained_to(tmp_path):
     chain = ScriptedChain({"base": GOOD}, stages=("base",))
     services = lab_with(tmp_path, chain)
 
-    list(answer(services, somebody(), TYPED, USUAL))
+    list(answer(services, somebody(), RECORD, USUAL))
 
     assert chain.prompts == [messages(RECORD)]
 
 
 def test_an_answer_that_was_pasted_is_graded_without_a_model(room):
-    view = score(room, somebody(), TYPED, GOOD, "assay")
+    view = score(room, somebody(), RECORD, GOOD)
 
     assert 'data-title="Your answer"' in view.cards
     assert room.engine.status.state == "idle"
 
 
 def test_what_is_no_answer_or_no_setting_is_told_before_anything_is_asked(room):
-    for pasted, told in (("  ", "paste an answer first"), ("x" * 20_001, "20,001 characters")):
-        assert told in score(room, somebody(), TYPED, pasted, "assay").notice.lower()
-    (view,) = answer(room, somebody(), TYPED, ("assay", -1, 256, 0.0))
-    assert "problem" in view.notice and "-1" in view.notice
+    for pasted, told in (("  ", "aste an answer first"), ("x" * 20_001, "20,001 characters")):
+        with pytest.raises(LabError, match=told):
+            score(room, somebody(), RECORD, pasted)
+    with pytest.raises(LabError, match="-1"):
+        next(answer(room, somebody(), RECORD, (-1, 256, 0.0)))
 
 
 def test_a_stopped_answer_is_graded_as_far_as_it_came(tmp_path):
     gate = threading.Semaphore(4)
     services = lab_with(tmp_path, ScriptedChain({"grpo": GOOD}, stages=("grpo",), gate=gate))
     visitor = somebody()
-    views = answer(services, visitor, TYPED, USUAL)
-    for view in views:
-        if 'data-state="writing"' in view.cards:
-            break
+    views = answer(services, visitor, RECORD, USUAL)
+    next(each for each in views if 'data-state="writing"' in each.cards)
 
     stop(services, visitor, "refine")
     gate.release(50)
@@ -140,9 +142,9 @@ BETTER = "<answer><snippet id=S1>OXPHOS is down in RR-1.</snippet></answer>"
 class Marking:
     """One visitor with three graded answers of one record: PLAIN by base, HALF by sft, GOOD by grpo."""
 
-    def __init__(self, folder, typed=TYPED):
+    def __init__(self, folder):
         self.room, self.visitor = refining_lab(folder), somebody()
-        *_, view = answer(self.room, self.visitor, typed, USUAL)
+        *_, view = answer(self.room, self.visitor, RECORD, USUAL)
         self.kept = view.kept or ""
 
     @property
@@ -150,20 +152,19 @@ class Marking:
         return self.room, self.visitor, self.kept
 
     @property
-    def work(self):
-        return work(self.room, self.visitor)
+    def own(self):
+        return Own(self.room, self.visitor, "refine")
 
     @property
     def worked(self):
-        return self.work.get(self.kept)
+        return self.own.get(self.kept)
 
     def named(self, stage):
         return next(each.id for each in self.worked.document.answers if each.name == stage)
 
-    def rows(self, form, folder):
-        line, file = session.make_file(self.work, form, folder)
-        lines = Path(file).read_text(encoding="utf-8").splitlines() if file else None
-        return line, lines and [json.loads(each) for each in lines]
+    def rows(self, form):
+        made = export(self.own.documents.everything(self.own.session), form, session.held_out())
+        return made, [json.loads(each) for each in made.text.splitlines()]
 
 
 @pytest.fixture
@@ -195,10 +196,9 @@ def test_a_correction_is_graded_and_stands_beside_the_answer(mine):
 
 
 def test_what_is_no_correction_is_refused_and_nothing_changes(mine):
-    for text, told in (("", "paste an answer"), (PLAIN, "word for word")):
-        view = correct(*mine.here, mine.named("base"), text)
-        assert told in view.notice.lower()
-        assert 'data-title="Base"' in view.cards
+    for text, told in (("", "aste an answer"), (PLAIN, "word for word")):
+        with pytest.raises(LabError, match=told):
+            correct(*mine.here, mine.named("base"), text)
     assert mine.worked.parts == ()
 
 
@@ -206,30 +206,31 @@ def test_the_last_change_can_be_taken_back_until_none_is_left(mine):
     rate(*mine.here, mine.named("sft"), "good")
     correct(*mine.here, mine.named("base"), BETTER)
 
-    assert "Taken back: the correction" in mine.work.undo(mine.kept).notice
+    assert "Taken back: the correction" in mine.own.undo(mine.kept)[1]
     assert [mark.rating for mark in mine.worked.parts] == ["good"]
-    assert "Taken back: the rating" in mine.work.undo(mine.kept).notice
-    assert "nothing to take back" in mine.work.undo(mine.kept).notice
+    assert "Taken back: the rating" in mine.own.undo(mine.kept)[1]
+    with pytest.raises(LabError, match="nothing to take back"):
+        mine.own.undo(mine.kept)
 
 
 def test_earlier_answers_come_back_with_their_record_and_marks(mine):
     rate(*mine.here, mine.named("sft"), "bad")
-    ((label, name),) = mine.work.earlier()
+    ((told, name),) = mine.own.choices(label)
 
-    view = mine.work.show_earlier(name)
+    standing, line = mine.own.earlier(name)
 
-    assert RECORD.asked in label and mine.work.get(name).document.record == RECORD
-    assert view.cards.count('aria-pressed="true"') == 1
+    assert RECORD.asked in told and standing.document.record == RECORD
+    assert view(standing, line).cards.count('aria-pressed="true"') == 1
 
 
 def test_exported_records_are_what_training_reads(mine, tmp_path):
     rate(*mine.here, mine.named("sft"), "good")
     correct(*mine.here, mine.named("base"), BETTER)
 
-    line, file = session.make_file(mine.work, "sft", tmp_path / "out")
+    made, _ = mine.rows("sft")
+    line, file = mine.own.write(tmp_path / "out", made)
 
     assert "2 rows" in line
-    assert file is not None
     found = read_records(Path(file))
     assert {row.reference for row in found} == {HALF, BETTER}
     assert {row.group for row in found} == {RECORD.group}
@@ -237,12 +238,12 @@ def test_exported_records_are_what_training_reads(mine, tmp_path):
     assert {row.tool_output for row in found} == {RECORD.tool_output}
 
 
-def test_pairs_set_what_a_person_stands_by_before_what_they_refused(mine, tmp_path):
+def test_pairs_set_what_a_person_stands_by_before_what_they_refused(mine):
     rate(*mine.here, mine.named("sft"), "good")
     rate(*mine.here, mine.named("grpo"), "bad")
     correct(*mine.here, mine.named("base"), BETTER)
 
-    _, rows = mine.rows("dpo", tmp_path / "out")
+    _, rows = mine.rows("dpo")
 
     said = {(row["chosen"][0]["content"], row["rejected"][0]["content"]) for row in rows}
     assert said == {(chosen, bad) for chosen in (BETTER, HALF) for bad in (PLAIN, GOOD)}
@@ -250,34 +251,45 @@ def test_pairs_set_what_a_person_stands_by_before_what_they_refused(mine, tmp_pa
     assert {row["chosen_by"] for row in rows} == {"base, corrected", "sft"}
 
 
-def test_answers_that_are_not_well_formed_are_left_out_and_counted(mine, tmp_path):
+def test_what_nobody_should_learn_from_is_left_out_and_counted_and_without_a_row_the_export_says_what_to_do(mine):
+    for form in ("sft", "dpo"):
+        with pytest.raises(LabError, match="ate"):
+            mine.rows(form)
     rate(*mine.here, mine.named("base"), "good")
     rate(*mine.here, mine.named("sft"), "good")
 
-    line, rows = mine.rows("sft", tmp_path / "out")
+    made, rows = mine.rows("sft")
 
-    assert "Left out: 1 not well formed" in line
+    assert made.left_out == {"malformed": 1}
     assert [row["reference"] for row in rows] == [HALF]
-
-
-def test_without_a_rating_the_export_says_what_to_do(mine, tmp_path):
-    for form in ("sft", "dpo"):
-        line, rows = mine.rows(form, tmp_path / "out")
-        assert rows is None and "problem" in line
 
 
 def test_records_kept_for_testing_never_reach_a_training_file(tmp_path):
     name = next(name for name in session.records() if name in session.held_out())
     record, _ = pick(name)
     room, visitor = refining_lab(tmp_path), somebody()
-    view = score(room, visitor, (session.fields_of(record), record), record.reference, "assay")
-    (worked,) = room.store.documents("refine").everything(work(room, visitor).session)
-    rate(room, visitor, view.kept, worked.document.answers[0].id, "good")
+    kept = score(room, visitor, record, record.reference).kept
+    own = Own(room, visitor, "refine")
+    rate(room, visitor, kept, own.get(kept).document.answers[0].id, "good")
 
-    line, file = session.make_file(work(room, visitor), "sft", tmp_path / "out")
+    with pytest.raises(LabError, match="1 on records kept for testing"):
+        export(own.documents.everything(own.session), "sft", session.held_out())
 
-    assert file is None
-    assert "1 on records kept for testing" in line
+
+def test_the_command_writes_the_answers_of_all_visitors_as_records(tmp_path, monkeypatch):
+    room = refining_lab(tmp_path)
+    for _ in range(2):
+        visitor = somebody()
+        kept = score(room, visitor, RECORD, HALF).kept
+        rate(room, visitor, kept, Own(room, visitor, "refine").get(kept).document.answers[0].id, "good")
+    monkeypatch.setenv("ASSAY_DATABASE_URL", url_in(tmp_path))
+    out = tmp_path / "rows" / "refined.jsonl"
+
+    done = CliRunner().invoke(app, ["refiner", "export", "--out", str(out), "--json"])
+
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["rows"] == 1
+    assert [row.reference for row in read_records(out)] == [HALF]
 
 
 ASSAY = RewardConfig()
@@ -386,17 +398,9 @@ def test_a_missing_verdict_shows_no_reward_and_why():
 def test_stages_are_compared_in_a_table_and_the_judge_is_named():
     html = refined(kept(PLAIN, HALF, GOOD))
 
+    assert "Use an example or paste a question" in refined(None)
     assert re.findall(r'data-title="(\w+)"', html) == ["Base", "SFT", "GRPO"]
     assert "Answers compared" in html
     assert "Judge: heuristic (word overlap, no language model; for smoke tests only)" in html
     table = html[: html.index("</table>")]
     assert len(re.findall(r"<td[^>]*><b>", table)) == 1
-
-
-def test_a_correction_stands_beside_what_it_corrects_and_without_an_answer_the_place_says_what_to_do():
-    mark = AnswerMark(answer_id="a0", rating="bad", correction=scored(HALF))
-
-    html = refined(kept(PLAIN), [mark])
-
-    assert re.findall(r'data-title="([^"]+)"', html) == ["Base", "Base, corrected"]
-    assert "Use an example or paste a question" in refined(None)

@@ -10,7 +10,6 @@ from typer.testing import CliRunner
 from evals.errors import BadConfig, LabError
 from evals.review.page import made_by
 from lab.cli import app
-from lab.review.view import board_view
 from tests.evals.reviewed import concern, example, prose
 from tests.training.judge_server import Asked, JudgeServer, Reply
 
@@ -85,7 +84,6 @@ def test_score_page_and_lab_name_the_baseline_with_its_model_host_settings_and_d
     text = next(page for page in map(Path.read_text, (place / "scores").glob("*.md")) if "Vendor 4o" in page)
     assert f"| Vendor 4o | {DATED} by API, asked for as vendor-4o | 127.0.0.1 |" in text
     assert "temperature 0.2, top_p 0.9" in text
-    assert DATED in board_view(place / "scores")
 
 
 def test_a_folder_named_whole_is_ranked_without_the_records_that_stand_beside_its_scores(place: Path, tmp_path: Path):
