@@ -14,7 +14,7 @@ from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
 from lab.guard import GuardedBlocks
-from lab.middleware import KeptFrontPage, LogoutByPost, Once, OwnPages, PasswordThrottle, Refusals, UploadLimit
+from lab.middleware import LogoutByPost, Once, OwnPages, PasswordThrottle, Refusals, UploadLimit
 from lab.roles import MOST_WRONG, WAIT_SECONDS
 from lab.services import Services
 from lab.ui import components as views
@@ -88,7 +88,6 @@ def build_app(
         app.load(met, visitor.remembered, known, api_visibility="private", concurrency_limit=None)
     for event in app.fns.values():
         _describe(event)
-    app.prepare()
     return app
 
 
@@ -110,9 +109,10 @@ def needs_chain(services: Services, tabs: Collection[str] | None = None) -> bool
 
 
 def run(app: gr.Blocks, services: Services, ready: Callable[[], None], tabs: Collection[str] | None = None) -> None:
-    """Say that all is ready, load the model behind a page that is on the air, and do long work until it is closed.
+    """Open the store, say that all is ready, load the model behind a page that is on the air, and do long work.
 
-    `tabs` are those that the page shows, None = all; a model that none of them asks is not loaded.
+    `tabs` are those that the page shows, None = all; a model that none of them asks is not loaded. Return
+    when the page is closed. Raises LabError if the store cannot be opened.
     """
     try:
         with closing(services.store):
@@ -132,7 +132,6 @@ def put_on_air(app: GuardedBlocks, hosts: Sequence[str] = (), *, is_space: bool 
     Without names it answers under its own host names and `hosts` alone (`OwnHosts`). On a Space the Hub says who comes
     in, and shows the page in its own.
     """
-    is_for_all = not (options.get("auth") or options.get("share"))
     more = ("*",) if is_space else (*hosts, "*.gradio.live") if options.get("share") else hosts
     own = (
         None
@@ -148,7 +147,6 @@ def put_on_air(app: GuardedBlocks, hosts: Sequence[str] = (), *, is_space: bool 
         Middleware(UploadLimit),
     ]
     middleware += [Middleware(Once, app.is_done)]
-    middleware += [Middleware(KeptFrontPage)] if is_for_all else []
     middleware += [Middleware(LogoutByPost), Middleware(PasswordThrottle)] if options.get("auth") else []
     host = options.get("server_name", "")
     # Gradio adds the head when it runs: a script still to be fetched then would miss keys pressed meanwhile.

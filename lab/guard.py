@@ -1,17 +1,14 @@
-"""What every event of the page goes past: one guard (role, limits, values, a log of admins), and no detours."""
+"""Authorisation for every Gradio event: role, limits, values, a log of what admins did."""
 
-import inspect
 import logging
 import re
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from copy import copy
 from fnmatch import fnmatchcase
 from typing import Any
 
 import gradio as gr
-from gradio.blocks import Block, convert_component_dict_to_list, postprocess_update_dict
 
 from evals.errors import LabError
 from lab.middleware import KEY, REFUSED
@@ -27,26 +24,11 @@ SESSIONS_KEPT = 10_000
 SILENT_SECONDS = 60.0
 """After so long an answer of which nothing more was heard no longer counts as under way: its page was closed."""
 ASKING = ("ask", "replay", "pair", "pair_on", "skip", "vote_*", "review", "refine", "grade_answer")
-PLAIN = (gr.HTML, gr.Textbox, gr.Radio, gr.CheckboxGroup, gr.Dropdown, gr.Number, gr.Checkbox, gr.BrowserState)
-"""Components whose values are words and numbers: reading or showing one takes less than handing it to a thread."""
 EMPTY = {gr.Textbox: "", gr.CheckboxGroup: [], gr.Checkbox: False}
 """What a field of which nothing came is taken to hold."""
 UNWRITABLE = re.compile("[\0\ud800-\udfff]")
 """What neither a database nor a reply in UTF-8 can hold."""
 log = logging.getLogger(__name__)
-
-
-def is_plain(block: Block, value: object) -> bool:
-    values = value if isinstance(value, list) else [value]
-    return isinstance(block, PLAIN) and all(each is None or isinstance(each, str | int | float) for each in values)
-
-
-def as_before(block: Block, update: object) -> dict[str, Any] | None:
-    """Return what an update sets, without its mark, where the component is so already; None for a change."""
-    if not isinstance(update, dict) or "value" in update:
-        return None
-    told = {name: value for name, value in update.items() if name != "__type__"}
-    return told if told.items() <= block.constructor_args.items() else None
 
 
 def refusal(field: Any, value: Any) -> str:
@@ -70,7 +52,7 @@ def refusal(field: Any, value: Any) -> str:
 class GuardedBlocks(gr.Blocks):
     """A page of which everybody may call what their role may; `role_of` gives that of a name, None = without one.
 
-    `is_done` says of the key of an action whether something of it was kept. Words and numbers pass without a thread.
+    `is_done` says of the key of an action whether something of it was kept.
     """
 
     def __init__(
@@ -130,7 +112,7 @@ class GuardedBlocks(gr.Blocks):
                     name = now.label or now.elem_id or place + 1
                     problem = say("people.value", field=name, takes=takes, value=f"{value!r:.80}")
                     raise ValueError
-            return await self._read(block_fn, given, state, explicit_call)
+            return await super().preprocess_data(block_fn, given, state, explicit_call)
         except Exception as error:  # Gradio's own are of values too few, and of files that nobody uploaded
             log.warning("%s: %s %s", block_fn.api_name, problem, " ".join(f"{error!r:.200}".split()))
             raise gr.Error(problem, print_exception=False) from error
@@ -160,45 +142,3 @@ class GuardedBlocks(gr.Blocks):
 
     def leave(self, call: str) -> None:
         self._under_way.pop(call, None)
-
-    def prepare(self) -> None:
-        """Have Python keep the signature of every kind of component: Gradio asks for it at each session, and event."""
-        for kind in {type(block) for block in self.blocks.values()}:
-            made = inspect.unwrap(kind.__init__)
-            made.__signature__ = inspect.signature(made)  # type: ignore[attr-defined]
-
-    async def _read(self, block_fn: Any, inputs: list[Any], state: Any, explicit_call: bool) -> Any:
-        """Return what an event's function gets; words and numbers are read without a thread."""
-        is_usual = state and block_fn.preprocess and not block_fn.component_prop_inputs
-        if is_usual and len(inputs) == len(block_fn.inputs):
-            known = [state.blocks_config.blocks.get(each._id, each) for each in block_fn.inputs]
-            triples = list(zip(block_fn.inputs, known, inputs, strict=True))
-            if all(now.stateful or is_plain(now, value) for _, now, value in triples):
-                for block, _, value in (each for each in triples if not each[0].stateful):
-                    state._update_value_in_config(block._id, value)
-                return [state[block._id] if now.stateful else now.preprocess(value) for block, now, value in triples]
-        return await super().preprocess_data(block_fn, inputs, state, explicit_call)
-
-    async def postprocess_data(self, block_fn: Any, predictions: Any, state: Any) -> list[Any]:
-        """Return what the page gets; only what an event changes otherwise than by words and numbers is made anew."""
-        if isinstance(predictions, dict):
-            predictions = convert_component_dict_to_list(list(block_fn.outputs), predictions)
-        is_usual = state and block_fn.postprocess and isinstance(predictions, list | tuple)
-        if not is_usual or not 1 < len(block_fn.outputs) == len(predictions):
-            return await super().postprocess_data(block_fn, predictions, state)
-        done: dict[int, Any] = {}
-        for at, (block, value) in enumerate(zip(block_fn.outputs, predictions, strict=True)):
-            known = state.blocks_config.blocks.get(block._id, block)
-            update = value.constructor_args if isinstance(value, Block) else value
-            if is_plain(block, value):
-                done[at] = known.postprocess(value)
-                state._update_value_in_config(block._id, done[at])
-            elif not block.stateful and (same := as_before(known, update)) is not None:
-                done[at] = postprocess_update_dict(known, same)
-        rest = [at for at in range(len(predictions)) if at not in done]
-        if rest:
-            part, left = copy(block_fn), [predictions[at] for at in rest]
-            part.outputs = [block_fn.outputs[at] for at in rest]
-            made = await super().postprocess_data(part, left if len(left) > 1 else left[0], state)
-            done |= zip(rest, made, strict=True)
-        return [done[at] for at in range(len(predictions))]

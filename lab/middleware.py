@@ -9,7 +9,6 @@ from urllib.parse import urlsplit
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
-from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -30,10 +29,6 @@ ASKS = re.compile(r"/gradio_api/(queue/join|run/[^/]+|call/[^/]+|api/[^/]+)/?")
 """What is kept to be sent again: the reply to an event of the page, never a stream or a file (`ASKS` of the page's script)."""
 REPLIES_KEPT, BYTES_KEPT, LARGEST_KEPT = 512, 2**26, 2**23
 """Replies to what may be sent again, and their bytes, together and each; it is within seconds, or with a person's click."""
-ADDRESS = ("host", "x-forwarded-host", "x-forwarded-proto", "x-gradio-server")
-"""What Gradio reads of a request to say in the page where it lies."""
-PAGES_KEPT = 16
-"""A page asked for at more addresses than that, as by somebody who makes them up, pushes out the oldest."""
 log = logging.getLogger(__name__)
 
 
@@ -260,38 +255,3 @@ class PasswordThrottle:
             await send(message)
 
         await self._app(scope, receive, heard)
-
-
-class KeptFrontPage:
-    """Middleware that answers `GET /` from memory, rendered once for each address; the rest goes through as it is.
-
-    Gradio writes the whole page anew for every visitor, fifteen times as slow as sending it packed from memory. It is
-    the same for all, except behind a login or with a public link: the page itself asks, later, who is there.
-    """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app, self._packing = app, GZipMiddleware(app)
-        self._kept: dict[tuple[str, ...], list[Message]] = {}
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        if scope["type"] != "http" or (scope["method"], scope["path"], scope.get("query_string")) != ("GET", "/", b""):
-            await self._app(scope, receive, send)
-            return
-        asked = Headers(scope=scope)
-        told = [asked.get(name, "") for name in ADDRESS]
-        packed = str("gzip" in asked.get("accept-encoding", ""))
-        key = (scope.get("scheme", ""), scope.get("root_path", ""), packed, *told)
-        reply = self._kept.get(key, [])
-        if not reply:
-
-            async def take(message: Message) -> None:
-                reply.append(message)
-
-            await self._packing(scope, receive, take)
-            if reply[0]["status"] == 200:
-                while len(self._kept) >= PAGES_KEPT:
-                    del self._kept[next(iter(self._kept))]
-                self._kept[key] = reply
-        for message in reply:
-            await send(dict(message))

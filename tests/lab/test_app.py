@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import httpx
 import pytest
+from starlette.responses import PlainTextResponse
 
 from evals.errors import MissingModel
-from lab.app import build_app, needs_chain
+from lab.app import build_app, needs_chain, run
 from lab.engine import LabEngine
-from lab.middleware import PAGES_KEPT, KeptFrontPage, PasswordThrottle
+from lab.middleware import PasswordThrottle
 from lab.roles import MOST_WRONG, WAIT_SECONDS
 from lab.ui.components import model_pill, model_problem
 from lab.ui.text import lines, page, say
@@ -59,6 +60,18 @@ def test_every_tab_opens_with_a_line_that_says_what_they_are_for(built):
     ]
     assert len(leads) == len(tabs)
     assert services.engine.status.state == "idle", "building the page loads no model"
+
+
+def test_a_database_that_cannot_be_opened_ends_the_lab_before_it_says_that_it_runs(room):
+    def broken():
+        raise MissingModel("the database is not there")
+
+    said = []
+    with pytest.raises(MissingModel, match="not there"):
+        run(build_app(room, ("Preferences",)), replace(room, opened=broken), lambda: said.append("runs"))
+
+    assert said == []
+    assert room.engine.status.state == "idle"
 
 
 @ON_AIR
@@ -218,104 +231,6 @@ def ids_of(parts):
     return [part["props"].get("elem_id") for part in parts]
 
 
-# ---- the front page, written once for all who ask ----------------------------------------------------
-
-
-class Counting:
-    """An app that says how often it was asked, and for which host."""
-
-    def __init__(self, status=200):
-        self.asked = 0
-        self.status = status
-
-    async def __call__(self, scope, receive, send):
-        self.asked += 1
-        host = dict(scope["headers"]).get(b"host", b"").decode()
-        body = f"<p>page {self.asked} for {host}</p>".encode()
-        start = {"type": "http.response.start", "status": self.status, "headers": []}
-        await send(start | {"headers": [(b"content-type", b"text/html")]})
-        await send({"type": "http.response.body", "body": body, "more_body": True})
-        await send({"type": "http.response.body", "body": b"<p>end</p>" * 100})
-
-
-def ask(app, *requests, **always):
-    """Return the replies to requests (path, headers), one after the other."""
-
-    async def visit():
-        transport = httpx.ASGITransport(app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://lab") as client:
-            return [
-                await client.request(always.get("method", "GET"), path, headers=headers) for path, headers in requests
-            ]
-
-    return result_of(visit())
-
-
-def test_the_second_visitor_gets_the_page_that_was_written_for_the_first():
-    app = Counting()
-
-    first, second = ask(KeptFrontPage(app), ("/", {}), ("/", {}))
-
-    assert first.text == second.text == "<p>page 1 for lab</p>" + "<p>end</p>" * 100
-    assert second.headers["content-type"] == "text/html"
-    assert app.asked == 1
-
-
-def test_a_browser_that_can_unpack_gets_it_packed_and_another_does_not():
-    kept = KeptFrontPage(Counting())
-
-    packed, plain = ask(kept, ("/", {"accept-encoding": "gzip"}), ("/", {"accept-encoding": "identity"}))
-
-    assert packed.headers["content-encoding"] == "gzip"
-    assert "content-encoding" not in plain.headers
-    assert {reply.headers["vary"] for reply in (packed, plain)} == {"Accept-Encoding"}
-
-
-def test_a_page_that_differs_is_written_for_itself_and_what_is_no_page_goes_through():
-    others = [
-        ("/", {"host": "elsewhere"}),
-        ("/", {"x-forwarded-host": "a.hf.space"}),
-        ("/", {"x-forwarded-proto": "https"}),
-        ("/?deep_link=abc", {}),
-        ("/config", {}),
-    ]
-    app = Counting()
-    ask(KeptFrontPage(app), ("/", {}), *others)
-    assert app.asked == 1 + len(others)
-
-    posted, failing = Counting(), Counting(status=500)
-    ask(KeptFrontPage(posted), ("/", {}), ("/", {}), method="POST")
-    failed, again = ask(KeptFrontPage(failing), ("/", {}), ("/", {}))
-    assert (posted.asked, failing.asked) == (2, 2)
-    assert (failed.status_code, again.status_code) == (500, 500)
-
-
-def test_made_up_addresses_do_not_fill_the_memory():
-    app = Counting()
-    kept = KeptFrontPage(app)
-
-    ask(kept, *(("/", {"host": f"h{n}"}) for n in range(PAGES_KEPT + 1)))
-    ask(kept, ("/", {"host": "h0"}), ("/", {"host": f"h{PAGES_KEPT}"}))
-
-    assert app.asked == PAGES_KEPT + 2
-
-
-@ON_AIR
-def test_behind_a_login_nobody_sees_a_page_made_for_another(tmp_path):
-    people = [("kim", "one"), ("lee", "two")]
-    with on_air(lab_with(tmp_path), auth=people) as app:
-        names = {}
-        for name, password in people:
-            with httpx.Client(base_url=app.local_url, timeout=60) as browser:
-                browser.post("/login", data={"username": name, "password": password})
-                names[name] = browser.get("/").text
-        stranger = httpx.get(app.local_url, timeout=60).text
-
-    for name in ("kim", "lee"):
-        assert f'"username":"{name}"' in names[name]
-    assert '"auth_required":true' in stranger and "lab-assets/lab.css" in stranger
-
-
 @ON_AIR
 def test_an_address_that_guesses_passwords_has_to_wait_and_a_60_mb_file_is_not_taken(tmp_path):
     with on_air(lab_with(tmp_path), auth=[("kim", "one")]) as app, httpx.Client(base_url=app.local_url) as browser:
@@ -333,11 +248,15 @@ def test_an_address_that_guesses_passwords_has_to_wait_and_a_60_mb_file_is_not_t
 
 def test_waiting_after_wrong_passwords_ends():
     seconds = [0]
-    throttle = PasswordThrottle(Counting(400), now=lambda: seconds[0])
-    tries = [("/login", {})] * (MOST_WRONG + 1)
-    assert [reply.status_code for reply in ask(throttle, *tries, method="POST")][-2:] == [400, 429]
+    throttle = PasswordThrottle(PlainTextResponse("no", 400), now=lambda: seconds[0])
+
+    async def tries(n):
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(throttle), base_url="http://lab") as client:
+            return [(await client.post("/login")).status_code for _ in range(n)]
+
+    assert result_of(tries(MOST_WRONG + 1)) == [400] * MOST_WRONG + [429]
     seconds[0] = WAIT_SECONDS
-    assert ask(throttle, ("/login", {}), method="POST")[0].status_code == 400
+    assert result_of(tries(1)) == [400]
 
 
 def test_every_public_action_says_what_it_does_and_names_what_it_takes(room):
