@@ -113,17 +113,18 @@ def loading(settings: LabSettings) -> Load:
 
     def load(name: str, progress: Progress) -> Any:
         progress(0.0, "starting PyTorch")
-        from lab.gpu import Borrowed
+        from lab.gpu import the_gpu
         from training.models.chain import load_chain
 
         named = settings.chain if not name or is_hosted(name) else name
         loaded.append(load_chain(named, settings.dtype, progress, cache=settings.cache, beside=loaded))
         hosted = settings.hosted if not name else (name,) if is_hosted(name) else ()
+        loaded[-1].lend = the_gpu().lend
         if not hosted:
-            return Borrowed(loaded[-1])
+            return loaded[-1]
         from training.serve.hosted import with_hosted
 
-        return with_hosted(Borrowed(loaded[-1]), hosted)
+        return with_hosted(loaded[-1], hosted)
 
     return load
 

@@ -297,7 +297,7 @@ def run(
     partial = out.with_name(out.name + ".partial.jsonl")
     with progress_bar("loading the chain", 100) as progress:
         loaded = load_chain(chain, dtype, progress, base=base, cache=from_environment().cache)
-    own, loaded = loaded.stages, with_hosted(loaded, hosted or ())
+    loaded = with_hosted(loaded, hosted or ())
     stages = loaded.stages if stage == "all" else tuple(name.strip() for name in stage.split(","))
     settings = RunSettings(
         sampling=Sampling(max_new_tokens=max_new_tokens),
@@ -313,8 +313,9 @@ def run(
     with progress_bar("answering", len(examples)) as progress:
         rows = run_task(questions, loaded, examples, stages, settings, progress)
     options = {"batch_size": batch_size, "dtype": dtype, "limit": limit}
-    for each in (loaded.hosted[stage] for stage in stages if stage not in own):
-        notes.print(each.told)
+    for name, each in (loaded.hosted or {}).items():
+        if name in stages:
+            notes.print(each.told)
     for substitution in loaded.substitutions:
         notes.print(f"note: {substitution}")
     name = public(data)

@@ -102,7 +102,7 @@ def about_run(chain: Any, stages: Sequence[str], sampling: Sampling, **options: 
     """Return what a report says of the run behind it, but for its questions and command: chain, weights, settings."""
     from training.run.folder import versions
 
-    hosted = getattr(chain, "hosted", {})
+    hosted = chain.hosted or {}
     told = {"substitutions": "; ".join(chain.substitutions)} if chain.substitutions else {}
     told |= {f"hosted {stage}": hosted[stage].told for stage in stages if stage in hosted}
     return {

@@ -58,11 +58,11 @@ TypedSettings = tuple[object, object, object]
 
 
 def reviewing(
-    services: Services, owner: str, asked: AskedReview, before: JSON = None, keep: Callable[[JSON], None] | None = None
+    services: Services, owner: str, asked: AskedReview, before: JSON, keep: Callable[[JSON], None]
 ) -> Iterator[Moment[ReviewStep, KeptReview]]:
-    """Yield moments until the review is complete and kept. LabError if the model cannot review.
+    """Yield moments until a review that was kept as asked is complete and kept. LabError if the model cannot review.
 
-    `owner` as of `lab.engine.WriteRequest`; `before` and `keep` as of `Reader.write`, of a review that was kept as asked.
+    `owner` as of `lab.engine.WriteRequest`; `before` and `keep` as of `Reader.write`.
     """
     reader = reader_named(services.readers(), asked.reader)
     how = asked.model_dump(include={"seed", "max_new_tokens", "temperature"})
@@ -93,32 +93,13 @@ def reviewing(
             ),
             concerns=drafts((*row.concerns, *row.dropped), Map(asked.article)),
         )
-        reviews = services.store.documents("review")
-        reviews.turn(kept, "review_asked") if keep else reviews.add(kept)
+        services.store.documents("review").turn(kept, "review_asked")
         return Moment(step, kept=kept)
 
     def write(chain: Any, stop: Event) -> Iterator[ReviewStep]:
-        writing = partial(reader.write, is_staged=True) if asked.is_staged else reader.write
-        return writing(asked.article, Sampling(**how), chain, stop, before, keep or (lambda parts: None))
+        return reader.write(asked.article, Sampling(**how), chain, stop, before, keep, is_staged=asked.is_staged)
 
     return moments(services.engine, WriteRequest(owner, write, reader.chain), lambda _, steps: steps[-1], finish)
-
-
-def asked_for(
-    services: Services, visitor: Visitor, article: Article, reader: str, sampling: Sampling, *, is_staged: bool = False
-) -> AskedReview:
-    """Return a review that a visitor asks for."""
-    return AskedReview(
-        id=new_id(),
-        made_at=services.now(),
-        session=services.store.hash_rater(visitor.rater),
-        article=article,
-        reader=reader,
-        seed=sampling.seed,
-        max_new_tokens=sampling.max_new_tokens,
-        temperature=sampling.temperature,
-        is_staged=is_staged,
-    )
 
 
 def drafts(concerns: Sequence[Concern], paper: Map) -> tuple[DraftConcern, ...]:
@@ -206,7 +187,17 @@ def review(
     article = paper_of(None, text) if (text or "").strip() or article is None else article
     reader = reader_named(services.readers(), reader_name)
     sampling = checked_sampling(*settings, SHORTEST, LONGEST)
-    asked = asked_for(services, visitor, article, reader.name, sampling, is_staged=is_staged)
+    asked = AskedReview(
+        id=new_id(),
+        made_at=services.now(),
+        session=services.store.hash_rater(visitor.rater),
+        article=article,
+        reader=reader.name,
+        seed=sampling.seed,
+        max_new_tokens=sampling.max_new_tokens,
+        temperature=sampling.temperature,
+        is_staged=is_staged,
+    )
     register(services)
     services.store.documents("review_asked").add(asked)
     known = {"session": asked.session, "page": owner("review", visitor), "name": visitor.name}

@@ -50,6 +50,7 @@ class ScriptedChain:
     """
 
     dtype = "float32"
+    hosted = None
 
     def __init__(
         self,

@@ -189,10 +189,10 @@ from tests.lab.test_jobs import until
 from tests.lab.reviewers import PAPER, SAID, ScriptedReader
 
 class Telling(ScriptedReader):
-    def write(self, *given):
+    def write(self, *given, **how):
         with (Path(sys.argv[1]) / "asked.txt").open("a") as file:
             file.write(f"{given[4]}" + chr(10))
-        yield from super().write(*given)
+        yield from super().write(*given, **how)
 
 services = replace(lab_with(Path(sys.argv[1])), readers=lambda: (Telling("Slow", SAID, 0.7),))
 services.store._now = partial(datetime.now, UTC)  # a lease runs out by the real time

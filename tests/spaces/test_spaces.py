@@ -47,28 +47,26 @@ def lent(monkeypatch):
     return calls
 
 
-def words(chain):
-    return "".join(p.text for p in chain.stream(PROMPT, ["base"], Sampling(), threading.Event()))
+class Written(ScriptedChain):
+    """A chain whose answers are borrowed, as `LoadedChain.stream` has it."""
+
+    def write(self, *asked):
+        return self.stream(*asked)
 
 
-def test_where_no_gpu_is_lent_or_our_own_folder_is_found_the_chain_answers_as_it_is(monkeypatch):
-    chain = ScriptedChain({"base": "one two"})
-    chain.substitutions = ("another copy is used",)
-    borrowed = gpu.Borrowed(chain)
-    assert words(borrowed) == "one two"
-    for name in ("stages", "stage_checksums", "manifest", "substitutions"):
-        assert getattr(borrowed, name) == getattr(chain, name)
+def test_where_no_gpu_is_lent_or_our_own_folder_is_found_answers_run_where_they_are(monkeypatch):
+    assert gpu.Gpu().lend is None
     monkeypatch.setattr(gpu, "spaces", types.ModuleType("spaces"))  # what our own folder looks like
-    assert not gpu.Gpu().is_lent
-    assert words(gpu.Borrowed(chain, gpu.Gpu())) == "one two"
+    assert gpu.Gpu().lend is None
 
 
 def test_on_zero_gpu_the_gpu_is_borrowed_for_each_answer_which_can_be_stopped(lent):
-    chain = gpu.Borrowed(ScriptedChain({"base": "one two three"}), gpu.Gpu())
-    assert [words(chain), words(chain)] == ["one two three"] * 2
+    chain, stop = Written({"base": "one two three"}), threading.Event()
+    lend = gpu.Gpu().lend
+    for _ in range(2):
+        assert "".join(each.text for each in lend(chain, PROMPT, ["base"], Sampling(), stop)) == "one two three"
     assert lent == [gpu.SECONDS, gpu.SECONDS]
-    stop = threading.Event()
-    pieces = chain.stream(PROMPT, ["base"], Sampling(), stop)
+    pieces = lend(chain, PROMPT, ["base"], Sampling(), stop)
     assert next(pieces).text == "one"
     stop.set()
     assert list(pieces) == []

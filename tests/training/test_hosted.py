@@ -12,7 +12,7 @@ from tests.models import tiny_chain
 from tests.training.judge_server import JudgeServer
 from tests.training.test_serve import serving
 from training.models.chain import LoadedChain, load_chain
-from training.serve.hosted import WithHosted, read_hosted, with_hosted
+from training.serve.hosted import with_hosted
 
 SHORT = Sampling(max_new_tokens=12)
 PRICES = {"dollars_per_million_read": 1.0, "dollars_per_million_written": 4.0}
@@ -117,4 +117,4 @@ def test_what_makes_no_hosted_model_is_told(chain, tmp_path, text, words):
     file = tmp_path / "hosted.toml"
     file.write_text(text)
     with pytest.raises(BadConfig, match=words):
-        WithHosted(chain, read_hosted([str(file) if text.startswith("[") else text]))
+        with_hosted(chain, [str(file) if text.startswith("[") else text])

@@ -8,16 +8,18 @@ template, a changed or missing adapter, or other numbers than the stored probe.
 """
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from transformers import PreTrainedTokenizerBase
 
 from evals.errors import MissingModel
 from evals.model import Progress, Sampling
 from evals.questions import SYSTEM_PROMPT, system_prompt_for
-from evals.schema import ChainManifest, Message
+from evals.schema import ChainManifest, Completion, Message
 from training.data.chat import marks_of
 from training.data.tokens import ChatCounter
 from training.models.adapters import read_adapter
@@ -54,6 +56,9 @@ from training.models.manifest import BARE, BASE_STAGE, Chain, active_adapters, r
 from training.models.stack import Stack
 from training.serve.batching import shared_batcher, unbatched_layers
 
+if TYPE_CHECKING:
+    from training.serve.hosted import HostedModels
+
 
 class LoadedChain(Writer):
     """A chain on one base in memory. Safe to use from several threads: batches take turns.
@@ -61,7 +66,13 @@ class LoadedChain(Writer):
     `base` is the base as it was found, which other chains may share (`load_chain(beside=...)`).
     `stage_checksums` are the SHA-256 of the base's weights and of each adapter; `substitutions` say where the
     base is not the one that was named. A prompt without a system message is given the chain's own.
+
+    `hosted` are stages that servers answer (`training.serve.hosted.with_hosted`). `lend` is given the chain and what
+    `stream` takes, and writes an answer with a GPU that is lent for its length alone (`lab.gpu`).
     """
+
+    hosted: "HostedModels | None" = None
+    lend: Callable[..., Iterator[Piece]] | None = None
 
     def __init__(
         self,
@@ -102,6 +113,21 @@ class LoadedChain(Writer):
         told = system_prompt_for(self.manifest.system_prompt, messages[-1].content if messages else "")
         return (Message(role="system", content=told), *messages) if told else tuple(messages)
 
+    def generate(
+        self,
+        prompts: Sequence[Sequence[Message]],
+        stages: Sequence[str],
+        sampling: Sampling,
+        form: Form | None = None,
+        told: Callable[[int], None] | None = None,
+    ) -> list[list[Completion]]:
+        """Return answers as `Writer.generate` does; LabError where a server gives none."""
+        here = [stage for stage in stages if stage not in (self.hosted or ())]
+        rows = super().generate(prompts, here, sampling, form, told) if here else [[] for _ in prompts]
+        if self.hosted is None or len(here) == len(stages):
+            return rows
+        return self.hosted.complete(rows, list(map(self.prompt, prompts)), stages, sampling)
+
     def stream(
         self,
         prompt: Sequence[Message],
@@ -110,10 +136,28 @@ class LoadedChain(Writer):
         stop: threading.Event,
         form: Form | None = None,
     ) -> Iterator[Piece]:
-        """Yield answers as they are written, as rows of the batch that all readers of this base share.
+        """Yield answers as they are written, those of this machine as rows of the batch that all readers of this base share.
 
-        Closing the iterator stops the writing, too. A base that no batch can be kept running of answers as `Writer.stream` does.
+        Closing the iterator stops the writing, too. A base that no batch can be kept running of answers as
+        `Writer.stream` does. A hosted answer is one piece, whose note says its cost or its problem.
         """
+        here = [stage for stage in stages if stage not in (self.hosted or ())]
+        # What answers are held to does not travel to where a GPU is lent: those run here.
+        write = self.write if self.lend is None or form else partial(self.lend, self)
+        pieces = write(prompt, here, sampling, stop, *([form] if form else [])) if here else iter(())
+        if self.hosted is None or len(here) == len(stages):
+            return pieces
+        return self.hosted.stream(pieces, self.prompt(prompt), stages, sampling, stop)
+
+    def write(
+        self,
+        prompt: Sequence[Message],
+        stages: Sequence[str],
+        sampling: Sampling,
+        stop: threading.Event,
+        form: Form | None = None,
+    ) -> Iterator[Piece]:
+        """Yield the answers of the chain's own stages, written here and now."""
         if unbatched_layers(self):
             return super().stream(prompt, stages, sampling, stop, form)
         rows = self.rows(prompt, stages, sampling, thinks=form is None)

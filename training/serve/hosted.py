@@ -13,10 +13,11 @@ import re
 import threading
 import time
 import tomllib
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
+from copy import copy
 from os import environ
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, ValidationError
 
@@ -26,6 +27,9 @@ from evals.schema import Completion, Message, Record
 from training.judge.client import ChatClient, Constraint, Reply
 from training.judge.prompts import ServerSettings
 from training.models.generation import FinishReason, Piece
+
+if TYPE_CHECKING:
+    from training.models.chain import LoadedChain
 
 NAMED = re.compile(r"(?P<name>[\w.-]+)=(?P<url>https?://[^#\s]+)(?:#(?P<model>\S+))?")
 SILENT_SECONDS = 60.0
@@ -145,32 +149,25 @@ class Hosted:
         return answer, f"${cost:.4f}" if self.model.cost(1, 1) else ""
 
 
-class WithHosted:
-    """A chain that also answers with hosted models; all else is the chain's own."""
+class HostedModels(dict[str, Hosted]):
+    """The stages of a chain that servers answer, by name."""
 
-    def __init__(self, chain: Any, models: Mapping[str, HostedModel]) -> None:
-        if taken := set(models) & set(chain.stages):
-            raise BadConfig(f"the chain has a stage {sorted(taken)[0]!r} itself; give the hosted model another name.")
-        self._chain = chain
-        self.hosted = {name: Hosted(name, model) for name, model in models.items()}
-        self.stages = (*chain.stages, *models)
-        asked = {name: hashlib.sha256(f"{each.url}#{each.model}".encode()).hexdigest() for name, each in models.items()}
-        self.stage_checksums = {**chain.stage_checksums, **asked}
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._chain, name)
-
-    def generate(
-        self, prompts: Sequence[Sequence[Message]], stages: Sequence[str], sampling: Sampling, *form: Any, **known: Any
+    def complete(
+        self,
+        rows: Sequence[Sequence[Completion]],
+        prompts: Sequence[Sequence[Message]],
+        stages: Sequence[str],
+        sampling: Sampling,
     ) -> list[list[Completion]]:
-        """Return answers as `Writer.generate` does; LabError where a server gives none."""
-        local = [stage for stage in stages if stage not in self.hosted]
-        rows = self._chain.generate(prompts, local, sampling, *form, **known) if local else [[] for _ in prompts]
+        """Return a chain's own answers with those of the servers among them, in the order of `stages`.
+
+        LabError where a server gives none.
+        """
         found = [{each.stage: each for each in row} for row in rows]
-        for hosted in (self.hosted[stage] for stage in stages if stage in self.hosted):
+        for hosted in (self[stage] for stage in stages if stage in self):
 
             async def all_of(hosted: Hosted = hosted) -> list[tuple[Completion, str] | BaseException]:
-                asked = (hosted.ask(self.prompt(each), sampling) for each in prompts)
+                asked = (hosted.ask(each, sampling) for each in prompts)
                 return await asyncio.gather(*asked, return_exceptions=True)  # what was sent is paid for: it is counted
 
             for row, given in zip(found, hosted.client.run(all_of()), strict=True):
@@ -180,17 +177,14 @@ class WithHosted:
         return [[row[stage] for stage in stages] for row in found]
 
     def stream(
-        self, prompt: Sequence[Message], stages: Sequence[str], sampling: Sampling, stop: threading.Event, *form: Any
+        self,
+        here: Iterator[Piece],
+        prompt: Sequence[Message],
+        stages: Sequence[str],
+        sampling: Sampling,
+        stop: threading.Event,
     ) -> Iterator[Piece]:
-        """Yield pieces as `Writer.stream` does; a hosted answer is one piece, whose note says its cost or its problem."""
-        local = [stage for stage in stages if stage not in self.hosted]
-        here = self._chain.stream(prompt, local, sampling, stop, *form) if local else ()
-        asked = [self.hosted[stage] for stage in stages if stage in self.hosted]
-        return self._pieces(here, asked, self.prompt(prompt), sampling, stop)
-
-    def _pieces(
-        self, here: Any, asked: Sequence[Hosted], prompt: Sequence[Message], sampling: Sampling, stop: threading.Event
-    ) -> Iterator[Piece]:
+        """Yield a chain's own pieces and, as they come, one piece of each server, whose note says its cost or its problem."""
         found: queue.SimpleQueue[Piece] = queue.SimpleQueue()
         left = threading.Event()
 
@@ -214,6 +208,7 @@ class WithHosted:
             except Exception as error:
                 found.put(Piece(hosted.name, "", "cancelled", 0, f"{type(error).__name__}: {error}"))
 
+        asked = [self[stage] for stage in stages if stage in self]
         for hosted in asked:
             threading.Thread(target=work, args=(hosted, ask(hosted)), name="hosted", daemon=True).start()
         n_open = len(asked)
@@ -229,6 +224,15 @@ class WithHosted:
             left.set()
 
 
-def with_hosted(chain: Any, given: Sequence[str]) -> Any:
+def with_hosted(chain: "LoadedChain", given: Sequence[str]) -> "LoadedChain":
     """Return a chain that answers with these models too; the chain itself where none is named."""
-    return WithHosted(chain, read_hosted(given)) if given else chain
+    if not (models := read_hosted(given)):
+        return chain
+    if taken := set(models) & set(chain.stages):
+        raise BadConfig(f"the chain has a stage {sorted(taken)[0]!r} itself; give the hosted model another name.")
+    both = copy(chain)
+    both.hosted = HostedModels({name: Hosted(name, model) for name, model in models.items()})
+    both.stages = (*chain.stages, *models)
+    asked = {name: hashlib.sha256(f"{each.url}#{each.model}".encode()).hexdigest() for name, each in models.items()}
+    both.stage_checksums = {**chain.stage_checksums, **asked}
+    return both
