@@ -149,10 +149,10 @@ def test_exports_hold_what_the_person_stands_by_and_can_be_trained_on(room, tmp_
     for form, file in files.items():
         file.write_text(texts[form], encoding="utf-8")
 
-    (row,) = read_reviews([files["sft"]]).items
+    (row,) = read_reviews([str(files["sft"])]).items
     reply = json.loads(row.reply)
     assert [each["text"] for each in reply] == [SAID[0].text, "Another diet is missing."]
-    (pair,) = read_preferences([files["dpo"]], "Another prompt.").items
+    (pair,) = read_preferences([str(files["dpo"])], "Another prompt.").items
     assert pair.prompt[0].content == system_prompt()
     assert json.loads(pair.chosen[0].content) == reply
     assert len(json.loads(pair.rejected[0].content)) == 3
