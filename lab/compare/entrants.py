@@ -52,7 +52,7 @@ def unheard(services: Services, name: str) -> str:
         services.engine.start(name)
     if status.state != "ready":
         return say("compare.entrants.loading") if status.state in ("idle", "loading") else status.message
-    hosted = getattr(services.engine.chain(name), "hosted", {}).values() if is_hosted(name) else ()
+    hosted = (services.engine.chain(name).hosted or {}).values() if is_hosted(name) else ()
     for each in hosted:
         each.silent_until = 0.0
         if problem := each.client.run(each.client.unreachable()):
@@ -89,7 +89,7 @@ class Joined:
         self.homes: dict[str, Any] = {}
         self.stage_checksums: Mapping[str, str] = {}
         for chain in (own, *others):
-            hosted = getattr(chain, "hosted", {})
+            hosted = chain.hosted or {}
             heard = (each for each in chain.stages if each not in hosted or not hosted[each].is_silent)
             for stage, checksum in ((each, chain.stage_checksums[each]) for each in heard):
                 name = stage
