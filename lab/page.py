@@ -240,10 +240,10 @@ class DocumentTab:
                 return gr.Dropdown(choices=[], value=None, info=str(error))
             return gr.Dropdown(choices=found, value=None, info=None if found else say(f"{self.task}.mine.none"))
 
-        def on_pick(visitor: Visitor | None, name: str | None) -> Painted:
-            if not name:  # a list left without a choice says so, too
+        def on_pick(visitor: Visitor | None, chosen: str | None) -> Painted:
+            if not chosen:  # a list left without a choice says so, too
                 return {pane.line: gr.skip()}
-            standing, line = self.own(visitor).earlier(name)
+            standing, line = self.own(visitor).earlier(chosen)
             return pane.paint(self.view(standing, line)) | filled(standing.document)
 
         def on_open(visitor: Visitor | None, kept: str | None, request: gr.Request) -> Iterator[Painted]:
