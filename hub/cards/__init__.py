@@ -2,6 +2,7 @@
 
 import os
 from contextlib import suppress
+from functools import cache
 from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
 
@@ -19,17 +20,23 @@ def address() -> str | None:
     return None
 
 
-def render(template: str, **values: object) -> str:
-    """Return a template filled in; a place without a value is an error, as it is none for `RepoCard.from_template`."""
-    environment = jinja2.Environment(
+@cache
+def environment() -> jinja2.Environment:
+    """Return where templates are looked for and kept compiled; a place without a value is an error."""
+    made = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         autoescape=False,
     )
-    environment.filters |= {"cell": cell, "repr": repr}
-    return environment.get_template(template).render(address=address(), **values)
+    made.filters |= {"cell": cell, "repr": repr}
+    return made
+
+
+def render(template: str, **values: object) -> str:
+    """Return a template filled in; a place without a value is an error, as it is none for `RepoCard.from_template`."""
+    return environment().get_template(template).render(address=address(), **values)
 
 
 def cell(text: object) -> str:
