@@ -240,7 +240,7 @@ def check_instrument(reports: Sequence[Report[Any]]) -> None:
     if len(judges) > 1:
         raise IncomparableReports(
             f"the answers of these reports were read by different judges: {'; '.join(judges)}; read them by one,"
-            " with `assay eval rescore REPORT.json --read judge --judge URL --judge-model NAME`"
+            " with `assay eval rescore REPORT.json --read judge --judge URL#MODEL`"
         )
 
 

@@ -52,8 +52,8 @@ def publication_of(
     compared; it is told which options named a base on the Hub instead, None if the copy is published.
     """
     base = adapters.read_run(folder).manifest.base
-    given = {"--base": wanted.base, "--base-revision": wanted.base_revision}
-    named = " ".join(f"{option} {value}" for option, value in given.items() if value is not None)
+    pinned = f"@{wanted.base_revision}" if wanted.base_revision is not None else ""
+    named = f"--base {wanted.base or ''}{pinned}" if wanted.base or pinned else ""
     if with_base and base.hub_id and base.revision:
         raise LabError(wording("base there", base=base.hub_id, revision=base.revision))
     if with_base and wanted.base_revision is not None:

@@ -42,7 +42,7 @@ MEANINGS = {
 
 REASONS = {
     "storage": "free some on the storage page of the account or buy more, or ask the Hub as it says",
-    "resource group": "name one that you may write to with --resource-group; its id stands in the address of its page",
+    "resource group": "name one that you may write to with --resource-group (of a Space: resource_group in the file of --config); its id stands in the address of its page",
     "billing|payment|upgrade|subscri": MEANINGS[402],
 }
 """What to do about a 403 that is not about the token, by what the Hub says: a pattern for each."""

@@ -2,7 +2,7 @@
 
 import threading
 from dataclasses import asdict
-from typing import Annotated, Literal
+from typing import Literal
 
 import typer
 from rich.console import Console, Group
@@ -14,8 +14,8 @@ from evals.model import Sampling
 from evals.questions import find
 from evals.schema import Completion, Record, StatedConfidence, Verdict
 from evals.verifiers import stated_confidence, verify
-from lab.commands import HostedModels, Json
-from lab.commands.chain import BaseOption, progress_shown
+from lab.commands import HostedModels, JsonSettings, command
+from lab.commands.chain import progress_shown
 from lab.commands.data import know
 from lab.commands.terminal import emit, notes
 from lab.settings import comma_separated, from_environment
@@ -31,24 +31,34 @@ class Answered(Record):
     verdict: Verdict | None
 
 
-@app.command()
-def ask(
-    question: Annotated[str, typer.Argument(help="What to ask.")],
-    chain: Annotated[str, typer.Option(help="embedded, a run folder, or base:embedded.")] = "embedded",
-    base: BaseOption = None,
-    stage: Annotated[str, typer.Option(help="Stages with commas between, or all.")] = "all",
-    max_new_tokens: Annotated[int, typer.Option(help="Longest answer, in tokens.")] = 128,
-    temperature: Annotated[float, typer.Option(help="0 = always the likeliest token.")] = 0.0,
-    seed: Annotated[int, typer.Option(help="Same seed, same draws.")] = 0,
-    questions: Annotated[
-        str | None, typer.Option(help="Question sets of your own, with commas: a question of theirs gets a verdict.")
-    ] = None,
-    dtype: Annotated[
-        Literal["bfloat16", "float32"], typer.Option(help="float32 is slower and repeats exactly.")
-    ] = "bfloat16",
-    hosted: HostedModels = None,
-    as_json: Json = False,
-) -> None:
+class AskSettings(JsonSettings):
+    """Settings of `assay ask`."""
+
+    question: str
+    """What to ask."""
+    chain: str = "embedded"
+    """embedded, a run folder, or base:embedded."""
+    base: str | None = None
+    """The base model, if it is not where the chain says."""
+    stage: str = "all"
+    """Stages with commas between, or all."""
+    max_new_tokens: int = 128
+    """Longest answer, in tokens."""
+    temperature: float = 0.0
+    """0 = always the likeliest token."""
+    seed: int = 0
+    """Same seed, same draws."""
+    questions: str | None = None
+    """Question sets of your own, with commas: a question of theirs gets a verdict."""
+    dtype: Literal["bfloat16", "float32"] = "bfloat16"
+    """float32 is slower and repeats exactly."""
+    hosted: HostedModels = None
+    """A model on a server, as a stage: NAME=URL#MODEL, or a TOML file with prices and budgets. The question is sent there.
+    Its key: ASSAY_KEY_NAME."""
+
+
+@command(app)
+def ask(settings: AskSettings) -> None:
     """Ask a question; every stage answers as it writes.
 
     Example: assay ask "Which direction does glycolysis take in the thymus?" --stage base,sft
@@ -56,17 +66,18 @@ def ask(
     from training.models.chain import load_chain
     from training.serve.hosted import with_hosted
 
-    settings = from_environment()
-    know(settings.questions if questions is None else comma_separated(questions))
-    sampling = Sampling(max_new_tokens=max_new_tokens, temperature=temperature, seed=seed)
+    lab, question = from_environment(), settings.question
+    know(lab.questions if settings.questions is None else comma_separated(settings.questions))
+    sampling = Sampling(settings.max_new_tokens, settings.temperature, seed=settings.seed)
     with progress_shown() as progress:
-        loaded = with_hosted(load_chain(chain, dtype, progress, base=base, cache=settings.cache), hosted or ())
+        loaded = load_chain(settings.chain, settings.dtype, progress, base=settings.base, cache=lab.cache)
+    loaded = with_hosted(loaded, settings.hosted or ())
     for substitution in loaded.substitutions:
         notes.print(f"note: {substitution}")
-    stages = loaded.stages if stage == "all" else tuple(stage.split(","))
+    stages = loaded.stages if settings.stage == "all" else tuple(settings.stage.split(","))
     pieces = loaded.stream(loaded.messages(question), stages, sampling, threading.Event())
     written: dict[str, Completion] = {}
-    with Live(console=Console(quiet=as_json), auto_refresh=False, transient=True) as screen:
+    with Live(console=Console(quiet=settings.as_json), auto_refresh=False, transient=True) as screen:
         for piece in pieces:
             text = (written[piece.stage].text if piece.stage in written else "") + piece.text
             end = piece.finish_reason or "cancelled"
@@ -84,7 +95,7 @@ def ask(
         answers.append(Answered(completion=completion, confidence=stated, verdict=verdict))
     told = {**asdict(sampling), "dtype": loaded.dtype}
     asked = {"question": question, "chain": loaded.manifest.name, "settings": told, "answers": answers}
-    emit(asked, as_json=as_json, table=Group(*map(_panel, answers)))
+    emit(asked, as_json=settings.as_json, table=Group(*map(_panel, answers)))
 
 
 def _panel(answer: Answered) -> Panel:

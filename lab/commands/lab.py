@@ -19,9 +19,9 @@ import typer
 
 from evals.errors import LabError
 from evals.schema import Record
-from lab.commands import AllowHost, HostedModels, Json
+from lab.commands import AllowHost, CommandSettings, HostedModels, JsonSettings, command
 from lab.commands.data import know
-from lab.commands.terminal import emit, notes, table_of
+from lab.commands.terminal import emit, notes
 from lab.roles import password_check
 from lab.services import open_store
 from lab.settings import EMBEDDED, LabSettings, comma_separated, from_environment, is_loopback
@@ -38,48 +38,78 @@ SETUP = "Run `make setup`, or `pip install -r requirements.txt`."
 OTHER_CHAIN = "Name another with ASSAY_CHAIN or `assay lab --chain NAME`, or train one: `assay train --help`."
 
 
-@app.command()
-def lab(
-    host: Annotated[str, typer.Option(help="127.0.0.1 = this machine only.")] = "127.0.0.1",
-    port: Annotated[int | None, typer.Option(min=1, max=65535, help=f"Default: {PORT}, or the next free one.")] = None,
-    chain: Annotated[str | None, typer.Option(help="embedded, a run folder or a chain.json.")] = None,
-    share: Annotated[bool, typer.Option("--share", help="Also a public link, for 3 days.")] = False,
-    auth_file: Annotated[
-        Path | None, typer.Option(envvar="ASSAY_PEOPLE", help="Who may enter: a file made with `assay people add`.")
-    ] = None,
-    allow_everyone: Annotated[
-        bool, typer.Option("--allow-everyone", help="Let others in without a name: they may ask, vote and rate.")
-    ] = False,
-    allow_host: AllowHost = None,
-    questions: Annotated[
-        str | None, typer.Option(help="Question sets of your own, with commas: their questions get a verdict in Ask.")
-    ] = None,
-    hosted: HostedModels = None,
-    open_browser: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = False,
-) -> None:
+class LabOptions(CommandSettings):
+    """Settings of `assay lab`; what is not given is as the environment says."""
+
+    host: str = "127.0.0.1"
+    """127.0.0.1 = this machine only."""
+    port: Annotated[int | None, typer.Option(min=1, max=65535)] = None
+    """Default: 7860, or the next free one."""
+    chain: str | None = None
+    """embedded, a run folder or a chain.json."""
+    share: bool = False
+    """Also a public link, for 3 days."""
+    auth_file: Annotated[Path | None, typer.Option(envvar="ASSAY_PEOPLE")] = None
+    """Who may enter: a file made with `assay people add`."""
+    allow_everyone: bool = False
+    """Let others in without a name: they may ask, vote and rate."""
+    allow_host: AllowHost = None
+    """A further host name under which it answers where nobody gives a name, such as lab.example behind a proxy."""
+    questions: str | None = None
+    """Question sets of your own, with commas: their questions get a verdict in Ask."""
+    hosted: HostedModels = None
+    """A model on a server, as a stage: NAME=URL#MODEL, or a TOML file with prices and budgets. Questions are sent there. Its
+    key: ASSAY_KEY_NAME."""
+    open_browser: Annotated[bool, typer.Option("--open/--no-open")] = False
+    """Open the page in a browser."""
+
+
+class BackupSettings(CommandSettings):
+    """Settings of `assay backup`."""
+
+    file: Path
+    """The copy; nothing is overwritten."""
+
+
+class DoctorSettings(JsonSettings):
+    """Settings of `assay doctor`."""
+
+    port: Annotated[int, typer.Option(min=1, max=65535)] = PORT
+    """The port to look at."""
+
+
+@command(app)
+def lab(settings: LabOptions) -> None:
     """Start the lab and open it at http://127.0.0.1:7860.
 
     Example: assay lab --chain runs/my-grpo --port 7861
     """
-    settings = from_environment()
-    training = replace(settings.training, is_shared=auth_file is None and (share or not is_loopback(host)))
-    settings = replace(settings, people=auth_file, allows_everyone=allow_everyone or settings.allows_everyone)
-    sets = settings.questions if questions is None else comma_separated(questions)
-    settings = replace(settings, training=training, chain=chain or settings.chain, questions=sets)
-    settings = replace(settings, hosted=tuple(hosted or settings.hosted), hosts=tuple(allow_host or settings.hosts))
-    check_door(settings)
-    chosen = choose_port(host, port)
+    host, known = settings.host, from_environment()
+    shared = settings.auth_file is None and (settings.share or not is_loopback(host))
+    sets = known.questions if settings.questions is None else comma_separated(settings.questions)
+    known = replace(
+        known,
+        people=settings.auth_file,
+        allows_everyone=settings.allow_everyone or known.allows_everyone,
+        training=replace(known.training, is_shared=shared),
+        chain=settings.chain or known.chain,
+        questions=sets,
+        hosted=tuple(settings.hosted or known.hosted),
+        hosts=tuple(settings.allow_host or known.hosts),
+    )
+    check_door(known)
+    port = choose_port(host, settings.port)
     shown = "127.0.0.1" if host in {"0.0.0.0", "::"} else host
     open_lab(
-        settings,
+        known,
         ready=lambda: notes.print(
-            f"Assay runs at http://{shown}:{chosen} (stop: Ctrl C){address_on_network(host, chosen)}"
+            f"Assay runs at http://{shown}:{port} (stop: Ctrl C){address_on_network(host, port)}"
         ),
         server_name=host,
-        server_port=chosen,
-        share=share,
-        inbrowser=open_browser,
-        quiet=not share,
+        server_port=port,
+        share=settings.share,
+        inbrowser=settings.open_browser,
+        quiet=not settings.share,
     )
 
 
@@ -163,16 +193,16 @@ def is_free(host: str, port: int) -> bool:
     return True
 
 
-@app.command()
-def backup(file: Annotated[Path, typer.Argument(help="The copy; nothing is overwritten.")]) -> None:
+@command(app)
+def backup(settings: BackupSettings) -> None:
     """Copy the database whole, also while the lab runs: answers, votes, ratings, reviews, projects.
 
     To go back: stop the lab, put the copy where `assay doctor` says the store is, start again.
 
     Example: assay backup assay-2026-11-23.db
     """
-    settings = from_environment()
-    with closing(open_store(settings.database_url)) as store:
+    file = settings.file
+    with closing(open_store(from_environment().database_url)) as store:
         store.back_up(file)
     notes.print(f"wrote {file} ({file.stat().st_size / 1e6:.1f} MB)", soft_wrap=True)
 
@@ -186,20 +216,16 @@ class Check(Record):
     remedy: str = ""
 
 
-@app.command()
-def doctor(
-    port: Annotated[int, typer.Option(min=1, max=65535, help="The port to look at.")] = PORT, as_json: Json = False
-) -> None:
+@command(app)
+def doctor(settings: DoctorSettings) -> None:
     """Check what the lab needs: packages, model, folders, database, port.
 
     Exit code 1 if something is broken that it cannot do without.
 
     Example: assay doctor
     """
-    checks = examine(from_environment(), port)
-    rows = [(c.name, "FAILURE" if c.result == "failure" else c.result, c.found, c.remedy) for c in checks]
-    table = table_of("assay doctor", ("check", "result", "found", "what to do"), rows)
-    emit(checks, as_json=as_json, table=table)
+    checks = examine(from_environment(), settings.port)
+    emit(checks, as_json=settings.as_json, table="assay doctor")
     if any(check.result == "failure" for check in checks):
         raise typer.Exit(1)
 

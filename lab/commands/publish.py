@@ -6,14 +6,14 @@ from dataclasses import replace
 from itertools import chain, count
 from pathlib import Path
 from shutil import copyfileobj
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from evals.errors import LabError
 from evals.io import as_jsonl, read_rows
 from evals.report import load_report
-from lab.commands import DryRun, Json, Licence, with_options
+from lab.commands import FileSettings, InFile, LicenceOption, command
 from lab.commands.chain import progress_shown
 from lab.commands.terminal import counted, emit, notes, standings_markdown, table_of
 from lab.publish.adapter import packed
@@ -23,6 +23,7 @@ from training.models.manifest import chain_file
 
 if TYPE_CHECKING:
     from evals.schema.publishing import Diagnostic, PublishPlan, Receipt
+    from hub.adapters import Publication
     from hub.checks import Upload
 
 app = typer.Typer(
@@ -31,28 +32,25 @@ app = typer.Typer(
 )
 
 
-class Destination(NamedTuple):
-    """Options: where something is published, and who shall see it there."""
+class Destination(FileSettings):
+    """Settings of where something is published, and who shall see it there."""
 
-    repo: Annotated[str, typer.Option(help="Where to: ORG/NAME.")]
-    dry_run: DryRun = False
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="A dry run that writes the files as they would lie in each repository."),
-    ] = None
-    public: Annotated[bool, typer.Option("--public", help="Let everybody see it, once it is verified.")] = False
-    create_pr: Annotated[
-        bool, typer.Option("--create-pr", help="Propose it as a pull request, for repositories of others.")
-    ] = False
-    collection: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Also put it into your collection of this name, made if needed.")
-    ] = None
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Put it over what Assay did not publish there, or over another base.")
-    ] = False
-    resource_group: Annotated[
-        str | None, typer.Option(metavar="ID", help="Make what is new in this resource group of the organisation.")
-    ] = None
+    repo: Annotated[str, typer.Option()]
+    """Where to: ORG/NAME."""
+    dry_run: bool = False
+    """Check and show the plan; write nothing anywhere."""
+    out: Annotated[Path | None, typer.Option(metavar="DIR")] = None
+    """A dry run that writes the files as they would lie in each repository."""
+    public: bool = False
+    """Let everybody see it, once it is verified."""
+    create_pr: bool = False
+    """Propose it as a pull request, for repositories of others."""
+    replace: bool = False
+    """Put it over what Assay did not publish there, or over another base."""
+    resource_group: Annotated[str | None, typer.Option(metavar="ID")] = None
+    """Make what is new in this resource group of the organisation."""
+    collection: Annotated[str | None, InFile()] = None
+    """Also put it into your collection of this name, made if needed."""
 
     @property
     def is_dry(self) -> bool:
@@ -70,41 +68,82 @@ class Destination(NamedTuple):
                 copyfileobj(source, copy)
 
 
-Tag = Annotated[str, typer.Option("--tag", help="The version; one that is there never changes.")]
-BaseName = Annotated[
-    str | None, typer.Option("--base", help="A base on the Hub to pin; refused unless its weights are the same.")
-]
-BaseRevision = Annotated[str | None, typer.Option("--base-revision", help="Its commit; else what is there now.")]
-WithBase = Annotated[
-    bool | None,
-    typer.Option(
-        "--with-base/--no-base",
-        help="Publish a copy of the base too, to ORG/NAME-base or where --base says. Done without"
-        " asking for the embedded base, which the Hub does not hold.",
-    ),
-]
-Merged = Annotated[
-    bool, typer.Option("--merged", help="Let the last repository hold one merged model instead of one joined adapter.")
-]
+class RunFolderSettings(FileSettings):
+    """Settings of what of a run is published, and on which base."""
+
+    run: Path
+    """A finished run folder, such as runs/grpo."""
+    tag: str = "v1.0"
+    """The version; one that is there never changes."""
+    licence: LicenceOption = None
+    """A licence id of the Hub, such as apache-2.0."""
+    base: Annotated[str | None, typer.Option(metavar="ORG/NAME[@COMMIT]")] = None
+    """A base on the Hub to pin, at a commit or what is there now; refused unless its weights are the same. @COMMIT alone
+    pins the one that the run names."""
+    with_base: Annotated[bool | None, typer.Option("--with-base/--no-base")] = None
+    """Publish a copy of the base too, to ORG/NAME-base or where --base says. Done without asking for the embedded base, which
+    the Hub does not hold."""
+    merged: Annotated[bool, InFile()] = False
+    """Let the last repository hold one merged model instead of one joined adapter."""
+
+    def publication(self, repo: str) -> "Publication":
+        """Return how the run is published to a repository."""
+        from hub.adapters import Publication
+
+        base, _, revision = (self.base or "").partition("@")
+        return Publication(repo, self.tag, base or None, revision or None, self.licence)
 
 
-@app.command()
-@with_options(Destination, "to")
-def adapter(
-    run: Annotated[Path, typer.Argument(help="A finished run folder, such as runs/grpo.")],
-    to: Destination,
-    tag: Tag = "v1.0",
-    licence: Licence = None,
-    base: BaseName = None,
-    base_revision: BaseRevision = None,
-    with_base: WithBase = None,
-    merged: Merged = False,
-    benchmark: Annotated[
-        list[str] | None,
-        typer.Option(metavar="DATA=ORG/NAME", help="Where on the Hub the questions of a report lie. Repeatable."),
-    ] = None,
-    as_json: Json = False,
-) -> None:
+class AdapterSettings(RunFolderSettings, Destination):
+    """Settings of `assay publish adapter`."""
+
+    benchmark: Annotated[dict[str, str], InFile()] = {}  # noqa: RUF012  (pydantic copies it)
+    """Where on the Hub the questions of reports lie: kmp-test: my-org/kmp-test."""
+
+
+class CardSettings(RunFolderSettings):
+    """Settings of `assay publish card`."""
+
+    repo: str | None = None
+    """Where the adapter will lie: ORG/NAME."""
+
+
+class DatasetSettings(Destination):
+    """Settings of `assay publish dataset`."""
+
+    folder: Path
+    """A folder of rows, or of reports of `assay eval run`, the file of a question set, or the name of one."""
+    tag: str = "v1.0"
+    """The version; one that is there never changes."""
+    licence: LicenceOption = None
+    """A licence id of the Hub, such as apache-2.0."""
+    collection: Annotated[str | None, typer.Option(metavar="NAME")] = None
+    """Also put it into your collection of this name, made if needed."""
+
+
+class SpaceSettings(Destination):
+    """Settings of `assay publish space`."""
+
+    name: str
+    """lab, leaderboard, arena, reviewer, or a metric: stated_calibration, …"""
+    answers: Annotated[list[str] | None, typer.Option(metavar="FILE|ORG/NAME")] = None
+    """What a leaderboard or an arena shows: reports of `assay eval run`; an arena also a data set of the Hub that holds them.
+    Else those of the embedded chain. Repeatable."""
+    hardware: str | None = None
+    """What it runs on: cpu-basic, zero-a10g (ZeroGPU), t4-small, …; some cost money."""
+    volume: list[str] | None = None
+    """A bucket or repository to mount: hf://buckets/ORG/NAME:/data. Repeatable."""
+    secret: Annotated[list[str] | None, typer.Option(metavar="NAME")] = None
+    """A secret, its value taken from your environment variable NAME. Repeatable."""
+    variable: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE")] = None
+    """A variable that everybody may read. Repeatable."""
+    resource_group: Annotated[str | None, InFile()] = None
+    tag: Annotated[str | None, InFile()] = None
+    wait: Annotated[bool, InFile()] = True
+
+
+@command(app)
+def adapter(settings: AdapterSettings) -> None:
     """Publish an adapter with its card, and before it every stage that it stands on, and its base.
 
     Earlier stages go to repositories of their own, ORG/NAME-STAGE, and are pinned by their commits; so
@@ -114,44 +153,32 @@ def adapter(
     Example: assay publish adapter training/embedded/grpo --repo my-org/my-adapter --dry-run
     Example: assay publish adapter runs/dpo --repo my-org/other --base my-org/my-adapter-base
     """
-    from hub.adapters import Publication
     from hub.chains import members, plan_chain, publish_chain
     from hub.client import connect
     from hub.publish import check_title
 
-    run = chain_file(run).parent  # by its name in ASSAY_RUNS, too
-    check_title(to.collection)
-    wanted = Publication(to.repo, tag, base, base_revision, licence, to.public, to.create_pr, replaces=to.replace)
-    named = [each.partition("=") for each in benchmark or ()]
-    if wrong := [data + sign + place for data, sign, place in named if not data or "/" not in place]:
-        raise LabError(f"--benchmark {wrong[0]}: write DATA=ORG/NAME, such as kmp-test=my-org/kmp-test.")
-    benchmarks = {data: place for data, _, place in named}
-    wanted = replace(wanted, benchmarks=benchmarks, resource_group=to.resource_group)
-
-    how = (from_environment().cache, with_base, merged)
-    with packed(run, wanted, progress_shown, *how, is_dry=to.is_dry) as wanted:
-        if to.is_dry:
-            _show_plans(plan_chain(connect(), run, wanted, to.keep), to, as_json=as_json)
+    run = chain_file(settings.run).parent  # by its name in ASSAY_RUNS, too
+    check_title(settings.collection)
+    wanted = replace(
+        settings.publication(settings.repo),
+        is_public=settings.public,
+        is_pull_request=settings.create_pr,
+        replaces=settings.replace,
+        benchmarks=settings.benchmark,
+        resource_group=settings.resource_group,
+    )
+    how = (from_environment().cache, settings.with_base, settings.merged)
+    with packed(run, wanted, progress_shown, *how, is_dry=settings.is_dry) as wanted:
+        if settings.is_dry:
+            _show_plans(plan_chain(connect(), run, wanted, settings.keep), settings)
             return
         receipts = publish_chain(connect(), run, wanted, _tell)
-    _show_receipts(receipts, as_json=as_json)
-    _collect(to, members(run, wanted, receipts))
+    _show_receipts(receipts, as_json=settings.as_json)
+    _collect(settings, members(run, wanted, receipts))
 
 
-@app.command()
-@with_options(Destination, "to")
-def dataset(
-    folder: Annotated[
-        Path,
-        typer.Argument(
-            help="A folder of rows, or of reports of `assay eval run`, the file of a question set, or the name of one."
-        ),
-    ],
-    to: Destination,
-    tag: Tag = "v1.0",
-    licence: Licence = None,
-    as_json: Json = False,
-) -> None:
+@command(app)
+def dataset(settings: DatasetSettings) -> None:
     """Publish a data set: its rows must be readable, its raters hashed, its licence chosen.
 
     The card is the README.md that stands there; the commands that write rows write it beside them. Without one,
@@ -166,17 +193,18 @@ def dataset(
     from hub.datasets import pack_dataset
     from hub.publish import check_receipts, write_receipt
 
+    folder = settings.folder
     place = folder if folder.is_dir() else folder.parent
-    upload = pack_dataset(folder, to.repo, licence, tag)
-    if folder.exists() and not to.is_dry:
+    upload = pack_dataset(folder, settings.repo, settings.licence, settings.tag)
+    if folder.exists() and not settings.is_dry:
         check_receipts(place)
-    receipt = _publish(upload, to, tag, as_json=as_json)
+    receipt = _publish(upload, settings, settings.tag)
     if receipt and folder.exists():
         write_receipt(receipt, place)
 
 
 def _publish(
-    upload: "Upload", to: Destination, tag: str | None, options: "Mapping[str, Any] | None" = None, *, as_json: bool
+    upload: "Upload", to: Destination, tag: str | None, options: "Mapping[str, Any] | None" = None
 ) -> "Receipt | None":
     """Show the plan, or publish and show the receipt, which is returned. `options` are those of a Space."""
     from hub.client import connect
@@ -189,13 +217,13 @@ def _publish(
     planned = plan(connect(), upload)
     if to.is_dry:
         to.keep(upload)
-        _show_plans([planned], to, as_json=as_json)
+        _show_plans([planned], to)
         return None
     _warn(planned.warnings)
     if options and not planned.is_new:
         configure(connect(), to.repo, options)
     receipt = publish(connect(), upload, _tell, options=options)
-    _show_receipts([receipt], as_json=as_json)
+    _show_receipts([receipt], as_json=to.as_json)
     _collect(to, [(receipt.repo, receipt.kind)])
     return receipt
 
@@ -210,18 +238,8 @@ def _collect(to: Destination, repos: "Sequence[tuple[str, str]]") -> None:
         _tell(f"The collection: {made}")
 
 
-@app.command()
-def card(
-    run: Annotated[Path, typer.Argument(help="A run folder.")],
-    repo: Annotated[str | None, typer.Option("--repo", help="Where the adapter will lie: ORG/NAME.")] = None,
-    tag: Tag = "v1.0",
-    licence: Licence = None,
-    base: BaseName = None,
-    base_revision: BaseRevision = None,
-    with_base: WithBase = None,
-    merged: Merged = False,
-    as_json: Json = False,
-) -> None:
+@command(app)
+def card(settings: CardSettings) -> None:
     """Write an adapter's card into its run folder, and say what is wrong with it.
 
     Works offline. Every word comes from run.json, chain.json, the reports beside them, and card.md in the run folder: your
@@ -230,35 +248,33 @@ def card(
 
     Example: assay publish card runs/grpo --repo my-org/my-adapter
     """
-    from hub.adapters import Publication
     from hub.cards.lint import lint_card
     from hub.cards.own import write_card
     from hub.chains import pack_last
 
-    run = chain_file(run).parent
-    wanted = Publication(repo or f"your-name/{run.resolve().name}", tag, base, base_revision, licence)
-    how = (from_environment().cache, with_base, merged)
+    run = chain_file(settings.run).parent
+    wanted = settings.publication(settings.repo or f"your-name/{run.resolve().name}")
+    how = (from_environment().cache, settings.with_base, settings.merged)
     with packed(run, wanted, progress_shown, *how) as wanted:
         parts = pack_last(run, wanted).parts
     text = parts["README.md"].text()
     write_card(run / "README.md", text)
     _tell(f"wrote {run / 'README.md'}")
-    if repo is None:
+    if settings.repo is None:
         _tell("No --repo was named, so the card's code loads from your-name/….")
     found = lint_card(text, "model", parts)
-    rows = [("error" if each.is_error else "warning", each.line or "", each.problem, each.remedy) for each in found]
     title = "What is wrong with the card" if found else "Nothing is wrong with the card"
-    emit(found, as_json=as_json, table=table_of(title, ("", "line", "what and why", "what to do"), rows))
+    emit(found, as_json=settings.as_json, table=title)
 
 
 def _tell(words: str) -> None:
     notes.print(words, soft_wrap=True)
 
 
-def _show_plans(plans: "Sequence[PublishPlan]", to: Destination, *, as_json: bool) -> None:
+def _show_plans(plans: "Sequence[PublishPlan]", to: Destination) -> None:
     """Show what publishing would do."""
-    emit(plans, as_json=as_json)
-    for plan in () if as_json else plans:
+    emit(plans, as_json=to.as_json)
+    for plan in () if to.as_json else plans:
         signs = {"add": "+", "change": "~", "same": "=", "remote_only": "only there"}
         rows = [(signs[each.change], each.path, f"{each.size:,}") for each in plan.files]
         what = "a pull request on" if plan.is_pull_request else "new" if plan.is_new else "existing"
@@ -286,40 +302,8 @@ def _warn(found: "Sequence[Diagnostic]") -> None:
         notes.print(f"note: {each}", style="yellow", soft_wrap=True)
 
 
-@app.command()
-@with_options(Destination, "to")
-def space(
-    name: Annotated[str, typer.Argument(help="lab, leaderboard, arena, reviewer, or a metric: stated_calibration, …")],
-    to: Destination,
-    report: Annotated[
-        list[Path] | None,
-        typer.Option(help="What the leaderboard shows, of one chain or several; else those of the embedded chain."),
-    ] = None,
-    answers: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="FILE|ORG/NAME",
-            help="What the arena shows: reports of `assay eval run`, or a data set of the Hub that holds them; else"
-            " answers of the embedded chain. Repeatable.",
-        ),
-    ] = None,
-    hardware: Annotated[
-        str | None, typer.Option(help="What it runs on: cpu-basic, zero-a10g (ZeroGPU), t4-small, …; some cost money.")
-    ] = None,
-    volume: Annotated[
-        list[str] | None, typer.Option(help="A bucket or repository to mount: hf://buckets/ORG/NAME:/data. Repeatable.")
-    ] = None,
-    secret: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="A secret, its value taken from your environment variable NAME. Repeatable."),
-    ] = None,
-    variable: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A variable that everybody may read. Repeatable.")
-    ] = None,
-    tag: Annotated[str | None, typer.Option("--tag", help="Also set a version.")] = None,
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Follow the build until the page is up.")] = True,
-    as_json: Json = False,
-) -> None:
+@command(app)
+def space(settings: SpaceSettings) -> None:
     """Publish a Space: the whole lab, a leaderboard, an arena for votes, a reviewer, or a metric.
 
     Its README says which variables and secrets it reads. The build is followed on the Hub, and its log shown; if it
@@ -327,27 +311,28 @@ def space(
 
     Example: assay publish space arena --repo my-org/arena --dry-run
     Example: assay publish space arena --repo my-org/arena --answers reports/mine.json --hardware zero-a10g --variable ASSAY_VOTES_REPO=my-org/votes --secret HF_TOKEN
-    Example: assay publish space leaderboard --repo my-org/board --report a/kmp-test.json --report b/kmp-test.json
+    Example: assay publish space leaderboard --repo my-org/board --answers a/kmp-test.json --answers b/kmp-test.json
     """
     from hub.client import connect
     from hub.spaces import bundle_folder, follow_build, may_be_refused, pack_space, space_options
 
-    options = space_options(hardware, volume or [], secret or [], variable or [], os.environ)
-    if options and to.create_pr:
+    name, answers = settings.name, settings.answers or []
+    set_there = (settings.volume or [], settings.secret or [], settings.variable or [])
+    options = space_options(settings.hardware, *set_there, os.environ)
+    if options and settings.create_pr:
         raise LabError(
             "--create-pr proposes files; hardware, volumes, secrets and variables are set by who owns the Space."
         )
-    for option, given, of in (("--report", report, "leaderboard"), ("--answers", answers, "arena")):
-        if given and name != of:
-            raise LabError(f"{option} is what the {of} shows; {name} shows none. Leave it out.")
-    made = _board(report or []) if name == "leaderboard" else _recorded(answers) if answers else {}
-    upload = pack_space(bundle_folder(name), to.repo, made)
-    if told := may_be_refused(connect(), upload, hardware):
+    if answers and name not in ("leaderboard", "arena"):
+        raise LabError(f"--answers is what a leaderboard or an arena shows; {name} shows none. Leave it out.")
+    made = _board([Path(each) for each in answers]) if name == "leaderboard" else _recorded(answers) if answers else {}
+    upload = pack_space(bundle_folder(name), settings.repo, made)
+    if told := may_be_refused(connect(), upload, settings.hardware):
         _tell(told)
-    if receipt := _publish(upload, to, tag, options, as_json=as_json):
-        page = f"{receipt.endpoint}/spaces/{to.repo}"
-        is_built = wait and "app.py" in upload.parts and not to.create_pr
-        _tell(f"The Space: {follow_build(connect(), to.repo, receipt.revision, _tell) if is_built else page}")
+    if receipt := _publish(upload, settings, settings.tag, options):
+        page = f"{receipt.endpoint}/spaces/{settings.repo}"
+        is_built = settings.wait and "app.py" in upload.parts and not settings.create_pr
+        _tell(f"The Space: {follow_build(connect(), settings.repo, receipt.revision, _tell) if is_built else page}")
 
 
 def _board(files: list[Path]) -> dict[str, bytes]:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
 from evals.errors import BadConfig, LabError
+from lab.commands import JsonSettings, SettingsCommand, command
 from lab.commands.terminal import emit, notes, table_of
 from training.config import as_document
 from training.grpo import advice
@@ -27,33 +27,31 @@ app = typer.Typer(no_args_is_help=True, help="Train a stage of an adapter chain:
 LAUNCHER = "launcher"
 STOPPED = 3
 """Exit code of a run that was stopped and can be gone on with, so that `train && infer` goes no further."""
-PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
-Config = Annotated[Path, typer.Option("--config", help="The settings, a YAML file.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Train a finished run anew.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show settings, rows, needs and line; run nothing.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
-Profile = Annotated[
-    str | None,
-    typer.Option(
-        "--profile", help="How to launch: cpu, multi-cpu, single-gpu, multi-gpu, multi-node, zero2, zero3, fsdp2."
-    ),
-]
-Slurm = Annotated[bool, typer.Option("--slurm", help="Submit as a job that resumes itself; no cluster: write it.")]
-SlurmOption = Annotated[
-    list[str] | None, typer.Option("--slurm-option", help="KEY=VALUE for the job, such as partition=gpu; repeatable.")
-]
-
-
-CheckpointsTo = Annotated[
-    str | None,
-    typer.Option("--checkpoints-to", help="ORG/NAME: keep the newest checkpoint there, private, while it trains here."),
-]
 LOOK_SECONDS = 5.0
 """How often a run is looked at for a checkpoint to be sent."""
 
 
-class LaunchCommand(TyperCommand):
-    """A command whose words after `--` belong to the launcher."""
+class TrainSettings(JsonSettings):
+    """Settings of `assay train`, beside those of the stage, which stand in its file."""
+
+    file: Annotated[Path, typer.Option("--config")]
+    """The settings, a YAML file."""
+    profile: str | None = None
+    """How to launch: cpu, multi-cpu, single-gpu, multi-gpu, multi-node, zero2, zero3, fsdp2."""
+    overwrite: bool = False
+    """Train a finished run anew."""
+    dry_run: bool = False
+    """Show settings, rows, needs and line; run nothing."""
+    slurm: bool = False
+    """Submit as a job that resumes itself."""
+    slurm_option: list[str] | None = None
+    """KEY=VALUE for the job, such as partition=gpu; repeatable."""
+    checkpoints_to: str | None = None
+    """ORG/NAME: keep the newest checkpoint there, private, while it trains here."""
+
+
+class LaunchCommand(SettingsCommand):
+    """A command that takes the settings of a stage too, and the words after `--` for the launcher."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Set the launcher's words aside and parse the others."""
@@ -61,43 +59,38 @@ class LaunchCommand(TyperCommand):
         ctx.meta[LAUNCHER] = tuple(args[at + 1 :])
         return super().parse_args(ctx, args[:at])
 
+    def invoke(self, ctx: Any) -> None:
+        """Run the function with the settings, the stage, its own settings and the launcher's words."""
+        self.function(self.settings(ctx), str(ctx.info_name), tuple(ctx.args), ctx.meta[LAUNCHER])
 
-def _stage(
-    context: typer.Context,
-    config: Config,
-    profile: Profile = None,
-    overwrite: Overwrite = False,
-    dry_run: DryRun = False,
-    slurm: Slurm = False,
-    slurm_option: SlurmOption = None,
-    checkpoints_to: CheckpointsTo = None,
-    as_json: Json = False,
-) -> None:
+
+def _stage(settings: TrainSettings, stage: str, own: tuple[str, ...], launcher: tuple[str, ...]) -> None:
     from training.launch.accelerate import Launch
     from training.launch.plan import plan_of
 
-    words = ("--config", str(config), *context.args, *(["--overwrite"] if overwrite else []))
-    launch = Launch(profile, context.meta[LAUNCHER])
-    plan = plan_of(str(context.info_name), words, launch, is_dry=dry_run)
-    if checkpoints_to and slurm:
+    words = ("--config", str(settings.file), *own, *(["--overwrite"] if settings.overwrite else []))
+    plan = plan_of(stage, words, Launch(settings.profile, launcher), is_dry=settings.dry_run)
+    copies_to, options = settings.checkpoints_to, tuple(settings.slurm_option or ())
+    if copies_to and settings.slurm:
         raise LabError(
-            f"--checkpoints-to {checkpoints_to} goes with a run on this machine; on a cluster `hf upload` sends a run folder."
+            f"--checkpoints-to {copies_to} goes with a run on this machine; on a cluster `hf upload` sends a run folder."
         )
-    if dry_run:
-        _look(plan, _asked(plan, tuple(slurm_option or ())) if slurm else None, as_json=as_json)
-        if checkpoints_to:
-            notes.print(f"would keep the newest checkpoint in {checkpoints_to} on the Hub, private", soft_wrap=True)
-    elif slurm:
-        _submit(plan, tuple(slurm_option or ()), as_json=as_json)
+    if settings.dry_run:
+        _look(plan, _asked(plan, options) if settings.slurm else None, as_json=settings.as_json)
+        if copies_to:
+            notes.print(f"would keep the newest checkpoint in {copies_to} on the Hub, private", soft_wrap=True)
+    elif settings.slurm:
+        _submit(plan, options, as_json=settings.as_json)
     else:
-        _run(plan, checkpoints_to, as_json=as_json)
+        _run(plan, copies_to, as_json=settings.as_json)
 
 
 for _name, _kind in STAGES.items():
-    app.command(
+    command(
+        app,
         _name,
-        cls=LaunchCommand,
-        context_settings=PASSED_ON,
+        LaunchCommand,
+        context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
         help=f"{_kind.about} Any setting of the file can be given as --key value. Exit code 3: stopped, to be gone on with.",
         epilog=f"Example: assay train {_name} {_kind.example}",
     )(_stage)
@@ -123,8 +116,8 @@ def _run(plan: "Plan", checkpoints_to: str | None, *, as_json: bool) -> None:
         raise typer.Exit(1)
     record = RunFolder(plan.output).record()
     if record is not None:
-        rows = [("status", record.status), *record.result.items()]
-        emit(record, as_json=as_json, table=table_of(str(plan.output), ("what", "value"), rows))
+        shown = record if as_json else {"status": record.status, **record.result}
+        emit(shown, as_json=as_json, table=str(plan.output))
         if record.status == "stopped":
             notes.print(f"not finished: {RunFolder(plan.output).unfinished()}", style="yellow", soft_wrap=True)
             raise typer.Exit(STOPPED)
@@ -175,7 +168,7 @@ def _submit(plan: "Plan", options: tuple[str, ...], *, as_json: bool) -> None:
     number = slurm.submit(job, folder, parameters)
     notes.print(f"submitted as job {number}; its log and state are in {folder}", soft_wrap=True)
     document = {"job": number, "folder": str(folder), "command": plan.command}
-    emit(document, as_json=as_json, table=table_of("slurm", ("what", "value"), [*document.items()]))
+    emit(document, as_json=as_json, table="slurm")
 
 
 def _look(plan: "Plan", asked: Mapping[str, Any] | None, *, as_json: bool) -> None:
@@ -190,10 +183,10 @@ def _look(plan: "Plan", asked: Mapping[str, Any] | None, *, as_json: bool) -> No
     known = advice(plan.settings)
     if asked is None and plan.launch.gpus_per_machine:
         known += unused_gpus(gpus_here(), plan.launch.processes)
-    if as_json:
-        emit(_document(plan, seen, needs, lacking, known) | {"slurm": asked}, as_json=True)
-    else:
-        _print_tables(plan, seen, needs)
+    document = _document(plan, seen, needs, lacking, known) | {"slurm": asked}
+    emit(document, as_json=as_json)
+    if not as_json:
+        _print_tables(document, seen, needs)
     refused = (*plan.problems, *(seen.problems if seen.is_refused else ()))
     for problem in refused:
         notes.print(f"would be refused: {problem}", style="red", soft_wrap=True)
@@ -236,28 +229,23 @@ def _document(
     }
 
 
-def _print_tables(plan: "Plan", seen: "Preview", needs: "Estimate | None") -> None:
-    settings = [
-        (key, ", ".join(map(str, value)) if isinstance(value, list) else value)
-        for key, value in as_document(plan.settings).items()
-    ]
-    rows: list[tuple[object, object]] = [*plan.data.record().items()] if plan.data else []
-    rows += [("rows used", f"{seen.kept} of {seen.rows}"), *seen.left_out.items()]
-    if seen.lengths:
-        rows.append(("tokens: shortest, median, longest", ", ".join(map(str, seen.lengths))))
-    tables = {"settings": settings, "data": rows}
-    if seen.targets:
-        tables["adapter"] = [*seen.adapter().items()]
+def _print_tables(document: Mapping[str, Any], seen: "Preview", needs: "Estimate | None") -> None:
+    for title in ("settings", "data", "rows", "lengths", "adapter"):
+        if document[title]:
+            emit(
+                document[title] if isinstance(document[title], Mapping) else {title: document[title]},
+                as_json=False,
+                table=title,
+            )
     if needs:
-        tables["needs, estimated for each process"] = [
-            ("optimizer steps", needs.steps or "not known without the rows"),
-            ("trained weights", f"{needs.trained_weights:,}"),
-            *((f"memory: {what}", f"{size / 1e9:.2f} GB") for what, size in needs.memory.items()),
-            ("memory in all", f"{needs.total / 1e9:.2f} GB"),
-            ("main memory at the end", f"{needs.ending / 1e9:.2f} GB"),
-        ]
-    for title, cells in tables.items():
-        emit(None, as_json=False, table=table_of(title, ("what", "value"), cells))
+        rows = {
+            "optimizer steps": needs.steps or "not known without the rows",
+            "trained weights": f"{needs.trained_weights:,}",
+            **{f"memory: {what}": f"{size / 1e9:.2f} GB" for what, size in needs.memory.items()},
+            "memory in all": f"{needs.total / 1e9:.2f} GB",
+            "main memory at the end": f"{needs.ending / 1e9:.2f} GB",
+        }
+        emit(rows, as_json=False, table="needs, estimated for each process")
     for each in seen.examples:
         title = f"row {each.name}, {each.column}: learned from what stands in ⟦ ⟧"
         emit(None, as_json=False, table=table_of(title, ("tokens",), [(each.marked(),)]))

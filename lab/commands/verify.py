@@ -1,11 +1,12 @@
 """`assay eval verify` and `assay eval readers`: judge rows of any model; agreement of each reader with hand labels."""
 
 import hashlib
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from pydantic import ConfigDict
@@ -14,47 +15,80 @@ from evals.errors import BadConfig
 from evals.io import read_rows, write_whole
 from evals.jsonl import jsonl_text
 from evals.readers import Agreement, LabelRow, check_way, compare_readers, verdicts_on, with_texts
-from evals.schema import EvalReport, GroundTruth, Metric, Record
-from evals.verifiers import READINGS, instrument
+from evals.schema import Claim, EvalReport, GroundTruth, Metric, Record, Share
+from evals.verifiers import instrument
 from evals.verifiers.judged import GivenAnswer, Reading, ReadRequest, task_of
 from evals.verifiers.score import Scoring, pays_falsehood
 from evals.verifiers.score import weights as weights_of
-from lab.commands import Json, KeyEnv, Remote, terminal, with_options
+from lab.commands import JsonSettings, terminal
 from lab.commands.terminal import counted, emit, notes
-from lab.settings import from_environment
+from lab.settings import comma_separated, from_environment
 from lab.ui.text import say
 from training.judge.prompts import HttpSettings
 
 if TYPE_CHECKING:
     from training.judge.extraction import AnswerJudge
 
-
 SAMPLE = 100
 """Labelled answers that a judge reads beside those that it is asked to."""
+JUDGE_KEY = "ASSAY_JUDGE_KEY"
+"""The variable that holds the key of a judge's server."""
 
 
-class ReadingJudge(NamedTuple):
-    """Options: who says what answers say, where they are read by a judge."""
+class JudgeSettings(JsonSettings):
+    """Settings of reading answers, where a judge reads them too."""
 
-    judge: Annotated[
-        str,
-        typer.Option(
-            help="For --read judge: address of an OpenAI-compatible server whose model says what answers say."
-        ),
-    ] = ""
-    judge_model: Annotated[str, typer.Option(help="Model to ask of the server; empty = the one that it lists.")] = ""
-    key_env: KeyEnv = ""
-    allow_remote: Remote = False
-    labels: Annotated[
-        Path | None,
-        typer.Option(
-            help=f"For --read judge: labelled answers, of which {SAMPLE} are read too; the agreement stands beside the"
-            " result."
-        ),
-    ] = None
-    any_judge: Annotated[
-        bool, typer.Option("--any-judge", help="Go on with a judge that reads known answers wrong.")
-    ] = False
+    read: str = "auto"
+    """auto = the answer line where there is one, else the text; answer = the line alone; text = the text alone; judge = a
+    model says what the answer says (--judge)."""
+    judge: str = ""
+    """For --read judge: a server that says what answers say, URL or URL#MODEL. Its key: ASSAY_JUDGE_KEY."""
+    allow_remote: bool = False
+    """Let a server on another machine read what is sent."""
+    any_judge: bool = False
+    """Go on with a judge that reads known answers wrong."""
+
+
+class LabelledJudge(JudgeSettings):
+    """Settings of reading answers, where a judge reads labelled ones too."""
+
+    labels: Path | None = None
+    """For --read judge: labelled answers, of which some are read too; the agreement stands beside the result."""
+
+
+class VerifySettings(LabelledJudge):
+    """Settings of `assay eval verify`."""
+
+    rows: Path
+    """JSONL: id, prompt, completion, ground_truth."""
+    weights: str | None = None
+    """What each verifier weighs: assay (the usual), mve, full, phase4, or a list such as V1=.3,V2=.15,V3=.1,V4=.45."""
+    v4: str = "proper"
+    """How V4 scores a confidence: proper, or to compare legacy, match_v1, calibration_aware."""
+    out: Path | None = None
+    """A .jsonl file to write every row to; the totals are shown."""
+
+
+class ReadersSettings(JudgeSettings):
+    """Settings of `assay eval readers`."""
+
+    rows: Annotated[Path, typer.Argument(metavar="LABELS")]
+    """JSONL: rows of `assay eval verify` with a label."""
+    texts: Path | None = None
+    """Folder of the files that hold the texts, where the labels only name them."""
+    read: Annotated[str, typer.Option()] = "answer,text,auto"
+    """Ways with commas between: answer, text, auto, judge (--judge)."""
+    draws: Annotated[int, typer.Option(min=1)] = 10_000
+    """Draws behind each interval."""
+    seed: Annotated[int, typer.Option(min=0)] = 0
+    """Same seed, same figures."""
+
+
+def judge_server(url: str, allow_remote: bool) -> HttpSettings:
+    """Return how the judge at URL or URL#MODEL is asked; what it said before is kept in the cache."""
+    address, _, model = url.partition("#")
+    key = JUDGE_KEY if JUDGE_KEY in os.environ else ""
+    return HttpSettings(address, model, key, allow_remote, cache=from_environment().cache / "judge.sqlite")
 
 
 @dataclass
@@ -92,26 +126,25 @@ class TriedJudge:
         notes.print("; ".join(f"{name}: {value}" for name, value in self.facts().items()), soft_wrap=True)
 
 
-def tried_judge(read: str, asked: ReadingJudge, sample: bool = True) -> TriedJudge | None:
-    """Return the judge that the options name, tried on known and, with `sample`, labelled answers; None without one."""
-    if read != "judge":
-        if asked.judge:
-            raise BadConfig(f"--judge is given, but answers are read by {read!r}; add --read judge")
+def tried_judge(settings: JudgeSettings) -> TriedJudge | None:
+    """Return the judge that the settings name, tried on known and perhaps on labelled answers; None without one."""
+    if "judge" not in settings.read.split(","):
+        if settings.judge:
+            raise BadConfig(f"--judge is given, but answers are read by {settings.read!r}; add --read judge")
         return None
-    if not asked.judge.startswith(("http://", "https://")):
-        raise BadConfig(say("command.no_server", url=asked.judge))
+    if not settings.judge.startswith(("http://", "https://")):
+        raise BadConfig(say("command.no_server", url=settings.judge))
     from training.judge.extraction import AnswerJudge, failed_canaries, refuse_unless_fit
 
-    known, cache = asked[:4], from_environment().cache
-    judge = AnswerJudge(HttpSettings(*known, cache=cache / "judge.sqlite"))
+    judge = AnswerJudge(judge_server(settings.judge, settings.allow_remote))
     with notes.status("asking the judge what known answers say"):
         tried = TriedJudge(judge, failed_canaries(judge))
     if tried.failed:
         notes.print(f"the judge read wrong: {'; '.join(tried.failed)}", style="yellow", soft_wrap=True)
-    refuse_unless_fit(judge.label, tried.failed, anyway=asked.any_judge)
-    if sample:
+    refuse_unless_fit(judge.label, tried.failed, anyway=settings.any_judge)
+    if isinstance(settings, LabelledJudge):
         with notes.status("reading labelled answers"):
-            tried.agreement = _agreement(judge, asked.labels)
+            tried.agreement = _agreement(judge, settings.labels)
     return tried
 
 
@@ -136,7 +169,7 @@ def _share(metric: Metric) -> str:
     return f"{metric.value:.2f} ({metric.low:.2f} to {metric.high:.2f})"
 
 
-class AnswerRow(Record):
+class GivenRow(Record):
     """A row of `assay eval verify`; columns of other names are kept."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
@@ -147,33 +180,24 @@ class AnswerRow(Record):
     ground_truth: GroundTruth
 
 
-Read = Annotated[
-    str,
-    typer.Option(
-        help="How answers are read: auto = the answer line where there is one, else the text; answer = the"
-        " line alone; text = the text alone; judge = a model says what the answer says (--judge)."
-    ),
-]
+class VerifiedRow(Record):
+    """What `assay eval verify` says of a row, beside the row's columns that it does not know."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    id: str
+    verdict: str
+    answer: str | None
+    read_by: str | None
+    stated_confidence: Share | None
+    confidence_status: str
+    scores: dict[str, Share | None]
+    reward: Share | None
+    reason: str
+    claims: tuple[Claim, ...]
 
 
-@with_options(ReadingJudge, "asked")
-def verify(
-    rows: Annotated[Path, typer.Argument(help="JSONL: id, prompt, completion, ground_truth.")],
-    asked: ReadingJudge,
-    read: Read = "auto",
-    weights: Annotated[
-        str | None,
-        typer.Option(
-            help="What each verifier weighs: assay (the usual), mve, full, phase4, or a list such as"
-            " V1=.3,V2=.15,V3=.1,V4=.45."
-        ),
-    ] = None,
-    v4: Annotated[
-        str, typer.Option(help="How V4 scores a confidence: proper, or to compare legacy, match_v1, calibration_aware.")
-    ] = "proper",
-    out: Annotated[Path | None, typer.Option(help="A .jsonl file to write every row to; the totals are shown.")] = None,
-    as_json: Json = False,
-) -> None:
+def verify(settings: VerifySettings) -> None:
     r"""Judge answers that are on file: verdict, what was read and how, stated confidence, scores, reward.
 
     A row of the file: {"id": "q1", "prompt": "Is adipogenesis up in thymus?",
@@ -192,24 +216,24 @@ def verify(
 
     Example: assay eval verify answers.jsonl --read judge --judge http://127.0.0.1:8000/v1
     """
-    way = check_way(read)
-    scoring = Scoring(weights_of(weights), v4)
+    rows, out, way = settings.rows, settings.out, check_way(settings.read)
+    scoring = Scoring(weights_of(settings.weights), settings.v4)
     if warning := pays_falsehood(scoring.weights):
         notes.print(f"warning: {warning}", soft_wrap=True)
     if out is not None and out.resolve() == rows.resolve():
         raise BadConfig(f"--out {out} is the file of answers itself; name another file")
-    answers = read_rows(rows, AnswerRow, key=lambda row: row.id)
-    tried = tried_judge(read, asked)
+    answers = read_rows(rows, GivenRow, key=lambda row: row.id)
+    tried = tried_judge(settings)
     with notes.status(f"judging {counted(len(answers), 'answer')}"):
         texts = [GivenAnswer(row.ground_truth, row.prompt, row.completion) for row in answers]
         verdicts = verdicts_on(texts, way, scoring, tried)
     judged = []
     for row, each in zip(answers, verdicts, strict=True):
-        said = {name: value for name, value in each if name in terminal.VerifiedRow.model_fields}
+        said = {name: value for name, value in each if name in VerifiedRow.model_fields}
         said = {"id": row.id, **(row.model_extra or {}), **said}
         stated = {"stated_confidence": each.confidence.value, "confidence_status": each.confidence.status}
-        judged.append(terminal.VerifiedRow.model_validate(said | stated))
-    versions = ", ".join(f"{name} {value}" for name, value in instrument(v4).items())
+        judged.append(VerifiedRow.model_validate(said | stated))
+    versions = ", ".join(f"{name} {value}" for name, value in instrument(settings.v4).items())
     notes.print(
         f"judged {counted(len(judged), 'answer')} by {versions}; read by {terminal.read_totals(judged)}", soft_wrap=True
     )
@@ -219,26 +243,10 @@ def verify(
         write_whole(out, jsonl_text(terminal.plain(row) for row in judged))
         notes.print(f"wrote {out}")
     table = terminal.verdict_table(judged) if out is None else terminal.verdict_totals(judged)
-    emit(judged, as_json=as_json, table=table)
+    emit(judged, as_json=settings.as_json, table=table)
 
 
-@with_options(ReadingJudge, "asked", without=("labels",))
-def readers(
-    labels: Annotated[Path, typer.Argument(help="JSONL: rows of `assay eval verify` with a label.")],
-    asked: ReadingJudge,
-    texts: Annotated[
-        Path | None, typer.Option(help="Folder of the files that hold the texts, where the labels only name them.")
-    ] = None,
-    read: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="answer, text, auto, or judge (--judge); may be given several times. The first three if not given."
-        ),
-    ] = None,
-    draws: Annotated[int, typer.Option(min=1, help="Draws behind each interval.")] = 10_000,
-    seed: Annotated[int, typer.Option(min=0, help="Same seed, same figures.")] = 0,
-    as_json: Json = False,
-) -> None:
+def readers(settings: ReadersSettings) -> None:
     """Hold each way of reading answers against labels: correct or not, four verdicts, who took what for what.
 
     A row is one of `assay eval verify` with "label": a verdict, or a list of
@@ -251,12 +259,11 @@ def readers(
 
     Example: assay eval readers evals/labels/biorlhf.jsonl --texts BioRLHF
     """
-    ways = [check_way(way) for way in dict.fromkeys(read or READINGS)]
-    way = "judge" if "judge" in ways else "auto"
-    tried = tried_judge(way, asked, sample=False)
-    rows = with_texts(read_rows(labels, LabelRow, key=lambda row: row.id), texts)
+    ways = [check_way(way) for way in dict.fromkeys(comma_separated(settings.read))]
+    tried = tried_judge(settings)
+    rows = with_texts(read_rows(settings.rows, LabelRow, key=lambda row: row.id), settings.texts)
     with notes.status(f"reading {counted(len(rows), 'answer')}"):
-        found = compare_readers(rows, ways, tried, draws=draws, seed=seed)
+        found = compare_readers(rows, ways, tried, draws=settings.draws, seed=settings.seed)
     if tried is not None:
         tried.tell()
-    emit(found, as_json=as_json, table=terminal.readers_tables(found))
+    emit(found, as_json=settings.as_json, table=terminal.readers_tables(found))

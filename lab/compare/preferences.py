@@ -25,7 +25,7 @@ from lab.ui.text import counted, lines, page, say
 
 RECENT = 8
 RATED = 2000
-"""Votes that the page rates, the newest; `assay prefs board` rates all."""
+"""Votes that the page rates, the newest."""
 QUESTION_CHARACTERS = 140
 FORMATS: tuple[ExportFormat, ...] = ("dpo", "kto", "sft", "arena")
 

@@ -26,7 +26,6 @@ from lab.store.job_rows import JobRows
 from lab.store.outcomes import JudgedPair, count_pairs, outcome_of
 from lab.store.tables import (
     REVISION,
-    AnnotationRow,
     AnswerRow,
     ComparisonRow,
     DeedRow,
@@ -35,7 +34,6 @@ from lab.store.tables import (
     DoneRow,
     JobRow,
     SettingRow,
-    VersionRow,
 )
 from lab.ui.text import say
 
@@ -297,29 +295,6 @@ class Store:
         """Return how much there is of a rater, by kind: what `forget_rater` would delete."""
         with reading(self._engine) as session:
             return _belongings(session, self._names(rater), self._asked(rater))
-
-    def personal_data(self, rater: str) -> dict[str, list[dict[str, Any]]]:
-        """Return every row there is of a rater, by table, with what they took back."""
-        names = self._names(rater)
-        mine = select(DocumentRow.id).where(DocumentRow.session.in_(names))
-        kinds: dict[Any, Any] = {
-            AnswerRow: AnswerRow.session.in_(self._asked(rater)),
-            ComparisonRow: ComparisonRow.rater.in_(names),
-            DocumentRow: DocumentRow.session.in_(names),
-            VersionRow: VersionRow.document_id.in_(mine),
-            DocumentVoteRow: DocumentVoteRow.rater.in_(names),
-            AnnotationRow: AnnotationRow.rater.in_(names),
-            DeedRow: DeedRow.who.in_(names),
-            JobRow: JobRow.who.in_(names),
-        }
-        with reading(self._engine) as session:
-            return {
-                kind.__tablename__: [
-                    {column.name: getattr(row, column.name) for column in kind.__table__.columns}
-                    for row in session.scalars(select(kind).where(which))
-                ]
-                for kind, which in kinds.items()
-            }
 
     def forget_rater(self, rater: str) -> Belongings:
         """Delete all there is of a rater, by identifier or hash, and return how much went, by kind."""

@@ -44,8 +44,8 @@ ASKED = [
     ({}, None, True, None),
     ({}, False, False, ...),
     ({"base": "org/shared"}, None, False, "--base org/shared"),
-    ({"base_revision": REVISION}, None, False, f"--base-revision {REVISION}"),
-    ({"base": "org/x", "base_revision": "ab"}, None, False, "--base org/x --base-revision ab"),
+    ({"base_revision": REVISION}, None, False, f"--base @{REVISION}"),
+    ({"base": "org/x", "base_revision": "ab"}, None, False, "--base org/x@ab"),
     ({"base": "org/shared"}, True, True, None),
 ]
 

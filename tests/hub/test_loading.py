@@ -86,7 +86,9 @@ def publish(*words):
 
 @pytest.mark.slow
 def test_the_hub_s_line_peft_s_and_the_card_s_load_the_whole_chain(stand, run, tmp_path):
-    words = ("--repo", "org/loads", "--with-base", "--collection", "My first")
+    (tmp_path / "first.yaml").write_text("collection: My first\n")
+    (tmp_path / "merged.yaml").write_text("merged: true\n")
+    words = ("--repo", "org/loads", "--with-base", "--config", tmp_path / "first.yaml")
     planned = publish(run, *words, "--out", tmp_path / "out")
     assert stand.only_read(), "with --out nothing is sent"
     receipts = publish(run, *words)
@@ -95,7 +97,7 @@ def test_the_hub_s_line_peft_s_and_the_card_s_load_the_whole_chain(stand, run, t
     assert files == {path: stand.read("org/loads-base", path) for path in stand.on_main("org/loads-base")}
     assert [each["repo"] for each in planned] == [each["repo"] for each in receipts]
     assert [each["repo"] for each in receipts] == ["org/loads-base", "org/loads-sft", "org/loads"]
-    publish(run, "--repo", "org/merged", "--base", "org/loads-base", "--merged")
+    publish(run, "--repo", "org/merged", "--base", "org/loads-base", "--config", tmp_path / "merged.yaml")
     assert "adapter_model.safetensors" not in stand.on_main("org/merged")
     assert {"tokenizer.json", "stage/adapter_model.safetensors"} <= stand.on_main("org/loads")
     told = [{"repo": repo, "card": stand.read(repo, "README.md").decode()} for repo in ("org/loads", "org/merged")]

@@ -94,7 +94,8 @@ def test_one_person_trains_and_publishes_and_another_trains_on_top_of_that(hub, 
     plans = json.loads(ann.types(*words, "--dry-run"))
     receipts = json.loads(ann.types(*words))
     assert [each["repo"] for each in plans] == [each["repo"] for each in receipts] == ["ann/first-base", "ann/first"]
-    told = ann.types("publish", "space", "arena", "--repo", "ann/arena", "--public", "--no-wait", "--json")
+    (ann.folder / "space.yaml").write_text("wait: false\n")
+    told = ann.types("publish", "space", "arena", "--repo", "ann/arena", "--public", "--config", "space.yaml", "--json")
     assert json.loads(told)[0]["visibility"] == "public"
     assert "arena" in httpx.get(f"{hub}/api/spaces/ann/arena").text
 

@@ -106,7 +106,6 @@ def test_a_space_that_does_not_exist_is_answered_with_those_that_do():
         (("--secret", "ASSAY_NOT_SET"), "no environment variable"),
         (("--variable", "ASSAY_VOTES_REPO"), "NAME=VALUE"),
         (("--hardware", "zero-a10g", "--create-pr"), "who owns the Space"),
-        (("--report", "kmp.json"), "--report is what the leaderboard shows"),
     ],
 )
 def test_a_space_s_settings_that_make_no_sense_are_refused_before_anything_is_sent(wish, told):

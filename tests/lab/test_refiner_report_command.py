@@ -1,4 +1,4 @@
-"""`assay refiner run` and `compare`: a real chain answers records, the report is read back and compared."""
+"""`assay refiner run`, `eval rescore` and `eval compare`: a real chain answers records, the report is read back and compared."""
 
 import json
 import shlex
@@ -13,11 +13,9 @@ from evals.refine.records import records_sha256
 from evals.report import load_report
 from evals.schema.refiner import RefinerRecord
 from evals.schema.reports import RefinerReport
-from lab.commands import refiner
+from lab.cli import app
 from tests.training.judge_server import JudgeServer
 from tests.training.refiners import RECORDS, with_chain
-
-app = refiner.app
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +24,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     start = with_chain(tmp_path_factory.mktemp("refiner-report"))
     rows = start / "records.jsonl"
     rows.write_text("".join(json.dumps(row) + "\n" for row in RECORDS), encoding="utf-8")
-    words = ["run", "--chain", str(start / "sft"), "--judge", "heuristic", "--data", str(rows)]
+    words = ["refiner", "run", "--chain", str(start / "sft"), "--judge", "heuristic", "--data", str(rows)]
     done = CliRunner().invoke(app, [*words, "--max-new-tokens", "1", "--out", str(start / "report.json")])
     assert done.exit_code == 0, done.output
     assert "judged by heuristic" in done.output
@@ -51,33 +49,33 @@ def test_a_report_tells_nothing_of_the_folders_of_this_machine(folder: Path):
 def told(report: Path) -> list[str]:
     """Return the words of the command that a report keeps, its options in order of the alphabet."""
     words = shlex.split(load_report(report, RefinerReport).command)
-    assert words[:3] == ["assay", "refiner", "run"]
+    assert words[:3] == ["assay", "eval", "run"]
     return sorted(" ".join(words[3:]).removeprefix("--").split(" --"))
 
 
 def test_the_command_that_makes_a_report_again_has_what_differs_from_the_defaults(folder: Path):
     assert told(folder / "report.json") == [
         *("chain sft", "data records.jsonl", "judge heuristic", "max-new-tokens 1"),
-        *("out REPORT.json", "preset assay", "stage all"),
+        *("out report.json", "stage all", "task refine"),
     ]
 
 
 def test_the_command_tells_of_a_limit_but_not_where_the_judge_is(folder: Path):
     out, rows = folder / "voted.json", folder / "records.jsonl"
     with JudgeServer() as server:
-        words = ["run", "--chain", str(folder / "sft"), "--judge", server.url, "--data", str(rows)]
-        words += ["--stage", "sft", "--limit", "1", "--model", "tiny-judge"]
-        done = CliRunner().invoke(app, [*words, "--allow-remote", "--out", str(out)])
+        words = ["refiner", "run", "--chain", str(folder / "sft"), "--judge", server.url, "--data", str(rows)]
+        words[5] += "#tiny-judge"
+        done = CliRunner().invoke(app, [*words, "--stage", "sft", "--limit", "1", "--out", str(out)])
         assert done.exit_code == 0, done.output
     assert told(out) == [
-        *("allow-remote", "chain sft", "data records.jsonl", "judge URL", "limit 1"),
-        *("model tiny-judge", "out REPORT.json", "preset assay", "stage sft"),
+        *("chain sft", "data records.jsonl", "judge URL#tiny-judge", "limit 1"),
+        *("out voted.json", "stage sft", "task refine"),
     ]
     assert load_report(out, RefinerReport).judge_mode == "batched"
 
 
 def test_two_stages_of_a_report_are_compared(folder: Path):
-    words = ["compare", str(folder / "report.json"), "--stages", "silent,reference", "--json"]
+    words = ["eval", "compare", str(folder / "report.json"), "--stages", "silent,reference", "--json"]
     done = CliRunner().invoke(app, words)
     found = json.loads(done.stdout)
     (pair,) = found["comparisons"]
@@ -91,7 +89,7 @@ def test_two_stages_of_a_report_are_compared(folder: Path):
 def again(folder: Path) -> Path:
     """The report judged again."""
     out = folder / "again.json"
-    words = ["rescore", str(folder / "report.json"), "--judge", "heuristic"]
+    words = ["eval", "rescore", str(folder / "report.json"), "--judge", "heuristic"]
     words += ["--data", str(folder / "records.jsonl"), "--out", str(out)]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
@@ -107,13 +105,13 @@ def test_answers_are_judged_again_without_a_model_and_keep_their_rewards(folder:
 def test_a_report_judged_again_keeps_both_commands_and_no_folder_of_this_machine(folder: Path, again: Path):
     first, second = load_report(again, RefinerReport).command.split(" && ")
     assert first == load_report(folder / "report.json", RefinerReport).command
-    assert second.startswith("assay refiner rescore REPORT.json")
+    assert second.startswith("assay eval rescore REPORT.json")
     assert str(folder) not in again.read_text(encoding="utf-8")
 
 
 def test_another_judge_reads_the_answers_of_a_report(folder: Path, again: Path):
     with JudgeServer() as server:
-        words = ["rescore", str(again), "--judge", server.url, "--model", "tiny-judge"]
+        words = ["eval", "rescore", str(again), "--judge", f"{server.url}#tiny-judge"]
         words += ["--data", str(folder / "records.jsonl")]
         done = CliRunner().invoke(app, [*words, "--out", str(folder / "served.json")])
         assert done.exit_code == 0, done.output
@@ -158,16 +156,19 @@ def first_two(folder: Path, place: Path, name: str) -> Path:
 def rescored(report: Path, *words: object) -> list[str]:
     """Return the words that have a report judged again, by words, into new.json beside it."""
     out = report.with_name("new.json")
-    return ["rescore", str(report), "--judge", "heuristic", "--out", str(out), *map(str, words)]
+    return ["eval", "rescore", str(report), "--judge", "heuristic", "--out", str(out), *map(str, words)]
 
 
 @pytest.mark.parametrize(
     ("words", "says_what"),
     [
-        (["compare", "REPORT", "--stages", "sft"], "two stages"),
-        (["rescore", "REPORT", "--judge", "heuristic", "--out", "o.json"], "records.jsonl"),
-        (["rescore", "REPORT", "--judge", "heuristic", "--data", "refiner-train", "--out", "o.json"], "other records"),
-        (["compare", "REPORT", "--stages", "sft,refiner"], "the stages base, sft"),
+        (["eval", "compare", "REPORT", "--stages", "sft"], "two stages"),
+        (["eval", "rescore", "REPORT", "--judge", "heuristic", "--out", "o.json"], "records.jsonl"),
+        (
+            ["eval", "rescore", "REPORT", "--judge", "heuristic", "--data", "refiner-train", "--out", "o.json"],
+            "other records",
+        ),
+        (["eval", "compare", "REPORT", "--stages", "sft,refiner"], "the stages base, sft"),
     ],
 )
 def test_what_cannot_be_compared_or_judged_again_is_refused(folder, words, says_what):

@@ -10,7 +10,7 @@ from evals.refine.bank import refiner_bank
 from evals.refine.records import records_sha256
 from evals.report import load_report
 from evals.schema.reports import RefinerReport
-from lab.commands.refiner import app
+from lab.cli import app
 from tests.models import embedded_cache
 from training.models.adapters import WEIGHTS_NAME
 from training.models.chain import check_chain
@@ -71,7 +71,7 @@ def test_a_report_on_the_first_records_is_judged_again(report: RefinerReport, tm
     told = {"data_name": "refiner-test (first 2)", "data_sha256": records_sha256(first)}
     file, out = tmp_path / "report.json", tmp_path / "again.json"
     file.write_text(report.model_copy(update={**told, "rows": tuple(rows)}).model_dump_json())
-    words = ["rescore", str(file), "--judge", "heuristic", "--out", str(out)]
+    words = ["eval", "rescore", str(file), "--judge", "heuristic", "--out", str(out)]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
     again = load_report(out, RefinerReport)

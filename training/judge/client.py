@@ -56,7 +56,7 @@ def checked_address(base_url: str, *, allow_remote: bool) -> str:
     if parts.username or parts.password or parts.query or parts.fragment:
         raise BadConfig(
             "the server's address holds a user, a password or a query; give the address alone, and name"
-            " the variable that holds the key with judge_key_env (--key-env)."
+            " the variable that holds the key with judge_key_env (--key-env, or ASSAY_JUDGE_KEY)."
         )
     if not (is_local(parts.hostname) or allow_remote):
         raise BadConfig(
@@ -322,7 +322,7 @@ class ChatClient:
         advice = (
             f"look whether {variable} holds a key that may use this model"
             if variable
-            else "name the variable that holds its key with judge_key_env (--key-env)"
+            else "name the variable that holds its key with judge_key_env (--key-env, or ASSAY_JUDGE_KEY)"
         )
         return f"the server answered {error.status_code}: {self._said(error.body)[:160]}; {advice}"
 
