@@ -21,7 +21,7 @@ from evals.questions.task import Questions
 from evals.readers import Way
 from evals.report import instrument, summarise, task_of
 from evals.schema import Completion, EvalReport, Metric, Record, Verdict
-from evals.schema.reports import ArticleScore, Report
+from evals.schema.reports import ArticleScore, RefinerRow, Report
 from evals.task import GradedAnswer, StageAnswer, Task
 from evals.verifiers.judged import AnswerReader
 
@@ -168,8 +168,8 @@ class Change(Record):
     example_id: str
     stage: str
     completion: str
-    before: Verdict | ArticleScore
-    after: Verdict | ArticleScore
+    before: Verdict | ArticleScore | RefinerRow
+    after: Verdict | ArticleScore | RefinerRow
 
     @property
     def is_of_verdict(self) -> bool:
@@ -274,4 +274,7 @@ def _figures_of_row(row: Any) -> tuple[object, ...]:
     """Return what counts in a metric; reasons and claims may be worded in another way."""
     if isinstance(row, ArticleScore):
         return row.grade.counts, row.pairs
+    if isinstance(row, RefinerRow):
+        scored = row.scored
+        return scored.reward, scored.rubric, scored.citation_f1, scored.alce_precision, scored.alce_recall
     return row.verdict.verdict, row.verdict.confidence.value, row.verdict.confidence.status, row.verdict.scores

@@ -16,7 +16,7 @@ from evals.io import read_rows, write_whole
 from evals.jsonl import jsonl_text
 from evals.readers import Agreement, LabelRow, check_way, compare_readers, verdicts_on, with_texts
 from evals.schema import Claim, EvalReport, GroundTruth, Metric, Record, Share
-from evals.verifiers import instrument
+from evals.verifiers import READINGS, instrument
 from evals.verifiers.judged import GivenAnswer, Reading, ReadRequest, task_of
 from evals.verifiers.score import Scoring, pays_falsehood
 from evals.verifiers.score import weights as weights_of
@@ -76,7 +76,7 @@ class ReadersSettings(JudgeSettings):
     """JSONL: rows of `assay eval verify` with a label."""
     texts: Path | None = None
     """Folder of the files that hold the texts, where the labels only name them."""
-    read: Annotated[str, typer.Option()] = "answer,text,auto"
+    read: str = ",".join(READINGS)
     """Ways with commas between: answer, text, auto, judge (--judge)."""
     draws: Annotated[int, typer.Option(min=1)] = 10_000
     """Draws behind each interval."""
