@@ -7,8 +7,8 @@ from pathlib import Path
 import psutil
 
 TESTS = Path(__file__).parent
-LONGEST_FIRST = ("browser", "training", "lab", "hub")
-"""Folders by how long their slowest files take; the others' files take seconds."""
+LONGEST_FIRST = ("browser", "test_frozen.py", "training", "lab", "hub")
+"""Folders, and files beside them, by how long their slowest files take; the others take seconds."""
 
 MEMORY = 3 * 2**30
 """Bytes that one process and what its tests start may hold: torch, a small model, a browser."""

@@ -100,7 +100,7 @@ def test_nothing_on_the_page_comes_from_another_machine_and_fonts_are_small_with
 
 
 @ON_AIR
-def test_ten_browsers_at_once_over_http_read_their_own_answers_only(served):
+def test_five_browsers_at_once_over_http_read_their_own_answers_only(served):
     read = {}
 
     def visit(name):
@@ -108,13 +108,13 @@ def test_ten_browsers_at_once_over_http_read_their_own_answers_only(served):
         browser.call("meet", None)
         read[name] = browser.call("ask", f"question {name}?", 0, 64, 0)
 
-    threads = [threading.Thread(target=visit, args=(name,)) for name in "abcdefghij"]
+    threads = [threading.Thread(target=visit, args=(name,)) for name in "abcde"]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(120)
 
-    for name in "abcdefghij":
+    for name in "abcde":
         assert set(re.findall(r" on question (\w)\? with seed", read[name])) == {name}
 
 
