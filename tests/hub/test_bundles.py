@@ -8,7 +8,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import sysconfig
 from dataclasses import replace
 from functools import cache
 from importlib import metadata
@@ -96,31 +95,6 @@ def test_a_bundle_holds_what_its_app_imports_and_no_training_records_that_no_pag
     assert ("answers.jsonl" in paths) == (name == "arena")
     assert name == "lab" or not [path for path in paths if path.endswith(".parquet")]
     assert set(packed("leaderboard").parts) == {MARK, "README.md", "index.html"}, "a static Space carries no code"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "tabs"), [("arena", ("Compare",)), ("reviewer", ("Review",)), ("lab", None)])
-def test_a_bundle_builds_its_page_from_its_own_files_without_torch(name, tabs, tmp_path):
-    place = uploaded.unpacked(packed(name), tmp_path / "space")
-    code = BUILT.format(tabs=tabs, site=sysconfig.get_path("purelib"))
-    settings = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
-    done = subprocess.run(
-        [sys.executable, "-S", "-c", code], cwd=place, env=settings, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout == "[]\n"
-
-
-BUILT = """
-import runpy, sys
-sys.path += [".", "{site}"]
-runpy.run_path("app.py")
-from lab.app import build_app
-from lab.services import build_services
-from lab.settings import from_environment
-build_app(build_services(from_environment()), {tabs})
-print([name for name in ("torch", "transformers", "tests") if name in sys.modules])
-"""
 
 
 def imported_at_once(source):

@@ -3,7 +3,6 @@
 import os
 import shutil
 import subprocess
-from functools import cache
 from pathlib import Path
 
 import httpx
@@ -19,7 +18,6 @@ pytestmark = [pytest.mark.network, pytest.mark.timeout(1800)]
 APPS = ("arena", "lab", "reviewer")
 OF_ZERO_GPU = ("torch==2.8.0", "torch==2.11.0")
 """The oldest and the newest that ZeroGPU has (docs/publishing.md)."""
-CPU_BUILDS = "https://download.pytorch.org/whl/cpu"
 
 
 def folder_of(name):
@@ -63,24 +61,14 @@ def interpreter(version):
     return str(next(works, None) or pytest.skip(f"there is no Python {version} here"))
 
 
-@cache
-def cpu_builds():
-    """The index of torch for machines without a GPU, where it is within reach; PyPI's build is larger."""
-    try:
-        httpx.get(f"{CPU_BUILDS}/torch/", timeout=10).raise_for_status()
-    except httpx.HTTPError:
-        return ()
-    return ("--extra-index-url", CPU_BUILDS, "--index-strategy", "unsafe-best-match")
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("name", APPS)
-def test_a_bundle_is_installed_in_a_fresh_environment_and_shows_its_page(name, bin, tmp_path):
+def test_the_arena_is_installed_in_a_fresh_environment_and_shows_its_page(bin, tmp_path):
+    """The others, which bring torch: tests/browser/test_spaces.py, with the packages that are here."""
     python, place = tmp_path / "venv/bin/python", tmp_path / "space"
-    run(["uv", "venv", "--seed", "--python", interpreter(python_of(name)), str(tmp_path / "venv")], tmp_path, bin)
-    uploaded.unpacked(pack_space(bundle_folder(name), f"org/{name}", {}), place)
-    wanted = ["-r", str(place / "requirements.txt"), *builder_line(name)]
-    run(["uv", "pip", "install", "--compile-bytecode", "--python", str(python), *cpu_builds(), *wanted], tmp_path, bin)
+    run(["uv", "venv", "--seed", "--python", interpreter(python_of("arena")), str(tmp_path / "venv")], tmp_path, bin)
+    uploaded.unpacked(pack_space(bundle_folder("arena"), "org/arena", {}), place)
+    wanted = ["-r", str(place / "requirements.txt"), *builder_line("arena")]
+    run(["uv", "pip", "install", "--compile-bytecode", "--python", str(python), *wanted], tmp_path, bin)
     own = {word: value for word, value in os.environ.items() if word == "PATH" or word.startswith("PIP_")}
     settings = {"HOME": str(tmp_path), "SYSTEM": "spaces", "SPACE_ID": "org/space", "GRADIO_SERVER_NAME": "127.0.0.1"}
     with started([str(python), "app.py"], tmp_path, place, **own, **settings) as url:
