@@ -20,7 +20,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 try:
@@ -35,18 +34,6 @@ EMBEDDED = "requirements-embedded.txt"
 ENGINES = "requirements-engines.txt"
 CONSTRAINTS = "constraints.txt"
 WATCHED = (*REQUIREMENTS, EMBEDDED, ENGINES, CONSTRAINTS, "pyproject.toml")
-OFFLINE_SIGNS = (
-    "Failed to establish a new connection",
-    "Temporary failure in name resolution",
-    "Name or service not known",
-    "nodename nor servname provided",
-    "getaddrinfo failed",
-    "Network is unreachable",
-    "ConnectTimeoutError",
-    "ReadTimeoutError",
-    "ProxyError",
-    "(from versions: none)",  # the index gave no list at all
-)
 TORCH = re.compile(r"^torch==\S+", re.MULTILINE)
 
 
@@ -133,7 +120,6 @@ class Venv:
         folder, suffix = ("Scripts", ".exe") if os.name == "nt" else ("bin", "")
         self.python = path / folder / f"python{suffix}"
         self.stamp = path / "assay-ready"
-        self.log = path / "install.log"
 
     def is_ready(self) -> bool:
         """Return whether everything is installed; decided without starting a process."""
@@ -163,7 +149,6 @@ class Venv:
 
     def install(self, torch_index: str | None = None, constrained: bool = True) -> None:
         """Install the pins, the embedded model and the `assay` command, then stamp."""
-        started = time.monotonic()
         limits: list[str] = []
         if constrained and (self.root / CONSTRAINTS).exists():
             limits = ["-c", CONSTRAINTS]
@@ -179,7 +164,7 @@ class Venv:
         self._pip("DeepSpeed, for tests", "--no-deps", "--upgrade", "--target", place, "-r", ENGINES)
         self._pip("the `assay` command", "--no-deps", "--no-build-isolation", "--editable", str(self.root))
         self.stamp.write_text(f"{fingerprint(self.root)} {self.path}\n")
-        say(f"ready after {time.monotonic() - started:.0f} s")
+        say("ready")
 
     def lock(self) -> None:
         """Write constraints.txt: every version that is installed now, without build tags."""
@@ -211,46 +196,15 @@ class Venv:
         return run([str(self.python), "-c", code]).returncode == 0
 
     def _pip(self, what: str, *arguments: str) -> None:
+        """Run pip, whose own lines tell how far it is; SetupError where it fails."""
         say(f"installing {what}")
-        command = [str(self.python), "-m", "pip", "install", "--disable-pip-version-check"]
-        with self.log.open("w") as log:
-            process = subprocess.Popen(
-                [*command, "--progress-bar", "off", *arguments], cwd=self.root, stdout=log, stderr=subprocess.STDOUT
+        command = [str(self.python), "-m", "pip", "install", "--disable-pip-version-check", *arguments]
+        if subprocess.run(command, cwd=self.root, stdout=sys.stderr, check=False).returncode:
+            raise SetupError(
+                "pip failed, its last lines say why. Without a network: connect (behind a proxy set HTTPS_PROXY, with a"
+                " mirror PIP_INDEX_URL). On a full disk: free about 6 GB. Then run the same command again; what is already"
+                " installed is kept."
             )
-            while process.poll() is None:
-                time.sleep(0.2)
-                show(last_step(self.log))
-        show("")
-        if process.returncode != 0:
-            raise SetupError(explain(self.log))
-
-
-def show(step: str) -> None:
-    """Keep one line at the bottom of a terminal up to date; elsewhere stay silent."""
-    if sys.stderr.isatty():
-        sys.stderr.write("\r\033[K" + step[:78])
-        sys.stderr.flush()
-
-
-def last_step(log: Path) -> str:
-    """Return what pip is busy with, in its own words: 'Collecting torch==2.13.0'."""
-    steps = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
-    return f"  {steps[-1].strip()}" if steps else ""
-
-
-def explain(log: Path) -> str:
-    """Return what to do about a pip that failed, read from the end of its log."""
-    tail = log.read_text(errors="replace").splitlines()[-60:]
-    if any(sign in line for line in tail for sign in OFFLINE_SIGNS):
-        return (
-            f"the package index could not be reached (details: {log}). Connect to the network (behind a proxy: set"
-            " HTTPS_PROXY; with a mirror: set PIP_INDEX_URL) and run the same command again; what"
-            " is already installed is kept."
-        )
-    if any("No space left on device" in line for line in tail):
-        return "the disk is full. Free about 6 GB and run the same command again."
-    last = "\n  ".join(tail[-12:])
-    return f"pip failed. The end of its log, {log}:\n  {last}"
 
 
 def run(command: list[str]) -> subprocess.CompletedProcess[str]:

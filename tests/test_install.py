@@ -7,7 +7,7 @@ import threading
 import pytest
 
 import install
-from install import SetupError, Venv, check_python, explain, fingerprint
+from install import SetupError, Venv, check_python, fingerprint
 
 
 @pytest.fixture
@@ -69,23 +69,9 @@ def test_without_network_setup_says_what_to_do_and_stays_unstamped(checkout, mon
     venv = Venv(checkout / ".venv", checkout)
     venv.path.mkdir()
     venv.python = install.Path(sys.executable)
-    with pytest.raises(SetupError, match=r"could not be reached.*run the same command again"):
+    with pytest.raises(SetupError, match=r"Without a network: connect.*run the same command again"):
         venv.install()
     assert not venv.is_ready()
-
-
-PIP_SAYS = {
-    "socket.gaierror: [Errno -3] Temporary failure in name resolution": "network",
-    "OSError: [Errno 28] No space left on device": "disk is full",
-    "ERROR: No matching distribution found for torch==99": "No matching distribution",
-}
-
-
-def test_a_failed_pip_is_explained_from_its_log(tmp_path):
-    log = tmp_path / "install.log"
-    for line, advice in PIP_SAYS.items():
-        log.write_text(f"Collecting torch\n{line}\n")
-        assert advice in explain(log)
 
 
 def test_a_file_in_the_place_of_the_environment_is_left_alone(checkout):

@@ -145,7 +145,7 @@ def show(settings: ChainSettings) -> None:
     Example: assay chain show runs/grpo
     """
     manifest = read_chain(settings.name).manifest
-    emit(manifest, as_json=settings.as_json, table=table_of(manifest.name, ("what", "value"), _facts(manifest)))
+    emit(manifest if settings.as_json else _facts(manifest), as_json=settings.as_json, table=manifest.name)
 
 
 @command(app)
@@ -178,7 +178,7 @@ def add(settings: FetchSettings) -> None:
     folder = (settings.runs or run_folders()[0]) / (settings.name or source.split("@")[0].rsplit("/", 1)[-1])
     manifest = fetch_chain(connect(), source, folder, lambda words: notes.print(words))
     document = {"folder": str(folder), "stages": [stage.name for stage in manifest.stages]}
-    emit(document, as_json=settings.as_json, table=table_of(str(folder), ("what", "value"), _facts(manifest)))
+    emit(document if settings.as_json else _facts(manifest), as_json=settings.as_json, table=str(folder))
     notes.print(_base_told(manifest), soft_wrap=True)
     notes.print(f"ask it: assay ask --chain {folder} · check it: assay chain check {folder}")
 
@@ -311,27 +311,10 @@ def _chains_in(folders: Iterable[Path]) -> Iterator[ListedChain]:
             yield ListedChain(name=name, stages=stages, base=_base_name(manifest.base))
 
 
-def _facts(manifest: ChainManifest) -> list[tuple[str, str]]:
-    base = manifest.base
-    merged = (
-        []
-        if base.merged is None
-        else [
-            *((f"merged {each.name}", f"{each.what or 'plain LoRA'}, {each.sha256}") for each in base.merged.adapters),
-            ("merged as", f"{base.merged.dtype}, log-probabilities within {base.merged.gap:.1e} of PEFT's own model"),
-        ]
-    )
-    return [
-        ("base", _base_name(manifest.base)),
-        ("base licence", base.licence or "not recorded"),
-        ("base weights", base.weights_sha256),
-        *merged,
-        ("tokenizer", base.tokenizer_sha256 + (f", in {manifest.tokenizer}" if manifest.tokenizer else "")),
-        ("chat template", base.template_sha256),
-        ("vocabulary", f"{base.vocab_size:,}"),
-        ("system prompt", system_prompt(manifest.system_prompt, "")),
-        *((f"stage {each.name}", f"{each.kind}, {each.mode}, {each.path}, {each.sha256}") for each in manifest.stages),
-    ]
+def _facts(manifest: ChainManifest) -> dict[str, object]:
+    """Return what a manifest says, but for the numbers of its probes."""
+    told = manifest.model_dump(mode="json", exclude={"base_probe": True, "stages": {"__all__": {"probe"}}})
+    return told | {"system_prompt": system_prompt(manifest.system_prompt, "")}
 
 
 def _base_name(base: BaseIdentity) -> str:

@@ -2,7 +2,6 @@
 
 import random
 import sys
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Group
-from rich.table import Table
 
 from evals import questions
 from evals.errors import BadConfig, LabError
@@ -18,7 +16,7 @@ from evals.io import as_jsonl, json_text, write_whole
 from evals.jsonl import jsonl_text
 from evals.schema import Example
 from lab.commands import CommandSettings, FileSettings, InFile, JsonSettings, command
-from lab.commands.terminal import emit, notes, table_of
+from lab.commands.terminal import as_table, emit, notes, table_of
 from lab.settings import comma_separated, from_environment
 
 if TYPE_CHECKING:
@@ -321,7 +319,7 @@ class ReviewDataSettings(FileSettings):
     """Count everything, write nothing."""
 
 
-def _write(out: Path, texts: Mapping[str, str], document: object, table: Table, *, as_json: bool) -> None:
+def _write(out: Path, texts: Mapping[str, str], document: object, title: str, *, as_json: bool) -> None:
     """Write files, each whole, the last one as the seal; and print what was written. An edited card is not written over."""
     from hub.cards.own import write_card
     from lab.compare.export import CARD
@@ -331,7 +329,7 @@ def _write(out: Path, texts: Mapping[str, str], document: object, table: Table, 
     for name, text in texts.items():
         if name != CARD:
             write_whole(out / name, text)
-    emit(document, as_json=as_json, table=table)
+    emit(document, as_json=as_json, table=title)
     notes.print(f"written to {out}: {', '.join(texts)}", soft_wrap=True)
 
 
@@ -370,13 +368,7 @@ def _write_questions(
     statistics = set_statistics(name, about, splits)
     files = {f"{split}.jsonl": text for split, (_, text) in splits.items()}
     files["statistics.json"] = json_text(statistics)
-    cells: list[tuple[object, ...]] = []
-    for group in ("kind", "tissue"):
-        counts = [Counter(each[f"{group}s"]) for each in statistics["splits"].values()]
-        cells += [(group, each, *(count[each] for count in counts)) for each in sum(counts, Counter())]
-    cells.append(("total", "", len(train), len(test)))
-    table = table_of(f"{name} questions", ("by", "name", "train", "test"), cells)
-    _write(settings.out, files, statistics, table, as_json=settings.as_json)
+    _write(settings.out, files, statistics, f"{name} questions", as_json=settings.as_json)
 
 
 @command(app)
@@ -416,17 +408,9 @@ def pairs(settings: PairsSettings) -> None:
     made = make_pairs(found.samples, settings.margin, settings.per_question, found.unknown_questions)
     lines = jsonl_text(made.rows)
     statistics = made.statistics(about, ROWS, lines.encode())
-    right = {kind: f"{part.right} of {part.claims}" for kind, part in statistics.accuracy.items()}
-    rows: list[tuple[str, object]] = [
-        *((f"{rule} pairs", count) for rule, count in statistics.by_rule.items()),
-        *((f"of kind {kind}", count) for kind, count in statistics.by_kind.items()),
-        *((f"left out: {why}", count) for why, count in statistics.left_out.items()),
-        *((f"right, of the claims to questions of kind {kind}", of) for kind, of in right.items()),
-        ("pairs", statistics.rows),
-    ]
     files = {ROWS: lines, CARD: str(pairs_card(statistics)), STATISTICS: statistics.model_dump_json(indent=1) + "\n"}
-    table = table_of(f"synthetic pairs from {statistics.samples} answers", ("what", "count"), rows)
-    _write(settings.out, files, statistics, table, as_json=settings.as_json)
+    title = f"synthetic pairs from {statistics.samples} answers"
+    _write(settings.out, files, statistics, title, as_json=settings.as_json)
 
 
 def _drawn(settings: PairsSettings) -> "tuple[Sample, ...]":
@@ -465,12 +449,7 @@ def refiner(settings: MadeSettings) -> None:
     statistics = records.statistics_of(splits, seed)
     files = {f"{name}.jsonl": text for name, (_, text) in splits.items()}
     files |= {"README.md": records.card(statistics), "statistics.json": json_text(statistics)}
-    rows = [
-        (what.replace("_", " "), *(statistics["splits"][split][what] for split in ("train", "test")))
-        for what in ("records", "unanswerable", "groups", "passages", "rubric_items")
-    ]
-    table = table_of("refiner records (synthetic)", ("what", "train", "test"), rows)
-    _write(settings.out, files, statistics, table, as_json=settings.as_json)
+    _write(settings.out, files, statistics, "refiner records (synthetic)", as_json=settings.as_json)
 
 
 @command(app)
@@ -519,7 +498,10 @@ def review(settings: ReviewDataSettings) -> None:
     }
     corpora = {split: statistics for split, (statistics, _) in made.items()}
     rows = [(split, *row.values()) for split, row in counts.items()]
-    tables = [table_of("reviewed papers", ("split", *counts["train"]), rows), *map(_corpus_table, corpora.values())]
+    tables = [
+        table_of("reviewed papers", ("split", *counts["train"]), rows),
+        *(as_table(f"corpus {each.corpus}, {each.split}", each) for each in corpora.values()),
+    ]
     emit({"splits": counts, "left_out": left_out, "corpora": corpora}, as_json=settings.as_json, table=Group(*tables))
     for why, count in left_out.items():
         notes.print(f"left out, {why}: {count}")
@@ -572,20 +554,3 @@ def _corpus(
         made = make_corpus(examples, split, recipe, lambda done, of: status.update(f"{done} of {of} papers counted"))
     text = jsonl_text((each.row for each in made.rows), by_alias=True)
     return statistics_of(made, recipe, Path(papers).name, (f"sft_{split}.jsonl", text)), text
-
-
-def _corpus_table(found: "CorpusStatistics") -> Table:
-    tokens, budget, audit = found.input_tokens, found.budget, found.truncation.overall
-    rows = [
-        ("papers kept", f"{found.articles_kept} of {found.articles_read}"),
-        *((f"papers dropped: {why}", count) for why, count in found.articles_dropped.items()),
-        ("concerns", f"{found.concerns_after} of {found.concerns_before}"),
-        *((f"concerns dropped: {why}", count) for why, count in found.concerns_dropped.items()),
-        ("rows", found.rows),
-        *((f"papers in {parts} part(s)", count) for parts, count in found.parts.items()),
-        ("papers shortened", f"{audit.cut} ({audit.share_lost:.1%} of all tokens lost)"),
-        ("tokens read: median, longest", f"{tokens.median:g}, {tokens.high:g}"),
-        ("reply: median, longest", f"{found.reply_tokens.median:g}, {found.reply_tokens.high:g}"),
-        ("context, counted by", f"{budget.context}, {budget.tokenizer}"),
-    ]
-    return table_of(f"corpus {found.corpus}, {found.split}", ("what", "value"), rows)

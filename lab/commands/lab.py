@@ -32,7 +32,6 @@ app = typer.Typer()
 PORT = 7860
 PORTS_TRIED = 40
 NEEDED_BYTES = 2 * 1024**3
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 PIN = re.compile(r"([A-Za-z0-9._-]+)==([^\s;]+)$")
 SETUP = "Run `make setup`, or `pip install -r requirements.txt`."
 OTHER_CHAIN = "Name another with ASSAY_CHAIN or `assay lab --chain NAME`, or train one: `assay train --help`."
@@ -60,7 +59,7 @@ class LabOptions(CommandSettings):
     hosted: HostedModels = None
     """A model on a server, as a stage: NAME=URL#MODEL, or a TOML file with prices and budgets. Questions are sent there. Its
     key: ASSAY_KEY_NAME."""
-    open_browser: Annotated[bool, typer.Option("--open/--no-open")] = False
+    open_browser: Annotated[bool, typer.Option("--open")] = False
     """Open the page in a browser."""
 
 
@@ -237,7 +236,6 @@ def examine(settings: LabSettings, port: int) -> list[Check]:
     free = (
         (f"{port} is free", None) if is_free("127.0.0.1", port) else (f"{port} is taken, perhaps by a lab", "warning")
     )
-    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     return [
         check_python(),
         check_packages(metadata.requires("assay") or []),
@@ -248,12 +246,6 @@ def examine(settings: LabSettings, port: int) -> list[Check]:
         check_space(settings.cache),
         check_store(settings.database_url),
         _check("Port", *free, "`assay lab` takes the next free one; `--port N` chooses."),
-        _check(
-            "Browser for tests",
-            browser or "no Chromium",
-            None if browser else "warning",
-            "Only the browser tests need it: `apt install chromium`, or install Chrome.",
-        ),
     ]
 
 
