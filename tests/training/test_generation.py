@@ -139,17 +139,6 @@ def test_what_breaks_while_writing_reaches_the_reader_and_the_next_answer_is_rig
     assert texts(chain.generate(prompts[:1], STAGES, SHORT)) == expected
 
 
-def test_stopping_while_waiting_for_another_answer_does_not_wait(chain, prompts):
-    stop_other, stop = threading.Event(), threading.Event()
-    other = chain.stream(prompts[0], STAGES, Sampling(max_new_tokens=900), stop_other)
-    next(other)
-    stop.set()
-    pieces = list(chain.stream(prompts[1], ("base",), SHORT, stop))
-    stop_other.set()
-    list(other)
-    assert [(piece.text, piece.finish_reason) for piece in pieces] == [("", "cancelled")]
-
-
 class SetAfter(threading.Event):
     """Is set when it was looked at so many times."""
 

@@ -230,41 +230,6 @@ def test_a_run_that_comes_to_grief_says_why_and_keeps_the_last_good_checkpoint(
     assert [(path.name, fault_of(path)) for path in checkpoints(run)] == [("checkpoint-3", None)]
 
 
-def test_nothing_is_learned_of_a_step_with_one_micro_batch_whose_loss_is_no_number(tmp_path: Path, monkeypatch):
-    build, losses, weights = sft.build_trainer, list[float](), list[dict[str, torch.Tensor]]()
-
-    def learned(model: torch.nn.Module) -> dict[str, torch.Tensor]:
-        return {name: each.detach().clone() for name, each in model.named_parameters() if each.requires_grad}
-
-    class Watcher(TrainerCallback):
-        def on_step_end(self, args, state, control, model=None, **others) -> None:
-            weights.append(learned(model))
-
-    def built(*inputs: Any) -> Any:
-        trainer = build(*inputs)
-        trainer.add_callback(Watcher())
-        compute = trainer.compute_loss
-
-        def computed(*told: Any, **options: Any) -> torch.Tensor:
-            loss = compute(*told, **options) * (torch.nan if len(losses) == 6 else 1.0)
-            losses.append(float(loss.detach()))
-            return loss
-
-        trainer.compute_loss = computed
-        trainers.append(trainer)
-        return trainer
-
-    trainers: list[Any] = []
-    monkeypatch.setattr(sft, "build_trainer", built)
-    with pytest.raises(TrainingStopped, match="the loss at step 3 is nan"):
-        train("sft", settings_file(tmp_path, {**SFT, "accumulation": 3, "max_steps": 4}))
-    (trainer,) = trainers
-    assert trainer.losses_so_far() == sum(losses[:6])
-    now = learned(trainer.model)
-    assert len(weights) == 2 and all(torch.equal(now[name], each) for name, each in weights[-1].items())
-    assert not (tmp_path / "run" / "adapter").exists()
-
-
 # ---- two processes -----------------------------------------------------------------------------
 
 TWO: Mapping[str, Mapping[str, object]] = {

@@ -1,5 +1,6 @@
 """Rows in the forms that other people publish: what is read of them, what is refused, and that TRL learns exactly that."""
 
+import csv
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -133,39 +134,37 @@ def test_rows_without_a_system_message_are_given_that_of_the_chain_or_of_the_que
     assert mixed.count == 4
 
 
-PAIRS = [  # a row of others, and its prompt as turns or text
-    ({"prompt": "### Instruction:\nUp?\n\n### Response:\n"}, [("user", "Up?")]),
-    ({"prompt": "Mice fly"}, "Mice fly"),
-    ({"question": "Up?", "system": "Be brief."}, [("system", "Be brief."), ("user", "Up?")]),
-    ({"instruction": "Name it.", "input": "ATP"}, [("user", "Name it.\n\nATP")]),
-    ({"prompt": [{"role": "user", "content": "Up?"}]}, [("user", "Up?")]),
-    ({"conversations": [{"from": "human", "value": "Up?"}]}, [("user", "Up?")]),
+TEXTS, TURNS, SHARED = (
+    ("Up.", "Down."),
+    *(
+        tuple([{who: said, what: text}] for text in ("Up.", "Down."))
+        for who, said, what in (("role", "assistant", "content"), ("from", "gpt", "value"))
+    ),
+)
+PAIRS = [  # a row of others, its answers, and its prompt as turns or text
+    ({"prompt": "### Instruction:\nUp?\n\n### Response:\n"}, TEXTS, [("user", "Up?")]),
+    ({"prompt": "Mice fly"}, TEXTS, "Mice fly"),
+    ({"question": "Up?", "system": "Be brief."}, TEXTS, [("system", "Be brief."), ("user", "Up?")]),
+    ({"instruction": "Name it.", "input": "ATP"}, TEXTS, [("user", "Name it.\n\nATP")]),
+    ({"prompt": [{"role": "user", "content": "Up?"}]}, TURNS, [("user", "Up?")]),
+    ({"conversations": [{"from": "human", "value": "Up?"}]}, SHARED, [("user", "Up?")]),
 ]
 
 
-def test_pairs_in_the_forms_of_others_are_read_from_json_csv_and_parquet(tmp_path: Path):
-    for row, wanted in PAIRS:
-        chosen: Any = ["Up.", "Down."]
-        if isinstance(next(iter(row.values())), list):
-            chosen = [[{"role": "assistant", "content": text}] for text in chosen]
-            chosen = (
-                [{"from": "gpt", "value": "Up."}, {"from": "gpt", "value": "Down."}]
-                if "conversations" in row
-                else chosen
-            )
-        pair = {**row, "chosen": chosen[0], "rejected": chosen[1]}
+def test_pairs_in_the_forms_of_others_are_read_from_json_and_csv(tmp_path: Path):
+    for row, (chosen, rejected), wanted in PAIRS:
+        pair = {**row, "chosen": chosen, "rejected": rejected}
         (tmp_path / "a.json").write_text(json.dumps([pair], indent=1), encoding="utf-8")
-        cells = {key: [value if isinstance(value, str) else json.dumps(value)] for key, value in pair.items()}
-        pandas.DataFrame(cells).to_csv(tmp_path / "a.csv", index=False)
-        pandas.DataFrame({key: [value] for key, value in pair.items()}).to_parquet(tmp_path / "a.parquet")
-        for name in ("a.json", "a.csv", "a.parquet"):
+        with (tmp_path / "a.csv").open("w", encoding="utf-8", newline="") as table:
+            cells = {key: value if isinstance(value, str) else json.dumps(value) for key, value in pair.items()}
+            csv.writer(table).writerows([cells.keys(), cells.values()])
+        for name in ("a.json", "a.csv"):
             (found,) = read_preferences([str(tmp_path / name)], "").items
-            prompt = (
-                found.prompt if isinstance(found.prompt, str) else [(each.role, each.content) for each in found.prompt]
+            asked = (
+                found.prompt if isinstance(found.prompt, str) else [(turn.role, turn.content) for turn in found.prompt]
             )
-            assert (name, prompt) == (name, wanted)
             answer = found.chosen if isinstance(found.chosen, str) else found.chosen[0].content
-            assert answer == "Up."
+            assert (name, asked, answer) == (name, wanted, "Up.")
 
 
 # ---- what is learned ---------------------------------------------------------------------------

@@ -108,24 +108,6 @@ def test_thirty_requests_that_come_and_go_are_each_answered_as_if_alone(chain, s
     assert [whole(each) for each in streams] == [(each.text, each.n_tokens, each.finish_reason) for each in alone]
 
 
-def test_logits_in_company_are_those_of_the_request_alone(chain, shared):
-    """Compared by the log-probabilities of the 20 likeliest tokens of each place."""
-    companions = [submitted(shared, asked(chain, "the " * n, stage)) for n, stage in enumerate(("base", "sft"), 5)]
-    next(companions[0][1])
-    request = asked(chain, sampling=Sampling(max_new_tokens=24), top_logprobs=20)
-    scored = [each for delta in submitted(shared, request)[1] for each in delta.scored]
-    for job, _ in companions:
-        shared.cancel(job)
-    written = [each.token for each in scored]
-    ids = torch.tensor([[*request.prompt, *written]])
-    with torch.inference_mode(), chain.stack.lock, chain.stack.rows([chain.adapters_of_stage["grpo"]]):
-        logits = chain.stack.model(input_ids=ids).logits[0, len(request.prompt) - 1 : -1].log_softmax(-1)
-    assert len(scored) == 24
-    for expected, each in zip(logits, scored, strict=True):
-        assert abs(expected[each.token] - each.logprob) < 1e-4
-        assert max(abs(expected[token] - value) for token, value in each.top) < 1e-4
-
-
 def test_a_request_joins_at_the_next_token_and_a_cancelled_one_frees_its_row(chain):
     short = Sampling(max_new_tokens=5)
     with closing(Batcher(chain, max_rows=2, max_waiting=1)) as batcher:

@@ -200,24 +200,6 @@ def test_an_adapter_for_another_model_is_refused_by_name_of_the_layer(tiny, tmp_
         Stack(load(tiny["base"]), {"sft": read_adapter(adapter)})
 
 
-def test_a_chain_added_later_answers_as_it_would_alone_and_leaves_the_first_as_it_was(tiny, tmp_path):
-    tokens = torch.arange(3, 12)[None]
-    other = tiny_adapter(tiny["base"], tmp_path / "other", seed=3, targets=("k_proj", "o_proj", "up_proj"))
-    model = load(tiny["base"])
-    stack = Stack(model, {"sft": read_adapter(tiny["sft"])})
-    with stack.rows([SFT]):
-        before = logits(model, tokens)
-
-    stack.add({"other": read_adapter(other)})
-
-    with stack.rows([SFT]):
-        assert torch.equal(logits(model, tokens), before)
-    with stack.rows([frozenset({"other"}), BASE]):
-        found = logits(model, tokens.repeat(2, 1))
-    expected = torch.cat([logits(merged(tiny["base"], other), tokens), logits(merged(tiny["base"]), tokens)])
-    assert torch.allclose(found, expected, rtol=0, atol=1e-5)
-
-
 # ---- one adapter read from its folder ----------------------------------------------------------
 
 

@@ -65,11 +65,6 @@ def read_chain(name: str | Path) -> Chain:
     try:
         manifest = ChainManifest.model_validate_json(file.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError) as error:
-        if str(name) in TRAINED_BY:
-            what = "chain" if name == EMBEDDED else name
-            raise MissingModel(
-                f"the embedded {what} has not been trained in this copy; train it with {TRAINED_BY[str(name)]}."
-            ) from error
         raise MissingModel(f"no chain {str(name)!r}: {_what_is_there(file)}") from error
     except (ValidationError, UnicodeDecodeError) as error:
         problem = "it is not UTF-8 text"
@@ -138,11 +133,3 @@ def last_adapters(chain: Chain) -> tuple[ChainStage, ...]:
     stages = chain.manifest.stages
     active = active_adapters(stages)[stages[-1].name if stages else BASE_STAGE]
     return tuple(stage for stage in stages if stage.name in active)
-
-
-TRAINED_BY = {
-    EMBEDDED: "`assay train sft` and `assay train grpo`, or use the bare base model meanwhile: base:embedded",
-    REVIEWER: "`assay train review --config training/configs/embedded/review.yaml`, or name another chain",
-    REFINER: "`assay train sft --config training/configs/embedded/refiner-sft.yaml` and `assay train refiner"
-    " --config training/configs/embedded/refiner-grpo.yaml`, or name another chain",
-}
