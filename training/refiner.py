@@ -8,7 +8,7 @@ a verdict has no reward, and a judge that fails too often ends the run. Everythi
 `training.grpo`.
 """
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from pydantic import Field
 
@@ -119,6 +119,7 @@ def train(ready: "Prepared") -> None:
         stop = current.stop.ask if settings.monitor_stop else None
         trainer.add_callback(AlarmCallback(current.run, alarms_of("refiner"), stop))
         current.train(trainer)
+        trainer.run_async(cast(Any, trainer).reward_funcs[0].close())  # in the loop that made the judge's connections
 
 
 def build_trainer(ready: "Prepared", judge: "Judge") -> "SampledTrainer":
@@ -127,7 +128,6 @@ def build_trainer(ready: "Prepared", judge: "Judge") -> "SampledTrainer":
     from training.judge.judge import StopRule
     from training.refiner_rewards import RefinerReward
     from training.run.folder import say
-    from training.run.watch import JudgeCallback
 
     settings, data = ready.settings, ready.data
     assert isinstance(settings, RefinerSettings) and isinstance(data, RefinerData)
@@ -135,9 +135,7 @@ def build_trainer(ready: "Prepared", judge: "Judge") -> "SampledTrainer":
         say(f"{len(data.trimmed)} records are trimmed to fit")
     stop = StopRule(settings.max_none_fraction, settings.none_patience)
     reward = RefinerReward(settings.reward(), judge, stop, settings.judge_deadline_seconds)
-    trainer = policy_trainer(ready, reward)
-    trainer.add_callback(JudgeCallback(trainer, reward))
-    return trainer
+    return policy_trainer(ready, reward)
 
 
 if __name__ == "__main__":

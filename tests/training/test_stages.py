@@ -156,8 +156,7 @@ def test_a_finished_run_is_left_alone_until_overwrite_is_asked_for(tmp_path: Pat
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        ([], 2, "accelerate launch -m training.sft --config FILE"),
-        (["--help"], 0, "accelerate launch -m training.sft --config FILE"),
+        ([], 1, "error: no settings file was named"),
         (["--config", "nowhere.yaml"], 1, "error: there is no settings file nowhere.yaml"),
     ],
 )

@@ -312,13 +312,6 @@ def run_command(
     signal.signal(signal.SIGINT, signal.default_int_handler)  # which `assay train` keeps from the launcher
     warnings.filterwarnings("ignore", "`(is_)?gradient_checkpointing", FutureWarning)  # TRL's old names of it
     words = sys.argv[1:] if arguments is None else list(arguments)
-    if not words or "--help" in words or "-h" in words:
-        say(f"accelerate launch -m training.{stage} --config FILE [--key value ...] [--overwrite]")
-        for name, field in kind.model_fields.items():
-            say(
-                f"  --{name}: {field.description or 'as in `assay refiner score`'} ({'needed' if field.is_required() else field.default})"
-            )
-        raise SystemExit(0 if words else 2)
     try:
         request = read_request(kind, words)
         check_equipment(request.settings, has_gpu=torch.cuda.is_available())

@@ -36,10 +36,10 @@ from training.data.tokens import TEMPLATE_TOLD, DevSet, Row
 from training.models.generation import end_tokens
 from training.run.checkpoints import BEST, best_weights, checkpoints, step_of
 from training.run.folder import say
-from training.upstream import SampledTrainer, StackedPeftModel
+from training.upstream import StackedPeftModel
 
 if TYPE_CHECKING:
-    from training.refiner_rewards import RefinerReward
+    pass
 
 
 @dataclass(frozen=True)
@@ -333,16 +333,3 @@ class BestWeights:
 
 def _trained(model: nn.Module) -> list[tuple[str, nn.Parameter]]:
     return [(name, each) for name, each in model.named_parameters() if each.requires_grad]
-
-
-class JudgeCallback(TrainerCallback):
-    """Closes the judge's connections when training ends."""
-
-    def __init__(self, trainer: SampledTrainer, reward: "RefinerReward") -> None:
-        self._trainer, self._reward = trainer, reward
-
-    def on_train_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
-    ) -> None:
-        """Close the judge's connections inside the loop that made them."""
-        self._trainer.run_async(self._reward.close())
