@@ -39,13 +39,6 @@ def test_the_halves_of_the_pathway_questions_and_the_parts_of_kmp_share_nothing_
     assert {each.cluster for each in watched_questions(["kmp-dev"], 999, 0)} <= {each.cluster for each in one}
 
 
-def test_a_tissue_of_the_pathway_questions_can_be_kept_for_one_stage():
-    liver, skin = (sft_data([f"pathways-train/{tissue}"], 0).items for tissue in ("liver", "skin"))
-    assert {example.tissue for example in liver} == {"liver"}
-    assert len(sft_data(["pathways-train/liver[direct]"], 0).items) == 25
-    assert not {example.facts for example in liver} & {example.facts for example in skin}
-
-
 def test_a_data_set_can_be_narrowed_to_a_kind_and_a_count_that_depends_only_on_the_seed():
     first, again, other = (sft_data(["kmp-train[abstain:5]"], seed).items for seed in (3, 3, 4))
     assert first == again != other

@@ -10,9 +10,7 @@ optionally narrowed to one kind of ground truth and to so many rows of it:
 
 Of a question set the training rows are taken; mine.yaml[dev] names its dev rows, for `eval_data`.
 
-The pathway questions are parted in halves that share no gene set of one tissue, or by whole tissues
-(`pathways-train/liver`): what a tissue does as a whole can be learned from its other gene sets, so only
-whole tissues tell whether confidence is honest where nothing can be known. The KMP questions are parted
+The pathway questions are parted in halves that share no gene set of one tissue. The KMP questions are parted
 by facts: four in five are for SFT (`kmp-sft-part`), the others for GRPO (`kmp-grpo-part`).
 
 Rows that are marked for testing are refused, and so are rows of the standard hold-out however they
@@ -49,7 +47,6 @@ KMP_DEV = "kmp-dev"
 SHARES = 5
 """One fact in so many is watched by `kmp-dev`, another one in so many is kept from SFT for GRPO."""
 DEV_SHARE, GRPO_SHARE = 0, 1
-BY_TISSUE = "pathways-train/"
 SOURCE = re.compile(r"(?P<name>[^\[\]]+)(?:\[(?P<kind>[a-z]+)(?::(?P<count>\d+))?\])?")
 
 
@@ -212,13 +209,6 @@ def _named(name: str) -> tuple[Example, ...]:
     if name in (KMP_SFT, KMP_GRPO):
         rows = DATASETS["kmp-train"]()
         return tuple(row for row in rows if (_share(row.cluster) == GRPO_SHARE) == (name == KMP_GRPO))
-    if name.startswith(BY_TISSUE):
-        tissue, rows = name.removeprefix(BY_TISSUE), pathway_training()
-        found = tuple(row for row in rows if row.tissue == tissue)
-        if not found:
-            known = ", ".join(sorted({row.tissue for row in rows if row.tissue}))
-            raise BadConfig(f"training has no pathway questions about {tissue!r}; its tissues are {known}.")
-        return found
     if name in DATASETS:
         return DATASETS[name]()
     if is_question_set(name):
@@ -227,7 +217,7 @@ def _named(name: str) -> tuple[Example, ...]:
 
 
 def _accepted() -> str:
-    parts = (SFT_HALF, GRPO_HALF, KMP_SFT, KMP_GRPO, f"{BY_TISSUE}TISSUE")
+    parts = (SFT_HALF, GRPO_HALF, KMP_SFT, KMP_GRPO)
     names = ", ".join((*parts, *(each for each in DATASETS if "train" in each)))
     return (
         f"use {names}, a question set (a file that ends in {', '.join(SUFFIXES)}, or hub:owner/name), or one"
