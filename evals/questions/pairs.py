@@ -40,17 +40,6 @@ from evals.verifiers.score import applicable
 
 Rule = Literal["verdict", "calibration"]
 VerdictName = Literal["correct", "incorrect", "contradictory", "no_claim"]
-Reason = Literal[
-    "one_answer",
-    "all_right",
-    "none_right",
-    "margin",
-    "unknown_question",
-    "held_out",
-    "not_scored",
-    "no_confidence",
-    "no_others",
-]
 Turns = tuple[Message, ...]
 LABEL_SOURCE = "synthetic-verifier"
 LEAST_GAP = 10
@@ -127,7 +116,7 @@ class PairStatistics(Record):
     samples: int = Field(ge=1)
     questions: int = Field(ge=1)
     questions_paired: int = Field(ge=1)
-    left_out: dict[Reason, int]
+    left_out: dict[str, int]
     accuracy: dict[str, Accuracy] = Field(default_factory=dict)
 
 
@@ -138,7 +127,7 @@ class PairSet:
     rows: tuple[PairRow, ...]
     samples: int
     questions: int
-    left_out: Mapping[Reason, int]
+    left_out: Mapping[str, int]
     accuracy: Mapping[str, Accuracy] = field(default_factory=dict)
 
     def statistics(self, settings: Mapping[str, str | int | float], rows_file: str, content: bytes) -> PairStatistics:
@@ -166,7 +155,7 @@ class Judged(NamedTuple):
     verdict: Verdict
 
 
-Found = tuple[list[PairRow], Reason | None]
+Found = tuple[list[PairRow], str | None]
 """The pairs of one question, or why there are none."""
 
 
@@ -186,10 +175,10 @@ def make_pairs(samples: Iterable[Sample], margin: float, per_question: int, unkn
         groups.setdefault(sample.example.id, []).append(sample)
     tallies = {name: _tally(group) for name, group in groups.items()}
     kinds: dict[str, str] = {name: group[0].example.ground_truth.kind for name, group in groups.items()}
-    left_out: Counter[Reason] = Counter({"unknown_question": unknown_questions} if unknown_questions else {})
+    left_out: Counter[str] = Counter({"unknown_question": unknown_questions} if unknown_questions else {})
     rows: list[PairRow] = []
     for name, group in groups.items():
-        why: Reason | None = None
+        why: str | None = None
         if _is_kept_apart(group[0].example):
             why = "held_out"
         elif not applicable(group[0].example.ground_truth):
