@@ -141,6 +141,11 @@ def is_ragas(row: Mapping[str, Any]) -> bool:
     return not {"prompt", "tool_output", "record"} & row.keys() and _column(row, "question") != ""
 
 
+def has_contexts(row: Mapping[str, Any]) -> bool:
+    """Return whether a row has a column for passages: questions and answers alone are no records."""
+    return bool(_column(row, "contexts"))
+
+
 def ragas_record(row: Mapping[str, Any], number: int) -> dict[str, Any]:
     """Return a row as a record; `number` names one without an id. ValueError for a cell that cannot be read."""
     if not _column(row, "contexts"):

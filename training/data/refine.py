@@ -12,7 +12,7 @@ from pathlib import Path
 
 from evals.errors import BadConfig, ChainMismatch
 from evals.refine.bank import kept_for_testing, refiner_bank
-from evals.refine.files import SUFFIXES, is_ragas, read_records
+from evals.refine.files import SUFFIXES, has_contexts, is_ragas, read_records
 from evals.refine.prompt import SYSTEM_PROMPT, messages, shortened
 from evals.refine.records import records_sha256, split_by_group
 from evals.schema.refiner import RefinerRecord
@@ -105,7 +105,7 @@ def are_records(sources: Sequence[str]) -> bool:
 
     def holds_records(name: str) -> bool:
         row = first_row(name) if name.endswith(SUFFIXES) and Path(name).is_file() else {}
-        return name in (TRAIN, TEST) or "tool_output" in row or is_ragas(row)
+        return name in (TRAIN, TEST) or "tool_output" in row or (is_ragas(row) and has_contexts(row))
 
     return bool(sources) and all(holds_records(source.strip()) for source in sources)
 
