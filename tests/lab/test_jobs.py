@@ -116,6 +116,7 @@ def test_a_failure_is_told_in_words_and_the_next_job_is_done(jobs):
     assert "ZeroDivisionError: x" in until(jobs, unknown, lambda job: job.is_over).error
 
 
+@pytest.mark.slow
 def test_a_job_of_a_killed_process_is_gone_on_with_by_one_of_two_others(jobs, tmp_path):
     file, n = tmp_path / "counted.txt", 200
     workers = []

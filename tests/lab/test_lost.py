@@ -61,6 +61,7 @@ def test_what_is_sent_again_under_one_key_is_done_once_also_when_the_lab_was_sta
         assert [each.comment for each in said.notes] == ["which one?"]
 
 
+@pytest.mark.slow
 @ON_AIR
 def test_a_project_whose_making_is_sent_again_is_made_once_also_when_the_lab_was_started_anew(tmp_path):
     report = scripted_report()

@@ -76,7 +76,7 @@ CALLS = {
 
 
 @ON_AIR
-def test_the_api_around_the_page_asks_for_the_same_roles(tmp_path, people):
+def test_the_api_around_the_page_asks_for_the_same_roles_and_for_the_same_name_in_a_session(tmp_path, people):
     room = replace(lab_with(tmp_path), people=people)
     with on_air(room, auth=password_check(people, room.log)) as app:
         config = {each["api_name"]: each for each in app.get_config_file()["dependencies"]}
@@ -109,19 +109,16 @@ def test_the_api_around_the_page_asks_for_the_same_roles(tmp_path, people):
         with entered(app.local_url, "rob", "wrong password") as stranger:
             assert stranger.get("/config").status_code == 401
         log = [(deed.who, deed.what) for deed in room.store.deeds(50)]
+        undo = {
+            "data": [None] * len(config["undo"]["inputs"]),
+            "fn_index": config["undo"]["id"],
+            "session_hash": "adas",
+        }
+        with entered(app.local_url, "ada") as ada, entered(app.local_url, "rob") as rob:  # a session is of one name
+            assert "another name" not in ada.post("/gradio_api/run/undo", json=undo).text
+            assert "another name" in rob.post("/gradio_api/run/undo", json=undo).text
     assert ("rob", "wrong password") in log and ("ada", "logged in") in log
     assert {what for who, what in log if who == "ada"} == {"logged in", "annotate_sources"}
-
-
-@ON_AIR
-def test_a_session_of_another_name_is_not_taken_over(tmp_path, people):
-    room = replace(lab_with(tmp_path), people=people)
-    with on_air(room, auth=password_check(people, room.log)) as app:
-        known = next(each for each in app.get_config_file()["dependencies"] if each["api_name"] == "undo")
-        payload = {"data": [None] * len(known["inputs"]), "fn_index": known["id"], "session_hash": "adas"}
-        with entered(app.local_url, "ada") as ada, entered(app.local_url, "rob") as rob:
-            assert "another name" not in ada.post("/gradio_api/run/undo", json=payload).text
-            assert "another name" in rob.post("/gradio_api/run/undo", json=payload).text
 
 
 @ON_AIR
