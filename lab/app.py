@@ -118,8 +118,7 @@ def run(app: gr.Blocks, services: Services, ready: Callable[[], None], tabs: Col
         with closing(services.store):
             ready()
             if needs_chain(services, tabs):
-                for name in ("", *services.store.entrants()):
-                    services.engine.start(name)
+                services.engine.start()
             with services.jobs.working(lambda: services.engine.status.state == "loading"):
                 app.block_thread()
     finally:

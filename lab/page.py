@@ -158,8 +158,11 @@ class Download:
         return [self.made, self.file]
 
     def give(self, folder: str, write: Callable[[Path], tuple[str, str | None]]) -> Painted:
-        """Show the line and the file that `write` gives, in a folder that Gradio serves files from."""
-        line, file = write(Path(get_upload_folder()) / folder)
+        """Show the line and the file that `write` gives, in a folder that Gradio serves files from; or its LabError."""
+        try:
+            line, file = write(Path(get_upload_folder()) / folder)
+        except LabError as error:
+            line, file = notice(str(error), "problem"), None
         return {self.made: line, self.file: gr.DownloadButton(value=file, visible=file is not None)}
 
 

@@ -108,7 +108,7 @@ def open_store(url: str, tell: Callable[[str], None] | None = None) -> "Store":
 
 
 def loading(settings: LabSettings) -> Load:
-    """Return what loads a chain by name, "" the lab's own, or a server's model; chains on one base share it. Imports torch."""
+    """Return what loads a chain by name, "" the lab's own with the hosted models; chains on one base share it. Imports torch."""
     loaded: list[Any] = []
 
     def load(name: str, progress: Progress) -> Any:
@@ -116,22 +116,16 @@ def loading(settings: LabSettings) -> Load:
         from lab.gpu import the_gpu
         from training.models.chain import load_chain
 
-        named = settings.chain if not name or is_hosted(name) else name
+        named = name or settings.chain
         loaded.append(load_chain(named, settings.dtype, progress, cache=settings.cache, beside=loaded))
-        hosted = settings.hosted if not name else (name,) if is_hosted(name) else ()
         loaded[-1].lend = the_gpu().lend
-        if not hosted:
+        if name or not settings.hosted:
             return loaded[-1]
         from training.serve.hosted import with_hosted
 
-        return with_hosted(loaded[-1], hosted)
+        return with_hosted(loaded[-1], settings.hosted)
 
     return load
-
-
-def is_hosted(name: str) -> bool:
-    """Whether a name is that of a server's model, NAME=URL#MODEL, and not of a chain."""
-    return "=http" in name
 
 
 def load_reports(chain: str, *others: Path) -> "Evaluations":

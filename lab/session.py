@@ -104,10 +104,7 @@ Stages = tuple[str, ...]
 
 @dataclass(frozen=True)
 class QuestionRequest:
-    """A checked question; `messages` are a task's own prompt.
-
-    Once the chain is there, `join` may put others beside it, and `pick` chooses who of all stages answers: None is all.
-    """
+    """A checked question; `messages` are a task's own prompt. `pick` chooses who of all stages answers: None is all."""
 
     visitor: Visitor
     question: str
@@ -116,7 +113,6 @@ class QuestionRequest:
     pick: Callable[[Stages], Stages] | None = None
     chain: str = ""
     messages: tuple[Message, ...] | None = None
-    join: Callable[[Any], Any] | None = None
 
 
 def answered(
@@ -129,10 +125,9 @@ def answered(
     began: list[datetime] = []
     chains: list[Any] = []
 
-    def write(own: "LoadedChain", stop: Any) -> "Iterator[Stages | Piece]":
+    def write(chain: "LoadedChain", stop: Any) -> "Iterator[Stages | Piece]":
         from evals.questions import system_prompt_for
 
-        chain = asked.join(own) if asked.join else own
         stages = asked.pick(chain.stages) if asked.pick else chain.stages
         chains.append(chain)
         yield stages
@@ -222,14 +217,13 @@ def stored_moment(answers: tuple[Answer, ...]) -> Answered:
 
 def origin(chain: Any, stage: str, sampling: Sampling) -> dict[str, Any]:
     """Return what is kept of where an answer comes from: enough to ask for it again."""
-    home = getattr(chain, "homes", {}).get(stage, chain)  # where several answer side by side
     return {
-        "chain": home.manifest.name,
+        "chain": chain.manifest.name,
         "stage_sha256": chain.stage_checksums[stage],
         "seed": sampling.seed,
         "max_new_tokens": sampling.max_new_tokens,
         "temperature": sampling.temperature,
-        "dtype": home.dtype,
+        "dtype": chain.dtype,
     }
 
 

@@ -29,12 +29,6 @@ class Visitor:
         is_typed = self.name.startswith("name:")
         return self.name.casefold() if is_typed else self.name or self.rater
 
-    def voter_called(self, name: str) -> str:
-        """Return under which name somebody's votes are kept who is known as this visitor is: signed in, or by a typed name."""
-        if self.name.startswith("hf:"):
-            return f"hf:{name}"
-        return name if self.name and not self.name.startswith("name:") else f"name:{name.casefold()}"
-
 
 @dataclass(frozen=True)
 class Door:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from evals.schema.questions import Message, Verdict
+from evals.schema.questions import Message, Verdict, turns
 from evals.schema.record import Record
 
 State = Literal["pending", "draft", "submitted", "discarded"]
@@ -35,7 +35,7 @@ class Dimension(Record):
 
 
 class Guidelines(Record):
-    """What raters are asked, and how it was put to them. A change is a new `version`, counted from 1."""
+    """What raters are asked. A change of the text or the reasons is a new `version`, counted from 1; dimensions stay."""
 
     version: int = Field(default=1, ge=1)
     text: str = ""
@@ -52,22 +52,17 @@ class Guidelines(Record):
 
 
 class AnnotationProject(Record):
-    """Answers that people annotate, each by `raters_per_item` of them; `earlier` are versions of the guidelines.
-
-    `raters` are those who were asked by name: their names, by the hash that annotations hold.
-    """
+    """Answers that people annotate, each by `raters_per_item` of them."""
 
     id: str
     title: str = Field(min_length=1)
     created_at: datetime
     guidelines: Guidelines
-    earlier: tuple[Guidelines, ...] = ()
     raters_per_item: int = Field(default=1, ge=1, le=20)
-    raters: dict[str, str] = Field(default_factory=dict)
 
 
 class AnnotationItem(Record):
-    """One answer to annotate. `assigned` names who is asked; nobody named = whoever comes.
+    """One answer to annotate. `assigned`: the one rater who is asked, of an answer rated where it stands; else anyone.
 
     `source` says where the answer comes from: a stored answer, or a row of a report.
     """
@@ -90,8 +85,7 @@ class AnnotationItem(Record):
     @property
     def prompt(self) -> tuple[Message, ...]:
         """The turns that led to the answer."""
-        question = Message(role="user", content=self.question)
-        return (Message(role="system", content=self.system_prompt), question) if self.system_prompt else (question,)
+        return turns(self.system_prompt, self.question)
 
 
 class Note(Record):

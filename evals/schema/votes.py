@@ -10,7 +10,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from evals.schema.questions import Message, Verdict
+from evals.schema.questions import Message, Verdict, turns
 from evals.schema.record import Choice, Record
 from evals.schema.reports import Metric
 
@@ -35,16 +35,14 @@ class Answer(Record):
     dtype: str
     verdict: Verdict | None = None
 
-
-Strength = Literal["slight", "clear"]
-REMARK_CHARACTERS = 500
+    @property
+    def prompt(self) -> tuple[Message, ...]:
+        """The turns that led to the answer."""
+        return turns(self.system_prompt, self.question)
 
 
 class Comparison(Record):
-    """One blind vote between two stored answers to the same question; `is_anonymous`: its rater gave no name.
-
-    How much better the chosen side is (`strength`) and why is said after the vote, or not at all.
-    """
+    """One blind vote between two stored answers to the same question; `is_anonymous`: its rater gave no name."""
 
     id: str
     voted_at: datetime
@@ -57,9 +55,6 @@ class Comparison(Record):
     right_stage: str
     choice: Choice
     is_anonymous: bool = False
-    strength: Strength | None = None
-    reasons: tuple[str, ...] = ()
-    remark: str = Field(default="", max_length=REMARK_CHARACTERS)
 
 
 class StagePairCounts(Record):
@@ -89,13 +84,10 @@ class VoteCounts(Record):
 
 
 class VoteEvent(Record):
-    """A vote with both answers in full, what was said of one later ("explained": the vote), or that one was taken back.
-
-    The answers stand in events of the kind "vote" only. The rater is a salted hash.
-    """
+    """A vote with both answers in full, or that one was taken back. The rater is a salted hash."""
 
     schema_version: Literal[1] = 1
-    kind: Literal["vote", "explained", "withdrawn"]
+    kind: Literal["vote", "withdrawn"]
     at: datetime
     vote_id: str
     vote: Comparison | None = None
@@ -133,9 +125,6 @@ class Provenance(Record):
     rater: str = Field(description="salted hash of the rater; the salt is not part of the export")
     is_anonymous: bool = Field(description="the rater gave no name: several such raters may be one person")
     created_at: datetime = Field(description="when the vote was cast, UTC")
-    strength: Strength | None = Field(default=None, description="how much better: slight or clear; null if not said")
-    reasons: tuple[str, ...] = Field(default=(), description="why, from the list that raters are offered")
-    remark: str = Field(default="", description="why, in the rater's own words")
 
 
 class DpoRow(Provenance):
@@ -212,7 +201,8 @@ class ExportStatistics(Record):
 class BoardRow(Record):
     """One model on a board. `rating` in points, with its 95 % interval; 400 more are odds of ten to one.
 
-    `rank` = 1 + how many of the `group` are shown to be better; votes connect nobody of one group with one of another.
+    `rank` = 1 + how many of the `group` (1 = the one with most votes) are shown to be better; votes connect nobody of one
+    group with one of another. `win_rate`: share of votes won, a tie as half.
     """
 
     group: int = Field(ge=1)

@@ -11,14 +11,17 @@ were never compared, directly or through others, stand in groups of their own, e
 
 import math
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from random import Random
 from typing import NamedTuple
 
 import numpy as np
 
 from evals.errors import BadConfig
-from evals.stats.intervals import LEVEL, Floats, Interval, student
+from evals.schema import Choice
+from evals.schema.votes import BoardRow
+from evals.stats.intervals import LEVEL, Floats, student
 
 PRIOR = 4.0
 """Standard deviation of ratings before any vote, in logits: some 700 points."""
@@ -26,6 +29,8 @@ POINTS = 400 / math.log(10)
 """Points of a logit: 400 more are odds of ten to one, as in chess."""
 MIDDLE = 1000.0
 FEWEST_RATERS = 10
+EXPLORED = 0.1
+"""Share of matches that are drawn among all, whatever they would teach."""
 
 
 class Vote(NamedTuple):
@@ -36,25 +41,6 @@ class Vote(NamedTuple):
     score: float
     question: str
     rater: str
-
-
-@dataclass(frozen=True)
-class Rated:
-    """One of those compared. `rank`: 1 + how many of the `group` (1 = the one with most votes) are shown to be better."""
-
-    name: str
-    n: int
-    wins: int
-    ties: int
-    rating: float
-    span: Interval
-    rank: int
-    group: int
-
-    @property
-    def win_rate(self) -> float:
-        """Share of votes won, a tie as half."""
-        return (self.wins + self.ties / 2) / self.n
 
 
 class Fit(NamedTuple):
@@ -82,7 +68,7 @@ def fit(names: Sequence[str], pairs: Sequence[tuple[str, str]], counts: Floats) 
     return Fit(values, covariance, _chances(design @ values))
 
 
-def ratings(votes: Sequence[Vote]) -> list[Rated]:
+def ratings(votes: Sequence[Vote]) -> list[BoardRow]:
     """Return everybody in the votes, best first within each group; BadConfig for a vote between one and the same, or no share."""
     if not votes:
         return []
@@ -121,8 +107,19 @@ def ratings(votes: Sequence[Vote]) -> list[Rated]:
         first, second = (np.array([pair[side] == name for pair in pairs]) for side in (0, 1))
         wins = int(counts[first, 0].sum() + counts[second, 1].sum())
         n, ties = int(counts[first | second].sum()), int(counts[first | second, 2].sum())
-        span = (value - reach, value + reach)
-        made.append(Rated(name, n, wins, ties, value, span, 1 + int(n_better), int(group[k])))
+        row = BoardRow(
+            group=int(group[k]),
+            rank=1 + int(n_better),
+            model=name,
+            rating=value,
+            low=value - reach,
+            high=value + reach,
+            votes=n,
+            wins=wins,
+            ties=ties,
+            win_rate=(wins + ties / 2) / n,
+        )
+        made.append(row)
     return sorted(made, key=lambda each: (each.group, -each.rating))
 
 
@@ -141,6 +138,33 @@ def gains(
     shared = contrast @ found.covariance
     own = np.einsum("pk,pk->p", shared, contrast)
     return information * (shared[:, :n] ** 2).sum(axis=1) / (1 + information * own)
+
+
+def next_match(
+    stages: Sequence[str],
+    fell: Mapping[tuple[str, str, Choice], int],
+    mine: Mapping[tuple[str, str], int],
+    chance: Random,
+) -> tuple[str, str]:
+    """Return which two of the stages to compare next, left and right.
+
+    The two on whom a vote would lower the variances of the ratings most; of equals those with fewest votes, then by chance.
+    The first stands on the side where the rater (`mine`: votes by left and right) saw it less often beside the other.
+    """
+    pairs = list(combinations(stages, 2))
+    if chance.random() >= EXPLORED and len(pairs) > 1:
+        counts = np.zeros((len(pairs), 3))
+        for k, (one, other) in enumerate(pairs):
+            for (left, right), column in (((one, other), 0), ((other, one), 1)):
+                counts[k, column] += fell.get((left, right, "left"), 0)
+                counts[k, 1 - column] += fell.get((left, right, "right"), 0)
+                counts[k, 2] += fell.get((left, right, "tie"), 0) + fell.get((left, right, "both_bad"), 0)
+        gained = gains(stages, pairs, counts, pairs)
+        order = [(round(-gain / gained.max(), 9), n) for gain, n in zip(gained, counts.sum(axis=1), strict=True)]
+        pairs = [pair for pair, each in zip(pairs, order, strict=True) if each == min(order)]
+    one, other = chance.choice(pairs)
+    seen = mine.get((one, other), 0) - mine.get((other, one), 0)
+    return (one, other) if seen < 0 or (seen == 0 and chance.random() < 0.5) else (other, one)
 
 
 def _design(names: Sequence[str], pairs: Sequence[tuple[str, str]]) -> Floats:

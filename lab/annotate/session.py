@@ -2,8 +2,9 @@
 
 import hashlib
 import re
-from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -12,9 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from pydantic import ValidationError
 
-from evals.annotations import assign, bad_rating, disagreements, progress, queue, settle, usual_guidelines
-from evals.annotations.formats import TAKEN
 from evals.errors import LabError
+from evals.preferences.annotations import bad_rating, disagreements, progress, queue, settle, usual_guidelines
+from evals.preferences.files import TAKEN
 from evals.schema import Answer, EvalReport, EvalRow
 from evals.schema.annotations import (
     Annotation,
@@ -29,7 +30,7 @@ from evals.schema.annotations import (
 from lab.services import Services
 from lab.session import new_id
 from lab.ui.text import say
-from lab.visitors import Visitor, new_visitor
+from lab.visitors import Visitor
 
 if TYPE_CHECKING:
     from lab.store.annotations import Annotations
@@ -115,10 +116,8 @@ class Rater:
         before = opened.said
         kept = "submitted" if before.state == "submitted" else "draft"
         whole = before.model_dump() | dict(said) | {"state": state or kept}
-        try:
+        with told_plainly():
             after = Annotation.model_validate(whole)
-        except ValidationError as error:
-            raise LabError(error.errors()[0]["msg"].removeprefix("Value error, ")) from error
         if after.state == "submitted" and after.is_empty:
             raise LabError(say("annotate.says_nothing"))
         version = opened.project.guidelines.version
@@ -222,39 +221,6 @@ class Queue:
         share = min(1.0, done.submitted / done.wanted) if done.wanted else 0.0
         return share, say("annotate.progress", waiting=len(self.waiting), **done._asdict())
 
-    def workloads(self) -> list[tuple[str, int, int, int, int]]:
-        """Return everybody who is named here or said anything, with answers waiting, drafts, submitted and discarded."""
-        said = [each for each in self.said if not each.is_adjudication]
-        found = []
-        for rater in dict.fromkeys((*self.project.raters, *(each.rater for each in said))):
-            done = Counter(each.state for each in said if each.rater == rater)
-            waiting = len(queue(self.project, self.items, said, rater, self.rater.services.now()))
-            found.append((rater, waiting, done["draft"], done["submitted"], done["discarded"]))
-        return found
-
-
-def assign_answers(rater: Rater, project: str, names: str, each: float | None, n: float | None) -> AnnotationProject:
-    """Ask raters, whose names are parted by commas, for a project's answers, each of them by `each`; "" = whoever comes.
-
-    `n` = only so many answers, of those that nobody was asked for yet; 0 = all, shared out anew.
-    """
-    if project == RATED:
-        raise LabError(say("annotate.assign.own"))
-    work, store = rater.queue(project), rater.services.store
-    typed = [" ".join(name.split())[:80] for name in names.split(",") if name.strip()]
-    known = rater.visitor or new_visitor()
-    named = {store.hash_rater(known.voter_called(name)): name for name in typed}
-    k = whole("annotate.new.raters", each)
-    if named and k > len(named):
-        raise LabError(say("annotate.assign.few", n=len(named), k=k))
-    is_part = bool(named and n)
-    items = [item for item in work.items if not item.assigned][: int(n or 0)] if is_part else work.items
-    changed = {"raters": {**work.project.raters, **named}} | ({} if is_part else {"raters_per_item": k})
-    after = work.project.model_copy(update=changed)
-    rater.store.keep_items(assign(items, work.said, [*named], k))
-    rater.store.keep_project(after)
-    return after
-
 
 # ---- projects -----------------------------------------------------------------------------------
 
@@ -318,20 +284,25 @@ def items_of_report(
     return sorted(items, key=lambda item: item.id)
 
 
-def new_project(
-    services: Services, title: str, raters: float | None, text: str, dimensions: str, reasons: str
-) -> AnnotationProject:
-    """Return a project under guidelines as they were typed. LabError for what cannot be read."""
+def new_project(services: Services, title: str, raters: float | None, guidelines: Guidelines) -> AnnotationProject:
+    """Return a project; LabError without a title, and for a number of raters out of range."""
     if not title.strip():
         raise LabError(say("annotate.no_title"))
-    try:
+    with told_plainly():
         return AnnotationProject(
             id=new_id()[:12],
             title=title.strip(),
             created_at=services.now(),
-            guidelines=typed_guidelines(text, dimensions, reasons),
+            guidelines=guidelines,
             raters_per_item=whole("annotate.new.raters", raters),
         )
+
+
+@contextmanager
+def told_plainly() -> Generator[None]:
+    """Turn what a record refuses into a LabError with its first sentence."""
+    try:
+        yield
     except ValidationError as error:
         raise LabError(error.errors()[0]["msg"].removeprefix("Value error, ")) from error
 
@@ -343,7 +314,7 @@ def whole(label: str, value: float | None) -> int:
     return int(value)
 
 
-def typed_guidelines(text: str, dimensions: str, reasons: str, version: int = 1) -> Guidelines:
+def typed_guidelines(text: str, dimensions: str, reasons: str) -> Guidelines:
     """Return guidelines from a text, a line "Title: what 1 and 5 mean" per dimension, and a line per reason."""
     made = []
     for line in filter(str.strip, dimensions.splitlines()):
@@ -356,11 +327,12 @@ def typed_guidelines(text: str, dimensions: str, reasons: str, version: int = 1)
             raise LabError(say("annotate.bad_dimension", line=line))
         if slug in TAKEN:
             raise LabError(say("annotate.taken_dimension", title=shown))
-        made.append(Dimension(name=slug, title=shown, guideline=about.strip(), **steps))
+        with told_plainly():
+            made.append(Dimension(name=slug, title=shown, guideline=about.strip(), **steps))
     if len(made) > DIMENSIONS:
         raise LabError(say("annotate.many_dimensions", n=len(made), most=DIMENSIONS))
-    chips = tuple(filter(None, map(str.strip, reasons.splitlines())))
-    return Guidelines(version=version, text=text.strip(), dimensions=tuple(made), reasons=chips)
+    with told_plainly():
+        return Guidelines(text=text.strip(), dimensions=tuple(made), reasons=_lines(reasons))
 
 
 def as_typed(guidelines: Guidelines) -> tuple[str, str, str]:
@@ -372,21 +344,17 @@ def as_typed(guidelines: Guidelines) -> tuple[str, str, str]:
     return guidelines.text, "\n".join(lines), "\n".join(guidelines.reasons)
 
 
-def change_guidelines(rater: Rater, project: str, text: str, dimensions: str, reasons: str) -> AnnotationProject:
-    """Keep changed guidelines as the next version; what was said under earlier ones stays, and names its version."""
+def change_guidelines(rater: Rater, project: str, text: str, reasons: str) -> AnnotationProject:
+    """Keep another text and other reasons as the next version; an annotation names the version it was made under."""
     known = rater.store.project(project)
-    try:
-        changed = typed_guidelines(text, dimensions, reasons, known.guidelines.version + 1)
-    except ValidationError as error:
-        raise LabError(error.errors()[0]["msg"].removeprefix("Value error, ")) from error
-    if changed.model_copy(update={"version": known.guidelines.version}) == known.guidelines:
+    now = known.guidelines
+    changed = now.model_copy(update={"text": text.strip(), "reasons": _lines(reasons), "version": now.version + 1})
+    if (changed.text, changed.reasons) == (now.text, now.reasons):
         return known
-    earlier = (*known.earlier, known.guidelines)
-    rated = {each.name: each for version in earlier for each in version.dimensions}
-    for each in changed.dimensions:
-        was = rated.get(each.name, each)
-        if (was.low, was.high) != (each.low, each.high):
-            raise LabError(say("annotate.changed_range", title=each.title, low=was.low, high=was.high))
-    known = known.model_copy(update={"guidelines": changed, "earlier": earlier})
+    known = known.model_copy(update={"guidelines": changed})
     rater.store.keep_project(known)
     return known
+
+
+def _lines(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, map(str.strip, text.splitlines())))

@@ -6,9 +6,9 @@ from typing import Any
 
 import gradio as gr
 
-from evals.annotations import agreements, settle, usual_guidelines
-from evals.annotations.formats import FORMS, LAYOUTS, Form, FormatFiles, Layout, export, read_annotations
 from evals.errors import LabError
+from evals.preferences.annotations import agreements, settle, usual_guidelines
+from evals.preferences.files import FORMS, LAYOUTS, Form, FormatFiles, Layout, export, read_annotations
 from evals.questions import is_held_out
 from evals.stats.agreement import NAMES, WEIGHTED_NAMES
 from lab.annotate.panel import build_panel, draw, quoted, words_of
@@ -17,15 +17,14 @@ from lab.annotate.session import (
     Queue,
     Rater,
     as_typed,
-    assign_answers,
     change_guidelines,
     item_of_answer,
     items_of_report,
     new_project,
+    typed_guidelines,
     whole,
 )
-from lab.compare.export import zip_files
-from lab.compare.preferences import for_training
+from lab.exports import for_training, zip_files
 from lab.page import Painted, export_panel, name_field, show_errors
 from lab.services import Services
 from lab.session import session_of
@@ -116,9 +115,8 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     with gr.Row(elem_classes="composer", elem_id="annotate-manage") as manage:
         with gr.Column(scale=6, min_width=300, elem_classes="rate-form"):
             _projects(services, door, tab, project, again)
-            _assignment(services, door, project, again)
         with gr.Column(scale=5, min_width=300):
-            _files(services, door, project, again)
+            _files(services, project, again)
 
     def on_role(request: gr.Request) -> gr.Row:
         return gr.Row(visible=services.role_of(request.username) == "admin")
@@ -174,47 +172,6 @@ def _agreement(services: Services, project: gr.Dropdown) -> None:
     project.change(lambda: gr.Accordion(open=False), None, fold, api_visibility="private", **QUIET)
 
 
-def _assignment(services: Services, door: Door, project: gr.Dropdown, again: Again) -> None:
-    """Lay out and wire who is asked for which answers, and how far each of them is."""
-    with gr.Accordion(say("annotate.assign"), open=False, elem_id="annotate-assign") as fold:
-        table = gr.HTML()
-        names = gr.Textbox(
-            label=say("annotate.assign.names"), info=say("annotate.assign.names.info"), elem_id="annotate-assign-names"
-        )
-        with gr.Row():
-            each = gr.Number(2, precision=0, minimum=1, maximum=20, label=say("annotate.new.raters"))
-            n = gr.Number(0, precision=0, minimum=0, label=say("annotate.assign.n"), info=say("annotate.assign.n.info"))
-        give = gr.Button(say("annotate.assign.give"), size="sm", elem_id="annotate-assign-give")
-        told = gr.HTML()
-
-    def on_open(visitor: Visitor | None, project: str | None) -> Painted:
-        if not project or visitor is None:
-            return {table: empty(say("annotate.no_project_yet"))}
-        queue = Rater(services, visitor).queue(project)
-        known = queue.project
-        rows = [
-            [say("annotate.you") if rater == queue.rater.name else known.raters.get(rater) or f"{rater[:6]}…", *figures]
-            for rater, *figures in queue.workloads()
-        ]
-        columns = say("annotate.assign.columns").split(" | ")
-        free = sum(not item.assigned for item in queue.items)
-        shown = grid(say("annotate.assign.table", free=free, n=len(queue.items)), columns, rows)
-        return {table: shown, names: ", ".join(known.raters.values()), each: known.raters_per_item}
-
-    @show_errors(told)
-    def on_give(visitor: Visitor | None, project: str | None, *typed: Any) -> Painted:
-        if not project:
-            raise LabError(say("annotate.no_project_yet"))
-        known = assign_answers(Rater(services, visitor), project, *typed)
-        return on_open(visitor, project) | {told: notice(say("annotate.assign.given", title=known.title), "good")}
-
-    seen = [table, names, each]
-    fold.expand(on_open, [door.known, project], seen, api_name="annotate_assigned", **QUIET)
-    given = [door.known, project, names, each, n]
-    again(give.click(on_give, given, [*seen, told], api_name="annotate_assign", **QUIET))
-    project.change(lambda: gr.Accordion(open=False), None, fold, api_visibility="private", **QUIET)
-
-
 def _projects(services: Services, door: Door, tab: gr.Tab, project: gr.Dropdown, again: Again) -> None:
     """Lay out and wire how projects are made and their guidelines changed."""
     usual = as_typed(usual_guidelines())
@@ -227,11 +184,14 @@ def _projects(services: Services, door: Door, tab: gr.Tab, project: gr.Dropdown,
         with gr.Row():
             n = gr.Number(30, precision=0, minimum=1, label=say("annotate.new.n"), info=say("annotate.new.n.info"))
             raters = gr.Number(2, precision=0, minimum=1, maximum=20, label=say("annotate.new.raters"))
-        text, dimensions, reasons = _guideline_fields(usual, "annotate-new")
+        typed = [
+            _guideline_field(name, value, "annotate-new")
+            for name, value in zip(("text", "dimensions", "reasons"), usual, strict=True)
+        ]
         make = gr.Button(say("annotate.new.make"), variant="primary", size="sm", elem_id="annotate-make")
         made = gr.HTML()
     with gr.Accordion(say("annotate.change"), open=False, elem_id="annotate-change") as change:
-        own = _guideline_fields(("", "", ""), "annotate-change")
+        own = [_guideline_field(name, "", "annotate-change") for name in ("text", "reasons")]
         keep = gr.Button(say("annotate.change.keep"), size="sm", elem_id="annotate-change-keep")
         changed = gr.HTML()
 
@@ -255,9 +215,16 @@ def _projects(services: Services, door: Door, tab: gr.Tab, project: gr.Dropdown,
 
     @show_errors(made)
     def on_make(
-        visitor: Visitor | None, title: str, name: str, stages: list[str], n: float | None, *typed: Any
+        visitor: Visitor | None,
+        title: str,
+        name: str,
+        stages: list[str],
+        n: float | None,
+        raters: float | None,
+        *typed: str,
     ) -> Painted:
-        known, n_asked = new_project(services, title or "", *typed), whole("annotate.new.n", n)
+        known = new_project(services, title or "", raters, typed_guidelines(*typed))
+        n_asked = whole("annotate.new.n", n)
         report = next((each for each in services.reports().reports if each.data_name == name), None)
         if report is not None:
             items = items_of_report(report, known, stages, n_asked)
@@ -276,44 +243,30 @@ def _projects(services: Services, door: Door, tab: gr.Tab, project: gr.Dropdown,
 
     def on_change_open(project: str | None) -> list[str]:
         known = services.store.annotations.project(project).guidelines if project else None
-        return [*as_typed(known)] if known else ["", "", ""]
+        return [known.text, "\n".join(known.reasons)] if known else ["", ""]
 
-    def on_keep(visitor: Visitor | None, project: str | None, *typed: str) -> str:
-        try:
-            if not project:
-                raise LabError(say("annotate.no_project_yet"))
-            known = change_guidelines(Rater(services, visitor), project, *typed)
-        except LabError as error:
-            return notice(str(error), "problem")
-        return notice(say("annotate.change.kept", version=known.guidelines.version), "good")
+    @show_errors(changed)
+    def on_keep(visitor: Visitor | None, project: str | None, *typed: str) -> Painted:
+        known = change_guidelines(Rater(services, visitor), chosen(project), *typed)
+        return {changed: notice(say("annotate.change.kept", version=known.guidelines.version), "good")}
 
     fold.expand(on_open, None, source, api_name="annotate_sources", **QUIET)
     first = tab.select(on_first, None, fold, api_visibility="private", **QUIET)
     first.then(on_first_open, None, source, api_visibility="private", **QUIET)
     source.change(on_source, source, stages, api_name="annotate_stages", **QUIET)
-    given = [door.known, title, source, stages, n, raters, text, dimensions, reasons]
+    given = [door.known, title, source, stages, n, raters, *typed]
     make.click(on_make, given, [made, project], api_name="annotate_make", **QUIET)
     change.expand(on_change_open, project, [*own], api_name="annotate_guidelines", **QUIET)
     project.change(lambda: gr.Accordion(open=False), None, change, api_visibility="private", **QUIET)
-    again(keep.click(on_keep, [door.known, project, *own], changed, api_name="annotate_change", **QUIET))
+    again(keep.click(on_keep, [door.known, project, *own], [changed], api_name="annotate_change", **QUIET))
 
 
-def _guideline_fields(typed: tuple[str, str, str], name: str) -> tuple[gr.Textbox, gr.Textbox, gr.Textbox]:
-    made = [
-        gr.Textbox(
-            value,
-            label=say(f"annotate.field.{field}"),
-            info=say(f"annotate.field.{field}.info"),
-            lines=4,
-            max_lines=14,
-            elem_id=f"{name}-{field}",
-        )
-        for field, value in zip(("text", "dimensions", "reasons"), typed, strict=True)
-    ]
-    return made[0], made[1], made[2]
+def _guideline_field(field: str, value: str, name: str) -> gr.Textbox:
+    label, info = say(f"annotate.field.{field}"), say(f"annotate.field.{field}.info")
+    return gr.Textbox(value, label=label, info=info, lines=4, max_lines=14, elem_id=f"{name}-{field}")
 
 
-def _files(services: Services, door: Door, project: gr.Dropdown, again: Again) -> None:
+def _files(services: Services, project: gr.Dropdown, again: Again) -> None:
     """Lay out and wire export and import."""
     panel = export_panel("annotate", FORMS)
     can_train = not refusal(services.settings.training)
@@ -332,42 +285,43 @@ def _files(services: Services, door: Door, project: gr.Dropdown, again: Again) -
     def on_train(project: str | None) -> tuple[str, str]:
         return for_training(services, lambda: exported(services, project, "dpo").files)
 
-    def on_import(visitor: Visitor | None, project: str | None, layout: Layout, file: str) -> str:
+    @show_errors(told)
+    def on_import(project: str | None, layout: Layout, file: str) -> Painted:
+        store = services.store.annotations
+        known = store.project(chosen(project))
         try:
-            if not project:
-                raise LabError(say("annotate.no_project_yet"))
-            store = services.store.annotations
-            known = store.project(project)
-            found = read_annotations(Path(file), layout, known, store.items(project), services.now())
-            store.add_items(found.items)
-            store.save(found.annotations)
-        except LabError as error:
-            return notice(str(error).replace(file, Path(file).name), "problem")
+            found = read_annotations(Path(file), layout, known, store.items(known.id), services.now())
+        except LabError as error:  # where it lies here is nothing for raters
+            raise LabError(str(error).replace(file, Path(file).name)) from None
+        store.add_items(found.items)
+        store.save(found.annotations)
         held = counted(len(found.annotations), "annotation")
-        return notice(say("annotate.imported", held=held, new=counted(len(found.items), "new answer")), "good")
+        return {told: notice(say("annotate.imported", held=held, new=counted(len(found.items), "new answer")), "good")}
 
     panel.make.click(
         on_export, [project, panel.form], panel.outputs, api_name="annotate_export", show_progress="hidden"
     )
     made = train.click(on_train, project, [address, trained], api_name="annotate_train", show_progress="hidden")
     made.then(None, address, None, js="assayFollow")
-    again(file.upload(on_import, [door.known, project, layout, file], told, api_name="annotate_import", **QUIET))
+    again(file.upload(on_import, [project, layout, file], [told], api_name="annotate_import", **QUIET))
+
+
+def chosen(project: str | None) -> str:
+    """Return the project that is chosen; LabError where there is none."""
+    if not project:
+        raise LabError(say("annotate.no_project_yet"))
+    return project
 
 
 def exported(services: Services, project: str | None, form: Form) -> FormatFiles:
     """Return what is said in a project as files of a format; LabError where there is nothing to write."""
-    if not project:
-        raise LabError(say("annotate.no_project_yet"))
-    store = services.store.annotations
-    return export(store.project(project), store.items(project), store.standing(project), form)
+    store, name = services.store.annotations, chosen(project)
+    return export(store.project(name), store.items(name), store.standing(name), form)
 
 
-def make_file(services: Services, project: str | None, form: Form, folder: Path) -> tuple[str, str | None]:
-    """Return a line and the file of an export, several files as a zip; or why there is none."""
-    try:
-        made = exported(services, project, form)
-    except LabError as error:
-        return notice(str(error), "problem"), None
+def make_file(services: Services, project: str | None, form: Form, folder: Path) -> tuple[str, str]:
+    """Return a line and the zip file of an export; LabError where there is nothing to write."""
+    made = exported(services, project, form)
     written = zip_files(f"annotations-{form}", made.files, folder)
     left = "; ".join(f"{n} {why}" for why, n in made.left_out.items() if n)
     line = say("export.made", name=written.name, held=counted(made.rows, "row"))

@@ -321,8 +321,8 @@ class ReviewDataSettings(FileSettings):
 
 def _write(out: Path, texts: Mapping[str, str], document: object, title: str, *, as_json: bool) -> None:
     """Write files, each whole, the last one as the seal; and print what was written. An edited card is not written over."""
+    from evals.preferences.rows import CARD
     from hub.cards.own import write_card
-    from lab.compare.export import CARD
 
     if CARD in texts:
         write_card(out / CARD, texts[CARD])
@@ -380,9 +380,9 @@ def pairs(settings: PairsSettings) -> None:
 
     Example: assay data pairs --chain embedded --stage sft --data pathways-grpo-half --out data/pairs
     """
+    from evals.preferences.rows import CARD, ROWS, STATISTICS
     from evals.questions.pairs import make_pairs
     from hub.cards.dataset import pairs_card
-    from lab.compare.export import CARD, ROWS, STATISTICS
     from training.data.questions import public_name
     from training.data.samples import RunSamples, run_samples
     from training.run.folder import RunFolder

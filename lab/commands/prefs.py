@@ -38,7 +38,7 @@ class ExportSettings(AgreementSettings):
     out: Annotated[Path, typer.Option()]
     """Folder to write; new, empty or an earlier export."""
     form: Annotated[
-        Literal["dpo", "kto", "sft", "arena", "reward", "labels", "label-studio", "csv", "json"],
+        Literal["dpo", "kto", "sft", "arena", "labels", "label-studio", "csv"],
         typer.Option("--format"),
     ] = "dpo"
     """Whose format to write; those behind arena need --project."""
@@ -78,7 +78,7 @@ def count(settings: JsonSettings) -> None:
 
     Example: assay prefs count
     """
-    from evals.annotations import progress
+    from evals.preferences.annotations import progress
 
     with closing(_store()) as store:
         counts, said = store.counts(), store.annotations
@@ -109,8 +109,8 @@ def agreement(settings: AgreementSettings) -> None:
 
     Example: assay prefs agreement
     """
-    from evals.annotations import agreements
-    from lab.store.outcomes import CHOICES, ratings_of
+    from evals.preferences.annotations import agreements
+    from evals.preferences.rows import CHOICES, ratings_of
 
     with closing(_store()) as store:
         if settings.project:
@@ -145,7 +145,8 @@ def export(settings: ExportSettings) -> None:
 
     Example: assay prefs export --format dpo --out preferences
     """
-    from lab.compare.export import FORMATS, build_export, write_export
+    from evals.preferences.rows import FORMATS, export_votes
+    from lab.exports import write_export
 
     out, form = settings.out, settings.form
     with closing(_store()) as store:
@@ -156,7 +157,7 @@ def export(settings: ExportSettings) -> None:
             known = ", ".join(FORMATS)
             raise BadConfig(f"votes are not written as {form!r}; choose one of {known}, or name a --project.")
         pairs = store.preference_pairs()
-    made = build_export(pairs, form, exported_at=datetime.now(UTC), licence=settings.licence)
+    made = export_votes(pairs, form, exported_at=datetime.now(UTC), licence=settings.licence)
     write_export(made, out)
     statistics = made.statistics
     rows = [("votes", statistics.votes)]
@@ -168,8 +169,8 @@ def export(settings: ExportSettings) -> None:
 
 
 def _export_project(store: "Store", settings: ExportSettings) -> None:
-    from evals.annotations.formats import FORMS
-    from evals.annotations.formats import export as write
+    from evals.preferences.files import FORMS
+    from evals.preferences.files import export as write
 
     known = next((each for each in FORMS if each == settings.form), None)
     if known is None:
@@ -189,7 +190,7 @@ def import_(settings: ImportSettings) -> None:
 
     Example: assay prefs import tasks.json --format label-studio --project answers
     """
-    from evals.annotations.formats import read_annotations
+    from evals.preferences.files import read_annotations
 
     with closing(_store()) as store:
         said = store.annotations

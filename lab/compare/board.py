@@ -3,11 +3,11 @@
 from collections import Counter
 from collections.abc import Sequence
 
+from evals.preferences.votes import JudgedPair, names_itself, rater_of
 from evals.questions import find
 from evals.schema import Answer
-from evals.schema.votes import Board, BoardRow, Boards, Reason
+from evals.schema.votes import Board, Boards, Reason
 from evals.stats.ranking import Vote, ratings
-from lab.store.outcomes import JudgedPair, names_itself, rater_of
 
 SCORES = {"left": 1.0, "right": 0.0, "tie": 0.5, "both_bad": 0.5}
 """What the left answer gets; that both are bad says as little of who is better as a tie."""
@@ -63,21 +63,10 @@ def boards(pairs: Sequence[JudgedPair]) -> Boards:
 
 
 def _board(kind: str, votes: Sequence[Vote]) -> Board:
-    same = ("group", "rank", "wins", "ties", "rating", "win_rate")
-    rows = tuple(
-        BoardRow(
-            model=each.name,
-            votes=each.n,
-            low=each.span[0],
-            high=each.span[1],
-            **{name: getattr(each, name) for name in same},
-        )
-        for each in ratings(votes)
-    )
     return Board(
         kind=kind,
         votes=len(votes),
         questions=len({vote.question for vote in votes}),
         raters=len({vote.rater for vote in votes}),
-        rows=rows,
+        rows=tuple(ratings(votes)),
     )

@@ -7,7 +7,6 @@ browser before the vote is the two texts and nothing else about them.
 import random
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial, reduce
 from typing import TYPE_CHECKING, Any
@@ -16,8 +15,8 @@ import gradio as gr
 
 from evals.errors import LabError
 from evals.model import Sampling
+from evals.preferences.votes import names_itself
 from evals.schema import Answer, Choice, Comparison
-from evals.schema.votes import REMARK_CHARACTERS, Strength
 from lab.page import Painted, name_field
 from lab.services import Services
 from lab.session import (
@@ -27,12 +26,10 @@ from lab.session import (
     answering,
     checked_question,
     new_id,
-    plain_text,
     session_of,
     stop,
     stored_moment,
 )
-from lab.store.outcomes import names_itself, next_match
 from lab.ui import components as views
 from lab.ui.text import page, say
 from lab.ui.theme import clicks
@@ -123,8 +120,6 @@ def answers_to(services: Services, asked: QuestionRequest) -> Iterator[Answered]
 
 ATTEMPTS = 4
 """Questions of the bank that are tried in a row until two answers differ."""
-STRENGTHS: tuple[Strength, ...] = ("slight", "clear")
-REASONS = ("fact", "reasoning", "honest", "clearer", "complete", "safer")
 CHOICES: tuple[Choice, ...] = ("left", "tie", "both_bad", "right")
 CONFIDENCE = re.compile(r"(?im)^\W*confidence\b.*$")
 
@@ -158,14 +153,13 @@ def next_pair(
     def pick(stages: tuple[str, ...]) -> tuple[str, ...]:
         if chosen and len(stages := tuple(each for each in stages if each in chosen)) < 2:
             raise LabError(say("compare.few_chosen"))
+        hosted = {} if services.recorded else services.engine.chain().hosted or {}
+        stages = tuple(each for each in stages if each not in hosted or not hosted[each].is_silent)
         if len(stages) < 2:
             raise LabError(say("compare.few_stages", n=len(stages)))
+        from evals.stats.ranking import next_match
+
         return next_match(stages, *services.store.matches(visitor.voter), services.random)
-
-    def among(chain: Any) -> Any:
-        from lab.compare.entrants import joined
-
-        return joined(services, chain)
 
     try:
         for attempt in range(ATTEMPTS):
@@ -173,7 +167,7 @@ def next_pair(
                 state = replace(state, place=state.place + 1)
             asked = drawn_question(state, drawn) if own is None else checked_question(own)
             state = replace(state, asked=asked)
-            pair = QuestionRequest(visitor, asked, Sampling(), "compare", pick, join=among)
+            pair = QuestionRequest(visitor, asked, Sampling(), "compare", pick)
             is_same, silent = False, ""
             for moment in answers_to(services, pair):
                 if moment.is_replaced:
@@ -228,23 +222,6 @@ def vote(
         return
     state = replace(state, pair=None, last=replace(state.pair, vote=kept), remark="")
     yield from next_pair(services, visitor, state, chosen=chosen)
-
-
-def explain(
-    services: Services,
-    visitor: Visitor | None,
-    vote_id: str,
-    strength: Strength | None,
-    reasons: list[str],
-    remark: str,
-) -> str:
-    """Keep how much better the chosen answer is and why, as long as the vote stands; return a line that says so."""
-    said = {"strength": strength, "reasons": tuple(reasons or ()), "remark": plain_text(remark)[:REMARK_CHARACTERS]}
-    try:
-        services.store.explain_comparison(vote_id, (visitor or new_visitor()).voter, **said)
-    except LabError as error:
-        return views.notice(str(error), "problem")
-    return views.notice(say("compare.why.kept"))
 
 
 def undo(
@@ -327,13 +304,6 @@ def build(services: Services, door: Door, tab: gr.Tab, *, is_rated: bool = True)
         gr.Markdown(page("guidelines"))
     last = gr.HTML(js_on_load=clicks("annotate") if is_rated else None, elem_id="compare-revealed")
     voted = gr.State(None)
-    with gr.Column(visible=False, elem_id="compare-why") as why:
-        about = gr.Textbox(visible=False)  # the vote, as the page knows it: its next one may be on the way
-        chips = [(say(f"compare.why.{each}", number=k), each) for k, each in enumerate((*STRENGTHS, *REASONS), 1)]
-        strength = gr.Radio(chips[: len(STRENGTHS)], label=say("compare.why.strength"))
-        reasons = gr.CheckboxGroup(chips[len(STRENGTHS) :], label=say("compare.why.reasons"))
-        remark = gr.Textbox(label=say("compare.why.remark"), max_length=REMARK_CHARACTERS, elem_id="compare-remark")
-        said = gr.HTML(elem_id="compare-why-kept")
     if is_rated:
         _rating(services, door, last, voted)
     asked = gr.HTML(elem_id="compare-question")
@@ -348,9 +318,9 @@ def build(services: Services, door: Door, tab: gr.Tab, *, is_rated: bool = True)
         own = gr.Textbox(label=say("compare.own.question"), lines=2, elem_id="compare-own-question")
         own_button = gr.Button(say("compare.own.ask"), elem_id="compare-own-button", size="sm")
 
-    among = gr.State(())
+    chosen = gr.State(())
     if has_own:
-        _entrants(services, tab, among)
+        _stages(services, chosen)
     name_field(door, "compare")
 
     def painted(step: Step) -> Painted:
@@ -370,31 +340,17 @@ def build(services: Services, door: Door, tab: gr.Tab, *, is_rated: bool = True)
             back: gr.Button(visible=view.may_undo),
         }
 
-    def painted_why(steps: Iterator[Step], before: Pair | None) -> Iterator[Painted]:
-        """Ask why anew as soon as there is another last vote, and never again for the same one."""
-        for step in steps:
-            page, now = painted(step), step[0].last
-            if now is not before:
-                chosen = now.vote if now and now.vote and now.vote.choice in {"left", "right"} else None
-                page |= {why: gr.Column(visible=chosen is not None), about: chosen.id if chosen else "", said: ""}
-                page |= {strength: None, reasons: [], remark: ""}
-                before = now
-            yield page
+    def on_next(visitor: Visitor | None, state: Comparing | None, chosen: Sequence[str], question: Any = None) -> Any:
+        yield from map(painted, next_pair(services, visitor, state, question, chosen))
 
-    def on_why(visitor: Visitor | None, vote: str, strength: Strength | None, reasons: list[str], remark: str) -> str:
-        return explain(services, visitor, vote, strength, reasons, remark)
-
-    def on_next(visitor: Visitor | None, state: Comparing | None, among: Sequence[str], question: Any = None) -> Any:
-        yield from map(painted, next_pair(services, visitor, state, question, among))
-
-    def on_undo(visitor: Visitor | None, state: Comparing | None, among: Sequence[str]) -> Iterator[Painted]:
-        yield from painted_why(undo(services, visitor, state, among), state.last if state else None)
+    def on_undo(visitor: Visitor | None, state: Comparing | None, chosen: Sequence[str]) -> Iterator[Painted]:
+        yield from map(painted, undo(services, visitor, state, chosen))
 
     def on_vote(
-        choice: Choice, visitor: Visitor | None, state: Comparing | None, among: Sequence[str]
+        choice: Choice, visitor: Visitor | None, state: Comparing | None, chosen: Sequence[str]
     ) -> Iterator[Painted]:
         yield {line: gr.skip()}  # a second vote on a pair gives nothing, which Gradio would paint as empty buttons
-        yield from painted_why(vote(services, visitor, state, choice, among), state.last if state else None)
+        yield from map(painted, vote(services, visitor, state, choice, chosen))
 
     def paced(event: Callable[..., Iterator[Painted]]) -> Callable[..., Any]:
         """Return an event that is painted as it goes on; in one piece where answers were recorded: nobody waits for them."""
@@ -418,99 +374,35 @@ def build(services: Services, door: Door, tab: gr.Tab, *, is_rated: bool = True)
         else:
             yield {line: gr.skip()}
 
-    here = [door.known, state, among]
+    here = [door.known, state, chosen]
     outputs = [state, table, line, asked, answers, last, voted, *votes.values(), start, skip, back]
     start.click(paced(on_next), here, outputs, api_name="pair", **views.ANSWERING)
     skip.click(paced(on_next), here, outputs, api_name="skip", **views.ANSWERING)
     gr.on([own_button.click, own.submit], on_next, [*here, own], outputs, api_name="pair_on", **views.ANSWERING)
-    asked_why = [why, about, strength, reasons, remark, said]
-    given = [door.known, about, strength, reasons, remark]
-    saying = [strength.input, reasons.input, remark.submit, remark.blur]
-    gr.on(saying, on_why, given, said, api_name="vote_why", **views.CHOSEN)
-    back.click(paced(on_undo), here, [*outputs, *asked_why], api_name="undo", **views.ANSWERING)
+    back.click(paced(on_undo), here, outputs, api_name="undo", **views.ANSWERING)
     for choice, button in votes.items():
         known = [door.known, door.remembered, state]
         returned = button.click(on_return, [*known, table], known, api_visibility="private", **views.QUIET)
-        returned.then(
-            paced(partial(on_vote, choice)), here, [*outputs, *asked_why], api_name=f"vote_{choice}", **views.ANSWERING
-        )
+        returned.then(paced(partial(on_vote, choice)), here, outputs, api_name=f"vote_{choice}", **views.ANSWERING)
     door.known.change(on_open, [door.known, state, table], outputs, api_visibility="private", **views.ANSWERING)
 
 
-def _entrants(services: Services, tab: gr.Tab, among: gr.State) -> None:
-    """Lay out the choice of who takes part, kept in `among` (empty: everybody), and where others are let in."""
-    with gr.Accordion(say("compare.entrants"), open=False, elem_id="compare-entrants") as fold:
-        chosen = gr.CheckboxGroup(label=say("compare.entrants.chosen"), info=say("compare.entrants.info"))
-        name = gr.Textbox(label=say("compare.entrants.name"), info=say("compare.entrants.name.info"))
-        add = gr.Button(say("compare.entrants.add"), size="sm", elem_id="compare-entrants-add")
-        others = gr.Radio([], label=say("compare.entrants.others"), visible=False, elem_id="compare-entrants-others")
-        remove = gr.Button(say("compare.entrants.remove"), visible=False, size="sm", elem_id="compare-entrants-remove")
-        line = gr.HTML(elem_id="compare-entrants-line")
-        stage = gr.Textbox(visible=False, label=say("compare.entrants.chosen"))
+def _stages(services: Services, chosen: gr.State) -> None:
+    """Lay out which stages take part on this page, kept in `chosen`; none named = all."""
+    with gr.Accordion(say("compare.stages"), open=False, elem_id="compare-stages") as fold:
+        box = gr.CheckboxGroup(label=say("compare.stages.chosen"), info=say("compare.stages.info"))
 
-    def known() -> Painted:
-        """Show who was let in, with their state; to admins alone: names hold places on the server."""
-        from lab.compare.entrants import listed
-
-        found = listed(services)
-        return {
-            others: gr.Radio(choices=found, value=None, visible=bool(found)),
-            remove: gr.Button(visible=bool(found)),
-        }
-
-    def on_expand(among: Sequence[str], request: gr.Request) -> Painted:
-        is_admin = services.role_of(request.username) == "admin"
-        letting_in = {name: gr.Textbox(visible=is_admin), add: gr.Button(visible=is_admin)}
-        return {chosen: choices_of(among)} | letting_in | (known() if is_admin else {})
-
-    def choices_of(among: Sequence[str]) -> gr.CheckboxGroup:
-        from lab.compare.entrants import joined
-
+    def on_expand(chosen: Sequence[str]) -> gr.CheckboxGroup:
         try:
-            stages = joined(services, services.engine.chain()).stages
+            stages = services.engine.chain().stages
         except LabError as error:
             return gr.CheckboxGroup(choices=[], value=[], info=str(error))
+        kept = [each for each in stages if each in chosen] or list(stages)
         choices = [(views.stage_name(each), each) for each in stages]
-        kept = [each for each in stages if each in among] or list(stages)
-        return gr.CheckboxGroup(choices=choices, value=kept, info=say("compare.entrants.info"))
+        return gr.CheckboxGroup(choices=choices, value=kept, info=say("compare.stages.info"))
 
-    def on_add(name: str) -> Iterator[Painted]:
-        from lab.compare.entrants import add_entrant
-
-        try:
-            for told in add_entrant(services, name):
-                yield {line: views.notice(told)}
-            yield {chosen: choices_of(()), among: ()} | known()
-        except LabError as error:
-            yield {line: views.notice(str(error), "problem")}
-
-    def on_remove(name: str | None) -> Painted:
-        if not name:
-            return {line: views.notice(say("compare.entrants.which"), "problem")}
-        services.store.keep_entrant(name, stays=False)
-        told = views.notice(say("compare.entrants.removed", name=name.partition("=")[0]))
-        return {line: told, chosen: choices_of(()), among: ()} | known()
-
-    def on_stage(named: str) -> Painted:
-        """Choose the stage that the address names, if it names one, and the last other one of the lab's own chain."""
-        from lab.compare.entrants import joined
-
-        if not named:
-            return {line: gr.skip()}
-        kept: tuple[str, ...] = ()
-        with suppress(LabError):  # the choice itself says why the model is not there
-            own = services.engine.chain()
-            if named in joined(services, own).stages:
-                kept = (named, *[each for each in own.stages if each != named][-1:])
-        return {fold: gr.Accordion(open=True), chosen: choices_of(kept), among: kept}
-
-    there = [line, fold, chosen, among]
-    tab.select(on_stage, stage, there, js="assayStage", api_name="compare", **views.QUIET)
-    fold.expand(on_expand, among, [chosen, name, add, others, remove], api_name="entrants", **views.QUIET)
-    chosen.input(tuple, chosen, among, api_visibility="private", **views.CHOSEN)
-    shown = [line, chosen, among, others, remove]
-    gr.on([add.click, name.submit], on_add, name, shown, api_name="add_entrant", **views.ANSWERING)
-    remove.click(on_remove, others, shown, api_name="remove_entrant", **views.QUIET)
+    fold.expand(on_expand, chosen, box, api_name="compare_stages", **views.QUIET)
+    box.input(tuple, box, chosen, api_visibility="private", **views.CHOSEN)
 
 
 def _rating(services: Services, door: Door, last: gr.HTML, voted: gr.State) -> None:

@@ -12,7 +12,7 @@ from lab.results.rows import link
 from lab.services import Services
 from lab.settings import EMBEDDED_RUNS
 from lab.train.runner import halt
-from lab.train.runs import Training, Watched, find, follow, is_from_here, progress_of
+from lab.train.runs import Training, Watched, find, is_from_here, progress_of, read_metrics
 from lab.train.view import duration
 from lab.ui.templates import render
 from lab.ui.text import lines, say
@@ -66,7 +66,7 @@ def works(services: Services, visitor: Visitor | None = None, *, is_admin: bool 
 def _of_run(run: Training, now: datetime) -> Work:
     share, told = None, ""
     if run.is_live:
-        progress = progress_of(run, seen := follow(Watched(run.path), lambda _: None), now)
+        progress = progress_of(run, seen := read_metrics(Watched(run.path)), now)
         share = progress.share if progress.steps else None
         told = say("train.steps", step=seen.step, steps=progress.steps) if progress.steps else say("train.loading")
         if progress.seconds_left is not None:

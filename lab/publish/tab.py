@@ -153,14 +153,11 @@ def build(services: Services, tab: gr.Tab) -> None:
     def nothing() -> Painted:
         return {plan: "", card: gr.Column(visible=False), go: gr.Button(visible=False), planned: None}
 
+    @show_errors(line)
     def on_look(*asked: Any) -> Iterator[Painted]:
         yield {line: notice(say("publish.looking")), **nothing()}
-        try:
-            wanted = order(*asked)
-            made = preview(wanted)
-        except LabError as error:
-            yield {line: notice(str(error), "problem")}
-            return
+        wanted = order(*asked)
+        made = preview(wanted)
         before, text = shown_card(made)
         may_send = bool(made.plans) and not made.needs_token
         yield {

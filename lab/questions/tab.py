@@ -70,23 +70,15 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
 
     def on_pick(visitor: Visitor | None, name: str | None) -> Painted:
         """Show a set: its splits, and its first questions."""
-        closed = {check: gr.Accordion(open=False), checked: ""}
-        bare = {
-            state: empty(say("questions.none")),
-            **{each: gr.Button(interactive=False) for each in (freeze, export)},
-        }
+        page: Painted = {check: gr.Accordion(open=False), checked: "", state: empty(say("questions.none"))}
+        known, wrong = None, {}
         try:
             known = QuestionSets(services, visitor).open(name) if name else None
         except LabError as error:
-            return closed | bare | {told: notice(str(error), "problem")}
-        if known is None:
-            return closed | bare
-        is_draft = known.version is None
-        return closed | {
-            state: _state(known),
-            freeze: gr.Button(interactive=is_draft),
-            export: gr.Button(interactive=True),
-        }
+            wrong = {told: notice(str(error), "problem")}
+        is_draft = known is not None and known.version is None
+        page |= {freeze: gr.Button(interactive=is_draft), export: gr.Button(interactive=known is not None)}
+        return page | wrong | ({state: _state(known)} if known else {})
 
     @show_errors(told)
     def opened(visitor: Visitor | None, make: Callable[[QuestionSets], tuple[OpenSet, str]]) -> Painted:
@@ -131,12 +123,10 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
         write_whole(target, as_jsonl(known))
         return str(target)
 
-    def on_check(visitor: Visitor | None, name: str | None) -> str:
+    @show_errors(checked)
+    def on_check(visitor: Visitor | None, name: str | None) -> Painted:
         """Say what is wrong with a set, what to look at, and what answers without a model would score."""
-        try:
-            return _checked(QuestionSets(services, visitor).open(name))
-        except LabError as error:
-            return notice(str(error), "problem")
+        return {checked: _checked(QuestionSets(services, visitor).open(name))}
 
     def on_select(visitor: Visitor | None, name: str | None, request: gr.Request) -> Painted:
         """Return the sets to choose from, and the one that the address names."""
@@ -164,7 +154,7 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     freeze.click(on_freeze, [door.known, picked], sets, api_name="questions_draft_freeze", **QUIET)
     made = export.click(on_export, [door.known, picked], file_made, api_name="questions_export", **QUIET)
     made.success(None, None, None, js=script("assayClickSoon", "#questions-file-made"))
-    check.expand(on_check, [door.known, picked], checked, api_name="questions_check", show_progress="hidden")
+    check.expand(on_check, [door.known, picked], [checked], api_name="questions_check", show_progress="hidden")
     _batches(services, door, tab, picked)
 
 
@@ -228,12 +218,10 @@ def _batches(services: Services, door: Door, tab: gr.Tab, picked: gr.Dropdown) -
         table = gr.HTML(empty(say("batch.none")), elem_id="batch-table")
         with gr.Row(elem_classes="rate-form"):
             one = gr.Dropdown([], label=say("batch.one"), elem_id="batch-one")
-            raters = gr.Number(2, precision=0, minimum=1, maximum=20, label=say("annotate.new.raters"))
         with gr.Row():
             cancel = gr.Button(say("batch.cancel"), size="sm", elem_id="batch-cancel")
-            annotate = gr.Button(say("batch.annotate"), size="sm", elem_id="batch-annotate")
     timer = gr.Timer(LOOK_SECONDS, active=False)
-    seen = [table, one, timer, cancel, annotate]
+    seen = [table, one, timer, cancel]
 
     def on_tick(chosen: str | None) -> Painted:
         """Return how far the batches are."""
@@ -253,7 +241,6 @@ def _batches(services: Services, door: Door, tab: gr.Tab, picked: gr.Dropdown) -
             else gr.Dropdown(choices=choices, value=known),
             timer: gr.Timer(active=busy),
             cancel: gr.Button(interactive=bool(here and not here.is_over)),
-            annotate: gr.Button(interactive=bool(here and here.state == "done")),
         }
 
     def on_open(chosen: str | None, named: Sequence[str]) -> Painted:
@@ -283,20 +270,12 @@ def _batches(services: Services, door: Door, tab: gr.Tab, picked: gr.Dropdown) -
         services.jobs.cancel(job.id)
         return look(chosen) | {line: notice(say("batch.ended"))}
 
-    @show_errors(line)
-    def on_annotate(chosen: str | None, raters: float | None) -> Painted:
-        """Put the answers of a batch into an annotation project."""
-        project, n = batch.annotate(services, services.jobs.get(chosen or ""), raters)
-        told = say("batch.to_annotate", held=counted(n, "answer"), title=project.title)
-        return {line: notice(told, "good")}
-
     gr.on([tab.select, picked.change], on_open, [one, stages], [*seen, stages], api_visibility="private", **QUIET)
     timer.tick(on_tick, one, seen, api_name="questions_batches", **QUIET)
     one.input(on_tick, one, seen, api_visibility="private", **CHOSEN)
     given = [door.known, picked, split, stages, seed, length, heat]
     ask.click(on_ask, given, [*seen, line], api_name="questions_batch", **QUIET)
     cancel.click(on_cancel, [door.known, one], [*seen, line], api_name="job_cancel", **QUIET)
-    annotate.click(on_annotate, [one, raters], line, api_name="questions_annotate", **QUIET)
 
 
 def _stages(services: Services) -> Sequence[str]:

@@ -17,16 +17,15 @@ from evals.io import write_whole
 from evals.model import Sampling
 from evals.questions import DATASETS
 from evals.questions.sets import load_questions
-from evals.schema import Completion, EvalReport, Example, Message
+from evals.schema import Completion, Example, Message
 from lab.engine import Waiting, WriteRequest
-from lab.jobs import JSON, Job, Told
+from lab.jobs import JSON, Told
 from lab.results.evaluations import about_run, command_line
 from lab.services import REPORTS, Services, reports_folder
 from lab.train.chains import chain_of
 from lab.ui.text import lines, say
 
 if TYPE_CHECKING:
-    from evals.schema.annotations import AnnotationProject
     from lab.questions.session import OpenSet
 
 TRAINING = {"pathways-heldout": "pathways-train", "kmp-test": "kmp-train"}
@@ -232,28 +231,3 @@ def file_name(called: str) -> str:
     'Codons-enzymes-v2-all'
     """
     return re.sub(r"[^\w.-]+", "-", called).strip("-.") or "questions"
-
-
-def report_of(job: Job) -> EvalReport:
-    """Return the report of a batch; LabError for one that has none yet, or not any more."""
-    from evals.report import load_report
-
-    if not job.result:
-        raise LabError(say("batch.no_report"))
-    return load_report(Path(job.result["report"]))
-
-
-def annotate(services: Services, job: Job, raters: float | None) -> "tuple[AnnotationProject, int]":
-    """Put the answers of a batch into an annotation project of its own, once; return it and how many they are."""
-    from evals.annotations import usual_guidelines
-    from lab.annotate.session import as_typed, items_of_report, new_project
-
-    report = report_of(job)
-    project = new_project(services, str(report.data_name), raters, *as_typed(usual_guidelines()))
-    project = project.model_copy(update={"id": f"batch-{job.id[:12]}"})
-    store = services.store.annotations
-    if any(each.id == project.id for each in store.projects()):
-        raise LabError(say("batch.annotated", title=project.title))
-    items = items_of_report(report, project, job.settings["stages"], len(report.rows))
-    store.make(project, items)
-    return project, len(items)

@@ -30,7 +30,7 @@ from lab.results.reports import (
 from lab.results.rows import Place, link
 from lab.services import Services
 from lab.ui.charts import Opens, reliability, risk_coverage
-from lab.ui.components import Html, emphasis, empty, grid, measure, number, opening, shown, stacked, stage_name
+from lab.ui.components import Html, emphasis, empty, grid, measure, opening, shown, stacked, stage_name
 from lab.ui.text import lines as known_lines
 from lab.ui.text import say
 from lab.visitors import Door
@@ -159,36 +159,6 @@ def _chance(each: Calibration) -> Html:
     return stacked(f"{null.mean:.3f}", *told, last=emphasis(say(f"calibration.chance.{found}")))
 
 
-def charts_as_tables(measured: Measured, opens: Opens) -> Html:
-    """Return what both charts draw as tables that open on demand; "" where nothing is drawn."""
-    bins, risks = [], []
-    for stage, each in measured.items():
-        name, n = stage_name(stage), each.n - each.n_missing_confidence
-        for one in (one for one in each.bins if one.n):
-            low, high = one.interval or (None, None)
-            lower, upper = f"{100 * one.lower:.0f}", f"{100 * one.upper:.0f}"
-            stated = "–" if one.confidence is None else number(one.confidence, "share")
-            href = opens("ece", stage, f"{lower}-{upper}")
-            right = measure(Metric(value=one.accuracy, n=one.n, low=low, high=high), "share", href=href)
-            bins.append((say("calibration.bins.row", stage=name, lower=lower, upper=upper), stated, right))
-        for point in each.risk_coverage:
-            share, answered = f"{100 * point.coverage:.0f}", round(point.coverage * n)
-            row = say("calibration.risk.row", stage=name, threshold=f"{100 * point.threshold:.0f}")
-            cell = say("calibration.risk.coverage.cell", share=share, n=answered, all=n)
-            cell = Html(opening(cell, opens("ece", stage, f"{100 * point.threshold:g}-"), answered))
-            risks.append((row, cell, number(point.risk, "share")))
-    if not bins:
-        return Html()
-    tables = []
-    for kind, names, rows in (
-        ("bins", ("stated", "mean", "correct"), bins),
-        ("risk", ("threshold", "coverage", "wrong"), risks),
-    ):
-        heads = [say(f"calibration.{kind}.{name}") for name in names]
-        tables.append(grid(say(f"calibration.{kind}.caption"), heads, rows))
-    return draw("more", tables=tables)
-
-
 @dataclass(frozen=True)
 class Diagram:
     """What the tab shows: report, stage and group that were found, charts, what stands around them.
@@ -234,7 +204,7 @@ def diagram(measured: Evaluations, data: str | None, stage: str | None, group: s
         n = counted(report, found, part)
         silent, name = n.missing + n.invalid, stage_name(found)
         words = empty(say("calibration.empty", stage=name, missing=silent, no_claim=n.no_claim, all=n.all))
-    page = f"{charts_as_tables(drawn, opens)}{figures(report, part, every, opens)}{source(report)}"
+    page = f"{figures(report, part, every, opens)}{source(report)}"
     return Diagram(report, found, part, charts, words, page)
 
 

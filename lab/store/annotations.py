@@ -60,12 +60,6 @@ class Annotations:
         with writing(self._engine, is_preparing=True) as session:
             return _queue(session, items)
 
-    def keep_items(self, items: Iterable[AnnotationItem]) -> None:
-        """Keep known answers as they are now."""
-        with writing(self._engine) as session:
-            for item in items:
-                session.get_one(ItemRow, item.id).document = item.model_dump(mode="json")
-
     def items(self, project: str | None = None, questions: Collection[str] | None = None) -> tuple[AnnotationItem, ...]:
         """Return answers in the order of their queue: of one project, those to these questions."""
         query = select(ItemRow).order_by(ItemRow.project, ItemRow.place)
@@ -148,11 +142,8 @@ def annotated_by(session: Session, raters: Collection[str]) -> int:
 
 
 def forget_annotations(session: Session, raters: Collection[str]) -> None:
-    """Delete every version of what these raters said, and their names in projects."""
+    """Delete every version of what these raters said."""
     session.execute(delete(AnnotationRow).where(AnnotationRow.rater.in_(raters)))
-    for row in session.scalars(select(ProjectRow)):
-        named = row.document.get("raters", {})
-        row.document = {**row.document, "raters": {name: named[name] for name in named if name not in raters}}
 
 
 def _queue(session: Session, items: Sequence[AnnotationItem]) -> int:

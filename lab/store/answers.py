@@ -17,24 +17,14 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, aliased
 
 from evals.errors import LabError
+from evals.preferences.votes import JudgedPair, count_pairs, outcome_of
 from evals.schema import Answer, Choice, Comparison, VoteCounts
 from evals.schema.votes import VoteEvent
 from lab.store.annotations import Annotations, annotated_by, forget_annotations
 from lab.store.database import explained, open_engine, reading, revision, writing
-from lab.store.documents import Documents, forget_documents, votes_of
+from lab.store.documents import Documents, forget_documents
 from lab.store.job_rows import JobRows
-from lab.store.outcomes import JudgedPair, count_pairs, outcome_of
-from lab.store.tables import (
-    REVISION,
-    AnswerRow,
-    ComparisonRow,
-    DeedRow,
-    DocumentRow,
-    DocumentVoteRow,
-    DoneRow,
-    JobRow,
-    SettingRow,
-)
+from lab.store.tables import REVISION, AnswerRow, ComparisonRow, DeedRow, DocumentRow, DoneRow, JobRow, SettingRow
 from lab.ui.text import say
 
 
@@ -43,7 +33,6 @@ class Belongings:
     """How much of one rater the database holds, by kind; votes that were taken back count too."""
 
     votes: int
-    review_votes: int
     reviews: int
     graded_answers: int
     annotations: int = 0
@@ -67,8 +56,6 @@ class Deed(NamedTuple):
 
 Mark = tuple[int, int, int, datetime | None]
 """How many answers, votes and votes taken back there are, and when the last vote was cast."""
-ENTRANT = "entrant "
-"""What the names of settings begin with that are models in Compare; their values say since when."""
 FELL_SECONDS = 10.0  # so much later votes of another process count in the choice of the next match
 STANDS = ComparisonRow.voided_at.is_(None)
 
@@ -128,21 +115,6 @@ class Store:
         """Long work, and who does it."""
         return JobRows(self._engine, self._now)
 
-    def entrants(self) -> tuple[str, ...]:
-        """Return the names of the models that were let into Compare (`lab.compare.entrants`), the first one first."""
-        query = select(SettingRow.name).where(SettingRow.name.startswith(ENTRANT)).order_by(SettingRow.value)
-        with reading(self._engine) as session:
-            return tuple(name.removeprefix(ENTRANT) for name in session.scalars(query))
-
-    def keep_entrant(self, name: str, *, stays: bool = True) -> None:
-        """Keep that a model was let into Compare, or that it was taken out."""
-        with writing(self._engine) as session:
-            known = session.get(SettingRow, f"{ENTRANT}{name}")
-            if stays and known is None:
-                session.add(SettingRow(name=f"{ENTRANT}{name}", value=self._now().isoformat()))
-            elif known is not None and not stays:
-                session.delete(known)
-
     def close(self) -> None:
         self._engine.dispose()
 
@@ -189,18 +161,6 @@ class Store:
             event = VoteEvent(kind="vote", at=vote.voted_at, vote_id=vote.id, vote=vote, left=told[0], right=told[1])
             self._tell(event.model_dump_json())
         return vote
-
-    def explain_comparison(self, comparison_id: str, rater: str, **said: Any) -> None:
-        """Keep the `strength`, `reasons` and `remark` of a standing vote; LabError if `rater` (name or hash) has none such."""
-        with writing(self._engine) as session:
-            row = session.get(ComparisonRow, comparison_id)
-            if row is None or row.voided_at or row.rater not in self._names(rater):
-                raise LabError(say("store.no_vote", vote=comparison_id))
-            vote = Comparison.model_validate({**dict(_vote(row)), **said})
-            row.strength, row.reasons, row.remark = vote.strength, vote.reasons, vote.remark
-        if self._tell is not None:
-            event = VoteEvent(kind="explained", at=self._now(), vote_id=vote.id, vote=vote)
-            self._tell(event.model_dump_json())
 
     def vote_on(self, left: str, right: str, rater: str) -> Comparison | None:
         """Return the standing vote of a rater on a pair of answers; None if there is none."""
@@ -376,7 +336,6 @@ def _belongings(session: Session, names: Collection[str], asked: Collection[str]
     mine = DocumentRow.session.in_(names)
     return Belongings(
         votes=_number(session, ComparisonRow.id, ComparisonRow.rater.in_(names)),
-        review_votes=_number(session, DocumentVoteRow.id, votes_of(names)),
         reviews=_number(session, DocumentRow.id, mine, DocumentRow.task == "review"),
         graded_answers=_number(session, DocumentRow.id, mine, DocumentRow.task == "refine"),
         annotations=annotated_by(session, names),

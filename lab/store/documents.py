@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel
-from sqlalchemy import ColumnElement, Engine, delete, func, or_, select
+from sqlalchemy import Engine, delete, func, select
 from sqlalchemy.orm import Session
 
 from evals.errors import LabError
@@ -15,7 +15,7 @@ from evals.schema.questions import FrozenQuestions, KeptQuestions
 from evals.schema.refiner import AnswerMark, KeptRefinement
 from evals.schema.reviewruns import AskedReview, DraftConcern, KeptReview
 from lab.store.database import reading, writing
-from lab.store.tables import DocumentRow, DocumentVoteRow, VersionRow
+from lab.store.tables import DocumentRow, VersionRow
 from lab.ui.text import say
 
 LISTED = 30
@@ -129,15 +129,7 @@ def _last(session: Session, name: str) -> VersionRow | None:
 
 
 def forget_documents(session: Session, owners: Collection[str]) -> None:
-    """Delete every document of these sessions with its versions and votes."""
-    session.execute(delete(DocumentVoteRow).where(votes_of(owners)))
+    """Delete every document of these sessions with its versions."""
     mine = select(DocumentRow.id).where(DocumentRow.session.in_(owners))
     session.execute(delete(VersionRow).where(VersionRow.document_id.in_(mine)))
     session.execute(delete(DocumentRow).where(DocumentRow.session.in_(owners)))
-
-
-def votes_of(owners: Collection[str]) -> ColumnElement[bool]:
-    """Return which votes these sessions cast, or were cast on their documents."""
-    mine = select(DocumentRow.id).where(DocumentRow.session.in_(owners))
-    columns = (DocumentVoteRow.left_document.in_(mine), DocumentVoteRow.right_document.in_(mine))
-    return or_(DocumentVoteRow.rater.in_(owners), *columns)

@@ -13,7 +13,7 @@ from sqlalchemy.types import TypeDecorator
 
 from evals.schema import Choice
 
-REVISION = "0009"
+REVISION = "0010"
 """The newest migration: what a database must stand at before the store works with it."""
 
 
@@ -38,11 +38,11 @@ class UtcTime(TypeDecorator[datetime]):
 
 
 Key = Annotated[str, mapped_column(Text, primary_key=True)]
-StoredDocument = Annotated[str, mapped_column(Text, ForeignKey("documents.id"))]
 Document = Annotated[Any, mapped_column(JSON)]
 """What a record dumps to; read back and checked by whoever knows the record."""
 MaybeDocument = Annotated[Any, mapped_column(JSON(none_as_null=True), nullable=True)]
 """What the verifiers thought, so; None where the question is not one of ours."""
+STANDS = text("voided_at IS NULL")
 StoredAnswer = Annotated[str, mapped_column(Text, ForeignKey("answers.id"))]
 
 
@@ -57,12 +57,6 @@ class StoreTable(DeclarativeBase):
         datetime: UtcTime,
         Choice: Text,
     }
-
-
-def one_standing(name: str, *columns: str) -> Index:
-    """Let a table hold one row of these columns that was not taken back."""
-    stands = text("voided_at IS NULL")
-    return Index(name, *columns, unique=True, sqlite_where=stands, postgresql_where=stands)
 
 
 class AnswerRow(StoreTable):
@@ -107,12 +101,17 @@ class ComparisonRow(StoreTable):
     choice: Mapped[Choice]
     voided_at: Mapped[datetime | None]
     is_anonymous: Mapped[bool] = mapped_column(server_default=false())
-    strength: Mapped[str | None]
-    reasons: Mapped[Document] = mapped_column(server_default="[]")
-    remark: Mapped[str] = mapped_column(server_default="")
 
     __table_args__ = (
-        one_standing("one_vote_per_pair_and_rater", "left_answer", "right_answer", "rater"),
+        Index(
+            "one_vote_per_pair_and_rater",
+            "left_answer",
+            "right_answer",
+            "rater",
+            unique=True,
+            sqlite_where=STANDS,
+            postgresql_where=STANDS,
+        ),
         Index("comparisons_by_time", "voted_at"),
     )
 
@@ -137,7 +136,7 @@ class VersionRow(StoreTable):
     __tablename__ = "document_versions"
 
     id: Mapped[Key]
-    document_id: Mapped[StoredDocument]
+    document_id: Mapped[str] = mapped_column(ForeignKey("documents.id"))
     number: Mapped[int]
     made_at: Mapped[datetime]
     action: Mapped[str]
@@ -145,22 +144,6 @@ class VersionRow(StoreTable):
     voided_at: Mapped[datetime | None]
 
     __table_args__ = (Index("one_version_per_number", "document_id", "number", unique=True),)
-
-
-class DocumentVoteRow(StoreTable):
-    """A blind vote of an earlier version between two documents; nothing writes one any more, `prefs forget` deletes them."""
-
-    __tablename__ = "document_votes"
-
-    id: Mapped[Key]
-    voted_at: Mapped[datetime]
-    rater: Mapped[str]
-    left_document: Mapped[StoredDocument]
-    right_document: Mapped[StoredDocument]
-    choice: Mapped[Choice]
-    voided_at: Mapped[datetime | None]
-
-    __table_args__ = (one_standing("one_vote_per_documents_and_rater", "left_document", "right_document", "rater"),)
 
 
 class ProjectRow(StoreTable):
@@ -254,7 +237,7 @@ class DoneRow(StoreTable):
 
 
 class SettingRow(StoreTable):
-    """A value that the store or the lab keeps: the salt that raters are hashed with, who was let into Compare."""
+    """A value that the store keeps: the salt that raters are hashed with."""
 
     __tablename__ = "settings"
 

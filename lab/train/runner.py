@@ -23,7 +23,6 @@ from evals.io import write_whole
 from lab.settings import EMBEDDED, TrainingSettings
 from lab.train.runs import SETTINGS, SUFFIX, Training, beside, find, is_alive, is_from_here, look, start, stop
 from lab.ui.text import say
-from training.config import read_values
 from training.launch.accelerate import Launch, check_equipment, gpus_here
 from training.models.manifest import BARE, read_chain
 from training.run.folder import PROCESSES, RunFolder
@@ -33,36 +32,16 @@ if TYPE_CHECKING:
     from training.launch.plan import Plan
 
 SHIPPED = Path(__file__).resolve().parents[2] / "training" / "configs"
-FIELDS = (
-    "data",
-    "chain",
-    "output",
-    "max_steps",
-    "epochs",
-    "learning_rate",
-    "batch",
-    "lora_r",
-    "num_generations",
-    "beta",
-)
-"""The settings with a field of their own; one that a stage does not know is left out of it."""
 STAGE_IN_COMMAND = re.compile(rf"\b(?:training\.|assay train )({'|'.join(STAGES)})\b")
 PROFILE_IN_COMMAND = re.compile(r"--config_file \S*accelerate/([\w-]+)\.yaml")
-KEY = re.compile(r"^(\w+)\s*:")
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,59}")
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """Settings on their way between form and file.
-
-    `fields` holds what is typed, "" = not set; `rest` is YAML, comments and all; `profile` is how it
-    is launched, "" = as accelerate finds best.
-    """
+    """What a run is started with: its stage, its settings as YAML, and how it is launched ("" = as accelerate finds best)."""
 
     stage: str
-    fields: Mapping[str, str]
-    rest: str
+    text: str
     profile: str = ""
 
 
@@ -75,26 +54,29 @@ def recipes(own: Path) -> dict[str, Path]:
 
 
 def read_recipe(file: Path) -> Recipe:
-    """Return a settings file as a form; BadConfig if it cannot be read.
+    """Return a settings file, without the lines that name its command; BadConfig if it cannot be read.
 
-    The stage is the one that its first lines name as their command, SFT where they name none.
+    The stage is the one that these lines name, SFT where there are none.
     """
     try:
-        text = file.read_text(encoding="utf-8")
+        lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise BadConfig(f"{file.name} cannot be read ({type(error).__name__}); choose another settings file.") from None
-    head = "\n".join(line for line in text.splitlines() if line.startswith("#"))
-    named, profile = STAGE_IN_COMMAND.search(head), PROFILE_IN_COMMAND.search(head)
-    blocks = _blocks(text.splitlines())
-    taken = {key: _shown("\n".join(block)) for key, block in blocks if key in FIELDS}
-    rest = [line for key, block in blocks if key not in FIELDS for line in block]
-    body = [line for line in rest if not STAGE_IN_COMMAND.search(line) or not line.startswith("#")]
-    return Recipe(
-        stage=named[1] if named else "sft",
-        fields=taken,
-        rest="\n".join(body).strip() + "\n",
-        profile=profile[1] if profile else "",
-    )
+    head = "\n".join(line for line in lines if line.startswith("#"))
+    stage, profile = STAGE_IN_COMMAND.search(head), PROFILE_IN_COMMAND.search(head)
+    body = [line for line in lines if not (line.startswith("#") and STAGE_IN_COMMAND.search(line))]
+    text = "\n".join(body).strip() + "\n"
+    return Recipe(stage[1] if stage else "sft", text, profile[1] if profile else "")
+
+
+def with_values(text: str, values: Mapping[str, str | list[str]]) -> str:
+    """Return YAML settings with these values, "" = left out; all other lines and comments stay as they are."""
+    for name, value in values.items():
+        line = yaml.safe_dump({name: value}, allow_unicode=True, width=1000) if value else ""
+        found = re.search(rf"(?m)^{name}:.*\n(?:[ \t-].*\n)*", text)
+        start, end = found.span() if found else (0, 0)
+        text = text[:start] + line + text[end:]
+    return text
 
 
 def proposed(stage: str, data: str, chain: str, settings: TrainingSettings) -> Recipe:
@@ -107,42 +89,14 @@ def proposed(stage: str, data: str, chain: str, settings: TrainingSettings) -> R
     if not (file := SHIPPED / EMBEDDED / f"{stage}.yaml").is_file():
         raise BadConfig(say("train.no_proposal", stage=stage))
     recipe, is_bare = read_recipe(file), chain.startswith(BARE)
-    base = chain.removeprefix(BARE) if is_bare else base_source(read_chain(chain))
-    rest = [f"base: {base}", *(line for line in recipe.rest.splitlines() if not line.startswith(("base:", "#")))]
-    fields = {"data": data, "chain": "" if is_bare else chain, "output": str(free_output(settings.runs[0], stage))}
-    return Recipe(stage, {**recipe.fields, **fields}, "\n".join(rest) + "\n", recipe.profile)
-
-
-def text_of(recipe: Recipe, command: str) -> str:
-    """Return a recipe as a settings file whose first line is the command that runs it.
-
-    BadConfig for a field that cannot be read, or that is set in the YAML as well.
-    """
-    kind = STAGES[recipe.stage]
-    twice = [key for key, _ in _blocks(recipe.rest.splitlines()) if key in FIELDS]
-    if twice:
-        raise BadConfig(say("train.twice", names=", ".join(twice)))
-    typed = {name: recipe.fields.get(name, "").strip() for name in FIELDS if name in kind.model_fields}
-    plain = read_values(kind, {name: text for name, text in typed.items() if text}, say("train.form"))
-    head = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=1000) if plain else ""
-    return f"# {command}\n{head}{recipe.rest.strip()}\n"
-
-
-def save(text: str, own: Path, name: str) -> Path:
-    """Write a settings file under the user's own ones and return it; BadConfig if it is there already."""
-    stem = name.strip().removesuffix(".yaml")
-    if not NAME.fullmatch(stem):
-        raise BadConfig(say("train.save.bad_name", name=name))
-    file = own / f"{stem}.yaml"
-    try:
-        own.mkdir(parents=True, exist_ok=True)
-        with file.open("x", encoding="utf-8") as content:
-            content.write(text)
-    except FileExistsError:
-        raise BadConfig(say("train.save.taken", name=stem)) from None
-    except OSError as error:
-        raise BadConfig(say("train.save.refused", file=file, why=error.strerror)) from None
-    return file
+    values = {
+        "base": chain.removeprefix(BARE) if is_bare else base_source(read_chain(chain)),
+        "chain": "" if is_bare else chain,
+        "data": [data],
+        "output": str(free_output(settings.runs[0], stage)),
+    }
+    plain = "".join(line for line in recipe.text.splitlines(keepends=True) if not line.startswith("#"))
+    return replace(recipe, stage=stage, text=with_values(plain, values))
 
 
 def free_output(root: Path, stage: str) -> Path:
@@ -150,30 +104,6 @@ def free_output(root: Path, stage: str) -> Path:
     while (folder := root / f"{stage}-{number}").exists() or folder.with_name(f"{folder.name}.lab").exists():
         number += 1
     return folder
-
-
-def _blocks(lines: list[str]) -> list[tuple[str, list[str]]]:
-    """Return the lines of each setting with its key; comments and blank lines have the key ""."""
-    blocks: list[tuple[str, list[str]]] = []
-    for line in lines:
-        match = KEY.match(line)
-        if match:
-            blocks.append((match[1], [line]))
-        elif blocks and blocks[-1][0] and line.startswith((" ", "\t", "-")):
-            blocks[-1][1].append(line)
-        else:
-            blocks.append(("", [line]))
-    return blocks
-
-
-def _shown(block: str) -> str:
-    try:
-        (value,) = yaml.safe_load(block).values()
-    except yaml.YAMLError as error:
-        raise BadConfig(f"the settings are not YAML: {' '.join(str(error).split())}") from None
-    if isinstance(value, list):
-        return ", ".join(map(str, value))
-    return "" if value is None else str(value)
 
 
 STARTING = ".starting"
@@ -200,7 +130,7 @@ def preview(recipe: Recipe, settings: TrainingSettings, *, is_dry: bool = True) 
     launch = Launch(recipe.profile or None)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / SETTINGS
-        file.write_text(text_of(recipe, ""), encoding="utf-8")
+        file.write_text(recipe.text, encoding="utf-8")
         try:
             plan = _plan(recipe.stage, ("--config", str(file)), launch, is_dry=is_dry)
         except LabError as error:
@@ -225,7 +155,7 @@ def begin(recipe: Recipe, settings: TrainingSettings, now: datetime, who: str = 
     with _alone(settings, now):
         if RunFolder(run).record() is not None:
             raise BadConfig(say("train.refused.unfinished", run=run))
-        write_whole(beside(run) / SETTINGS, text_of(recipe, plan.command))
+        write_whole(beside(run) / SETTINGS, f"# {plan.command}\n{recipe.text}")
         start(run, plan.line, plan.launch.processes, now, who)
     return run
 

@@ -1,18 +1,19 @@
 """The training runs that the lab can show: found on disk, whoever started them, with how they stand."""
 
 import json
-import os
+import platform
 import re
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 import psutil
@@ -26,7 +27,16 @@ from lab.ui.text import say
 from training.grpo import GrpoSettings
 from training.launch.accelerate import command_of, environment
 from training.run.checkpoints import checkpoints, step_of
-from training.run.folder import COMPLETIONS, METRICS, RECORD, STOPPED_BECAUSE, MetricRow, RunFolder
+from training.run.folder import (
+    COMPLETIONS,
+    METRICS,
+    RECORD,
+    STOPPED_BECAUSE,
+    MetricRow,
+    RunFolder,
+    Sampled,
+    read_completions,
+)
 from training.stages import STAGES
 
 STYLE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -34,7 +44,7 @@ STYLE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 LAUNCH, LOG, SETTINGS = "launch.json", "log.txt", "settings.yaml"
 SUFFIX = ".lab"
 CLOCK_SECONDS = 30.0
-"""What the times of one process, and of one start of the machine, may differ by: its clock is set now and then."""
+"""What the time when a process started may differ by: the clock of the machine is set now and then."""
 ECHO_SECONDS = 3.0
 """A second signal that comes sooner is taken by the training process for an echo of the first."""
 
@@ -42,14 +52,13 @@ ECHO_SECONDS = 3.0
 class Launched(Record):
     """launch.json: one start of a training process. `pid` is also the number of its group.
 
-    `booted` and `born`, in seconds since 1970, are when the machine and the process started: they tell it from
-    another process of the same number.
+    `host` and `born`, when the process started in seconds since 1970, tell it from another process of the same number.
     """
 
     line: tuple[str, ...]
     processes: int
     pid: int
-    booted: float
+    host: str
     born: float
     started_at: datetime
     asked_to_stop_at: datetime | None = None
@@ -94,13 +103,7 @@ def start(run: Path, line: Sequence[str], processes: int, now: datetime, who: st
     # Whoever waits for it takes it off the list of processes when it ends.
     threading.Thread(target=process.wait, daemon=True).start()
     launched = Launched(
-        line=tuple(line),
-        processes=processes,
-        pid=process.pid,
-        booted=psutil.boot_time(),
-        born=born,
-        started_at=now,
-        who=who,
+        line=tuple(line), processes=processes, pid=process.pid, host=platform.node(), born=born, started_at=now, who=who
     )
     _write(run, launched)
     return launched
@@ -125,8 +128,8 @@ def stop(run: Path, launched: Launched, now: datetime) -> Launched:
 
 
 def is_from_here(launched: Launched) -> bool:
-    """Whether a run was started on this machine, and since it was last switched on."""
-    return abs(launched.booted - psutil.boot_time()) < CLOCK_SECONDS
+    """Whether a run was started on this machine."""
+    return launched.host == platform.node()
 
 
 def is_alive(launched: Launched) -> bool:
@@ -135,32 +138,29 @@ def is_alive(launched: Launched) -> bool:
 
 
 def _members(launched: Launched) -> list[psutil.Process]:
-    """Return the processes of a run that have not ended, the launcher too."""
+    """Return the processes of a run that have not ended: the launcher and all that it started."""
     if not is_from_here(launched):
         return []
-    return [each for each in psutil.process_iter() if _belongs(each, launched)]
-
-
-def _belongs(process: psutil.Process, launched: Launched) -> bool:
     try:
-        if os.getpgid(process.pid) != launched.pid or process.status() == psutil.STATUS_ZOMBIE:
-            return False
-        later = process.create_time() - launched.born
-    except (OSError, psutil.Error):
-        return False  # it ended while we looked, or is somebody else's
-    return later > -CLOCK_SECONDS and (process.pid != launched.pid or later < CLOCK_SECONDS)
+        launcher = psutil.Process(launched.pid)
+        if abs(launcher.create_time() - launched.born) > CLOCK_SECONDS:
+            return []
+        return [each for each in (launcher, *launcher.children(recursive=True)) if _lives(each)]
+    except psutil.NoSuchProcess:
+        return []
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _write(run: Path, launched: Launched) -> None:
     write_whole(beside(run) / LAUNCH, launched.model_dump_json(indent=1) + "\n")
 
 
-if TYPE_CHECKING:
-    from training.run.folder import Sampled
-
-Reader = Callable[[Path], "Sequence[Sampled] | None"]
-TABLES_AT_A_LOOK = 100
-"""A long run that is opened late is taken in over several looks, so that none takes seconds."""
 LOG_BYTES = 16_384
 
 
@@ -172,7 +172,6 @@ class Batch:
     """
 
     file: Path
-    changed_ns: int
     step: int
     n: int
     ece: float | None
@@ -180,11 +179,10 @@ class Batch:
 
 @dataclass(frozen=True)
 class Watched:
-    """What has been read of a run so far, and where to read on."""
+    """What has been read of a run so far; `changed`: when metrics.jsonl was last changed, and its size."""
 
     run: Path
-    file: int = 0
-    offset: int = 0
+    changed: tuple[int, int] = (0, 0)
     rows: tuple[MetricRow, ...] = ()
     unreadable: int = 0
     batches: tuple[Batch, ...] = ()
@@ -208,9 +206,9 @@ class Watched:
         ]
 
 
-def follow(seen: Watched, read: Reader) -> Watched:
+def follow(seen: Watched) -> Watched:
     """Return what is known after one more look; `seen` itself if there is nothing new."""
-    return _follow_tables(_follow_metrics(seen), read)
+    return _follow_tables(read_metrics(seen))
 
 
 def last_lines(log: Path, lines: int = 14) -> str:
@@ -228,55 +226,39 @@ def last_lines(log: Path, lines: int = 14) -> str:
     return "\n".join([line for line in clean if line.strip()][-lines:])
 
 
-def _follow_metrics(seen: Watched) -> Watched:
+def read_metrics(seen: Watched) -> Watched:
+    """Return the rows of metrics.jsonl, read again where it has changed; a last line that is not whole is left for later."""
     try:
-        with (seen.run / METRICS).open("rb") as content:
-            status = os.fstat(content.fileno())
-            if status.st_ino != seen.file or status.st_size < seen.offset:
-                seen = Watched(seen.run, file=status.st_ino)
-            content.seek(seen.offset)
-            fresh = content.read()
+        status = (seen.run / METRICS).stat()
+        if (changed := (status.st_mtime_ns, status.st_size)) == seen.changed:
+            return seen
+        lines = (seen.run / METRICS).read_bytes().split(b"\n")[:-1]
     except FileNotFoundError:
         return seen if not seen.rows else Watched(seen.run)
-    whole = fresh[: fresh.rfind(b"\n") + 1]
-    if not whole:
-        return seen
     rows: list[MetricRow] = []
-    unreadable = seen.unreadable
-    for line in whole.splitlines():
-        try:
+    for line in lines:
+        with suppress(ValueError):
             row = json.loads(line)
-        except ValueError:
-            row = None
-        if isinstance(row, dict) and isinstance(row.get("step"), int):
-            rows.append(row)
-        else:
-            unreadable += 1
-    return replace(seen, offset=seen.offset + len(whole), rows=(*seen.rows, *rows), unreadable=unreadable)
+            if isinstance(row, dict) and isinstance(row.get("step"), int):
+                rows.append(row)
+    return replace(seen, changed=changed, rows=tuple(rows), unreadable=len(lines) - len(rows))
 
 
-def _follow_tables(seen: Watched, read: Reader) -> Watched:
-    known = {batch.file: batch for batch in seen.batches}
+def _follow_tables(seen: Watched) -> Watched:
     files = sorted((seen.run / COMPLETIONS).glob("*.parquet"))
-    kept: list[Batch] = []
-    fresh = 0
-    for file in files:
-        changed = file.stat().st_mtime_ns
-        batch = known.get(file)
-        if batch is None or batch.changed_ns != changed:
-            if fresh == TABLES_AT_A_LOOK:
-                break
-            answers = read(file)
-            if not answers:
-                continue
-            fresh += 1
-            batch = Batch(file, changed, answers[0].step, len(answers), batch_ece(answers))
-        kept.append(batch)
-    batches = tuple(kept)
+    found = (_batch(file, file.stat().st_mtime_ns) for file in files)
+    batches = tuple(each for each in found if each is not None)
     return seen if batches == seen.batches else replace(seen, batches=batches)
 
 
-def batch_ece(answers: "Sequence[Sampled]") -> float | None:
+@lru_cache(maxsize=10_000)
+def _batch(file: Path, changed_ns: int) -> Batch | None:
+    """Return what a table holds, read once for each time it was written; None while it is not whole."""
+    answers = read_completions(file)
+    return Batch(file, answers[0].step, len(answers), batch_ece(answers)) if answers else None
+
+
+def batch_ece(answers: Sequence[Sampled]) -> float | None:
     """Return the calibration error of answers that were scored and state a confidence; None of none.
 
     Few answers make it large by chance: its course tells more than its height.

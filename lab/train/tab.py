@@ -4,7 +4,7 @@ All that is shown comes from the run folder and the files beside it, so a page t
 a lab that was started anew, shows the same.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -12,13 +12,11 @@ from typing import Any
 
 import gradio as gr
 
-from evals.errors import LabError
-from lab.page import Painted
+from lab.page import Painted, event
 from lab.results.batch import register, sets_to_measure, start_run
-from lab.results.rows import Place, link, read_place, rows_page, said_of
+from lab.results.rows import Place, read_place, rows_page, said_of
 from lab.services import Services
 from lab.settings import EMBEDDED_RUNS
-from lab.train.chains import chain_of
 from lab.train.form import TrainForm
 from lab.train.runner import go_on, halt, refusal
 from lab.train.runs import (
@@ -36,7 +34,7 @@ from lab.train.runs import (
 )
 from lab.train.view import behind_step, facts, is_measured, label, none_sampled, onward, panel
 from lab.ui.charts import CHARTS, curve
-from lab.ui.components import ANSWERING, CHOSEN, QUIET, empty, lead, notice, shown
+from lab.ui.components import CHOSEN, QUIET, empty, lead, notice, shown
 from lab.ui.text import say
 from lab.ui.theme import clicks
 from training.run.folder import read_completions
@@ -92,7 +90,6 @@ class TrainPage:
             self.data = gr.Dropdown([], label=say("train.measure.data"), elem_id="train-measured")
             measure = gr.Button(say("train.measure"), elem_id="train-measure")
         with gr.Row(elem_classes="actions train-actions"):
-            self.compare = gr.Button(say("train.onward.compare"), visible=False, elem_id="train-compare")
             self.stop = gr.Button(say("train.stop"), visible=False, elem_id="train-stop")
             self.resume = gr.Button(say("train.resume"), visible=False, elem_id="train-resume")
         with gr.Row(elem_classes="train-charts"):
@@ -107,7 +104,7 @@ class TrainPage:
         self.view = gr.State(None)
         self.timer = gr.Timer(LOOK_SECONDS, active=False)
         self.outputs: list[Any] = [self.view, self.runs, self.panel, self.facts, self.note, self.stop, self.resume]
-        self.outputs += [self.onward, self.compare, self.measuring, self.data, self.answers, self.log_box, self.log]
+        self.outputs += [self.onward, self.measuring, self.data, self.answers, self.log_box, self.log]
         self.outputs += [self.timer, *self.plots]
         here = [self.view, self.address]
         chosen = self.runs.input(self.opened, [self.runs], self.outputs, api_name="train_run", **CHOSEN)
@@ -115,47 +112,26 @@ class TrainPage:
         self.timer.tick(self.looked, here, self.outputs, js="assayWithAddress", api_name="train_look", **QUIET)
         asked: dict[str, Any] = {"js": "assayWithAddress", "api_name": "train_answers", "trigger_mode": "always_last"}
         self.answers.click(self.on_place, here, self.outputs, **asked, **QUIET)
-        measure.click(self.on_measure, [self.view, self.data], self.note, api_name="train_measure", **QUIET)
-        there = [self.note, self.address]
-        compared = self.compare.click(self.on_compare, self.view, there, api_name="train_compare", **ANSWERING)
-        compared.then(None, self.address, None, js="assayFollow")
+        shows: dict[str, Any] = {"shows": self.note, **QUIET}
+        event(measure.click, self.on_measure, [self.view, self.data], [self.note], "train_measure", **shows)
         for button, act, said, name in (
             (self.stop, halt, "train.stopping", "train_stop"),
             (self.resume, go_on, "train.resumed", "train_resume"),
         ):
-            button.click(partial(self._act, act, said), [self.view], self.outputs, api_name=name, **QUIET)
+            event(button.click, partial(self._act, act, said), [self.view], self.outputs, name, **shows)
 
     def _act(self, act: Callable[[Path, Any, Any], None], said: str, view: View | None) -> Painted:
         """Stop the run or go on with it, and show how it stands then."""
         if view is None:
             return {self.note: notice(say("train.empty"), "problem")}
-        try:
-            act(view.watched.run, self.services.settings.training, self.services.now())
-            line = notice(say(said))
-        except LabError as error:
-            line = notice(str(error), "problem")
-        return self.opened(view.name) | {self.note: line}
+        act(view.watched.run, self.services.settings.training, self.services.now())
+        return self.opened(view.name) | {self.note: notice(say(said))}
 
-    def on_measure(self, view: View | None, data: str | None, request: gr.Request) -> str:
+    def on_measure(self, view: View | None, data: str | None, request: gr.Request) -> Painted:
         """Put the measuring of the run that is shown in line."""
-        try:
-            run = view.name if view else ""
-            data = start_run(self.services, run, data, request.username or "")
-        except LabError as error:
-            return notice(str(error), "problem")
-        return notice(say("train.measured", run=run, data=data), "good")
-
-    def on_compare(self, view: View | None) -> Iterator[tuple[str, str]]:
-        """Let the run take part in Compare; say how far that is, and in the end where its last stage is chosen."""
-        from lab.compare.entrants import add_entrant, last_stage
-
-        try:
-            chain = chain_of(self.services, view.name if view else "")
-            for told in add_entrant(self.services, chain):
-                yield notice(told), ""
-            yield "", link({"tab": "compare", "stage": last_stage(self.services, chain)})
-        except LabError as error:
-            yield notice(str(error), "problem"), ""
+        run = view.name if view else ""
+        data = start_run(self.services, run, data, request.username or "")
+        return {self.note: notice(say("train.measured", run=run, data=data), "good")}
 
     def on_place(self, view: View | None, address: str) -> Painted:
         """Show what the address asks for: another run, or other answers of this one."""
@@ -172,7 +148,7 @@ class TrainPage:
             return {self.runs: nothing, self.panel: empty(say("train.empty")), self.timer: later}
         called = [each for each in found if chosen in (each.name, str(each.path))]
         training = called[0] if called else first_to_show(found, EMBEDDED_RUNS)
-        seen = follow(Watched(training.path), read_completions)
+        seen = follow(Watched(training.path))
         view = View(training.name, seen, tuple(map(label, found)))
         sets = sets_to_measure(self.services)
         return {
@@ -191,7 +167,7 @@ class TrainPage:
         if view is None:
             return self.opened(None)
         seen = view.watched
-        now = follow(seen, read_completions)
+        now = follow(seen)
         training = replace(look(seen.run, self.services.now()), name=view.name)
         page = self._status(training, now)
         if not training.is_live or label(training) not in view.listed:
@@ -229,7 +205,6 @@ class TrainPage:
         return {
             self.panel: panel(training, seen, progress_of(training, seen, now), now),
             self.onward: onward(training, may_publish=may_act),
-            self.compare: gr.Button(visible=may_act and self.services.recorded is None and is_measured(training)),
             self.measuring: gr.Row(visible=may_act and is_measured(training)),
             self.stop: gr.Button(say(word), visible=may_act and bool(is_ours)),
             self.resume: gr.Button(visible=may_act and training.can_go_on),

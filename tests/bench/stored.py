@@ -27,6 +27,7 @@ VISITOR = "r" * 32
 
 def fill(services: Any, n: int) -> None:
     """Store `n` answers, and what people said of some of them."""
+    from evals.preferences.annotations import usual_guidelines
     from evals.schema.annotations import Annotation
     from lab.annotate.session import item_of_answer, new_project
     from lab.session import session_of
@@ -49,7 +50,7 @@ def fill(services: Any, n: int) -> None:
         with writing(store._engine) as session:
             session.execute(ComparisonRow.__table__.insert(), votes)
             session.execute(DocumentRow.__table__.insert(), documents)
-        project = new_project(services, f"Project {begin}", 1, "Look closely.", "", "")
+        project = new_project(services, f"Project {begin}", 1, usual_guidelines())
         store.annotations.keep_project(project)
         items = [item_of_answer(each, project.id) for each in answers[::10]]
         store.annotations.add_items(items)

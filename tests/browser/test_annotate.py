@@ -1,5 +1,7 @@
 """Answers are rated, marked and corrected; raters who disagree are settled; files come out."""
 
+import csv
+import io
 import json
 from contextlib import suppress
 from zipfile import ZipFile
@@ -90,14 +92,14 @@ def test_two_raters_annotate_a_third_person_settles_and_the_corrected_answer_is_
 
     ann.locator("#annotate-agreement button").first.click()
     expect(ann.locator("#annotate-agreement table").first).to_contain_text("Factual")
-    ann.get_by_label("JSON, everything").check()
+    ann.locator("#annotate-export").get_by_label("CSV").check()
     ann.locator("#annotate-export-make").click()
     with ann.expect_download() as told:
         ann.locator("#annotate-download").click()
     told.value.save_as(tmp_path / "annotations.zip")
     with ZipFile(tmp_path / "annotations.zip") as archive:
-        whole = json.loads(archive.read("annotations-json/annotations.json"))
-    said = {each["is_adjudication"]: each for each in whole["annotations"] if each["corrected"] or each["notes"]}
-    text = next(each["text"] for each in whole["items"] if each["id"] == said[False]["item"])
-    note = said[False]["notes"][0]
-    assert text[note["start"] : note["end"]] == words and said[True]["corrected"] == "It falls.\nAnswer: down"
+        table = archive.read("annotations-csv/annotations.csv").decode("utf-8-sig")
+    said = {each["is_adjudication"]: each for each in csv.DictReader(io.StringIO(table, newline=""))}
+    note = json.loads(said["False"]["notes"])[0]
+    assert said["False"]["text"][note["start"] : note["end"]] == words
+    assert said["True"]["corrected"] == "It falls.\nAnswer: down"

@@ -1,4 +1,4 @@
-"""Questions in the browser: a file with bad rows is brought, frozen, asked of every stage, and annotated."""
+"""Questions in the browser: a file with bad rows is brought, frozen, asked of every stage."""
 
 import sys
 
@@ -20,9 +20,7 @@ def lab(chromium, tmp_path):
 
 
 @pytest.mark.slow  # it loads the embedded chain; each step without a browser: tests/lab/test_questions.py
-def test_a_file_with_two_bad_rows_goes_all_the_way_to_the_leaderboard_and_the_annotation_queue(
-    open_page, lab, tmp_path
-):
+def test_a_file_with_two_bad_rows_goes_all_the_way_to_the_leaderboard(open_page, lab, tmp_path):
     page = open_page(f"{lab}?tab=questions", ready="#questions-set")
     told = page.locator("#questions-told")
     expect(page.locator("#questions-state")).to_contain_text("No question set is open")
@@ -48,9 +46,5 @@ def test_a_file_with_two_bad_rows_goes_all_the_way_to_the_leaderboard_and_the_an
     page.reload()
     expect(page.locator("#batch-table")).to_contain_text("2 of 2", timeout=300_000)
     expect(page.locator("#batch-cancel")).to_be_disabled(timeout=30_000)
-    press(page, "#batch-annotate")
-    expect(page.locator("#batch-line")).to_contain_text("8 answers wait in Annotate, as the project codons v1")
     press(page, "#batch-table a")
     expect(page.get_by_role("radio", name="codons v1")).to_be_checked()
-    page.get_by_role("tab", name="Annotate").click()
-    expect(page.locator("#annotate-progress")).to_contain_text("0 of 8 answers complete")

@@ -8,8 +8,7 @@ from itertools import combinations
 import numpy as np
 
 from evals.schema import Choice
-from evals.stats.ranking import MIDDLE, POINTS, Vote, fit, ratings
-from lab.store.outcomes import next_match
+from evals.stats.ranking import MIDDLE, POINTS, Vote, fit, next_match, ratings
 
 STRENGTHS = np.array([-0.9, -0.3, 0.2, 1.0])
 """True ratings in logits, around 0."""
@@ -59,7 +58,7 @@ def coverage(n: int, questions: int, raters: int, spread: float, sets: int) -> f
     held = []
     for _ in range(sets):
         rated = ratings(votes(generator, n, questions, raters, spread))
-        held += [each.span[0] <= MIDDLE + POINTS * true[int(each.name)] <= each.span[1] for each in rated]
+        held += [each.low <= MIDDLE + POINTS * true[int(each.model)] <= each.high for each in rated]
     return float(np.mean(held))
 
 

@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from datasets import load_dataset
 
-from evals.annotations import agreements, assign, disagreements, progress, queue, settle, usual_guidelines
-from evals.annotations.formats import FORMS, LAYOUTS, export, read_annotations
 from evals.errors import LabError
+from evals.preferences.annotations import agreements, disagreements, progress, queue, settle, usual_guidelines
+from evals.preferences.files import FORMS, LAYOUTS, export, read_annotations
 from evals.questions import pathway_heldout, pathway_training
 from evals.readers import LabelRow
 from evals.schema.annotations import Annotation, AnnotationItem, AnnotationProject
@@ -73,14 +73,6 @@ def test_a_draft_keeps_its_raters_place_for_a_day_and_is_found_again_after():
         assert [each.id for each in queue(project, ITEMS[1:2], SAID, "ann", now)] == ["i1"]
 
 
-def test_answers_are_shared_out_evenly_with_the_overlap_asked_for_and_what_was_begun_stays():
-    made = assign(ITEMS, SAID, ["x", "y", "z"], 2)
-    assert [" ".join(each.assigned) for each in made] == ["ann bob", "ann x", "y z", "ann bob", "x y", "z x"]
-    assert {each.assigned for each in assign(made, SAID, [], 2)} == {()}
-    alone = assign(ITEMS, [], ["x"], 1)
-    assert progress(PROJECT, alone, [said(0, "x", thumb="up")]).complete == 1
-
-
 def test_what_raters_say_together_is_the_mean_and_the_majority_until_somebody_settles_it():
     first, third = settle(ITEMS, SAID)
     assert (first.ratings, first.thumb, first.verdict, first.raters) == (
@@ -114,20 +106,19 @@ def test_trainers_get_corrections_preferences_and_thumbs_in_rows_that_load(tmp_p
     assert demonstration["completion"][0]["content"] == ITEMS[0].text
     assert corrected["completion"] == [{"role": "assistant", "content": "Down.\nAnswer: down"}]
     assert [row["label"] for row in rows_of("kto")] == [True, True, False]
-    for form, columns in (("dpo", {"prompt", "chosen", "rejected"}), ("reward", {"chosen", "rejected", "margin"})):
-        file = tmp_path / f"{form}.jsonl"
-        file.write_text(export(PROJECT, ITEMS, SAID, form).files["train.jsonl"])
-        rows = load_dataset("json", data_files=str(file), split="train", cache_dir=str(tmp_path / "cache"))
-        assert columns <= set(rows.column_names) and len(rows) == 2
-        assert rows[0]["rejected"] == [{"role": "assistant", "content": ITEMS[3].text}]
+    file = tmp_path / "dpo.jsonl"
+    file.write_text(export(PROJECT, ITEMS, SAID, "dpo").files["train.jsonl"])
+    rows = load_dataset("json", data_files=str(file), split="train", cache_dir=str(tmp_path / "cache"))
+    assert {"prompt", "chosen", "rejected", "margin"} <= set(rows.column_names) and len(rows) == 2
+    assert rows[0]["rejected"] == [{"role": "assistant", "content": ITEMS[3].text}]
     liked = [said(3, thumb="up", corrected="Down.")]
-    assert [row["margin"] for row in rows_of("reward", annotations=liked)] == [0]
+    assert [row["margin"] for row in rows_of("dpo", annotations=liked)] == [0]
     assert rows[1]["margin"] == pytest.approx(7 / 8 + 1 / 16 - 3 / 8, abs=0.1)
 
 
 def test_answers_to_held_out_questions_train_nobody_and_an_empty_export_says_why():
     held = [item(0, question=pathway_heldout()[0].prompt)]
-    for form in FORMS[:4]:
+    for form in FORMS[:3]:
         with pytest.raises(
             LabError, match=r"1 held out to measure models\). They train no model. Choose labels, label-studio"
         ):
@@ -173,18 +164,6 @@ def test_a_file_of_another_project_brings_its_answers_under_ids_of_their_own_and
     assert (again.items, again.annotations) == ([], found.annotations)
     file.write_text("question,text,rater\nelse?,yes,ann\n", encoding="utf-8")
     assert read_annotations(file, "csv", PROJECT, [], NOON).items[0].id not in {each.id for each in found.items}
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_ratings_and_raters_of_earlier_guidelines_are_exported_and_come_back(layout, tmp_path):
-    brief = PROJECT.guidelines.model_copy(update={"version": 2, "dimensions": PROJECT.guidelines.dimensions[:1]})
-    changed = PROJECT.model_copy(update={"guidelines": brief, "earlier": (PROJECT.guidelines,)})
-    rated = [said(0, "0f" * 16, ratings={"factual": 4, "safety": 2})]
-    files = export(changed, ITEMS, rated, layout).files
-    assert all("safety" in text for text in files.values())
-    (tmp_path / FILES[layout]).write_text(files[FILES[layout]], encoding="utf-8")
-    (back,) = read_annotations(tmp_path / FILES[layout], layout, changed, ITEMS, NOON).annotations
-    assert (back.rater, back.ratings) == ("0f" * 16, {"factual": 4, "safety": 2})
 
 
 def test_a_file_that_does_not_fit_is_refused_with_line_and_field(tmp_path):

@@ -33,10 +33,10 @@ def test_ratings_are_those_that_make_the_votes_likeliest() -> None:
         return total
 
     best = minimize(unlikely, np.zeros(4)).x
-    found = {each.name: each for each in ratings(voted(counts))}
+    found = {each.model: each for each in ratings(voted(counts))}
     for name, value in zip("abc", best, strict=False):
         assert found[name].rating == pytest.approx(MIDDLE + POINTS * value, abs=0.1)
-    assert [(each.n, each.wins, each.ties) for each in found.values()] == [(31, 19, 5), (35, 12, 9), (34, 8, 8)]
+    assert [(each.votes, each.wins, each.ties) for each in found.values()] == [(31, 19, 5), (35, 12, 9), (34, 8, 8)]
     assert found["a"].win_rate == pytest.approx(21.5 / 31)
 
 
@@ -50,13 +50,13 @@ def test_odds_of_ten_to_one_are_400_points_apart() -> None:
 def test_who_won_every_vote_has_a_rating_and_an_interval_that_says_how_little_is_known() -> None:
     first, second = ratings(voted({("a", "b"): (5, 0, 0)}))
     assert math.isfinite(first.rating)
-    assert first.span[1] - first.span[0] > 800
+    assert first.high - first.low > 800
     assert first.rank == second.rank == 1, "five votes show nothing"
 
 
 def test_who_was_never_compared_with_the_others_stands_in_a_group_of_its_own() -> None:
     found = ratings(voted({("a", "b"): (30, 3, 2), ("x", "y"): (0, 8, 1)}))
-    assert [(each.name, each.group, each.rank) for each in found] == [
+    assert [(each.model, each.group, each.rank) for each in found] == [
         ("a", 1, 1),
         ("b", 1, 2),
         ("y", 2, 1),
@@ -70,7 +70,7 @@ def test_who_was_never_compared_with_the_others_stands_in_a_group_of_its_own() -
 def test_votes_that_repeat_each_other_on_few_questions_widen_the_interval() -> None:
     many = voted({("a", "b"): (40, 20, 0)})
     few = [vote._replace(question=str(int(vote.question) // 10)) for vote in many]
-    widths = [np.ptp(ratings(each)[0].span) for each in (many, few)]
+    widths = [row.high - row.low for row in (ratings(each)[0] for each in (many, few))]
     assert widths[1] > 1.5 * widths[0]
 
 

@@ -8,7 +8,7 @@ import sys
 import time
 from datetime import UTC, datetime
 
-from evals.annotations import usual_guidelines
+from evals.preferences.annotations import usual_guidelines
 from evals.schema.annotations import Annotation, AnnotationItem, AnnotationProject
 from lab.store.answers import Store
 from tests.lab.votes import NOON, answer, vote

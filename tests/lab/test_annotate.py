@@ -13,9 +13,9 @@ import pytest
 from fastapi.testclient import TestClient
 from gradio.routes import App
 
-from evals.annotations import agreements, disagreements, settle, usual_guidelines
-from evals.annotations.formats import FORMS, LAYOUTS, export, read_annotations
 from evals.errors import LabError
+from evals.preferences.annotations import agreements, disagreements, settle, usual_guidelines
+from evals.preferences.files import FORMS, LAYOUTS, export, read_annotations
 from evals.questions import pathway_training
 from evals.questions.task import Questions
 from evals.schema.annotations import AnnotationItem, AnnotationProject
@@ -24,7 +24,6 @@ from lab.annotate.session import (
     RATED,
     Rater,
     as_typed,
-    assign_answers,
     change_guidelines,
     item_of_answer,
     item_of_row,
@@ -200,31 +199,6 @@ def test_who_gave_a_name_is_the_same_rater_in_every_browser(services, project):
     assert Rater(services, home).name == services.store.hash_rater(home.voter)
 
 
-def test_a_coordinator_asks_raters_by_name_and_each_finds_their_own_answers_in_any_browser(services, project):
-    def waiting(name):
-        return [each.id for each in Rater(services, Visitor("any", "page", name)).queue("liver").waiting]
-
-    lead = Rater(services, CAT)
-    assign_answers(lead, "liver", "Ann,  Bob, ", 2, 2)
-    assert (waiting("name:ann"), waiting("name:Cy")) == (["i0", "i1", "i2", "i3"], ["i2", "i3"])
-    known = assign_answers(lead, "liver", "Ann, Bob, Cy", 1, 0)
-    assert (known.raters_per_item, sorted(known.raters.values())) == (1, ["Ann", "Bob", "Cy"])
-    assert [waiting(f"name:{name}") for name in ("Ann", "Bob", "Cy")] == [["i0", "i3"], ["i1"], ["i2"]]
-    assert lead.queue("liver").progress()[1].startswith("0 of 4 answers complete · 0 of 4 annotations")
-    Rater(services, Visitor("any", "page", "name:Ann")).say_of("i0", thumb="up")
-    assert sorted(each[1:] for each in lead.queue("liver").workloads()) == [(1, 0, 0, 0), (1, 0, 0, 0), (2, 1, 0, 0)]
-    services.store.forget_rater("name:bob")
-    assert sorted(project.project("liver").raters.values()) == ["Ann", "Cy"]
-    assign_answers(lead, "liver", "", 2, 0)
-    assert waiting("name:Dan") == ["i0", "i1", "i2", "i3"]
-    assert Visitor("b", "p", "hf:lead").voter_called("Ann") == "hf:Ann"
-    assert Visitor("lead", "p", "lead").voter_called("Ann") == "Ann"
-    lead.rate(rated([answer("a1")]))
-    for words, given in (("need 3 names; 2 are", ("liver", "A, B", 3, 0)), ("whoever asked", (RATED, "A", 1, 0))):
-        with pytest.raises(LabError, match=words):
-            assign_answers(lead, *given)
-
-
 def test_leaving_a_field_while_submit_is_pressed_takes_no_submission_back(services, project, monkeypatch):
     ann, is_reading, may_go_on = Rater(services, ANN), Event(), Event()
     keep = type(project).save
@@ -250,31 +224,26 @@ def test_leaving_a_field_while_submit_is_pressed_takes_no_submission_back(servic
     assert ann.say_of("i1", comment="why").said.state == "discarded"
 
 
-def test_guidelines_are_changed_as_text_and_every_version_is_kept(services, project):
+def test_guidelines_are_typed_as_lines_and_their_text_and_reasons_are_changed_later_as_a_new_version(services, project):
     text, dimensions, reasons = as_typed(PROJECT.guidelines)
     assert typed_guidelines(text, dimensions, reasons) == PROJECT.guidelines.model_copy(update={"text": text.strip()})
+    (dimension,) = typed_guidelines("", "Dose response (0 to 2): 0 none · 2 right", "").dimensions
+    assert (dimension.name, dimension.low, dimension.high) == ("dose_response", 0, 2)
     ann = Rater(services, ANN)
-    changed = change_guidelines(ann, "liver", "Be brief.", "Dose response (0 to 2): 0 none · 2 right", "")
-    assert [(each.version, each.text) for each in (*changed.earlier, changed.guidelines)][1] == (2, "Be brief.")
-    assert (changed.guidelines.dimensions[0].name, changed.guidelines.dimensions[0].high) == ("dose_response", 2)
-    assert ann.say_of("i0", ratings={"dose_response": 0}).said.guidelines == 2
-    change_guidelines(ann, "liver", "Be brief, please.", "Dose response (0 to 2): 0 none · 2 right", "")
-    assert ann.say_of("i0", ratings={"dose_response": 0}).said.guidelines == 2
-    change_guidelines(ann, "liver", "Be brief.", "Dose response (0 to 2): 0 none · 2 right", "")
-    assert (
-        change_guidelines(ann, "liver", "Be brief.", "Dose response (0 to 2): 0 none · 2 right", "").guidelines.version
-        == 4
-    )
+    changed = change_guidelines(ann, "liver", "Be brief.", "too long\n").guidelines
+    assert (changed.version, changed.text, changed.reasons) == (2, "Be brief.", ("too long",))
+    assert changed.dimensions == PROJECT.guidelines.dimensions
+    assert change_guidelines(ann, "liver", "Be brief. ", "too long").guidelines.version == 2
+    assert ann.say_of("i0", ratings={"factual": 2}).said.guidelines == 2
     for line, words in (
         (": what?", "no dimension"),
         ("A: x\nA: y", "stands twice"),
         ("A (3 to 1): x", "goes from 3 to 1"),
         ("Verdict: x", "asked of every answer already"),
         ("\n".join(f"A{n}: x" for n in range(9)), "9 dimensions are more"),
-        ("Factual (0 to 10): x", "has been rated from 1 to 5"),
     ):
         with pytest.raises(LabError, match=words):
-            change_guidelines(ann, "liver", "", line, "")
+            typed_guidelines("", line, "")
 
 
 def test_a_project_of_a_report_holds_the_answers_of_the_stages_that_were_chosen_in_an_order_that_tells_no_stage():
@@ -313,9 +282,6 @@ def test_the_page_makes_a_project_rates_exports_and_takes_a_file_in(services, tm
     assert "MYC &lt;b&gt;: 1 answer to annotate" in told
     assert [name] == [each for _, each in called("annotate_projects", None, "rater")[0]["choices"]]
     assert "base says yes." in str(called("annotate_project", None, name, "rater"))
-    assert "is shared out" in called("annotate_assign", None, name, "Ann", 1, 0)[-1]
-    assert '<th scope="row">Ann</th><td data-label="Waiting">1</td>' in called("annotate_assigned", None, name)[0]
-    assert "is shared out" in called("annotate_assign", None, name, "", 1, 0)[-1]
     for empty in ((None, 1), (5, None)):
         assert "give a number" in called("annotate_make", None, "MYC", "", [], *empty, "", "Factual: x", "")[0]
     message, button = called("annotate_export", name, "csv")
@@ -392,7 +358,7 @@ def test_ratings_notes_and_verdicts_of_an_earlier_version_of_the_lab_are_read_as
     store = new_store(tmp_path)
     project = store.annotations.project("heart")
     items, said = store.annotations.items("heart"), store.annotations.standing("heart")
-    assert (project.guidelines.version, len(project.earlier), project.raters) == (2, 1, {})
+    assert project.guidelines.version == 2
     assert {(each.item, each.rater[:2], each.state) for each in said} == {
         ("heart:l0ann", "aa", "submitted"), ("heart:l0ann", "bb", "submitted"), ("heart:l0ann", "cc", "submitted"),
         ("heart:r0ann", "aa", "discarded"),
@@ -434,7 +400,6 @@ def test_two_raters_annotate_thirty_answers_are_settled_and_every_tool_reads_wha
             ) for (stage, text), verdict in stages
         ])  # fmt: skip
     raters = [Visitor(name, f"page of {name}", f"name:{name}") for name in ("Ann", "Bob")]
-    assign_answers(Rater(services, CAT), "thirty", "Ann, Bob", 2, 0)
     for visitor in raters:
         rater = Rater(services, visitor)
         while opened := rater.queue("thirty").next():

@@ -11,7 +11,7 @@ from lab.results.calibration import ALL, diagram, sentence
 from lab.results.evaluations import Evaluations
 from lab.results.reports import calibrated, counted
 from lab.services import load_reports
-from lab.ui.components import interval, measure
+from lab.ui.components import measure
 from tests.lab.evaluations import MUTE, open_tab, plain, scripted_report
 from tests.lab.votes import services_in
 
@@ -121,20 +121,6 @@ def test_an_ece_is_held_against_what_chance_alone_would_show(ece, ends, words):
         ece_if_dependent=bands[1],
     )
     assert words in sentence("sft", each)
-
-
-def test_what_the_charts_draw_also_stands_in_tables():
-    report = scripted_report()
-    each = calibration_of(report, "sft")
-    page = diagram(Evaluations((report,)), None, "sft").page
-    tables = plain(page[: page.index("</details>")])
-    for one in each.bins:
-        if one.n:
-            span = interval(*one.interval, "share")
-            row = f"{100 * one.confidence:.1f} % {100 * one.accuracy:.1f} % {span} · n = {one.n}"
-            assert row in tables
-    for point in each.risk_coverage:
-        assert f"SFT, {100 * point.threshold:.0f} % or more" in tables
 
 
 def test_an_overconfident_stage_is_said_to_be_so():

@@ -162,7 +162,6 @@ def test_a_rater_is_forgotten_by_identifier_and_by_the_hash_that_exports_show(tm
     assert planned == done
     assert done["kinds"] == {
         "votes": 1,
-        "review_votes": 0,
         "reviews": 0,
         "graded_answers": 0,
         "annotations": 0,

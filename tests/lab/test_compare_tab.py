@@ -1,15 +1,8 @@
-import os
 import random
-import socket
-import subprocess
-import sys
 import threading
-import time
 from collections import Counter
-from contextlib import closing
 from dataclasses import replace
 from itertools import combinations, product
-from pathlib import Path
 from types import SimpleNamespace
 
 import gradio as gr
@@ -17,23 +10,18 @@ import pytest
 
 from evals import questions
 from evals.errors import LabError
+from evals.preferences.rows import ratings_of
+from evals.stats.ranking import next_match
 from lab.app import needs_chain
 from lab.ask.session import earlier
 from lab.compare import tab as compare
-from lab.compare.entrants import add_entrant, joined, listed
 from lab.compare.recorded import Recorded, answers_of
-from lab.compare.tab import Comparing, bank, drawn_question, explain, next_pair, restored, undo, vote
-from lab.engine import LabEngine
-from lab.services import Services, loading
-from lab.settings import TrainingSettings
-from lab.store.outcomes import next_match, ratings_of
+from lab.compare.tab import Comparing, bank, drawn_question, next_pair, restored, undo, vote
 from lab.ui.components import stage_name
 from lab.visitors import Visitor, door, meet, named, new_visitor
 from tests.lab.chains import ScriptedChain, lab_with
 from tests.lab.evaluations import scripted_report
 from tests.lab.served import ON_AIR, Browser, on_air
-from tests.models import tiny_chain
-from training.models.export import export
 
 SAID = {"base": "alpha words", "sft": "beta words", "grpo": "gamma words"}
 NAMES = {"base": "Base", "sft": "SFT", "grpo": "GRPO"}
@@ -291,23 +279,6 @@ def test_after_a_vote_on_an_answer_that_names_itself_the_page_tells_that_it_coun
         assert ("named who wrote it" in next(vote(services, visitor, state, "left"))[1].revealed) == is_told
 
 
-@pytest.mark.parametrize("choice", ["left", "tie"])
-def test_after_a_vote_for_a_side_its_strength_and_reasons_are_kept_by_its_rater_until_it_is_taken_back(room, choice):
-    visitor = new_visitor()
-    state, _ = last(next_pair(room, visitor, None))
-    voted, _ = last(vote(room, visitor, state, choice))
-    told = explain(room, visitor, voted.last.vote.id, "clear", ["fact", "safer"], " It is \0right. " + "x" * 600)
-    assert "Kept with your vote" in told
-    (kept,) = room.store.comparisons()
-    assert (kept.strength, kept.reasons, len(kept.remark)) == ("clear", ("fact", "safer"), 500)
-    explain(room, visitor, kept.id, None, [], "")
-    assert room.store.comparisons()[0] == kept.model_copy(update={"strength": None, "reasons": (), "remark": ""})
-    for other, vote_id in ((new_visitor(), kept.id), (visitor, "no such vote")):
-        assert "no vote" in explain(room, other, vote_id, "slight", [], "")
-    last(undo(room, visitor, voted))
-    assert "no vote" in explain(room, visitor, kept.id, "slight", [], "")
-
-
 def test_each_rater_sees_each_stage_equally_often_on_both_sides(room):
     seen, visitors = Counter(), [new_visitor(), new_visitor()]
     for visitor in visitors * 24:
@@ -328,117 +299,15 @@ def test_the_next_match_is_where_a_vote_teaches_most_and_alike_with_the_same_cha
     assert 45 <= sum("new" in pair for pair in drawn[0]) < 60, "who has no votes first, and now and then anybody"
 
 
-def test_another_chain_takes_part_beside_the_lab_s_own_and_what_both_share_stands_there_once(tmp_path):
-    other = ScriptedChain({"dpo": "delta words"}, stages=("base", "dpo"))
-    other.manifest = other.manifest.model_copy(update={"name": "other"})
-    other.stage_checksums["dpo"] = "d" * 64
-    own = ScriptedChain(SAID)
-    services = replace(lab_with(tmp_path), engine=LabEngine(lambda name, _: other if name else own))
-    assert "delta" not in last(next_pair(services, new_visitor(), None))[1].cards
-    *_, told = add_entrant(services, "base:anywhere")
-    assert "base:anywhere takes part" in told and services.store.entrants() == ("base:anywhere",)
-    with pytest.raises(LabError, match="nowhere"):
-        list(add_entrant(services, "runs/nowhere"))
-    assert joined(services, own).stages == ("base", "sft", "grpo", "dpo@other")
+def test_a_page_chooses_who_takes_part_and_a_hosted_stage_that_was_silent_is_left_out(room):
     visitor = new_visitor()
     for asked in ("What is HSF1?", None):
-        state, view = last(next_pair(services, visitor, None, asked, ("sft", "dpo@other")))
-        assert {draft.text for draft in state.pair.drafts} == {"beta words", "delta words"}
-        assert "other" not in view.cards
-    _, view = next(vote(services, visitor, state, "left"))
-    assert "DPO (other)" in view.revealed
-    answers = {answer.stage: answer for answer in room_answers(services)}
-    assert (answers["dpo@other"].chain, answers["dpo@other"].stage_sha256) == ("other", "d" * 64)
-    assert answers["sft"].chain == "scripted"
-    assert "two or more" in last(next_pair(services, visitor, None, chosen=("sft",)))[1].notice
-
-
-@ON_AIR
-def test_a_finished_run_joins_compare_from_its_page_which_leads_to_where_its_stage_is_chosen(tmp_path):
-    other = ScriptedChain({"dpo": "delta words"}, stages=("base", "dpo"))
-    other.manifest = other.manifest.model_copy(update={"name": "other"})
-    other.stage_checksums["dpo"] = "d" * 64
-    lab = lab_with(tmp_path)
-    settings = replace(lab.settings, training=TrainingSettings((Path("training/embedded"),)))
-    own = ScriptedChain(SAID)
-    services = replace(lab, settings=settings, engine=LabEngine(lambda name, _: other if name else own))
-    with on_air(services) as app:
-        browser = Browser(app, app.local_url)
-        browser.call("train", "?tab=train&run=embedded%2Fdpo")
-        assert "?tab=compare&stage=dpo%40other" in browser.call("train_compare")
-        chosen = browser.call("compare", "dpo@other")
-        assert '"value":["grpo","dpo@other"]' in chosen.replace(" ", ""), "its last stage, and the lab's own last one"
-        assert '"open":true' in chosen.replace(" ", "")
-        everybody = browser.call("compare", "gone").replace(" ", "")
-        assert '"value":["base","sft","grpo","dpo@other"]' in everybody
-
-
-SERVE = "from lab.cli import main; main()"
-
-
-@ON_AIR
-@pytest.mark.slow  # two servers and three loads: 16 s
-def test_an_exported_chain_and_one_served_by_another_process_are_voted_on_kept_over_a_restart_and_taken_out(
-    tmp_path, monkeypatch
-):
-    run, exported = tiny_chain(tmp_path / "runs", ranks={"sft": 4}, strength=0.9), tmp_path / "exports" / "sft"
-    far = tiny_chain(tmp_path / "far", ranks={"dpo": 2}, strength=0.9)
-    export(run, exported, "merged", "float32")
-    monkeypatch.setenv("ASSAY_KEY_FAR", "secret")
-    with socket.create_server(("127.0.0.1", 0)) as place:
-        port = str(place.getsockname()[1])
-    served, folder = f"far=http://127.0.0.1:{port}/v1#dpo", f"base:{exported}"
-    lab = lab_with(tmp_path)
-    own = replace(lab.settings, chain=str(run), dtype="float32")
-
-    def restarted() -> Services:
-        return replace(lab, settings=own, engine=LabEngine(loading(own)))
-
-    command = [sys.executable, "-c", SERVE, "chain", "serve", str(far), "--dtype", "float32", "--port", port]
-    server = subprocess.Popen(command, env=os.environ | {"ASSAY_API_KEY": "secret"}, stderr=subprocess.PIPE)
-    with server, closing(SimpleNamespace(close=server.kill)):
-        assert server.stderr is not None and b"answers" in server.stderr.readline()
-        with on_air(restarted()) as app:
-            browser = Browser(app, app.local_url)
-            assert "takes part from the next pair on" in browser.call("add_entrant", folder)
-            assert "takes part from the next pair on" in browser.call("add_entrant", served)
-            assert "cannot be reached: the server answered 401" in browser.call("add_entrant", f"keyless{served[3:]}")
-            assert "holds a user" in browser.call("add_entrant", "x=http://me:word@127.0.0.1:9/v1#y")
-            judged = set[str]()
-            for asked in (f"What is HSF{n}?" for n in range(30)):  # two equal answers hold no vote
-                if judged >= {"base", "far"} and any("@" in name for name in judged):
-                    break
-                browser.call("meet", None)
-                browser.call("pair_on", asked)
-                browser.call("vote_left")
-                judged = {each.stage for each in room_answers(lab)}
-            else:
-                raise AssertionError(judged)
-            assert all(stage_name(name) in browser.call("preferences") for name in judged)
-            shown = browser.call("entrants")
-            assert f"{folder}: answers" in shown and f"{served}: answers" in shown
-    (tmp_path / "exports").rename(tmp_path / "gone")
-    lab = lab_with(tmp_path)
-    services, visitor = restarted(), new_visitor()
-    assert services.store.entrants() == (folder, served)
-    assert (
-        b"secret" not in (tmp_path / "assay.db").read_bytes() and b"word@" not in (tmp_path / "assay.db").read_bytes()
-    )
-    for name in ("", *services.store.entrants()):
-        services.engine.start(name)
-    state, view = last(next_pair(services, visitor, None))
-    assert view.may_vote and {each.stage for each in state.pair.drafts} == {"base", "sft"}
-    while any("being loaded" in line for line, _ in listed(services)):
-        time.sleep(0.05)
-    (gone, _), (silent, _) = listed(services)
-    assert gone.startswith(f"{folder}: cannot be asked: ")
-    assert "cannot be asked: no reply (ConnectError)" in silent
-    services.store.keep_entrant(folder, stays=False)
-    assert [name for _, name in listed(services)] == [served]
-
-
-def room_answers(services):
-    return [each for pair in services.store.preference_pairs() for each in (pair.left, pair.right)]
+        state, _ = last(next_pair(room, visitor, None, asked, ("sft", "grpo")))
+        assert {draft.text for draft in state.pair.drafts} == {"beta words", "gamma words"}
+    assert "two or more" in last(next_pair(room, visitor, None, chosen=("sft",)))[1].notice
+    room.engine.chain().hosted = {"grpo": SimpleNamespace(is_silent=True)}
+    pairs = [last(next_pair(room, visitor, None))[0].pair for _ in range(4)]
+    assert {draft.stage for pair in pairs for draft in pair.drafts} == {"base", "sft"}
 
 
 def test_a_question_of_ones_own_is_compared_and_stored_without_an_example(room):

@@ -9,11 +9,12 @@ from zipfile import ZipFile
 import pytest
 
 from evals.errors import LabError
+from evals.preferences.rows import export_votes
+from evals.preferences.votes import JudgedPair
 from evals.questions import kmp_test, pathway_heldout, pathway_training
 from evals.schema.votes import DpoRow, ExportFormat, ExportStatistics
-from lab.compare.export import build_export, write_export, zip_export
 from lab.compare.tab import Comparing, bank, drawn_question
-from lab.store.outcomes import JudgedPair
+from lab.exports import write_export, zip_votes
 from tests.lab.votes import NOON, answer, vote
 
 EXPORTED = NOON + timedelta(days=3)
@@ -25,7 +26,7 @@ def pair(number, choice, stages=("base", "sft"), **changes):
 
 
 def rows_of(pairs, form="dpo"):
-    return [json.loads(line) for line in build_export(pairs, form, EXPORTED).lines.decode().splitlines()]
+    return [json.loads(line) for line in export_votes(pairs, form, EXPORTED).lines.decode().splitlines()]
 
 
 VOTES = (
@@ -49,7 +50,7 @@ def test_the_same_question_and_texts_are_one_pair_whichever_side_they_stood_on_a
 def test_an_answer_that_names_who_wrote_it_is_in_no_format():
     named = pair(9, "left", text="I am the SFT model. Yes.")
     for form in get_args(ExportFormat):
-        statistics = build_export([*VOTES, named], form, EXPORTED).statistics
+        statistics = export_votes([*VOTES, named], form, EXPORTED).statistics
         assert (statistics.left_out["names_itself"], statistics.votes) == (1, 7)
 
 
@@ -70,7 +71,7 @@ def test_odd_text_survives_the_export_one_row_to_a_line_and_an_empty_system_prom
     ],
 )
 def test_what_a_format_cannot_use_is_left_out_and_counted(form, rows, left_out):
-    statistics = build_export(VOTES, form, EXPORTED).statistics
+    statistics = export_votes(VOTES, form, EXPORTED).statistics
     assert statistics.rows == rows == len(rows_of(VOTES, form))
     assert (statistics.left_out, statistics.votes) == (left_out, 6)
 
@@ -85,10 +86,10 @@ def test_a_vote_on_a_held_out_question_never_becomes_training_data_but_counts_in
     typed = f"  {example.prompt.upper()} "
     pairs = [pair(1, "left"), pair(2, "right", question=typed), pair(3, "tie", question=typed)]
     for form in ("dpo", "kto", "sft"):
-        assert build_export(pairs, form, EXPORTED).statistics.left_out["held_out"] == 2
+        assert export_votes(pairs, form, EXPORTED).statistics.left_out["held_out"] == 2
         assert rows_of(pairs, form) == rows_of(pairs[:1], form)
     assert len(rows_of(pairs, "arena")) == 3
-    write_export(build_export(pairs, "dpo", EXPORTED), tmp_path / "out")
+    write_export(export_votes(pairs, "dpo", EXPORTED), tmp_path / "out")
     card = (tmp_path / "out/README.md").read_text()
     assert "| left out: a question that is held out to measure models | 2 |" in card
 
@@ -103,7 +104,7 @@ REFUSED = [
 @pytest.mark.parametrize(("pairs", "form", "told"), REFUSED)
 def test_where_no_vote_gives_a_row_the_reason_and_the_remedy_are_told(pairs, form, told):
     with pytest.raises(LabError, match=told):
-        build_export(pairs, form, EXPORTED)
+        export_votes(pairs, form, EXPORTED)
 
 
 def test_every_question_that_compare_offers_can_be_exported():
@@ -113,8 +114,8 @@ def test_every_question_that_compare_offers_can_be_exported():
 
 
 def test_statistics_describe_the_rows_they_stand_beside_and_a_second_export_replaces_the_first(tmp_path):
-    write_export(build_export(VOTES, "arena", EXPORTED), tmp_path)
-    export = build_export(VOTES, "dpo", EXPORTED, licence="cc-by-4.0")
+    write_export(export_votes(VOTES, "arena", EXPORTED), tmp_path)
+    export = export_votes(VOTES, "dpo", EXPORTED, licence="cc-by-4.0")
     write_export(export, tmp_path)
     read = ExportStatistics.model_validate_json((tmp_path / "statistics.json").read_bytes())
     assert read == export.statistics
@@ -123,7 +124,7 @@ def test_statistics_describe_the_rows_they_stand_beside_and_a_second_export_repl
     assert read.votes == read.rows + sum(read.left_out.values())
     names = sorted(file.name for file in tmp_path.iterdir())
     assert names == ["GUIDELINES.md", "README.md", "statistics.json", "train.jsonl"]
-    with ZipFile(zip_export(export, tmp_path.parent / "zip")) as archive:
+    with ZipFile(zip_votes(export, tmp_path.parent / "zip")) as archive:
         inside = {name: archive.read(name) for name in archive.namelist()}
     assert inside == {f"preferences-dpo/{file.name}": file.read_bytes() for file in tmp_path.iterdir()}
 
@@ -132,7 +133,7 @@ def test_a_folder_with_other_files_or_a_file_in_its_place_is_refused_and_left_al
     (tmp_path / "README.md").write_text("mine")
     for place, told in ((tmp_path, "holds other files"), (tmp_path / "README.md", "cannot write")):
         with pytest.raises(LabError, match=told):
-            write_export(build_export(VOTES, "dpo", EXPORTED), place)
+            write_export(export_votes(VOTES, "dpo", EXPORTED), place)
     assert [file.read_text() for file in tmp_path.iterdir()] == ["mine"]
 
 
@@ -144,7 +145,7 @@ def test_trl_takes_one_dpo_step_on_the_exported_folder_loaded_by_its_card(tmp_pa
 
     from tests.models import tiny_base, tiny_tokenizer
 
-    write_export(build_export(VOTES, "dpo", EXPORTED), tmp_path / "out")
+    write_export(export_votes(VOTES, "dpo", EXPORTED), tmp_path / "out")
     rows = load_dataset(str(tmp_path / "out"), cache_dir=str(tmp_path / "cache"), split="train")
     assert (rows.num_rows, set(rows.column_names)) == (2, set(DpoRow.model_fields))
     trainer = DPOTrainer(

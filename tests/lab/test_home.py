@@ -6,9 +6,10 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+import yaml
 
 from evals.errors import LabError
-from lab.compare.preferences import training_address
+from lab.exports import training_address
 from lab.home.work import shown_works, works
 from lab.results.rows import read_place
 from lab.roles import Person
@@ -46,9 +47,9 @@ def test_votes_become_a_data_set_that_the_form_is_filled_with(home, tmp_path):
     assert (place["stage"], len(rows)) == ("dpo", 4)
     assert {row["stage_chosen"] for row in rows} == {"base"}
     recipe = proposed("dpo", place["data"], "embedded", home.settings.training)
-    assert recipe.fields["data"] == place["data"]
-    assert (recipe.fields["chain"], recipe.fields["output"]) == ("embedded", str(tmp_path / "runs" / "dpo-1"))
-    assert recipe.rest.startswith("base: embedded\n")
+    settings = yaml.safe_load(recipe.text)
+    assert (settings["data"], settings["chain"]) == ([place["data"]], "embedded")
+    assert settings["output"] == str(tmp_path / "runs" / "dpo-1")
     closed = replace(home, settings=replace(home.settings, training=replace(home.settings.training, is_allowed=False)))
     with pytest.raises(LabError, match="switched off"):
         training_address(closed)
@@ -58,7 +59,7 @@ def test_votes_become_a_data_set_that_the_form_is_filled_with(home, tmp_path):
 
 def test_runs_and_jobs_stand_in_one_list_what_is_under_way_first_and_names_are_for_admins(home):
     folder = finished(home, "mine")
-    launched = {"line": ("x",), "processes": 1, "pid": 1, "booted": 0, "born": 1, "started_at": NOON, "who": "kim"}
+    launched = {"line": ("x",), "processes": 1, "pid": 1, "host": "gone", "born": 1, "started_at": NOON, "who": "kim"}
     beside(folder).mkdir()
     (beside(folder) / "launch.json").write_text(Launched(**launched).model_dump_json())
     name = home.jobs.start("publish", "Publish <b>mine</b>", {}, "ann")

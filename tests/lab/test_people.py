@@ -27,9 +27,9 @@ from tests.lab.served import ON_AIR, Browser, on_air
 from tests.lab.votes import answer, vote
 
 PASSWORD = "a long password"
-ADMIN = """add_entrant annotate_assign annotate_assigned annotate_change annotate_export annotate_guidelines annotate_import
+ADMIN = """annotate_change annotate_export annotate_guidelines annotate_import
 annotate_make annotate_sources annotate_stages annotate_train export_preferences preferences_train
-publish_look publish_plan publish_run publish_start questions_annotate questions_batch reload_model remove_entrant train_check train_compare train_measure train_resume train_save
+publish_look publish_plan publish_run publish_start questions_batch reload_model train_check train_measure train_resume
 train_start train_stop"""
 
 

@@ -145,7 +145,7 @@ def batch_on(services, sets, **changes):
     return batch.start(services, known, asked["split"], asked["stages"], asked["sampled"], sets.owner)
 
 
-def test_a_batch_ends_in_a_report_as_assay_eval_run_writes_it_and_in_annotate(room, sets):
+def test_a_batch_ends_in_a_report_as_assay_eval_run_writes_it(room, sets):
     batch.register(room)
     id = batch_on(room, sets)
     with room.jobs.working():
@@ -158,10 +158,6 @@ def test_a_batch_ends_in_a_report_as_assay_eval_run_writes_it_and_in_annotate(ro
     assert report.data_sha256 == sets.open(job.settings["set"]).sha256
     assert "--data codons-and-enzymes-v1.jsonl[all]" in report.command.replace("'", "")
     assert {"accuracy", "ece"} <= report.summaries[0].metrics.keys()
-    project, n = batch.annotate(room, job, 1)
-    assert n == 180 == len(room.store.annotations.items(project.id))
-    with pytest.raises(LabError, match="in Annotate already"):
-        batch.annotate(room, job, 1)
 
 
 def test_each_batch_keeps_its_own_report_whose_checksum_the_page_and_the_command_give_too(room, sets):
@@ -173,7 +169,7 @@ def test_each_batch_keeps_its_own_report_whose_checksum_the_page_and_the_command
         kept = Path(jobs[0].result["report"]).read_bytes()
         waiting = [batch_on(room, sets, **{"split": "all", **changes}) for changes in others]
         jobs += [until(room.jobs, id, lambda job: job.is_over) for id in waiting]
-    reports = [batch.report_of(job) for job in jobs]
+    reports = [load_report(Path(job.result["report"])) for job in jobs]
     first = "codons-and-enzymes v1[all], 32 tokens"
     names = [first, f"{first}, run 2", f"{first}, run 3", "codons-and-enzymes v1, seed 7 at 0.8"]
     assert [job.result["name"] for job in jobs] == names == [report.data_name for report in reports]
@@ -202,8 +198,7 @@ def test_a_cancelled_batch_asked_again_goes_on_with_the_rest(tmp_path):
     asked = [first := batch_on(services, sets)]
     with services.jobs.working():
         assert until(services.jobs, first, lambda job: job.is_over).state == "cancelled"
-        with pytest.raises(LabError, match="no report"):
-            batch.report_of(services.jobs.get(first))
+        assert not services.jobs.get(first).result
         n = len(chain.prompts)
         asked.append(batch_on(services, sets, stages=STAGES[:1]))  # what was answered waits for the same batch
         assert until(services.jobs, asked[-1], lambda job: job.is_over).state == "cancelled"

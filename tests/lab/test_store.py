@@ -24,12 +24,12 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from evals.errors import BadConfig, LabError
+from evals.preferences.rows import CHOICES, ratings_of
 from evals.schema import Answer, StatedConfidence, Verdict
 from evals.stats.agreement import agreement
 from lab.store.answers import Store, is_current
 from lab.store.database import open_engine, reading, writing
 from lab.store.migrate import SCRIPTS, upgrade
-from lab.store.outcomes import CHOICES, ratings_of
 from lab.store.tables import REVISION, AnswerRow, ComparisonRow, StoreTable
 from tests.lab.votes import NOON, answer, cast, new_store, url_in, vote
 
@@ -309,7 +309,7 @@ def test_a_database_older_than_the_first_migration_is_refused_untouched(tmp_path
         old.executescript(
             "CREATE TABLE alembic_version (version_num TEXT); INSERT INTO alembic_version VALUES ('0008')"
         )
-    with pytest.raises(LabError, match=r"earlier version \(revision '0008'; this one opens 0009\)"):
+    with pytest.raises(LabError, match=r"earlier version \(revision '0008'; this one opens 0010\)"):
         upgrade(url_in(tmp_path))
 
 

@@ -59,7 +59,6 @@ def test_the_tab_shows_the_newest_run_with_its_charts_and_answers(tmp_path):
     assert json.loads(shown["train-loss"]["value"]["plot"])["data"][0]["name"] == "loss"
     assert "question 1" in shown["train-answers"]
     assert shown["train-new"]["visible"]
-    assert shown["train-compare"]["visible"]
 
 
 def test_the_address_names_the_run_and_the_step_whose_answers_are_shown(tmp_path):
@@ -97,7 +96,6 @@ def test_on_a_shared_page_runs_are_shown_and_nothing_can_be_started(tmp_path):
     assert "Anybody can reach this page" in plain(shown["train-refused"])
     assert not shown["train-new"]["visible"]
     assert not shown["train-resume"]["visible"]
-    assert not shown["train-compare"]["visible"]
     assert "Step 3 of 10" in plain(shown["train-panel"])
     assert str(tmp_path) not in json.dumps(shown)
 

@@ -10,10 +10,11 @@ import pytest
 
 from evals.errors import BadConfig, BadRow, LabError
 from evals.model import Sampling
+from evals.preferences.rows import export_votes
+from evals.preferences.votes import JudgedPair
 from evals.questions import DATASETS, SYSTEM_PROMPT, kmp_test, pathway_heldout
 from evals.questions.pairs import SampleOrigin, make_pairs
-from lab.compare.export import build_export, write_export
-from lab.store.outcomes import JudgedPair
+from lab.exports import write_export
 from tests.lab.votes import NOON, answer, vote
 from tests.models import tiny_chain
 from tests.training.runs import sampled_run
@@ -66,7 +67,7 @@ def test_a_folder_is_read_as_an_export_and_its_provenance_is_not_trained_on(tmp_
 def test_what_the_lab_exports_is_trained_on_as_it_is(tmp_path: Path):
     left, right = answer("l1", "base"), answer("r1", "sft")
     judged = JudgedPair(vote(left, right, "right"), left, right)
-    write_export(build_export([judged], "dpo", NOON), tmp_path / "export")
+    write_export(export_votes([judged], "dpo", NOON), tmp_path / "export")
     data = read_preferences([str(tmp_path / "export")], left.system_prompt)
     assert data.items[0].row() == {
         "prompt": turns(("system", left.system_prompt), ("user", left.question)),

@@ -142,11 +142,6 @@
       return;
     }
     if (document.getElementById("keys")?.open) return;
-    if (/^[1-9]$/.test(event.key)) {
-      const chip = document.querySelectorAll("#compare-why :is([type=radio], [type=checkbox])")[event.key - 1];
-      if (isShown(chip?.closest("label"))) chip.click();
-      return;
-    }
     if (KEYS[event.key.toLowerCase()]?.some(press)) event.preventDefault();
   });
 
@@ -218,7 +213,6 @@
   window.assayAddress = () => location.search;
   window.assayWithAddress = (first) => [first, location.search];
   window.assayAddressAnd = (_, last) => [location.search, last];
-  window.assayStage = () => place().get("stage") || "";
   window.assayOpenRun = (run) => void go(new URLSearchParams({ tab: "train", run }));
   window.assayPlaceSet = (set) => {
     if (set) window.assayPlace({ set });

@@ -1,11 +1,11 @@
 """Annotations as data sets: rows for TRL's trainers, and files that Label Studio and spreadsheets read and write.
 
     sft            corrected answers, and answers that people call good
-    dpo, reward    a corrected answer over the one it corrects; of two answers to one question the better rated one
+    dpo            a corrected answer over the one it corrects; of two answers to one question the better rated one
     kto            answers that people call good or bad
     labels         what people say of whether an answer is right, for `assay eval readers`
     label-studio   tasks.json and the labelling interface, config.xml
-    csv, json      everything, a line for each annotation; the CSV opens in Excel and is read again as Excel saves it
+    csv            everything, a line for each annotation; it opens in Excel and is read again as Excel saves it
 
 Answers to questions that are held out to measure models are left out of the trainers' formats, and counted.
 """
@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.resources import files
-from itertools import accumulate, combinations
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 from xml.sax.saxutils import quoteattr
@@ -25,22 +25,19 @@ from xml.sax.saxutils import quoteattr
 import jinja2
 from pydantic import ValidationError
 
-from evals.annotations import Settled, bad_rating, every_guideline, settle
 from evals.errors import BadRow, LabError
 from evals.io import read_text
-from evals.jsonl import NoRow
-from evals.questions import find, is_held_out
+from evals.jsonl import NoRow, jsonl_text
+from evals.preferences.annotations import Settled, bad_rating, settle
+from evals.preferences.rows import HELD_OUT, ROWS, rows_of_annotations
+from evals.questions import find
 from evals.readers import LabelRow
 from evals.schema.annotations import Annotation, AnnotationItem, AnnotationProject, NoteKind, Thumb, VerdictLabel
 from evals.tables import read_table, restored, table_text
 
-Form = Literal["sft", "dpo", "reward", "kto", "labels", "label-studio", "csv", "json"]
+Form = Literal["sft", "dpo", "kto", "labels", "label-studio", "csv"]
 FORMS: tuple[Form, ...] = get_args(Form)
-HELD_OUT = "held out to measure models"
 OPEN = "whose raters disagree, to be settled first"
-MARGIN = 0.25
-"""How much better one of two answers must be rated, on a scale of 0 to 1, to be preferred: one step of 1 to 5."""
-ROWS = "train.jsonl"
 CHOICES: dict[str, tuple[str, ...]] = {"thumb": get_args(Thumb), "verdict": get_args(VerdictLabel)}
 TEXTS = ("corrected", "comment")
 TAKEN = (*CHOICES, *TEXTS, "reasons", "notes", "question", "answer")
@@ -59,80 +56,27 @@ def export(
     project: AnnotationProject, items: Sequence[AnnotationItem], annotations: Sequence[Annotation], form: Form
 ) -> FormatFiles:
     """Return the files of a format. LabError if there is nothing to write: an empty data set helps nobody."""
-    if form in LAYOUTS:
-        project = project.model_copy(update={"guidelines": every_guideline(project)})
-    if form in WRITERS:
+    if form == "sft" or form == "dpo" or form == "kto":
+        rows, left_out = rows_of_annotations(project, settle(items, annotations), form)
+        made = FormatFiles({ROWS: jsonl_text(rows)}, len(rows), left_out)
+    elif form == "labels":
+        made = _labels(settle(items, annotations))
+    else:
         by_item: dict[str, list[Annotation]] = {}
         for each in annotations:
             by_item.setdefault(each.item, []).append(each)
-        made = WRITERS[form](project, [(item, by_item.get(item.id, [])) for item in items])
-    else:
-        settled = settle(items, annotations)
-        made = _labels(settled) if form == "labels" else _trainer(project, settled, form)
+        said = [(item, by_item.get(item.id, [])) for item in items]
+        made = _label_studio(project, said) if form == "label-studio" else _csv(project, said)
     if not made.rows:
         why = "; ".join(f"{n} {reason}" for reason, n in made.left_out.items() if n)
         remedy = f"Annotate some answers first, or choose another format: {', '.join(FORMS)}"
         if {reason for reason, n in made.left_out.items() if n} == {HELD_OUT}:
-            remedy = f"They train no model. Choose {', '.join(FORMS[4:])}, or annotate answers to training rows"
+            remedy = f"They train no model. Choose {', '.join(FORMS[3:])}, or annotate answers to training rows"
         raise LabError(
             f"no annotation of {project.title!r} gives a row in the format {form!r}"
             f" ({why or 'nothing was submitted yet'}). {remedy}."
         )
     return made
-
-
-# ---- trainers -----------------------------------------------------------------------------------
-
-
-def _trainer(project: AnnotationProject, settled: Sequence[Settled], form: Form) -> FormatFiles:
-    usable = [each for each in settled if not is_held_out(each.item.question, each.item.example_id)]
-    left_out = Counter({HELD_OUT: n} if (n := len(settled) - len(usable)) else {})
-    rows: list[dict[str, Any]] = []
-    if form in ("dpo", "reward"):
-        pairs = list(_pairs(project, usable))
-        rows = [_pair_row(*pair, with_margin=form == "reward") for pair in pairs]
-        left_out["without a better or worse answer to the same question"] = len(
-            {each.item.id for each in usable} - {each.item.id for pair in pairs for each in pair[:2]}
-        )
-    for each in usable if form in ("sft", "kto") else ():
-        own = [_row(each, text, label) for text, label in _labelled(project, each) if form == "kto" or label]
-        left_out["neither corrected nor called good" if form == "sft" else "called neither good nor bad"] += not own
-        rows += own if form == "kto" else [{name: row[name] for name in row if name != "label"} for row in own]
-    return FormatFiles({ROWS: _lines(rows)} if rows else {}, len(rows), dict(left_out))
-
-
-def _labelled(project: AnnotationProject, said: Settled) -> Iterator[tuple[str, bool]]:
-    """Yield each text that people call good or bad; a corrected answer is good, and what it corrects bad."""
-    if said.corrected and said.corrected != said.item.text:
-        yield said.corrected, True
-        yield said.item.text, False
-        return
-    label = said.is_good(project.guidelines.dimensions)
-    if label is not None:
-        yield said.item.text, label
-
-
-def _pairs(project: AnnotationProject, settled: Sequence[Settled]) -> Iterator[tuple[Settled, Settled, str, float]]:
-    """Yield (better, worse, text of the better, margin 0..1)."""
-    for each in settled:
-        if each.corrected and each.corrected != each.item.text:
-            yield each, each, each.corrected, 1 - (_worth(each, project) or 0.0)
-    by_prompt: dict[tuple[str, str], list[Settled]] = {}
-    for each in settled:
-        by_prompt.setdefault((each.item.system_prompt, each.item.question), []).append(each)
-    for group in by_prompt.values():
-        for pair in combinations(group, 2):
-            if pair[0].item.text == pair[1].item.text:
-                continue
-            worth = [_worth(each, project) for each in pair]
-            if worth[0] is not None and worth[1] is not None and abs(worth[0] - worth[1]) >= MARGIN:
-                better, worse = pair if worth[0] > worth[1] else pair[::-1]
-                yield better, worse, better.item.text, abs(worth[0] - worth[1])
-
-
-def _worth(said: Settled, project: AnnotationProject) -> float | None:
-    quality = said.quality(project.guidelines.dimensions)
-    return quality if quality is not None or said.thumb is None else float(said.thumb == "up")
 
 
 def _labels(settled: Sequence[Settled]) -> FormatFiles:
@@ -161,48 +105,7 @@ def _labels(settled: Sequence[Settled]) -> FormatFiles:
         rows.append(row)
     hidden = {"labelled_twice"} if left_out[OPEN] else set()
     lines = [row.model_dump(mode="json", exclude_none=True, exclude=hidden) for row in rows]
-    return FormatFiles({"labels.jsonl": _lines(lines)} if rows else {}, len(rows), dict(left_out))
-
-
-def _row(said: Settled, text: str, label: bool) -> dict[str, Any]:
-    return {
-        "prompt": [turn.model_dump() for turn in said.item.prompt],
-        "completion": [{"role": "assistant", "content": text}],
-        "label": label,
-        **_provenance(said),
-        "is_corrected": text != said.item.text,
-    }
-
-
-def _pair_row(better: Settled, worse: Settled, text: str, margin: float, with_margin: bool) -> dict[str, Any]:
-    origin = {f"{name}_{side}": value for side, each in (("chosen", better), ("rejected", worse))
-              for name, value in _provenance(each).items() if name not in ("project", "question_id")}  # fmt: skip
-    return {
-        "prompt": [turn.model_dump() for turn in worse.item.prompt],
-        "chosen": [{"role": "assistant", "content": text}],
-        "rejected": [{"role": "assistant", "content": worse.item.text}],
-        **({"margin": round(margin, 4)} if with_margin else {}),
-        "is_corrected": better is worse,
-        "project": worse.item.project,
-        "question_id": worse.item.example_id,
-        **origin,
-    }
-
-
-def _provenance(said: Settled) -> dict[str, Any]:
-    return {
-        "project": said.item.project,
-        "question_id": said.item.example_id,
-        "item": said.item.id,
-        "stage": said.item.stage,
-        "chain": said.item.chain,
-        "raters": said.raters,
-        "is_adjudicated": said.by is not None,
-    }
-
-
-def _lines(rows: Sequence[dict[str, Any]]) -> str:
-    return "".join(json.dumps(row) + "\n" for row in rows)  # in ASCII
+    return FormatFiles({"labels.jsonl": jsonl_text(lines)} if rows else {}, len(rows), dict(left_out))
 
 
 # ---- annotation tools ---------------------------------------------------------------------------
@@ -211,13 +114,17 @@ Said = Sequence[tuple[AnnotationItem, Sequence[Annotation]]]
 """Every item with what people say of it."""
 
 
-def _interface(project: AnnotationProject) -> str:
-    """Return the labelling interface of Label Studio."""
+def _interface(project: AnnotationProject, said: Said) -> str:
+    """Return the labelling interface of Label Studio; its reasons are those of the guidelines, and others that were given."""
+    given = (reason for _, annotations in said for each in annotations for reason in each.reasons)
+    guidelines = project.guidelines.model_copy(
+        update={"reasons": (*dict.fromkeys((*project.guidelines.reasons, *given)),)}
+    )
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
     environment.filters["quoted"] = quoteattr
-    text = files("evals.annotations").joinpath("label_studio.xml.jinja").read_text("utf-8")
+    text = files("evals.preferences").joinpath("label_studio.xml.jinja").read_text("utf-8")
     told = {"choices": CHOICES, "texts": TEXTS, "notes": get_args(NoteKind)}
-    return environment.from_string(text).render(guidelines=project.guidelines, **told)
+    return environment.from_string(text).render(guidelines=guidelines, **told)
 
 
 def _label_studio(project: AnnotationProject, said: Said) -> FormatFiles:
@@ -240,7 +147,11 @@ def _label_studio(project: AnnotationProject, said: Said) -> FormatFiles:
         shown = {"question": item.question, "answer": item.text, "stage": item.stage, "chain": item.chain}
         data = {**shown, "item": item.id, "system_prompt": item.system_prompt}
         tasks.append({"data": data, "annotations": final, "drafts": drafts, "predictions": []})
-    return FormatFiles({"tasks.json": _document(tasks), "config.xml": _interface(project)}, len(tasks), {})
+    return FormatFiles(
+        {"tasks.json": json.dumps(tasks, indent=1, ensure_ascii=False) + "\n", "config.xml": _interface(project, said)},
+        len(tasks),
+        {},
+    )
 
 
 def _results(item: AnnotationItem, each: Annotation) -> Iterator[dict[str, Any]]:
@@ -283,25 +194,6 @@ def _csv(project: AnnotationProject, said: Said) -> FormatFiles:
     return FormatFiles({"annotations.csv": text}, len(rows), {})
 
 
-def _json(project: AnnotationProject, said: Said) -> FormatFiles:
-    annotations = [each.model_dump(mode="json") for _, found in said for each in found]
-    items = [item.model_dump(mode="json") for item, _ in said]
-    known = project.model_dump(mode="json", exclude={"raters"})  # raters are hashes in every file
-    document = {"project": known, "items": items, "annotations": annotations}
-    return FormatFiles({"annotations.json": _document(document)}, len(annotations), {})
-
-
-def _document(value: object) -> str:
-    return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
-
-
-WRITERS: dict[str, Callable[[AnnotationProject, Said], FormatFiles]] = {
-    "label-studio": _label_studio,
-    "csv": _csv,
-    "json": _json,
-}
-
-
 # ---- annotations that were made elsewhere, as our own exports lay them out ---------------------
 
 Layout = Literal["label-studio", "csv"]
@@ -329,7 +221,7 @@ def read_annotations(
     known = {item.id: item for item in items} | {(item.question, item.text): item for item in items}
     new: dict[object, AnnotationItem] = {}
     annotations = []
-    number, rated = 0, every_guideline(project)
+    number = 0
     try:
         for number, shown, said in READERS[layout](path):
             words, given_id = (shown["question"], shown["text"]), shown.get("item")
@@ -349,7 +241,7 @@ def read_annotations(
                 given = Annotation.model_validate({"item": item.id, "updated_at": now} | filled)
                 if given.updated_at.tzinfo is None:
                     given = given.model_copy(update={"updated_at": given.updated_at.replace(tzinfo=UTC)})
-                if misfit := bad_rating(rated, given.ratings):
+                if misfit := bad_rating(project.guidelines, given.ratings):
                     raise BadRow(path, number, *misfit)
                 if given.notes and (end := max(note.end for note in given.notes)) > len(item.text):
                     told = f"a note ends at {end}, the answer has {len(item.text)} characters"

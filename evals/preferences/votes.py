@@ -1,23 +1,16 @@
-"""How votes fell: counts per pair of stages, ratings for the statistics of agreement, votes that were not blind."""
+"""Votes between two answers: how they fell, counts per pair of stages, votes that were not blind."""
 
 import hashlib
 import json
 import re
 import tomllib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cache
-from itertools import combinations
 from pathlib import Path
-from random import Random
-from typing import TYPE_CHECKING, NamedTuple
-
-import numpy as np
+from typing import NamedTuple
 
 from evals.schema import Answer, Choice, Comparison, StagePairCounts
-
-if TYPE_CHECKING:
-    from evals.stats.agreement import Rating
 
 CHOICES = ("first", "second", "tie", "both_bad")
 """What a rater may choose between two answers, whichever side they stood on."""
@@ -74,55 +67,9 @@ def pair_id(pair: JudgedPair) -> str:
     return hashlib.sha256(json.dumps([pair.vote.question, *texts]).encode()).hexdigest()[:32]
 
 
-EXPLORED = 0.1
-"""Share of matches that are drawn among all, whatever they would teach."""
-
-
-def next_match(
-    stages: Sequence[str],
-    fell: Mapping[tuple[str, str, Choice], int],
-    mine: Mapping[tuple[str, str], int],
-    chance: Random,
-) -> tuple[str, str]:
-    """Return which two of the stages to compare next, left and right.
-
-    The two on whom a vote would lower the variances of the ratings most; of equals those with fewest votes, then by chance.
-    The first stands on the side where the rater (`mine`: votes by left and right) saw it less often beside the other.
-    """
-    from evals.stats.ranking import gains
-
-    pairs = list(combinations(stages, 2))
-    if chance.random() >= EXPLORED and len(pairs) > 1:
-        counts = np.zeros((len(pairs), 3))
-        for k, (one, other) in enumerate(pairs):
-            for (left, right), column in (((one, other), 0), ((other, one), 1)):
-                counts[k, column] += fell.get((left, right, "left"), 0)
-                counts[k, 1 - column] += fell.get((left, right, "right"), 0)
-                counts[k, 2] += fell.get((left, right, "tie"), 0) + fell.get((left, right, "both_bad"), 0)
-        gained = gains(stages, pairs, counts, pairs)
-        order = [(round(-gain / gained.max(), 9), n) for gain, n in zip(gained, counts.sum(axis=1), strict=True)]
-        pairs = [pair for pair, each in zip(pairs, order, strict=True) if each == min(order)]
-    one, other = chance.choice(pairs)
-    seen = mine.get((one, other), 0) - mine.get((other, one), 0)
-    return (one, other) if seen < 0 or (seen == 0 and chance.random() < 0.5) else (other, one)
-
-
 def rater_of(vote: Comparison) -> str:
     """Return whom a vote is counted as: browsers without a name may all be one person's, so they are one rater."""
     return "anonymous" if vote.is_anonymous else vote.rater
-
-
-def ratings_of(pairs: Iterable[JudgedPair]) -> "Iterator[Rating]":
-    """Yield each vote as a rating of two texts, in a fixed order, on a question; equal texts hold no choice."""
-    from evals.stats.agreement import Rating  # late: the arena goes without
-
-    for pair in pairs:
-        if pair.left.text == pair.right.text:
-            continue
-        texts = sorted((pair.left.text, pair.right.text))
-        chosen = {"left": pair.left.text, "right": pair.right.text}.get(pair.vote.choice)
-        choice = pair.vote.choice if chosen is None else CHOICES[texts.index(chosen)]
-        yield Rating(pair_id(pair), rater_of(pair.vote), choice)
 
 
 def names_itself(left: Answer, right: Answer) -> bool:

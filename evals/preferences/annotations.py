@@ -37,18 +37,8 @@ FAR_APART = 0.5
 def usual_guidelines() -> Guidelines:
     """Return the guidelines that a project begins with."""
     return Guidelines.model_validate(
-        tomllib.loads(files("evals.annotations").joinpath("guidelines.toml").read_text("utf-8"))
+        tomllib.loads(files("evals.preferences").joinpath("guidelines.toml").read_text("utf-8"))
     )
-
-
-def every_guideline(project: AnnotationProject) -> Guidelines:
-    """Return the guidelines with the dimensions and reasons of earlier versions too: annotations made then hold them."""
-    versions = (project.guidelines, *reversed(project.earlier))
-    dimensions = {each.name: each for version in reversed(versions) for each in version.dimensions}
-    order = dict.fromkeys(each.name for version in versions for each in version.dimensions)
-    reasons = dict.fromkeys(each for version in versions for each in version.reasons)
-    every = {"dimensions": tuple(dimensions[name] for name in order), "reasons": tuple(reasons)}
-    return project.guidelines.model_copy(update=every)
 
 
 def bad_rating(guidelines: Guidelines, ratings: Mapping[str, float]) -> tuple[str, str] | None:
@@ -128,28 +118,6 @@ def progress(
     )
 
 
-def assign(
-    items: Sequence[AnnotationItem], annotations: Iterable[Annotation], raters: Sequence[str], each: int
-) -> list[AnnotationItem]:
-    """Return the items, every one assigned to `each` of the raters, so that all get as many; nobody named = whoever comes.
-
-    Who has begun an item stays with it; who discarded one is not asked again.
-    """
-    begun: dict[str, dict[str, bool]] = {}
-    for one in annotations:
-        if not one.is_adjudication:
-            begun.setdefault(one.item, {})[one.rater] = one.state != "discarded"
-    load, made = Counter[str](), []
-    for item in items:
-        known = begun.get(item.id, {})
-        asked = [rater for rater, stays in known.items() if stays] if raters else []
-        free = sorted((rater for rater in raters if rater not in known), key=load.__getitem__)
-        asked += free[: max(0, each - len(asked))] if raters else []
-        load.update(asked)
-        made.append(item.model_copy(update={"assigned": tuple(asked)}))
-    return made
-
-
 # ---- what several people say together -----------------------------------------------------------
 
 
@@ -173,6 +141,11 @@ class Settled(NamedTuple):
         rated = (each for each in dimensions if each.name in self.ratings)
         shares = [(self.ratings[each.name] - each.low) / (each.high - each.low) for each in rated]
         return fmean(shares) if shares else None
+
+    def worth(self, dimensions: Sequence[Dimension]) -> float | None:
+        """Return the mean rating on a scale of 0 to 1, else what the thumbs say, None where neither was given."""
+        quality = self.quality(dimensions)
+        return quality if quality is not None or self.thumb is None else float(self.thumb == "up")
 
     def is_good(self, dimensions: Sequence[Dimension], good: float = 0.75, bad: float = 0.25) -> bool | None:
         """Return whether people call the answer good: their thumbs, else ratings of at least `good` or at most `bad`."""

@@ -1,6 +1,6 @@
 """Where histories of databases begin: a new one is made from the models in `lab.store.tables`, see `lab.store.migrate`."""
 
-revision = "0009"
+revision = "0010"
 down_revision = None
 
 

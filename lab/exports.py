@@ -1,0 +1,86 @@
+"""Data sets that leave the lab: votes as a folder or zip file with a card, and as what a DPO run is trained on."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from zipfile import ZIP_DEFLATED, ZipFile
+
+from evals.errors import LabError
+from evals.io import write_whole
+from evals.preferences.rows import CARD, FORMATS, ROWS, STATISTICS, Export, export_votes
+from hub.cards.dataset import GUIDELINES, dataset_card
+from hub.cards.own import marked, write_card
+from lab.services import Services
+from lab.ui.text import say
+
+GUIDELINES_TEXT = Path(__file__).parent / "ui" / "text" / "guidelines.md"
+
+
+def files_of(export: Export) -> dict[str, str]:
+    """Return the files of a data set of votes; the statistics last: they mark a folder as a finished export."""
+    statistics = export.statistics
+    card = dataset_card(statistics, FORMATS[statistics.format].row, guidelines=GUIDELINES)
+    return {
+        ROWS: export.lines.decode(),
+        GUIDELINES: GUIDELINES_TEXT.read_text(encoding="utf-8"),
+        CARD: marked(str(card)),
+        STATISTICS: statistics.model_dump_json(indent=1) + "\n",
+    }
+
+
+def write_export(export: Export, folder: Path) -> None:
+    """Write a data set of votes into `folder`, over an earlier export.
+
+    LabError if the folder holds anything else, or a card that somebody edited.
+    """
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / STATISTICS).exists():
+        raise LabError(say("preferences.other_files", folder=folder, card=CARD))
+    files = files_of(export)
+    write_card(folder / CARD, files.pop(CARD))
+    for name, content in files.items():
+        write_whole(folder / name, content)
+
+
+def zip_votes(export: Export, folder: Path) -> Path:
+    """Return a zip file in `folder` with the same files as `write_export` writes."""
+    return zip_files(f"preferences-{export.statistics.format}", files_of(export), folder)
+
+
+def zip_files(name: str, files: Mapping[str, str], folder: Path) -> Path:
+    """Return a zip file in `folder` that holds a folder of files, both of this name."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=folder) as scratch:
+        unfinished = Path(scratch) / "unfinished.zip"
+        with ZipFile(unfinished, "w", ZIP_DEFLATED) as archive:
+            for file, content in files.items():
+                archive.writestr(f"{name}/{file}", content)
+        return unfinished.replace(folder / f"{name}.zip")
+
+
+def training_address(services: Services, files: Mapping[str, str] | None = None) -> str:
+    """Write all votes, or these files, as a data set for DPO beside the runs; return where the form to train on it is.
+
+    LabError where nothing can be trained from this page, or no vote prefers an answer.
+    """
+    from lab.results.rows import link  # late: `assay prefs export` goes without the page
+    from lab.train.runner import refusal
+
+    settings = services.settings.training
+    if why := refusal(settings):
+        raise LabError(why)
+    folder = settings.runs[0] / "preferences" / f"{(now := services.now()):%Y-%m-%d-%H%M%S}"
+    if files is None:
+        write_export(export_votes(services.store.preference_pairs(), "dpo", now), folder)
+    for name, content in (files or {}).items():
+        write_whole(folder / name, content)
+    return link({"tab": "train", "stage": "dpo", "data": str(folder / ROWS)})
+
+
+def for_training(services: Services, files: Callable[[], Mapping[str, str] | None] = lambda: None) -> tuple[str, str]:
+    """Return the `training_address`, or a notice that says why there is none."""
+    from lab.ui.components import notice
+
+    try:
+        return training_address(services, files()), ""
+    except LabError as error:
+        return "", notice(str(error), "problem")
