@@ -52,7 +52,6 @@ DEADLINE_SECONDS = 3600.0
 """For the verdicts of a judge on all refined answers."""
 FIRST = re.compile(r"(?P<name>.+) \(first (?P<count>\d+)\)")
 """What a report on the first examples alone says of its data."""
-TaskName = Literal["questions", "review", "refine"]
 LONGEST = {"questions": 96, "refine": 128}
 DTYPE: dict[str, Literal["bfloat16", "float32"]] = {"questions": "bfloat16", "refine": "float32"}
 """In float32 an answer does not depend on what else is in the batch."""
@@ -125,7 +124,7 @@ class GroupSettings(JsonSettings):
 
     group: str = ""
     """all, unaided, or a kind such as direct; the task's headline if none."""
-    task: TaskName | None = None
+    task: str | None = None
     """questions, review or refine; reports say it themselves."""
 
 
@@ -164,7 +163,7 @@ class RescoreSettings(LabelledJudge):
     """Where the new report goes; the same file if not given."""
     data: str = ""
     """Of refined answers: the records that were answered; as by default those of the report."""
-    task: TaskName | None = None
+    task: str | None = None
     """questions, review or refine; the report says it itself."""
 
 
@@ -251,7 +250,7 @@ def compare(settings: CompareSettings) -> None:
     if len(reports) > 2:
         raise BadConfig(f"compare takes one report or two, found {len(reports)}; leave some out")
     named = [name.strip() for name in stages.split(",")] if stages else []
-    read = [load_report(path, Report) for path in reports]
+    read = [_report(path, settings.task) for path in reports]
     pairs = _within(read[0], named) if len(read) == 1 else _between(read[0], read[1], named)
     pairing = Pairing(metrics=settings.metric or (), group=settings.group, draws=settings.draws, seed=settings.seed)
     found = compare_pairs(pairs, pairing)
@@ -259,6 +258,14 @@ def compare(settings: CompareSettings) -> None:
         for note in each.notes:
             notes.print(f"note: the two reports differ in {note}")
     emit(found, as_json=settings.as_json, table=terminal.comparison_table(found))
+
+
+def _report(path: Path, task: str | None) -> Report[Any]:
+    """Return the report in a file; BadConfig for one on another task than the one that is named."""
+    found = load_report(path, Report)
+    if task not in (None, found.task):
+        raise BadConfig(f"{path} is a report on the task {found.task}, not {task}; leave --task out")
+    return found
 
 
 def _within(report: Report[Any], named: list[str]) -> list[tuple[Answers, Answers]]:
@@ -298,7 +305,7 @@ def rescore(settings: RescoreSettings) -> None:
 
     Example: assay eval rescore report.json --judge http://127.0.0.1:8000/v1 --out again.json
     """
-    old: Any = load_report(settings.report, Report)
+    old: Any = _report(settings.report, settings.task)
     tried = None
     if isinstance(old, ReviewReport):
         from lab.commands.review.infer import rescore_review
@@ -570,7 +577,7 @@ def leaderboard(settings: LeaderboardSettings) -> None:
     paths = [each for each in settings.reports or sorted(folder.glob("*.json")) if not each.name.endswith(".run.json")]
     if not paths:
         raise LabError(say("command.no_report"))
-    read = [load_report(path, Report) for path in paths]
+    read = [_report(path, settings.task) for path in paths]
     for path, report in zip(paths, read, strict=True):
         if report.task == "questions" and report.versions != instrument():
             notes.print(say("command.outdated", path=path))
