@@ -180,7 +180,7 @@ def weights_identity(checksums: Mapping[str, str]) -> str:
     if len(checksums) == 1:
         return next(iter(checksums.values()))
     lines = "".join(f"{name} {sha256}\n" for name, sha256 in sorted(checksums.items()))
-    return hashlib.sha256(lines.encode("utf-8")).hexdigest()
+    return sha256_of_text(lines)
 
 
 def sha256_of(path: Path) -> str:

@@ -4,12 +4,12 @@ Versions of one paper share most of their text and of their reviews. With one of
 another in test, a program that only looks papers up seems to review them.
 """
 
-import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import get_args
 
+from evals.io import sha256_of_text
 from evals.schema import ReviewExample, Split
 
 VERSIONED = re.compile(
@@ -64,7 +64,7 @@ def split_by_family(examples: Iterable[ReviewExample], seed: int = 0) -> tuple[R
             families.append(each.family)
     splits: dict[str, Split] = {}
     for families in by_source.values():
-        ordered = sorted(families, key=lambda family: hashlib.sha256(f"{seed}:{family}".encode()).digest())
+        ordered = sorted(families, key=lambda family: sha256_of_text(f"{seed}:{family}"))
         test, dev = (max(1, round(SHARES[name] * len(ordered))) for name in ("test", "dev"))
         for place, family in enumerate(ordered):
             splits[family] = "test" if place < test else "dev" if place < test + dev else "train"

@@ -6,7 +6,6 @@ file: the way that reads its rows is taken, and where two ways read them and dis
 """
 
 import ast
-import hashlib
 import json
 import re
 import tomllib
@@ -19,9 +18,8 @@ from typing import Any, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict
 
 from evals.errors import BadConfig, BadRow, LabError
-from evals.io import first_of, short_repr
+from evals.io import first_of, sha256_of_text, short_repr
 from evals.questions.bank import normalised
-from evals.questions.prompt import digest
 from evals.questions.sets import LONGEST_ROW, SUFFIXES, Raw, examples_of, longer_than, plain_rows
 from evals.verifiers.line import read_lines
 
@@ -397,7 +395,7 @@ def _shuffled(layout: Layout, row: _Fields, question: str) -> dict[str, Any]:
     others = _unpacked(wrong[0])[0] if len(layout.wrong) == 1 else wrong
     options = [_option(each) for each in (right, *others)]
     _check_options(field, options)
-    order = sorted(options, key=lambda option: hashlib.sha256(f"{question}\0{option}".encode()).digest())
+    order = sorted(options, key=lambda option: sha256_of_text(f"{question}\0{option}"))
     return {"kind": "choice", "value": options[0], "options": order}
 
 
@@ -473,7 +471,7 @@ def _set_row(
         raise _BadField(options.group_field, "is missing, and is to be the group; name another with --group")
     group = next(each for each in (group, given, row_id) if each is not None)
     group = groups.setdefault(normalised(prompt), str(group))
-    percentile = int(digest(group)[:8], 16) % 100
+    percentile = int(sha256_of_text(group)[:8], 16) % 100
     split = fields.first(layout.split)[1] or next(share for share, end in SHARES if percentile < end)
     said = fields.first(layout.explanation)[1]
     said = next(iter(said), "") if isinstance(said, list) else said

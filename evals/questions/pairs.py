@@ -29,6 +29,7 @@ from typing import Any, Literal, NamedTuple
 from pydantic import Field
 
 from evals.errors import BadConfig, LabError
+from evals.io import sha256_of_text
 from evals.questions.bank import is_held_out
 from evals.questions.pathways import succession
 from evals.questions.prompt import with_confidence
@@ -230,7 +231,7 @@ def _pair_row(better: Judged, worse: Judged, rule: Rule, margin: float) -> PairR
 
 def _pair_id(better: Judged, worse: Judged) -> str:
     text = "\0".join((better.sample.example.id, better.sample.text, worse.sample.text))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return sha256_of_text(text)[:16]
 
 
 # ---- verdict pairs -----------------------------------------------------------------------------

@@ -16,7 +16,8 @@ from typing import Any
 
 from evals.errors import BadConfig
 from evals.facts import EnrichmentRow, load_conservation, load_enrichment, load_hallmark
-from evals.questions.prompt import SURE, digest, with_answer
+from evals.io import sha256_of_text
+from evals.questions.prompt import SURE, with_answer
 from evals.schema import (
     ComparisonTruth,
     ConservationTruth,
@@ -123,7 +124,7 @@ def pathway_halves(examples: Iterable[Example]) -> tuple[tuple[Example, ...], tu
         truths = [row.ground_truth for row in clusters[name]]
         directions = {truth.direction for truth in truths if isinstance(truth, DirectTruth)}
         kinds = {row.kind for row in clusters[name]}
-        return ",".join(sorted(kinds)), ",".join(sorted(directions)), digest(name)
+        return ",".join(sorted(kinds)), ",".join(sorted(directions)), sha256_of_text(name)
 
     dealt = sorted(clusters, key=stratum)
     first, second = (tuple(row for name in half for row in clusters[name]) for half in (dealt[::2], dealt[1::2]))
@@ -146,7 +147,7 @@ def lone_missions_parted() -> tuple[Example, ...]:
     A question about what a finding means gives its direction away, so no finding is asked both ways. The
     halves are dealt in turn within each direction, by a checksum of tissue and set.
     """
-    dealt = sorted(_findings(), key=lambda found: (found[1].direction or "", digest(found[0].cluster)))
+    dealt = sorted(_findings(), key=lambda found: (found[1].direction or "", sha256_of_text(found[0].cluster)))
     directions = {vote.cluster for vote, _ in dealt[::2]}
     return tuple(
         _lone_mission(vote, row, "mission" if vote.cluster in directions else "mission-mechanism")
@@ -252,7 +253,7 @@ def _conservation(tissue: str) -> Example:
 
 def _meaning(pathway: str, place: int) -> Example:
     row, name = load_hallmark()[pathway], f"meaning/{pathway}"
-    forms, turn = _sentences()["meaning"], int(digest(name)[:8], 16) + place
+    forms, turn = _sentences()["meaning"], int(sha256_of_text(name)[:8], 16) + place
     words = {"name": row.name, "about": row.about}
     text = [each[turn % len(each)].format(**words) for each in (forms["prompts"], forms["answers"])]
     made = _example(terms(pathway), text, row.about, SURE, name, (), name, None, id=f"{name}/{place + 1}")
@@ -330,7 +331,7 @@ def _choose_wordings(asked: str, subject: str, answers: str = "answers", /, **wo
     """Return prompt and explanation in the wordings that belong to a question, always the same ones."""
     forms, key = _sentences()[asked], f"{asked}/{subject}"
     chosen = ((forms["prompts"], key), (forms[answers], f"{key}/answer"))
-    return [each[int(digest(name)[:8], 16) % len(each)].format(**words) for each, name in chosen]
+    return [each[int(sha256_of_text(name)[:8], 16) % len(each)].format(**words) for each, name in chosen]
 
 
 def listed(words: Sequence[str]) -> str:

@@ -7,7 +7,6 @@ What may stand behind `Answer:` follows from the wording of the question and fro
 record lists, never from which of them is right: `answer_form` sees no truth.
 """
 
-import hashlib
 import re
 from functools import cache, lru_cache
 
@@ -54,11 +53,6 @@ def with_answer(explanation: str, answer: str, level: int) -> str:
 def with_confidence(text: str, level: int) -> str:
     """Return an answer in its one documented form: the text, then a last line "Confidence: N%"."""
     return f"{text}\nConfidence: {level}%"
-
-
-def digest(text: str) -> str:
-    """Return the SHA-256 of a text in hexadecimal, by which wordings are chosen and clusters dealt."""
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def choices(options: tuple[str, ...]) -> str:

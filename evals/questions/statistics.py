@@ -1,12 +1,11 @@
 """What a written data set holds, counted, with checksums: statistics.json beside train and test."""
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from evals.facts import load_provenance
-from evals.io import data_sha256
+from evals.io import data_sha256, sha256_of_text
 from evals.schema import Example
 
 VERSION = "1"
@@ -32,7 +31,7 @@ def split_statistics(examples: Sequence[Example], text: str) -> dict[str, Any]:
         "tissues": counted(example.tissue or "none" for example in examples),
         "clusters": len({example.cluster for example in examples}),
         "facts": len({fact for example in examples for fact in example.facts}),
-        "file_sha256": hashlib.sha256(text.encode()).hexdigest(),
+        "file_sha256": sha256_of_text(text),
         "data_sha256": data_sha256(examples),
     }
 
@@ -40,7 +39,7 @@ def split_statistics(examples: Sequence[Example], text: str) -> dict[str, Any]:
 def versions() -> dict[str, str]:
     """Return the version of the questions and one checksum over all fact tables."""
     tables = sorted(f"{name} {entry.sha256}" for name, entry in load_provenance().items())
-    return {"questions": VERSION, "facts_sha256": hashlib.sha256("\n".join(tables).encode()).hexdigest()}
+    return {"questions": VERSION, "facts_sha256": sha256_of_text("\n".join(tables))}
 
 
 def counted(names: Iterable[str]) -> dict[str, int]:

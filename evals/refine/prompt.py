@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 
 from evals.refine.grammar import EvidenceBlock, blocks
+from evals.refine.judge import QUOTED
 from evals.schema import Message
 from evals.schema.refiner import RefinerRecord
 
@@ -16,7 +17,6 @@ SYSTEM_PROMPT = (
     " <snippet id=ID> and </snippet>, with the ids of the passages that say it, and the whole between"
     " <answer> and </answer>. If the passages do not hold the answer, say so."
 )
-QUOTED = re.compile(r"[\"“]([^\"“”]+)[\"”]")
 
 
 def messages(record: RefinerRecord, system_prompt: str = SYSTEM_PROMPT) -> tuple[Message, ...]:
