@@ -187,8 +187,9 @@ def read_run(folder: Path, more: Iterable[Path] = ()) -> Run:
     reports = {}
     for name, file in files.items():
         report = load_report(file, Report)
-        made = report.score.made_by if isinstance(report, ReviewReport) else None
-        if report.stage_checksums.get(stage.name) == stage.sha256 and (made is None or made.stage == stage.name):
+        made = [each.made_by for each in report.stages.values()] if isinstance(report, ReviewReport) else []
+        is_of_stage = not made or any(each is None or each.stage == stage.name for each in made)
+        if report.stage_checksums.get(stage.name) == stage.sha256 and is_of_stage:
             reports[name] = report
     return Run(folder, record, manifest, reports, files)
 

@@ -16,13 +16,13 @@ import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
 
-from evals.review.match import MAJOR, Encoder, Panel, Similarity, lists_of, match, partners, similarity_of, word_counts
-from evals.review.rates import counts_of, rates_of
-from evals.schema.reports import Control, Matcher, Rates
+from evals.review.match import Encoder, Panel, Similarity, lists_of, match, partners, similarity_of, word_counts
+from evals.schema.reports import Matcher
 from evals.schema.reviews import UNKNOWN
 from evals.stats.intervals import Floats
 
@@ -120,11 +120,9 @@ ROUNDS = 10
 GENERIC_FILE = Path(__file__).with_name("generic.txt")
 
 
-@dataclass(frozen=True)
-class Listed:
-    """A control, and how many concerns it said and matched in each article."""
+class Listed(NamedTuple):
+    """How many concerns a control matched and said in each article."""
 
-    control: Control
     matched: Floats
     said: Floats
 
@@ -132,32 +130,19 @@ class Listed:
 def permuted(
     panel: Panel, similarity: Similarity, matcher: Matcher, rounds: int = ROUNDS, seed: int = 0
 ) -> Listed | None:
-    """Return what the lists get on other papers.
+    """Return what the lists get on other papers, means of the rounds.
 
     None where similarities do not cross articles, or fewer than two articles have predictions.
     """
     has_list = panel.predicted.sizes > 0
     if not similarity.is_crossing or has_list.sum() < 2:
         return None
-    matched, n_major = np.zeros(len(panel.article_ids)), 0
+    matched = np.zeros(len(panel.article_ids))
     for partner in partners(panel.sources, has_list, rounds, seed):
         found = match(panel, similarity, matcher.threshold, matcher.assignment, partner)
         hit = found.human[found.is_matched]
         matched += np.bincount(panel.human.article[hit], minlength=len(matched)) / rounds
-        n_major += int((panel.human.severity[hit] == MAJOR).sum())
-    sizes = panel.human.sizes.sum(), panel.predicted.sizes.sum()
-    sums = (matched.sum(), *sizes, 0, n_major / rounds, (panel.human.severity == MAJOR).sum())
-    note = f"each list held against another paper of its source, mean of {rounds} rounds"
-    return Listed(_control(rates_of(sums, len(matched)), note), matched, panel.predicted.sizes.astype(float))
-
-
-def count_bound(panel: Panel, counts: Floats) -> Control:
-    """Return the score if everything matched until one list ran out."""
-    _, human, predicted, _, _, major = counts.T
-    matched, major_matched = np.minimum(human, predicted).sum(), np.minimum(major, predicted).sum()
-    sums = (matched, human.sum(), predicted.sum(), 0, major_matched, major.sum())
-    note = "the smaller of both counts in every article: the most that list lengths allow"
-    return _control(rates_of(sums, len(panel.article_ids)), note)
+    return Listed(matched, panel.predicted.sizes.astype(float))
 
 
 def generic_concerns() -> tuple[str, ...]:
@@ -167,7 +152,7 @@ def generic_concerns() -> tuple[str, ...]:
 
 
 def generic(panel: Panel, encoder: Encoder | None, matcher: Matcher, papers: Sequence[Paper] | None = None) -> Listed:
-    """Return the score of the same generic objections on every paper, as many as were predicted.
+    """Return what the same generic objections get on every paper, as many as were predicted, forty at most.
 
     With `papers`, one for each article, the paper's title stands before each.
     """
@@ -177,32 +162,31 @@ def generic(panel: Panel, encoder: Encoder | None, matcher: Matcher, papers: Seq
     )
     sizes = panel.predicted.sizes.tolist()
     lists = [[title + text for text in texts[:n]] for title, n in zip(titles, sizes, strict=True)]
-    note = "one fixed list of objections that fit any paper, as long as each predicted list"
-    note += ", the paper's title before each" if papers else ""
-    if (panel.predicted.sizes > len(texts)).any():
-        note += f" (at most {len(texts)})"
-    return listed(panel, lists, encoder, matcher, note)
+    return listed(panel, lists, encoder, matcher)
 
 
 def echo(panel: Panel, encoder: Encoder | None, matcher: Matcher, papers: Sequence[Paper], before: str = "") -> Listed:
-    """Return the score of sentences copied from each paper, as many as were predicted, `before` in front of each."""
+    """Return what sentences copied from each paper get, as many as were predicted, `before` in front of each."""
     lists = [paper.copied(n) if n else [] for paper, n in zip(papers, panel.predicted.sizes.tolist(), strict=True)]
     if before:
         lists = [[before + text[:1].lower() + text[1:] for text in texts] for texts in lists]
-    note = "sentences of the paper's Methods and Results, evenly spaced, as many as were predicted"
-    return listed(panel, lists, encoder, matcher, f"{note}, each behind {before.strip()!r}" if before else note)
+    return listed(panel, lists, encoder, matcher)
 
 
-def listed(
-    panel: Panel, lists: Sequence[Sequence[str]], encoder: Encoder | None, matcher: Matcher, note: str
+def retrieved(
+    panel: Panel, encoder: Encoder | None, matcher: Matcher, papers: Sequence[Paper], searched: Sequence[Paper]
 ) -> Listed:
-    """Return the score of other lists on the same papers, matched the same way; None is lexical."""
+    """Return what human concerns on the papers most alike in words get, as many as were predicted."""
+    index = Index(searched)
+    sizes = panel.predicted.sizes.tolist()
+    lists = [index.concerns(near, n) for near, n in zip(index.nearest(papers), sizes, strict=True)]
+    return listed(panel, lists, encoder, matcher)
+
+
+def listed(panel: Panel, lists: Sequence[Sequence[str]], encoder: Encoder | None, matcher: Matcher) -> Listed:
+    """Return what other lists get on the same papers, matched the same way; None is lexical."""
     other = lists_of([[(text, UNKNOWN, UNKNOWN, 0) for text in texts] for texts in lists])
     held = replace(panel, predicted=other)
     found = match(held, similarity_of(other, panel.human, encoder), matcher.threshold, matcher.assignment)
-    counts = counts_of(held, found)
-    return Listed(_control(rates_of(counts.sum(axis=0), len(counts)), note), counts[:, 0], counts[:, 2])
-
-
-def _control(rates: Rates, note: str) -> Control:
-    return Control(**rates.model_dump(), note=note)
+    matched = np.bincount(other.article[found.is_matched], minlength=len(lists)).astype(float)
+    return Listed(matched, other.sizes.astype(float))

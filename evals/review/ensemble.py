@@ -9,14 +9,16 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
 
 from evals.errors import BadConfig
+from evals.io import read_rows
 from evals.review.clean import written
 from evals.review.labels import category_of, severity_of
-from evals.review.match import Block, Encoder, Threshold, calibrated, lists_of, panel_of, similarity_of
+from evals.review.match import Block, Encoder, ReadyVectors, Threshold, calibrated, lists_of, panel_of, similarity_of
 from evals.schema.record import Record
 from evals.schema.reviews import (
     SEVERITIES,
@@ -80,6 +82,22 @@ class Merging:
     def votes_of(self, n_tools: int) -> int:
         """Return how many tools must say a concern."""
         return {"union": 1, "vote": self.min_votes, "intersection": n_tools}[self.strategy]
+
+
+class VectorRow(Record):
+    """A text and its vector."""
+
+    text: str
+    vector: tuple[float, ...]
+
+
+def read_vectors(path: Path) -> ReadyVectors:
+    """Return the vectors of a file."""
+    rows = read_rows(path, VectorRow, key=lambda row: row.text)
+    lengths = {len(row.vector) for row in rows}
+    if len(lengths) > 1:
+        raise BadConfig(f"the vectors in {path} have {sorted(lengths)} numbers; all of one encoder have as many")
+    return ReadyVectors(f"vectors of {path.name}", {row.text: row.vector for row in rows})
 
 
 class Merged(Record):

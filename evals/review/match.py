@@ -25,7 +25,7 @@ from evals.errors import BadConfig, LabError
 from evals.io import Cache
 from evals.review.clean import key_of, written
 from evals.review.labels import category_of, severity_of
-from evals.schema.reports import Assignment, Coverage, FigurePolicy
+from evals.schema.reports import Assignment, Coverage, Rates
 from evals.schema.reviews import (
     CATEGORIES,
     SEVERITIES,
@@ -169,12 +169,10 @@ Listed = tuple[str, Category | Unknown, Severity | Unknown, int]
 """A concern: its text, category, severity, and place in the row of the file."""
 
 
-def panel_of(
-    reference: Sequence[ReferenceRow], predictions: Sequence[PredictionRow], figures: FigurePolicy = "both"
-) -> Panel:
+def panel_of(reference: Sequence[ReferenceRow], predictions: Sequence[PredictionRow]) -> Panel:
     """Return both sides of every article of the reference; predictions on other articles are left out.
 
-    LabError if the two files have no article in common.
+    Human concerns about figures are left out, too. LabError if the two files have no article in common.
     """
     by_id = {row.article_id: row for row in predictions}
     known = [row.article_id for row in reference]
@@ -188,7 +186,7 @@ def panel_of(
         [
             (each.text, category_of(each.category), severity_of(each.severity), place)
             for place, each in enumerate(row.concerns)
-            if not is_on_figure(each, figures)
+            if not is_on_figure(each)
         ]
         for row in reference
     ]
@@ -205,7 +203,6 @@ def panel_of(
         n_articles=len(known),
         n_answered=len(known) - len(missing),
         n_with_concerns=sum(1 for tool in tools if tool),
-        share=(len(known) - len(missing)) / max(1, len(known)),
         missing=tuple(missing[:NAMED]),
         unknown=tuple([name for name in by_id if name not in set(known)][:NAMED]),
         n_figures_left_out=sum(len(row.concerns) for row in reference) - sum(map(len, humans)),
@@ -232,10 +229,9 @@ def source_of(row: ReferenceRow) -> str:
     return before if colon else UNKNOWN
 
 
-def is_on_figure(concern: ReferenceConcern, figures: FigurePolicy) -> bool:
+def is_on_figure(concern: ReferenceConcern) -> bool:
     """Return whether a human concern is left out, because a model that sees no figures cannot say it."""
-    is_labelled = figures == "both" and category_of(concern.category) == "figure_issue"
-    return figures != "keep" and (concern.requires_figure_reading or is_labelled)
+    return concern.requires_figure_reading or category_of(concern.category) == "figure_issue"
 
 
 def lists_of(rows: Sequence[Sequence[Listed]]) -> Lists:
@@ -253,10 +249,6 @@ def lists_of(rows: Sequence[Sequence[Listed]]) -> Lists:
 Block = npt.NDArray[np.float32] | npt.NDArray[np.float64]
 LEXICAL = "lexical"
 LEXICAL_REVISION = "jaccard-1"
-JUDGED_THRESHOLD = 0.75
-"""Only the same point counts as a match, not one that overlaps."""
-NEAREST = 3
-"""Human concerns that a judge is asked about for each predicted one."""
 LEXICAL_THRESHOLD = 0.195
 """The published 0.3 of the cosine threshold 0.65."""
 
@@ -287,12 +279,7 @@ class Similarity:
 
 
 def similarity_of(predicted: Lists, human: Lists, encoder: Encoder | None) -> Similarity:
-    """Return cosines by an encoder, which is asked once; None compares words of three or more letters or digits.
-
-    With a judge the encoder only chooses whom it is asked about.
-    """
-    if isinstance(encoder, JudgedEncoder):
-        return JudgedSimilarity(similarity_of(predicted, human, encoder.encoder), encoder, predicted, human)
+    """Return cosines by an encoder, which is asked once; None compares words of three or more letters or digits."""
     n = 0 if predicted is human else len(predicted.texts)
     texts = (*predicted.texts[:n], *human.texts)
     if encoder is None:
@@ -300,49 +287,6 @@ def similarity_of(predicted: Lists, human: Lists, encoder: Encoder | None) -> Si
     else:
         both = encoder.encode(texts) if texts else np.zeros((0, 1), np.float32)
     return Similarity(both[:n] if n else both, both[n:], predicted, human)
-
-
-class JudgedEncoder:
-    """A judge as matcher: it is asked about the human concerns that an encoder (None: words) finds nearest.
-
-    `same` gives for each pair 1 for the same point, 0.5 for one that overlaps and 0 for others; each pair is asked once.
-    """
-
-    def __init__(
-        self, name: str, encoder: Encoder | None, same: Callable[[Sequence[tuple[str, str]]], Sequence[float]]
-    ) -> None:
-        self.name, self.encoder, self.same = name, encoder, same
-        self.revision = (
-            f"nearest {NEAREST} by {encoder.name}@{encoder.revision}" if encoder else f"nearest {NEAREST} by words"
-        )
-        self.known: dict[tuple[str, str], float] = {}
-
-    def encode(self, texts: Sequence[str]) -> Vectors:
-        """Raise BadConfig: a judge says which concerns are the same, and has no vectors."""
-        raise BadConfig(f"{self.name} is a judge and has no vectors; name an encoder here: --encoder embedded")
-
-
-class JudgedSimilarity(Similarity):
-    """What a judge says of the nearest pairs, 0 for all others."""
-
-    def __init__(self, base: Similarity, judged: JudgedEncoder, predicted: Lists, human: Lists) -> None:
-        self._base, self._judged, self._sides = base, judged, (predicted, human)
-
-    def block(self, predicted: int, human: int) -> Block:
-        """Return verdicts on article `predicted`'s predictions (rows) and article `human`'s concerns."""
-        near = self._base.block(predicted, human)
-        rows, columns = (
-            side.texts[side.start[at] : side.start[at + 1]]
-            for side, at in zip(self._sides, (predicted, human), strict=True)
-        )
-        places = [(row, int(at)) for row in range(len(rows)) for at in np.argsort(-near[row], kind="stable")[:NEAREST]]
-        pairs = [(rows[row], columns[at]) for row, at in places]
-        if new := [pair for pair in dict.fromkeys(pairs) if pair not in self._judged.known]:
-            self._judged.known.update(zip(new, self._judged.same(new), strict=True))
-        found = np.zeros(near.shape, np.float32)
-        for place, pair in zip(places, pairs, strict=True):
-            found[place] = self._judged.known[pair]
-        return found
 
 
 class ReadySimilarity(Similarity):
@@ -444,6 +388,38 @@ def match(
         human[first + rows] = found + columns[other]
         alike[first + rows] = block[rows, found]
     return Matching(human, alike, nearest, best)
+
+
+COUNTS = ("n_matched", "n_human", "n_predicted", "n_major_matched", "n_major")
+
+
+def counts_of(panel: Panel, found: Matching) -> Floats:
+    """Return the counts of each article as COUNTS, shape (articles, 5)."""
+    n = len(panel.article_ids)
+    article = panel.predicted.article
+    is_major = panel.human.severity == MAJOR
+    matched = found.human[found.is_matched]
+    counts = (
+        np.bincount(article[found.is_matched], minlength=n),
+        panel.human.sizes,
+        panel.predicted.sizes,
+        np.bincount(panel.human.article[matched[is_major[matched]]], minlength=n),
+        np.bincount(panel.human.article[is_major], minlength=n),
+    )
+    return np.stack(counts, axis=1).astype(float)
+
+
+def rates_of(matched: float, human: float, predicted: float, *major: float) -> Rates:
+    """Return the rates of pooled counts in the order of COUNTS; those of major concerns may be left out."""
+    return Rates(
+        precision=matched / predicted if predicted else 0.0,
+        recall=matched / human if human else 0.0,
+        f1=2 * matched / (human + predicted) if human + predicted else 0.0,
+        recall_major=(major[0] / major[1] if major[1] else 0.0) if major else None,
+        n_human=round(human),
+        n_predicted=predicted,
+        n_matched=matched,
+    )
 
 
 def optimal(block: Block, threshold: float) -> tuple[Whole, Whole]:

@@ -1,52 +1,67 @@
-"""A system's concerns scored against human ones, with the controls that say what the score is worth."""
+"""Reviewers scored: what their concerns are matched with, the controls beside them, and the report."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime, time
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from evals.compare import FEW as FEW_PAPERS
 from evals.compare import Pairing, paired_differences
-from evals.errors import LabError
+from evals.errors import BadConfig, LabError
+from evals.io import read_rows
+from evals.papers.families import family_of
 from evals.report import summarise
-from evals.review import controls as made
-from evals.review.controls import Index, Listed, Paper
+from evals.review.controls import OBJECTION, STRONGEST, Listed, Paper, echo, generic, permuted, retrieved
 from evals.review.match import (
     CATEGORY_NAMES,
+    COUNTS,
+    FALSE_MATCH_RATE,
     FEW,
+    LEXICAL,
+    LEXICAL_REVISION,
+    LEXICAL_THRESHOLD,
     MAJOR,
     SEVERITY_NAMES,
     UNATTRIBUTED,
     Encoder,
     Matching,
     Panel,
-    ReadyVectors,
+    ReadySimilarity,
     Similarity,
+    Threshold,
+    calibrated,
+    counts_of,
+    is_on_figure,
     match,
+    number_of,
+    panel_of,
     partners,
+    rates_of,
+    similarity_of,
 )
-from evals.review.page import span_of
-from evals.review.rates import counts_of, label_accuracy, macro_of, rates_by, rates_of, soft_of
-from evals.schema import Metric
+from evals.schema.articles import PaperRow
+from evals.schema.record import Record
 from evals.schema.reports import (
     ArticleScore,
-    Controls,
-    GroupSpans,
-    Headline,
+    Assignment,
     MatchedPair,
     Matcher,
+    Rates,
+    ReviewedStage,
     ReviewReport,
-    ReviewScore,
     ThresholdRates,
 )
-from evals.schema.reviews import MadeBy
-from evals.stats.intervals import DRAWS as SWAPS
+from evals.schema.reviews import Concern, MadeBy, PredictionRow, ReferenceRow
 from evals.task import task_class
 from evals.validity.labelled import agreement
 
-DRAWS = 1000
+AUTO = "auto"
+PUBLISHED = 0.65
+PUBLISHED_ENCODER = "specter2-base-mean"
 STEP = 0.05
 """Between the thresholds at which a score is shown."""
 NEEDS = {
@@ -58,6 +73,25 @@ NEEDS = {
 SILENT = "there is no concern, so no list to hold it against"
 SATURATED = 0.99
 """Share of best similarities above the threshold from which matching only counts."""
+
+
+class SimilarityRow(Record):
+    """Similarities of one article: rows predicted, columns human, both as the files list them."""
+
+    article_id: str
+    matrix: tuple[tuple[float, ...], ...]
+
+
+@dataclass(frozen=True)
+class ScoreOptions:
+    """The options of `assay review score`, as written; `threshold` None means what is usual for the encoder."""
+
+    encoder: str
+    similarities: Path | None = None
+    threshold: str | None = None
+    assignment: Assignment = "optimal"
+    controls: bool = True
+    seed: int = 0
 
 
 @dataclass(frozen=True)
@@ -81,121 +115,174 @@ class Measuring:
     n_by_chance: int = FEW
     has_controls: bool = True
     library: Library | None = None
-    draws: int = DRAWS
     seed: int = 0
 
     def matched(self, panel: Panel) -> tuple[Matching, dict[str, Listed], dict[str, str]]:
-        """Return who matches whom, the controls by name, and why others cannot be made."""
+        """Return the matches, the controls by name, and why the other controls could not be made."""
         found = match(panel, self.similarity, self.matcher.threshold, self.matcher.assignment)
-        return found, *_listed(panel, self)
+        return found, *_controls_of(panel, self)
 
 
-def score(system: str, panel: Panel, measuring: Measuring, made_by: MadeBy | None = None) -> ReviewReport:
-    """Return everything that is known about how a system's concerns agree with human ones."""
-    found, listed, notes = measuring.matched(panel)
-    counts = counts_of(panel, found)
-    rows = articles_of(panel, found, listed, system)
-    task = task_class("review")
-    groups = task.groups(rows)
-    summaries = summarise(rows, measuring.draws, measuring.seed, task=task)
-    spans = {each.group: {name: span_of(metric) for name, metric in each.metrics.items()} for each in summaries}
-    known = {name: spans["all"][name] if summaries else None for name in task.compared}
-    known = {name: span for name, span in known.items() if listed or "above" not in name}
-    if "permuted" not in listed:
-        known.pop("f1_above_permuted", None)
-    kinds = {kind: rates_by(kind, groups) for kind in ("source", "category", "severity")}
-    controls = None
-    if measuring.has_controls:
-        lists = {name: each.control for name, each in listed.items()}
-        controls = Controls(count_bound=made.count_bound(panel, counts), notes=notes, **lists)
-    micro = rates_of(counts.sum(axis=0), len(panel.article_ids))
-    below = listed["permuted"].control.f1 if "permuted" in listed else None
-    best = found.best[~np.isnan(found.best)]
-    passing = float((best >= np.float32(measuring.matcher.threshold)).mean()) if len(best) else None
-    whole = ReviewScore(
-        system=system,
-        headline=Headline(
-            **_against_strongest(rows, listed, measuring),
-            interval_above_strongest=known.get("f1_above_strongest"),
-            f1_above_permuted=None if below is None else micro.f1 - below,
-            interval=known.get("f1_above_permuted"),
-            f1=micro.f1,
-            f1_permuted=below,
-        ),
-        micro=micro,
-        macro=macro_of(counts, kinds["category"]),
-        soft=soft_of(counts),
-        per_source=kinds["source"],
-        per_category=kinds["category"],
-        per_severity=kinds["severity"],
-        intervals=known,
-        group_intervals={
-            kind: {
-                name: GroupSpans(**{each: spans[f"{kind} {name}"][each] for each in GroupSpans.model_fields})
-                for name in named
-                if name != UNATTRIBUTED
-            }
-            for kind, named in kinds.items()
-        },
-        labels=label_accuracy(panel, found),
-        controls=controls,
-        matcher=measuring.matcher,
-        thresholds=over_thresholds(panel, measuring, found),
-        restatements=restatements_seen(measuring),
-        coverage=panel.coverage,
-        best_similarities_passing=passing,
-        warnings=tuple(_warnings(panel, measuring, passing, listed, notes)),
-        reference_sha256=panel.reference_sha256,
-        seed=measuring.seed,
-        draws=measuring.draws,
-        articles=rows,
-        made_by=made_by,
+@dataclass(frozen=True)
+class Scored:
+    """What a stage said as a panel, what it is measured with, who answered, and the concerns before cleaning."""
+
+    panel: Panel
+    measuring: Measuring
+    made_by: MadeBy | None = None
+    said: Mapping[str, tuple[Concern, ...]] = field(default_factory=dict)
+
+
+def read_panel(reference: Path, predictions: Path) -> Panel:
+    """Return both files side by side; BadRow names a bad line, an article given twice among them."""
+    humans = read_rows(reference, ReferenceRow, key=lambda row: row.article_id)
+    tools = read_rows(predictions, PredictionRow, key=lambda row: row.article_id)
+    return panel_of(humans, tools)
+
+
+def measuring_of(
+    panel: Panel, options: ScoreOptions, find: Callable[[str], Encoder], library: Library | None = None
+) -> Measuring:
+    """Return what to score a panel with; `find` gives the encoder of a name, `library` the papers for the controls."""
+    encoder: Encoder | None = None
+    if options.similarities is not None:
+        rows = read_rows(options.similarities, SimilarityRow, key=lambda row: row.article_id)
+        similarity: Similarity = ReadySimilarity({row.article_id: row.matrix for row in rows}, panel)
+        blocks = [similarity.block(i, i).ravel() for i in range(len(panel.article_ids))]
+        values = np.concatenate(blocks) if blocks else np.zeros(0)
+        # one encoder's similarities are told from another's by where their values lie
+        name = f"similarities of {options.similarities.name}"
+        revision = f"median {np.median(values):.3f}" if len(values) else "no pairs"
+    else:
+        name, revision = LEXICAL, LEXICAL_REVISION
+        if options.encoder != LEXICAL:
+            encoder = find(options.encoder)
+            name, revision = encoder.name, encoder.revision
+        similarity = similarity_of(panel.predicted, panel.human, encoder)
+    threshold = _threshold(panel, encoder, options)
+    matcher = Matcher(
+        encoder=name,
+        revision=revision,
+        threshold=threshold.value,
+        threshold_from=threshold.origin,
+        assignment=options.assignment,
+        false_match_rate=threshold.rate,
     )
-    return ReviewReport.of(whole, summaries)
+    return Measuring(
+        similarity=similarity,
+        encoder=encoder,
+        matcher=matcher,
+        n_by_chance=threshold.n,
+        has_controls=options.controls,
+        library=library,
+        seed=options.seed,
+    )
 
 
-def over_thresholds(panel: Panel, measuring: Measuring, found: Matching) -> tuple[ThresholdRates, ...]:
-    """Return the rates at the used threshold and at every 0.05 between the smallest and the greatest best similarity."""
-    best, matcher = found.best[~np.isnan(found.best)], measuring.matcher
-    if not len(best):
-        return ()
-    low, high = np.ceil(best.min() / STEP), np.floor(best.max() / STEP)
-    steps = {round(float(at * STEP), 2) for at in np.arange(low, high + 1) if at > 0}
-    has_list = panel.predicted.sizes > 0
-    other = None
-    if measuring.similarity.is_crossing and has_list.sum() > 1:
-        other = next(partners(panel.sources, has_list, 1, measuring.seed))
-    rates = []
-    for value in sorted({*steps, matcher.threshold}):
-        held = [
-            rates_of(counts_of(panel, match(panel, measuring.similarity, value, matcher.assignment, at)).sum(axis=0), 1)
-            for at in ((None,) if other is None else (None, other))
-        ]
-        rates.append(
-            ThresholdRates(
-                threshold=value,
-                **held[0].model_dump(include={"f1", "recall", "precision"}),
-                f1_permuted=held[1].f1 if other is not None else None,
-                is_used=value == matcher.threshold,
+def _threshold(panel: Panel, encoder: Encoder | None, options: ScoreOptions) -> Threshold:
+    """Return the threshold: as given, calibrated, or what is usual for a published matcher."""
+    given = options.threshold
+    if given is None and options.similarities is not None:
+        return Threshold(PUBLISHED, "the published one; give yours with --threshold")
+    if given is None and options.encoder == LEXICAL:
+        return Threshold(LEXICAL_THRESHOLD, "the published 0.3 of 0.65")
+    if given is None and encoder is not None and encoder.name == PUBLISHED_ENCODER:
+        return Threshold(PUBLISHED, "the published one")
+    if given is None or given == AUTO:
+        if options.similarities is not None:
+            raise BadConfig(
+                "--threshold auto needs an encoder: similarities from a file say nothing about other"
+                " papers; give a number"
             )
-        )
-    return tuple(rates)
+        return calibrated(panel, encoder, FALSE_MATCH_RATE, options.seed)
+    return Threshold(number_of(given), "given")
 
 
-def restatements_seen(measuring: Measuring) -> Metric | None:
-    """Return the share of hand-made restatements that the matcher sees at its threshold; None for what a file brought."""
-    if not measuring.similarity.is_crossing or isinstance(measuring.encoder, ReadyVectors):
+def read_library(reference: Path, papers: Path | None, retrieve_from: Path | None) -> Library | None:
+    """Return the papers for the controls, their texts in `papers` if not in the reference; None where there is no text.
+
+    Without `retrieve_from`, BM25 borrows concerns from the other papers that are scored.
+    """
+    scored = _papers(papers or reference)
+    if not any(paper.text for paper in scored):
+        if papers is not None:
+            raise BadConfig(f"{papers} holds no text of a paper; name a file of articles")
         return None
-    found = agreement(measuring.encoder, measuring.matcher.threshold, measuring.draws, measuring.seed)
-    span = found.intervals["recall"] or (None, None)
-    return Metric(value=found.recall, n=found.yes, low=span[0], high=span[1])
+    searched = _papers(retrieve_from) if retrieve_from else scored
+    if retrieve_from is None and papers is not None:
+        said: Mapping[str, Sequence[str]] = {paper.id: paper.concerns for paper in _papers(reference)}
+        searched = tuple(replace(each, concerns=tuple(said.get(each.id, ()))) for each in scored)
+    return Library(scored, searched)
+
+
+def _papers(path: Path) -> tuple[Paper, ...]:
+    return tuple(map(paper_of, read_rows(path, PaperRow, key=lambda row: row.article_id)))
+
+
+def paper_of(row: PaperRow) -> Paper:
+    """Return what controls know of a paper."""
+    return Paper(
+        id=row.article_id,
+        text=row.text,
+        concerns=tuple(each.text for each in row.concerns if not is_on_figure(each)),
+        family=row.family or family_of(row.article_id, ""),
+        title=row.title,
+        sections=row.named,
+        abstract=row.abstract,
+    )
+
+
+def review_report(scored: Mapping[str, Scored], **about: Any) -> ReviewReport:
+    """Return one report on what stages said, all matched the same way; `about` are fields that no score knows."""
+    task = task_class("review")
+    rows: list[ArticleScore] = []
+    stages: dict[str, ReviewedStage] = {}
+    for stage, each in scored.items():
+        mine, stages[stage] = _reviewed(stage, each)
+        rows += mine
+    name, last = list(scored.items())[-1]
+    measuring, made = last.measuring, last.made_by
+    known: dict[str, Any] = {
+        "data_name": f"{len(last.panel.human.texts):,} human concerns",
+        "data_sha256": last.panel.reference_sha256,
+        "chain_name": name,
+        "stage_checksums": made.checksums if made else {},
+        "settings": dict(made.settings) if made else {},
+        "versions": {},
+        "created_at": datetime.combine(made.date if made else date(1970, 1, 1), time(tzinfo=UTC)),
+        "command": "assay review score",
+        "rows": tuple(rows),
+        "summaries": summarise(rows, seed=measuring.seed, task=task),
+        "matcher": measuring.matcher,
+        "matcher_agreement": agreement(measuring.encoder, measuring.matcher.threshold, measuring.seed)
+        if measuring.similarity.is_crossing
+        else {},
+        "stages": stages,
+    }
+    return ReviewReport(**known | about)
+
+
+def _reviewed(stage: str, scored: Scored) -> tuple[tuple[ArticleScore, ...], ReviewedStage]:
+    """Return a stage's counts by article, and what is known of it beside them."""
+    panel, measuring = scored.panel, scored.measuring
+    found, controls, missing = measuring.matched(panel)
+    rows = articles_of(panel, found, controls, stage)
+    reviewed = ReviewedStage(
+        made_by=scored.made_by,
+        coverage=panel.coverage,
+        **_against_strongest(rows, measuring.seed),
+        no_control=missing,
+        thresholds=over_thresholds(panel, measuring, found),
+        warnings=tuple(_warnings(panel, measuring, found, controls, missing)),
+        said=dict(scored.said),
+    )
+    return rows, reviewed
 
 
 def articles_of(
-    panel: Panel, found: Matching, listed: Mapping[str, Listed] | None = None, system: str = ""
+    panel: Panel, found: Matching, controls: Mapping[str, Listed] | None = None, stage: str = ""
 ) -> tuple[ArticleScore, ...]:
     """Return the counts and matches of each article, places as in the files."""
-    listed = listed or {}
     pairs: list[list[MatchedPair]] = [[] for _ in panel.article_ids]
     groups: list[dict[str, list[int]]] = [{} for _ in panel.article_ids]
     human, near = panel.human, np.where(found.is_matched, found.human, found.nearest)
@@ -219,127 +306,145 @@ def articles_of(
         if is_matched:
             where = {"predicted": int(panel.predicted.place[place]), "human": int(human.place[at])}
             pairs[article].append(MatchedPair(**where, similarity=float(found.similarity[place])))
-    scored = []
-    for index, row in enumerate(counts_of(panel, found)):
-        rates = rates_of(row, 1)
-        scored.append(
-            ArticleScore(
-                article_id=panel.article_ids[index],
-                stage=system,
-                source=panel.sources[index],
-                n_predicted=round(rates.n_predicted),
-                n_matched=round(rates.n_matched),
-                n_major=round(row[5]),
-                n_major_matched=round(row[4]),
-                soft=float(row[3]),
-                **rates.model_dump(include={"n_human", "precision", "recall", "f1"}),
-                is_answered=bool(panel.is_answered[index]),
-                pairs=tuple(pairs[index]),
-                n_matched_permuted=float(listed["permuted"].matched[index]) if "permuted" in listed else None,
-                by_control={
-                    name: (float(each.matched[index]), float(each.said[index])) for name, each in listed.items()
-                },
-                groups={name: tuple(each) for name, each in groups[index].items()},
+    by_control = controls or {}
+    return tuple(
+        ArticleScore(
+            article_id=panel.article_ids[at],
+            stage=stage,
+            source=panel.sources[at],
+            **dict(zip(COUNTS, map(round, counts.tolist()), strict=True)),
+            is_answered=bool(panel.is_answered[at]),
+            pairs=tuple(pairs[at]),
+            by_control={name: (float(each.matched[at]), float(each.said[at])) for name, each in by_control.items()},
+            groups={name: tuple(each) for name, each in groups[at].items()},
+        )
+        for at, counts in enumerate(counts_of(panel, found))
+    )
+
+
+def micro_rates(rows: Sequence[ArticleScore]) -> Rates:
+    """Return the rates of the counts of some articles together."""
+    return rates_of(*(float(sum(getattr(row, name) for row in rows)) for name in COUNTS))
+
+
+def control_rates(rows: Sequence[ArticleScore]) -> dict[str, Rates]:
+    """Return what each control gets on some articles, by name.
+
+    The count bound, the last, is what is got if everything matches until one list runs out.
+    """
+    human = sum(row.n_human for row in rows)
+    names = [name for name in STRONGEST if rows and all(name in row.by_control for row in rows)]
+    found = {name: np.array([row.by_control[name] for row in rows]).sum(axis=0).tolist() for name in names}
+    bound = sum(min(row.n_human, row.n_predicted) for row in rows)
+    found["count_bound"] = (float(bound), float(sum(row.n_predicted for row in rows)))
+    return {name: rates_of(matched, human, said) for name, (matched, said) in found.items()}
+
+
+def over_thresholds(panel: Panel, measuring: Measuring, found: Matching) -> tuple[ThresholdRates, ...]:
+    """Return the rates at the used threshold and at every 0.05 between the smallest and the greatest best similarity."""
+    best, matcher = found.best[~np.isnan(found.best)], measuring.matcher
+    if not len(best):
+        return ()
+    low, high = np.ceil(best.min() / STEP), np.floor(best.max() / STEP)
+    steps = {round(float(at * STEP), 2) for at in np.arange(low, high + 1) if at > 0}
+    has_list = panel.predicted.sizes > 0
+    others = [None]
+    if measuring.similarity.is_crossing and has_list.sum() > 1:
+        others.append(next(partners(panel.sources, has_list, 1, measuring.seed)))
+    rates = []
+    for value in sorted({*steps, matcher.threshold}):
+        own, *permuted = (
+            rates_of(*counts_of(panel, match(panel, measuring.similarity, value, matcher.assignment, at)).sum(axis=0))
+            for at in others
+        )
+        rates.append(
+            ThresholdRates(
+                threshold=value,
+                **own.model_dump(include={"f1", "recall", "precision"}),
+                f1_permuted=permuted[0].f1 if permuted else None,
+                is_used=value == matcher.threshold,
             )
         )
-    return tuple(scored)
+    return tuple(rates)
 
 
-def _listed(panel: Panel, measuring: Measuring) -> tuple[dict[str, Listed], dict[str, str]]:
+def _controls_of(panel: Panel, measuring: Measuring) -> tuple[dict[str, Listed], dict[str, str]]:
     """Return the controls that can be made, by name, and the reasons why others cannot."""
     if not measuring.has_controls:
         return {}, {}
     if not panel.predicted.texts:
-        return {}, dict.fromkeys(made.STRONGEST, SILENT)
+        return {}, dict.fromkeys(STRONGEST, SILENT)
     if not measuring.similarity.is_crossing:
         why = "needs an encoder: similarities from a file say nothing about other texts"
-        return {}, dict.fromkeys(made.STRONGEST, why)
-    notes, alike = dict[str, str](), (panel, measuring.encoder, measuring.matcher)
-    by_chance = partial(made.permuted, panel, measuring.similarity, measuring.matcher, seed=measuring.seed)
-    makers: dict[str, Callable[[], Listed | None]] = {"permuted": by_chance, "generic": partial(made.generic, *alike)}
+        return {}, dict.fromkeys(STRONGEST, why)
+    missing, alike = dict[str, str](), (panel, measuring.encoder, measuring.matcher)
+    by_chance = partial(permuted, panel, measuring.similarity, measuring.matcher, seed=measuring.seed)
+    makers: dict[str, Callable[[], Listed | None]] = {"permuted": by_chance, "generic": partial(generic, *alike)}
     if library := measuring.library:
         by_id = {paper.id: paper for paper in library.scored}
         papers = [by_id.get(name, Paper(name, "")) for name in panel.article_ids]
-        makers["generic_titled"] = partial(made.generic, *alike, papers)
-        makers["echo"] = partial(made.echo, *alike, papers)
-        makers["echo_objected"] = partial(made.echo, *alike, papers, made.OBJECTION)
+        makers["generic_titled"] = partial(generic, *alike, papers)
+        makers["echo"] = partial(echo, *alike, papers)
+        makers["echo_objected"] = partial(echo, *alike, papers, OBJECTION)
         if library.searched:
-            makers["bm25"] = partial(_bm25, *alike, papers, library.searched)
+            makers["bm25"] = partial(retrieved, *alike, papers, library.searched)
         if n_unread := sum(1 for paper in papers if not paper.text):
-            notes["texts"] = f"{n_unread} articles have no text in --papers; nothing of theirs was copied or searched"
-    found: dict[str, Listed | None] = {}
-    for name in made.STRONGEST:
+            missing["texts"] = f"{n_unread} articles have no text in --papers; nothing of theirs was copied or searched"
+    found: dict[str, Listed] = {}
+    for name in STRONGEST:
         try:
-            found[name] = makers[name]() if name in makers else None
-            notes |= {} if found[name] else {name: NEEDS.get(name, NEEDS["echo"])}
+            if made := makers[name]() if name in makers else None:
+                found[name] = made
+            else:
+                missing[name] = NEEDS.get(name, NEEDS["echo"])
         except LabError as error:
-            notes[name] = str(error)
-    return {name: each for name, each in found.items() if each}, notes
+            missing[name] = str(error)
+    return found, missing
 
 
-def _against_strongest(
-    rows: Sequence[ArticleScore], listed: Mapping[str, Listed], measuring: Measuring
-) -> dict[str, Any]:
-    """Return how a system's F1 stands against the strongest control, tested by changing the sides of articles."""
-    if not listed:
+def _against_strongest(rows: Sequence[ArticleScore], seed: int) -> dict[str, Any]:
+    """Return the strongest control, and the p of the system's F1 against it by changing the sides of articles."""
+    rates = control_rates(rows)
+    del rates["count_bound"]
+    if not rates:
         return {}
-    name = max(listed, key=lambda each: listed[each].control.f1)
+    name = max(rates, key=lambda each: rates[each].f1)
 
     def of_control(row: ArticleScore) -> ArticleScore:
         matched, said = row.by_control[name]
         return row.model_copy(update={"n_matched": matched, "n_predicted": said})
 
-    pairing = Pairing(draws=max(measuring.draws, SWAPS), seed=measuring.seed)
     metrics = {"f1": task_class("review").metrics["f1"]}
-    (found,), _ = paired_differences(([of_control(row) for row in rows], rows), metrics, pairing)
-    return {
-        "f1_above_strongest": found.value,
-        "strongest": name,
-        "f1_strongest": found.first,
-        "p": found.p_permutation,
-        "is_exact": found.is_exact,
-    }
-
-
-def _bm25(
-    panel: Panel, encoder: Encoder | None, matcher: Matcher, papers: Sequence[Paper], searched: tuple[Paper, ...]
-) -> Listed:
-    """Return the retrieval control: lists as long as the predicted ones, from other papers."""
-    index = Index(searched)
-    lists = [
-        index.concerns(neighbours, n)
-        for neighbours, n in zip(index.nearest(papers), panel.predicted.sizes.tolist(), strict=True)
-    ]
-    note = f"human concerns on the {len(searched)} papers most alike in words, as many as were predicted"
-    return made.listed(panel, lists, encoder, matcher, note)
+    (found,), _ = paired_differences(([of_control(row) for row in rows], rows), metrics, Pairing(seed=seed))
+    return {"strongest": name, "p": found.p_permutation, "is_exact": found.is_exact}
 
 
 def _warnings(
-    panel: Panel, measuring: Measuring, passing: float | None, listed: Mapping[str, Listed], notes: Mapping[str, str]
+    panel: Panel, measuring: Measuring, found: Matching, controls: Mapping[str, Listed], missing: Mapping[str, str]
 ) -> list[str]:
-    found = (
+    told = (
         [] if panel.predicted.texts else [f"{SILENT}, and no headline: who says nothing is not better than a control"]
     )
     if (n := len(panel.article_ids)) < FEW_PAPERS:
-        found.append(f"{n} papers are few: differences between systems that are not large cannot be shown on them")
-    if listed and "echo" not in listed:
-        found.append(f"no sentences were copied from the papers ({notes['echo']}); who copies would not be noticed")
-    if passing is not None and passing > SATURATED:
-        found.append(
-            f"{100 * passing:.1f} % of best similarities pass the threshold"
-            f" {measuring.matcher.threshold:.3f}: matching only counts list lengths here; use"
-            " --threshold auto or another encoder"
+        told.append(f"{n} papers are few: differences between systems that are not large cannot be shown on them")
+    if controls and "echo" not in controls:
+        told.append(f"no sentences were copied from the papers ({missing['echo']}); who copies would not be noticed")
+    best, threshold = found.best[~np.isnan(found.best)], measuring.matcher.threshold
+    if len(best) and (passing := float((best >= np.float32(threshold)).mean())) > SATURATED:
+        told.append(
+            f"{100 * passing:.1f} % of best similarities pass the threshold {threshold:.3f}: matching only counts list"
+            " lengths here; use --threshold auto or another encoder"
         )
     if measuring.n_by_chance < FEW:
-        found.append(f"the threshold rests on {measuring.n_by_chance} similarities only; it is rough")
-    if "permuted" in listed and len(set(panel.sources)) > 1:
+        told.append(f"the threshold rests on {measuring.n_by_chance} similarities only; it is rough")
+    if "permuted" in controls and len(set(panel.sources)) > 1:
         alone = [name for name in set(panel.sources) if panel.sources.count(name) == 1]
         if alone:
-            found.append(f"{len(alone)} sources have one article; it was permuted across sources")
-    missing = panel.coverage.n_articles - panel.coverage.n_answered
-    if missing:
-        found.append(f"{missing} of {panel.coverage.n_articles} articles have no answer: recall 0")
+            told.append(f"{len(alone)} sources have one article; it was permuted across sources")
+    unanswered = panel.coverage.n_articles - panel.coverage.n_answered
+    if unanswered:
+        told.append(f"{unanswered} of {panel.coverage.n_articles} articles have no answer: recall 0")
     if panel.coverage.unknown:
         shown = ", ".join(panel.coverage.unknown[:3])
-        found.append(f"predictions on articles that are not in the reference, left out: {shown}")
-    return found
+        told.append(f"predictions on articles that are not in the reference, left out: {shown}")
+    return told

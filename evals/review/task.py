@@ -9,15 +9,21 @@ from typing import ClassVar
 import numpy as np
 
 from evals.review.controls import STRONGEST, Index, Paper, generic_concerns
-from evals.review.match import CATEGORY_NAMES, SEVERITY_NAMES, UNATTRIBUTED, Panel, panel_of
+from evals.review.match import CATEGORY_NAMES, SEVERITY_NAMES, UNATTRIBUTED, Panel, is_on_figure, panel_of
 from evals.review.parse import parse
 from evals.review.prompt import conversation, head_of, request, sections_of
-from evals.review.rates import f1_of
-from evals.review.score import Library, Measuring, articles_of
-from evals.schema import Grade, Message, ReviewExample
+from evals.review.score import Library, Measuring, articles_of, control_rates
+from evals.schema import Grade, Message, Metric, ReviewExample
 from evals.schema.reports import ArticleScore, ReviewReport
 from evals.schema.reviews import PredictionRow, ReferenceConcern, ReferenceRow
+from evals.stats.intervals import Floats
 from evals.task import Measure, StageAnswer, Task, mean, pooled, ratio, share, shown
+
+
+def f1_of(matched: Floats, human: Floats, predicted: Floats) -> Floats:
+    """Return F1, which is twice the matches over both lists together; 0 for two empty lists."""
+    return ratio(2 * matched, human + predicted)
+
 
 CONCERNS = 10
 """Concerns of a baseline on each paper."""
@@ -50,9 +56,9 @@ class Review(Task[ReviewExample]):
         ),
         "f1_above_permuted": Measure(
             lambda row: (
-                None
-                if row.n_matched_permuted is None
-                else (row.n_matched, row.n_human, row.n_predicted, row.n_matched_permuted)
+                (row.n_matched, row.n_human, row.n_predicted, row.by_control["permuted"][0])
+                if "permuted" in row.by_control
+                else None
             ),
             lambda _, matched, human, predicted, by_chance: (
                 f1_of(matched, human, predicted) - f1_of(by_chance, human, predicted)
@@ -68,6 +74,7 @@ class Review(Task[ReviewExample]):
         "recall": pooled(lambda _, matched, human: ratio(matched, human), "n_matched", "n_human"),
         "precision": pooled(lambda _, matched, predicted: ratio(matched, predicted), "n_matched", "n_predicted"),
         "recall_major": pooled(lambda _, matched, major: ratio(matched, major), "n_major_matched", "n_major"),
+        "macro_f1": mean(lambda row: row.f1 if row.n_human + row.n_predicted else None),
         "answered": share(lambda row: row.is_answered, better=None),
         "none_found": mean(lambda row: float(not row.n_matched) if row.n_human else None, better=None),
         "all_found": mean(lambda row: float(row.n_matched == row.n_human) if row.n_human else None, better=None),
@@ -116,7 +123,7 @@ class Review(Task[ReviewExample]):
         ]
         panel = panel_of([reference_of(row) for row in examples], said)
         measuring = self.measuring(panel)
-        measuring = replace(measuring, library=measuring.library or Library(tuple(map(_paper, examples)), ()))
+        measuring = replace(measuring, library=measuring.library or Library(tuple(map(paper_of_example, examples)), ()))
         found = measuring.matched(panel)
         return [each.grade for each in articles_of(panel, *found[:2])]
 
@@ -131,8 +138,8 @@ class Review(Task[ReviewExample]):
         """Return objections that fit any paper, and those made to the training papers most alike in words."""
         found = {"generic list": [_reply(generic_concerns()[:CONCERNS])] * len(asked)}
         if train:
-            index = Index([_paper(row) for row in train])
-            nearest = index.nearest([_paper(row) for row in asked])
+            index = Index([paper_of_example(row) for row in train])
+            nearest = index.nearest([paper_of_example(row) for row in asked])
             found["BM25"] = [_reply(index.concerns(neighbours, CONCERNS)) for neighbours in nearest]
         return found
 
@@ -149,6 +156,11 @@ class Review(Task[ReviewExample]):
                     found[name] = members
         return found
 
+    @staticmethod
+    def beside(rows: Sequence[ArticleScore], draws: int, seed: int) -> dict[str, Metric]:
+        """Return the F1 of each control."""
+        return {name: Metric(value=each.f1, n=len(rows)) for name, each in control_rates(rows).items()}
+
 
 def reference_of(example: ReviewExample) -> ReferenceRow:
     """Return a paper's human concerns as scoring reads them."""
@@ -164,10 +176,11 @@ def reference_of(example: ReviewExample) -> ReferenceRow:
     return ReferenceRow(article_id=example.id, source=example.source, concerns=tuple(concerns))
 
 
-def _paper(example: ReviewExample) -> Paper:
+def paper_of_example(example: ReviewExample) -> Paper:
+    """Return what controls know of a paper."""
     sections = tuple(sections_of(example))
     text = "\n".join((example.title, example.abstract, *(text for _, text in sections)))
-    concerns = tuple(each.concern_text for each in example.concerns)
+    concerns = tuple(each.text for each in reference_of(example).concerns if not is_on_figure(each))
     return Paper(example.id, text, concerns, example.family, example.title, sections, example.abstract)
 
 

@@ -1,7 +1,6 @@
-"""Reports of every task, with the scores of reviewers, their errors and results that others published."""
+"""Reports of every task: rows, summaries, and what a task knows beside them."""
 
-from collections.abc import Sequence
-from datetime import UTC, date, datetime, time
+from datetime import datetime
 from typing import ClassVar, Generic, Literal, TypeVar
 
 from pydantic import Field
@@ -116,106 +115,21 @@ class EvalReport(Report[EvalRow]):
 
 
 Assignment = Literal["optimal", "greedy"]
-FigurePolicy = Literal["both", "flag", "keep"]
-"""Which human concerns are left out: flag *and* category say figure (either is enough), flag, none."""
 
 
 class Rates(Record):
     """Precision, recall and F1 of pooled counts; 0 where nothing was said or nothing was to be found.
 
-    `recall_major` is over human concerns of severity major.
+    `recall_major` is over human concerns of severity major, None for a control.
     """
 
     precision: float
     recall: float
     f1: float
-    recall_major: float
+    recall_major: float | None = None
     n_human: int
     n_predicted: float
     n_matched: float
-    n_articles: int
-
-
-class MeanRates(Record):
-    """Means over the `n` articles or categories with any concerns; recall over those with human ones."""
-
-    precision: float
-    recall: float
-    f1: float
-    recall_major: float
-    n: int
-
-
-class Macro(MeanRates):
-    """Means over articles, and beside them over the categories that occur among human concerns."""
-
-    categories: MeanRates
-
-
-class SoftMeans(Record):
-    """Soft rates averaged over articles, as `Macro` averages the hard ones."""
-
-    precision: float
-    recall: float
-    f1: float
-
-
-class SoftRates(SoftMeans):
-    """As the hard rates, pooled, but a match counts by its similarity; `macro` is the mean over articles."""
-
-    macro: SoftMeans
-
-
-class LabelAccuracy(Record):
-    """How often a matched concern has the human's label, among the `n` pairs where it has any."""
-
-    accuracy: float | None
-    n: int
-    n_unlabelled: int
-
-
-class Labels(Record):
-    """Label accuracy on matched pairs."""
-
-    category: LabelAccuracy
-    severity: LabelAccuracy
-
-
-class Control(Rates):
-    """What a list gets that objects to nothing in the paper; `note` says how it was made."""
-
-    note: str
-
-
-class Controls(Record):
-    """The controls beside a score; None where one cannot be made, with the reason in `notes`."""
-
-    permuted: Control | None = None
-    count_bound: Control
-    generic: Control | None = None
-    generic_titled: Control | None = None
-    bm25: Control | None = None
-    echo: Control | None = None
-    echo_objected: Control | None = None
-    notes: dict[str, str] = Field(default_factory=dict)
-
-
-class Headline(Record):
-    """F1 above the strongest control, and, as before 23 November 2026, above permuted papers (`interval`).
-
-    `strongest` names that control, `p` is of the paired permutation test against it.
-    """
-
-    f1_above_strongest: float | None = None
-    interval_above_strongest: tuple[float, float] | None = None
-    strongest: str | None = None
-    f1_strongest: float | None = None
-    p: float | None = None
-    is_exact: bool = False
-    f1_above_permuted: float | None
-    interval: tuple[float, float] | None
-    f1: float
-    f1_permuted: float | None
 
 
 class Matcher(Record):
@@ -226,7 +140,6 @@ class Matcher(Record):
     threshold: float
     threshold_from: str
     assignment: Assignment
-    figures: FigurePolicy
     false_match_rate: Share | None = None
 
 
@@ -247,7 +160,6 @@ class Coverage(Record):
     n_articles: int
     n_answered: int
     n_with_concerns: int
-    share: Share
     missing: tuple[str, ...]
     unknown: tuple[str, ...]
     n_figures_left_out: int
@@ -265,7 +177,8 @@ class MatchedPair(Record):
 class ArticleScore(Record):
     """The counts of one article and its matches.
 
-    `groups` counts by category and severity of the human concern: matched, human, predicted, major and matched, major.
+    `by_control` has what each control matched and said; of the permuted one, means of its rounds. `groups` counts by
+    category and severity of the human concern: matched, human, predicted, major and matched, major.
     """
 
     article_id: str
@@ -276,16 +189,9 @@ class ArticleScore(Record):
     n_matched: int
     n_major: int
     n_major_matched: int
-    soft: float
-    precision: float
-    recall: float
-    f1: float
     is_answered: bool
     pairs: tuple[MatchedPair, ...]
-    n_matched_permuted: float | None = None
-    """What the list gets on other papers of the source, mean of the rounds of the permuted control."""
     by_control: dict[str, tuple[float, float]] = Field(default_factory=dict)
-    """What each control matched and said."""
     groups: dict[str, tuple[int, int, int, int, int]] = Field(default_factory=dict)
 
     def of_group(self, name: str) -> "ArticleScore":
@@ -293,7 +199,7 @@ class ArticleScore(Record):
         matched, human, predicted, major_matched, major = self.groups[name]
         counted = {"n_matched": matched, "n_human": human, "n_predicted": predicted}
         counted |= {"n_major_matched": major_matched, "n_major": major}
-        return self.model_copy(update={**counted, "n_matched_permuted": None, "by_control": {}})
+        return self.model_copy(update={**counted, "by_control": {}})
 
     @property
     def id(self) -> str:
@@ -304,119 +210,62 @@ class ArticleScore(Record):
         return self.article_id
 
     @property
+    def f1(self) -> float:
+        """F1 of this article, 0 where neither side has a concern."""
+        both = self.n_human + self.n_predicted
+        return 2 * self.n_matched / both if both else 0.0
+
+    @property
     def grade(self) -> Grade:
-        counted = ("n_matched", "n_human", "n_predicted", "n_major_matched", "n_major", "soft")
-        return Grade.model_construct(
-            reward=self.f1,
-            parts={"precision": self.precision, "recall": self.recall, "f1": self.f1},
-            counts={name: getattr(self, name) for name in counted},
-            detail=self,
-        )
-
-
-class GroupSpans(Record):
-    """95 % intervals of a group's rates over draws of articles, None where draws show no spread."""
-
-    recall: tuple[float, float] | None
-    precision: tuple[float, float] | None
-    f1: tuple[float, float] | None
-
-
-class ReviewScore(Record):
-    """Everything `assay review score` found."""
-
-    system: str
-    headline: Headline
-    micro: Rates
-    macro: Macro
-    soft: SoftRates
-    per_source: dict[str, Rates]
-    per_category: dict[str, Rates]
-    per_severity: dict[str, Rates]
-    intervals: dict[str, tuple[float, float] | None]
-    group_intervals: dict[str, dict[str, GroupSpans]] = Field(default_factory=dict)
-    """By "source", "category" and "severity", then by group."""
-    labels: Labels
-    controls: Controls | None
-    thresholds: tuple[ThresholdRates, ...] = ()
-    """The same lists at other thresholds, the lowest first."""
-    restatements: Metric | None = None
-    """The share of concerns said again in other words, by hand, that the matcher sees; None for ready similarities."""
-    matcher: Matcher
-    coverage: Coverage
-    best_similarities_passing: Share | None
-    warnings: tuple[str, ...]
-    reference_sha256: str
-    seed: int
-    draws: int
-    articles: tuple[ArticleScore, ...] | None = None
-    """Only where `assay review score --per-article` prints them."""
-    made_by: MadeBy | None = None
-    """Who gave the answers, where a record stood beside them."""
+        counted = ("n_matched", "n_human", "n_predicted", "n_major_matched", "n_major")
+        parts = {
+            "precision": self.n_matched / self.n_predicted if self.n_predicted else 0.0,
+            "recall": self.n_matched / self.n_human if self.n_human else 0.0,
+            "f1": self.f1,
+        }
+        counts = {name: getattr(self, name) for name in counted}
+        return Grade.model_construct(reward=self.f1, parts=parts, counts=counts, detail=self)
 
 
 class ReviewedStage(Record):
-    """What a stage said of each article, by id and before cleaning, and its score."""
+    """What is known of one stage beside its rows and metrics.
 
-    said: dict[str, tuple[Concern, ...]]
-    score: ReviewScore
+    `strongest` is the control that it is tested against, `p` that of the paired permutation test; `no_control` says why
+    a control could not be made. `said` holds its concerns before cleaning, by article, where the run kept them.
+    """
+
+    made_by: MadeBy | None = None
+    coverage: Coverage
+    strongest: str | None = None
+    p: float | None = None
+    is_exact: bool = False
+    no_control: dict[str, str] = Field(default_factory=dict)
+    thresholds: tuple[ThresholdRates, ...] = ()
+    """The same lists at other thresholds, the lowest first."""
+    warnings: tuple[str, ...] = ()
+    said: dict[str, tuple[Concern, ...]] = Field(default_factory=dict)
 
 
 class ReviewReport(Report[ArticleScore]):
-    """A report on one reviewer: a row for each article and stage, the whole score of the last stage, and what was said.
+    """A report on reviewers: a row for each article and stage.
 
-    `assay review score` keeps no `stages`. `created_at` is the day of the answers, 1970 where no record tells.
+    `matcher_agreement` holds the precision and recall of the matcher on hand-labelled pairs of concerns; empty for
+    similarities from a file. `assay review score` keeps nothing that was said, and its `created_at` is the day of the
+    answers, 1970 where no record tells.
     """
 
     task: str = "review"
     made_with: ClassVar[str] = "review score"
     made_alike: ClassVar[str] = "score both again with the same options on the same reference"
-    score: ReviewScore
-    stages: dict[str, ReviewedStage] = Field(default_factory=dict)
-
-    def by_stage(self) -> "tuple[ReviewReport, ...]":
-        """Return a report on each stage by itself, named after chain and stage; that of one score as it is."""
-        found = []
-        for stage, each in self.stages.items():
-            rows = tuple(row for row in self.rows if row.stage == stage)
-            name = stage if stage == self.chain_name else f"{self.chain_name}, {stage}"
-            score = each.score.model_copy(update={"system": name, "articles": rows})
-            found.append(ReviewReport.of(score, [one for one in self.summaries if one.stage == stage]))
-        return tuple(found) or (self,)
-
-    @classmethod
-    def of(cls, score: ReviewScore, summaries: Sequence[StageSummary]) -> "ReviewReport":
-        """Return the report of a score with its articles and its metrics by group."""
-        made, name = score.made_by, score.system
-        controls = {
-            kind: Metric(value=each.f1, n=each.n_articles)
-            for kind, each in score.controls or ()
-            if isinstance(each, Control)
-        }
-        return cls(
-            data_name=f"{score.micro.n_human:,} human concerns",
-            data_sha256=score.reference_sha256,
-            chain_name=name,
-            stage_checksums=made.checksums if made else {},
-            settings=dict(made.settings) if made else {},
-            versions={},
-            created_at=datetime.combine(made.date if made else date(1970, 1, 1), time(tzinfo=UTC)),
-            command="assay review score",
-            rows=tuple(each.model_copy(update={"stage": name}) for each in score.articles or ()),
-            summaries=tuple(
-                each.model_copy(
-                    update={"stage": name, "metrics": each.metrics | (controls if each.group == "all" else {})}
-                )
-                for each in summaries
-            ),
-            score=score.model_copy(update={"articles": None}),
-        )
+    matcher: Matcher
+    matcher_agreement: dict[str, Metric] = Field(default_factory=dict)
+    stages: dict[str, ReviewedStage]
 
     @property
     def instrument(self) -> dict[str, str]:
         """What matched the concerns."""
-        matcher = self.score.matcher.model_dump(include={"encoder", "revision", "assignment", "figures"})
-        return {**matcher, "threshold": f"{self.score.matcher.threshold:.4f}"}
+        matcher = self.matcher.model_dump(include={"encoder", "revision", "assignment"})
+        return {**matcher, "threshold": f"{self.matcher.threshold:.4f}"}
 
 
 class RefinerRow(Record):

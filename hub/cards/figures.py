@@ -8,7 +8,8 @@ import yaml
 from huggingface_hub import EvalResult, EvalResultEntry, eval_result_entries_to_yaml
 from huggingface_hub.constants import EVAL_RESULTS_FOLDER
 
-from evals.report import reading, stages_of, task_of
+from evals.report import reading, rows_of, stages_of, task_of
+from evals.review.score import control_rates
 from evals.schema import Metric, StageSummary
 from evals.schema.reports import Report, ReviewReport
 from evals.task import narrow
@@ -87,10 +88,10 @@ def tables_of(report: Report[Any], stage: str | None = None) -> Measured | None:
     trivial.sort(key=lambda each: each.metrics.get(keys[0], none).value or 0.0, reverse=True)
     baselines = [row(each.stage, each.metrics) for each in trivial]
     if isinstance(report, ReviewReport):
-        for name, words_of in words["controls"].items():
-            if control := getattr(report.score.controls, name, None):
-                rates = {key: Metric(value=getattr(control, key, None), n=control.n_articles) for key in keys}
-                baselines.append(row(words_of, rates))
+        papers = rows_of(report, stages[-1], group)
+        for name, control in control_rates(papers).items():
+            rates = {key: Metric(value=getattr(control, key, None), n=len(papers)) for key in keys}
+            baselines.append(row(words["controls"][name], rates))
     alike: dict[tuple[str, ...], list[str]] = {}
     for name, *values in baselines:
         alike.setdefault(tuple(values), []).append(name)

@@ -18,9 +18,9 @@ from evals.compare import Comparisons, Difference
 from evals.leaderboard import RULE, LeaderboardRow, Standings, shown_ranks
 from evals.readers import ReaderReport
 from evals.report import WAYS, reading, task_of
-from evals.review.page import score_sections, told_controls
+from evals.review.page import report_sections, told_controls
 from evals.run import Rescored
-from evals.schema.reports import Report, ReviewScore
+from evals.schema.reports import Report, ReviewReport
 from evals.stats.calibration import Calibration
 from evals.task import narrow, task_class
 from evals.verifiers.score import VERIFIERS
@@ -309,10 +309,10 @@ def _named(stage: str, chain: str) -> str:
     return stage if stage == chain else f"{stage} of {chain}"
 
 
-def score_tables(found: ReviewScore) -> Group:
-    """Return a score as tables, what has to be known to read one below it."""
+def review_tables(report: ReviewReport) -> Group:
+    """Return a report on reviewers as tables, what has to be known to read one below it."""
     shown: list[RenderableType] = []
-    for section in score_sections(found):
+    for section in report_sections(report):
         shown.append(table_of(section.title, section.columns, section.rows))
         shown += [section.note] if section.note else []
     return Group(*shown)

@@ -42,11 +42,6 @@ def papers(generator: np.random.Generator, n: int, copiers: Sequence[tuple[int, 
             n_matched=matched[k],
             n_major=major[k],
             n_major_matched=found[k],
-            soft=0.0,
-            precision=0.0,
-            recall=0.0,
-            f1=0.0,
-            n_matched_permuted=by_chance[k],
             by_control={name: (each[k], said[k]) for name, each in ({"permuted": by_chance} | controls).items()},
         )
         for k in range(n)

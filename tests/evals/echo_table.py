@@ -13,9 +13,8 @@ from evals.io import read_rows
 from evals.review.clean import Cleaning, clean
 from evals.review.controls import OBJECTION, generic_concerns
 from evals.review.match import panel_of
-from evals.review.page import rate, told_strongest
-from evals.review.report import Wanted, measuring_of, paper_of
-from evals.review.score import score
+from evals.review.page import number_with_interval, told_strongest
+from evals.review.score import Scored, ScoreOptions, control_rates, measuring_of, paper_of, read_library, review_report
 from evals.schema.articles import PaperRow
 from evals.schema.reviews import PredictionRow, ReferenceRow
 from lab.commands.review.infer import find_cached
@@ -27,7 +26,7 @@ def table(corpus: Path, encoder: str = "embedded") -> Table:
     """Return a row for each list: above permuted papers, as the headline was, and above the strongest control, as it is."""
     test = corpus / "test.jsonl"
     written = list(read_rows(SHIPPED, PredictionRow))
-    papers = {row.article_id: paper_of(row, "both") for row in read_rows(test, PaperRow)}
+    papers = {row.article_id: paper_of(row) for row in read_rows(test, PaperRow)}
     copies = {row.article_id: papers[row.article_id].copied(len(row.concerns)) for row in written}
     systems = {
         "embedded reviewer": {row.article_id: row.concerns for row in written},
@@ -44,11 +43,12 @@ def table(corpus: Path, encoder: str = "embedded") -> Table:
     for name, said in systems.items():
         rows = [PredictionRow.model_validate({"article_id": of, "concerns": each}) for of, each in said.items()]
         panel = panel_of(read_rows(test, ReferenceRow), [clean(row, Cleaning(cap=20)).row for row in rows])
-        wanted = Wanted(encoder, retrieve_from=corpus / "train.jsonl")
-        one = score(name, panel, measuring_of(panel, test, wanted, find_cached)).score
-        head, rates = one.headline, [rate(getattr(one.micro, each)) for each in ("recall", "precision", "f1")]
-        above = rate(head.f1_above_strongest, head.interval_above_strongest)
-        found.add_row(name, *rates, rate(head.f1_above_permuted, head.interval), above, told_strongest(head))
+        library = read_library(test, None, corpus / "train.jsonl")
+        measuring = measuring_of(panel, ScoreOptions(encoder), find_cached, library)
+        report = review_report({name: Scored(panel, measuring)})
+        metrics = ("recall", "precision", "f1", "f1_above_permuted", "f1_above_strongest")
+        cells = [number_with_interval(report.summaries[0].metrics[each]) for each in metrics]
+        found.add_row(name, *cells, told_strongest(report.stages[name], control_rates(report.rows)))
     return found
 
 

@@ -3,15 +3,15 @@
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
 from evals.errors import LabError
 from evals.papers import demonstration
 from evals.review.controls import generic_concerns
-from evals.review.match import LEXICAL_THRESHOLD, JudgedEncoder, match, panel_of, similarity_of
+from evals.review.match import LEXICAL_THRESHOLD
 from evals.review.places import WORD, sentences
-from evals.schema.reviews import PredictionRow, ReferenceRow
 from evals.validity.insertion import copied, kinds, make_pairs, names_flaw, plant, score_pairs, text_of
 from evals.validity.labelled import agreement, labelled_pairs
 from evals.validity.pvalues import finding, recompute
@@ -108,8 +108,6 @@ def test_pairs_without_both_answers_are_left_out_and_counted_and_none_is_an_erro
 
 
 def test_good_practice_is_taken_out_of_the_planted_version_alone():
-    import numpy as np
-
     text = "Mice were treated with saline or drug. Assessors were blinded to group. Groups were compared."
     rows = example([("Methods", text), ("Results", "It fell.")])
     planted, mended, *_ = plant(rows.article, kinds()["no_blinding"], np.random.default_rng(0))
@@ -178,37 +176,21 @@ def test_the_labelled_pairs_are_of_concerns_about_papers_that_ship_and_near_miss
     assert all(each.reason and each.labelled_by for each in pairs)
 
 
+class Labelled:
+    """An encoder that gives the two concerns of a pair labelled yes the same vector, and all others one of their own."""
+
+    name, revision = "labelled", "1"
+
+    def encode(self, texts):
+        known: dict[str, int] = {}
+        for each in labelled_pairs():
+            if each.label == "yes":
+                known[each.b] = known.setdefault(each.a, len(known))
+        places = [known.get(text, len(known) + at) for at, text in enumerate(texts)]
+        return np.eye(len(known) + len(texts), dtype=np.float32)[places]
+
+
 def test_a_matcher_that_follows_the_labels_agrees_fully_and_one_of_words_hardly():
-    label = {(each.a, each.b): each.label for each in labelled_pairs()}
-    judge = JudgedEncoder(
-        "judge", None, lambda pairs: [{"yes": 1.0, "partly": 0.5, "no": 0.0}[label[pair]] for pair in pairs]
-    )
-    perfect = agreement(judge, 0.75, draws=50)
-    assert (perfect.precision, perfect.recall, perfect.kappa, perfect.auroc, perfect.partly) == (1, 1, 1, 1, 0)
-    words = agreement(None, LEXICAL_THRESHOLD, draws=50)
-    assert words.kappa < 0.2 and words.intervals["recall"][1] < 0.3
-
-
-def test_a_judge_is_asked_about_the_nearest_concerns_alone_and_each_pair_once():
-    asked = []
-
-    def same(pairs):
-        asked.extend(pairs)
-        return [float("arm" in a and "arm" in b) for a, b in pairs]
-
-    humans = [
-        "No control arm was used.",
-        "Six mice are few.",
-        "The diet is not given.",
-        "The title is too strong.",
-        "Typos abound.",
-    ]
-    reference = [ReferenceRow(article_id=name, concerns=[{"text": text} for text in humans]) for name in "ab"]
-    said = [
-        PredictionRow(article_id=name, concerns=("A control arm is missing.", "Nobody was blinded.")) for name in "ab"
-    ]
-    panel = panel_of(reference, said)
-    similarity = similarity_of(panel.predicted, panel.human, JudgedEncoder("judge", None, same))
-    found = match(panel, similarity, 0.75)
-    assert found.human.tolist() == [0, -1, 5, -1]
-    assert len(asked) == len(set(asked)) == 6
+    assert {name: each.value for name, each in agreement(Labelled(), 0.9).items()} == {"precision": 1.0, "recall": 1.0}
+    recall = agreement(None, LEXICAL_THRESHOLD)["recall"]
+    assert recall.n == 54 and recall.value < 0.1 and recall.high < 0.3

@@ -16,7 +16,7 @@ from evals.questions import kmp_test
 from evals.questions.task import Questions
 from evals.refine.words import is_negated
 from evals.report import build_report, load_report, save_report, summarise
-from evals.review.report import Wanted, measuring_of
+from evals.review.score import ScoreOptions, measuring_of
 from evals.run import RunSettings, baseline_rows, run_task
 from evals.schema.reports import Report
 from evals.task import TASKS, Grade, Message, Task, calibrated, mean, share, shown, task_class
@@ -53,8 +53,8 @@ def test_a_task_gives_full_reward_to_its_own_answers_and_less_to_every_baseline(
 
 
 def test_a_review_is_graded_by_the_concerns_that_humans_share():
-    papers, wanted = read_collection("demonstration").examples[:4], Wanted("lexical", controls=False)
-    own = task_class("review")(papers, lambda panel: measuring_of(panel, None, wanted, None))
+    papers, options = read_collection("demonstration").examples[:4], ScoreOptions("lexical", controls=False)
+    own = task_class("review")(papers, lambda panel: measuring_of(panel, options, None))
     said = ["\n".join(f"- {each.concern_text}" for each in paper.concerns) for paper in papers]
     found, generic = (own.grade(papers, texts) for texts in (said, own.baselines([], papers)["generic list"]))
     assert all(grade.reward > 0.8 for grade in found)

@@ -215,8 +215,8 @@ def test_the_card_of_a_reviewer_has_its_score_above_the_strongest_control_and_th
     folder = shutil.copytree(EMBEDDED / "review", tmp_path / "review")
     file, stage = folder / "reports/held-out.json", read_run(folder).stage
     report = json.loads(file.read_text())
-    score = report["score"]
-    score["made_by"] = {
+    known = report["stages"]["review"]
+    known["made_by"] = {
         **{"kind": "chain", "name": "review", "stage": "review", "settings": {}, "constraint": "array schema"},
         **{"prompt_version": "review-1", "checksums": {"review": stage.sha256}, "date": "2026-11-21"},
     }
@@ -228,9 +228,9 @@ def test_the_card_of_a_reviewer_has_its_score_above_the_strongest_control_and_th
     report["stage_checksums"]["review"] = "0" * 64
     file.write_text(json.dumps(report))
     assert "held-out.json" not in read_run(folder).reports
-    score["headline"] = {}
+    report["matcher"] = {}
     file.write_text(json.dumps(report))
-    with pytest.raises(LabError, match=r"held-out\.json is not a report .*field 'score\.headline\.f1"):
+    with pytest.raises(LabError, match=r"held-out\.json is not a report .*field 'matcher\.encoder"):
         read_run(folder)
 
 

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from evals.errors import BadConfig, LabError
-from evals.review.page import made_by
+from evals.review.records import made_by
 from lab.cli import app
 from tests.evals.reviewed import concern, example, prose
 from tests.training.judge_server import Asked, JudgeServer, Reply
@@ -64,20 +64,20 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     scores = folder / "scores"
     for file, name in (("cut", "Vendor 4o"), ("own", "own")):
         words = ("--reference", papers, "--predictions", folder / f"{file}.jsonl", "--name", name)
-        matcher = ("--encoder", "lexical", "--threshold", "0.5", "--draws", "20")
+        matcher = ("--encoder", "lexical", "--threshold", "0.5")
         run("review", "score", *words, *matcher, "--out", scores / f"{file}.json")
     return folder
 
 
 def test_a_score_says_who_answered_where_how_and_when(place: Path):
-    found = json.loads((place / "scores" / "cut.json").read_text(encoding="utf-8"))["score"]
-    made = found["made_by"]
-    assert (found["system"], made["kind"], made["host"]) == ("Vendor 4o", "server", "127.0.0.1")
+    stages = json.loads((place / "scores" / "cut.json").read_text(encoding="utf-8"))["stages"]
+    made = stages["Vendor 4o"]["made_by"]
+    assert (made["kind"], made["host"]) == ("server", "127.0.0.1")
     assert (made["name"], made["served"]) == ("vendor-4o", [DATED])
     assert made["settings"]["temperature"] == 0.2
     assert made["constraint"] == "array schema"
     assert len(made["date"]) == len("2026-01-01")
-    assert json.loads((place / "scores" / "own.json").read_text())["score"]["made_by"] is None
+    assert json.loads((place / "scores" / "own.json").read_text())["stages"]["own"]["made_by"] is None
 
 
 def test_score_page_and_lab_name_the_baseline_with_its_model_host_settings_and_date(place: Path):

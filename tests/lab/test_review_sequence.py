@@ -75,7 +75,7 @@ def test_the_sequence_of_the_page_runs_as_written(tmp_path: Path, monkeypatch: p
         ),
         "review infer": SAME,
         "review ensemble": matcher,
-        "review score": (*matcher, "--draws", "20"),
+        "review score": matcher,
     }
     done = [
         (words, (typed if words[0] == "train" else run)(*words, *small.get(" ".join(words[:2]), ())))

@@ -10,11 +10,11 @@ from evals.papers import demonstration
 from evals.papers.families import split_by_family
 from evals.report import load_report
 from evals.review import DEMONSTRATION
-from evals.review.page import made_by, made_rows, named
+from evals.review.page import named
 from evals.review.prompt import check_prompt
-from evals.review.report import boards_of
-from evals.review.task import Review
-from evals.schema.reports import Rates, ReviewReport, ReviewScore
+from evals.review.records import made_by, made_rows
+from evals.review.score import control_rates, micro_rates
+from evals.schema.reports import ReviewReport
 from evals.schema.reviews import PredictionRow
 from lab.review.reader import find_readers
 from lab.settings import from_environment
@@ -27,7 +27,6 @@ from training.models.manifest import read_chain
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "training" / "embedded" / "review"
 REPORTS = FOLDER / "reports"
-SYSTEMS = (("base", "held-out-base"), ("review", "held-out"))
 
 
 @pytest.mark.embedded
@@ -43,9 +42,7 @@ def test_it_is_small_and_was_trained_with_the_instructions_that_it_is_asked_with
 
 def test_it_is_called_a_demonstration_wherever_it_is_named() -> None:
     report = load_report(REPORTS / "held-out.json", ReviewReport)
-    (board,) = boards_of([report])
-    assert board.rows[0].stage == "review (demonstration)"
-    ((_, who, *_),) = made_rows([("review", report.score.made_by)])
+    ((_, who, *_),) = made_rows([("review", report.stages["review"].made_by)])
     readers = [each.name for each in find_readers(from_environment({}))]
     pages = [(ROOT / "docs/review.md").read_text(), packed(FOLDER).parts["README.md"].text(), who]
     assert all(DEMONSTRATION in " ".join(page.split()) for page in pages)
@@ -58,23 +55,13 @@ def test_it_was_scored_on_papers_whose_family_it_never_saw():
     assert {split[json.loads(row)["article_id"]] for row in rows} == {"test"}
 
 
-def score_of(name: str) -> ReviewScore:
-    return load_report(REPORTS / f"{name}.json", ReviewReport).score
-
-
-def rows_of(name: str, score: ReviewScore) -> list[str]:
+def rows_of(name: str, report: ReviewReport) -> list[str]:
     """Return the rows that the page has for a system: the system itself and every control."""
-    controls = score.controls
-    assert controls is not None
-    found: list[tuple[str, Rates]] = [(name, score.micro)]
-    for control in Review.controls:
-        made = getattr(controls, control)
-        if made is not None:
-            found.append((f"{name}: {named(control)}", made))
+    controls = {f"{name}: {named(control)}": each for control, each in control_rates(report.rows).items()}
     return [
         f"| {title} | {each.n_human} | {each.n_predicted:.0f} | {each.n_matched:.1f}"
         f" | {each.recall:.3f} | {each.precision:.3f} | {each.f1:.3f} |"
-        for title, each in found
+        for title, each in {name: micro_rates(report.rows), **controls}.items()
     ]
 
 
@@ -82,11 +69,10 @@ def test_the_page_says_what_the_scores_say_row_by_row():
     page = (ROOT / "docs" / "review.md").read_text(encoding="utf-8")
     table = page.split("## The embedded reviewer")[1].split("| human | said | matched |")[1]
     shown = [line for line in table.split("\n\n")[0].splitlines() if line.startswith("| ")]
-    reviewer, base = score_of("held-out"), score_of("held-out-base")
+    reviewer, base = (load_report(REPORTS / f"{name}.json", ReviewReport) for name in ("held-out", "held-out-base"))
     assert shown == [*rows_of("reviewer", reviewer), *rows_of("bare base", base)]
-    low, high = reviewer.headline.interval_above_strongest or (None, None)
-    headline = f"{reviewer.headline.f1_above_strongest:.3f} [{low:.3f}, {high:.3f}]"
-    assert f"**F1 above the strongest control: {headline}.**" in page
+    above = reviewer.summaries[0].metrics["f1_above_strongest"]
+    assert f"**F1 above the strongest control: {above.value:.3f} [{above.low:.3f}, {above.high:.3f}].**" in page
 
 
 @pytest.mark.parametrize(("name", "stage"), [("held-out", "review"), ("held-out-base", "base")])
@@ -98,5 +84,5 @@ def test_the_answers_of_both_are_shipped_with_who_gave_them(name: str, stage: st
     stages = read_chain("reviewer").manifest.stages
     assert made.checksums["review"] == stages[-1].sha256
     report = load_report(REPORTS / f"{name}.json", ReviewReport)
-    assert report.score.made_by == made
+    assert report.stages[stage].made_by == made
     assert {row.article_id for row in rows} == {each.id for each in report.rows}

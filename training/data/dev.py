@@ -8,7 +8,6 @@ which the loss is measured. Rows for testing are refused, and what the run is tr
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from evals.errors import BadConfig
@@ -17,8 +16,7 @@ from evals.questions.bank import normalised
 from evals.questions.task import Questions
 from evals.refine.task import Refine
 from evals.review.match import LEXICAL, Panel
-from evals.review.report import Wanted, measuring_of
-from evals.review.score import Measuring
+from evals.review.score import Measuring, ScoreOptions, measuring_of
 from evals.review.task import Review
 from evals.schema import Example, ReviewExample
 from evals.schema.refiner import RewardConfig
@@ -133,5 +131,5 @@ def papers(data: Rows[Any], settings: StageSettings) -> DevSet:
 
 def by_words(panel: Panel) -> Measuring:
     """Return what concerns are matched with: words, as published, and what a list gets on other papers beside it."""
-    wanted = Wanted(LEXICAL, controls=False)
-    return replace(measuring_of(panel, Path(), wanted, find_encoder), has_controls=True)
+    options = ScoreOptions(LEXICAL, controls=False)
+    return replace(measuring_of(panel, options, find_encoder), has_controls=True)

@@ -16,8 +16,8 @@ from evals.errors import BadConfig, LabError
 from evals.io import read_rows, write_whole
 from evals.jsonl import jsonl_text
 from evals.review.corpus import spread
-from evals.review.page import read_record, record_beside
 from evals.review.prompt import PROMPT_VERSION
+from evals.review.records import read_record, record_beside
 from evals.schema import Article
 from evals.schema.reviewruns import ReviewedRow, ReviewRun
 from training.judge.client import Reply

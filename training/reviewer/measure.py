@@ -1,24 +1,20 @@
 """Development papers of a reviewer, and the score of what stages say about papers."""
 
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from pydantic import Field
 
 from evals.errors import BadConfig
-from evals.io import read_rows, write_whole
-from evals.jsonl import jsonl_text
 from evals.papers.collection import OWN, read_collection
 from evals.papers.families import family_of, split_by_family, without_leaks
 from evals.review.clean import Cleaning, clean
 from evals.review.match import Encoder, number_of, panel_of
-from evals.review.report import AUTO, Wanted, measuring_of
-from evals.review.score import score as score_of
+from evals.review.score import AUTO, Library, Scored, ScoreOptions, measuring_of, review_report
+from evals.review.task import paper_of_example, reference_of
 from evals.schema import ReviewExample
-from evals.schema.reports import ReviewedStage, ReviewReport
-from evals.schema.reviews import Concern, MadeBy, PredictionRow, ReferenceRow
+from evals.schema.reports import ReviewReport
+from evals.schema.reviews import Concern, MadeBy, PredictionRow
 from training.config import Settings, make
 from training.data.reviews import ReviewedPaper
 from training.data.tokens import Rows
@@ -33,7 +29,6 @@ class MeasureSettings(Settings):
     threshold: str = Field(
         "", description="similarity from which they agree, or auto; empty = what is usual for the encoder"
     )
-    draws: int = Field(1_000, ge=1, description="draws behind each interval")
 
 
 def read_measure(values: Mapping[str, object], place: str) -> MeasureSettings:
@@ -85,30 +80,20 @@ def refuse_learned(papers: Sequence[ReviewExample], learned: Rows[ReviewedPaper]
         )
 
 
-def as_lines(papers: Sequence[ReviewExample]) -> str:
-    """Return papers as the text of a JSONL file."""
-    return jsonl_text(papers)
-
-
 def graded(
     stages: Mapping[str, tuple[Mapping[str, tuple[Concern, ...]], MadeBy | None]],
     papers: Sequence[ReviewExample],
     measure: MeasureSettings,
     find_encoder: Callable[[str], Encoder],
-    **told: Any,
+    **about: Any,
 ) -> ReviewReport:
-    """Return one report on what stages said of papers, cleaned and scored; `told` are fields that no score knows."""
-    cleaning, found = Cleaning(cap=measure.cap or None), dict[str, ReviewReport]()
-    how = Wanted(encoder=measure.encoder, threshold=measure.threshold or None, draws=measure.draws, seed=measure.seed)
-    with tempfile.TemporaryDirectory() as folder:
-        reference = Path(folder) / "papers.jsonl"
-        write_whole(reference, as_lines(papers))
-        human = read_rows(reference, ReferenceRow)
-        for name, (said, made) in stages.items():
-            rows = [PredictionRow(article_id=of, concerns=tuple(map(dict, each))) for of, each in said.items()]
-            panel = panel_of(human, [clean(row, cleaning).row for row in rows])
-            found[name] = score_of(name, panel, measuring_of(panel, reference, how, find_encoder), made)
-    told["rows"] = tuple(row for each in found.values() for row in each.rows)
-    told["summaries"] = tuple(summary for each in found.values() for summary in each.summaries)
-    told["stages"] = {name: ReviewedStage(said=dict(stages[name][0]), score=each.score) for name, each in found.items()}
-    return next(reversed(found.values())).model_copy(update=told)
+    """Return one report on what stages said of papers, cleaned and scored; `about` are fields that no score knows."""
+    cleaning, scored = Cleaning(cap=measure.cap or None), dict[str, Scored]()
+    options = ScoreOptions(measure.encoder, threshold=measure.threshold or None, seed=measure.seed)
+    texts = tuple(map(paper_of_example, papers))
+    for name, (said, made) in stages.items():
+        rows = [PredictionRow(article_id=of, concerns=tuple(map(dict, each))) for of, each in said.items()]
+        panel = panel_of(list(map(reference_of, papers)), [clean(row, cleaning).row for row in rows])
+        measuring = measuring_of(panel, options, find_encoder, Library(texts, texts))
+        scored[name] = Scored(panel, measuring, made, said)
+    return review_report(scored, **about)

@@ -322,15 +322,10 @@ def progress_bar(
 
 
 def find_cached(name: str) -> "Encoder":
-    """Return an encoder whose vectors are kept on disk, or for an address the judge there; progress is shown."""
+    """Return an encoder whose vectors are kept on disk; progress is shown."""
     from evals.review.match import CachedEncoder
-    from training.encoders import EMBEDDED, find_encoder
+    from training.encoders import find_encoder
     from training.models.base import default_cache
-
-    if name.startswith(("http://", "https://")):
-        from training.judge.concerns import matching_judge
-
-        return matching_judge(name, find_cached(EMBEDDED), default_cache())
 
     def report(done: int, total: int) -> None:
         if done == total or done % 1024 == 0:
@@ -347,7 +342,7 @@ def report_on_stages(given: dict[str, Any]) -> None:
     """Write a report on the stages asked for by the options of `assay review infer`."""
     from evals.io import read_rows
     from evals.report import save_report
-    from evals.review.page import made_by
+    from evals.review.records import made_by
     from evals.schema.reviewruns import ReviewedRow
     from lab.results.evaluations import command_line
     from training.models.manifest import BASE_STAGE, read_chain
@@ -404,7 +399,7 @@ def rescore_review(old: "ReviewReport", path: Path) -> "ReviewReport":
         )
     papers = read_papers(known["papers"], known["split"], known["limit"])
     measure = read_measure({name: known[name] for name in SCORING}, str(path))
-    said = {stage: (each.said, each.score.made_by) for stage, each in old.stages.items()}
+    said = {stage: (each.said, each.made_by) for stage, each in old.stages.items()}
     kept = ("data_name", "chain_name", "settings", "created_at", "command", "libraries")
     found = graded(said, papers, measure, find_cached, **{name: getattr(old, name) for name in kept})
     if found.data_sha256 != old.data_sha256:

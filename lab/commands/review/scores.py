@@ -1,28 +1,23 @@
 """What a model says about a paper: read, cleaned, scored, merged."""
 
 from collections import Counter
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evals.errors import BadConfig
 from evals.jsonl import jsonl_text
-from evals.schema.reports import Assignment, FigurePolicy
+from evals.schema.reports import Assignment
 from evals.schema.reviews import Linkage, Strategy
 from lab.commands import Json
 from lab.commands.review.infer import find_cached
-from lab.commands.terminal import counted, emit, notes, plain, score_tables, table_of
+from lab.commands.terminal import counted, emit, notes, plain, review_tables, table_of
 
 if TYPE_CHECKING:
     from evals.review.match import Encoder
 
 Encoders = Annotated[
-    str,
-    typer.Option(
-        help="embedded, specter2, specter2-base-mean, lexical, a folder, a sentence-transformers id, or a judge: URL#MODEL."
-    ),
+    str, typer.Option(help="embedded, specter2, specter2-base-mean, lexical, a folder, or a sentence-transformers id.")
 ]
 Vectors = Annotated[Path | None, typer.Option(help="JSONL: text, vector; instead of an encoder.")]
 
@@ -34,19 +29,12 @@ def score(
     similarities: Annotated[
         Path | None, typer.Option(help="JSONL: article_id, matrix (rows predicted, columns human).")
     ] = None,
-    vectors: Vectors = None,
     threshold: Annotated[
         str | None, typer.Option(help="Similarity from which concerns agree, or auto to calibrate it.")
     ] = None,
-    false_match_rate: Annotated[
-        float, typer.Option(help="For auto: human concerns that may match on another paper.")
-    ] = 0.05,
     assignment: Annotated[
         Assignment, typer.Option(help="One-to-one: the best of all, or the most alike pair first.")
     ] = "optimal",
-    figures: Annotated[
-        FigurePolicy, typer.Option(help="Human concerns left out: both (flag or category), flag, or keep all.")
-    ] = "both",
     papers: Annotated[
         Path | None, typer.Option(help="Articles with texts, for controls that copy or search them.")
     ] = None,
@@ -58,7 +46,6 @@ def score(
     ] = True,
     per_article: Annotated[bool, typer.Option("--per-article", help="Every article with its matches.")] = False,
     name: Annotated[str | None, typer.Option(help="What the system is called.")] = None,
-    draws: Annotated[int, typer.Option(min=1, help="Draws behind a p from draws.")] = 1000,
     seed: Annotated[int, typer.Option(min=0, help="Same seed, same figures.")] = 0,
     out: Annotated[Path | None, typer.Option(help="A .json file for the whole score.")] = None,
     as_json: Json = False,
@@ -80,40 +67,57 @@ def score(
     Example: assay review score --reference test.jsonl --predictions clean.jsonl --encoder
     specter2-base-mean --threshold 0.65 --json
     """
-    given = dict(locals())
     from evals.io import write_whole
     from evals.report import save_report
-    from evals.review.match import LEXICAL
-    from evals.review.page import made_by, refuse_overlap, score_page
-    from evals.review.report import Wanted, measuring_of, read_panel
-    from evals.review.score import score as scored
-    from evals.validity.labelled import agreement, agreement_line
+    from evals.review.page import report_page
+    from evals.review.records import check_out, made_by
+    from evals.review.score import (
+        Scored,
+        ScoreOptions,
+        control_rates,
+        measuring_of,
+        micro_rates,
+        read_library,
+        read_panel,
+        review_report,
+    )
+    from evals.review.task import Review
 
-    if similarities is not None and vectors is not None:
-        raise BadConfig("--similarities and --vectors were both given; leave one out")
     if out is not None:
-        refuse_overlap([reference, predictions], out)
-    panel = read_panel(reference, predictions, figures)
-    wanted = Wanted(**{each.name: given[each.name] for each in fields(Wanted)})
-    measuring = measuring_of(panel, reference, wanted, find_cached)
-    report = scored(name or predictions.stem, panel, measuring, made_by(predictions))
-    found = report.score
-    for warning in found.warnings:
+        check_out([reference, predictions], out, ".json")
+    panel = read_panel(reference, predictions)
+    library = read_library(reference, papers, retrieve_from) if controls else None
+    options = ScoreOptions(encoder, similarities, threshold, assignment, controls, seed)
+    stage = name or predictions.stem
+    measuring = measuring_of(panel, options, find_cached, library)
+    report = review_report({stage: Scored(panel, measuring, made_by(predictions))})
+    for warning in report.stages[stage].warnings:
         notes.print(f"note: {warning}")
-    agreed = None
-    if found.matcher.encoder in (LEXICAL, getattr(measuring.encoder, "name", "")) and vectors is None:
-        agreed = agreement(measuring.encoder, found.matcher.threshold, draws)
-        notes.print(f"note: {agreement_line(agreed)} (assay review agreement)", soft_wrap=True)
     if out is not None:
         save_report(report, out)
-        write_whole(out.with_suffix(".md"), score_page(found))
+        write_whole(out.with_suffix(".md"), report_page(report))
         notes.print(f"wrote {out} and, to be read, {out.with_suffix('.md').name}")
-    document = found.model_dump(mode="json", exclude={"articles"})
-    if agreed is not None:
-        document["matcher_agreement"] = agreed.model_dump(mode="json")
+    metrics = {each.group: each.metrics for each in report.summaries}
+    known = metrics.get("all", {})
+    beside = control_rates(report.rows)
+    document: dict[str, object] = {
+        "system": stage,
+        "micro": micro_rates(report.rows),
+        "intervals": {
+            name: None if (metric := known[name]).low is None else (metric.low, metric.high)
+            for name in Review.compared
+            if name in known
+        },
+        "controls": {name: beside.get(name) for name in Review.controls} if controls else None,
+        "matcher": report.matcher,
+        "matcher_agreement": report.matcher_agreement,
+        "metrics": metrics,
+        **dict(report.stages[stage]),
+    }
+    del document["said"]
     if per_article:
-        document["articles"] = [row.model_dump(mode="json") for row in report.rows]
-    emit(document, as_json=as_json, table=score_tables(found))
+        document["articles"] = report.rows
+    emit(document, as_json=as_json, table=review_tables(report))
 
 
 def ensemble(
@@ -144,13 +148,12 @@ def ensemble(
     specter2-base-mean --out published.jsonl
     """
     from evals.io import read_rows
-    from evals.review.ensemble import Merging, Tool, merge, merging_threshold
+    from evals.review.ensemble import Merging, Tool, merge, merging_threshold, read_vectors
     from evals.review.match import LEXICAL, Threshold, number_of
-    from evals.review.page import drop_record, refuse_overlap
-    from evals.review.report import read_vectors
+    from evals.review.records import check_out, drop_record
     from evals.schema.reviews import PredictionRow
 
-    refuse_overlap(files, out)
+    check_out(files, out)
     stems = [file.stem for file in files]
     names = [file.stem if stems.count(file.stem) == 1 else f"{file.parent.name}/{file.stem}" for file in files]
     rows = [tuple(read_rows(file, PredictionRow, key=lambda row: row.article_id)) for file in files]
@@ -198,12 +201,12 @@ def parse(
     Example: assay review parse raw.jsonl --out predictions.jsonl --json
     """
     from evals.io import read_rows
-    from evals.review.page import hand_on, refuse_overlap
     from evals.review.parse import parse as read
+    from evals.review.records import check_out, copy_record
     from evals.schema.reviews import RawRow
 
     if out is not None:
-        refuse_overlap([rows], out)
+        check_out([rows], out)
     parsed = [read(row.id, row.raw) for row in read_rows(rows, RawRow, key=lambda row: row.id)]
     statuses = Counter(each.status for each in parsed)
     n_concerns = sum(len(each.concerns) for each in parsed)
@@ -211,7 +214,7 @@ def parse(
     notes.print(f"read {counted(len(parsed), 'output')}: {said}; {counted(n_concerns, 'concern')}")
     if out is not None:
         write_lines(out, [{"article_id": each.id, **each.model_dump(mode="json")} for each in parsed])
-        hand_on(rows, out)
+        copy_record(rows, out)
     cells = [(each.id, each.status, len(each.concerns), "; ".join(each.problems)) for each in parsed]
     emit(parsed, as_json=as_json, table=table_of("outputs", ("id", "status", "concerns", "problems"), cells))
 
@@ -235,15 +238,15 @@ def clean(
     from evals.io import read_rows
     from evals.review.clean import Cleaning
     from evals.review.clean import clean as cleaned_row
-    from evals.review.page import hand_on, refuse_overlap
+    from evals.review.records import check_out, copy_record
     from evals.schema.reviews import PredictionRow
 
-    refuse_overlap([rows], out)
+    check_out([rows], out)
     cleaning = Cleaning(dedup, cap)
     read = read_rows(rows, PredictionRow, key=lambda row: row.article_id)
     cleaned = [cleaned_row(row, cleaning) for row in read]
     write_lines(out, [each.document(cleaning) for each in cleaned])
-    is_known = hand_on(rows, out)
+    is_known = copy_record(rows, out)
     notes.print(f"wrote {out}{' and the record of who answered beside it' if is_known else ''}")
     why = Counter(each.reason for row in cleaned for each in row.removed)
     before = sum(len(row.row.concerns) + len(row.removed) for row in cleaned)

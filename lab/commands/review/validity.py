@@ -1,4 +1,4 @@
-"""`assay review insertion`, `checks` and `agreement`: is a concern right, not only alike?"""
+"""`assay review insertion` and `checks`: is a concern right, not only alike?"""
 
 from collections import Counter
 from pathlib import Path
@@ -10,7 +10,7 @@ from evals.errors import BadConfig, LabError
 from evals.io import read_rows, write_whole
 from evals.jsonl import jsonl_text
 from lab.commands import Json, KeyEnv, Remote, Retries, Timeout
-from lab.commands.review.infer import find_cached, read_articles, read_papers
+from lab.commands.review.infer import read_articles, read_papers
 from lab.commands.terminal import counted, emit, notes, table_of
 from training.judge.prompts import HttpSettings
 
@@ -199,58 +199,3 @@ def checks(
         for each in articles
     }
     emit(documents, as_json=as_json, table=table_of(title, ("paper", "by", "item", "concern"), cells))
-
-
-def matcher_agreement(
-    encoder: Annotated[
-        str,
-        typer.Option(help="As in `assay review score`: embedded, lexical, a folder, a Hub id, or a judge: URL#MODEL."),
-    ] = "embedded",
-    threshold: Annotated[
-        float | None,
-        typer.Option(help="Similarity from which concerns agree; as calibrated on the papers that ship, if none."),
-    ] = None,
-    draws: Annotated[int, typer.Option(min=1, help="Draws of papers behind each interval.")] = 1000,
-    seed: Annotated[int, typer.Option(min=0, help="Same seed, same intervals.")] = 0,
-    as_json: Json = False,
-) -> None:
-    """Hold a matcher against hand-labelled pairs of concerns: does it match those that make the same point?
-
-    282 pairs about the papers that ship were labelled yes, partly or no by one reader (evals/validity/labelled_pairs.jsonl).
-    Precision, recall and kappa are of yes against no, with 95 % intervals; pairs that overlap in part stand apart.
-
-    Example: assay review agreement --encoder embedded
-
-    Example: assay review agreement --encoder http://127.0.0.1:8000/v1#Qwen/Qwen3-8B
-    """
-    from evals.papers import demonstration
-    from evals.review.match import (
-        FALSE_MATCH_RATE,
-        JUDGED_THRESHOLD,
-        LEXICAL,
-        LEXICAL_THRESHOLD,
-        JudgedEncoder,
-        calibrated,
-        panel_of,
-    )
-    from evals.review.task import reference_of
-    from evals.validity.labelled import agreement, agreement_line
-
-    found = None if encoder == LEXICAL else find_cached(encoder)
-    if threshold is None:
-        threshold = LEXICAL_THRESHOLD if found is None else JUDGED_THRESHOLD
-        if found is not None and not isinstance(found, JudgedEncoder):
-            held_out = [reference_of(each) for each in demonstration() if each.split == "test"]
-            threshold = calibrated(panel_of(held_out, []), found, FALSE_MATCH_RATE, 0).value
-    agreed = agreement(found, threshold, draws, seed)
-    cells = [
-        (
-            name,
-            "–" if value is None else f"{value:.3f}",
-            "" if (span := agreed.intervals.get(name)) is None else f"[{span[0]:.2f}, {span[1]:.2f}]",
-        )
-        for name in ("precision", "recall", "kappa", "auroc", "partly")
-        for value in (getattr(agreed, name),)
-    ]
-    cells += [(f"no, matched: {name}", f"{share:.3f}", "") for name, share in agreed.false_matches.items()]
-    emit(agreed, as_json=as_json, table=table_of(agreement_line(agreed), ("figure", "value", "95 %"), cells))

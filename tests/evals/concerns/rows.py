@@ -24,9 +24,9 @@ def predicted(name: str, *concerns: dict | str) -> PredictionRow:
     return PredictionRow.model_validate({"article_id": name, "concerns": concerns})
 
 
-def panel(*pairs: tuple[ReferenceRow, PredictionRow | None], figures: str = "both") -> Panel:
+def panel(*pairs: tuple[ReferenceRow, PredictionRow | None]) -> Panel:
     tools = [tool for _, tool in pairs if tool is not None]
-    return panel_of([row for row, _ in pairs], tools, figures)
+    return panel_of([row for row, _ in pairs], tools)
 
 
 def ready(of: Panel, **matrices: Sequence[Sequence[float]]) -> ReadySimilarity:
@@ -35,7 +35,7 @@ def ready(of: Panel, **matrices: Sequence[Sequence[float]]) -> ReadySimilarity:
 
 def matcher(threshold: float) -> Matcher:
     names = {"encoder": "words", "revision": "1", "threshold_from": "given", "assignment": "optimal"}
-    return Matcher.model_validate({**names, "threshold": threshold, "figures": "both"})
+    return Matcher.model_validate({**names, "threshold": threshold})
 
 
 class WordEncoder:

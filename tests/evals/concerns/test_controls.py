@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from evals.errors import LabError
-from evals.review.controls import OBJECTION, Index, Paper, count_bound, echo, generic, permuted, words
+from evals.review.controls import OBJECTION, Index, Paper, echo, generic, permuted, words
 from evals.review.match import CachedEncoder, ReadyVectors, calibrated, match, partners, similarity_of
-from evals.review.rates import counts_of, rates_of
+from evals.review.score import articles_of, control_rates, micro_rates
 from tests.evals.concerns.rows import WordEncoder, matcher, panel, predicted, reference
 
 TOPICS = ("sample size small", "control arm missing", "antibody clone unknown", "novelty overstated")
@@ -29,12 +29,13 @@ def knowing(n: int = 12):
 def test_lists_on_other_papers_of_the_source_get_what_is_left_without_knowledge() -> None:
     of = knowing()
     similarity = similarity_of(of.predicted, of.human, None)
-    strict = permuted(of, similarity, matcher(0.9))
-    loose = permuted(of, similarity, matcher(0.01))
-    assert strict.control.f1 == 0.0
-    bound = count_bound(of, counts_of(of, match(of, similarity, 0.9)))
-    assert loose.control.f1 == pytest.approx(bound.f1)
-    assert bound.n_matched == 36
+    strict, loose = (
+        control_rates(articles_of(of, match(of, similarity, 0.9), {"permuted": permuted(of, similarity, matcher(at))}))
+        for at in (0.9, 0.01)
+    )
+    assert strict["permuted"].f1 == 0.0
+    assert loose["permuted"].f1 == pytest.approx(loose["count_bound"].f1)
+    assert loose["count_bound"].n_matched == 36
 
 
 @pytest.mark.parametrize(
@@ -62,9 +63,9 @@ def test_one_article_alone_has_no_permuted_control() -> None:
 
 def test_the_generic_list_is_as_long_as_each_predicted_one() -> None:
     of = knowing()
-    found = generic(of, WordEncoder(), matcher(0.9)).control
-    assert found.n_predicted == len(of.predicted.texts)
-    assert found.f1 == 0.0
+    found = generic(of, WordEncoder(), matcher(0.9))
+    assert found.said.tolist() == of.predicted.sizes.tolist()
+    assert found.matched.sum() == 0
 
 
 PAPER = Paper(
@@ -95,9 +96,8 @@ def test_copied_sentences_and_titled_objections_are_as_many_as_were_predicted() 
     encoder = WordEncoder()
     found = echo(of, encoder, matcher(0.2), [PAPER], OBJECTION)
     assert (found.said.tolist(), found.matched.tolist()) == ([4.0], [1.0])
-    titled = generic(of, encoder, matcher(0.2), [PAPER])
+    generic(of, encoder, matcher(0.2), [PAPER])
     assert any(text.startswith("Mice: ") for text in encoder.asked)
-    assert "title" in titled.control.note
 
 
 def test_the_threshold_lets_the_wanted_share_match_by_chance_and_ignores_the_system() -> None:
@@ -105,9 +105,10 @@ def test_the_threshold_lets_the_wanted_share_match_by_chance_and_ignores_the_sys
     found = calibrated(of, encoder, 0.05, seed=0)
     assert found == calibrated(replace(of, predicted=of.human), encoder, 0.05, seed=0)
     similarity = similarity_of(of.predicted, of.human, encoder)
-    ours = rates_of(counts_of(of, match(of, similarity, found.value)).sum(axis=0), 40)
-    assert ours.precision == 1.0
-    assert permuted(of, similarity, matcher(found.value)).control.precision < 0.12
+    by_chance = {"permuted": permuted(of, similarity, matcher(found.value))}
+    rows = articles_of(of, match(of, similarity, found.value), by_chance)
+    assert micro_rates(rows).precision == 1.0
+    assert control_rates(rows)["permuted"].precision < 0.12
     assert calibrated(of, encoder, 0.5, seed=0).value < found.value
 
 

@@ -6,11 +6,11 @@ import pytest
 
 from evals.compare import Answers, Pairing, check_comparable, compare
 from evals.errors import IncomparableReports
+from evals.leaderboard import standings
 from evals.review.controls import Paper
 from evals.review.match import similarity_of
-from evals.review.page import score_page
-from evals.review.report import boards_of
-from evals.review.score import Library, Measuring, score
+from evals.review.page import report_page
+from evals.review.score import Library, Measuring, Scored, review_report
 from evals.schema.reports import ReviewReport
 from tests.evals.concerns.rows import WordEncoder, human, matcher, panel, predicted, reference
 
@@ -32,8 +32,13 @@ def scored(name: str, right: int, wrong: int = 0, threshold: float = 0.8, short:
         pairs.append((reference(f"a{article}", *listed, source=source), predicted(f"a{article}", *mine)))
     of = panel(*pairs)
     encoder = WordEncoder()
-    measuring = Measuring(similarity_of(of.predicted, of.human, encoder), encoder, matcher(threshold), draws=200)
-    return score(name, of, measuring)
+    measuring = Measuring(similarity_of(of.predicted, of.human, encoder), encoder, matcher(threshold))
+    return review_report({name: Scored(of, measuring)})
+
+
+def whole(report: ReviewReport) -> dict[str, float | None]:
+    """Return the metrics of a report over all its papers."""
+    return {name: each.value for name, each in report.summaries[0].metrics.items()}
 
 
 def pair(*reports: ReviewReport) -> tuple[Answers, Answers]:
@@ -58,7 +63,8 @@ def copier(texts: list[str], said: list[str]) -> ReviewReport:
     ]
     of, encoder = panel(*pairs), WordEncoder()
     similarity = similarity_of(of.predicted, of.human, encoder)
-    return score("x", of, Measuring(similarity, encoder, matcher(0.8), library=Library(tuple(papers), ()), draws=200))
+    measuring = Measuring(similarity, encoder, matcher(0.8), library=Library(tuple(papers), ()))
+    return review_report({"x": Scored(of, measuring)})
 
 
 QUOTED = [
@@ -69,18 +75,19 @@ QUOTED = [
 
 
 def test_a_copier_is_far_above_permuted_papers_and_not_above_the_strongest_control() -> None:
-    head = copier(QUOTED, QUOTED).score.headline
-    assert (head.f1_above_permuted, head.f1_above_strongest) == (pytest.approx(1.0, abs=0.05), pytest.approx(0.0))
-    assert (head.strongest, head.f1_strongest, head.p) == ("echo", 1.0, 1.0)
+    report = copier(QUOTED, QUOTED)
+    found, stage = whole(report), report.stages["x"]
+    assert (found["f1_above_permuted"], found["f1_above_strongest"]) == (pytest.approx(1.0, abs=0.05), 0.0)
+    assert (stage.strongest, found["echo"], stage.p) == ("echo", 1.0, 1.0)
 
 
 def test_who_finds_what_no_sentence_says_is_above_the_strongest_control_by_an_exact_test() -> None:
     said = [f"{text} nobody{{0}} masked{{0}} blind{{0}} sham{{0}} dose{{0}} arm{{0}}" for text in QUOTED]
     report = copier(said, said)
-    head = report.score.headline
-    assert head.f1_above_strongest is not None and head.f1_above_strongest > 0.4
-    assert (head.p, head.is_exact) == (pytest.approx(2 / 2**8), True)
-    assert any("8 papers are few" in each for each in report.score.warnings)
+    above, stage = whole(report)["f1_above_strongest"], report.stages["x"]
+    assert above is not None and above > 0.4
+    assert (stage.p, stage.is_exact) == (pytest.approx(2 / 2**8), True)
+    assert any("8 papers are few" in each for each in stage.warnings)
 
 
 def test_on_few_papers_a_comparison_gives_no_p_from_draws(scores) -> None:
@@ -90,24 +97,23 @@ def test_on_few_papers_a_comparison_gives_no_p_from_draws(scores) -> None:
 
 def test_a_system_that_says_nothing_has_no_headline_and_no_rank_above_one_below_its_control(scores) -> None:
     silent = scored("silent", 0)
-    assert silent.score.headline.f1_above_strongest is None
-    assert any("says nothing" in each for each in silent.score.warnings)
-    (board,) = boards_of([silent, scores[2]])
+    assert whole(silent)["f1_above_strongest"] is None
+    assert any("says nothing" in each for each in silent.stages["silent"].warnings)
+    (board,) = standings([silent, scores[2]])
     assert [(row.stage, row.rank) for row in board.rows] == [("none", 1), ("silent", None)]
 
 
-def test_intervals_of_a_group_leave_out_draws_that_hold_none_of_its_articles() -> None:
+def test_a_group_of_one_article_has_no_interval() -> None:
     rare = [(reference("a", human("one two", "other"), source="rare"), predicted("a", "one two"))]
     usual = [
         (reference(f"b{k}", human(f"word{k} thing{k}"), source="usual"), predicted(f"b{k}", "nothing"))
         for k in range(6)
     ]
-    of = panel(*rare, *usual)
-    encoder = WordEncoder()
-    measuring = Measuring(similarity_of(of.predicted, of.human, encoder), encoder, matcher(0.8), draws=100)
-    found = score("x", of, measuring).score
-    assert found.per_source["rare"].recall == 1
-    assert found.group_intervals["source"]["rare"].recall is None, "one article shows no spread"
+    of, encoder = panel(*rare, *usual), WordEncoder()
+    measuring = Measuring(similarity_of(of.predicted, of.human, encoder), encoder, matcher(0.8))
+    report = review_report({"x": Scored(of, measuring)})
+    (found,) = (each.metrics["recall"] for each in report.summaries if each.group == "source rare")
+    assert (found.value, found.low) == (1, None)
 
 
 def test_pairs_of_systems_are_tested_exactly_on_few_articles_and_corrected_together(scores) -> None:
@@ -123,30 +129,29 @@ def test_pairs_of_systems_are_tested_exactly_on_few_articles_and_corrected_toget
 def test_the_leaderboard_ranks_only_what_is_shown() -> None:
     good = scored("good", 4, short=0)
     same = scored("same", 4, short=0)
-    (board,) = boards_of([good, scored("half", 2, 2, short=1), scored("none", 0, 4), same])
+    (board,) = standings([good, scored("half", 2, 2, short=1), scored("none", 0, 4), same])
     assert [(row.rank, row.stage) for row in board.rows] == [(1, "good"), (1, "same"), (3, "half"), (4, "none")]
     assert board.rows[0].metrics.keys() >= {"permuted", "generic", "count_bound", "answered"}
 
 
-def test_scores_of_another_threshold_stand_in_a_table_of_their_own(scores) -> None:
-    other = scored("other", 4, threshold=0.7)
-    assert len(boards_of([*scores, other])) == 2
+def test_scores_of_another_threshold_are_not_compared(scores) -> None:
     with pytest.raises(IncomparableReports, match=r"threshold 0.8000 and 0.7000; score both again"):
-        check_comparable([scores[0], other])
+        check_comparable([scores[0], scored("other", 4, threshold=0.7)])
 
 
 def test_a_score_stands_beside_other_thresholds_and_says_how_many_restatements_the_matcher_sees(scores) -> None:
-    found = scores[1].score
-    used = next(each for each in found.thresholds if each.is_used)
-    assert (used.threshold, used.f1) == (0.8, found.micro.f1)
-    assert len(found.thresholds) > 10
-    recall = [each.recall for each in found.thresholds]
+    report = scores[1]
+    thresholds = report.stages["half"].thresholds
+    used = next(each for each in thresholds if each.is_used)
+    assert (used.threshold, used.f1) == (0.8, whole(report)["f1"])
+    assert len(thresholds) > 10
+    recall = [each.recall for each in thresholds]
     assert recall == sorted(recall, reverse=True)
-    assert all(each.f1_permuted is not None for each in found.thresholds)
-    seen = found.restatements
-    assert seen is not None and seen.n == 54 and seen.value is not None and 0 <= seen.value <= 1
-    page = score_page(found.model_copy(update={"system": "a|b"}))
+    assert all(each.f1_permuted is not None for each in thresholds)
+    seen = report.matcher_agreement["recall"]
+    assert seen.n == 54 and seen.value is not None and 0 <= seen.value <= 1
+    page = report_page(scored("a|b", 2, 2))
     assert "| 0.800 (used) | 0.500 |" in page
     assert "of 54 concerns that were said again in other words (hand-labelled pairs)" in page
     assert "| a\\|b |" in page
-    assert "said is counted by the nearest human concern" in page
+    assert "nearest human concern" in page

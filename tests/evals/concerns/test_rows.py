@@ -11,8 +11,8 @@ from evals.errors import BadConfig
 from evals.review.clean import Cleaning, clean
 from evals.review.ensemble import Merging, Tool, clusters_of, merge, merging_threshold
 from evals.review.match import ReadyVectors
-from evals.review.page import COLUMNS, hand_on, made_by, made_rows, record_beside
 from evals.review.places import Map
+from evals.review.records import COLUMNS, copy_record, made_by, made_rows, record_beside
 from evals.schema import Article, Section, TextOrigin
 from evals.schema.reviewruns import ABSTRACT
 from evals.schema.reviews import MadeBy, PredictionRow
@@ -190,13 +190,13 @@ def rows_with_record(file: Path) -> Path:
 
 def test_rows_made_of_others_take_their_record_along(tmp_path: Path):
     rows = rows_with_record(tmp_path / "rows.jsonl")
-    assert hand_on(rows, tmp_path / "clean.jsonl")
+    assert copy_record(rows, tmp_path / "clean.jsonl")
     assert made_by(tmp_path / "clean.jsonl") == made_by(rows) is not None
 
 
 def test_rows_of_nobody_known_are_not_given_the_record_of_rows_that_stood_there(tmp_path: Path):
     old = rows_with_record(tmp_path / "clean.jsonl")
-    assert not hand_on(tmp_path / "rows.jsonl", old)
+    assert not copy_record(tmp_path / "rows.jsonl", old)
     assert made_by(old) is None
 
 
@@ -225,28 +225,15 @@ def test_every_command_that_writes_rows_anew_removes_the_older_record(command: t
     assert not record_beside(out).exists()
 
 
-@pytest.mark.parametrize("out", ["own.json", "own.jsonl.bak", "own.txt"])
-def test_rows_written_beside_others_of_the_same_stem_leave_their_record_alone(out: str, folder: Path):
-    for command in (("clean", "own.jsonl"), MERGE):
-        review(*command, "--out", out)
-        assert record_beside(folder / "own.jsonl").read_bytes() == RECORD.read_bytes()
-        kept = record_beside(folder / out)
-        assert kept.exists() == (command[0] == "clean") and kept != record_beside(folder / "own.jsonl")
-
-
 SCORE = ("score", "--reference", "other.jsonl", "--predictions", "own.jsonl")
 
 
-@pytest.mark.parametrize(
-    "command", [("parse", "own.jsonl"), ("clean", "own.jsonl"), MERGE, SCORE], ids=lambda each: each[0]
-)
-def test_rows_that_would_take_the_place_of_a_record_are_refused_and_nothing_is_written(
-    command: tuple[str, ...], folder: Path
-):
+def test_no_command_writes_over_a_record_or_what_it_reads(folder: Path):
     before = {file.name: file.read_bytes() for file in folder.iterdir()}
-    for out in ("own.run.json", "own"):
-        with pytest.raises(BadConfig, match=r"take the place of own.run.json, .* of own.jsonl came about"):
-            review(*command, "--out", out)
+    for command in (("parse", "own.jsonl"), ("clean", "own.jsonl"), MERGE, SCORE):
+        for out in ("own.run.json", "own", *(() if command == SCORE else ("own.jsonl",))):
+            with pytest.raises(BadConfig, match=r"name (another file|a file that ends in \.json)"):
+                review(*command, "--out", out)
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
 
 
