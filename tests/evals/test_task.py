@@ -126,7 +126,7 @@ def test_a_new_task_is_one_class_and_one_line_and_is_run_reported_compared_and_r
     save_report(report, tmp_path / "sums.json")
     assert load_report(tmp_path / "sums.json", Report) == report
     assert [row.stage for row in leaderboard([report])] == ["able", "poor", "zero"]
-    done = CliRunner().invoke(app, ["eval", "compare", str(tmp_path / "sums.json"), "--task", "sums", "--json"])
+    done = CliRunner().invoke(app, ["eval", "compare", str(tmp_path / "sums.json"), "--json"])
     assert done.exit_code == 0, done.output
     (pair,) = json.loads(done.stdout)["comparisons"]
     assert (pair["first"]["stage"], pair["second"]["stage"]) == ("poor", "able")
