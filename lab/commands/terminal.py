@@ -18,7 +18,6 @@ from evals.compare import Comparisons, Difference
 from evals.leaderboard import RULE, LeaderboardRow, Standings, shown_ranks
 from evals.readers import ReaderReport
 from evals.report import WAYS, reading, task_of
-from evals.review.page import report_sections, told_controls
 from evals.run import Rescored
 from evals.schema.reports import Report, ReviewReport
 from evals.stats.calibration import Calibration
@@ -261,6 +260,8 @@ def rescored_tables(found: Rescored) -> Group:
 
 def _standings(board: Standings, names: Iterable[str]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Return the columns and the ranked entries of a leaderboard, with these metrics beside the one of its order."""
+    from evals.review.page import told_controls
+
     task = task_class(board.task)
     shown = tuple(dict.fromkeys((board.order, *names)))
     rows: list[tuple[str, ...]] = [
@@ -311,6 +312,8 @@ def _named(stage: str, chain: str) -> str:
 
 def review_tables(report: ReviewReport) -> Group:
     """Return a report on reviewers as tables, what has to be known to read one below it."""
+    from evals.review.page import report_sections
+
     shown: list[RenderableType] = []
     for section in report_sections(report):
         shown.append(table_of(section.title, section.columns, section.rows))
