@@ -47,6 +47,7 @@ def serve(port: int) -> None:
     from dataclasses import replace
 
     from evals.schema import Verdict
+    from evals.schema.annotations import Guidelines
     from lab.annotate.session import item_of_answer, new_project
     from lab.app import build_app, put_on_air, run
     from lab.compare.recorded import Recorded
@@ -69,7 +70,7 @@ def serve(port: int) -> None:
         for stage in ("base", "sft")
     ]
     services = replace(build_services(from_environment()), recorded=Recorded(answers))
-    project = new_project(services, "Liver", 1, "Look closely.", "", "").model_copy(update={"id": "p"})
+    project = new_project(services, "Liver", 1, Guidelines(text="Look closely.")).model_copy(update={"id": "p"})
     services.store.annotations.keep_project(project)
     services.store.annotations.add_items([item_of_answer(each, "p") for each in answers])
     app = build_app(services, ("Compare", "Annotate"))

@@ -7,6 +7,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from evals.errors import LabError
+from evals.schema.annotations import Guidelines
 from lab.annotate.session import Rater, item_of_answer, new_project
 from lab.compare.tab import next_pair, vote
 from lab.visitors import new_visitor
@@ -16,7 +17,7 @@ from tests.lab.chains import lab_with
 def main(folder: Path) -> None:
     """Vote and rate with room on the disk, without any, and with room again."""
     room, visitor, ballast = lab_with(folder), new_visitor(), folder / "ballast"
-    project, rater = new_project(room, "Liver", 1, "Look closely.", "", ""), Rater(room, visitor)
+    project, rater = new_project(room, "Liver", 1, Guidelines(text="Look closely.")), Rater(room, visitor)
     *_, (state, _) = next_pair(room, visitor, None)
     item = item_of_answer(state.pair.answers[0], project.id)
     room.store.annotations.keep_project(project)

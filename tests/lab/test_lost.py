@@ -12,6 +12,7 @@ from dataclasses import replace
 import httpx
 import pytest
 
+from evals.schema.annotations import Guidelines
 from lab.annotate.session import item_of_answer, new_project
 from lab.middleware import AGAIN, KEY
 from lab.results.evaluations import Evaluations
@@ -32,7 +33,7 @@ def post(app, event, *typed, **headers):
 
 
 def project_in(room):
-    project = new_project(room, "Liver", 1, "Look closely.", "", "")
+    project = new_project(room, "Liver", 1, Guidelines(text="Look closely."))
     room.store.annotations.keep_project(project)
     room.store.annotations.add_items([item_of_answer(answer("a"), project.id)])
     return project
@@ -65,7 +66,7 @@ def test_what_is_sent_again_under_one_key_is_done_once_also_when_the_lab_was_sta
 @ON_AIR
 def test_a_project_whose_making_is_sent_again_is_made_once_also_when_the_lab_was_started_anew(tmp_path):
     report = scripted_report()
-    typed = ("Liver", report.data_name, ["sft"], 3, 1, "Look closely.", "", "")
+    typed = ("Liver", report.data_name, ["sft"], 3, 1, Guidelines(text="Look closely."))
 
     def made(again):
         room = replace(lab_with(tmp_path), reports=lambda: Evaluations((report,)))
