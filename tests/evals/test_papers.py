@@ -279,7 +279,16 @@ def paper(n=1):
 
 
 def of_pages(*pages):
-    return read_article(pdf(pages), "a.pdf")
+    """Return an article of these pages, read in this process; in one of its own: test_half_a_file, test_worker.py."""
+
+    def here(read, *given, **_):
+        sent = []
+        read(sent.append, *given)
+        return iter(sent)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("evals.papers.read_apart", here)
+        return read_article(pdf(pages), "a.pdf")
 
 
 def test_two_columns_written_row_by_row_are_read_in_order_with_title_abstract_captions_and_references():
