@@ -38,8 +38,7 @@ class ExportSettings(AgreementSettings):
     out: Annotated[Path, typer.Option()]
     """Folder to write; new, empty or an earlier export."""
     form: Annotated[
-        Literal["dpo", "kto", "sft", "arena", "labels", "label-studio", "csv"],
-        typer.Option("--format"),
+        Literal["dpo", "kto", "sft", "arena", "labels", "label-studio", "csv"], typer.Option("--format")
     ] = "dpo"
     """Whose format to write; those behind arena need --project."""
     licence: LicenceOption = None

@@ -6,7 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import fmean
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 from rich.console import Console, Group, RenderableType
@@ -14,16 +14,15 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from evals.compare import Comparisons, Difference
-from evals.leaderboard import RULE, LeaderboardRow, Standings, shown_ranks
-from evals.readers import ReaderReport
-from evals.report import WAYS, reading, task_of
-from evals.run import Rescored
-from evals.schema.reports import Report, ReviewReport
-from evals.stats.calibration import Calibration
-from evals.task import narrow, task_class
-from evals.verifiers.score import VERIFIERS
 from lab.ui.text import counted, say
+
+if TYPE_CHECKING:
+    from evals.compare import Comparisons, Difference
+    from evals.leaderboard import LeaderboardRow, Standings
+    from evals.readers import ReaderReport
+    from evals.run import Rescored
+    from evals.schema.reports import Report, ReviewReport
+    from evals.stats.calibration import Calibration
 
 CONTROL = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f]")
 NARROW = 3
@@ -114,6 +113,9 @@ def figure(value: Any) -> str:
 
 def verdict_table(rows: Sequence[Any]) -> Table:
     """Return one line per judged answer; the title counts the verdicts."""
+    from evals.report import WAYS
+    from evals.verifiers.score import VERIFIERS
+
     title = ", ".join(f"{n} {verdict}" for verdict, n in Counter(row.verdict for row in rows).most_common())
     cells = []
     for row in rows:
@@ -124,12 +126,16 @@ def verdict_table(rows: Sequence[Any]) -> Table:
 
 def read_totals(rows: Sequence[Any]) -> str:
     """Return how many answers were read how: "line 57, text 2"."""
+    from evals.report import WAYS, reading
+
     counts = Counter(row.read_by or "none" for row in rows)
     return reading({way: counts[way] for way in WAYS if counts[way]})
 
 
 def verdict_totals(rows: Sequence[Any]) -> Table:
     """Return how many answers got each verdict and confidence status, and the means of the scores."""
+    from evals.verifiers.score import VERIFIERS
+
     cells: list[tuple[str, object]] = [*Counter(row.verdict for row in rows).most_common()]
     cells.append(("read by", read_totals(rows)))
     cells += [(f"confidence {status}", n) for status, n in Counter(row.confidence_status for row in rows).most_common()]
@@ -141,8 +147,11 @@ def verdict_totals(rows: Sequence[Any]) -> Table:
     return table_of(counted(len(rows), "answer"), ("", "value"), cells)
 
 
-def summary_table(report: Report[Any]) -> Table:
+def summary_table(report: "Report[Any]") -> Table:
     """Return the stages and baselines of a report in the headline group; 80 columns hold it."""
+    from evals.report import reading, task_of
+    from evals.task import narrow
+
     task = task_of(report)
     names = narrow(task.metrics)
     shown = [summary for summary in report.summaries if summary.group == task.headline]
@@ -160,7 +169,7 @@ def summary_table(report: Report[Any]) -> Table:
     return table_of(title, ("answers of", *names, "read by"), rows)
 
 
-def readers_tables(found: ReaderReport) -> Group:
+def readers_tables(found: "ReaderReport") -> Group:
     """Return how far each way of reading, and two labellers, agree with the labels."""
     rows = [(each.reader, each.n, each.n_unread, figure(each.correct), figure(each.verdicts)) for each in found.readers]
     title = f"{counted(found.n, 'labelled answer')} to {counted(found.n_questions, 'question')}, 95 % intervals"
@@ -176,7 +185,7 @@ def readers_tables(found: ReaderReport) -> Group:
     return Group(*tables)
 
 
-def calibration_tables(measured: Calibration) -> Group:
+def calibration_tables(measured: "Calibration") -> Group:
     """Return every calibration metric with its interval or why it has none, and the bins."""
     spans, why = measured.intervals, measured.interval_notes
     rows = [
@@ -198,8 +207,11 @@ def _brackets(span: tuple[float, float] | None) -> str:
     return "" if span is None else f"[{span[0]:.3f}, {span[1]:.3f}]"
 
 
-def comparison_table(found: Comparisons) -> Table:
+def comparison_table(found: "Comparisons") -> Table:
     """Return one line per pair of stages and metric; a difference without p says why."""
+    from evals.report import reading
+    from evals.task import task_class
+
     rows, sides = [], [side for each in found.comparisons for side in (each.first, each.second)]
     for each in found.comparisons:
         is_one = each.first.chain == each.second.chain
@@ -218,7 +230,7 @@ def comparison_table(found: Comparisons) -> Table:
     return table_of(title, ("stages", "metric", "n", "first,\nsecond", "difference", "p", "p, Holm"), rows)
 
 
-def _compared(d: Difference) -> tuple[str, ...]:
+def _compared(d: "Difference") -> tuple[str, ...]:
     figures = (d.metric, str(d.n), f"{figure(d.first)}\n{figure(d.second)}")
     if d.value is None:
         return *figures, f"– {d.note}", "", ""
@@ -235,8 +247,10 @@ def _p(value: float | None) -> str:
     return "< 0.001" if value is not None and value < 0.001 else figure(value)
 
 
-def rescored_tables(found: Rescored) -> Group:
+def rescored_tables(found: "Rescored") -> Group:
     """Return how answers are read, the verdicts that changed and the metrics that moved."""
+    from evals.report import reading, task_of
+
     read = [(s.stage, reading(s.read_by)) for s in found.report.summaries if s.group == "all"]
     says_reading = task_of(found.report).says_reading
     tables = [table_of("How answers are read", ("stage", "answers read by"), read)] if says_reading else []
@@ -258,9 +272,12 @@ def rescored_tables(found: Rescored) -> Group:
 # ---- leaderboards ------------------------------------------------------------------------------
 
 
-def _standings(board: Standings, names: Iterable[str]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def _standings(board: "Standings", names: Iterable[str]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Return the columns and the ranked entries of a leaderboard, with these metrics beside the one of its order."""
+    from evals.leaderboard import shown_ranks
+    from evals.report import reading
     from evals.review.page import told_controls
+    from evals.task import task_class
 
     task = task_class(board.task)
     shown = tuple(dict.fromkeys((board.order, *names)))
@@ -278,8 +295,10 @@ def _standings(board: Standings, names: Iterable[str]) -> tuple[tuple[str, ...],
     return ("rank", "answers of", *shown, *more), rows
 
 
-def standings_table(board: Standings) -> Table:
+def standings_table(board: "Standings") -> Table:
     """Return the entries of one leaderboard in their order, ranked; 80 columns hold it."""
+    from evals.task import narrow, task_class
+
     metrics = task_class(board.task).metrics
     title = f"{board.data_name}, {board.group}, by {board.order}; {', '.join(board.versions.values())}"
     if not metrics[board.order].is_tested:
@@ -287,8 +306,11 @@ def standings_table(board: Standings) -> Table:
     return table_of(title, *_standings(board, narrow(metrics)[:NARROW]))
 
 
-def standings_markdown(boards: Sequence[Standings]) -> str:
+def standings_markdown(boards: "Sequence[Standings]") -> str:
     """Return the leaderboards as one Markdown page, with the rule behind the ranks."""
+    from evals.leaderboard import RULE
+    from evals.task import narrow, task_class
+
     parts = ["# Leaderboard", RULE]
     for board in boards:
         task = task_class(board.task)
@@ -302,7 +324,7 @@ def standings_markdown(boards: Sequence[Standings]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _entry(row: LeaderboardRow) -> str:
+def _entry(row: "LeaderboardRow") -> str:
     return f"{row.stage} (baseline)" if row.chain is None else _named(row.stage, row.chain)
 
 
@@ -310,7 +332,7 @@ def _named(stage: str, chain: str) -> str:
     return stage if stage == chain else f"{stage} of {chain}"
 
 
-def review_tables(report: ReviewReport) -> Group:
+def review_tables(report: "ReviewReport") -> Group:
     """Return a report on reviewers as tables, what has to be known to read one below it."""
     from evals.review.page import report_sections
 
