@@ -10,8 +10,7 @@ from gradio.routes import App
 from evals.preferences.votes import names_itself
 from evals.questions import find, kmp_test, kmp_training
 from lab.compare import preferences
-from lab.compare.board import boards
-from lab.compare.preferences import board, export, overview
+from lab.compare.preferences import board, boards, export, overview
 from tests.lab.evaluations import plain
 from tests.lab.votes import answer, cast
 
