@@ -33,14 +33,28 @@ publish_look publish_plan publish_run publish_start questions_batch reload_model
 train_start train_stop"""
 
 
-@pytest.fixture
-def people(tmp_path, monkeypatch):
-    monkeypatch.setenv("ASSAY_PASSWORD", PASSWORD)
-    path = tmp_path / "people"
-    for name, role in (("ada", "admin"), ("rob", "rater"), ("rea", "reader")):
-        done = CliRunner().invoke(assay, ["people", "add", name, "--role", role, "--file", str(path)])
-        assert done.exit_code == 0, done.output
-    return read_people(path)
+@pytest.fixture(scope="module")
+def file_of_people(tmp_path_factory):
+    path = tmp_path_factory.mktemp("people") / "people"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ASSAY_PASSWORD", PASSWORD)
+        for name, role in (("ada", "admin"), ("rob", "rater"), ("rea", "reader")):
+            done = CliRunner().invoke(assay, ["people", "add", name, "--role", role, "--file", str(path)])
+            assert done.exit_code == 0, done.output
+    return path
+
+
+@pytest.fixture(scope="module")
+def people(file_of_people):
+    return read_people(file_of_people)
+
+
+@pytest.fixture(scope="module")
+def guarded(people, tmp_path_factory):
+    """A lab on the air that these people may enter, and its services."""
+    room = replace(lab_with(tmp_path_factory.mktemp("guarded")), people=people)
+    with on_air(room, auth=password_check(people, room.log)) as app:
+        yield app, room
 
 
 @contextmanager
@@ -50,11 +64,12 @@ def entered(url, name, password=PASSWORD):
         yield browser
 
 
-def test_a_file_of_people_holds_no_password_and_a_bad_line_is_never_repeated(people, tmp_path):
-    path = tmp_path / "people"
+def test_a_file_of_people_holds_no_password_and_a_bad_line_is_never_repeated(file_of_people, people, tmp_path):
+    path = file_of_people
     assert PASSWORD not in path.read_text() and path.stat().st_mode & 0o077 == 0
     assert hashed("same") != hashed("same")
     assert {name: person.role for name, person in people.items()} == {"ada": "admin", "rob": "rater", "rea": "reader"}
+    path = tmp_path / "people"
     for text, told in {"kim:secret\n": "line 1", "kim:admin:secret\n": "line 1", "": "names nobody"}.items():
         path.write_text(text)
         with pytest.raises(LabError, match=told) as caught:
@@ -76,49 +91,50 @@ CALLS = {
 
 
 @ON_AIR
-def test_the_api_around_the_page_asks_for_the_same_roles_and_for_the_same_name_in_a_session(tmp_path, people):
-    room = replace(lab_with(tmp_path), people=people)
-    with on_air(room, auth=password_check(people, room.log)) as app:
-        config = {each["api_name"]: each for each in app.get_config_file()["dependencies"]}
-        for name, calls in CALLS.values():
-            with entered(app.local_url, name) as browser:
-                for event, may in calls.items():
-                    known = config[event]
-                    payload = {"data": [None] * len(known["inputs"]), "fn_index": known["id"], "session_hash": name}
-                    replies = [browser.post(f"/gradio_api/run/{event}", json=payload).text]
-                    replies += [browser.post("/gradio_api/run/predict", json=payload).text]
-                    called = browser.post(f"/gradio_api/call/{event}", json={"data": payload["data"]})
-                    if called.status_code == 200:
-                        replies.append(browser.get(f"/gradio_api/call/{event}/{called.json()['event_id']}").text)
-                    batched = browser.post("/gradio_api/run/predict", json={**payload, "batched": True}).text
-                    assert "cannot read this request" in batched, "Gradio makes of it a list of requests"
-                    for reply in replies:
-                        assert ("takes the role" in reply) is not may, (name, event, reply[:300])
-        assert httpx.post(f"{app.local_url}gradio_api/run/preferences", json={"data": []}).status_code == 401
-        with entered(app.local_url, "rob") as rob:  # who shares a computer sees whose page it is, and leaves
-            shown = rob.post("/gradio_api/run/home", json={"data": [None], "session_hash": "robs"}).text
-            ids = {each["props"].get("elem_id"): each["id"] for each in app.get_config_file()["components"]}
-            own = [ids["annotate-manage"]]  # what a rater may not do is not offered
-            first = next(each["id"] for each in app.get_config_file()["dependencies"] if each["outputs"] == own)
-            folds = {"data": [], "fn_index": first, "session_hash": "robs"}
-            assert rob.post("/gradio_api/run/predict", json=folds).text.count('"visible":false') == 1
-            assert "Signed in as rob, rater." in shown and rob.get("/config").status_code == 200
-            assert (rob.get("/logout?all_session=false").status_code, rob.get("/config").status_code) == (405, 200)
-            rob.post("/logout?all_session=false")
-            assert rob.get("/config").status_code == 401
-        with entered(app.local_url, "rob", "wrong password") as stranger:
-            assert stranger.get("/config").status_code == 401
-        log = [(deed.who, deed.what) for deed in room.store.deeds(50)]
-        undo = {
-            "data": [None] * len(config["undo"]["inputs"]),
-            "fn_index": config["undo"]["id"],
-            "session_hash": "adas",
-        }
-        with entered(app.local_url, "ada") as ada, entered(app.local_url, "rob") as rob:  # a session is of one name
-            assert "another name" not in ada.post("/gradio_api/run/undo", json=undo).text
-            assert "another name" in rob.post("/gradio_api/run/undo", json=undo).text
+def test_the_api_around_the_page_asks_for_the_same_roles(guarded):
+    app, room = guarded
+    config = {each["api_name"]: each for each in app.get_config_file()["dependencies"]}
+    for name, calls in CALLS.values():
+        with entered(app.local_url, name) as browser:
+            for event, may in calls.items():
+                known = config[event]
+                payload = {"data": [None] * len(known["inputs"]), "fn_index": known["id"], "session_hash": name}
+                replies = [browser.post(f"/gradio_api/run/{event}", json=payload).text]
+                replies += [browser.post("/gradio_api/run/predict", json=payload).text]
+                called = browser.post(f"/gradio_api/call/{event}", json={"data": payload["data"]})
+                if called.status_code == 200:
+                    replies.append(browser.get(f"/gradio_api/call/{event}/{called.json()['event_id']}").text)
+                batched = browser.post("/gradio_api/run/predict", json={**payload, "batched": True}).text
+                assert "cannot read this request" in batched, "Gradio makes of it a list of requests"
+                for reply in replies:
+                    assert ("takes the role" in reply) is not may, (name, event, reply[:300])
+    assert httpx.post(f"{app.local_url}gradio_api/run/preferences", json={"data": []}).status_code == 401
+    with entered(app.local_url, "rob") as rob:  # who shares a computer sees whose page it is, and leaves
+        shown = rob.post("/gradio_api/run/home", json={"data": [None], "session_hash": "robs"}).text
+        ids = {each["props"].get("elem_id"): each["id"] for each in app.get_config_file()["components"]}
+        own = [ids["annotate-manage"]]  # what a rater may not do is not offered
+        first = next(each["id"] for each in app.get_config_file()["dependencies"] if each["outputs"] == own)
+        folds = {"data": [], "fn_index": first, "session_hash": "robs"}
+        assert rob.post("/gradio_api/run/predict", json=folds).text.count('"visible":false') == 1
+        assert "Signed in as rob, rater." in shown and rob.get("/config").status_code == 200
+        assert (rob.get("/logout?all_session=false").status_code, rob.get("/config").status_code) == (405, 200)
+        rob.post("/logout?all_session=false")
+        assert rob.get("/config").status_code == 401
+    with entered(app.local_url, "rob", "wrong password") as stranger:
+        assert stranger.get("/config").status_code == 401
+    log = [(deed.who, deed.what) for deed in room.store.deeds(50)]
     assert ("rob", "wrong password") in log and ("ada", "logged in") in log
     assert {what for who, what in log if who == "ada"} == {"logged in", "annotate_sources"}
+
+
+@ON_AIR
+def test_a_session_of_another_name_is_not_taken_over(guarded):
+    app, _ = guarded
+    known = next(each for each in app.get_config_file()["dependencies"] if each["api_name"] == "undo")
+    payload = {"data": [None] * len(known["inputs"]), "fn_index": known["id"], "session_hash": "adas"}
+    with entered(app.local_url, "ada") as ada, entered(app.local_url, "rob") as rob:
+        assert "another name" not in ada.post("/gradio_api/run/undo", json=payload).text
+        assert "another name" in rob.post("/gradio_api/run/undo", json=payload).text
 
 
 @ON_AIR
@@ -133,7 +149,7 @@ def test_somebody_who_asks_too_often_is_told_when_to_go_on_and_admins_are_not_he
         assert sum("questions a minute is the limit" in reply for reply in replies) == refused
 
 
-def test_a_page_that_others_reach_asks_for_names_unless_everybody_is_wanted(tmp_path, people):
+def test_a_page_that_others_reach_asks_for_names_unless_everybody_is_wanted(tmp_path):
     alone = from_environment({})
     on_network = from_environment({"GRADIO_SERVER_NAME": "0.0.0.0"})
     check_door(alone)
@@ -265,43 +281,39 @@ def test_uploads_have_a_limit_an_hour_and_files_go_after_a_day(tmp_path, monkeyp
 
 
 @ON_AIR
-def test_no_other_way_in_takes_a_file_or_keeps_what_is_said_and_each_name_has_its_own_limit(
-    tmp_path, people, monkeypatch
-):
+def test_no_other_way_in_takes_a_file_or_keeps_what_is_said_and_each_name_has_its_own_limit(guarded, monkeypatch):
     monkeypatch.setattr(UploadLimit, "MOST", 1)
-    room = replace(lab_with(tmp_path), people=people)
-    with on_air(room, auth=password_check(people, room.log)) as app:
-        assert app.get_config_file()["run_history"] is False
-        for name in ("rob", "rea"):  # behind one address
-            with entered(app.local_url, name) as browser:
-                file = {"files": ("a.txt", b"x")}
-                sent = [browser.post("/gradio_api/upload", files=file).status_code for _ in range(2)]
-                assert sent == [200, 429], name
-                for path in ("process_recording", "component_server", "process_recording/", "stream/x"):
-                    reply = browser.post(f"/gradio_api/{path}", files={"video": ("a.mp4", b"x" * 999)})
-                    assert reply.status_code == 404, path
-                for path in ("deep_link?session_hash=s", "run-history/buckets", "runs", "proxy=https://x.hf.space/"):
-                    assert browser.get(f"/gradio_api/{path}").status_code == 404, path
-                for path in ("gradio_api/file=%20HTTPS://example.org/", "monitoring/summary", "monitoring"):
-                    assert browser.get(f"/{path}").status_code == 404, path
+    app, _ = guarded
+    assert app.get_config_file()["run_history"] is False
+    for name in ("rob", "rea"):  # behind one address
+        with entered(app.local_url, name) as browser:
+            file = {"files": ("a.txt", b"x")}
+            sent = [browser.post("/gradio_api/upload", files=file).status_code for _ in range(2)]
+            assert sent == [200, 429], name
+            for path in ("process_recording", "component_server", "process_recording/", "stream/x"):
+                reply = browser.post(f"/gradio_api/{path}", files={"video": ("a.mp4", b"x" * 999)})
+                assert reply.status_code == 404, path
+            for path in ("deep_link?session_hash=s", "run-history/buckets", "runs", "proxy=https://x.hf.space/"):
+                assert browser.get(f"/gradio_api/{path}").status_code == 404, path
+            for path in ("gradio_api/file=%20HTTPS://example.org/", "monitoring/summary", "monitoring"):
+                assert browser.get(f"/{path}").status_code == 404, path
 
 
 @ON_AIR
-def test_who_logs_in_gets_a_new_session_and_the_description_of_the_api_is_for_those_alone(tmp_path, people):
-    room = replace(lab_with(tmp_path), people=people)
-    with on_air(room, auth=password_check(people, room.log)) as app:
-        planted = {f"access-token-unsecure-{app.app.cookie_id}": "planted"}
-        form = {"username": "rob", "password": PASSWORD}
-        with httpx.Client(base_url=app.local_url, cookies=planted, timeout=60) as browser:
-            assert browser.get("/config").status_code == 401
-            given = browser.post("/login", data=form).cookies
-            assert "planted" not in given.values() and len(set(given.values())) == 1
-        with httpx.Client(base_url=app.local_url, cookies=planted, timeout=60) as thief:
-            assert thief.get("/config").status_code == 401, "what was planted was not made good by the login"
-        for path in ("openapi.json", "docs", "gradio_api/openapi.json", "gradio_api/info"):
-            assert httpx.get(f"{app.local_url}{path}").status_code in (401, 404), path
-        with entered(app.local_url, "rob") as browser:
-            assert browser.get("/gradio_api/openapi.json").status_code == 200
+def test_who_logs_in_gets_a_new_session_and_the_description_of_the_api_is_for_those_alone(guarded):
+    app, _ = guarded
+    planted = {f"access-token-unsecure-{app.app.cookie_id}": "planted"}
+    form = {"username": "rob", "password": PASSWORD}
+    with httpx.Client(base_url=app.local_url, cookies=planted, timeout=60) as browser:
+        assert browser.get("/config").status_code == 401
+        given = browser.post("/login", data=form).cookies
+        assert "planted" not in given.values() and len(set(given.values())) == 1
+    with httpx.Client(base_url=app.local_url, cookies=planted, timeout=60) as thief:
+        assert thief.get("/config").status_code == 401, "what was planted was not made good by the login"
+    for path in ("openapi.json", "docs", "gradio_api/openapi.json", "gradio_api/info"):
+        assert httpx.get(f"{app.local_url}{path}").status_code in (401, 404), path
+    with entered(app.local_url, "rob") as browser:
+        assert browser.get("/gradio_api/openapi.json").status_code == 200
 
 
 # ---- whatever is sent to a public event --------------------------------------------------------
