@@ -109,10 +109,9 @@ def needs_chain(services: Services, tabs: Collection[str] | None = None) -> bool
 
 
 def run(app: gr.Blocks, services: Services, ready: Callable[[], None], tabs: Collection[str] | None = None) -> None:
-    """Open the store, say that all is ready, load the model behind a page that is on the air, and do long work.
+    """Say that all is ready, load the model behind a page that is on the air, and do long work until it is closed.
 
-    `tabs` are those that the page shows, None = all; a model that none of them asks is not loaded. Return
-    when the page is closed. Raises LabError if the store cannot be opened.
+    `tabs` are those that the page shows, None = all; a model that none of them asks is not loaded.
     """
     try:
         with closing(services.store):

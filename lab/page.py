@@ -111,6 +111,15 @@ def event(
     return wire(told, given, [*outputs], **{"show_progress": "hidden"} | name | options)
 
 
+def choices(find: Callable[[], list[tuple[str, str]]], nothing: str) -> gr.Dropdown:
+    """Return the list to choose from that `find` gives; beside an empty one stands `nothing`, or the LabError."""
+    try:
+        found = find()
+    except LabError as error:
+        return gr.Dropdown(choices=[], value=None, info=str(error))
+    return gr.Dropdown(choices=found, value=None, info=None if found else nothing)
+
+
 def met(door: Door, *starts: Any) -> Any:
     """Say first who the visitor is, which a page that just opened may not know; go on with `.then`."""
     known = [door.known, door.remembered]
@@ -170,9 +179,9 @@ def export_panel(task: str, forms: Sequence[str]) -> Download:
     """Lay out the export of a task's documents."""
     with gr.Column(elem_classes="assay-panel", elem_id=f"{task}-export"):
         gr.HTML(heading(say(f"{task}.export")))
-        choices = [(say(f"{task}.export.{form}"), form) for form in forms]
+        formats = [(say(f"{task}.export.{form}"), form) for form in forms]
         return Download(
-            gr.Radio(choices, value=forms[0], label=say(f"{task}.export.format")),
+            gr.Radio(formats, value=forms[0], label=say(f"{task}.export.format")),
             gr.Button(say("export.make"), size="sm", elem_id=f"{task}-export-make"),
             gr.HTML(elem_id=f"{task}-export-message"),
             gr.DownloadButton(say("export.download"), visible=False, elem_id=f"{task}-download"),
@@ -237,11 +246,7 @@ class DocumentTab:
             chosen = gr.Dropdown(label=say(f"{self.task}.mine.pick"), choices=[], elem_id=f"{self.task}-earlier")
 
         def on_list(visitor: Visitor | None) -> gr.Dropdown:
-            try:
-                found = self.own(visitor).choices(self.label)
-            except LabError as error:
-                return gr.Dropdown(choices=[], value=None, info=str(error))
-            return gr.Dropdown(choices=found, value=None, info=None if found else say(f"{self.task}.mine.none"))
+            return choices(lambda: self.own(visitor).choices(self.label), say(f"{self.task}.mine.none"))
 
         def on_pick(visitor: Visitor | None, chosen: str | None) -> Painted:
             if not chosen:  # a list left without a choice says so, too

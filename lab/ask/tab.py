@@ -5,13 +5,12 @@ from functools import partial
 
 import gradio as gr
 
-from evals.errors import LabError
 from evals.model import Sampling
 from evals.schema.annotations import AnnotationItem
 from lab.annotate.panel import build_rating
 from lab.annotate.session import RATED, item_of_answer
 from lab.ask.session import ask, earlier, examples, find_earlier, replay, show_earlier
-from lab.page import DocumentPane, Painted, event, met, stops
+from lab.page import DocumentPane, Painted, choices, event, met, stops
 from lab.results.rows import read_place
 from lab.services import Services
 from lab.settings import EMBEDDED
@@ -65,9 +64,9 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
 
     def on_tab(address: str) -> tuple[gr.Dropdown, str]:
         """Return the chains that can be asked, the one of the address chosen."""
-        choices, wanted = choices_of_chains(services), read_place(address, "ask").get("chain", "")
-        value = wanted if wanted in {name for _, name in choices} else ""
-        return gr.Dropdown(choices=choices, value=value, visible=len(choices) > 1), value
+        known, wanted = choices_of_chains(services), read_place(address, "ask").get("chain", "")
+        value = wanted if wanted in {name for _, name in known} else ""
+        return gr.Dropdown(choices=known, value=value, visible=len(known) > 1), value
 
     def on_chain(chosen: str | None) -> str:
         return chosen or ""
@@ -88,11 +87,10 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
         return page | {linked: [page.pop(field) for field in typed if field in page]}
 
     def on_history(visitor: Visitor | None) -> gr.Dropdown:
-        try:
-            found = [(entry.label, entry.first.id) for entry in earlier(services, visitor)]
-        except LabError as error:
-            return gr.Dropdown(choices=[], value=None, info=str(error))
-        return gr.Dropdown(choices=found, value=None, info=None if found else say("ask.history.none"))
+        def found() -> list[tuple[str, str]]:
+            return [(entry.label, entry.first.id) for entry in earlier(services, visitor)]
+
+        return choices(found, say("ask.history.none"))
 
     typed = [question, *settings]
     address = gr.Textbox(visible=False, label=say("report.address"))

@@ -8,6 +8,7 @@ from tempfile import TemporaryDirectory
 
 from evals.schema import Answer, Choice, Comparison, EvalReport
 from lab.engine import LabEngine
+from lab.jobs import Jobs
 from lab.results.evaluations import Evaluations
 from lab.services import Services
 from lab.settings import LabSettings
@@ -94,7 +95,8 @@ def services_in(folder: Path, reports: tuple[EvalReport, ...] = ()) -> Services:
     return Services(
         settings=LabSettings(cache=folder / "cache", database_url=url_in(folder), reports=folder / "reports"),
         engine=LabEngine(load),
-        opened=lambda: store,
+        store=store,
+        jobs=Jobs(store.jobs),
         readers=tuple,
         reports=lambda: Evaluations(reports),
         now=lambda: NOON + timedelta(days=1),
