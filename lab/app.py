@@ -109,9 +109,10 @@ def needs_chain(services: Services, tabs: Collection[str] | None = None) -> bool
 
 
 def run(app: gr.Blocks, services: Services, ready: Callable[[], None], tabs: Collection[str] | None = None) -> None:
-    """Say that all is ready, load the model behind a page that is on the air, and do long work until it is closed.
+    """Open the store, say that all is ready, load the model behind a page that is on the air, and do long work.
 
-    `tabs` are those that the page shows, None = all; a model that none of them asks is not loaded.
+    `tabs` are those that the page shows, None = all; a model that none of them asks is not loaded. Return
+    when the page is closed. Raises LabError if the store cannot be opened.
     """
     try:
         with closing(services.store):

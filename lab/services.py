@@ -2,10 +2,11 @@
 
 import random
 import re
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,14 +25,15 @@ if TYPE_CHECKING:
     from lab.store.answers import Store
 
 JUDGED_AT_ONCE = 8
+OPENING = threading.Lock()
+"""Held while a store is opened, which may change its tables."""
 
 
 @dataclass(frozen=True)
 class Services:
     """What the user interface works with.
 
-    `store` keeps every answer and vote; who builds a tab registers with `jobs` how its long work is done, and the
-    running lab does it. `reports` reads the evaluations of the chain, those that no longer hold apart; `random` draws stages, sides and
+    `opened` gives the store. `reports` reads the evaluations of the chain, those that no longer hold apart; `random` draws stages, sides and
     questions. `readers` gives who can review papers. `refiner` names the chain that answers in the Refine tab, "" the
     lab's own. `people` may enter, by name; nobody named: everybody may. `recorded` are earlier answers that Compare
     shows; without them a model writes new ones.
@@ -39,8 +41,7 @@ class Services:
 
     settings: LabSettings
     engine: LabEngine
-    store: "Store"
-    jobs: Jobs
+    opened: "Callable[[], Store]"
     reports: "Callable[[], Evaluations]"
     readers: "Callable[[], tuple[Reader, ...]]"
     now: Callable[[], datetime]
@@ -54,22 +55,28 @@ class Services:
         person = self.people.get(name or "")
         return person.role if person else "reader" if self.people else self.settings.everyone
 
+    @cached_property
+    def store(self) -> "Store":
+        """Every answer and vote, opened on first use: the page is on the air before. Raises LabError if it cannot be opened."""
+        with OPENING:
+            return self.opened()
+
+    @cached_property
+    def jobs(self) -> Jobs:
+        """Long work: who builds a tab registers how its kind is done, and the running lab does it."""
+        return Jobs(lambda: self.store.jobs)
+
     def log(self, who: str, what: str, about: str) -> None:
         """Keep who did what, for `assay people log`."""
         self.store.log(who, what, about, self.now())
 
 
 def build_services(settings: LabSettings, tell: Callable[[str], None] | None = None) -> Services:
-    """Return the real collaborators, no model loaded; `tell` is given each vote, as of `Store`.
-
-    Raises LabError if the store cannot be opened.
-    """
-    store = open_store(settings.database_url, tell)
+    """Return the real collaborators, nothing opened or loaded so far; `tell` is given each vote, as of `Store`."""
     return Services(
         settings=settings,
         engine=LabEngine(loading(settings)),
-        store=store,
-        jobs=Jobs(store.jobs),
+        opened=partial(open_store, settings.database_url, tell),
         reports=partial(load_reports, settings.chain, reports_folder(settings.chain, settings.reports)),
         readers=partial(readers_of, settings),
         now=partial(datetime.now, UTC),

@@ -10,7 +10,7 @@ import pytest
 from starlette.responses import PlainTextResponse
 
 from evals.errors import MissingModel
-from lab.app import build_app, needs_chain
+from lab.app import build_app, needs_chain, run
 from lab.engine import LabEngine
 from lab.middleware import PasswordThrottle
 from lab.roles import MOST_WRONG, WAIT_SECONDS
@@ -60,6 +60,18 @@ def test_every_tab_opens_with_a_line_that_says_what_they_are_for(built):
     ]
     assert len(leads) == len(tabs)
     assert services.engine.status.state == "idle", "building the page loads no model"
+
+
+def test_a_database_that_cannot_be_opened_ends_the_lab_before_it_says_that_it_runs(room):
+    def broken():
+        raise MissingModel("the database is not there")
+
+    said = []
+    with pytest.raises(MissingModel, match="not there"):
+        run(build_app(room, ("Preferences",)), replace(room, opened=broken), lambda: said.append("runs"))
+
+    assert said == []
+    assert room.engine.status.state == "idle"
 
 
 @ON_AIR

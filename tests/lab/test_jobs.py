@@ -34,7 +34,7 @@ def count(settings, told, is_cancelled, resume):
             time.sleep(0.02)
     return {"resumed": resume}
 
-jobs = Jobs(Store(sys.argv[1]).jobs, 1.0)
+jobs = Jobs(lambda store=Store(sys.argv[1]): store.jobs, 1.0)
 jobs.register("count", count)
 with jobs.working():
     print("ready", flush=True)
@@ -49,7 +49,7 @@ def jobs(tmp_path):
     with ExitStack() as ends:
         store = Store(url_in(tmp_path))
         ends.callback(store.close)
-        found = Jobs(store.jobs, LEASE)
+        found = Jobs(lambda: store.jobs, LEASE)
         found.ends = ends
         yield found
 

@@ -8,7 +8,6 @@ from tempfile import TemporaryDirectory
 
 from evals.schema import Answer, Choice, Comparison, EvalReport
 from lab.engine import LabEngine
-from lab.jobs import Jobs
 from lab.results.evaluations import Evaluations
 from lab.services import Services
 from lab.settings import LabSettings
@@ -95,8 +94,7 @@ def services_in(folder: Path, reports: tuple[EvalReport, ...] = ()) -> Services:
     return Services(
         settings=LabSettings(cache=folder / "cache", database_url=url_in(folder), reports=folder / "reports"),
         engine=LabEngine(load),
-        store=store,
-        jobs=Jobs(store.jobs),
+        opened=lambda: store,
         readers=tuple,
         reports=lambda: Evaluations(reports),
         now=lambda: NOON + timedelta(days=1),
