@@ -1,4 +1,6 @@
-"""Where in a paper a concern belongs: words of it that stand there literally, found by string match.
+"""Where in a paper a concern belongs, and a review in words: a list with what each concern quotes, or a letter.
+
+A place is words of the concern that stand in the paper literally, found by string match.
 
 A passage in quotation marks counts first, however short; else the longest run of words that concern and
 paper share, if it is long enough to be no accident. Case, blanks and the shape of quotes do not count.
@@ -6,6 +8,8 @@ paper share, if it is long enough to be no accident. Case, blanks and the shape 
 
 import re
 import tomllib
+import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from pathlib import Path
@@ -13,6 +17,7 @@ from pathlib import Path
 from evals.schema import Article
 from evals.schema.articles import start_at
 from evals.schema.reviewruns import ABSTRACT, Place
+from evals.schema.reviews import Concern
 
 WORD = re.compile(r"\w+(?:[.'’-]\w+)*", re.UNICODE)
 QUOTED = re.compile(r"[\"“”«»](.{3,400}?)[\"“”«»]|(?<!\w)['‘](.{8,400}?)['’](?!\w)", re.S)
@@ -100,3 +105,49 @@ def sentences(text: str) -> list[tuple[int, int]]:
         found.append((start, end))
         start = gap.end()
     return [span for span in (*found, (start, len(text.rstrip()))) if text[slice(*span)].strip()]
+
+
+HEADINGS = {
+    "major": "Major concerns",
+    "minor": "Minor concerns",
+    "optional": "Suggestions",
+    "unknown": "Further concerns",
+}
+JOINERS = "\u200c\u200d"
+
+
+def as_markdown(title: str, concerns: Sequence[tuple[Concern, Place | None]], by: str) -> str:
+    """Return concerns as a numbered list, each with its place in the paper where it has one; `by` says who wrote it."""
+    lines = [f"# Review of “{line(title)}”", ""]
+    for number, (each, place) in enumerate(concerns, 1):
+        lines.append(f"{number}. **{each.severity}, {each.category.replace('_', ' ')}.** {line(each.text)}")
+        if place is not None:
+            page = f" (page {place.page})" if place.page else ""
+            lines.append(f"   > {line(place.quote)}{page}")
+    return "\n".join([*lines, "", line(by), ""])
+
+
+def as_letter(title: str, concerns: Sequence[Concern]) -> str:
+    """Return concerns as a letter to the authors, by severity."""
+    opening = "These are my concerns." if concerns else "I have no concerns."
+    lines = ["Dear authors,", "", f"thank you for “{line(title)}”. {opening}", ""]
+    number = 0
+    for severity, heading in HEADINGS.items():
+        found = [each for each in concerns if each.severity == severity]
+        lines += [f"## {heading}", ""] if found else []
+        for each in found:
+            number += 1
+            lines += [f"{number}. {line(each.text)}", ""]
+    return "\n".join(lines)
+
+
+def line(text: str) -> str:
+    r"""Return a text on one line, without characters that nobody sees: marks of direction, controls, zero-width blanks.
+
+    Joiners of letters and emoji stay.
+
+    >>> line("p\u202e50.0 = a\n\x1b[2J b")
+    'p50.0 = a [2J b'
+    """
+    words = " ".join(text.split())
+    return "".join(each for each in words if each in JOINERS or unicodedata.category(each) not in ("Cc", "Cf", "Cs"))

@@ -99,7 +99,6 @@ def test_infer_says_what_is_wrong_before_a_model_is_loaded(tmp_path: Path):
     cases = (
         (("--papers", tmp_path / "none"), "there are no papers"),
         (("--constrain", "maybe"), "maybe"),
-        (("--papers", paper, "--reader", "docling"), "docling is not installed"),
         (("--papers", paper), "cannot be read as a PDF"),
     )
     for words, said in cases:

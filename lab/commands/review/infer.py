@@ -8,7 +8,6 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import fields
 from datetime import UTC, datetime
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -21,8 +20,7 @@ from rich.text import Text
 from evals.errors import BadConfig, IncomparableReports, LabError, MissingModel
 from evals.io import public_path, write_whole
 from evals.review import DEMONSTRATION, is_demonstration
-from evals.review.letter import as_letter, as_markdown, line
-from evals.review.places import Map
+from evals.review.places import Map, as_letter, as_markdown, line
 from evals.review.prompt import TokenCounter
 from evals.schema import Article, ReviewExample
 from evals.schema.reviewruns import PAPER_NOTE
@@ -40,7 +38,6 @@ if TYPE_CHECKING:
 
 
 Weights = Literal["float32", "bfloat16", "nf4"]
-DOCLING = "docling.document_converter"
 
 
 def infer(
@@ -55,10 +52,6 @@ def infer(
         ),
     ] = "demonstration",
     split: Annotated[Literal["train", "dev", "test", "all"], typer.Option(help="Papers of this split alone.")] = "test",
-    reader: Annotated[
-        Literal["assay", "docling"],
-        typer.Option(help="Who reads a PDF: docling where it is installed (layout models; minutes a paper)."),
-    ] = "assay",
     chain: Annotated[
         str, typer.Option(help="Who reviews: reviewer, a run folder, chain.json, base:NAME.")
     ] = "reviewer",
@@ -136,7 +129,7 @@ def review_papers(given: Mapping[str, Any]) -> "ReviewRun":
     from training.reviewer.staged import StagedEngine
 
     asking = Asking(**{each.name: given[each.name] for each in fields(Asking)})
-    articles = read_articles(given["papers"], given["split"], given["limit"], given["reader"])
+    articles = read_articles(given["papers"], given["split"], given["limit"])
     if given["server"]:
         engine = _server(given, asking)
     else:
@@ -217,43 +210,31 @@ def _chain(name: str, dtype: Weights) -> "LoadedChain":
     return load_chain(name, dtype, lambda _, message: notes.print(message), cache=from_environment().cache)
 
 
-def read_articles(papers: str, split: str = "all", limit: int = 0, reader: str = "assay") -> list[Article]:
+def read_articles(papers: str, split: str = "all", limit: int = 0) -> list[Article]:
     """Return the papers of a collection, without what reviewers said of them, or the one in a file."""
-    return [each.article for each in read_papers(papers, split, limit, reader)]
+    return [each.article for each in read_papers(papers, split, limit)]
 
 
-def _by_docling(path: Path) -> Article:
-    """Return a paper as docling reads it, by way of the Markdown it writes; LabError where it is not installed."""
-    from evals.papers import read_article
-
-    try:
-        docling = import_module(DOCLING)
-    except ImportError:
-        raise LabError(say("command.no_docling")) from None
-    text = docling.DocumentConverter().convert(path).document.export_to_markdown()
-    return read_article(text.encode(), f"{path.stem}.md")
-
-
-def read_papers(papers: str, split: str, limit: int = 0, reader: str = "assay") -> list[ReviewExample]:
+def read_papers(papers: str, split: str, limit: int = 0) -> list[ReviewExample]:
     """Return the papers of a split with what reviewers said of them, or the one in a file, of which nobody did.
 
     What the reader of a paper could not read or left out is printed.
     """
-    found = _papers(papers, split, limit, reader)
+    found = _papers(papers, split, limit)
     for each in found:
         for note in each.origin.notes:
             notes.print(f"note: {each.id}: {PAPER_NOTE}{note}", soft_wrap=True)
     return found
 
 
-def _papers(papers: str, split: str, limit: int, reader: str) -> list[ReviewExample]:
+def _papers(papers: str, split: str, limit: int) -> list[ReviewExample]:
     from evals.papers import read_article_file
     from evals.papers.collection import read_collection
     from evals.papers.families import split_by_family
 
     path = Path(papers)
     if path.is_file() and path.suffix not in (".jsonl", ".parquet"):
-        article = read_article_file(path) if reader == "assay" else _by_docling(path)
+        article = read_article_file(path)
         return [ReviewExample(**dict(article), family=article.id, concerns=())]
     collection = read_collection(papers)
     examples = collection.examples
