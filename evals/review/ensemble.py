@@ -16,8 +16,7 @@ import numpy as np
 
 from evals.errors import BadConfig
 from evals.io import read_rows
-from evals.review.clean import written
-from evals.review.labels import category_of, severity_of
+from evals.review.clean import category_of, severity_of, written
 from evals.review.match import Block, Encoder, ReadyVectors, Threshold, calibrated, lists_of, panel_of, similarity_of
 from evals.schema.record import Record
 from evals.schema.reviews import (

@@ -23,8 +23,7 @@ from scipy.optimize import linear_sum_assignment
 
 from evals.errors import BadConfig, LabError
 from evals.io import Cache
-from evals.review.clean import key_of, written
-from evals.review.labels import category_of, severity_of
+from evals.review.clean import category_of, key_of, severity_of, written
 from evals.schema.reports import Assignment, Coverage, Rates
 from evals.schema.reviews import (
     CATEGORIES,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import json_repair
 
-from evals.review.labels import (
+from evals.review.clean import (
     CATEGORY_KEYS,
     DETAIL_KEYS,
     NOTHING,

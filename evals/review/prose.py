@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
-from evals.review.labels import (
+from evals.review.clean import (
     CATEGORY_KEYS,
     END,
     LABELS,

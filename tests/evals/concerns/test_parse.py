@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evals.review.labels import without_lead
+from evals.review.clean import without_lead
 from evals.review.parse import none_in, parse
 from tests.evals.concerns import outputs
 from tests.evals.concerns.mutations import lost, mutated
