@@ -32,16 +32,7 @@ from evals.verifiers.text.letters import letters_in_text
 from evals.verifiers.text.lexicon import DOWN, TOKEN, UP, Lexicon, Mark, small_words, tokens, word_set, words
 from evals.verifiers.text.lexicon import lexicon as lexicon_of
 from evals.verifiers.text.names import strangers, without_others
-from evals.verifiers.text.sentences import (
-    Sentence,
-    finish,
-    is_beside,
-    page_of,
-    parts_of,
-    read_sentences,
-    sentence_of,
-    takes_back,
-)
+from evals.verifiers.text.sentences import Sentence, finish, page_of, parts_of, read_sentences, sentence_of, takes_back
 from evals.verifiers.text.subjects import is_known, place_of
 from evals.verifiers.units import SECOND, SHARE, Unit, convert, read_unit, spaced, unit_of
 
@@ -122,8 +113,6 @@ def _number(expected: Expected, question: str, page: Plain, lexicon: Lexicon, or
         if not parts or "confidence" in parts[:2]:
             continue
         has_number = DIGIT.search(text) or not NUMERALS.isdisjoint(parts)
-        if not has_number and is_beside(parts, lexicon):
-            continue
         sentence = sentence_of(text, start, end, parts, lexicon)
         amounts, is_other = _amounts(expected, question, sentence, page, original) if has_number else ({}, False)
         names_other = names_other or is_other
@@ -325,8 +314,6 @@ def _term(expected: Expected, question: str, page: Plain, lexicon: Lexicon) -> F
         stems: set[str] = set().union(*map(fold, parts))
         is_right = not right and any(map(stems.issuperset, expected.accept))
         explains = any(phrase in text for phrase in stands)
-        if not is_right and not explains and is_beside(parts, lexicon):
-            continue
         sentence = sentence_of(text, start, end, parts, lexicon)
         finish(sentence, question)
         sentences.append(sentence)

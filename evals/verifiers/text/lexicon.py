@@ -50,13 +50,11 @@ class Mark(NamedTuple):
 class Lexicon:
     """What a reader looks for in the answers to one question.
 
-    A sentence of more than a few words that holds none of `keys` says nothing of the question.
     `named` are the options that are names of the question's own, `tissues` those that the question is about, `yes_no` the
     options that mean yes and no, where there are such.
     """
 
     table: Table
-    keys: frozenset[str]
     named: frozenset[str]
     tissues: frozenset[str]
     has_directions: bool
@@ -112,32 +110,9 @@ def join(first: Table, second: Table) -> Table:
     return joined
 
 
-def _keys(table: Table, path: tuple[str, ...] = ()) -> Iterator[str]:
-    """Yield the most telling word of every phrase: the longest that is no head such as "pathway"."""
-    heads = word_set("subjects", "heads")
-    for word, node in table.items():
-        if word:
-            yield from _keys(node, (*path, word))
-        else:
-            yield max(path, key=lambda word: len(word) - 20 * (word in heads))
-
-
-@cache
-def takes_back_keys() -> frozenset[str]:
-    """Return the telling words of what takes back or replies: one of them stands in every such sentence."""
-    void = build((words("scope")["void"], "void", ""))
-    return frozenset((*_keys(void), "yes", "no", "not", "or", "false", "wrong", "following"))
-
-
 @cache
 def _replies() -> Table:
     return build(*((words("agreement")[f"reply_{word}"], "reply", word) for word in ("no", "yes")))
-
-
-@cache
-def reply_keys() -> frozenset[str]:
-    """Return the words that a reply to a yes-or-no question begins with."""
-    return frozenset(_replies())
 
 
 def reply_at(parts: list[str]) -> tuple[str, int, int] | None:
@@ -171,9 +146,8 @@ def _shared() -> Table:
 
 
 @cache
-def _other_names() -> tuple[Table, frozenset[str]]:
-    table = build((_hallmark_names(), "other", ""))
-    return table, frozenset(_keys(table))
+def _other_names() -> Table:
+    return build((_hallmark_names(), "other", ""))
 
 
 @cache
@@ -197,16 +171,13 @@ def lexicon(expected: Expected) -> Lexicon:
     if is_hallmark and UP not in options_of(expected):
         table = join(table, join(_option_table(UP, False), _option_table(DOWN, False)))
     names = build((own, "own", "full"), (starts, "own", "start"))
-    keys = {*_keys(table), *_keys(names)}
     if is_hallmark:
-        others, other_keys = _other_names()
-        names, keys = join(names, others), keys | other_keys
+        names = join(names, _other_names())
     options = options_of(expected)
     yes_no = {meaning: option for option in options if (meaning := meaning_of(option)) in ("yes", "no")}
     yes_no = yes_no if "yes" in yes_no else {}
     return Lexicon(
         table=join(names, join(table, _shared())),
-        keys=frozenset(keys) | small_words("values") | (reply_keys() if yes_no else frozenset()),
         named=frozenset(option for option in options if _meaning(option, options) is None),
         tissues=frozenset(alike.get(word, word) for word in mine),
         has_directions=is_hallmark or {UP, DOWN} <= {meaning_of(option) for option in options},

@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 from evals.normalize import Plain, plain
 from evals.verifiers.expected import LEVELS
 from evals.verifiers.line import BOXED, QUOTED, blank, blank_around, without_thought
-from evals.verifiers.text.lexicon import DOWN, TOKEN, UP, Lexicon, Mark, Table, small_words, takes_back_keys, tokens
+from evals.verifiers.text.lexicon import DOWN, TOKEN, UP, Lexicon, Mark, Table, small_words, tokens
 
 END = re.compile(r"[.!?;\n](?:(?<=[;\n])|[.!?]{0,2}[\"')\]]{0,3}(?=\s|$))")
 LONGEST = 1000
@@ -31,9 +31,6 @@ ABBREVIATIONS = (("i.e. ", "i.e, "), ("e.g. ", "e.g, "), ("vs. ", "vs  "), ("et 
 """Their full stop ends no sentence; what is read instead is as long."""
 NES = re.compile(r"\bnes\b[^.\d+-]{0,25}?([-+]?)\s?(\d+(?:\.\d+)?)")
 CORRELATION = re.compile(r"\b(?:r|correlation)\b[^.\d+-]{0,40}?([-+]?)\s?(0?\.\d+)")
-RETRACTION = 12
-"""Words of the longest sentence that takes back the one before without naming an option."""
-BARE = str.maketrans(dict.fromkeys(".,:;!?()[]\"'|=<>/+-%", " "))
 
 
 class Said(NamedTuple):
@@ -252,13 +249,10 @@ def takes_back(sentence: Sentence) -> bool:
 
 
 def read_sentences(page: str, lexicon: Lexicon, question: str) -> Iterator[Sentence]:
-    """Yield the sentences of a page that could matter, marked and weighed; questions assert nothing."""
+    """Yield the sentences of a page, marked and weighed; questions assert nothing."""
     header = False
-    bare = page.translate(BARE)
     echo = question[question.rfind(". ") + 1 :].strip(" ?.").casefold()
     for start, stop, end in parts_of(page):
-        if not (header or lexicon.yes_no) and is_beside(bare[start:stop].split(), lexicon):
-            continue
         text = page[start:stop]
         words = tokens(text)
         if not words:
@@ -296,15 +290,6 @@ def _add_value(sentence: Sentence, is_score: bool) -> None:
         marks = [mark for mark in sentence.marks if not mark.i <= at < mark.j]
         marks.append(Mark("option", way if is_score else level, at, at + 1))
         sentence.marks = sorted(marks, key=lambda mark: mark.i)
-
-
-def is_beside(words: list[str], lexicon: Lexicon) -> bool:
-    """Say whether none of the words could say something of the question."""
-    return (
-        len(words) > 3
-        and lexicon.keys.isdisjoint(words)
-        and (len(words) > RETRACTION or takes_back_keys().isdisjoint(words))
-    )
 
 
 def finish(sentence: Sentence, question: str) -> None:
