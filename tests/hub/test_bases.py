@@ -104,7 +104,7 @@ def test_two_chains_share_a_base_that_was_published_once(stand, run, copy):
     assert [each.repo for each in pinned] == ["org/three-sft", "org/three"]
     card = stand.read("org/three", "README.md").decode()
     assert f'revision="{base.revision}"' in card
-    assert "the weights of the base were compared with those that the stages were trained on" in card
+    assert "the weights of the base were compared with those that the chain was trained on" in card
 
 
 def test_the_dry_run_shows_the_base_first_and_only_reads(stand, run, copy):
