@@ -123,7 +123,7 @@ class LoadedChain(Writer):
     ) -> list[list[Completion]]:
         """Return answers as `Writer.generate` does; LabError where a server gives none."""
         here = [stage for stage in stages if stage not in (self.hosted or ())]
-        rows = super().generate(prompts, here, sampling, form, told) if here else [[] for _ in prompts]
+        rows = super().generate(prompts, here, sampling, form, told) if here or not stages else [[] for _ in prompts]
         if self.hosted is None or len(here) == len(stages):
             return rows
         return self.hosted.complete(rows, list(map(self.prompt, prompts)), stages, sampling)
@@ -144,7 +144,7 @@ class LoadedChain(Writer):
         here = [stage for stage in stages if stage not in (self.hosted or ())]
         # What answers are held to does not travel to where a GPU is lent: those run here.
         write = self.write if self.lend is None or form else partial(self.lend, self)
-        pieces = write(prompt, here, sampling, stop, *([form] if form else [])) if here else iter(())
+        pieces = write(prompt, here, sampling, stop, *([form] if form else [])) if here or not stages else iter(())
         if self.hosted is None or len(here) == len(stages):
             return pieces
         return self.hosted.stream(pieces, self.prompt(prompt), stages, sampling, stop)
