@@ -309,7 +309,7 @@ def test_a_database_older_than_the_first_migration_is_refused_untouched(tmp_path
         old.executescript(
             "CREATE TABLE alembic_version (version_num TEXT); INSERT INTO alembic_version VALUES ('0008')"
         )
-    with pytest.raises(LabError, match=r"earlier version \(revision '0008'; this one opens 0010\)"):
+    with pytest.raises(LabError, match=r"earlier version \(revision '0008'; this one opens 0009, 0010\)"):
         upgrade(url_in(tmp_path))
 
 

@@ -3,7 +3,7 @@ CREATE TABLE alembic_version (
 	version_num VARCHAR(32) NOT NULL, 
 	CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
 );
-INSERT INTO "alembic_version" VALUES('0010');
+INSERT INTO "alembic_version" VALUES('0009');
 CREATE TABLE annotation_items (
 	id TEXT NOT NULL, 
 	project TEXT NOT NULL, 
@@ -20,7 +20,7 @@ CREATE TABLE annotation_projects (
 	document JSON NOT NULL, 
 	PRIMARY KEY (id)
 );
-INSERT INTO "annotation_projects" VALUES('heart','2026-01-02 12:00:00.000000','{"id": "heart", "title": "Heart", "created_at": "2026-01-02T12:00:00Z", "guidelines": {"version": 2, "text": "Look very closely.", "dimensions": [{"name": "factual", "title": "Factual", "guideline": "1: states something false \u00b7 3: nothing false, something missing \u00b7 5: all that is stated is right", "low": 1, "high": 5}, {"name": "mechanism", "title": "Mechanism", "guideline": "1: the explanation is wrong or absent \u00b7 3: plausible and general \u00b7 5: the right mechanism for this tissue and gene set", "low": 1, "high": 5}], "reasons": ["wrong direction", "wrong number"]}, "raters_per_item": 2}');
+INSERT INTO "annotation_projects" VALUES('heart','2026-01-02 12:00:00.000000','{"id": "heart", "title": "Heart", "created_at": "2026-01-02T12:00:00Z", "guidelines": {"version": 2, "text": "Look very closely.", "dimensions": [{"name": "factual", "title": "Factual", "guideline": "1: states something false \u00b7 3: nothing false, something missing \u00b7 5: all that is stated is right", "low": 1, "high": 5}, {"name": "mechanism", "title": "Mechanism", "guideline": "1: the explanation is wrong or absent \u00b7 3: plausible and general \u00b7 5: the right mechanism for this tissue and gene set", "low": 1, "high": 5}], "reasons": ["wrong direction", "wrong number"]}, "earlier": [{"version": 1, "text": "Look closely.", "dimensions": [{"name": "factual", "title": "Factual", "guideline": "1: states something false \u00b7 3: nothing false, something missing \u00b7 5: all that is stated is right", "low": 1, "high": 5}, {"name": "mechanism", "title": "Mechanism", "guideline": "1: the explanation is wrong or absent \u00b7 3: plausible and general \u00b7 5: the right mechanism for this tissue and gene set", "low": 1, "high": 5}], "reasons": ["wrong direction", "wrong number"]}], "raters_per_item": 2, "raters": {}}');
 CREATE TABLE annotations (
 	id TEXT NOT NULL, 
 	item TEXT NOT NULL, 
@@ -111,20 +111,20 @@ CREATE TABLE comparisons (
 	left_stage TEXT NOT NULL, 
 	right_stage TEXT NOT NULL, 
 	choice TEXT NOT NULL, 
-	voided_at DATETIME, is_anonymous BOOLEAN DEFAULT 0 NOT NULL, 
+	voided_at DATETIME, is_anonymous BOOLEAN DEFAULT 0 NOT NULL, strength TEXT, reasons JSON DEFAULT '[]' NOT NULL, remark TEXT DEFAULT '' NOT NULL, 
 	PRIMARY KEY (id), 
 	FOREIGN KEY(left_answer) REFERENCES answers (id), 
 	FOREIGN KEY(right_answer) REFERENCES answers (id)
 );
-INSERT INTO "comparisons" VALUES('vote-l0ann-r0ann','2026-01-02 12:01:00.000000','db052e27f62cfaa6bac462a82bf562b8','Name the stressor that dominates in heart: unloading or radiation?','kmp/test/dominant_stressor/heart','l0ann','r0ann','sft','grpo','left',NULL,0);
-INSERT INTO "comparisons" VALUES('vote-l1ann-r1ann','2026-01-02 12:02:00.000000','db052e27f62cfaa6bac462a82bf562b8','Is MYC up in liver?',NULL,'l1ann','r1ann','sft','grpo','right',NULL,0);
-INSERT INTO "comparisons" VALUES('vote-l2ann-r2ann','2026-01-02 12:03:00.000000','db052e27f62cfaa6bac462a82bf562b8','What does kaempferol do?',NULL,'l2ann','r2ann','sft','grpo','tie',NULL,0);
-INSERT INTO "comparisons" VALUES('vote-l0bob-r0bob','2026-01-02 12:04:00.000000','2b23cd80afb6a2f1a41a657b03da8e7d','Name the stressor that dominates in heart: unloading or radiation?','kmp/test/dominant_stressor/heart','l0bob','r0bob','sft','grpo','left',NULL,0);
-INSERT INTO "comparisons" VALUES('vote-l1bob-r1bob','2026-01-02 12:05:00.000000','2b23cd80afb6a2f1a41a657b03da8e7d','Is MYC up in liver?',NULL,'l1bob','r1bob','sft','grpo','left','2026-01-03 12:00:00.000000',0);
-INSERT INTO "comparisons" VALUES('vote-l2bob-r2bob','2026-01-02 12:06:00.000000','2b23cd80afb6a2f1a41a657b03da8e7d','What does kaempferol do?',NULL,'l2bob','r2bob','sft','grpo','both_bad',NULL,0);
-INSERT INTO "comparisons" VALUES('vote-l0cy-r0cy','2026-01-02 12:07:00.000000','ef1f8af7a88d916c57ecc5dc8bbefb47','Name the stressor that dominates in heart: unloading or radiation?','kmp/test/dominant_stressor/heart','l0cy','r0cy','sft','grpo','right',NULL,0);
-INSERT INTO "comparisons" VALUES('vote-l1cy-r1cy','2026-01-02 12:08:00.000000','ef1f8af7a88d916c57ecc5dc8bbefb47','Is MYC up in liver?',NULL,'l1cy','r1cy','sft','grpo','right',NULL,0);
-INSERT INTO "comparisons" VALUES('vote-l2cy-r2cy','2026-01-02 12:09:00.000000','ef1f8af7a88d916c57ecc5dc8bbefb47','What does kaempferol do?',NULL,'l2cy','r2cy','sft','grpo','tie',NULL,0);
+INSERT INTO "comparisons" VALUES('vote-l0ann-r0ann','2026-01-02 12:01:00.000000','db052e27f62cfaa6bac462a82bf562b8','Name the stressor that dominates in heart: unloading or radiation?','kmp/test/dominant_stressor/heart','l0ann','r0ann','sft','grpo','left',NULL,0,NULL,'[]','');
+INSERT INTO "comparisons" VALUES('vote-l1ann-r1ann','2026-01-02 12:02:00.000000','db052e27f62cfaa6bac462a82bf562b8','Is MYC up in liver?',NULL,'l1ann','r1ann','sft','grpo','right',NULL,0,NULL,'[]','');
+INSERT INTO "comparisons" VALUES('vote-l2ann-r2ann','2026-01-02 12:03:00.000000','db052e27f62cfaa6bac462a82bf562b8','What does kaempferol do?',NULL,'l2ann','r2ann','sft','grpo','tie',NULL,0,NULL,'[]','');
+INSERT INTO "comparisons" VALUES('vote-l0bob-r0bob','2026-01-02 12:04:00.000000','2b23cd80afb6a2f1a41a657b03da8e7d','Name the stressor that dominates in heart: unloading or radiation?','kmp/test/dominant_stressor/heart','l0bob','r0bob','sft','grpo','left',NULL,0,NULL,'[]','');
+INSERT INTO "comparisons" VALUES('vote-l1bob-r1bob','2026-01-02 12:05:00.000000','2b23cd80afb6a2f1a41a657b03da8e7d','Is MYC up in liver?',NULL,'l1bob','r1bob','sft','grpo','left','2026-01-03 12:00:00.000000',0,NULL,'[]','');
+INSERT INTO "comparisons" VALUES('vote-l2bob-r2bob','2026-01-02 12:06:00.000000','2b23cd80afb6a2f1a41a657b03da8e7d','What does kaempferol do?',NULL,'l2bob','r2bob','sft','grpo','both_bad',NULL,0,NULL,'[]','');
+INSERT INTO "comparisons" VALUES('vote-l0cy-r0cy','2026-01-02 12:07:00.000000','ef1f8af7a88d916c57ecc5dc8bbefb47','Name the stressor that dominates in heart: unloading or radiation?','kmp/test/dominant_stressor/heart','l0cy','r0cy','sft','grpo','right',NULL,0,NULL,'[]','');
+INSERT INTO "comparisons" VALUES('vote-l1cy-r1cy','2026-01-02 12:08:00.000000','ef1f8af7a88d916c57ecc5dc8bbefb47','Is MYC up in liver?',NULL,'l1cy','r1cy','sft','grpo','right',NULL,0,NULL,'[]','');
+INSERT INTO "comparisons" VALUES('vote-l2cy-r2cy','2026-01-02 12:09:00.000000','ef1f8af7a88d916c57ecc5dc8bbefb47','What does kaempferol do?',NULL,'l2cy','r2cy','sft','grpo','tie',NULL,0,NULL,'[]','');
 CREATE TABLE deeds (
 	id TEXT NOT NULL, 
 	at DATETIME NOT NULL, 
@@ -149,6 +149,19 @@ CREATE TABLE document_versions (
 INSERT INTO "document_versions" VALUES('4b466fc40d334117a36b2e2909580a88','first',1,'2026-01-03 12:00:00.000000','add','[{"text": "No control diet was given.", "category": "design_flaw", "severity": "major", "id": "c1", "by": "person", "decision": "open", "before": null, "place": null}, {"text": "The n is two cages.", "category": "design_flaw", "severity": "minor", "id": "c2", "by": "person", "decision": "open", "before": null, "place": null}]',NULL);
 INSERT INTO "document_versions" VALUES('c963de688b324d9b898273e6b12a6d37','first',2,'2026-01-03 12:00:00.000000','delete','[{"text": "No control diet was given.", "category": "design_flaw", "severity": "major", "id": "c1", "by": "person", "decision": "open", "before": null, "place": null}]','2026-01-03 12:00:00.000000');
 INSERT INTO "document_versions" VALUES('bb97d73e06b1497fa98b4582d574d129','k',1,'2026-01-03 12:00:00.000000','rate','[{"answer_id": "a2", "rating": "good", "correction": null}, {"answer_id": "a0", "rating": "bad", "correction": {"record_id": "r1", "completion": "<answer><snippet id=S1>OXPHOS is down in flight in mouse liver.</snippet> It fell by 40 percent. <snippet id=S9>Adipogenesis <script>alert(''claim'')</script> is up.</snippet></answer>", "judge": "heuristic (word overlap, no language model; for smoke tests only)", "is_judged": true, "format_checks": {"single_answer": true, "balanced_tags": true, "ids_wellformed": true, "nothing_outside": true, "ids_known": false, "claims_nonempty": true, "has_claim": true, "no_evidence_markup": true}, "format_bonus": 0.8, "claims": [{"text": "OXPHOS is down in flight in mouse liver.", "ids": ["S1"], "start": 23, "end": 63, "support": 1.0, "citations": [{"id": "S1", "is_known": true, "relevant": 1.0}], "note": null}, {"text": "Adipogenesis <script>alert(''claim'')</script> is up.", "ids": ["S9"], "start": 112, "end": 163, "support": 0.0, "citations": [{"id": "S9", "is_known": false, "relevant": 0.0}], "note": "cites nothing that is in the evidence"}], "uncited": [{"text": "It fell by 40 percent.", "start": 74, "end": 96, "needs_citation": 1.0}], "items": [{"title": "Direction", "description": "Says that it is \"down\".", "polarity": "positive", "origin": "instance", "source": null, "weight": 1.0, "raw": 2.0, "score": 1.0, "value": 1.0, "quote": "OXPHOS is down in flight in mouse liver."}, {"title": "Overreach", "description": "Says that it is \"proven\".", "polarity": "negative", "origin": "instance", "source": null, "weight": 2.0, "raw": 0.0, "score": 0.0, "value": 1.0, "quote": ""}, {"title": "Citation Discipline", "description": "Every statement that could be checked stands inside a snippet span, and the passages with the ids in that span really say it. No fact is left without a span, and no id is added that does nothing for its claim.", "polarity": "positive", "origin": "static", "source": null, "weight": 1.0, "raw": 0.6666666666666666, "score": 0.3333333333333333, "value": 0.3333333333333333, "quote": "Adipogenesis <script>alert(''claim'')</script> is up."}, {"title": "Off-Query Padding", "description": "The answer spends words on what does not help to answer the question: general background, restating the question, saying the same thing again, or findings about something else.", "polarity": "negative", "origin": "static", "source": null, "weight": 1.0, "raw": 1.3333333333333333, "score": 0.6666666666666666, "value": 0.33333333333333337, "quote": "OXPHOS is down in flight in mouse liver."}, {"title": "Wrong-Entity Confabulation", "description": "A finding that the evidence reports for one entity is told of another one: another gene, tissue, drug, cohort, paper, mission or year.", "polarity": "negative", "origin": "static", "source": null, "weight": 1.0, "raw": 0.0, "score": 0.0, "value": 1.0, "quote": ""}], "rubric": 0.7777777777777778, "citation_precision": 0.5, "citation_recall": 0.3333333333333333, "citation_f1": 0.4, "quality": 0.0, "reward": 0.0, "reason": "format checks failed: ids_known", "problems": []}}]',NULL);
+CREATE TABLE document_votes (
+	id TEXT NOT NULL, 
+	voted_at DATETIME NOT NULL, 
+	rater TEXT NOT NULL, 
+	left_document TEXT NOT NULL, 
+	right_document TEXT NOT NULL, 
+	choice TEXT NOT NULL, 
+	voided_at DATETIME, 
+	PRIMARY KEY (id), 
+	FOREIGN KEY(left_document) REFERENCES documents (id), 
+	FOREIGN KEY(right_document) REFERENCES documents (id)
+);
+INSERT INTO "document_votes" VALUES('1d0c1fe37ec446e49f923180a20ab66c','2026-01-03 12:00:00.000000','db052e27f62cfaa6bac462a82bf562b8','first','second','left',NULL);
 CREATE TABLE documents (
 	id TEXT NOT NULL, 
 	task TEXT NOT NULL, 
@@ -195,6 +208,7 @@ CREATE UNIQUE INDEX one_vote_per_pair_and_rater ON comparisons (left_answer, rig
 CREATE INDEX comparisons_by_time ON comparisons (voted_at);
 CREATE INDEX documents_by_session ON documents (session, task, made_at);
 CREATE UNIQUE INDEX one_version_per_number ON document_versions (document_id, number);
+CREATE UNIQUE INDEX one_vote_per_documents_and_rater ON document_votes (left_document, right_document, rater) WHERE voided_at IS NULL;
 CREATE UNIQUE INDEX one_place_in_a_project ON annotation_items (project, place);
 CREATE UNIQUE INDEX one_number_per_annotation ON annotations (item, rater, role, number);
 CREATE INDEX deeds_by_time ON deeds (at);

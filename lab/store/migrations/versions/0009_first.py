@@ -1,8 +1,8 @@
 """Where histories of databases begin: a new one is made from the models in `lab.store.tables`, see `lab.store.migrate`."""
 
-revision = "0010"
+revision = "0009"
 down_revision = None
 
 
 def upgrade() -> None:
-    """Do nothing: databases that stand here have every table."""
+    """Do nothing: databases that stand here have the tables of revision 0009."""
