@@ -60,7 +60,7 @@ def see_train(page, folder):
 
 
 def see_home(page, folder):
-    expect(page.locator("#home-work p").first).to_be_visible()
+    expect(page.locator("#home-work :is(p, li)").first).to_be_visible()
 
 
 def see_annotate(page, folder):

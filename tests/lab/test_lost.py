@@ -66,7 +66,7 @@ def test_what_is_sent_again_under_one_key_is_done_once_also_when_the_lab_was_sta
 @ON_AIR
 def test_a_project_whose_making_is_sent_again_is_made_once_also_when_the_lab_was_started_anew(tmp_path):
     report = scripted_report()
-    typed = ("Liver", report.data_name, ["sft"], 3, 1, Guidelines(text="Look closely."))
+    typed = ("Liver", report.data_name, ["sft"], 3, 1, "Look closely.", "", "")
 
     def made(again):
         room = replace(lab_with(tmp_path), reports=lambda: Evaluations((report,)))
