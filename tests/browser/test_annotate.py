@@ -99,7 +99,8 @@ def test_two_raters_annotate_a_third_person_settles_and_the_corrected_answer_is_
     told.value.save_as(tmp_path / "annotations.zip")
     with ZipFile(tmp_path / "annotations.zip") as archive:
         table = archive.read("annotations-csv/annotations.csv").decode("utf-8-sig")
-    said = {each["is_adjudication"]: each for each in csv.DictReader(io.StringIO(table, newline=""))}
-    note = json.loads(said["False"]["notes"])[0]
-    assert said["False"]["text"][note["start"] : note["end"]] == words
-    assert said["True"]["corrected"] == "It falls.\nAnswer: down"
+    said = [*csv.DictReader(io.StringIO(table, newline=""))]
+    (marked,) = (each for each in said if each["notes"])
+    (note,) = json.loads(marked["notes"])
+    assert marked["text"][note["start"] : note["end"]] == words
+    assert [each["corrected"] for each in said if each["is_adjudication"] == "True"] == ["It falls.\nAnswer: down"]
