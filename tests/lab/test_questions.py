@@ -280,7 +280,7 @@ class Telling(ScriptedChain):
         given = super().generate(prompts, stages, sampling)
         time.sleep(0.2)
         with (Path(sys.argv[1]) / "asked.txt").open("a") as file:
-            file.write("".join(prompt[-1].content + chr(10) for prompt in prompts))
+            file.write("".join(repr(prompt[-1].content) + chr(10) for prompt in prompts))
         return given
 
 services = lab_with(Path(sys.argv[1]), Telling())
