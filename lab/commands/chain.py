@@ -46,6 +46,11 @@ class OnBase(ChainSettings):
     """The base model, if it is not where the chain says."""
 
 
+class CheckSettings(OnBase):
+    mend: bool = False
+    """Correct a tokenizer's checksum that an earlier Assay got wrong, if all else is right."""
+
+
 class NewChainSettings(JsonSettings):
     """Settings of a command that brings a chain here."""
 
@@ -149,7 +154,7 @@ def show(settings: ChainSettings) -> None:
 
 
 @command(app)
-def check(settings: OnBase) -> None:
+def check(settings: CheckSettings) -> None:
     """Check a chain against what is here: base, tokenizer, adapters, and what it computes.
 
     Ends with exit code 1 if anything is wrong. Example: assay chain check embedded
@@ -158,7 +163,7 @@ def check(settings: OnBase) -> None:
 
     cache = from_environment().cache
     with progress_shown() as progress:
-        findings = check_chain(settings.name, progress, base=settings.base, cache=cache)
+        findings = check_chain(settings.name, progress, base=settings.base, cache=cache, mend=settings.mend)
     emit(_checks(findings, "WRONG"), as_json=settings.as_json, table=f"Chain {settings.name}")
     wrong = sum(not each.is_ok for each in findings)
     if wrong:

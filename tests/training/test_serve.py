@@ -252,6 +252,7 @@ GREEDY = {"messages": QUESTION, "temperature": 0, "max_tokens": 12}
 
 def test_every_stage_is_a_model_that_says_what_the_chain_says(chain, client):
     assert [each.id for each in client.models.list()] == ["base", "sft", "grpo"]
+    assert client.models.retrieve("sft").id == "sft"
     for stage in chain.stages:
         answer = client.chat.completions.create(model=f"tiny/{stage}", **GREEDY)
         (choice,), usage = answer.choices, answer.usage

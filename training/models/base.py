@@ -216,8 +216,11 @@ def weights_sha256(folder: Path) -> str:
     )
 
 
-def tokenizer_sha256(tokenizer: PreTrainedTokenizerBase) -> str:
-    """Return a hash of all that turns text into tokens; padding and truncation are settings of a call."""
+def tokenizer_sha256(tokenizer: PreTrainedTokenizerBase, pad_token: str | None = None) -> str:
+    """Return a hash of all that turns text into tokens; padding and truncation are settings of a call.
+
+    With a `pad_token`: the hash that the tokenizer has once that is set, as trainers do.
+    """
     if tokenizer.is_fast:
         rules = json.loads(tokenizer.backend_tokenizer.to_str())
         rules.pop("padding", None)
@@ -229,6 +232,8 @@ def tokenizer_sha256(tokenizer: PreTrainedTokenizerBase) -> str:
         "rules": rules,
         "special": {name: str(token) for name, token in tokenizer.special_tokens_map.items()},
     }
+    if pad_token is not None:
+        identity["special"]["pad_token"] = pad_token
     return sha256_of_text(json.dumps(identity, sort_keys=True, ensure_ascii=True))
 
 

@@ -39,6 +39,7 @@ from training.models.base import (
     local_base,
     silent,
     streamed_model,
+    tokenizer_sha256,
     unpacked_weights,
 )
 from training.models.check import (
@@ -52,7 +53,7 @@ from training.models.check import (
     refuse,
 )
 from training.models.generation import Form, Piece, Writer
-from training.models.manifest import BARE, BASE_STAGE, Chain, active_adapters, read_chain
+from training.models.manifest import BARE, BASE_STAGE, Chain, active_adapters, chain_file, mend_tokenizer, read_chain
 from training.models.stack import Stack
 from training.serve.batching import shared_batcher, unbatched_layers
 
@@ -202,20 +203,33 @@ def load_chain(
 
 
 def check_chain(
-    name: str | Path, progress: Progress | None = None, *, base: str | None = None, cache: Path | None = None
+    name: str | Path,
+    progress: Progress | None = None,
+    *,
+    base: str | None = None,
+    cache: Path | None = None,
+    mend: bool = False,
 ) -> tuple[ChainFinding, ...]:
     """Return all that was checked, right or wrong; the probe (float32) only if the files are right.
 
-    Raises MissingModel if the chain or its base is not here at all, ChainMismatch if chain.json cannot be read.
+    With `mend`, a checksum that an earlier version took from a tokenizer which a trainer had changed is corrected in
+    chain.json and in those of the stages before, if everything else is right. Raises MissingModel if the chain or its
+    base is not here at all, ChainMismatch if chain.json cannot be read.
     """
     chain = read_chain(name)
     found = chain_base(chain, base, progress, cache)
     tokenizer = load_tokenizer(found)
     findings = file_findings(chain, found, tokenizer)
-    if all(finding.is_ok for finding in findings):
+    if all(finding.is_ok or finding.is_mendable for finding in findings):
         with streamed_model(found) as model:
             stack = Stack(model, {})
             findings += _probe_findings(chain.manifest, stack, _laid_over(stack, chain), tokenizer, "float32")
+    is_sound = all(finding.is_ok or finding.is_mendable for finding in findings)
+    if mend and is_sound and any(finding.is_mendable for finding in findings):
+        now = tokenizer_sha256(tokenizer)
+        files = mend_tokenizer(chain, chain_file(name), now)
+        told = f"{now[:12]}…, corrected in {', '.join(map(str, files))}"
+        findings = tuple(replace(each, is_ok=True, detail=told) if each.is_mendable else each for each in findings)
     return findings
 
 

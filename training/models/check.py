@@ -17,20 +17,24 @@ from evals.questions import system_prompt as filled
 from evals.schema import BaseIdentity, ChainStage, Probe
 from training.data.chat import question_text
 from training.models.adapters import CONFIG_NAME, WEIGHTS_NAME, adapter_files, read_adapter
-from training.models.base import PACKAGE_PIN, Base, identity_of
+from training.models.base import PACKAGE_PIN, Base, identity_of, tokenizer_sha256
 from training.models.manifest import Chain
 from training.models.stack import Stack
 
 
 @dataclass(frozen=True)
 class ChainFinding:
-    """One thing that was checked: what was found and what to do; `is_missing` of a file that is not there."""
+    """One thing that was checked: what was found and what to do.
+
+    `is_missing` of a file that is not there, `is_mendable` of what `assay chain check --mend` puts right.
+    """
 
     subject: str
     check: str
     is_ok: bool
     detail: str
     is_missing: bool = False
+    is_mendable: bool = False
 
 
 def file_findings(
@@ -60,14 +64,35 @@ def file_findings(
     of_base = []
     for what, expected, found in compared:
         detail = _short(found)
+        is_tokenizer = what == "tokenizer" and expected != found and is_same
+        if is_tokenizer and (pad := _pad_of_trainer(made_for.tokenizer_sha256, tokenizer)):
+            detail = (
+                f"the base's tokenizer is {_short(found)}, and the chain holds {_short(expected)}, which is the same"
+                f" tokenizer after a trainer set its pad token to {pad!r}: an earlier version of Assay wrote it down"
+                f" so. `assay chain check {chain.folder} --mend` checks all else and corrects it."
+            )
+            of_base.append(ChainFinding("base", what, False, detail, is_mendable=True))
+            continue
         if expected != found:
             detail = (
                 f"the {'base' if what == 'weights' else whose}'s {what} is {_short(found)}, but the adapters were trained with"
-                f" {_short(expected)}; on another base they answer wrongly. {remedy}; or, if this is the right one, make the"
-                " chain anew from its adapters (`assay chain import`), which compares what they compute."
+                f" {_short(expected)}; on another base they answer wrongly. {remedy}, or train the stages again on this one."
             )
         of_base.append(ChainFinding("base", what, expected == found, detail))
     return (*of_base, *(_stage_finding(chain, stage) for stage in chain.manifest.stages))
+
+
+def _pad_of_trainer(recorded: str, tokenizer: PreTrainedTokenizerBase) -> str | None:
+    """Return the pad token with which a tokenizer that has none hashes to `recorded`; None if there is none.
+
+    TRL sets the end token; by hand, people also take another token that the tokenizer names.
+    """
+    if tokenizer.pad_token is not None:
+        return None
+    named = [tokenizer.eos_token, *tokenizer.special_tokens_map.values()]
+    return next(
+        (pad for pad in dict.fromkeys(named) if pad and tokenizer_sha256(tokenizer, str(pad)) == recorded), None
+    )
 
 
 def probe_finding(stage: str, probe: Probe, logprobs: torch.Tensor, tolerance: float) -> ChainFinding:

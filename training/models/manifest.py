@@ -12,6 +12,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from evals.errors import ChainMismatch, MissingModel
+from evals.io import write_whole
 from evals.schema import ChainManifest, ChainStage
 
 FILE_NAME = "chain.json"
@@ -109,6 +110,30 @@ def _what_is_there(file: Path) -> str:
         f" file itself, {', '.join(map(repr, OURS))}, or {BARE}{EMBEDDED} for the base model alone. `assay chain list`"
         " shows what is here."
     )
+
+
+def mend_tokenizer(chain: Chain, file: Path, sha256: str) -> list[Path]:
+    """Correct the tokenizer's checksum in a chain's file and in those of its earlier stages; return the files.
+
+    The run of an earlier stage has a chain.json of its own, which is corrected where it holds the same base and the
+    same first stages.
+    """
+    stages, base, mended = chain.manifest.stages, chain.manifest.base, []
+    for place in dict.fromkeys((file, *(chain.adapter_folder(each).parent / FILE_NAME for each in stages[:-1]))):
+        if not place.is_file():
+            continue
+        manifest = read_chain(place).manifest
+        is_same = (manifest.base.weights_sha256, manifest.base.tokenizer_sha256) == (
+            base.weights_sha256,
+            base.tokenizer_sha256,
+        )
+        if is_same and [(each.sha256, each.probe) for each in manifest.stages] == [
+            (each.sha256, each.probe) for each in stages[: len(manifest.stages)]
+        ]:
+            corrected = manifest.base.model_copy(update={"tokenizer_sha256": sha256})
+            write_whole(place, manifest.model_copy(update={"base": corrected}).model_dump_json(indent=1) + "\n")
+            mended.append(place)
+    return mended
 
 
 def active_adapters(stages: Sequence[ChainStage]) -> dict[str, frozenset[str]]:

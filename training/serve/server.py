@@ -138,6 +138,7 @@ class ChainServer:
         routes = [
             Route("/health", self.health),
             Route("/v1/models", self.models),
+            Route("/v1/models/{name:path}", self.models),
             Route("/v1/chat/completions", self.chat, methods=["POST"]),
         ]
         handlers = dict.fromkeys((LabError, HTTPException, Exception), _error_response)
@@ -151,11 +152,13 @@ class ChainServer:
         return JSONResponse(about | busy)
 
     async def models(self, request: Request) -> Response:
-        """List the stages."""
+        """List the stages, or return one of them."""
         self._admit(request)
+        name = request.path_params.get("name")
         about: dict[str, Any] = {"created": int(time.time()), "owned_by": self.chain.manifest.name}
-        found = [Model(id=stage, object="model", **about).model_dump() for stage in self.chain.stages]
-        return JSONResponse({"object": "list", "data": found})
+        stages = self.chain.stages if name is None else (self._stage(name),)
+        found = [Model(id=stage, object="model", **about).model_dump() for stage in stages]
+        return JSONResponse({"object": "list", "data": found} if name is None else found[0])
 
     async def chat(self, request: Request) -> Response:
         """Answer a conversation; one without a system message is given the chain's own."""

@@ -1,20 +1,19 @@
-"""Paired difference of two systems on the same rows as an `evaluate` module, by the statistics of `assay eval compare`."""
+"""Paired difference of two systems on the same rows as an `evaluate` module. Needs NumPy only.
 
+Written out in plain formulas, one file to read. A test of Assay holds every value against the
+implementation that `assay eval compare` uses.
+"""
+
+import math
 from collections.abc import Sequence
 from inspect import cleandoc
 
 import datasets
 import evaluate
 import numpy as np
+import numpy.typing as npt
 
-try:
-    from evals.stats.intervals import Units, is_point, percentile_interval, resample
-    from evals.stats.paired import Swaps, bootstrap_p, mcnemar_p, permutation_p
-except ImportError as error:
-    raise ImportError(
-        "paired_difference computes with Assay's own statistics, which are not here: load it in the environment that `make setup`"
-        " makes in Assay's repository. The package called evals on PyPI is something else."
-    ) from error
+Floats = npt.NDArray[np.float64]
 
 CITATION = """
 @book{efron1993, title={An Introduction to the Bootstrap}, author={Efron, Bradley and Tibshirani, Robert J.},
@@ -24,6 +23,7 @@ CITATION = """
 @article{mcnemar1947, title={Note on the sampling error of the difference between correlated proportions},
   author={McNemar, Quinn}, journal={Psychometrika}, volume={12}, year={1947}}
 """
+ROUNDING = 1e-9
 
 
 class PairedDifference(evaluate.Metric):
@@ -66,37 +66,71 @@ class PairedDifference(evaluate.Metric):
         n_resamples: int = 10_000,
         seed: int = 0,
     ) -> dict[str, object]:
-        second, first = (np.array(scores, dtype=np.float64) for scores in (predictions, references))
+        second = np.array(predictions, dtype=np.float64)
+        first = np.array(references, dtype=np.float64)
         if not len(second):
             raise ValueError("there is no row to compare; give each system's score on every row")
-        unusable = [score for score in (*second, *first) if not np.isfinite(score)]
-        if unusable:
-            raise ValueError(
-                f"a score is a finite number, found {unusable[0]}; leave out rows without one, in both systems"
-            )
+        if np.isnan(second).any() or np.isnan(first).any():
+            raise ValueError("a score is missing; leave the row out of both systems, or score it")
+        infinite = [score for score in (*second, *first) if np.isinf(score)]
+        if infinite:
+            raise ValueError(f"a score is a finite number, found {infinite[0]}")
         if n_resamples < 1:
             raise ValueError(f"n_resamples must be 1 or more, found {n_resamples}")
-        clusters = [None] * len(second) if clusters is None else clusters
-        if len(clusters) != len(second):
+        if clusters is not None and len(clusters) != len(second):
             raise ValueError(f"found {len(clusters)} clusters for {len(second)} rows")
-        apart = second - first
-        units = Units.of([f"row {n}" if each is None else f"cluster {each}" for n, each in enumerate(clusters)])
-        drawn = resample(lambda w: {"difference": w @ apart / w.sum(axis=1)}, units, n_resamples, seed)["difference"]
-        span = percentile_interval(drawn)
-        has_spread = span is not None and not is_point(span)
-        low, high = span if span and has_spread else (None, None)
-        swaps = Swaps(units.n, n_resamples, seed)
-        sums = np.bincount(units.member, weights=apart).astype(np.float64)
-        swapped = (sums.sum() - 2 * swaps.moved(sums[:, None])[:, 0]) / len(apart)
-        is_binary = np.isin([first, second], (0, 1)).all()
+        place = places(range(len(second)) if clusters is None else clusters)
+        sizes = np.bincount(place)
+        sums = np.bincount(place, weights=second - first).astype(np.float64)
+        found = bootstrap(sums, sizes, n_resamples, seed)
+        found |= permutation(sums, n_resamples, seed)
         return {
-            "difference": float(apart.mean()),
-            "low": low,
-            "high": high,
-            "n": len(apart),
-            "n_clusters": units.n,
-            "p_bootstrap": bootstrap_p(drawn) if has_spread else None,
-            "p_permutation": permutation_p(float(apart.mean()), swapped, swaps.is_exact),
-            "is_exact": swaps.is_exact,
-            "p_mcnemar": mcnemar_p(int((apart < 0).sum()), int((apart > 0).sum())) if is_binary else None,
+            "difference": float((second - first).mean()),
+            "n": len(second),
+            "n_clusters": len(sums),
+            "p_mcnemar": mcnemar(first, second),
+            **found,
         }
+
+
+def places(clusters: Sequence[object]) -> npt.NDArray[np.intp]:
+    """Return a number for each row's cluster; a row whose cluster is None is one of its own."""
+    labels = [f"row {row}" if name is None else f"cluster {name}" for row, name in enumerate(clusters)]
+    return np.unique(np.array(labels, dtype=str), return_inverse=True)[1]
+
+
+def bootstrap(sums: Floats, sizes: npt.NDArray[np.intp], draws: int, seed: int) -> dict[str, float | bool | None]:
+    """Return the percentile interval of the mean difference, and the p that inverts it."""
+    generator = np.random.default_rng(seed)
+    k = len(sums)
+    picked = generator.multinomial(k, np.full(k, 1 / k), size=draws)
+    drawn = picked @ sums / (picked @ sizes)
+    low, high = (float(bound) for bound in np.quantile(drawn, [0.025, 0.975]))
+    if high - low < 1e-12:
+        return {"low": None, "high": None, "p_bootstrap": None}
+    beyond = int(min((drawn <= ROUNDING).sum(), (drawn >= -ROUNDING).sum()))
+    return {"low": low, "high": high, "p_bootstrap": min(1.0, 2 * (1 + beyond) / (1 + draws))}
+
+
+def permutation(sums: Floats, draws: int, seed: int) -> dict[str, float | bool | None]:
+    """Return the share of arrangements as far from zero, the sign of each cluster's sum swapped."""
+    k = len(sums)
+    is_exact = 2**k <= draws
+    if is_exact:
+        flips = (np.arange(2**k)[:, None] >> np.arange(k)) & 1
+    else:
+        flips = np.random.default_rng(seed).integers(0, 2, size=(draws, k))
+    total = np.abs((1 - 2 * flips) @ sums)
+    as_far = int((total >= abs(sums.sum()) - ROUNDING).sum())
+    p = as_far / 2**k if is_exact else (1 + as_far) / (1 + draws)
+    return {"p_permutation": p, "is_exact": is_exact}
+
+
+def mcnemar(first: Floats, second: Floats) -> float | None:
+    """Return the exact two-sided p of the rows right on one side only; None for scores between."""
+    if not np.isin([first, second], (0, 1)).all():
+        return None
+    gained, lost = int((second > first).sum()), int((first > second).sum())
+    n = gained + lost
+    tail = sum(math.comb(n, count) for count in range(min(gained, lost) + 1))
+    return min(1.0, 2 * tail / 2**n)

@@ -1,4 +1,8 @@
-"""Assay's verifiers as an `evaluate` module; their versions stand in every result."""
+"""Assay's verifiers as an `evaluate` module: the one module here that needs Assay itself.
+
+Verifiers read language; a copy of them would go stale. So this one imports them, and reports their
+versions with every result.
+"""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
