@@ -52,8 +52,8 @@ OWN_ROWS = {
 }
 """Rows of this project's invented papers, by the checksum in run.json, and the command that writes them."""
 OWN_LICENCE = "apache-2.0"
-NO_REPORTS = ({"systems", "against"}, {"prompt_version", "engine", "fingerprint"})
-"""Fields by which other records in the folder of reports are known."""
+RECORD = {"prompt_version", "engine", "fingerprint"}
+"""Fields by which the record of a run of reviews is known, which may lie among its reports."""
 HUB_ID = re.compile(r"[\w][\w.-]*/[\w][\w.-]*")
 Stored = TypeVar("Stored", RunRecord, ChainManifest)
 
@@ -183,7 +183,7 @@ def read_run(folder: Path, more: Iterable[Path] = ()) -> Run:
     if not manifest.stages:
         raise LabError(wording("no stage", file=folder / CHAIN))
     stage = manifest.stages[-1]
-    files = {file.name: file for file in (*more, *sorted((folder / REPORTS).glob("*.json"))) if not _is_beside(file)}
+    files = {file.name: file for file in (*more, *sorted((folder / REPORTS).glob("*.json"))) if not _is_record(file)}
     reports = {}
     for name, file in files.items():
         report = load_report(file, Report)
@@ -194,13 +194,13 @@ def read_run(folder: Path, more: Iterable[Path] = ()) -> Run:
     return Run(folder, record, manifest, reports, files)
 
 
-def _is_beside(file: Path) -> bool:
-    """Whether a file is no report on one system: the record of a run of reviews, or one on several systems."""
+def _is_record(file: Path) -> bool:
+    """Whether a file is no report but the record of a run of reviews."""
     try:
         known = json.loads(file.read_bytes())
     except (OSError, ValueError):
         return False
-    return isinstance(known, dict) and any(fields <= known.keys() for fields in NO_REPORTS)
+    return isinstance(known, dict) and known.keys() >= RECORD
 
 
 def _read(file: Path, kind: type[Stored]) -> Stored:
