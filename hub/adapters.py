@@ -52,7 +52,7 @@ OWN_ROWS = {
 }
 """Rows of this project's invented papers, by the checksum in run.json, and the command that writes them."""
 OWN_LICENCE = "apache-2.0"
-RECORD = {"prompt_version", "engine", "fingerprint"}
+REVIEW_RUN = {"prompt_version", "engine", "fingerprint"}
 """Fields by which the record of a run of reviews is known, which may lie among its reports."""
 HUB_ID = re.compile(r"[\w][\w.-]*/[\w][\w.-]*")
 Stored = TypeVar("Stored", RunRecord, ChainManifest)
@@ -200,7 +200,7 @@ def _is_record(file: Path) -> bool:
         known = json.loads(file.read_bytes())
     except (OSError, ValueError):
         return False
-    return isinstance(known, dict) and known.keys() >= RECORD
+    return isinstance(known, dict) and known.keys() >= REVIEW_RUN
 
 
 def _read(file: Path, kind: type[Stored]) -> Stored:
