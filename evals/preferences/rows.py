@@ -248,7 +248,7 @@ def _rows_of_vote(pair: JudgedPair, form: ExportFormat) -> Iterator[dict[str, An
         "vote_id": vote.id,
         "pair_id": pair_id(pair),
         "created_at": vote.voted_at,
-        **vote.model_dump(include={"example_id", "choice", "rater", "is_anonymous"}),
+        **vote.model_dump(include={"example_id", "choice", "rater", "is_anonymous", "strength", "reasons", "remark"}),
     }
     is_same = left.text == right.text
     if form == "arena":

@@ -41,8 +41,15 @@ class Answer(Record):
         return turns(self.system_prompt, self.question)
 
 
+Strength = Literal["slight", "clear"]
+REMARK_CHARACTERS = 500
+
+
 class Comparison(Record):
-    """One blind vote between two stored answers to the same question; `is_anonymous`: its rater gave no name."""
+    """One blind vote between two stored answers to the same question; `is_anonymous`: its rater gave no name.
+
+    How much better the chosen side is (`strength`) and why is said after the vote, or not at all.
+    """
 
     id: str
     voted_at: datetime
@@ -55,6 +62,9 @@ class Comparison(Record):
     right_stage: str
     choice: Choice
     is_anonymous: bool = False
+    strength: Strength | None = None
+    reasons: tuple[str, ...] = ()
+    remark: str = Field(default="", max_length=REMARK_CHARACTERS)
 
 
 class StagePairCounts(Record):
@@ -84,10 +94,13 @@ class VoteCounts(Record):
 
 
 class VoteEvent(Record):
-    """A vote with both answers in full, or that one was taken back. The rater is a salted hash."""
+    """A vote with both answers in full, what was said of one later ("explained": the vote), or that one was taken back.
+
+    The answers stand in events of the kind "vote" only. The rater is a salted hash.
+    """
 
     schema_version: Literal[1] = 1
-    kind: Literal["vote", "withdrawn"]
+    kind: Literal["vote", "explained", "withdrawn"]
     at: datetime
     vote_id: str
     vote: Comparison | None = None
@@ -125,6 +138,9 @@ class Provenance(Record):
     rater: str = Field(description="salted hash of the rater; the salt is not part of the export")
     is_anonymous: bool = Field(description="the rater gave no name: several such raters may be one person")
     created_at: datetime = Field(description="when the vote was cast, UTC")
+    strength: Strength | None = Field(default=None, description="how much better: slight or clear; null if not said")
+    reasons: tuple[str, ...] = Field(default=(), description="why, from the list that raters are offered")
+    remark: str = Field(default="", description="why, in the rater's own words")
 
 
 class DpoRow(Provenance):

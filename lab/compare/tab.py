@@ -17,7 +17,8 @@ from evals.errors import LabError
 from evals.model import Sampling
 from evals.preferences.votes import names_itself
 from evals.schema import Answer, Choice, Comparison
-from lab.page import Painted, name_field
+from evals.schema.votes import REMARK_CHARACTERS, Strength
+from lab.page import Painted, event, name_field
 from lab.services import Services
 from lab.session import (
     Answered,
@@ -26,6 +27,7 @@ from lab.session import (
     answering,
     checked_question,
     new_id,
+    plain_text,
     session_of,
     stop,
     stored_moment,
@@ -121,6 +123,8 @@ def answers_to(services: Services, asked: QuestionRequest) -> Iterator[Answered]
 ATTEMPTS = 4
 """Questions of the bank that are tried in a row until two answers differ."""
 CHOICES: tuple[Choice, ...] = ("left", "tie", "both_bad", "right")
+STRENGTHS: tuple[Strength, ...] = ("slight", "clear")
+REASONS = ("fact", "reasoning", "honest", "clearer", "complete", "safer")
 CONFIDENCE = re.compile(r"(?im)^\W*confidence\b.*$")
 
 
@@ -224,6 +228,18 @@ def vote(
     yield from next_pair(services, visitor, state, chosen=chosen)
 
 
+def explain(
+    services: Services, visitor: Visitor | None, vote: str, strength: Strength | None, reasons: list[str], remark: str
+) -> str:
+    """Keep how much better the chosen answer is and why, and return a line that says so.
+
+    LabError unless the vote is this visitor's and stands.
+    """
+    said = {"strength": strength, "reasons": tuple(reasons or ()), "remark": plain_text(remark)[:REMARK_CHARACTERS]}
+    services.store.explain_comparison(vote, (visitor or new_visitor()).voter, **said)
+    return views.notice(say("compare.why.kept"))
+
+
 def undo(
     services: Services, visitor: Visitor | None, state: Comparing | None, chosen: Sequence[str] = ()
 ) -> Iterator[Step]:
@@ -304,6 +320,13 @@ def build(services: Services, door: Door, tab: gr.Tab, *, is_rated: bool = True)
         gr.Markdown(page("guidelines"))
     last = gr.HTML(js_on_load=clicks("annotate") if is_rated else None, elem_id="compare-revealed")
     voted = gr.State(None)
+    with gr.Column(visible=False, elem_id="compare-why") as why:
+        about = gr.Textbox(visible=False)  # the vote, as the page knows it: its next one may be on the way
+        chips = [(say(f"compare.why.{each}", number=k), each) for k, each in enumerate((*STRENGTHS, *REASONS), 1)]
+        strength = gr.Radio(chips[: len(STRENGTHS)], label=say("compare.why.strength"))
+        reasons = gr.CheckboxGroup(chips[len(STRENGTHS) :], label=say("compare.why.reasons"))
+        remark = gr.Textbox(label=say("compare.why.remark"), max_length=REMARK_CHARACTERS, elem_id="compare-remark")
+        said = gr.HTML(elem_id="compare-why-kept")
     if is_rated:
         _rating(services, door, last, voted)
     asked = gr.HTML(elem_id="compare-question")
@@ -340,21 +363,32 @@ def build(services: Services, door: Door, tab: gr.Tab, *, is_rated: bool = True)
             back: gr.Button(visible=view.may_undo),
         }
 
+    def painted_why(steps: Iterator[Step], before: Pair | None) -> Iterator[Painted]:
+        """Ask why anew as soon as there is another last vote, and never again for the same one."""
+        for step in steps:
+            page, now = painted(step), step[0].last
+            if now is not before:
+                chosen = now.vote if now and now.vote and now.vote.choice in {"left", "right"} else None
+                page |= {why: gr.Column(visible=chosen is not None), about: chosen.id if chosen else "", said: ""}
+                page |= {strength: None, reasons: [], remark: ""}
+                before = now
+            yield page
+
     def on_next(visitor: Visitor | None, state: Comparing | None, chosen: Sequence[str], question: Any = None) -> Any:
         yield from map(painted, next_pair(services, visitor, state, question, chosen))
 
     def on_undo(visitor: Visitor | None, state: Comparing | None, chosen: Sequence[str]) -> Iterator[Painted]:
-        yield from map(painted, undo(services, visitor, state, chosen))
+        yield from painted_why(undo(services, visitor, state, chosen), state.last if state else None)
 
     def on_vote(
         choice: Choice, visitor: Visitor | None, state: Comparing | None, chosen: Sequence[str]
     ) -> Iterator[Painted]:
         yield {line: gr.skip()}  # a second vote on a pair gives nothing, which Gradio would paint as empty buttons
-        yield from map(painted, vote(services, visitor, state, choice, chosen))
+        yield from painted_why(vote(services, visitor, state, choice, chosen), state.last if state else None)
 
-    def paced(event: Callable[..., Iterator[Painted]]) -> Callable[..., Any]:
+    def paced(act: Callable[..., Iterator[Painted]]) -> Callable[..., Any]:
         """Return an event that is painted as it goes on; in one piece where answers were recorded: nobody waits for them."""
-        return (lambda *given: reduce(dict.__or__, event(*given))) if services.recorded else event
+        return (lambda *given: reduce(dict.__or__, act(*given))) if services.recorded else act
 
     def on_return(
         visitor: Visitor | None, remembered: object, now: Comparing | None, left: object, request: gr.Request
@@ -379,11 +413,16 @@ def build(services: Services, door: Door, tab: gr.Tab, *, is_rated: bool = True)
     start.click(paced(on_next), here, outputs, api_name="pair", **views.ANSWERING)
     skip.click(paced(on_next), here, outputs, api_name="skip", **views.ANSWERING)
     gr.on([own_button.click, own.submit], on_next, [*here, own], outputs, api_name="pair_on", **views.ANSWERING)
-    back.click(paced(on_undo), here, outputs, api_name="undo", **views.ANSWERING)
+    asked_why = [why, about, strength, reasons, remark, said]
+    given, saying = [about, strength, reasons, remark], [strength.input, reasons.input, remark.submit, remark.blur]
+    event(saying, partial(explain, services), given, [said], "vote_why", door=door, shows=said, **views.CHOSEN)
+    back.click(paced(on_undo), here, [*outputs, *asked_why], api_name="undo", **views.ANSWERING)
     for choice, button in votes.items():
         known = [door.known, door.remembered, state]
         returned = button.click(on_return, [*known, table], known, api_visibility="private", **views.QUIET)
-        returned.then(paced(partial(on_vote, choice)), here, outputs, api_name=f"vote_{choice}", **views.ANSWERING)
+        returned.then(
+            paced(partial(on_vote, choice)), here, [*outputs, *asked_why], api_name=f"vote_{choice}", **views.ANSWERING
+        )
     door.known.change(on_open, [door.known, state, table], outputs, api_visibility="private", **views.ANSWERING)
 
 

@@ -162,6 +162,18 @@ class Store:
             self._tell(event.model_dump_json())
         return vote
 
+    def explain_comparison(self, comparison_id: str, rater: str, **said: Any) -> None:
+        """Keep the `strength`, `reasons` and `remark` of a standing vote; LabError if `rater` (name or hash) has none such."""
+        with writing(self._engine) as session:
+            row = session.get(ComparisonRow, comparison_id)
+            if row is None or row.voided_at or row.rater not in self._names(rater):
+                raise LabError(say("store.no_vote", vote=comparison_id))
+            vote = Comparison.model_validate({**dict(_vote(row)), **said})
+            row.strength, row.reasons, row.remark = vote.strength, vote.reasons, vote.remark
+        if self._tell is not None:
+            event = VoteEvent(kind="explained", at=self._now(), vote_id=vote.id, vote=vote)
+            self._tell(event.model_dump_json())
+
     def vote_on(self, left: str, right: str, rater: str) -> Comparison | None:
         """Return the standing vote of a rater on a pair of answers; None if there is none."""
         same = {"left_answer": left, "right_answer": right, "rater": self.hash_rater(rater)}

@@ -101,6 +101,9 @@ class ComparisonRow(StoreTable):
     choice: Mapped[Choice]
     voided_at: Mapped[datetime | None]
     is_anonymous: Mapped[bool] = mapped_column(server_default=false())
+    strength: Mapped[str | None]
+    reasons: Mapped[Document] = mapped_column(server_default="[]")
+    remark: Mapped[str] = mapped_column(server_default="")
 
     __table_args__ = (
         Index(

@@ -57,6 +57,8 @@ def test_a_vote_and_a_plan_are_reached_by_keyboard_alone(open_page, scripted_lab
     )  # the button is gone, the focus not
     page.keyboard.press("a")
     expect(page.locator("#compare-revealed summary")).to_contain_text("left is better")
+    page.keyboard.press("2")
+    expect(page.locator("#compare-why-kept")).not_to_be_empty()
     press(page, "#compare-revealed summary")
     expect(page.locator("#compare-revealed .card")).to_have_count(2)
 

@@ -110,6 +110,13 @@ def test_votes_are_blind_cast_with_keys_taken_back_and_go_on_after_a_reload(open
         expect(page.locator("#compare-revealed summary")).to_contain_text(words)
         expect(page.locator("#compare-question")).not_to_have_text(before)
         expect(page.locator("#vote-left")).to_be_enabled()
+        expect(page.locator("#compare-why")).to_be_visible(visible=key in "ab")
+        if key == "a":
+            page.keyboard.press("2")
+            page.keyboard.press("3")
+            expect(page.locator("#compare-why :checked")).to_have_count(2)
+            expect(page.locator("#compare-why-kept")).to_contain_text("Kept with your vote")
+        expect(page.locator("#compare-why :checked")).to_have_count(2 if key == "a" else 0)
 
     before = page.inner_text("#compare-question")
     page.keyboard.press("u")
@@ -134,7 +141,10 @@ def test_votes_are_blind_cast_with_keys_taken_back_and_go_on_after_a_reload(open
     expect(page.locator("#vote-left")).to_be_enabled()
     expect(page.locator("#compare-question")).to_contain_text("Does it go slowly up")
 
-    assert {row["choice"] for row in exported(page)} == {"left", "right"}
+    rows = exported(page)
+    assert {row["choice"] for row in rows} == {"left", "right"}
+    said = {(row["choice"], row["strength"], *row["reasons"]) for row in rows}
+    assert said >= {("left", "clear", "fact"), ("right", None)}
 
 
 def exported(page):

@@ -16,7 +16,7 @@ from lab.app import needs_chain
 from lab.ask.session import earlier
 from lab.compare import tab as compare
 from lab.compare.recorded import Recorded, answers_of
-from lab.compare.tab import Comparing, bank, drawn_question, next_pair, restored, undo, vote
+from lab.compare.tab import Comparing, bank, drawn_question, explain, next_pair, restored, undo, vote
 from lab.ui.components import stage_name
 from lab.visitors import Visitor, door, meet, named, new_visitor
 from tests.lab.chains import ScriptedChain, lab_with
@@ -277,6 +277,25 @@ def test_after_a_vote_on_an_answer_that_names_itself_the_page_tells_that_it_coun
         state, view = last(next_pair(services, visitor, None))
         assert "named" not in f"{view.notice}{view.revealed}", "not before the vote"
         assert ("named who wrote it" in next(vote(services, visitor, state, "left"))[1].revealed) == is_told
+
+
+@pytest.mark.parametrize("choice", ["left", "tie"])
+def test_after_a_vote_for_a_side_its_strength_and_reasons_are_kept_by_its_rater_until_it_is_taken_back(room, choice):
+    visitor = new_visitor()
+    state, _ = last(next_pair(room, visitor, None))
+    voted, _ = last(vote(room, visitor, state, choice))
+    told = explain(room, visitor, voted.last.vote.id, "clear", ["fact", "safer"], " It is \0right. " + "x" * 600)
+    assert "Kept with your vote" in told
+    (kept,) = room.store.comparisons()
+    assert (kept.strength, kept.reasons, len(kept.remark)) == ("clear", ("fact", "safer"), 500)
+    explain(room, visitor, kept.id, None, [], "")
+    assert room.store.comparisons()[0] == kept.model_copy(update={"strength": None, "reasons": (), "remark": ""})
+    for other, vote_id in ((new_visitor(), kept.id), (visitor, "no such vote")):
+        with pytest.raises(LabError, match="no vote"):
+            explain(room, other, vote_id, "slight", [], "")
+    last(undo(room, visitor, voted))
+    with pytest.raises(LabError, match="no vote"):
+        explain(room, visitor, kept.id, "slight", [], "")
 
 
 def test_each_rater_sees_each_stage_equally_often_on_both_sides(room):

@@ -221,7 +221,7 @@ def test_votes_go_where_they_stay_and_a_data_set_without_a_token_is_refused_befo
         place_of_votes({"ASSAY_VOTES_REPO": "org/votes"}, tmp_path)
 
 
-def test_each_vote_is_told_once_with_both_answers_and_without_the_rater_and_that_it_was_taken_back(tmp_path):
+def test_each_vote_is_told_once_with_both_answers_and_without_the_rater_then_why_and_that_it_was_taken_back(tmp_path):
     upgrade(url_in(tmp_path))
     lines: list[str] = []
     store = Store(url_in(tmp_path), tell=lines.append)
@@ -237,8 +237,12 @@ def test_each_vote_is_told_once_with_both_answers_and_without_the_rater_and_that
     assert '"kim"' not in line
     assert "\n" not in line
 
-    store.void_comparison(event.vote_id, "kim")
+    store.explain_comparison(event.vote_id, "kim", strength="slight", reasons=("fact",))
     event = VoteEvent.model_validate_json(lines[1])
+    assert (event.kind, event.vote.strength, event.vote.reasons, event.left) == ("explained", "slight", ("fact",), None)
+
+    store.void_comparison(event.vote_id, "kim")
+    event = VoteEvent.model_validate_json(lines[2])
     assert (event.kind, event.vote_id, event.vote) == ("withdrawn", "vote-a-b", None)
     store.close()
 

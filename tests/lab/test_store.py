@@ -295,9 +295,14 @@ def test_a_database_that_is_there_already_opens_with_every_row(tmp_path):
     with closing(sqlite3.connect(tmp_path / "assay.db")) as kept:
         kept.executescript(LAB.read_text(encoding="utf-8"))
         owners = dict(kept.execute("SELECT id, session FROM documents WHERE task = 'review'"))
+        said = kept.execute("SELECT id, strength, reasons, remark FROM comparisons WHERE voided_at IS NULL").fetchall()
     upgrade(url_in(tmp_path))
     with closing(Store(url_in(tmp_path))) as store:
         assert (len(store.answers(None, 1000)), len(store.annotations.items()), len(store.deeds(1000))) == (18, 2, 2)
+        votes = [(each.id, each.strength, json.dumps(each.reasons), each.remark) for each in store.comparisons()]
+        assert sorted(votes) == sorted(said)
+        explained = ("clear", '["fact", "clearer"]', "It says what the data say.")
+        assert ("vote-l1ann-r1ann", *explained) in votes
         found = store.documents("review").everything()
         assert {each.document.id for each in found} == set(owners)
         for each in found:

@@ -142,6 +142,11 @@
       return;
     }
     if (document.getElementById("keys")?.open) return;
+    if (/^[1-9]$/.test(event.key)) {
+      const chip = document.querySelectorAll("#compare-why :is([type=radio], [type=checkbox])")[event.key - 1];
+      if (isShown(chip?.closest("label"))) chip.click();
+      return;
+    }
     if (KEYS[event.key.toLowerCase()]?.some(press)) event.preventDefault();
   });
 

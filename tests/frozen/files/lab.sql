@@ -117,7 +117,7 @@ CREATE TABLE comparisons (
 	FOREIGN KEY(right_answer) REFERENCES answers (id)
 );
 INSERT INTO "comparisons" VALUES('vote-l0ann-r0ann','2026-01-02 12:01:00.000000','db052e27f62cfaa6bac462a82bf562b8','Name the stressor that dominates in heart: unloading or radiation?','kmp/test/dominant_stressor/heart','l0ann','r0ann','sft','grpo','left',NULL,0,NULL,'[]','');
-INSERT INTO "comparisons" VALUES('vote-l1ann-r1ann','2026-01-02 12:02:00.000000','db052e27f62cfaa6bac462a82bf562b8','Is MYC up in liver?',NULL,'l1ann','r1ann','sft','grpo','right',NULL,0,NULL,'[]','');
+INSERT INTO "comparisons" VALUES('vote-l1ann-r1ann','2026-01-02 12:02:00.000000','db052e27f62cfaa6bac462a82bf562b8','Is MYC up in liver?',NULL,'l1ann','r1ann','sft','grpo','right',NULL,0,'clear','["fact", "clearer"]','It says what the data say.');
 INSERT INTO "comparisons" VALUES('vote-l2ann-r2ann','2026-01-02 12:03:00.000000','db052e27f62cfaa6bac462a82bf562b8','What does kaempferol do?',NULL,'l2ann','r2ann','sft','grpo','tie',NULL,0,NULL,'[]','');
 INSERT INTO "comparisons" VALUES('vote-l0bob-r0bob','2026-01-02 12:04:00.000000','2b23cd80afb6a2f1a41a657b03da8e7d','Name the stressor that dominates in heart: unloading or radiation?','kmp/test/dominant_stressor/heart','l0bob','r0bob','sft','grpo','left',NULL,0,NULL,'[]','');
 INSERT INTO "comparisons" VALUES('vote-l1bob-r1bob','2026-01-02 12:05:00.000000','2b23cd80afb6a2f1a41a657b03da8e7d','Is MYC up in liver?',NULL,'l1bob','r1bob','sft','grpo','left','2026-01-03 12:00:00.000000',0,NULL,'[]','');

@@ -1,4 +1,4 @@
-"""Votes say who won and nothing more; blind votes between reviews and answers handed out by name are gone."""
+"""Blind votes between reviews are gone; annotation projects keep their present guidelines, and hand out no answers by name."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -10,10 +10,8 @@ PROJECTS = sa.table("annotation_projects", sa.column("id"), sa.column("document"
 
 
 def upgrade() -> None:
-    """Drop what nothing reads any more; every answer, vote, document and annotation stays."""
+    """Drop what nothing reads any more; every answer, vote with what was said of it, document and annotation stays."""
     op.drop_table("document_votes")
-    for column in ("strength", "reasons", "remark"):
-        op.drop_column("comparisons", column)
     connection = op.get_bind()
     for name, document in connection.execute(sa.select(PROJECTS.c.id, PROJECTS.c.document)).all():
         known = {key: value for key, value in document.items() if key not in ("earlier", "raters")}
