@@ -15,11 +15,6 @@ from typer.core import TyperCommand
 from evals.errors import BadConfig
 
 Function = TypeVar("Function", bound=Callable[..., None])
-Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
-KeyEnv = Annotated[str, typer.Option("--key-env", help="Variable that holds the server's key; empty = no key.")]
-Remote = Annotated[bool, typer.Option("--allow-remote", help="Let a server on another machine read what is sent.")]
-Timeout = Annotated[float, typer.Option(help="Seconds that a reply of the server may take.")]
-Retries = Annotated[int, typer.Option(help="How often a server that fails or is busy is asked again.")]
 LicenceOption = Annotated[str | None, typer.Option("--license")]
 HostedModels = Annotated[list[str] | None, typer.Option("--hosted", envvar="ASSAY_HOSTED")]
 AllowHost = Annotated[list[str] | None, typer.Option(envvar="ASSAY_ALLOW_HOST")]
@@ -28,7 +23,7 @@ AllowHost = Annotated[list[str] | None, typer.Option(envvar="ASSAY_ALLOW_HOST")]
 class CommandSettings(BaseModel):
     """Settings of a command."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, coerce_numbers_to_str=True)
 
 
 class JsonSettings(CommandSettings):
@@ -67,7 +62,8 @@ class SettingsCommand(TyperCommand):
         for each in options:
             each.help = (fields[each.name].description or "").replace("[", "\\[")
             if each.name == "config":
-                each.help += "".join(f", {name} ({fields[name].default})" for name in only_in_file) + "."
+                told = "".join(f", {name} ({fields[name].default})" for name in only_in_file)
+                each.help += told.replace(" ()", "").replace(" (None)", "") + "."
             if each.param_type_name == "option" and each.is_flag and each.default is False:
                 each.secondary_opts = []  # a flag that is off needs no word that turns it off
         super().__init__(*words, params=options, **more)

@@ -54,9 +54,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     papers = corpus(folder)
     with pytest.MonkeyPatch.context() as patch, JudgeServer(answered) as server:
         patch.setenv("VENDOR_KEY", KEY)
-        told = ("--model", "vendor-4o", "--key-env", "VENDOR_KEY", "--temperature", "0.2")
-        where = ("--papers", papers, "--server", server.url)
-        run("review", "infer", *where, *told, "--out", folder / "api.jsonl")
+        (folder / "vendor.yaml").write_text("key_env: VENDOR_KEY\ntemperature: 0.2\n", encoding="utf-8")
+        told = ("--config", folder / "vendor.yaml", "--server", f"{server.url}#vendor-4o")
+        run("review", "infer", "--papers", papers, *told, "--out", folder / "api.jsonl")
         assert {each.headers["authorization"] for each in server.requests} == {f"Bearer {KEY}"}
     run("review", "clean", folder / "api.jsonl", "--cap", "1", "--out", folder / "cut.jsonl")
     own = [{"article_id": f"s:{n}", "concerns": [TEXTS[0]]} for n in range(3)]
@@ -102,7 +102,8 @@ def test_the_key_stands_in_no_file(place: Path):
 
 
 def test_a_key_that_is_not_set_is_asked_for_by_the_name_of_its_variable(tmp_path: Path):
-    words = ("--papers", corpus(tmp_path), "--server", "http://127.0.0.1:9", "--key-env", "NO_KEY_X")
+    (tmp_path / "vendor.yaml").write_text("server: http://127.0.0.1:9\nkey_env: NO_KEY_X\n", encoding="utf-8")
+    words = ("--papers", corpus(tmp_path), "--config", tmp_path / "vendor.yaml")
     with pytest.raises(BadConfig, match="NO_KEY_X that is to hold the server's key"):
         run("review", "infer", *words, "--out", tmp_path / "p.jsonl")
 

@@ -23,7 +23,7 @@ from tests.training.runs import COMMON, environment
 
 RUN = CliRunner()
 ROOT = Path(__file__).parents[2]
-SAME = ("--max-new-tokens", "120", "--temperature", "1.0", "--seed", "2", "--batch", "1")
+SAME = "max_new_tokens: 120\ntemperature: 1.0\nseed: 2\nbatch: 1\n"
 SPLITS = ("train", "train", "train", "dev", "test", "test", "test", "test")
 FAULTS = ("No control arm.", "Six mice are too few.", "The antibody is not named.", "No blinding.")
 
@@ -64,6 +64,7 @@ def test_the_sequence_of_the_page_runs_as_written(tmp_path: Path, monkeypatch: p
     """Each command word for word, with words behind it that make it small: a tiny base, eight papers, few tokens."""
     base = tiny_base(tmp_path / "model", context=CONTEXT)
     (tmp_path / "papers.jsonl").write_text("\n".join(papers()) + "\n", encoding="utf-8")
+    (tmp_path / "same.yaml").write_text(SAME, encoding="utf-8")
     (tmp_path / "training").symlink_to(ROOT / "training")
     monkeypatch.chdir(tmp_path)
     matcher = ("--encoder", "lexical", "--threshold", "0.2")
@@ -73,7 +74,7 @@ def test_the_sequence_of_the_page_runs_as_written(tmp_path: Path, monkeypatch: p
             *("--base", base, "--batch", "1", "--max_length", CONTEXT),
             *(word for key, value in COMMON.items() for word in (f"--{key}", json.dumps(value).strip('"'))),
         ),
-        "review infer": SAME,
+        "review infer": ("--config", "same.yaml"),
         "review ensemble": matcher,
         "review score": matcher,
     }
@@ -96,9 +97,10 @@ def test_the_sequence_of_the_page_runs_as_written(tmp_path: Path, monkeypatch: p
 def test_infer_says_what_is_wrong_before_a_model_is_loaded(tmp_path: Path):
     paper = tmp_path / "a.pdf"
     paper.write_bytes(b"%PDF-1.4")
+    (tmp_path / "maybe.yaml").write_text("constrain: maybe\n", encoding="utf-8")
     cases = (
         (("--papers", tmp_path / "none"), "there are no papers"),
-        (("--constrain", "maybe"), "maybe"),
+        (("--config", tmp_path / "maybe.yaml"), "found 'maybe'"),
         (("--papers", paper), "cannot be read as a PDF"),
     )
     for words, said in cases:

@@ -153,9 +153,10 @@ def test_only_a_paper_whose_text_changed_is_reviewed_again_whatever_the_batch(tm
 def test_rows_of_another_model_or_setting_are_not_mixed_in(tmp_path, engine, asking, said):
     out = tmp_path / "p.jsonl"
     run(out, Scripted())
-    with pytest.raises(BadConfig, match=said):
+    with pytest.raises(BadConfig, match=rf"{said}.* delete p\.jsonl and p\.jsonl\.journal"):
         run(out, engine, asking=asking)
-    done, _ = run(out, engine, asking=asking, overwrite=True)
+    out.unlink()
+    done, _ = run(out, engine, asking=asking)
     assert done.reviewed_before == 0
 
 

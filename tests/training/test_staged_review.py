@@ -79,6 +79,12 @@ def infer(papers: Path, behaviour, *more: str, file: str = "one.jsonl"):
         return done, rows, server.requests
 
 
+def forget(papers: Path):
+    """Delete what was answered, as the command says for papers that are to be asked about anew."""
+    for each in papers.glob("out.jsonl*"):
+        each.unlink()
+
+
 def test_sections_are_reviewed_with_a_summary_and_what_the_paper_contradicts_stands_apart_with_its_sentence(papers):
     wrong = verdicts("contradicted", "Supported.", "not checkable", quote="The trial was registered (NCT01234567).")
     done, (row,), requests = infer(papers, answering(verdicts=wrong))
@@ -121,7 +127,8 @@ CASES = {
 def test_a_stage_that_cannot_be_read_is_named_and_loses_nothing_that_others_found(papers):
     wrong = []
     for name, (other, status, n, problem) in CASES.items():
-        done, (row,), _ = infer(papers, answering(**other), "--overwrite")
+        forget(papers)
+        done, (row,), _ = infer(papers, answering(**other))
         told = " ".join(row["problems"])
         found = (row["status"], len(row["concerns"]), row["dropped"], done.exit_code)
         is_told = problem in told if problem else not told
@@ -149,7 +156,9 @@ def test_a_key_that_is_refused_stops_the_run_with_one_error(papers):
     refused = (401, b'{"error": {"message": "bad key"}}')
     done, rows, requests = infer(papers, lambda _: refused, file="two.jsonl")
     assert (done.exit_code, len(requests), rows) == (1, 1, [])
-    assert "the server answered 401: bad key" in str(done.exception) and "--key-env" in str(done.exception)
+    assert "the server answered 401: bad key" in str(done.exception) and "key_env in the file of --config" in str(
+        done.exception
+    )
 
 
 def test_what_the_reader_of_a_paper_left_out_is_printed_and_stands_in_row_and_record(papers):
@@ -171,7 +180,8 @@ def test_the_concerns_of_a_paper_are_written_as_a_list_or_a_letter(papers):
     text = (papers / "out-letter.md").read_text(encoding="utf-8")
     assert "## Minor concerns\n\n1. The trial was not registered." in text and text.startswith("Dear authors,")
     turned = answering(list=concerns("The p value was \u202e50.0\u202c,\u200b not\x1b[2J given."))
-    done, (row,), _ = infer(papers, turned, "--overwrite", "--format", "letter")
+    forget(papers)
+    done, (row,), _ = infer(papers, turned, "--format", "letter")
     assert "1. The p value was 50.0, not[2J given.\n" in (papers / "out-letter.md").read_text(encoding="utf-8")
     assert "\u202e" in row["concerns"][0]["text"] and "\u202e" not in done.stdout
 

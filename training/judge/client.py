@@ -56,13 +56,13 @@ def checked_address(base_url: str, *, allow_remote: bool) -> str:
     if parts.username or parts.password or parts.query or parts.fragment:
         raise BadConfig(
             "the server's address holds a user, a password or a query; give the address alone, and name"
-            " the variable that holds the key with judge_key_env (--key-env, or ASSAY_JUDGE_KEY)."
+            " the variable that holds the key with judge_key_env (key_env in the file of --config, or ASSAY_JUDGE_KEY)."
         )
     if not (is_local(parts.hostname) or allow_remote):
         raise BadConfig(
             f"the server at {parts.hostname} is not on this machine, and everything it is to read (questions,"
-            " evidence, answers, papers) would be sent there; set judge_allow_remote (--allow-remote) if that"
-            " is meant."
+            " evidence, answers, papers) would be sent there; set judge_allow_remote (--allow-remote, or"
+            " allow_remote in the file of --config) if that is meant."
         )
     return base_url.strip().rstrip("/")
 
@@ -86,7 +86,7 @@ def key_of(variable: str, base_url: str) -> str | None:
     key = os.environ.get(variable, "").strip()
     if not key:
         raise BadConfig(
-            f"the variable {variable} that is to hold the server's key (judge_key_env, --key-env) is not set;"
+            f"the variable {variable} that is to hold the server's key (judge_key_env, key_env) is not set;"
             " export it, or name none for a server without a key."
         )
     parts = urlsplit(base_url)
@@ -170,11 +170,11 @@ class ChatClient:
         except (openai.APIError, ValueError, AttributeError, TypeError, RecursionError) as error:
             raise LabError(
                 f"{self.address}/models does not say which model it serves ({type(error).__name__}); start the server"
-                " first, or name the model with judge_model (--model)."
+                " first, or name the model with judge_model (URL#MODEL)."
             ) from None
         if len(names) != 1:
             raise BadConfig(
-                f"the server lists {len(names)} models ({', '.join(names[:5])}); name one with judge_model (--model)."
+                f"the server lists {len(names)} models ({', '.join(names[:5])}); name one with judge_model (URL#MODEL)."
             )
         self.model = names[0]
         return self.model
@@ -322,7 +322,7 @@ class ChatClient:
         advice = (
             f"look whether {variable} holds a key that may use this model"
             if variable
-            else "name the variable that holds its key with judge_key_env (--key-env, or ASSAY_JUDGE_KEY)"
+            else "name the variable that holds its key with judge_key_env (key_env in the file of --config, or ASSAY_JUDGE_KEY)"
         )
         return f"the server answered {error.status_code}: {self._said(error.body)[:160]}; {advice}"
 

@@ -38,7 +38,7 @@ class ReviewFile:
         self.replies: dict[str, Reply] = {}
 
     @contextmanager
-    def open(self, run: ReviewRun, *, overwrite: bool = False) -> Generator[None]:
+    def open(self, run: ReviewRun) -> Generator[None]:
         """Keep the file for one run, with the good rows of an earlier one of the same kind in `rows`.
 
         BadConfig if another process writes to it, or if its rows were made in another way.
@@ -52,10 +52,7 @@ class ReviewFile:
         except OSError as error:
             raise LabError(f"cannot write {self.path}: {error.strerror}; name another file.") from error
         try:
-            if overwrite:
-                self.journal.unlink(missing_ok=True)
-            else:
-                self._take_up(run)
+            self._take_up(run)
             self.write_record(run)
             yield
         finally:
@@ -106,10 +103,10 @@ class ReviewFile:
                 apart = f"were made in another way ({changed or 'by another version'})"
             raise BadConfig(
                 f"{self.path} holds rows that {apart}; rows of two kinds in one file could not be"
-                " told apart. Name another --out, or give --overwrite to make them anew."
+                f" told apart. Name another --out, or delete {self.path.name} and {self.journal.name} to make them anew."
             )
         if self.path.exists():
-            self._keep(read_rows(self.path, ReviewedRow, otherwise="give --overwrite"))
+            self._keep(read_rows(self.path, ReviewedRow, otherwise="delete it"))
         if self.journal.exists():
             for line in self.journal.read_bytes().split(b"\n"):
                 with suppress(ValueError, TypeError):  # empty, or cut off by a kill
@@ -161,13 +158,7 @@ class ReviewPlan:
 
 
 def infer(
-    plan: ReviewPlan,
-    file: ReviewFile,
-    clocks: Clocks,
-    progress: Progress,
-    within: Within | None = None,
-    *,
-    overwrite: bool = False,
+    plan: ReviewPlan, file: ReviewFile, clocks: Clocks, progress: Progress, within: Within | None = None
 ) -> ReviewRun:
     """Review every paper that has no good row yet and return the run's record.
 
@@ -188,7 +179,7 @@ def infer(
         started_at=clocks.now(),
         paper_notes={each.id: each.origin.notes for each in plan.articles if each.origin.notes},
     )
-    with file.open(run, overwrite=overwrite):
+    with file.open(run):
         for each in asked:  # rows about another text of a paper do not stand
             if (row := file.rows.get(each.article_id)) and row.asked_sha256 != each.sha256:
                 del file.rows[each.article_id]

@@ -2,13 +2,14 @@
 
 import typer
 
+from lab.commands import command
 from lab.commands.review import infer, scores, validity
 
 app = typer.Typer(no_args_is_help=True, help="Peer review: read, clean, score, merge and compare concerns.")
-app.command()(scores.score)
-app.command()(scores.ensemble)
-app.command()(infer.infer)
+command(app)(scores.score)
+command(app)(scores.ensemble)
+command(app)(infer.infer)
 app.add_typer(validity.insertion, name="insertion")
-app.command()(validity.checks)
-app.command()(scores.parse)
-app.command()(scores.clean)
+command(app)(validity.checks)
+command(app)(scores.parse)
+command(app)(scores.clean)

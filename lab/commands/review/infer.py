@@ -4,7 +4,7 @@ import shutil
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import fields
 from datetime import UTC, datetime
@@ -18,83 +18,85 @@ from rich.progress import Progress as Bars
 from rich.text import Text
 
 from evals.errors import BadConfig, IncomparableReports, LabError, MissingModel
-from evals.io import public_path, write_whole
+from evals.io import public_path, read_rows, write_whole
 from evals.review import DEMONSTRATION, is_demonstration
 from evals.review.places import Map, as_letter, as_markdown, line
 from evals.review.prompt import TokenCounter
+from evals.review.records import made_by
 from evals.schema import Article, ReviewExample
-from evals.schema.reviewruns import PAPER_NOTE
-from lab.commands import Json, KeyEnv, Remote, Retries, Timeout
+from evals.schema.reports import ReviewReport
+from evals.schema.reviewruns import PAPER_NOTE, ReviewedRow, ReviewRun
+from lab.commands import FileSettings, InFile
 from lab.commands.terminal import counted, emit, notes, summary_table, table_of
 from lab.settings import from_environment
 from lab.ui.text import say
+from training.judge.prompts import HttpSettings
+from training.models.manifest import BASE_STAGE, chain_file, read_chain
 
 if TYPE_CHECKING:
     from evals.review.match import Encoder
-    from evals.schema.reports import ReviewReport
-    from evals.schema.reviewruns import ReviewedRow, ReviewRun
     from training.models.chain import LoadedChain
     from training.reviewer.engine import Asking, ReviewEngine
 
 
-Weights = Literal["float32", "bfloat16", "nf4"]
+class ReviewServer(FileSettings):
+    """Settings of asking a server about papers."""
+
+    server: str = ""
+    """A server to ask: URL or URL#MODEL, such as http://127.0.0.1:8000/v1."""
+    timeout: float = 600
+    """Seconds that a reply of the server may take."""
+    retries: int = 3
+    """How often a server that fails or is busy is asked again."""
+    key_env: Annotated[str, InFile()] = ""
+    allow_remote: Annotated[bool, InFile()] = False
+
+    def address(self) -> HttpSettings:
+        """Return where the server is, and how patiently it is asked."""
+        url, _, model = self.server.partition("#")
+        known = (url, model, self.key_env, self.allow_remote)
+        return HttpSettings(*known, timeout_seconds=self.timeout, retries=self.retries)
 
 
-def infer(
-    out: Annotated[Path, typer.Option(help="The .jsonl file to write the rows to, or a .json file for a report.")],
-    paper: Annotated[str, typer.Argument(help="The same as --papers.", show_default=False)] = "",
-    papers: Annotated[
-        str,
-        typer.Option(
-            "--papers",
-            "--data",
-            help="A file or folder of `assay data review`, one paper (.pdf, .xml, .docx, .tex, .md, .txt), or demonstration.",
-        ),
-    ] = "demonstration",
-    split: Annotated[Literal["train", "dev", "test", "all"], typer.Option(help="Papers of this split alone.")] = "test",
-    chain: Annotated[
-        str, typer.Option(help="Who reviews: reviewer, a run folder, chain.json, base:NAME.")
-    ] = "reviewer",
-    stage: Annotated[str, typer.Option(help="A stage; the last if not named. For a report: several, or all.")] = "",
-    server: Annotated[str, typer.Option(help="Or a server: http://127.0.0.1:8000/v1.")] = "",
-    staged: Annotated[
-        bool,
-        typer.Option(
-            "--staged",
-            help="In stages: summary, concerns by section, one list, and what the paper contradicts dropped.",
-        ),
-    ] = False,
-    model: Annotated[str, typer.Option(help="The server's model; needless if it has one.")] = "",
-    key_env: KeyEnv = "",
-    allow_remote: Remote = False,
-    timeout: Timeout = 600,
-    retries: Retries = 3,
-    tokenizer: Annotated[str, typer.Option(help="Who counts a server's tokens: embedded, a folder, a Hub id.")] = "",
-    context: Annotated[int, typer.Option(help="Tokens of paper and reply; 0 = 16,384 or what the model reads.")] = 0,
-    max_new_tokens: Annotated[int, typer.Option(help="Longest reply to a part, tokens.")] = 2_048,
-    temperature: Annotated[float, typer.Option(help="Of sampling; 0 = greedy.")] = 0.1,
-    top_p: Annotated[float, typer.Option(help="Of sampling.")] = 0.9,
-    repetition_penalty: Annotated[float, typer.Option(help="1 = none.")] = 1.05,
-    seed: Annotated[int, typer.Option(help="Of sampling.")] = 0,
-    max_parts: Annotated[int, typer.Option(help="Parts that a long paper is read in.")] = 4,
-    overlap: Annotated[int, typer.Option(help="Tokens that a part repeats.")] = 200,
-    batch: Annotated[int, typer.Option(help="Parts that are asked about at a time.")] = 4,
-    constrain: Annotated[
-        Literal["auto", "always", "never"],
-        typer.Option(help="Hold answers to the JSON schema: auto = where it can be done."),
-    ] = "auto",
-    dtype: Annotated[Weights, typer.Option(help="Weights of a local model.")] = "float32",
-    limit: Annotated[int, typer.Option(help="The first N papers alone; 0 = all.")] = 0,
-    cap: Annotated[int, typer.Option(help="For a report: concerns kept of each paper; 0 = all.")] = 20,
-    encoder: Annotated[str, typer.Option(help="For a report: as in `assay review score`.")] = "embedded",
-    threshold: Annotated[str, typer.Option(help="For a report: as in `assay review score`.")] = "",
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Make rows that are there anew.")] = False,
-    words: Annotated[
-        Literal["md", "letter"] | None,
-        typer.Option("--format", help="Also write the concerns in words: NAME.md or NAME-letter.md beside the rows."),
-    ] = None,
-    as_json: Json = False,
-) -> None:
+class InferSettings(ReviewServer):
+    """Settings of `assay review infer`."""
+
+    paper: Annotated[str, typer.Argument(show_default=False)] = ""
+    """The same as --papers."""
+    papers: Annotated[str, typer.Option("--papers", "--data")] = "demonstration"
+    """A file or folder of `assay data review`, one paper (.pdf, .xml, .docx, .tex, .md, .txt), or demonstration."""
+    out: Annotated[Path, typer.Option()]
+    """The .jsonl file to write the rows to, or a .json file for a report."""
+    split: Literal["train", "dev", "test", "all"] = "test"
+    """Papers of this split alone."""
+    limit: int = 0
+    """The first N papers alone; 0 = all."""
+    chain: str = "reviewer"
+    """Who reviews: reviewer, a run folder, chain.json, base:NAME."""
+    stage: str = ""
+    """A stage; the last if not named. For a report: several, or all."""
+    staged: bool = False
+    """In stages: summary, concerns by section, one list, and what the paper contradicts dropped."""
+    format: Literal["md", "letter"] | None = None
+    """Also write the concerns in words: NAME.md or NAME-letter.md beside the rows."""
+    max_new_tokens: Annotated[int, InFile()] = 2_048
+    temperature: Annotated[float, InFile()] = 0.1
+    top_p: Annotated[float, InFile()] = 0.9
+    repetition_penalty: Annotated[float, InFile()] = 1.05
+    seed: Annotated[int, InFile()] = 0
+    context: Annotated[int, InFile()] = 0
+    overlap: Annotated[int, InFile()] = 200
+    max_parts: Annotated[int, InFile()] = 4
+    constrain: Annotated[Literal["auto", "always", "never"], InFile()] = "auto"
+    batch: Annotated[int, InFile()] = 4
+    dtype: Annotated[Literal["float32", "bfloat16", "nf4"], InFile()] = "float32"
+    tokenizer: Annotated[str, InFile()] = ""
+    cap: Annotated[int, InFile()] = 20
+    encoder: Annotated[str, InFile()] = "embedded"
+    threshold: Annotated[str, InFile()] = ""
+
+
+def infer(settings: InferSettings) -> None:
     """Review papers and write one row each: concerns, what was answered, how it ended, how long it took.
 
     Given again after an interruption it goes on: good rows stand, papers without one are asked about
@@ -105,21 +107,22 @@ def infer(
     scored, and one report keeps what was said. Until it is whole, rows stand in NAME.json.partial.
 
     Example: assay review infer --papers corpus --split test --chain reviewer --out predictions.jsonl
+
+    Example: assay review infer paper.pdf --server http://127.0.0.1:8000/v1#Qwen/Qwen3-8B --staged --out paper.jsonl
     """
-    given = dict(locals())
-    if named := given.pop("paper"):
-        if papers not in ("demonstration", named):
-            raise BadConfig(f"papers are named twice, {named} and --papers {papers}; name them once.")
-        given["papers"] = named
-    if out.suffix == ".json":
-        return report_on_stages(given)
-    run = review_papers(given)
+    if settings.paper:
+        if settings.papers not in ("demonstration", settings.paper):
+            raise BadConfig(f"papers are named twice, {settings.paper} and --papers {settings.papers}; name them once.")
+        settings = settings.model_copy(update={"papers": settings.paper})
+    if settings.out.suffix == ".json":
+        return report_on_stages(settings)
+    run = review_papers(settings)
     if run.by_status.get("failed", 0) == run.articles:
         raise typer.Exit(1)
 
 
-def review_papers(given: Mapping[str, Any]) -> "ReviewRun":
-    """Review papers as the options of `infer` say, show how it went, and return the run's record.
+def review_papers(settings: InferSettings) -> ReviewRun:
+    """Review papers as the settings say, show how it went, and return the run's record.
 
     Ends with exit code 1 where a paper, or a part of one, got no answer.
     """
@@ -128,22 +131,21 @@ def review_papers(given: Mapping[str, Any]) -> "ReviewRun":
     from training.reviewer.infer import infer as run_all
     from training.reviewer.staged import StagedEngine
 
-    asking = Asking(**{each.name: given[each.name] for each in fields(Asking)})
-    articles = read_articles(given["papers"], given["split"], given["limit"])
-    if given["server"]:
-        engine = _server(given, asking)
+    asking = Asking(**settings.model_dump(include={each.name for each in fields(Asking)}))
+    articles = [each.article for each in read_papers(settings.papers, settings.split, settings.limit)]
+    if settings.server:
+        engine = _server(settings, asking)
     else:
-        chain = _chain(given["chain"], given["dtype"])
-        engine = ChainEngine(chain, asking, given["stage"])
+        chain = _chain(settings)
+        engine = ChainEngine(chain, asking, settings.stage)
         if is_demonstration(engine.stage, chain.stage_checksums):
-            notes.print(f"note: {given['chain']}: {DEMONSTRATION}", soft_wrap=True)
-    if given["staged"]:
-        engine = StagedEngine(engine, given["batch"])
-    plan, out = ReviewPlan(articles, engine, asking, given["batch"]), given["out"]
+            notes.print(f"note: {settings.chain}: {DEMONSTRATION}", soft_wrap=True)
+    if settings.staged:
+        engine = StagedEngine(engine, settings.batch)
+    plan, out = ReviewPlan(articles, engine, asking, settings.batch), settings.out
     file = ReviewFile(out)
     with progress_bar(len(articles)) as (progress, within):
-        clocks = Clocks(time.monotonic, lambda: datetime.now(UTC))
-        run = run_all(plan, file, clocks, progress, within, overwrite=given["overwrite"])
+        run = run_all(plan, file, Clocks(time.monotonic, lambda: datetime.now(UTC)), progress, within)
     rows: list[Sequence[object]] = [
         ("papers", run.articles),
         ("of them reviewed before", run.reviewed_before),
@@ -167,8 +169,8 @@ def review_papers(given: Mapping[str, Any]) -> "ReviewRun":
         ]
         for problem in (each for each in row.problems if not each.startswith(PAPER_NOTE)):
             notes.print(f"note: {line(problem)}", soft_wrap=True, markup=False)
-    emit(run, as_json=given["as_json"], table=Group(*shown))
-    if kind := given["words"]:
+    emit(run, as_json=settings.as_json, table=Group(*shown))
+    if kind := settings.format:
         read = [article for article in articles if file.rows[article.id].status != "failed"]
         path = out.with_suffix(".md") if kind == "md" else out.with_name(f"{out.stem}-letter.md")
         write_whole(path, "\n".join(_in_words(article, file.rows[article.id], run, kind) for article in read))
@@ -182,14 +184,14 @@ def review_papers(given: Mapping[str, Any]) -> "ReviewRun":
     return run
 
 
-def _how_it_ended(row: "ReviewedRow") -> Literal["unanswered", "in_part", "unread", "read"]:
+def _how_it_ended(row: ReviewedRow) -> Literal["unanswered", "in_part", "unread", "read"]:
     """Return whether a paper got no answer, or only to a part of it, or one that cannot be read."""
     if any(part.error for part in row.parts):
         return "unanswered" if row.status == "failed" else "in_part"
     return "unread" if row.status == "failed" else "read"
 
 
-def _in_words(article: Article, row: "ReviewedRow", run: "ReviewRun", kind: Literal["md", "letter"]) -> str:
+def _in_words(article: Article, row: ReviewedRow, run: ReviewRun, kind: Literal["md", "letter"]) -> str:
     """Return the review of a paper in Markdown, or as a letter to its authors."""
     title = article.title.strip() or article.origin.file or article.id
     if kind == "letter":
@@ -200,22 +202,17 @@ def _in_words(article: Article, row: "ReviewedRow", run: "ReviewRun", kind: Lite
     return as_markdown(title, [(each, places.place(each.text)) for each in row.concerns], by)
 
 
-def _chain(name: str, dtype: Weights) -> "LoadedChain":
+def _chain(settings: InferSettings) -> "LoadedChain":
     from training.models.chain import load_chain
-    from training.models.manifest import chain_file
     from training.run.folder import RunFolder
 
+    name = settings.chain
     if not chain_file(name).is_file() and (unfinished := RunFolder(Path(name)).unfinished()):
         raise MissingModel(f"{name} is no chain yet: {unfinished}.")
-    return load_chain(name, dtype, lambda _, message: notes.print(message), cache=from_environment().cache)
+    return load_chain(name, settings.dtype, lambda _, message: notes.print(message), cache=from_environment().cache)
 
 
-def read_articles(papers: str, split: str = "all", limit: int = 0) -> list[Article]:
-    """Return the papers of a collection, without what reviewers said of them, or the one in a file."""
-    return [each.article for each in read_papers(papers, split, limit)]
-
-
-def read_papers(papers: str, split: str, limit: int = 0) -> list[ReviewExample]:
+def read_papers(papers: str, split: str = "all", limit: int = 0) -> list[ReviewExample]:
     """Return the papers of a split with what reviewers said of them, or the one in a file, of which nobody did.
 
     What the reader of a paper could not read or left out is printed.
@@ -248,35 +245,25 @@ def _papers(papers: str, split: str, limit: int) -> list[ReviewExample]:
     return chosen[:limit] if limit else chosen
 
 
-def _server(given: Mapping[str, Any], asking: "Asking") -> "ReviewEngine":
-    from training.judge.prompts import ServerSettings
+def _server(settings: InferSettings, asking: "Asking") -> "ReviewEngine":
     from training.reviewer.engine import Room
     from training.reviewer.remote import Estimate, ServerEngine
 
     counter: TokenCounter = Estimate()
-    if given["tokenizer"]:
+    if settings.tokenizer:
         from training.data.tokens import ChatCounter
         from training.models.base import find_base, load_tokenizer
 
-        found = find_base(given["tokenizer"], lambda _, message: notes.print(message))
+        found = find_base(settings.tokenizer, lambda _, message: notes.print(message))
         counter = ChatCounter(load_tokenizer(found), found.public_name)
     else:
-        notes.print("note: tokens are estimated, one for three characters; name the model's own with --tokenizer")
-    settings = ServerSettings(
-        given["server"],
-        given["model"],
-        given["key_env"],
-        given["allow_remote"],
-        timeout_seconds=given["timeout"],
-        retries=given["retries"],
-    )
-    return ServerEngine(settings, asking, Room(counter, asking.context or 16_384))
+        told = "name the model's own as tokenizer in the file of --config"
+        notes.print(f"note: tokens are estimated, one for three characters; {told}", soft_wrap=True)
+    return ServerEngine(settings.address(), asking, Room(counter, asking.context or 16_384))
 
 
 @contextmanager
-def progress_bar(
-    total: int,
-) -> Generator[tuple[Callable[[int, int, "ReviewedRow | None"], None], Callable[[str], None]]]:
+def progress_bar(total: int) -> Generator[tuple[Callable[[int, int, ReviewedRow | None], None], Callable[[str], None]]]:
     """Show how many papers are done, what the last one gave, and how far it is within one, on standard error.
 
     Where that is no terminal, a line tells of each part and of every 100 tokens.
@@ -285,7 +272,7 @@ def progress_bar(
     with Bars(*columns, console=notes) as bars:
         task = bars.add_task("reviewing", total=total)
 
-        def progress(done: int, of: int, row: "ReviewedRow | None") -> None:
+        def progress(done: int, of: int, row: ReviewedRow | None) -> None:
             if row is None:
                 if done:
                     notes.print(f"{done} of {of} papers have a good row already")
@@ -315,62 +302,57 @@ def find_cached(name: str) -> "Encoder":
     return CachedEncoder(find_encoder(name), default_cache() / "vectors", report)
 
 
-SCORING = ("cap", "encoder", "threshold", "seed")
-ASKING = ("split", "limit", "dtype", "temperature", "max_new_tokens", "context", "max_parts")
-
-
-def report_on_stages(given: dict[str, Any]) -> None:
-    """Write a report on the stages asked for by the options of `assay review infer`."""
-    from evals.io import read_rows
+def report_on_stages(settings: InferSettings) -> None:
+    """Write a report on the stages that are asked for."""
     from evals.report import save_report
-    from evals.review.records import made_by
-    from evals.schema.reviewruns import ReviewedRow
     from lab.results.evaluations import command_line
-    from training.models.manifest import BASE_STAGE, read_chain
-    from training.reviewer.measure import graded, read_measure
+    from training.reviewer.measure import MeasureSettings, graded, read_measure
     from training.run.folder import versions
 
-    papers = read_papers(given["papers"], given["split"], given["limit"])
-    measure = read_measure({name: given[name] for name in SCORING}, "the command line")
+    papers = read_papers(settings.papers, settings.split, settings.limit)
+    scoring = settings.model_dump(include=set(MeasureSettings.model_fields))
+    measure = read_measure(scoring, str(settings.config))
     nothing = {each.id: () for each in papers}
     graded({"": (nothing, None)}, papers, measure, find_cached)  # what is missing is told before hours of asking
-    names = [""] if given["server"] else given["stage"].split(",")
+    names = [""] if settings.server else settings.stage.split(",")
     if names == ["all"]:
-        names = [BASE_STAGE, *(each.name for each in read_chain(given["chain"]).manifest.stages)]
-    out, stages, made = given["out"], {}, None
+        names = [BASE_STAGE, *(each.name for each in read_chain(settings.chain).manifest.stages)]
+    out, stages, made = settings.out, {}, None
     partial = out.with_name(f"{out.name}.partial")
     for name in names:
         rows = partial / f"{name or 'last'}.jsonl"
-        options: dict[str, Any] = given | {"out": rows, "stage": name, "as_json": False}
         with redirect_stdout(sys.stderr):
-            review_papers(options)
+            review_papers(settings.model_copy(update={"out": rows, "stage": name, "format": None, "as_json": False}))
         made = made_by(rows)
         said = {row.article_id: row.concerns for row in read_rows(rows, ReviewedRow)}
         stages[name or (made and made.stage) or "server"] = said, made
-    corpus, told = public_path(given["papers"]), given | {"server": "URL" if given["server"] else "", "words": ""}
+    corpus = public_path(settings.papers)
+    asking = {"split", "limit", "dtype", "temperature", "max_new_tokens", "context", "max_parts"}
+    _, mark, model = settings.server.partition("#")
+    typed = settings.model_dump(include={"papers", "split", "limit", "out", "config"})
+    by_chain = {"chain": settings.chain, "stage": settings.stage or None}
+    typed |= {"server": f"URL{mark}{model}"} if settings.server else by_chain
     report = graded(
         stages,
         papers,
         measure,
         find_cached,
-        data_name=f"{corpus} ({counted(len(papers), 'paper')}, {given['split']})",
+        data_name=f"{corpus} ({counted(len(papers), 'paper')}, {settings.split})",
         chain_name=made.name if made else "",
-        settings={name: given[name] for name in (*ASKING, *SCORING)} | {"papers": corpus},
+        settings=settings.model_dump(include=asking) | scoring | {"papers": corpus},
         created_at=datetime.now(UTC),
-        command=command_line(
-            task="review", **{key: v for key, v in told.items() if v != "" and not isinstance(v, bool)}
-        ),
+        command=command_line(task="review", **typed) + (" --staged" if settings.staged else ""),
         libraries=versions(),
     )
     save_report(report, out)
     shutil.rmtree(partial)
     notes.print(f"wrote {out}: {counted(len(report.rows), 'answer')} to {counted(len(papers), 'paper')}")
-    emit(report, as_json=given["as_json"], table=summary_table(report))
+    emit(report, as_json=settings.as_json, table=summary_table(report))
 
 
-def rescore_review(old: "ReviewReport", path: Path) -> "ReviewReport":
+def rescore_review(old: ReviewReport, path: Path) -> ReviewReport:
     """Return a report with what was said cleaned and matched by this version."""
-    from training.reviewer.measure import graded, read_measure
+    from training.reviewer.measure import MeasureSettings, graded, read_measure
 
     known: dict[str, Any] = old.settings
     if "papers" not in known:
@@ -379,7 +361,7 @@ def rescore_review(old: "ReviewReport", path: Path) -> "ReviewReport":
             " anew: assay eval run --task review --out REPORT.json"
         )
     papers = read_papers(known["papers"], known["split"], known["limit"])
-    measure = read_measure({name: known[name] for name in SCORING}, str(path))
+    measure = read_measure({name: known[name] for name in MeasureSettings.model_fields}, str(path))
     said = {stage: (each.said, each.made_by) for stage, each in old.stages.items()}
     kept = ("data_name", "chain_name", "settings", "created_at", "command", "libraries")
     found = graded(said, papers, measure, find_cached, **{name: getattr(old, name) for name in kept})

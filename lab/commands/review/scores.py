@@ -6,50 +6,101 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from evals.io import read_rows, write_whole
 from evals.jsonl import jsonl_text
+from evals.review.clean import Cleaning
+from evals.review.clean import clean as cleaned_row
+from evals.review.records import check_out, copy_record, drop_record, made_by
 from evals.schema.reports import Assignment
-from evals.schema.reviews import Linkage, Strategy
-from lab.commands import Json
+from evals.schema.reviews import Linkage, PredictionRow, RawRow, Strategy
+from lab.commands import JsonSettings
 from lab.commands.review.infer import find_cached
 from lab.commands.terminal import counted, emit, notes, plain, review_tables, table_of
 
 if TYPE_CHECKING:
     from evals.review.match import Encoder
 
-Encoders = Annotated[
-    str, typer.Option(help="embedded, specter2, specter2-base-mean, lexical, a folder, or a sentence-transformers id.")
-]
-Vectors = Annotated[Path | None, typer.Option(help="JSONL: text, vector; instead of an encoder.")]
+
+class MatchSettings(JsonSettings):
+    """Settings of telling which concerns are alike."""
+
+    encoder: str = "embedded"
+    """embedded, specter2, specter2-base-mean, lexical, a folder, or a sentence-transformers id."""
+    seed: Annotated[int, typer.Option(min=0)] = 0
+    """Same seed, same figures."""
 
 
-def score(
-    reference: Annotated[Path, typer.Option(help="JSONL: article_id, concerns of human reviewers.")],
-    predictions: Annotated[Path, typer.Option(help="JSONL: article_id, concerns of the system.")],
-    encoder: Encoders = "embedded",
-    similarities: Annotated[
-        Path | None, typer.Option(help="JSONL: article_id, matrix (rows predicted, columns human).")
-    ] = None,
-    threshold: Annotated[
-        str | None, typer.Option(help="Similarity from which concerns agree, or auto to calibrate it.")
-    ] = None,
-    assignment: Annotated[
-        Assignment, typer.Option(help="One-to-one: the best of all, or the most alike pair first.")
-    ] = "optimal",
-    papers: Annotated[
-        Path | None, typer.Option(help="Articles with texts, for controls that copy or search them.")
-    ] = None,
-    retrieve_from: Annotated[
-        Path | None, typer.Option(help="Articles whose concerns BM25 may borrow, such as train.")
-    ] = None,
-    controls: Annotated[
-        bool, typer.Option("--controls/--no-controls", help="What lists without an objection to the paper would get.")
-    ] = True,
-    per_article: Annotated[bool, typer.Option("--per-article", help="Every article with its matches.")] = False,
-    name: Annotated[str | None, typer.Option(help="What the system is called.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Same seed, same figures.")] = 0,
-    out: Annotated[Path | None, typer.Option(help="A .json file for the whole score.")] = None,
-    as_json: Json = False,
-) -> None:
+class ScoreSettings(MatchSettings):
+    """Settings of `assay review score`."""
+
+    reference: Annotated[Path, typer.Option()]
+    """JSONL: article_id, concerns of human reviewers."""
+    predictions: Annotated[Path, typer.Option()]
+    """JSONL: article_id, concerns of the system."""
+    similarities: Path | None = None
+    """JSONL: article_id, matrix (rows predicted, columns human)."""
+    threshold: str | None = None
+    """Similarity from which concerns agree, or auto to calibrate it."""
+    assignment: Assignment = "optimal"
+    """One-to-one: the best of all, or the most alike pair first."""
+    papers: Path | None = None
+    """Articles with texts, for controls that copy or search them."""
+    retrieve_from: Path | None = None
+    """Articles whose concerns BM25 may borrow, such as train."""
+    controls: bool = True
+    """What lists without an objection to the paper would get."""
+    per_article: bool = False
+    """Every article with its matches."""
+    name: str | None = None
+    """What the system is called."""
+    out: Path | None = None
+    """A .json file for the whole score."""
+
+
+class EnsembleSettings(MatchSettings):
+    """Settings of `assay review ensemble`."""
+
+    files: list[Path]
+    """Prediction files, two or more."""
+    out: Annotated[Path, typer.Option()]
+    """The .jsonl file to write."""
+    strategy: Strategy = "union"
+    """Keep all, those enough tools say, or those all say."""
+    threshold: str = "auto"
+    """Similarity from which concerns are one, or auto to calibrate it."""
+    linkage: Linkage = "complete"
+    """complete: all alike. single: chained, as published at 0.98."""
+    min_votes: Annotated[int, typer.Option(min=1)] = 2
+    """Tools that must agree, for vote."""
+    cap: Annotated[int | None, typer.Option(min=1)] = None
+    """Keep the first N, after merging."""
+    vectors: Path | None = None
+    """JSONL: text, vector; instead of an encoder."""
+
+
+class ParseSettings(JsonSettings):
+    """Settings of `assay review parse`."""
+
+    rows: Path
+    """JSONL: id, raw."""
+    out: Path | None = None
+    """A .jsonl file to write the rows to."""
+
+
+class CleanSettings(JsonSettings):
+    """Settings of `assay review clean`."""
+
+    rows: Path
+    """JSONL: article_id, concerns."""
+    out: Annotated[Path, typer.Option()]
+    """The .jsonl file to write."""
+    dedup: bool = True
+    """Take repeats out."""
+    cap: Annotated[int | None, typer.Option(min=1)] = None
+    """Keep the first N of each article; published: 20."""
+
+
+def score(settings: ScoreSettings) -> None:
     """Score concerns against human ones, beside controls that object to nothing in the paper.
 
     A row of the reference: {"article_id": "elife:1", "source": "elife", "concerns": [{"text": "...",
@@ -67,10 +118,8 @@ def score(
     Example: assay review score --reference test.jsonl --predictions clean.jsonl --encoder
     specter2-base-mean --threshold 0.65 --json
     """
-    from evals.io import write_whole
     from evals.report import save_report
     from evals.review.page import report_page
-    from evals.review.records import check_out, made_by
     from evals.review.score import (
         Scored,
         ScoreOptions,
@@ -83,12 +132,14 @@ def score(
     )
     from evals.review.task import Review
 
+    reference, predictions, out = settings.reference, settings.predictions, settings.out
     if out is not None:
         check_out([reference, predictions], out, ".json")
     panel = read_panel(reference, predictions)
-    library = read_library(reference, papers, retrieve_from) if controls else None
-    options = ScoreOptions(encoder, similarities, threshold, assignment, controls, seed)
-    stage = name or predictions.stem
+    library = read_library(reference, settings.papers, settings.retrieve_from) if settings.controls else None
+    kept = ("encoder", "similarities", "threshold", "assignment", "controls", "seed")
+    options = ScoreOptions(**settings.model_dump(include=set(kept)))
+    stage = settings.name or predictions.stem
     measuring = measuring_of(panel, options, find_cached, library)
     report = review_report({stage: Scored(panel, measuring, made_by(predictions))})
     for warning in report.stages[stage].warnings:
@@ -108,35 +159,19 @@ def score(
             for name in Review.compared
             if name in known
         },
-        "controls": {name: beside.get(name) for name in Review.controls} if controls else None,
+        "controls": {name: beside.get(name) for name in Review.controls} if settings.controls else None,
         "matcher": report.matcher,
         "matcher_agreement": report.matcher_agreement,
         "metrics": metrics,
         **dict(report.stages[stage]),
     }
     del document["said"]
-    if per_article:
+    if settings.per_article:
         document["articles"] = report.rows
-    emit(document, as_json=as_json, table=review_tables(report))
+    emit(document, as_json=settings.as_json, table=review_tables(report))
 
 
-def ensemble(
-    files: Annotated[list[Path], typer.Argument(help="Prediction files, two or more.")],
-    out: Annotated[Path, typer.Option(help="The .jsonl file to write.")],
-    strategy: Annotated[Strategy, typer.Option(help="Keep all, those enough tools say, or those all say.")] = "union",
-    threshold: Annotated[
-        str, typer.Option(help="Similarity from which concerns are one, or auto to calibrate it.")
-    ] = "auto",
-    linkage: Annotated[
-        Linkage, typer.Option(help="complete: all alike. single: chained, as published at 0.98.")
-    ] = "complete",
-    min_votes: Annotated[int, typer.Option(min=1, help="Tools that must agree, for vote.")] = 2,
-    cap: Annotated[int | None, typer.Option(min=1, help="Keep the first N, after merging.")] = None,
-    encoder: Encoders = "embedded",
-    vectors: Vectors = None,
-    seed: Annotated[int, typer.Option(min=0, help="For auto: same seed, same threshold.")] = 0,
-    as_json: Json = False,
-) -> None:
+def ensemble(settings: EnsembleSettings) -> None:
     """Merge the concerns of several tools; each keeps who said it, where and in which words.
 
     Only concerns of different tools are joined. The best supported stand first, then the more severe.
@@ -147,24 +182,25 @@ def ensemble(
     Example: assay review ensemble 8b.jsonl 9b.jsonl --linkage single --threshold 0.98 --encoder
     specter2-base-mean --out published.jsonl
     """
-    from evals.io import read_rows
     from evals.review.ensemble import Merging, Tool, merge, merging_threshold, read_vectors
     from evals.review.match import LEXICAL, Threshold, number_of
-    from evals.review.records import check_out, drop_record
-    from evals.schema.reviews import PredictionRow
 
+    files, out = settings.files, settings.out
     check_out(files, out)
     stems = [file.stem for file in files]
     names = [file.stem if stems.count(file.stem) == 1 else f"{file.parent.name}/{file.stem}" for file in files]
     rows = [tuple(read_rows(file, PredictionRow, key=lambda row: row.article_id)) for file in files]
     tools = [Tool(name, each) for name, each in zip(names, rows, strict=True)]
     found: Encoder | None = None
-    if vectors is not None:
-        found = read_vectors(vectors)
-    elif encoder != LEXICAL:
-        found = find_cached(encoder)
-    chosen = merging_threshold(tools, found, seed) if threshold == "auto" else Threshold(number_of(threshold), "given")
-    merging = Merging(strategy, chosen.value, linkage, min_votes, cap)
+    if settings.vectors is not None:
+        found = read_vectors(settings.vectors)
+    elif settings.encoder != LEXICAL:
+        found = find_cached(settings.encoder)
+    if settings.threshold == "auto":
+        chosen = merging_threshold(tools, found, settings.seed)
+    else:
+        chosen = Threshold(number_of(settings.threshold), "given")
+    merging = Merging(settings.strategy, chosen.value, settings.linkage, settings.min_votes, settings.cap)
     merged = merge(tools, merging, found)
     write_lines(out, [row.model_dump(mode="json") for row in merged.rows])
     drop_record(out)
@@ -172,8 +208,8 @@ def ensemble(
     document = {
         "out": str(out),
         "tools": [tool.name for tool in tools],
-        "strategy": strategy,
-        "linkage": linkage,
+        "strategy": settings.strategy,
+        "linkage": settings.linkage,
         "threshold": chosen.value,
         "threshold_from": chosen.origin,
         "encoder": found.name if found is not None else LEXICAL,
@@ -181,15 +217,10 @@ def ensemble(
         **merged.model_dump(mode="json", exclude={"rows"}),
     }
     cells = [(name.replace("_", " "), value) for name, value in document.items()]
-    emit(document, as_json=as_json, table=table_of("merged", ("what", "value"), cells))
+    emit(document, as_json=settings.as_json, table=table_of("merged", ("what", "value"), cells))
 
 
-Out = Annotated[Path | None, typer.Option(help="A .jsonl file to write the rows to.")]
-
-
-def parse(
-    rows: Annotated[Path, typer.Argument(help="JSONL: id, raw.")], out: Out = None, as_json: Json = False
-) -> None:
+def parse(settings: ParseSettings) -> None:
     r"""Read the concerns in what a model wrote, however it wrote them.
 
     A row of the file: {"id": "elife:1", "raw": "```json\n[{...}]\n```"}; a prediction row with
@@ -200,11 +231,9 @@ def parse(
 
     Example: assay review parse raw.jsonl --out predictions.jsonl --json
     """
-    from evals.io import read_rows
     from evals.review.parse import parse as read
-    from evals.review.records import check_out, copy_record
-    from evals.schema.reviews import RawRow
 
+    rows, out = settings.rows, settings.out
     if out is not None:
         check_out([rows], out)
     parsed = [read(row.id, row.raw) for row in read_rows(rows, RawRow, key=lambda row: row.id)]
@@ -216,16 +245,10 @@ def parse(
         write_lines(out, [{"article_id": each.id, **each.model_dump(mode="json")} for each in parsed])
         copy_record(rows, out)
     cells = [(each.id, each.status, len(each.concerns), "; ".join(each.problems)) for each in parsed]
-    emit(parsed, as_json=as_json, table=table_of("outputs", ("id", "status", "concerns", "problems"), cells))
+    emit(parsed, as_json=settings.as_json, table=table_of("outputs", ("id", "status", "concerns", "problems"), cells))
 
 
-def clean(
-    rows: Annotated[Path, typer.Argument(help="JSONL: article_id, concerns.")],
-    out: Annotated[Path, typer.Option(help="The .jsonl file to write.")],
-    dedup: Annotated[bool, typer.Option("--dedup/--no-dedup", help="Take repeats out.")] = True,
-    cap: Annotated[int | None, typer.Option(min=1, help="Keep the first N of each article; published: 20.")] = None,
-    as_json: Json = False,
-) -> None:
+def clean(settings: CleanSettings) -> None:
     """Take repeats, blanks and what is over the cap out of predictions; show what went.
 
     A row of the file: {"article_id": "elife:1", "concerns": ["No control arm.", {"text": "...",
@@ -235,14 +258,9 @@ def clean(
 
     Example: assay review clean predictions.jsonl --cap 20 --out clean.jsonl
     """
-    from evals.io import read_rows
-    from evals.review.clean import Cleaning
-    from evals.review.clean import clean as cleaned_row
-    from evals.review.records import check_out, copy_record
-    from evals.schema.reviews import PredictionRow
-
+    rows, out = settings.rows, settings.out
     check_out([rows], out)
-    cleaning = Cleaning(dedup, cap)
+    cleaning = Cleaning(settings.dedup, settings.cap)
     read = read_rows(rows, PredictionRow, key=lambda row: row.article_id)
     cleaned = [cleaned_row(row, cleaning) for row in read]
     write_lines(out, [each.document(cleaning) for each in cleaned])
@@ -260,11 +278,9 @@ def clean(
         "labels_unknown": sum(row.unknown_labels for row in cleaned),
     }
     cells = [(name.replace("_", " "), n) for name, n in document.items()]
-    emit(document, as_json=as_json, table=table_of("cleaned", ("what", "how many"), cells))
+    emit(document, as_json=settings.as_json, table=table_of("cleaned", ("what", "how many"), cells))
 
 
 def write_lines(path: Path, documents: list[dict[str, object]]) -> None:
     """Write one JSON object per line, whole or not at all."""
-    from evals.io import write_whole
-
     write_whole(path, jsonl_text(map(plain, documents)))

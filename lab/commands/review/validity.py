@@ -9,19 +9,14 @@ import typer
 from evals.errors import BadConfig, LabError
 from evals.io import read_rows, write_whole
 from evals.jsonl import jsonl_text
-from lab.commands import Json, KeyEnv, Remote, Retries, Timeout
-from lab.commands.review.infer import read_articles, read_papers
+from evals.schema.reviews import PredictionRow
+from lab.commands import JsonSettings, command
+from lab.commands.review.infer import ReviewServer, read_papers
 from lab.commands.terminal import counted, emit, notes, table_of
-from training.judge.prompts import HttpSettings
 
 if TYPE_CHECKING:
-    from evals.schema.reviews import PredictionRow
     from evals.validity.insertion import Detected
 
-Papers = Annotated[
-    str,
-    typer.Option(help="One paper (.pdf, .xml, .md, .txt), a file or folder of `assay data review`, or demonstration."),
-]
 FEW_PAPERS = 20
 """Manuscripts below which draws of them spread too little."""
 PAPERS, PAIRS = "papers.jsonl", "pairs.jsonl"
@@ -30,16 +25,55 @@ insertion = typer.Typer(
 )
 
 
-@insertion.command()
-def make(
-    out: Annotated[Path, typer.Option(help="A folder for papers.jsonl and pairs.jsonl.")],
-    papers: Papers = "demonstration",
-    split: Annotated[str, typer.Option(help="Papers of this split alone: train, dev, test, dev+test or all.")] = "all",
-    n: Annotated[int, typer.Option("--pairs", min=1, help="Pairs at most, as many of each kind as can be.")] = 85,
-    kind: Annotated[list[str] | None, typer.Option(help="Only this kind of flaw; repeat it for several.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Same seed, same pairs.")] = 0,
-    as_json: Json = False,
-) -> None:
+class InsertionSettings(JsonSettings):
+    """Settings of `assay review insertion make`."""
+
+    out: Annotated[Path, typer.Option()]
+    """A folder for papers.jsonl and pairs.jsonl."""
+    papers: str = "demonstration"
+    """One paper (.pdf, .xml, .md, .txt), a file or folder of `assay data review`, or demonstration."""
+    split: str = "all"
+    """Papers of this split alone: train, dev, test, dev+test or all."""
+    pairs: Annotated[int, typer.Option(min=1)] = 85
+    """Pairs at most, as many of each kind as can be."""
+    kind: list[str] | None = None
+    """Only this kind of flaw; repeat it for several."""
+    seed: Annotated[int, typer.Option(min=0)] = 0
+    """Same seed, same pairs."""
+
+
+class DetectionSettings(JsonSettings):
+    """Settings of `assay review insertion score`."""
+
+    test: Path
+    """The folder of `assay review insertion make`."""
+    predictions: Path
+    """JSONL: article_id (of papers.jsonl), concerns."""
+    name: str = ""
+    """What the system is called."""
+    draws: Annotated[int, typer.Option(min=1)] = 1000
+    """Draws of papers behind each interval."""
+    seed: Annotated[int, typer.Option(min=0)] = 0
+    """Same seed, same intervals."""
+    out: Path | None = None
+    """A .json file for the whole score."""
+
+
+class CheckedPapers(ReviewServer):
+    """Settings of `assay review checks`."""
+
+    papers: str
+    """A paper (.pdf, .xml, .md, .txt), a file or folder of papers, or demonstration."""
+    split: str = "all"
+    """Papers of this split alone: train, dev, test or all."""
+    guideline: str = ""
+    """With a server: CONSORT, STROBE, ARRIVE or PRISMA; the one that the model says fits, if none."""
+    out: Path | None = None
+    """A .jsonl file of rows with concerns, to be scored as any reviewer's."""
+
+
+@command(insertion)
+def make(settings: InsertionSettings) -> None:
     """Plant flaws in papers: pairs of one paper with a flaw and without it, apart by a sentence or a number.
 
     Of seventeen kinds of flaw (evals/validity/flaws.toml) those are planted that fit a paper: what it says of blinding is
@@ -52,27 +86,20 @@ def make(
     """
     from evals.validity.insertion import make_pairs
 
-    chosen = {each.id: each for name in split.split("+") for each in read_papers(papers, name)}
-    pairs, versions = make_pairs(list(chosen.values()), n, seed, kind or ())
+    seed, out = settings.seed, settings.out
+    chosen = {each.id: each for name in settings.split.split("+") for each in read_papers(settings.papers, name)}
+    pairs, versions = make_pairs(list(chosen.values()), settings.pairs, seed, settings.kind or ())
     for name, rows in ((PAPERS, versions), (PAIRS, pairs)):
         write_whole(out / name, jsonl_text(rows))
     kinds = {each.kind: sum(pair.kind == each.kind for pair in pairs) for each in pairs}
     document = {"pairs": len(pairs), "papers": len({pair.paper for pair in pairs}), "seed": seed, "kinds": kinds}
     notes.print(f"wrote {out / PAPERS} and {out / PAIRS}")
     title = f"{counted(len(pairs), 'pair')} of {counted(document['papers'], 'paper')}"
-    emit(document, as_json=as_json, table=table_of(title, ("kind of flaw", "pairs"), list(kinds.items())))
+    emit(document, as_json=settings.as_json, table=table_of(title, ("kind of flaw", "pairs"), list(kinds.items())))
 
 
-@insertion.command("score")
-def score_insertion(
-    test: Annotated[Path, typer.Argument(help="The folder of `assay review insertion make`.")],
-    predictions: Annotated[Path, typer.Argument(help="JSONL: article_id (of papers.jsonl), concerns.")],
-    name: Annotated[str, typer.Option(help="What the system is called.")] = "",
-    draws: Annotated[int, typer.Option(min=1, help="Draws of papers behind each interval.")] = 1000,
-    seed: Annotated[int, typer.Option(min=0, help="Same seed, same intervals.")] = 0,
-    out: Annotated[Path | None, typer.Option(help="A .json file for the whole score.")] = None,
-    as_json: Json = False,
-) -> None:
+@command(insertion, "score")
+def score_insertion(settings: DetectionSettings) -> None:
     """Score what a reviewer said of the pairs: detection, false alarms and d' of both, with 95 % intervals.
 
     A flaw is detected if a concern about the planted version names it; a false alarm is a concern about the mended
@@ -82,14 +109,15 @@ def score_insertion(
     Example: assay review insertion score insertion insertion/reviewer.jsonl --out score.json
     """
     from evals.papers.collection import read_collection
-    from evals.schema.reviews import PredictionRow
     from evals.validity.insertion import Pair, score_pairs
 
+    test, out = settings.test, settings.out
     pairs = read_rows(test / PAIRS, Pair, key=lambda row: row.id)
     versions = {each.id: each.article for each in read_collection(str(test / PAPERS)).examples}
-    rows = read_rows(predictions, PredictionRow, key=lambda row: row.article_id)
+    rows = read_rows(settings.predictions, PredictionRow, key=lambda row: row.article_id)
     said = {row.article_id: texts_of(row) for row in rows}
-    found = score_pairs(pairs, versions, said, name or predictions.stem, draws, seed)
+    name = settings.name or settings.predictions.stem
+    found = score_pairs(pairs, versions, said, name, settings.draws, settings.seed)
     if found.unanswered:
         notes.print(f"note: {counted(found.unanswered, 'pair')} without an answer to both versions left out")
     if found.all.papers < FEW_PAPERS:
@@ -108,37 +136,17 @@ def score_insertion(
 
     table = [cells(group, each) for group, each in [("all", found.all), *found.kinds.items()]]
     columns = ("kind of flaw", "pairs", "detection", "false alarm", "d'")
-    emit(found, as_json=as_json, table=table_of(found.system, columns, table))
+    emit(found, as_json=settings.as_json, table=table_of(found.system, columns, table))
 
 
-def texts_of(row: "PredictionRow") -> list[str]:
+def texts_of(row: PredictionRow) -> list[str]:
     """Return the texts of a row's concerns, blank ones left out."""
     from evals.review.clean import written
 
     return [text for each in written(row) if (text := (each.text or "").strip())]
 
 
-def checks(
-    papers: Annotated[
-        str, typer.Argument(help="A paper (.pdf, .xml, .md, .txt), a file or folder of papers, or demonstration.")
-    ],
-    split: Annotated[str, typer.Option(help="Papers of this split alone: train, dev, test or all.")] = "all",
-    server: Annotated[
-        str, typer.Option(help="Also ask a model for what a reporting guideline wants: http://127.0.0.1:8000/v1.")
-    ] = "",
-    model: Annotated[str, typer.Option(help="The server's model; needless if it has one.")] = "",
-    guideline: Annotated[
-        str, typer.Option(help="CONSORT, STROBE, ARRIVE or PRISMA; the one that the model says fits, if none.")
-    ] = "",
-    key_env: KeyEnv = "",
-    allow_remote: Remote = False,
-    timeout: Timeout = 600,
-    retries: Retries = 3,
-    out: Annotated[
-        Path | None, typer.Option(help="A .jsonl file of rows with concerns, to be scored as any reviewer's.")
-    ] = None,
-    as_json: Json = False,
-) -> None:
+def checks(settings: CheckedPapers) -> None:
     """Check what can be checked of a paper: its p values, and with a server what a reporting guideline asks for.
 
     t, F, r, z, Q and chi-squared tests are recomputed after the rules of statcheck. With --server a model is asked item
@@ -147,25 +155,25 @@ def checks(
 
     Example: assay review checks paper.pdf
 
-    Example: assay review checks paper.pdf --server http://127.0.0.1:8000/v1 --model Qwen/Qwen3-8B
+    Example: assay review checks paper.pdf --server http://127.0.0.1:8000/v1#Qwen/Qwen3-8B
     """
     from evals.validity.pvalues import finding, recompute
     from training.judge.guidelines import CheckedPaper, GuidelineJudge, items_of
 
-    if guideline and not server:
+    guideline, out = settings.guideline.upper(), settings.out
+    if guideline and not settings.server:
         raise BadConfig("--guideline asks a model; name its server: --server http://127.0.0.1:8000/v1.")
     if guideline:
-        items_of(guideline.upper())
-    articles = read_articles(papers, split)
+        items_of(guideline)
+    articles = [each.article for each in read_papers(settings.papers, settings.split)]
     tests = {each.id: recompute(each) for each in articles}
     found = {name: [finding(each) for each in mine if "error" in each.verdict] for name, mine in tests.items()}
     checked, failed = dict[str, CheckedPaper](), 0
-    if server:
-        settings = HttpSettings(server, model, key_env, allow_remote, timeout_seconds=timeout, retries=retries)
-        judge = GuidelineJudge(settings)
+    if settings.server:
+        judge = GuidelineJudge(settings.address())
         for article in articles:
             try:
-                mine = judge.check(article, guideline.upper())
+                mine = judge.check(article, guideline)
             except LabError as error:
                 if not checked:
                     raise
@@ -198,4 +206,4 @@ def checks(
         }
         for each in articles
     }
-    emit(documents, as_json=as_json, table=table_of(title, ("paper", "by", "item", "concern"), cells))
+    emit(documents, as_json=settings.as_json, table=table_of(title, ("paper", "by", "item", "concern"), cells))
