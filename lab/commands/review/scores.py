@@ -216,8 +216,7 @@ def ensemble(settings: EnsembleSettings) -> None:
         "revision": found.revision if found is not None else "",
         **merged.model_dump(mode="json", exclude={"rows"}),
     }
-    cells = [(name.replace("_", " "), value) for name, value in document.items()]
-    emit(document, as_json=settings.as_json, table=table_of("merged", ("what", "value"), cells))
+    emit(document, as_json=settings.as_json, table="merged")
 
 
 def parse(settings: ParseSettings) -> None:
@@ -277,8 +276,7 @@ def clean(settings: CleanSettings) -> None:
         "labels_repaired": sum(len(row.repaired) for row in cleaned),
         "labels_unknown": sum(row.unknown_labels for row in cleaned),
     }
-    cells = [(name.replace("_", " "), n) for name, n in document.items()]
-    emit(document, as_json=settings.as_json, table=table_of("cleaned", ("what", "how many"), cells))
+    emit(document, as_json=settings.as_json, table="cleaned")
 
 
 def write_lines(path: Path, documents: list[dict[str, object]]) -> None:
