@@ -2,7 +2,7 @@
 
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -16,9 +16,6 @@ from evals.schema.reviews import Linkage, PredictionRow, RawRow, Strategy
 from lab.commands import JsonSettings
 from lab.commands.review.infer import find_cached
 from lab.commands.terminal import counted, emit, notes, plain, review_tables, table_of
-
-if TYPE_CHECKING:
-    from evals.review.match import Encoder
 
 
 class MatchSettings(JsonSettings):
@@ -163,9 +160,8 @@ def score(settings: ScoreSettings) -> None:
         "matcher": report.matcher,
         "matcher_agreement": report.matcher_agreement,
         "metrics": metrics,
-        **dict(report.stages[stage]),
+        **report.stages[stage].model_dump(mode="json", exclude={"said"}),
     }
-    del document["said"]
     if settings.per_article:
         document["articles"] = report.rows
     emit(document, as_json=settings.as_json, table=review_tables(report))
@@ -191,7 +187,7 @@ def ensemble(settings: EnsembleSettings) -> None:
     names = [file.stem if stems.count(file.stem) == 1 else f"{file.parent.name}/{file.stem}" for file in files]
     rows = [tuple(read_rows(file, PredictionRow, key=lambda row: row.article_id)) for file in files]
     tools = [Tool(name, each) for name, each in zip(names, rows, strict=True)]
-    found: Encoder | None = None
+    found = None
     if settings.vectors is not None:
         found = read_vectors(settings.vectors)
     elif settings.encoder != LEXICAL:
