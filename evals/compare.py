@@ -16,8 +16,19 @@ from evals.report import CONSTANT, Tally, cells_of, read_counts, reading, rows_o
 from evals.schema import Metric, Record, Share
 from evals.schema.reports import Report
 from evals.stats.calibration import interval_note
-from evals.stats.intervals import DRAWS, Floats, is_point, jackknife_interval, percentile_interval
-from evals.stats.paired import ALPHA, Swaps, bootstrap_p, holm, mcnemar_p, permutation_p
+from evals.stats.intervals import (
+    ALPHA,
+    DRAWS,
+    Floats,
+    Swaps,
+    bootstrap_p,
+    holm,
+    is_point,
+    jackknife_interval,
+    mcnemar_p,
+    percentile_interval,
+    permutation_p,
+)
 from evals.task import Better, Measure
 
 FEW = 20

@@ -34,8 +34,7 @@ from evals.errors import BadConfig
 from evals.report import cells_of, tally, task_of
 from evals.schema import Metric, Record, StageSummary
 from evals.schema.reports import Report
-from evals.stats.intervals import DRAWS
-from evals.stats.paired import Swaps, holm
+from evals.stats.intervals import DRAWS, Swaps, holm
 from evals.task import GradedAnswer, Measure
 
 READING = (

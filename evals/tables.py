@@ -19,8 +19,7 @@ import pyarrow.parquet
 import python_calamine as calamine
 
 from evals.errors import BadConfig, LabError
-from evals.io import read_text
-from evals.jsonl import NoRow, rows_of
+from evals.io import NoRow, read_text, rows_of
 from evals.worker import Send, read_apart
 
 SHEETS = (".xlsx", ".ods")

@@ -16,14 +16,23 @@ from safetensors import safe_open
 from evals.errors import ChainMismatch, LabError
 from evals.io import weights_identity
 from evals.schema import ChainManifest
-from evals.schema.publishing import BaseOrigin, Diagnostic, Lineage, PublishedStage, PublishPlan, Receipt
-from evals.schema.runs import IMPORTED
+from evals.schema.runs import IMPORTED, BaseOrigin, Diagnostic, Lineage, PublishedStage, PublishPlan, Receipt
 from hub import adapters
 from hub.adapters import CHAIN, CONFIG, LINEAGE, WEIGHTS, BaseCopy, PinnedBase, Publication, Run
-from hub.cards.licences import duty
+from hub.cards import duty
 from hub.checks import Part, Refused, Upload, inspect, part_of, size_finding
-from hub.client import TROUBLE, HubTrouble, check_repo, explained, finding, wording
-from hub.publish import Say, check_receipts, download, find_info, look, plan, publish, read_receipt, write_receipt
+from hub.client import (
+    TROUBLE,
+    HubTrouble,
+    check_receipts,
+    check_repo,
+    explained,
+    finding,
+    read_receipt,
+    wording,
+    write_receipt,
+)
+from hub.publish import Say, download, find_info, look, plan, publish
 
 EMBEDDED = "embedded"
 ORIGIN = "origin.json"

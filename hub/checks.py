@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from safetensors import SafetensorError, safe_open
 
 from evals.errors import LabError
-from evals.schema.publishing import Diagnostic, PublicationKind
+from evals.schema.runs import Diagnostic, PublicationKind
 from hub.cards.lint import PATTERNS, ROW_PATTERNS, lint_card, scan
 from hub.client import finding
 

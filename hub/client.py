@@ -1,6 +1,7 @@
 """The Hub's client: which Hub, who asks, and its errors in words that say what to do."""
 
 import re
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,9 +17,11 @@ from huggingface_hub.errors import (
     RepositoryNotFoundError,
 )
 from huggingface_hub.utils import parse_ratelimit_headers, validate_repo_id
+from pydantic import ValidationError
 
 from evals.errors import LabError
-from evals.schema.publishing import Diagnostic
+from evals.io import write_whole
+from evals.schema.runs import Diagnostic, Receipt
 
 REPO = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 TRANSIENT = frozenset((408, 409, 425, 429, 500, 502, 503, 504))
@@ -126,3 +129,33 @@ def _short(error: Exception) -> str:
     lines = [line for line in str(error).splitlines() if line.strip()]
     text = getattr(error, "server_message", None) or (lines[-1] if lines else "no reason given")
     return " ".join(str(text).split())[:300]
+
+
+# ---- receipts, kept beside what was published ----------------------------------------------------
+
+
+def write_receipt(receipt: Receipt, folder: Path) -> Path:
+    """Keep a receipt below `folder`, in published/, and return its file."""
+    file = folder / "published" / f"{receipt.repo.replace('/', '--')}.json"
+    write_whole(file, receipt.model_dump_json(indent=1) + "\n")
+    return file
+
+
+def check_receipts(*folders: Path) -> None:
+    """Raise LabError for a folder in which no receipt can be kept: to be asked before anything is uploaded."""
+    for folder in folders:
+        try:
+            (place := folder / "published").mkdir(exist_ok=True)
+            with tempfile.TemporaryFile(dir=place):
+                pass
+        except OSError as error:
+            raise LabError(wording("no place", folder=folder, reason=error.strerror)) from None
+
+
+def read_receipt(folder: Path, repo: str) -> Receipt | None:
+    """Return the receipt of what was published from `folder` to a repository, None if there is none."""
+    file = folder / "published" / f"{repo.replace('/', '--')}.json"
+    try:
+        return Receipt.model_validate_json(file.read_bytes()) if file.is_file() else None
+    except ValidationError:
+        raise LabError(wording("no receipt", file=file)) from None

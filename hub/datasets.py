@@ -17,19 +17,16 @@ import pyarrow.parquet as pq
 from huggingface_hub import HfApi
 
 from evals.errors import LabError
-from evals.jsonl import LINE_ENDS
+from evals.io import LINE_ENDS
 from evals.questions import DATASETS, conversation, load_questions
 from evals.questions.checking import trick_scores
 from evals.questions.sets import SPLITS, SUFFIXES, examine, question_row, raw_rows
 from evals.report import load_report
 from evals.schema import ChoiceTruth, Example
-from evals.schema.publishing import Diagnostic, Receipt
-from hub.cards import render
+from evals.schema.runs import Diagnostic, Receipt
+from hub.cards import OWN, OwnCard, add_own, known_front_matter, licence_text, read_own, render, unmarked
 from hub.cards.dataset import RATERS, Row, RowTable, flat, rows_card, rows_of
 from hub.cards.dataset import SPLITS as HUB_SPLITS
-from hub.cards.licences import licence_text
-from hub.cards.lint import known_front_matter
-from hub.cards.own import OWN, OwnCard, add_own, read_own, unmarked
 from hub.checks import ROWS, TEXT_LIMIT, Part, Upload, part_of, size_finding, unpacked
 from hub.client import TROUBLE, check_repo, explained, finding, wording
 

@@ -20,12 +20,10 @@ from filelock import FileLock, Timeout
 from huggingface_hub import CommitInfo, CommitOperationAdd, HfApi, hf_hub_download, snapshot_download
 from huggingface_hub.errors import EntryNotFoundError, LocalTokenNotFoundError, RepositoryNotFoundError
 from huggingface_hub.hf_api import RepoFile
-from pydantic import ValidationError
 
 from evals.errors import LabError
-from evals.io import write_whole
-from evals.schema.publishing import Change, Diagnostic, PlannedFile, PublishPlan, Receipt
-from hub.cards.lint import known_front_matter
+from evals.schema.runs import Change, Diagnostic, PlannedFile, PublishPlan, Receipt
+from hub.cards import known_front_matter
 from hub.checks import MARK, Part, Upload, check_upload, part_of
 from hub.client import REPO, TROUBLE, HubTrouble, check_repo, explained, finding, wording
 
@@ -43,33 +41,6 @@ PAUSE_SECONDS = 1.0
 """huggingface_hub's own `http_backoff` repeats one request; here a whole step is, after the repository was looked at."""
 Answer = TypeVar("Answer")
 Say = Callable[[str], None]
-
-
-def write_receipt(receipt: Receipt, folder: Path) -> Path:
-    """Keep a receipt below `folder`, in published/, and return its file."""
-    file = folder / "published" / f"{receipt.repo.replace('/', '--')}.json"
-    write_whole(file, receipt.model_dump_json(indent=1) + "\n")
-    return file
-
-
-def check_receipts(*folders: Path) -> None:
-    """Raise LabError for a folder in which no receipt can be kept: to be asked before anything is uploaded."""
-    for folder in folders:
-        try:
-            (place := folder / "published").mkdir(exist_ok=True)
-            with tempfile.TemporaryFile(dir=place):
-                pass
-        except OSError as error:
-            raise LabError(wording("no place", folder=folder, reason=error.strerror)) from None
-
-
-def read_receipt(folder: Path, repo: str) -> Receipt | None:
-    """Return the receipt of what was published from `folder` to a repository, None if there is none."""
-    file = folder / "published" / f"{repo.replace('/', '--')}.json"
-    try:
-        return Receipt.model_validate_json(file.read_bytes()) if file.is_file() else None
-    except ValidationError:
-        raise LabError(wording("no receipt", file=file)) from None
 
 
 @contextmanager

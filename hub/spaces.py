@@ -19,9 +19,8 @@ from huggingface_hub.utils import parse_hf_mount
 from markdown_it import MarkdownIt
 
 from evals.errors import LabError
-from evals.schema.publishing import Diagnostic
-from hub.cards import address, render
-from hub.cards.lint import body_of, known_front_matter
+from evals.schema.runs import Diagnostic
+from hub.cards import address, body_of, known_front_matter, render
 from hub.checks import Part, Upload, part_of
 from hub.client import TROUBLE, explained, finding, wording
 from hub.publish import Say

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from evals.errors import BadConfig
 from hub.client import connect
-from hub.votes import VoteLog
+from hub.copies import VoteLog
 from lab.app import build_app, put_on_air, run
 from lab.compare.recorded import Recorded
 from lab.services import Services, build_services

@@ -8,8 +8,8 @@ from zipfile import ZIP_DEFLATED, ZipFile
 from evals.errors import LabError
 from evals.io import write_whole
 from evals.preferences.rows import CARD, FORMATS, ROWS, STATISTICS, Export, export_votes
+from hub.cards import marked, write_card
 from hub.cards.dataset import GUIDELINES, dataset_card
-from hub.cards.own import marked, write_card
 from lab.services import Services
 from lab.ui.text import say
 

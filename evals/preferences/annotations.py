@@ -12,16 +12,8 @@ from importlib.resources import files
 from statistics import fmean
 from typing import Any, NamedTuple, TypeVar
 
-from evals.schema.annotations import (
-    Annotation,
-    AnnotationItem,
-    AnnotationProject,
-    Dimension,
-    Guidelines,
-    Thumb,
-    VerdictLabel,
-)
 from evals.schema.reports import Metric
+from evals.schema.votes import Annotation, AnnotationItem, AnnotationProject, Dimension, Guidelines, Thumb, VerdictLabel
 from evals.stats.agreement import Rating, agreement
 
 Word = TypeVar("Word", Thumb, VerdictLabel)

@@ -26,13 +26,12 @@ import jinja2
 from pydantic import ValidationError
 
 from evals.errors import BadRow, LabError
-from evals.io import read_text
-from evals.jsonl import NoRow, jsonl_text
+from evals.io import NoRow, jsonl_text, read_text
 from evals.preferences.annotations import Settled, bad_rating, settle
 from evals.preferences.rows import HELD_OUT, ROWS, rows_of_annotations
 from evals.questions import find
 from evals.readers import LabelRow
-from evals.schema.annotations import Annotation, AnnotationItem, AnnotationProject, NoteKind, Thumb, VerdictLabel
+from evals.schema.votes import Annotation, AnnotationItem, AnnotationProject, NoteKind, Thumb, VerdictLabel
 from evals.tables import read_table, restored, table_text
 
 Form = Literal["sft", "dpo", "kto", "labels", "label-studio", "csv"]

@@ -23,7 +23,7 @@ from string import Template
 from typing import Any
 
 from evals.errors import BadConfig, LabError
-from evals.jsonl import jsonl_text
+from evals.io import jsonl_text
 from evals.questions.prompt import conversation
 from evals.questions.sets import SPLITS, SUFFIXES
 from evals.questions.task import DIRECTIONS, MEANINGS

@@ -24,8 +24,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from evals.errors import BadConfig, LabError
-from evals.io import first_of, read_text, short_repr
-from evals.jsonl import WHOLE, NoRow, Read, row_of
+from evals.io import WHOLE, NoRow, Read, first_of, read_text, row_of, short_repr
 from evals.questions.bank import DATASETS, normalised
 from evals.questions.prompt import SURE, answer_form, with_answer, with_confidence
 from evals.schema import CANNOT_BE_TOLD, ChoiceTruth, Example, GroundTruth, MechanismTruth

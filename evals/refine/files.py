@@ -13,8 +13,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationInfo, field_validator, model_validator
 
 from evals.errors import LabError
-from evals.io import checked_rows, read_rows
-from evals.jsonl import NoRow
+from evals.io import NoRow, checked_rows, read_rows
 from evals.refine.grammar import SENTENCE_END, TAG, WORD
 from evals.refine.judge import Inquiry, StubTable, fitting
 from evals.refine.records import CheckedRecord

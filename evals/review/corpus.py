@@ -23,7 +23,7 @@ from evals.review.prompt import (
     system_prompt,
 )
 from evals.schema import Conversation, ReviewExample, Split, Turn
-from evals.schema.reviewruns import BinAudit, BudgetRecord, CorpusStatistics, Spread, TruncationAudit
+from evals.schema.articles import BinAudit, BudgetRecord, CorpusStatistics, Spread, TruncationAudit
 from evals.schema.reviews import SEVERITIES, HumanConcern
 
 WORD = re.compile(r"[a-z][a-z0-9-]{2,}|\d+(?:\.\d+)?")

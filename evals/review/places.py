@@ -15,8 +15,7 @@ from difflib import SequenceMatcher
 from pathlib import Path
 
 from evals.schema import Article
-from evals.schema.articles import start_at
-from evals.schema.reviewruns import ABSTRACT, Place
+from evals.schema.articles import ABSTRACT, Place, start_at
 from evals.schema.reviews import Concern
 
 WORD = re.compile(r"\w+(?:[.'’-]\w+)*", re.UNICODE)

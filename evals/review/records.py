@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from evals.errors import BadConfig, LabError
 from evals.io import write_whole
 from evals.review import DEMONSTRATION, is_demonstration
-from evals.schema.reviewruns import ReviewRun
+from evals.schema.articles import ReviewRun
 from evals.schema.reviews import MadeBy
 
 SHOWN = ("temperature", "top_p", "repetition_penalty", "seed", "max_new_tokens", "context")

@@ -1,13 +1,13 @@
 """A paper as retrieval reads it, from article files of ours and from published split files."""
 
 from collections.abc import Sequence
-from datetime import date
+from datetime import date, datetime
 from typing import Annotated, Literal
 
 from pydantic import AliasChoices, ConfigDict, Field, model_validator
 
 from evals.schema.record import Record
-from evals.schema.reviews import HumanConcern, ReferenceConcern
+from evals.schema.reviews import Concern, HumanConcern, ParseStatus, ReferenceConcern, Text
 
 ArticleFormat = Literal[
     "split", "hub", "jats", "tei", "markdown", "plain", "pdf", "docx", "odt", "html", "latex", "corpus"
@@ -206,3 +206,299 @@ class PaperRow(Record):
     def text(self) -> str:
         """Title, abstract and sections, one after another; empty if there is nothing but ids."""
         return "\n".join(part for part in (self.title, self.abstract, *(text for _, text in self.named)) if part)
+
+
+# ---- runs of a reviewer --------------------------------------------------------------------------
+
+
+class Spread(Record):
+    """How values lie: fewest, mean, middle, 90th percentile (nearest rank) and most; zeros for none."""
+
+    low: float
+    mean: float
+    median: float
+    p90: float
+    high: float
+
+
+class BinAudit(Record):
+    """Papers of one group, how many of them lost text to the budget, and what share of their tokens."""
+
+    papers: int
+    cut: int
+    share_lost: float
+
+
+class TruncationAudit(Record):
+    """What the budget did to papers, by source and by their length in tokens before anything was cut."""
+
+    overall: BinAudit
+    by_source: dict[str, BinAudit]
+    by_length: dict[str, BinAudit]
+
+
+class BudgetRecord(Record):
+    """The room of a row in tokens of the model's own tokenizer, and how it is shared out."""
+
+    tokenizer: str
+    context: int
+    reply_reserve: int
+    overlap: int
+    max_parts: int
+    instructions: int
+
+
+class CorpusStatistics(Record):
+    """One split of a corpus: what went in, what was left out and why, what came out.
+
+    `concerns_before` and `concerns_after` count kept papers alone, `concerns_dropped` says why they
+    differ. `articles_dropped` has papers by reason. `input_tokens` is what a model reads of a row
+    before its reply.
+    """
+
+    schema_version: Literal[1] = 1
+    corpus: str
+    split: Split
+    source: str
+    prompt_version: str
+    prompt_sha256: str
+    budget: BudgetRecord
+    articles_read: int
+    articles_kept: int
+    articles_dropped: dict[str, int]
+    families: int
+    synthetic: int
+    concerns_before: int
+    concerns_after: int
+    concerns_dropped: dict[str, int]
+    concerns_per_article: Spread
+    sources: dict[str, int]
+    rows: int
+    rows_without_concerns: int
+    parts: dict[str, int]
+    input_tokens: Spread
+    reply_tokens: Spread
+    paper_tokens: Spread
+    truncation: TruncationAudit
+    file: str
+    file_sha256: str
+
+
+class PartReply(Record):
+    """What was answered about one part of a paper; `name` says which stage this is of a review in stages.
+
+    `finish_reason` is the engine's own word: stop, length, or what a server says; "error" if there was
+    no answer, and `error` says why. Tokens are None where a server does not count them.
+    """
+
+    part: int = Field(ge=1)
+    name: str = ""
+    status: ParseStatus
+    finish_reason: str
+    n_concerns: int = Field(ge=0)
+    tokens_read: int | None = None
+    tokens_written: int | None = None
+    error: str = ""
+
+
+class DroppedConcern(Concern):
+    """A concern that was taken out of a review: the `sentence` of the paper that contradicts it, as `by` says."""
+
+    sentence: str
+    by: str
+
+
+PAPER_NOTE = "paper: "
+"""How a row's problems begin that the reader of the paper noticed."""
+
+
+class ReviewedRow(Record):
+    """The concerns that a reviewer has about one paper, and what they were read from.
+
+    `dropped` are concerns that a review in stages raised and found contradicted by the paper.
+    `raw_output` joins the answers to the parts by newlines, untouched; in stages it is the list that they led to, or what was answered
+    where nothing could be read. `finish_reason` is stop if every part's is, else the first that is not. `asked_sha256` is over what was asked, so another text of the
+    paper is told from this one. `tokens_lost` counts what no part of the paper could hold. `seconds` is
+    the paper's share of its batch, by tokens.
+    """
+
+    article_id: str
+    source: str = ""
+    status: ParseStatus
+    concerns: tuple[Concern, ...]
+    dropped: tuple[DroppedConcern, ...] = ()
+    problems: tuple[str, ...] = ()
+    finish_reason: str
+    parts: tuple[PartReply, ...]
+    tokens_lost: int = Field(default=0, ge=0)
+    seconds: float = Field(ge=0.0)
+    asked_sha256: str
+    raw_output: str
+
+    @property
+    def is_good(self) -> bool:
+        """Whether the row can stand: every part was answered and something could be read."""
+        return self.status != "failed" and not any(part.error for part in self.parts)
+
+
+class EngineRecord(Record):
+    """Who answered. `checksums` are of the base and of the adapters at work, where they are here.
+
+    Of a server, `host` is where it was reached and `served` the models that it said had answered.
+    """
+
+    kind: Literal["chain", "server"]
+    name: str
+    host: str = ""
+    served: tuple[str, ...] = ()
+    stage: str = ""
+    dtype: str = ""
+    tokenizer: str
+    constraint: str
+    prompt_sha256: str
+    checksums: dict[str, str] = Field(default_factory=dict)
+    substitutions: tuple[str, ...] = ()
+
+
+class ReviewStep(Record):
+    """How far a review is: which part of how many is read, in which `stage`, and the concerns that are whole so far.
+
+    `tokens_lost` of the paper fit in no part and are not read, which the first step says already.
+    The last step has the `row`, whose order may differ where a paper has several parts, the `requests` that
+    the paper was cut into, and the `engine` that answered.
+    """
+
+    part: int = 1
+    parts: int = 1
+    stage: str = ""
+    n_tokens: int = 0
+    tokens_lost: int = 0
+    concerns: tuple[Concern, ...] = ()
+    row: ReviewedRow | None = None
+    requests: tuple[str, ...] = ()
+    engine: EngineRecord | None = None
+
+
+class ReviewRun(Record):
+    """How rows came about, beside them as <name>.run.json. `seconds_per_article` is over rows of this run.
+
+    `paper_notes` are, by article, what the reader of the file could not read or left out.
+    """
+
+    schema_version: Literal[1] = 1
+    prompt_version: str
+    engine: EngineRecord
+    settings: dict[str, float | int | str]
+    fingerprint: str
+    started_at: datetime
+    ended_at: datetime | None = None
+    status: Literal["running", "stopped", "finished"] = "running"
+    articles: int = 0
+    reviewed_before: int = 0
+    by_status: dict[str, int] = Field(default_factory=dict)
+    finish_reasons: dict[str, int] = Field(default_factory=dict)
+    concerns: int = 0
+    seconds: float = 0.0
+    seconds_per_article: Spread | None = None
+    paper_notes: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+
+
+Decision = Literal["open", "accepted", "rejected"]
+ReviewForm = Literal["json", "markdown", "letter", "sft", "dpo"]
+"""What a review can be exported as."""
+ABSTRACT = -1
+"""The section number of the abstract in a `Place`."""
+
+
+class Place(Record):
+    """Where a concern's words stand in the paper: characters of a section (from 0; ABSTRACT = -1).
+
+    `page` and `box` (of the paragraph) where the file has pages. `is_quoted`: the concern puts them in quotation marks; else it merely uses the same words.
+    """
+
+    section: int = Field(ge=ABSTRACT)
+    start: int = Field(ge=0)
+    end: int = Field(ge=0)
+    quote: str
+    page: int | None = None
+    box: Box | None = None
+    is_quoted: bool
+
+
+class DraftConcern(Concern):
+    """A concern that people work on; `before` holds a model's own words where a person changed them.
+
+    `contradiction` is the sentence of the paper for which a review in stages dropped it; such a concern is rejected at first.
+    """
+
+    id: Text
+    by: Literal["model", "person"]
+    decision: Decision = "open"
+    before: Concern | None = None
+    place: Place | None = None
+    contradiction: str = ""
+
+    @property
+    def concern(self) -> Concern:
+        """What it says, without what is known about it."""
+        return Concern(text=self.text, category=self.category, severity=self.severity)
+
+
+class ReviewAnswer(Record):
+    """What a model wrote about a paper, word for word, and how that went.
+
+    `requests` are what it was asked, a part of the paper each; `seconds` is all it took.
+    """
+
+    requests: tuple[str, ...]
+    raw: str
+    status: ParseStatus
+    problems: tuple[str, ...] = ()
+    finish_reason: str
+    n_tokens: int = Field(default=0, ge=0)
+    seconds: float = Field(ge=0)
+    tokens_lost: int = Field(default=0, ge=0)
+
+
+class Reviewer(Record):
+    """Who wrote a review: a stage of a chain, or a model on a server; `checksums` where they are known."""
+
+    name: str
+    kind: Literal["chain", "server"]
+    stage: str = ""
+    checksums: dict[str, str] = Field(default_factory=dict)
+    constraint: str = "none"
+    system_prompt: str
+    seed: int
+    max_new_tokens: int
+    temperature: float
+    is_staged: bool = False
+
+
+class AskedReview(Record):
+    """A review that is being written: the paper, who was asked and how; it goes when the review of its id is there."""
+
+    id: Text
+    made_at: datetime
+    session: str
+    article: Article
+    reader: str
+    seed: int
+    max_new_tokens: int
+    temperature: float
+    is_staged: bool = False
+
+
+class KeptReview(Record):
+    """A review as it came from the model, with the paper; changes of people are versions of it.
+
+    `session` is the salted hash of the person who asked for it.
+    """
+
+    id: Text
+    made_at: datetime
+    session: str
+    article: Article
+    reviewer: Reviewer
+    answer: ReviewAnswer
+    concerns: tuple[DraftConcern, ...]

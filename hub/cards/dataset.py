@@ -17,9 +17,8 @@ from evals.questions import DATASETS, pairs
 from evals.schema.reports import EvalReport, EvalRow
 from evals.schema.votes import AnswerOrigin, ExportRow, ExportStatistics
 from evals.stats.agreement import NAMES as AGREEMENT_NAMES
-from hub.cards import TEMPLATES, cell, render
+from hub.cards import TEMPLATES, cell, render, write_card
 from hub.cards.figures import tables_of
-from hub.cards.own import write_card
 from hub.checks import Part, part_of
 
 CARD, GUIDELINES = "README.md", "GUIDELINES.md"

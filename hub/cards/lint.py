@@ -13,8 +13,8 @@ from typing import Any
 
 import yaml
 
-from evals.schema.publishing import Diagnostic
-from hub.cards.licences import HUB_IDS
+from evals.schema.runs import Diagnostic
+from hub.cards import HUB_IDS, body_of, read_front_matter
 
 RULES: dict[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
 BEFORE, AFTER = 100, 400
@@ -133,41 +133,13 @@ def _around(text: str, words: Iterable[str]) -> Iterator[tuple[int, int]]:
         yield start, end
 
 
-FRONT_MATTER = re.compile(r"\A\s*---\r?\n(?P<yaml>.*?)\r?\n---\s*(?:\r?\n|\Z)", re.DOTALL)
 REPO_ID = re.compile(r"(?:[A-Za-z0-9][\w.-]{0,95}/)?[A-Za-z0-9][\w.-]{0,95}")
 LISTS = ("tags", "datasets", "metrics", "language", "task_categories", "size_categories")
-
-
-def read_front_matter(text: str) -> dict[str, Any] | None:
-    """Return the front matter of a card, None if it has none; ValueError if it is no mapping."""
-    match = FRONT_MATTER.match(text)
-    if match is None:
-        return None
-    try:
-        found = yaml.safe_load(match["yaml"])
-    except yaml.YAMLError as error:
-        raise ValueError(" ".join(str(error).split())) from None
-    if not isinstance(found or {}, dict):
-        raise ValueError("it is no list of keys and values")
-    return found or {}
-
-
-def known_front_matter(text: str) -> dict[str, Any]:
-    """Return the front matter of a card, empty where there is none that can be read."""
-    try:
-        return read_front_matter(text) or {}
-    except ValueError:
-        return {}
 
 
 def bases_of(data: dict[str, Any]) -> list[str]:
     """Return the base models that a front matter names."""
     return [str(each) for each in _values(data, "base_model") if each is not None]
-
-
-def body_of(text: str) -> str:
-    """Return a card without its front matter."""
-    return FRONT_MATTER.sub("", text, count=1)
 
 
 def front_matter_findings(text: str, kind: str) -> list[Diagnostic]:

@@ -8,7 +8,7 @@ from typing import Any, get_args
 import gradio as gr
 
 from evals.errors import LabError
-from evals.schema.annotations import Annotation, AnnotationItem, Dimension, Note, NoteKind, State, Thumb, VerdictLabel
+from evals.schema.votes import Annotation, AnnotationItem, Dimension, Note, NoteKind, State, Thumb, VerdictLabel
 from lab.annotate.session import DIMENSIONS, KINDS, RATED, Opened, Rater
 from lab.page import Painted, show_errors
 from lab.services import Services

@@ -17,7 +17,7 @@ from evals.errors import LabError
 from evals.preferences.annotations import bad_rating, disagreements, progress, queue, settle, usual_guidelines
 from evals.preferences.files import TAKEN
 from evals.schema import Answer, EvalReport, EvalRow
-from evals.schema.annotations import (
+from evals.schema.votes import (
     Annotation,
     AnnotationItem,
     AnnotationProject,

@@ -6,7 +6,7 @@ from functools import partial
 import gradio as gr
 
 from evals.model import Sampling
-from evals.schema.annotations import AnnotationItem
+from evals.schema.votes import AnnotationItem
 from lab.annotate.panel import build_rating
 from lab.annotate.session import RATED, item_of_answer
 from lab.ask.session import ask, earlier, examples, find_earlier, replay, show_earlier

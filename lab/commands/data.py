@@ -12,8 +12,7 @@ from rich.console import Group
 
 from evals import questions
 from evals.errors import BadConfig, LabError
-from evals.io import as_jsonl, json_text, write_whole
-from evals.jsonl import jsonl_text
+from evals.io import as_jsonl, json_text, jsonl_text, write_whole
 from evals.schema import Example
 from lab.commands import CommandSettings, FileSettings, InFile, JsonSettings, command
 from lab.commands.terminal import as_table, emit, notes, table_of
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from evals.questions.pairs import Sample
     from evals.review.corpus import Recipe
     from evals.schema import ReviewExample
-    from evals.schema.reviewruns import CorpusStatistics
+    from evals.schema.articles import CorpusStatistics
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -322,7 +321,7 @@ class ReviewDataSettings(FileSettings):
 def _write(out: Path, texts: Mapping[str, str], document: object, title: str, *, as_json: bool) -> None:
     """Write files, each whole, the last one as the seal; and print what was written. An edited card is not written over."""
     from evals.preferences.rows import CARD
-    from hub.cards.own import write_card
+    from hub.cards import write_card
 
     if CARD in texts:
         write_card(out / CARD, texts[CARD])

@@ -22,7 +22,7 @@ from lab.settings import EMBEDDED, from_environment
 from training.models.manifest import chain_file
 
 if TYPE_CHECKING:
-    from evals.schema.publishing import Diagnostic, PublishPlan, Receipt
+    from evals.schema.runs import Diagnostic, PublishPlan, Receipt
     from hub.adapters import Publication
     from hub.checks import Upload
 
@@ -190,8 +190,8 @@ def dataset(settings: DatasetSettings) -> None:
     Example: assay publish dataset kmp-test --repo my-org/kmp-test --license apache-2.0
     Example: assay publish dataset reports --repo my-org/answers --license apache-2.0
     """
+    from hub.client import check_receipts, write_receipt
     from hub.datasets import pack_dataset
-    from hub.publish import check_receipts, write_receipt
 
     folder = settings.folder
     place = folder if folder.is_dir() else folder.parent
@@ -248,8 +248,8 @@ def card(settings: CardSettings) -> None:
 
     Example: assay publish card runs/grpo --repo my-org/my-adapter
     """
+    from hub.cards import write_card
     from hub.cards.lint import lint_card
-    from hub.cards.own import write_card
     from hub.chains import pack_last
 
     run = chain_file(settings.run).parent

@@ -17,7 +17,7 @@ from training.grpo import advice
 from training.stages import STAGES
 
 if TYPE_CHECKING:
-    from hub.checkpoints import CheckpointCopies
+    from hub.copies import CheckpointCopies
     from training.launch.estimate import Estimate
     from training.launch.plan import Plan
     from training.launch.preview import Preview
@@ -105,8 +105,8 @@ def _run(plan: "Plan", checkpoints_to: str | None, *, as_json: bool) -> None:
     check_equipment(plan.settings, has_gpu=has_gpu(), launch=plan.launch, gpus=gpus_here())
     copies = None
     if checkpoints_to:
-        from hub.checkpoints import CheckpointCopies
         from hub.client import connect
+        from hub.copies import CheckpointCopies
 
         copies = CheckpointCopies(
             connect(), checkpoints_to, plan.output, lambda words: notes.print(words, soft_wrap=True)

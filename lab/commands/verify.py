@@ -12,8 +12,7 @@ import typer
 from pydantic import ConfigDict
 
 from evals.errors import BadConfig
-from evals.io import read_rows, write_whole
-from evals.jsonl import jsonl_text
+from evals.io import jsonl_text, read_rows, write_whole
 from evals.readers import Agreement, LabelRow, check_way, compare_readers, verdicts_on, with_texts
 from evals.schema import Claim, EvalReport, GroundTruth, Metric, Record, Share
 from evals.verifiers import READINGS, instrument

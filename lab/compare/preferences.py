@@ -8,8 +8,7 @@ from pathlib import Path
 import gradio as gr
 
 from evals.leaderboard import shown_ranks
-from evals.preferences.rows import export_votes
-from evals.preferences.votes import JudgedPair, names_itself, rater_of
+from evals.preferences.rows import JudgedPair, export_votes, names_itself, rater_of
 from evals.questions import find
 from evals.schema import Answer, VoteCounts
 from evals.schema.votes import Board, Boards, ExportFormat, Reason

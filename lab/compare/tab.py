@@ -15,7 +15,7 @@ import gradio as gr
 
 from evals.errors import LabError
 from evals.model import Sampling
-from evals.preferences.votes import names_itself
+from evals.preferences.rows import names_itself
 from evals.schema import Answer, Choice, Comparison
 from evals.schema.votes import REMARK_CHARACTERS, Strength
 from lab.page import Painted, event, name_field
@@ -38,7 +38,7 @@ from lab.ui.theme import clicks
 from lab.visitors import BROWSER_SECRET, Door, Visitor, meet, new_visitor
 
 if TYPE_CHECKING:
-    from evals.schema.annotations import AnnotationItem
+    from evals.schema.votes import AnnotationItem
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from lab.ui.text import say
 from training.models.manifest import read_chain
 
 if TYPE_CHECKING:
-    from evals.schema.publishing import Diagnostic, PublishPlan
+    from evals.schema.runs import Diagnostic, PublishPlan
     from hub.adapters import BaseCopy, Publication
 
 Shown = Callable[[], AbstractContextManager[Progress]]

@@ -22,7 +22,7 @@ from lab.ui.text import say
 from training.models.manifest import EMBEDDED, read_chain
 
 if TYPE_CHECKING:
-    from evals.schema.publishing import Receipt
+    from evals.schema.runs import Receipt
 
 draw = partial(render, "publish/view.html.jinja")
 FRONT = re.compile(r"\A---\n(.*?)\n---\n", re.DOTALL)
@@ -34,7 +34,7 @@ def receipts_of(run: Path) -> "tuple[Receipt, ...]":
     """Return what was published from a run folder, the newest first; a file that is no receipt is left out."""
     from pydantic import ValidationError
 
-    from evals.schema.publishing import Receipt
+    from evals.schema.runs import Receipt
 
     found = []
     for file in (run / "published").glob("*.json"):

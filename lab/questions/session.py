@@ -8,7 +8,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from evals.errors import LabError
-from evals.jsonl import jsonl_text
+from evals.io import jsonl_text
 from evals.questions import data_sha256, register
 from evals.questions.layouts import ImportOptions, benchmark_rows, import_rows
 from evals.questions.sets import EXAMPLES, SUFFIXES, Raw, examples_of, good_rows, hub_rows, plain_rows, to_example

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from evals.errors import LabError
-from evals.jsonl import jsonl_text
+from evals.io import jsonl_text
 from evals.questions import is_held_out
 from evals.refine.grammar import HARD
 from evals.refine.prompt import messages

@@ -14,7 +14,7 @@ from evals.errors import LabError
 from evals.leaderboard import LeaderboardRow, leaderboard
 from evals.report import HEADLINE, MEASURES, calibration_of, instrument, rows_behind, rows_of, stages_of
 from evals.schema import EvalReport, EvalRow
-from evals.schema.annotations import AnnotationItem
+from evals.schema.votes import AnnotationItem
 from evals.stats.calibration import SHARES
 from evals.stats.scores import OVERCONFIDENT, UNDERCONFIDENT
 from lab.annotate.panel import build_rating, thumbs

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from evals.errors import LabError
-from evals.jsonl import jsonl_text
+from evals.io import jsonl_text
 from evals.review.places import as_letter, as_markdown, line
-from evals.schema.reviewruns import DraftConcern, KeptReview, ReviewForm
+from evals.schema.articles import DraftConcern, KeptReview, ReviewForm
 from evals.schema.reviews import Concern
 from lab.session import Exported
 from lab.ui.text import say

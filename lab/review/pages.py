@@ -7,7 +7,7 @@ from collections import OrderedDict
 from pathlib import Path
 
 from evals.schema import Article
-from evals.schema.reviewruns import Place
+from evals.schema.articles import Place
 from lab.ui.components import notice
 from lab.ui.templates import render
 from lab.ui.text import say

@@ -10,7 +10,7 @@ from evals.errors import LabError
 from evals.model import Sampling
 from evals.review import is_demonstration
 from evals.schema import Article
-from evals.schema.reviewruns import ReviewStep
+from evals.schema.articles import ReviewStep
 from lab.settings import LabSettings, Server
 from lab.ui.text import say
 from training.models.manifest import chain_file, read_chain

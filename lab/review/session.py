@@ -13,7 +13,7 @@ from evals.errors import LabError, UnreadableArticle
 from evals.model import Sampling
 from evals.review.places import Map
 from evals.schema import Article
-from evals.schema.reviewruns import (
+from evals.schema.articles import (
     AskedReview,
     DraftConcern,
     DroppedConcern,

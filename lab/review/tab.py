@@ -7,7 +7,7 @@ import gradio as gr
 
 from evals.review import DEMONSTRATION
 from evals.schema import Article
-from evals.schema.reviewruns import ReviewForm
+from evals.schema.articles import ReviewForm
 from evals.schema.reviews import CATEGORIES, SEVERITIES, UNKNOWN
 from lab.page import DocumentPane, DocumentTab, Painted, event, met
 from lab.review.export import export

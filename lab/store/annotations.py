@@ -10,9 +10,8 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, aliased
 
 from evals.errors import LabError
-from evals.schema.annotations import Annotation, AnnotationItem, AnnotationProject
-from lab.store.database import reading, writing
-from lab.store.tables import AnnotationRow, ItemRow, ProjectRow
+from evals.schema.votes import Annotation, AnnotationItem, AnnotationProject
+from lab.store.database import AnnotationRow, ItemRow, ProjectRow, reading, writing
 from lab.ui.text import say
 
 

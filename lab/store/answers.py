@@ -17,14 +17,27 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, aliased
 
 from evals.errors import LabError
-from evals.preferences.votes import JudgedPair, count_pairs, outcome_of
+from evals.preferences.rows import JudgedPair, count_pairs, outcome_of
 from evals.schema import Answer, Choice, Comparison, VoteCounts
 from evals.schema.votes import VoteEvent
 from lab.store.annotations import Annotations, annotated_by, forget_annotations
-from lab.store.database import explained, open_engine, reading, revision, writing
+from lab.store.database import (
+    REVISION,
+    AnswerRow,
+    ComparisonRow,
+    DeedRow,
+    DocumentRow,
+    DoneRow,
+    JobRow,
+    SettingRow,
+    explained,
+    open_engine,
+    reading,
+    revision,
+    writing,
+)
 from lab.store.documents import Documents, forget_documents
 from lab.store.job_rows import JobRows
-from lab.store.tables import REVISION, AnswerRow, ComparisonRow, DeedRow, DocumentRow, DoneRow, JobRow, SettingRow
 from lab.ui.text import say
 
 

@@ -11,11 +11,10 @@ from sqlalchemy import Engine, delete, func, select
 from sqlalchemy.orm import Session
 
 from evals.errors import LabError
+from evals.schema.articles import AskedReview, DraftConcern, KeptReview
 from evals.schema.questions import FrozenQuestions, KeptQuestions
 from evals.schema.refiner import AnswerMark, KeptRefinement
-from evals.schema.reviewruns import AskedReview, DraftConcern, KeptReview
-from lab.store.database import reading, writing
-from lab.store.tables import DocumentRow, VersionRow
+from lab.store.database import DocumentRow, VersionRow, reading, writing
 from lab.ui.text import say
 
 LISTED = 30

@@ -8,8 +8,7 @@ from sqlalchemy import Engine, and_, or_, select
 
 from evals.errors import LabError
 from lab.jobs import Job, State
-from lab.store.database import reading, writing
-from lab.store.tables import JobRow
+from lab.store.database import JobRow, reading, writing
 from lab.ui.text import say
 
 LISTED = 100

@@ -12,8 +12,7 @@ from alembic.config import Config
 from alembic.script import ScriptDirectory
 
 from evals.errors import LabError
-from lab.store.database import open_engine, revision, writing
-from lab.store.tables import SettingRow, StoreTable
+from lab.store.database import SettingRow, StoreTable, open_engine, revision, writing
 from lab.ui.text import say
 
 SCRIPTS = Path(__file__).parent / "migrations"

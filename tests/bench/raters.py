@@ -47,7 +47,7 @@ def serve(port: int) -> None:
     from dataclasses import replace
 
     from evals.schema import Verdict
-    from evals.schema.annotations import Guidelines
+    from evals.schema.votes import Guidelines
     from lab.annotate.session import item_of_answer, new_project
     from lab.app import build_app, put_on_air, run
     from lab.compare.recorded import Recorded

@@ -28,11 +28,10 @@ VISITOR = "r" * 32
 def fill(services: Any, n: int) -> None:
     """Store `n` answers, and what people said of some of them."""
     from evals.preferences.annotations import usual_guidelines
-    from evals.schema.annotations import Annotation
+    from evals.schema.votes import Annotation
     from lab.annotate.session import item_of_answer, new_project
     from lab.session import session_of
-    from lab.store.database import writing
-    from lab.store.tables import ComparisonRow, DocumentRow
+    from lab.store.database import ComparisonRow, DocumentRow, writing
     from lab.visitors import new_visitor
     from tests.lab.votes import answer, vote
 

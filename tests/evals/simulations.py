@@ -11,8 +11,7 @@ import numpy as np
 from evals.compare import Resampled, difference, with_permutation
 from evals.report import MEASURES, Cell, Tally
 from evals.stats.calibration import CalibrationSettings, calibrate
-from evals.stats.intervals import Floats
-from evals.stats.paired import ALPHA, Swaps
+from evals.stats.intervals import ALPHA, Floats, Swaps
 
 DRAWS, SEED, BAND_ROWS = 1_000, 0, 107
 LEVELS = np.arange(5, 100, 5) / 100

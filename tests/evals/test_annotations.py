@@ -12,7 +12,7 @@ from evals.preferences.annotations import agreements, disagreements, progress, q
 from evals.preferences.files import FORMS, LAYOUTS, export, read_annotations
 from evals.questions import pathway_heldout, pathway_training
 from evals.readers import LabelRow
-from evals.schema.annotations import Annotation, AnnotationItem, AnnotationProject
+from evals.schema.votes import Annotation, AnnotationItem, AnnotationProject
 from tests.evals.tools import installed, run
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)

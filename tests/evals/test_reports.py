@@ -28,8 +28,7 @@ from evals.report import (
 )
 from evals.schema import CountTruth, EvalReport, EvalRow, GroundTruth, Metric, RubricTruth, TermTruth
 from evals.stats import scores
-from evals.stats.intervals import Units
-from evals.stats.paired import holm
+from evals.stats.intervals import Units, holm
 from tests.evals.reports import judged, report_of, small_report
 
 METRICS = (*MEASURES, *BY_CHANCE)

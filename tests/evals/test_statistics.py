@@ -14,8 +14,19 @@ from sklearn.calibration import calibration_curve
 from evals.errors import BadConfig
 from evals.stats.agreement import NAMES, Rating, agreement
 from evals.stats.calibration import Binning, Calibration, CalibrationSettings, bin_edges, calibrate, measure
-from evals.stats.intervals import CELLS, Floats, Units, percentile_interval, resample, wilson
-from evals.stats.paired import Swaps, bootstrap_p, holm, mcnemar_p, permutation_p
+from evals.stats.intervals import (
+    CELLS,
+    Floats,
+    Swaps,
+    Units,
+    bootstrap_p,
+    holm,
+    mcnemar_p,
+    percentile_interval,
+    permutation_p,
+    resample,
+    wilson,
+)
 from evals.stats.scores import aurc, risk_coverage, smooth_ece
 from tests.evals.simulations import above_band, always_half, anything, apart, coverage, swapped
 

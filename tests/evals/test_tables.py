@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from evals.errors import BadConfig, LabError
-from evals.jsonl import NoRow
+from evals.io import NoRow
 from evals.tables import defused, read_table, restored, table_text
 from tests.evals.tables import write_sheets
 

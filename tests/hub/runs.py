@@ -11,7 +11,7 @@ from safetensors.numpy import save_file
 
 from evals.questions import SYSTEM_PROMPT
 from evals.schema import ChainManifest, RunRecord
-from evals.schema.publishing import BaseOrigin
+from evals.schema.runs import BaseOrigin
 from hub.adapters import BaseCopy
 from tests.hub.cases import CASES
 

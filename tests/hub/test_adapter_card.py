@@ -10,8 +10,8 @@ import yaml
 
 from evals.errors import LabError
 from hub.adapters import Publication, read_run
+from hub.cards import read_own, write_card
 from hub.cards.lint import lint_card
-from hub.cards.own import read_own, write_card
 from hub.chains import pack_last
 from hub.checks import check_upload
 from tests.hub.cases import CASES, was

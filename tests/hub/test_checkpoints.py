@@ -7,7 +7,7 @@ import torch
 from huggingface_hub import snapshot_download
 
 from evals.errors import LabError
-from hub.checkpoints import CheckpointCopies
+from hub.copies import CheckpointCopies
 from lab.commands import train as command
 from tests.training.runs import SFT, adapter, settings_file, train
 from training.launch.plan import plan_of

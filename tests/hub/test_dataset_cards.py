@@ -23,8 +23,9 @@ from evals.schema.reviews import Concern, HumanConcern
 from evals.schema.votes import ArenaRow, DpoRow, ExportStatistics, KtoRow, SftRow
 from hub.cards.dataset import KINDS, dataset_card, flat, pairs_card, write_rows_card
 from hub.checks import MARK, Refused, check_upload
+from hub.client import write_receipt
 from hub.datasets import pack_dataset, published_rows
-from hub.publish import publish, write_receipt
+from hub.publish import publish
 from tests.hub.cases import CASES, was
 from tests.hub.rows import concerns, put, put_report, report
 

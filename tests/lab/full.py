@@ -7,7 +7,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from evals.errors import LabError
-from evals.schema.annotations import Guidelines
+from evals.schema.votes import Guidelines
 from lab.annotate.session import Rater, item_of_answer, new_project
 from lab.compare.tab import next_pair, vote
 from lab.visitors import new_visitor

@@ -9,7 +9,7 @@ import time
 from datetime import UTC, datetime
 
 from evals.preferences.annotations import usual_guidelines
-from evals.schema.annotations import Annotation, AnnotationItem, AnnotationProject
+from evals.schema.votes import Annotation, AnnotationItem, AnnotationProject
 from lab.store.answers import Store
 from tests.lab.votes import NOON, answer, vote
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from evals.model import Sampling
 from evals.schema import Article
-from evals.schema.reviewruns import DroppedConcern, EngineRecord, ReviewedRow, ReviewStep
+from evals.schema.articles import DroppedConcern, EngineRecord, ReviewedRow, ReviewStep
 from evals.schema.reviews import Concern
 
 QUOTE = "twelve mice were assigned by cage"

@@ -18,7 +18,7 @@ from evals.preferences.annotations import agreements, disagreements, settle, usu
 from evals.preferences.files import FORMS, LAYOUTS, export, read_annotations
 from evals.questions import pathway_training
 from evals.questions.task import Questions
-from evals.schema.annotations import AnnotationItem, AnnotationProject
+from evals.schema.votes import AnnotationItem, AnnotationProject
 from lab.annotate import tab
 from lab.annotate.session import (
     RATED,

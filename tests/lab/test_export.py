@@ -9,8 +9,7 @@ from zipfile import ZipFile
 import pytest
 
 from evals.errors import LabError
-from evals.preferences.rows import export_votes
-from evals.preferences.votes import JudgedPair
+from evals.preferences.rows import JudgedPair, export_votes
 from evals.questions import kmp_test, pathway_heldout, pathway_training
 from evals.schema.votes import DpoRow, ExportFormat, ExportStatistics
 from lab.compare.tab import Comparing, bank, drawn_question

@@ -12,7 +12,7 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from evals.schema.annotations import Guidelines
+from evals.schema.votes import Guidelines
 from lab.annotate.session import item_of_answer, new_project
 from lab.middleware import AGAIN, KEY
 from lab.results.evaluations import Evaluations

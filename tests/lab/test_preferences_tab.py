@@ -7,7 +7,7 @@ import yaml
 from fastapi.testclient import TestClient
 from gradio.routes import App
 
-from evals.preferences.votes import names_itself
+from evals.preferences.rows import names_itself
 from evals.questions import find, kmp_test, kmp_training
 from lab.compare import preferences
 from lab.compare.preferences import board, boards, export, overview

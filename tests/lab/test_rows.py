@@ -6,8 +6,8 @@ from html import unescape
 import gradio as gr
 import pytest
 
-from evals.schema.annotations import Annotation, AnnotationItem, AnnotationProject, Guidelines
 from evals.schema.reports import GradedRow
+from evals.schema.votes import Annotation, AnnotationItem, AnnotationProject, Guidelines
 from lab.annotate.session import RATED, Rater, item_of_row, row_name
 from lab.results import calibration, leaderboard
 from lab.results.calibration import ALL, diagram

@@ -28,9 +28,8 @@ from evals.preferences.rows import CHOICES, ratings_of
 from evals.schema import Answer, StatedConfidence, Verdict
 from evals.stats.agreement import agreement
 from lab.store.answers import Store, is_current
-from lab.store.database import open_engine, reading, writing
+from lab.store.database import REVISION, AnswerRow, ComparisonRow, StoreTable, open_engine, reading, writing
 from lab.store.migrate import SCRIPTS, upgrade
-from lab.store.tables import REVISION, AnswerRow, ComparisonRow, StoreTable
 from tests.lab.votes import NOON, answer, cast, new_store, url_in, vote
 
 LAB = Path(__file__).parents[1] / "frozen" / "files" / "lab.sql"

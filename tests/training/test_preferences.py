@@ -10,8 +10,7 @@ import pytest
 
 from evals.errors import BadConfig, BadRow, LabError
 from evals.model import Sampling
-from evals.preferences.rows import export_votes
-from evals.preferences.votes import JudgedPair
+from evals.preferences.rows import JudgedPair, export_votes
 from evals.questions import DATASETS, SYSTEM_PROMPT, kmp_test, pathway_heldout
 from evals.questions.pairs import SampleOrigin, make_pairs
 from lab.exports import write_export

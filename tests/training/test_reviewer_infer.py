@@ -11,7 +11,7 @@ import pytest
 from evals.errors import BadConfig, LabError
 from evals.io import read_rows
 from evals.schema import Article, Section
-from evals.schema.reviewruns import EngineRecord, ReviewedRow
+from evals.schema.articles import EngineRecord, ReviewedRow
 from evals.schema.reviews import PredictionRow, RawRow
 from tests.training.reviewers import paper
 from training.reviewer.engine import Asking, Reply, Room

@@ -20,8 +20,7 @@ from typing import Any
 from jinja2 import TemplateError
 
 from evals.errors import BadConfig, BadRow
-from evals.io import sha256_of_text
-from evals.jsonl import HOLDS_TURNS, WHOLE
+from evals.io import HOLDS_TURNS, WHOLE, sha256_of_text
 from evals.questions import is_held_out, system_prompt_for
 from training.data.chat import mark_in
 from training.data.tables import Table, Unusable, first_row, is_table, public_name, read_table, refuse, usable

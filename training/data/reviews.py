@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from evals.errors import BadConfig, ChainMismatch
-from evals.io import sha256_of_text
-from evals.jsonl import WHOLE
+from evals.io import WHOLE, sha256_of_text
 from evals.review.prompt import PROMPT_VERSION, prompt_sha256
 from training.data.conversations import TURNS, conversation_of, form_of
 from training.data.tables import Unusable, read_table, usable

@@ -13,8 +13,7 @@ from datasets.utils.metadata import MetadataConfigs
 
 from evals import tables
 from evals.errors import BadConfig, BadRow
-from evals.io import first_of, read_text, short_repr
-from evals.jsonl import NoRow, rows_of
+from evals.io import NoRow, first_of, read_text, rows_of, short_repr
 from evals.questions.sets import hub_parts
 from evals.tables import ROWS_AT_ONCE, TABLES, parquet_rows
 

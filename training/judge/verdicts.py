@@ -7,7 +7,7 @@ from typing import Any
 
 from evals.review.parse import plain_label
 from evals.review.places import LITTLE, WORD, Map
-from evals.schema.reviewruns import Place
+from evals.schema.articles import Place
 from training.judge.prompts import Fences, conversation, instruction, objects, reply_schema
 
 MARKS = re.compile('["“”«»]')

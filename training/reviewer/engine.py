@@ -29,7 +29,7 @@ from evals.review.prompt import (
     without_marks,
 )
 from evals.schema import Article, Message
-from evals.schema.reviewruns import PAPER_NOTE, DroppedConcern, EngineRecord, PartReply, ReviewedRow, ReviewStep
+from evals.schema.articles import PAPER_NOTE, DroppedConcern, EngineRecord, PartReply, ReviewedRow, ReviewStep
 from evals.schema.reviews import SEVERITIES, UNKNOWN, Concern, ParsedReview, ParseStatus
 from training.judge.client import FILTERED, MOST_CHARACTERS, Reply
 

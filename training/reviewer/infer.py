@@ -13,13 +13,12 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from evals.errors import BadConfig, LabError
-from evals.io import read_rows, write_whole
-from evals.jsonl import jsonl_text
+from evals.io import jsonl_text, read_rows, write_whole
 from evals.review.corpus import spread
 from evals.review.prompt import PROMPT_VERSION
 from evals.review.records import read_record, record_beside
 from evals.schema import Article
-from evals.schema.reviewruns import ReviewedRow, ReviewRun
+from evals.schema.articles import ReviewedRow, ReviewRun
 from training.judge.client import Reply
 from training.reviewer.engine import Asked, Asking, Replies, ReviewEngine, asked_about, row_of
 

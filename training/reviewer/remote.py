@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from evals.errors import LabError
 from evals.review.prompt import ARRAY_SCHEMA, OBJECT_SCHEMA, prompt_sha256
-from evals.schema.reviewruns import EngineRecord
+from evals.schema.articles import EngineRecord
 from training.judge.client import ChatClient, Constraint, Reply
 from training.judge.prompts import ServerSettings
 from training.reviewer.engine import CONCERNS, Asking, Conversation, ReplyForm, ReviewEngine, Room, Told

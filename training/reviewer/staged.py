@@ -19,7 +19,7 @@ from evals.review.parse import answer_of, none_in
 from evals.review.places import Map
 from evals.review.prompt import MOST, conversation, prompt_sha256
 from evals.schema import Message
-from evals.schema.reviewruns import DroppedConcern, EngineRecord, PartReply
+from evals.schema.articles import DroppedConcern, EngineRecord, PartReply
 from evals.schema.reviews import Concern, ParsedReview, ParseStatus
 from training.judge.client import Reply
 from training.judge.prompts import Fences

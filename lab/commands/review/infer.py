@@ -24,8 +24,8 @@ from evals.review.places import Map, as_letter, as_markdown, line
 from evals.review.prompt import TokenCounter
 from evals.review.records import made_by
 from evals.schema import Article, ReviewExample
+from evals.schema.articles import PAPER_NOTE, ReviewedRow, ReviewRun
 from evals.schema.reports import ReviewReport
-from evals.schema.reviewruns import PAPER_NOTE, ReviewedRow, ReviewRun
 from lab.commands import FileSettings, InFile
 from lab.commands.terminal import counted, emit, notes, summary_table, table_of
 from lab.settings import from_environment

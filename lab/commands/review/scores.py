@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from evals.io import read_rows, write_whole
-from evals.jsonl import jsonl_text
+from evals.io import jsonl_text, read_rows, write_whole
 from evals.review.clean import Cleaning
 from evals.review.clean import clean as cleaned_row
 from evals.review.records import check_out, copy_record, drop_record, made_by

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from evals.errors import BadConfig, LabError
-from evals.io import read_rows, write_whole
-from evals.jsonl import jsonl_text
+from evals.io import jsonl_text, read_rows, write_whole
 from evals.schema.reviews import PredictionRow
 from lab.commands import JsonSettings, command
 from lab.commands.review.infer import ReviewServer, read_papers

@@ -2,7 +2,7 @@
 
 from alembic import context
 
-from lab.store.tables import StoreTable
+from lab.store.database import StoreTable
 
 context.configure(
     connection=context.config.attributes["connection"], target_metadata=StoreTable.metadata, transactional_ddl=True

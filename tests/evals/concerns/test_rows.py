@@ -14,7 +14,7 @@ from evals.review.match import ReadyVectors
 from evals.review.places import Map
 from evals.review.records import COLUMNS, copy_record, made_by, made_rows, record_beside
 from evals.schema import Article, Section, TextOrigin
-from evals.schema.reviewruns import ABSTRACT
+from evals.schema.articles import ABSTRACT
 from evals.schema.reviews import MadeBy, PredictionRow
 from lab.cli import app
 from tests.evals.concerns.rows import WordEncoder, predicted
