@@ -12,7 +12,7 @@ import gradio as gr
 
 from evals.errors import LabError
 from lab.middleware import KEY, REFUSED
-from lab.roles import ROLES, Log, Role, role_needed
+from lab.settings import ROLES, Log, Role, role_needed
 from lab.store import ACTION
 from lab.ui.text import say
 

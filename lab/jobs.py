@@ -18,7 +18,7 @@ from evals.errors import LabError
 from lab.ui.text import say
 
 if TYPE_CHECKING:
-    from lab.store.job_rows import JobRows
+    from lab.store.documents import JobRows
 
 log = logging.getLogger(__name__)
 JSON = Any

@@ -13,7 +13,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from lab.roles import MOST_WRONG, WAIT_SECONDS
+from lab.settings import MOST_WRONG, WAIT_SECONDS
 from lab.ui.text import say
 from training.hosts import OwnHosts
 
@@ -228,7 +228,7 @@ class UploadLimit:
 class PasswordThrottle:
     """Middleware that has an address wait `WAIT_SECONDS` after `MOST_WRONG` wrong passwords in a row.
 
-    A right one clears the count of its address; that of a name is kept apart (`lab.roles.password_check`).
+    A right one clears the count of its address; that of a name is kept apart (`lab.settings.password_check`).
     """
 
     def __init__(self, app: ASGIApp, now: Callable[[], float] = time.monotonic) -> None:

@@ -13,9 +13,8 @@ from gradio.utils import get_upload_folder
 from evals.errors import LabError
 from lab.services import Services
 from lab.session import Exported, Own, Tab, View, stop
-from lab.ui.components import ANSWERING, CHOSEN, QUIET, heading, notice
+from lab.ui.components import ANSWERING, CHOSEN, QUIET, heading, notice, script
 from lab.ui.text import say
-from lab.ui.theme import script
 from lab.visitors import Door, Visitor, meet, named
 
 Painted = dict[Any, Any]

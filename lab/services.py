@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from evals.model import Progress
 from lab.engine import LabEngine, Load
 from lab.jobs import Jobs
-from lab.roles import Person, Role, read_people
-from lab.settings import REFINER, REPORTS, LabSettings, Server
+from lab.settings import REFINER, REPORTS, LabSettings, Person, Role, Server, read_people
 from training.models.manifest import OURS, chain_file
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
     from training.data.tokens import Rows
-    from training.run.alarms import Alarm
     from training.run.session import Prepared
+    from training.run.watch import Alarm
     from training.upstream import SafeTrainer
 
 
@@ -90,7 +90,7 @@ def options(settings: DpoSettings) -> dict[str, Any]:
 
 def train(ready: "Prepared") -> None:
     """Train an adapter on top of a chain and leave it, with the longer chain, in the run folder."""
-    from training.run.alarms import AlarmCallback, alarms_of
+    from training.run.watch import AlarmCallback, alarms_of
 
     settings = ready.settings
     assert isinstance(settings, DpoSettings)
@@ -104,7 +104,7 @@ def train(ready: "Prepared") -> None:
 
 def forgetting(settings: DpoSettings) -> "tuple[Alarm, Alarm]":
     """Return the alarms over the dev set: right answers lost, and distance to the reference."""
-    from training.run.alarms import Alarm
+    from training.run.watch import Alarm
 
     return (
         Alarm(

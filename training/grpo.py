@@ -225,8 +225,8 @@ def options(settings: SampledSettings) -> dict[str, Any]:
 
 def train(ready: "Prepared") -> None:
     """Train an adapter on top of a chain and leave it, with the longer chain, in the run folder."""
-    from training.run.alarms import AlarmCallback, alarms_of
     from training.run.folder import say
+    from training.run.watch import AlarmCallback, alarms_of
 
     for sentence in advice(ready.settings):
         say(sentence)

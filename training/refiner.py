@@ -106,8 +106,8 @@ class RefinerSettings(SampledSettings, RewardConfig):
 def train(ready: "Prepared") -> None:
     """Train an adapter on top of a chain and leave it, with the longer chain, in the run folder."""
     from training.refiner_rewards import judge_facts, judge_for
-    from training.run.alarms import AlarmCallback, alarms_of
     from training.run.folder import say
+    from training.run.watch import AlarmCallback, alarms_of
 
     settings = ready.settings
     assert isinstance(settings, RefinerSettings)

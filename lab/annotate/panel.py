@@ -12,10 +12,8 @@ from evals.schema.votes import Annotation, AnnotationItem, Dimension, Note, Note
 from lab.annotate.session import DIMENSIONS, KINDS, RATED, Opened, Rater
 from lab.page import Painted, show_errors
 from lab.services import Services
-from lab.ui.components import CHOSEN, QUIET, empty, notice, pieces, stage_name
-from lab.ui.templates import Html, render
+from lab.ui.components import CHOSEN, QUIET, Html, clicks, empty, notice, pieces, render, stage_name
 from lab.ui.text import say
-from lab.ui.theme import clicks
 from lab.visitors import Door, Visitor
 
 draw = partial(render, "annotate/view.html.jinja")

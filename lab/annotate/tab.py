@@ -29,8 +29,7 @@ from lab.page import Painted, export_panel, name_field, show_errors
 from lab.services import Services
 from lab.session import session_of
 from lab.train.runner import refusal
-from lab.ui.components import QUIET, empty, grid, heading, lead, measure, notice, stage_name
-from lab.ui.templates import markdown
+from lab.ui.components import QUIET, empty, grid, heading, lead, markdown, measure, notice, stage_name
 from lab.ui.text import counted, say
 from lab.visitors import Door, Visitor
 

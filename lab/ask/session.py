@@ -18,11 +18,11 @@ from lab.session import (
     Stages,
     View,
     answering,
+    chain_of,
     checked_question,
     checked_sampling,
     session_of,
 )
-from lab.train.chains import chain_of
 from lab.ui.components import card_of, cards, empty, notice, waiting_line
 from lab.ui.text import say
 from lab.visitors import Visitor, new_visitor

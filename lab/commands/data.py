@@ -382,8 +382,8 @@ def pairs(settings: PairsSettings) -> None:
     from evals.preferences.rows import CARD, ROWS, STATISTICS
     from evals.questions.pairs import make_pairs
     from hub.cards.dataset import pairs_card
+    from training.data.preferences import RunSamples, run_samples
     from training.data.questions import public_name
-    from training.data.samples import RunSamples, run_samples
     from training.run.folder import RunFolder
 
     about: dict[str, str | int | float] = {"margin": settings.margin, "pairs per question": settings.per_question}
@@ -416,8 +416,8 @@ def _drawn(settings: PairsSettings) -> "tuple[Sample, ...]":
     """Return answers of a stage of a chain to training questions; test questions are refused."""
     from evals.model import Sampling
     from evals.questions.pairs import SampleOrigin
+    from training.data.preferences import Draws, chain_samples
     from training.data.questions import grpo_data
-    from training.data.samples import Draws, chain_samples
     from training.models.chain import load_chain
 
     examples = grpo_data(comma_separated(settings.data), settings.seed).items[: settings.limit]

@@ -22,9 +22,8 @@ from evals.schema import Record
 from lab.commands import AllowHost, CommandSettings, HostedModels, JsonSettings, command
 from lab.commands.data import know
 from lab.commands.terminal import emit, notes
-from lab.roles import password_check
 from lab.services import open_store
-from lab.settings import EMBEDDED, LabSettings, comma_separated, from_environment, is_loopback
+from lab.settings import EMBEDDED, LabSettings, comma_separated, from_environment, is_loopback, password_check
 from lab.ui.text import say
 from training.models.manifest import read_chain
 

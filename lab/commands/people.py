@@ -10,9 +10,8 @@ import typer
 from evals.errors import LabError
 from lab.commands import CommandSettings, JsonSettings, command
 from lab.commands.terminal import emit, notes, table_of
-from lab.roles import Person, Role, hashed, read_people, write_people
 from lab.services import open_store
-from lab.settings import from_environment
+from lab.settings import Person, Role, from_environment, hashed, read_people, write_people
 from lab.ui.text import say
 
 app = typer.Typer(no_args_is_help=True, help="Say who may enter the lab, as what, and read what they did.")

@@ -18,8 +18,7 @@ from training.stages import STAGES
 
 if TYPE_CHECKING:
     from hub.copies import CheckpointCopies
-    from training.launch.estimate import Estimate
-    from training.launch.plan import Plan
+    from training.launch.plan import Estimate, Plan
     from training.launch.preview import Preview
 
 app = typer.Typer(no_args_is_help=True, help="Train a stage of an adapter chain: SFT, then DPO or GRPO on top of it.")

@@ -33,8 +33,8 @@ from lab.session import (
     stored_moment,
 )
 from lab.ui import components as views
+from lab.ui.components import clicks
 from lab.ui.text import page, say
-from lab.ui.theme import clicks
 from lab.visitors import BROWSER_SECRET, Door, Visitor, meet, new_visitor
 
 if TYPE_CHECKING:

@@ -5,9 +5,8 @@ import gradio as gr
 from lab.home.work import draw, end, own_runs, shown_works, works
 from lab.page import Painted, event
 from lab.services import Services
-from lab.ui.components import QUIET, empty, heading, lead, notice, tiles
+from lab.ui.components import QUIET, clicks, empty, heading, lead, notice, tiles
 from lab.ui.text import say
-from lab.ui.theme import clicks
 from lab.visitors import Door, Visitor
 
 LOOK_SECONDS = 3.0

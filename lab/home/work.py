@@ -14,7 +14,7 @@ from lab.settings import EMBEDDED_RUNS
 from lab.train.runner import halt
 from lab.train.runs import Training, Watched, find, is_from_here, progress_of, read_metrics
 from lab.train.view import duration
-from lab.ui.templates import render
+from lab.ui.components import render
 from lab.ui.text import lines, say
 from lab.visitors import Visitor
 

@@ -15,9 +15,8 @@ from lab.page import Painted, show_errors
 from lab.publish.adapter import Order, Preview, preview, publish
 from lab.results.rows import read_place
 from lab.services import Services
-from lab.train.chains import chains_of_runs
-from lab.ui.components import CHOSEN, QUIET, empty, lead, notice
-from lab.ui.templates import Html, markdown, render
+from lab.session import chains_of_runs
+from lab.ui.components import CHOSEN, QUIET, Html, empty, lead, markdown, notice, render
 from lab.ui.text import say
 from training.models.manifest import EMBEDDED, read_chain
 

@@ -30,11 +30,11 @@ from lab.ui.components import (
     lead,
     notice,
     sampling_fields,
+    script,
     stage_name,
     tiles,
 )
 from lab.ui.text import counted, say
-from lab.ui.theme import script
 from lab.visitors import Door, Visitor
 
 LISTED = 6

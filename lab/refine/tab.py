@@ -13,9 +13,8 @@ from lab.refine.export import export
 from lab.refine.view import refined
 from lab.services import Services
 from lab.session import Exported, Own
-from lab.ui.components import ANSWERING, CHOSEN, QUIET, heading, lead, notice, sampling_fields
+from lab.ui.components import ANSWERING, CHOSEN, QUIET, clicks, heading, lead, notice, sampling_fields
 from lab.ui.text import say
-from lab.ui.theme import clicks
 from lab.visitors import Door, Visitor
 
 

@@ -18,8 +18,7 @@ from evals.schema.refiner import (
     ScoredAnswer,
 )
 from lab.refine import by_words, support_kind, support_word
-from lab.ui.components import Html, empty, escape, grid, stage_name
-from lab.ui.templates import render
+from lab.ui.components import Html, empty, escape, grid, render, stage_name
 from lab.ui.text import lines, say
 
 draw = partial(render, "refine/view.html.jinja")

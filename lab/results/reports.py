@@ -23,11 +23,9 @@ from lab.page import Painted
 from lab.results.evaluations import Evaluations, Outdated
 from lab.results.rows import Behind, Place, link, read_place, rows_page, said_of
 from lab.services import REPORTS, Services, load_reports
-from lab.train.chains import chain_of
-from lab.ui.components import Html, Scale, empty, lead, notice, shown, stage_name
-from lab.ui.templates import render
+from lab.session import chain_of
+from lab.ui.components import Html, Scale, clicks, empty, lead, notice, render, script, shown, stage_name
 from lab.ui.text import lines, page, say
-from lab.ui.theme import clicks, script
 from lab.visitors import Door, Visitor
 from training.models.manifest import chain_file
 

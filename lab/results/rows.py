@@ -22,8 +22,7 @@ from evals.task import GradedAnswer
 from evals.verifiers.line import read_lines
 from lab.annotate.panel import quoted, words_of
 from lab.services import Services
-from lab.ui.components import BADGES, Card, card, number, stage_name
-from lab.ui.templates import Html, render
+from lab.ui.components import BADGES, Card, Html, card, number, render, stage_name
 from lab.ui.text import counted, lines, say
 
 draw = partial(render, "results/rows.html.jinja")

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from evals.schema import Article
 from evals.schema.articles import Place
-from lab.ui.components import notice
-from lab.ui.templates import render
+from lab.ui.components import notice, render
 from lab.ui.text import say
 
 MOST_BYTES = 200_000_000

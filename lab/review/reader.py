@@ -52,8 +52,7 @@ class Reader:
         from evals.review.prompt import Budget
         from training.judge.client import Reply
         from training.judge.prompts import ServerSettings
-        from training.reviewer.engine import Asking, ChainEngine, Replies, Room, stream_review
-        from training.reviewer.remote import Estimate, ServerEngine
+        from training.reviewer.engine import Asking, ChainEngine, Estimate, Replies, Room, ServerEngine, stream_review
         from training.reviewer.staged import StagedEngine
 
         context = self.server.context if self.server else chain.context

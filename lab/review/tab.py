@@ -29,9 +29,8 @@ from lab.review.session import (
 from lab.review.view import concerns, paper
 from lab.services import Services
 from lab.session import Exported, Own
-from lab.ui.components import ANSWERING, QUIET, Range, heading, lead, notice, sampling_fields
+from lab.ui.components import ANSWERING, QUIET, Range, clicks, heading, lead, notice, sampling_fields
 from lab.ui.text import say
-from lab.ui.theme import clicks
 from lab.visitors import Door, Visitor
 
 FILES = [".pdf", ".xml", ".nxml", ".md", ".markdown", ".txt", ".docx", ".odt", ".html", ".htm", ".tex"]

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from evals.confidence import read_confidence
 from evals.schema import Article
 from evals.schema.articles import ABSTRACT, DraftConcern, Place
-from lab.ui.components import empty
-from lab.ui.templates import render
+from lab.ui.components import empty, render
 from lab.ui.text import counted, say
 
 TEMPLATE = "review/view.html.jinja"

@@ -36,8 +36,7 @@ from lab.store.database import (
     revision,
     writing,
 )
-from lab.store.documents import Documents, forget_documents
-from lab.store.job_rows import JobRows
+from lab.store.documents import Documents, JobRows, forget_documents
 from lab.ui.text import say
 
 

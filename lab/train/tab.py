@@ -34,9 +34,8 @@ from lab.train.runs import (
 )
 from lab.train.view import behind_step, facts, is_measured, label, none_sampled, onward, panel
 from lab.ui.charts import CHARTS, curve
-from lab.ui.components import CHOSEN, QUIET, empty, lead, notice, shown
+from lab.ui.components import CHOSEN, QUIET, clicks, empty, lead, notice, shown
 from lab.ui.text import say
-from lab.ui.theme import clicks
 from training.run.folder import read_completions
 
 """Has the address name the run that is shown."""

@@ -13,8 +13,7 @@ from evals.schema.reports import GradedRow
 from lab.results.rows import Behind, link
 from lab.services import REPORTS
 from lab.train.runs import Progress, Training, Watched
-from lab.ui.components import Html, notice, sentence
-from lab.ui.templates import render
+from lab.ui.components import Html, notice, render, sentence
 from lab.ui.text import lines, say
 from training.config import StageSettings
 from training.grpo import SampledSettings

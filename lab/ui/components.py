@@ -1,19 +1,77 @@
 """Parts of the page: answers as cards, notices, tables, figures with their intervals, sampling fields."""
 
+import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
-from functools import partial
+from functools import cache, partial
+from html import escape as _escape
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, Literal
 
 import gradio as gr
+import jinja2
+from gradio.themes.utils import fonts, sizes
+from markdown_it import MarkdownIt
 
 from evals.schema import Answer, Metric, Verdict
 from lab.engine import Finish, Status, Waiting
-from lab.ui.templates import Html, escape, render, shown
 from lab.ui.text import lines, page, say
+
+LAB = Path(__file__).parents[1]
+
+
+class Html(str):
+    """Text that is markup already; any other string is escaped before it is shown."""
+
+    __slots__ = ()
+
+    def __html__(self) -> str:
+        """Return the text as it is: templates ask whether it is markup."""
+        return self
+
+
+def escape(text: object) -> str:
+    """Return text that shows as itself, also where a template would read `{{` or `${` in it."""
+    escaped = _escape(str(text), quote=True)
+    return escaped.replace("{", "&#123;").replace("}", "&#125;").replace("$", "&#36;")
+
+
+def shown(text: object) -> Html:
+    """Return `text` as it may stand in a page: `<b>` becomes `&lt;b&gt;`, Html stays as it is."""
+    return text if isinstance(text, Html) else Html(escape(text))
+
+
+def markdown(text: str) -> Html:
+    """Return what somebody wrote in Markdown, as HTML: of its own markup only folds, no pictures, no formulas."""
+    made = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image").render(text)
+    made = re.sub("&lt;(/?(?:details|summary))&gt;", r"<\1>", made)
+    return Html(made.replace("{", "&#123;").replace("}", "&#125;").replace("$", "&#36;"))
+
+
+class _Joined(jinja2.BaseLoader):
+    def get_source(self, environment: jinja2.Environment, template: str) -> tuple[str, str, None]:
+        """Return a template without line ends and indentation: the page shows none."""
+        file = LAB / template
+        return re.sub(r"\n\s*", "", file.read_text(encoding="utf-8")), str(file), None
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    return jinja2.Environment(
+        loader=_Joined(),
+        autoescape=True,
+        finalize=lambda value: value if hasattr(value, "__html__") else shown(value),
+        undefined=jinja2.StrictUndefined,
+    )
+
+
+def render(template: str, part: str, **values: Any) -> Html:
+    """Return one macro of a template, such as `render("review/view.html.jinja", "paper", article=...)`."""
+    return Html(getattr(_environment().get_template(template, globals={"say": say}).module, part)(**values))
+
 
 draw = partial(render, "ui/components.html.jinja")
 LONGEST_ANSWER = 512
@@ -341,3 +399,42 @@ def sampling_fields(seed: int, max_new_tokens: int, temperature: float, choices:
         gr.Slider(within.shortest, within.longest, max_new_tokens, step=within.step, **length),
         gr.Slider(0, within.hottest, temperature, step=0.1, **heat),
     )
+
+
+# ---- the look, light and dark, with fonts that come from our own server --------------------------
+
+
+ASSETS = Path(__file__).parent / "assets"
+ROUTE = "lab-assets"
+
+
+class Theme(gr.themes.Base):
+    """Paper and ink with one green accent, from assets/theme.json. Colours of our own classes stand in lab.css."""
+
+    def __init__(self) -> None:
+        given = json.loads((ASSETS / "theme.json").read_text(encoding="utf-8"))
+        ink, teal = (gr.themes.Color(*given[name], name=name) for name in ("ink", "teal"))
+        super().__init__(
+            primary_hue=teal,
+            secondary_hue=teal,
+            neutral_hue=ink,
+            spacing_size=sizes.spacing_md,
+            radius_size=sizes.radius_md,
+            text_size=sizes.Size("11px", "12px", "13px", "15px", "16px", "22px", "26px"),
+            font=tuple(map(fonts.Font, ("Source Sans 3", "ui-sans-serif", "system-ui"))),
+            font_mono=tuple(map(fonts.Font, ("ui-monospace", "Menlo", "monospace"))),
+        )
+        self.name = "assay"
+        pairs = given["light and dark"]
+        dark = {f"{name}_dark": colours[1] for name, colours in pairs.items()}
+        super().set(**{name: colours[0] for name, colours in pairs.items()}, **dark, **given["both"])
+
+
+def script(function: str, *values: object) -> str:
+    """Return what an event calls of assets/lab.js: a function, with these values before its own."""
+    return f"{function}.bind({', '.join(map(json.dumps, (None, *values)))})"
+
+
+def clicks(tab: str) -> str:
+    """Return the script that tells the lab of clicks on a tab's cards; focus stays where it was."""
+    return (ASSETS / f"{tab}-clicks.js").read_text(encoding="utf-8")

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from lab.arena import open_arena
+from lab.app import open_arena
 from lab.gpu import prepare
 
 if __name__ == "__main__":

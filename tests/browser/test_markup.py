@@ -10,7 +10,7 @@ from playwright.sync_api import Error
 from pyarrow import Table
 from pyarrow.parquet import read_table, write_table
 
-from lab.roles import Person, hashed, write_people
+from lab.settings import Person, hashed, write_people
 from tests.browser.conftest import ROOT, started
 from tests.browser.pages import open_tab
 from tests.browser.test_looks import SEE

@@ -15,7 +15,7 @@ def options() -> dict[str, Any]:
 def endpoints() -> dict[str, Any]:
     """Return, for each tab and the vote arena, the names of its endpoints and of their parameters; loads no model."""
     from lab.app import TABS, build_app
-    from lab.arena import TABS as OF_ARENA
+    from lab.app import TABS as OF_ARENA
     from lab.services import build_services
     from lab.settings import from_environment
 

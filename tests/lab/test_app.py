@@ -13,10 +13,9 @@ from evals.errors import MissingModel
 from lab.app import build_app, needs_chain, run
 from lab.engine import LabEngine
 from lab.middleware import PasswordThrottle
-from lab.roles import MOST_WRONG, WAIT_SECONDS
-from lab.ui.components import model_pill, model_problem
+from lab.settings import MOST_WRONG, WAIT_SECONDS
+from lab.ui.components import ASSETS, model_pill, model_problem
 from lab.ui.text import lines, page, say
-from lab.ui.theme import ASSETS
 from lab.visitors import meet
 from tests.coroutines import result_of
 from tests.lab.chains import ScriptedChain, lab_with

@@ -16,8 +16,7 @@ from typer.testing import CliRunner
 from evals.errors import BadConfig, LabError
 from evals.schema.votes import VoteEvent
 from lab import cli, gpu
-from lab.app import build_app
-from lab.arena import place_of_votes
+from lab.app import build_app, place_of_votes
 from lab.commands import lab as commands
 from lab.commands.lab import PORT, PORTS_TRIED, choose_port
 from lab.commands.terminal import table_of

@@ -20,8 +20,7 @@ from lab.app import build_app
 from lab.cli import app as assay
 from lab.commands.lab import check_door
 from lab.middleware import UploadLimit
-from lab.roles import hashed, password_check, read_people, role_needed
-from lab.settings import from_environment
+from lab.settings import from_environment, hashed, password_check, read_people, role_needed
 from tests.lab.chains import lab_with
 from tests.lab.served import ON_AIR, Browser, on_air
 from tests.lab.votes import answer, vote

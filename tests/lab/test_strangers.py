@@ -11,8 +11,7 @@ from starlette.datastructures import Headers
 
 from lab.commands.terminal import emit, notes, table_of
 from lab.middleware import AGAIN, ASKS, BYTES_KEPT, KEY, LARGEST_KEPT, Once, UploadLimit
-from lab.roles import MOST_WRONG, WAIT_SECONDS, hashed, password_check
-from lab.settings import from_environment
+from lab.settings import MOST_WRONG, WAIT_SECONDS, from_environment, hashed, password_check
 from tests.coroutines import result_of
 from tests.lab.chains import lab_with
 from tests.lab.served import ON_AIR, on_air

@@ -17,7 +17,7 @@ from tests.evals.reviewed import example, prose
 from tests.lab.trainings import training_rows
 from tests.models import tiny_base
 from tests.training.runs import environment
-from training.reviewer.measure import development_papers
+from training.data.dev import development_papers
 from training.run.folder import RunFolder
 
 ROOT = Path(__file__).parents[2]

@@ -34,7 +34,7 @@ from training.launch.accelerate import (
     unused_gpus,
     usable_cores,
 )
-from training.launch.estimate import estimate, shape_of
+from training.launch.plan import estimate, shape_of
 from training.models.start import stacked_policy
 from training.models.targets import lora_config
 from training.run import session

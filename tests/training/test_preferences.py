@@ -17,8 +17,7 @@ from lab.exports import write_export
 from tests.lab.votes import NOON, answer, vote
 from tests.models import tiny_chain
 from tests.training.runs import sampled_run
-from training.data.preferences import read_preferences
-from training.data.samples import Draws, chain_samples, run_samples
+from training.data.preferences import Draws, chain_samples, read_preferences, run_samples
 from training.models.chain import load_chain
 from training.run.folder import RunFolder
 

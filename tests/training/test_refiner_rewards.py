@@ -22,8 +22,8 @@ from training.judge.judge import HttpJudge, StopRule
 from training.judge.prompts import HttpSettings
 from training.refiner_rewards import RefinerReward, figures_of, records_of
 from training.rewards import means
-from training.run.alarms import AlarmCallback, alarms_of
 from training.run.folder import RunFolder
+from training.run.watch import AlarmCallback, alarms_of
 
 WRONG = "<answer><snippet id=S1>OXPHOS is up in liver</snippet></answer>"
 CUT = "<answer><snippet id=S1>OXPHOS is down"

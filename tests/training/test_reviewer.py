@@ -19,8 +19,18 @@ from tests.training.reviewers import paper, review_article, reviewer_chain
 from training.judge import client
 from training.judge.client import Reply as Answer
 from training.models.chain import load_chain
-from training.reviewer.engine import Asking, ChainEngine, Room, asked_about, merged, row_of, stream_review
-from training.reviewer.remote import Estimate, ServerEngine, ServerSettings
+from training.reviewer.engine import (
+    Asking,
+    ChainEngine,
+    Estimate,
+    Room,
+    ServerEngine,
+    ServerSettings,
+    asked_about,
+    merged,
+    row_of,
+    stream_review,
+)
 
 ASKING = Asking(max_new_tokens=64, temperature=1.0, seed=2)
 PARAGRAPH = "Group {} of the mice was treated with the drug."

@@ -14,9 +14,8 @@ from evals.schema import Article, Section
 from evals.schema.articles import EngineRecord, ReviewedRow
 from evals.schema.reviews import PredictionRow, RawRow
 from tests.training.reviewers import paper
-from training.reviewer.engine import Asking, Reply, Room
+from training.reviewer.engine import Asking, Estimate, Reply, Room
 from training.reviewer.infer import Clocks, ReviewFile, ReviewPlan, infer
-from training.reviewer.remote import Estimate
 
 ASKING = Asking(max_new_tokens=300)
 PAPERS = [paper(name) for name in ("a", "b", "c", "d", "e")]

@@ -19,8 +19,7 @@ from tests.models import tiny_base
 from tests.training.cases import cases
 from tests.training.runs import SFT, record, settings_file
 from training.launch.accelerate import Launch
-from training.launch.estimate import weights_in
-from training.launch.plan import plan_of
+from training.launch.plan import plan_of, weights_in
 from training.launch.slurm import ClusterJob, has_cluster, memory_of, parameters_of, submit
 from training.run.folder import RunFolder
 

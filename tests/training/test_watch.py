@@ -19,9 +19,8 @@ from training.dpo import DpoSettings
 from training.models.base import find_base
 from training.models.start import stacked_policy
 from training.models.targets import lora_config
-from training.run.alarms import Alarm, AlarmCallback, alarms_of
 from training.run.folder import RunFolder
-from training.run.watch import EVALUATED, KL, evaluated
+from training.run.watch import EVALUATED, KL, Alarm, AlarmCallback, alarms_of, evaluated
 from training.sft import SftSettings
 from training.upstream import StackedPeftModel
 

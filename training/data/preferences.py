@@ -4,19 +4,24 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import pyarrow
+import pyarrow.parquet
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from evals.errors import BadConfig
+from evals.errors import BadConfig, LabError
 from evals.io import sha256_of_text
-from evals.questions import SYSTEM_PROMPT, is_held_out, system_prompt_for
-from evals.schema import Message
+from evals.model import Model, Sampling
+from evals.questions import SYSTEM_PROMPT, conversation, find, is_held_out, system_prompt_for
+from evals.questions.pairs import Sample, SampleOrigin
+from evals.schema import Example, Message
 from training.data.conversations import asked_in, is_headed, question_turns, turns_in, with_system
 from training.data.tables import SOURCE, SUFFIXES, Table, Unusable, is_table, read_table, usable
 from training.data.tokens import Rows, shared_length
+from training.run.folder import RunFolder
 
 ROWS = "train.jsonl"
 HUB_ID = re.compile(r"(?P<name>[\w][\w.-]*/[\w][\w.-]*)(?:@(?P<revision>[\w][\w./-]*))?")
@@ -209,3 +214,76 @@ def _asked(row: PreferenceRow) -> list[str]:
     if isinstance(source, str):
         return asked_in(source)
     return [turn.content for turn in source if turn.role == "user"]
+
+
+# ---- sampled answers, of which pairs are made ----------------------------------------------------
+
+
+class RunSamples(NamedTuple):
+    """The answers that a run has sampled, and how many were to questions that nobody knows."""
+
+    samples: tuple[Sample, ...]
+    unknown_questions: int
+
+
+def run_samples(run: RunFolder) -> RunSamples:
+    """Return the answers in a run's completions/, oldest first.
+
+    LabError if it is no run that samples answers, or a file cannot be read. Which answers were cut at
+    the length limit is not in these files; an answer without an end says so by its verdict alone.
+    """
+    record = run.record()
+    files = sorted(run.completions.glob("*.parquet"))
+    if record is None or not files:
+        raise LabError(
+            f"{run.path} holds no sampled answers; name the run folder of a GRPO stage, with run.json and"
+            " completions/, or sample answers with --chain."
+        )
+    found: list[Sample] = []
+    unknown = 0
+    for file in files:
+        try:
+            rows = pyarrow.parquet.read_table(file, columns=["step", "prompt", "completion"]).to_pylist()
+        except (OSError, pyarrow.ArrowInvalid) as error:
+            raise LabError(
+                f"{file} is no table of completions ({str(error).splitlines()[0]}); delete it, or name another run."
+            ) from None
+        for row in rows:
+            prompt = tuple(Message.model_validate(turn) for turn in row["prompt"])
+            example = find(prompt[-1].content)
+            if example is None:
+                unknown += 1
+                continue
+            origin = SampleOrigin(source=record.name, stage=record.stage, step=int(row["step"]))
+            found.append(Sample(example, prompt, row["completion"][-1]["content"], origin))
+    return RunSamples(tuple(found), unknown)
+
+
+class Draws(NamedTuple):
+    """How answers are drawn: `count` of each question by one stage; the seed grows by 1 each time."""
+
+    stage: str
+    count: int
+    sampling: Sampling
+
+
+def chain_samples(
+    model: Model, origin: SampleOrigin, examples: Sequence[Example], system_prompt: str, draws: Draws
+) -> list[Sample]:
+    """Return answers of one stage, one seed after the other; BadConfig for fewer than two each, or greedy."""
+    if draws.count < 2 or draws.sampling.temperature <= 0:
+        raise BadConfig(
+            f"{draws.count} answers per question at temperature {draws.sampling.temperature:g} give no two"
+            " different ones; draw 2 or more, at a temperature above 0."
+        )
+    prompts = [conversation(example, system_prompt) for example in examples]
+    found: list[Sample] = []
+    for number in range(draws.count):
+        sampling = replace(draws.sampling, seed=draws.sampling.seed + number)
+        drawn = origin.model_copy(update={"seed": sampling.seed, "temperature": sampling.temperature})
+        answers = model.generate(prompts, (draws.stage,), sampling)
+        found += [
+            Sample(example, prompt, answer.text, drawn, answer.finish_reason != "stop")
+            for example, prompt, (answer,) in zip(examples, prompts, answers, strict=True)
+        ]
+    return found

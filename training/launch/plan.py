@@ -1,20 +1,182 @@
 """What a training command would do: settings, rows, the exact line, what it needs."""
 
+import json
+import math
 import shlex
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from evals.errors import LabError
+import yaml
+
+from evals.errors import BadConfig, LabError
 from training.config import StageSettings, read_request
 from training.data.tokens import Rows
 from training.launch.accelerate import Launch
-from training.launch.estimate import Estimate, estimate, shape_of
 from training.models.manifest import Chain, read_chain
 from training.run.folder import RunFolder
 from training.stages import STAGES
+
+SHAPES = Path(__file__).parent / "shapes.yaml"
+NF4_BITS = 4.127
+"""A 4-bit weight with its double-quantised scale: 4 + 8/64 + 32/(64 · 256) bits (QLoRA, section 3)."""
+RUNTIME = 1_500_000_000
+"""Bytes of Python, the libraries and their buffers, measured on a CPU."""
+TILE = 5 * 2**25
+"""Bytes that scoring takes: five tables of 8 million numbers, whatever the vocabulary."""
+STATE = {"adamw_bnb_8bit": 2, "paged_adamw_8bit": 2, "lion_8bit": 1, "lion_32bit": 4, "adafactor": 0}
+"""Bytes of an optimizer's state for each trained weight; the others hold two moments in float32."""
+ALL_LINEAR = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Sizes of a decoder-only model in the manner of Llama: all that memory depends on."""
+
+    layers: int
+    hidden: int
+    intermediate: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    vocab: int
+    tied: bool = False
+
+    def linear(self) -> dict[str, tuple[int, int]]:
+        """Return inputs and outputs of the linear layers of one block."""
+        query, keys = self.heads * self.head_dim, self.kv_heads * self.head_dim
+        return {
+            "q_proj": (self.hidden, query),
+            "k_proj": (self.hidden, keys),
+            "v_proj": (self.hidden, keys),
+            "o_proj": (query, self.hidden),
+            "gate_proj": (self.hidden, self.intermediate),
+            "up_proj": (self.hidden, self.intermediate),
+            "down_proj": (self.intermediate, self.hidden),
+        }
+
+    @property
+    def linear_weights(self) -> int:
+        """Weights in the linear layers of all blocks: those that 4-bit loading shrinks."""
+        return self.layers * sum(inputs * outputs for inputs, outputs in self.linear().values())
+
+    @property
+    def other_weights(self) -> int:
+        """Embeddings, output layer where it is its own, and norms."""
+        return self.vocab * self.hidden * (1 if self.tied else 2) + self.hidden * (2 * self.layers + 1)
+
+    def adapter_weights(self, rank: int, targets: tuple[str, ...]) -> int:
+        """Return the weights of a LoRA adapter: rank x (inputs + outputs) for each adapted layer."""
+        chosen = ALL_LINEAR if targets == ("all-linear",) else targets
+        sizes = [sum(self.linear()[name]) for name in chosen if name in self.linear()]
+        return self.layers * rank * sum(sizes)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a run needs on each process, in bytes by what needs them, and how long it is."""
+
+    trained_weights: int
+    steps: int
+    memory: dict[str, int]
+    ending: int
+    """Bytes of main memory at the end of the stage, where the probe is computed in float32, a weight at a time."""
+
+    @property
+    def total(self) -> int:
+        """Bytes at the peak."""
+        return sum(self.memory.values())
+
+
+@cache
+def _known_shapes() -> dict[str, Shape]:
+    document = yaml.safe_load(SHAPES.read_text(encoding="utf-8"))
+    return {name: Shape(**sizes) for name, sizes in document.items()}
+
+
+def shape_of(source: str) -> Shape | None:
+    """Return the shape of a base by name or from its folder; None for a model whose sizes are not told there."""
+    file = Path(source).expanduser() / "config.json"
+    if not file.is_file():
+        return _known_shapes().get(source.split("@")[0])
+    try:
+        config = json.loads(file.read_text(encoding="utf-8"))
+        config |= config.get("text_config") or {}  # of a model that also looks at pictures
+        heads = config["num_attention_heads"]
+        return Shape(
+            layers=config["num_hidden_layers"],
+            hidden=config["hidden_size"],
+            intermediate=config["intermediate_size"],
+            heads=heads,
+            kv_heads=config.get("num_key_value_heads") or heads,
+            head_dim=config.get("head_dim") or config["hidden_size"] // heads,
+            vocab=config["vocab_size"],
+            tied=config.get("tie_word_embeddings", False),
+        )
+    except KeyError:  # a model of another kind, such as GPT-2 or Mamba
+        return None
+    except (ValueError, TypeError) as error:
+        raise BadConfig(f"{file} is no configuration of a model ({error}); copy the base again.") from None
+
+
+def weights_in(folder: Path) -> int | None:
+    """Return how many weights a folder's safetensors hold, read from their headers; None where there are none."""
+    found = 0
+    for file in folder.glob("model*.safetensors"):
+        with file.open("rb") as content:
+            tensors = json.loads(content.read(int.from_bytes(content.read(8), "little")))
+        found += sum(math.prod(each["shape"]) for name, each in tensors.items() if name != "__metadata__")
+    return found or None
+
+
+def estimate(
+    settings: StageSettings, shape: Shape, rows: int, processes: int = 1, *, trained: int | None = None
+) -> Estimate:
+    """Return what a run needs on each of so many processes that hold a whole copy of the base each.
+
+    `trained` weights are counted from the shape where the base itself was not asked.
+    """
+    trained = trained or shape.adapter_weights(settings.lora_r, settings.lora_targets)
+    memory = {
+        "base": _base_bytes(settings, shape),
+        "adapter, its gradients and the optimizer's state": trained * (8 + STATE.get(settings.optimizer, 8)),
+        "activations": _activation_bytes(settings, shape),
+        "output layer": 2 * shape.vocab * shape.hidden + TILE,
+        "libraries": RUNTIME,
+    }
+    if sampled := settings.answers_at_once(processes):
+        size = 4 if settings.weights == "float32" and settings.autocast == "none" else 2
+        tokens = math.ceil(sampled / processes) * settings.tokens_per_row
+        memory["keys and values while sampling"] = tokens * 2 * shape.layers * shape.kv_heads * shape.head_dim * size
+    ending = RUNTIME + 3 * 4 * shape.vocab * shape.hidden + 4 * trained
+    return Estimate(trained, settings.steps(rows, processes), memory, ending)
+
+
+def _base_bytes(settings: StageSettings, shape: Shape) -> int:
+    """Weights as they are held; under autocast float32 ones are kept in bfloat16 for the way back too."""
+    if settings.weights == "nf4":
+        return int(shape.linear_weights * NF4_BITS / 8) + 2 * shape.other_weights
+    size = 4 if settings.weights == "float32" else 2
+    copied = 2 if settings.weights == "float32" and settings.autocast == "bfloat16" else 0
+    return (shape.linear_weights + shape.other_weights) * size + shape.linear_weights * copied
+
+
+def _activation_bytes(settings: StageSettings, shape: Shape) -> int:
+    """What the way back needs of each token: with checkpointing one vector a layer, else all of them.
+
+    Per layer and token PEFT keeps 12 vectors of the hidden size, 4 of the keys and 5 of the inner size,
+    among them LoRA's copies of what goes into a layer, and 4 of the hidden size in float32 for the norms.
+    """
+    size = 4 if settings.weights == "float32" and settings.autocast == "none" else 2
+    keys = shape.kv_heads * shape.head_dim
+    layer = size * (12 * shape.hidden + 4 * keys + 5 * shape.intermediate) + 16 * shape.hidden
+    tokens = settings.batch * settings.tokens_per_row
+    if settings.activation_checkpointing:
+        return tokens * (shape.layers * size * shape.hidden + layer)
+    return tokens * shape.layers * layer
 
 
 @dataclass(frozen=True)

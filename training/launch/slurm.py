@@ -24,8 +24,7 @@ from submitit.slurm.slurm import _get_default_parameters
 
 from evals.errors import BadConfig
 from training.launch.accelerate import Launch, environment
-from training.launch.estimate import shape_of, weights_in
-from training.launch.plan import Plan
+from training.launch.plan import Plan, shape_of, weights_in
 
 MAX_REQUEUES = 1000
 SECONDS_TO_SAVE = 120

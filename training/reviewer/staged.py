@@ -22,8 +22,8 @@ from evals.schema import Message
 from evals.schema.articles import DroppedConcern, EngineRecord, PartReply
 from evals.schema.reviews import Concern, ParsedReview, ParseStatus
 from training.judge.client import Reply
+from training.judge.guidelines import STATUSES, contradicting, grounding_messages, read_verdicts, verdict_schema
 from training.judge.prompts import Fences
-from training.judge.verdicts import STATUSES, contradicting, grounding_messages, read_verdicts, verdict_schema
 from training.reviewer.engine import (
     FREE,
     Conversation,

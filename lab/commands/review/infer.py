@@ -246,8 +246,7 @@ def _papers(papers: str, split: str, limit: int) -> list[ReviewExample]:
 
 
 def _server(settings: InferSettings, asking: "Asking") -> "ReviewEngine":
-    from training.reviewer.engine import Room
-    from training.reviewer.remote import Estimate, ServerEngine
+    from training.reviewer.engine import Estimate, Room, ServerEngine
 
     counter: TokenCounter = Estimate()
     if settings.tokenizer:
@@ -306,7 +305,7 @@ def report_on_stages(settings: InferSettings) -> None:
     """Write a report on the stages that are asked for."""
     from evals.report import save_report
     from lab.results.evaluations import command_line
-    from training.reviewer.measure import MeasureSettings, graded, read_measure
+    from training.data.dev import MeasureSettings, graded, read_measure
     from training.run.folder import versions
 
     papers = read_papers(settings.papers, settings.split, settings.limit)
@@ -352,7 +351,7 @@ def report_on_stages(settings: InferSettings) -> None:
 
 def rescore_review(old: ReviewReport, path: Path) -> ReviewReport:
     """Return a report with what was said cleaned and matched by this version."""
-    from training.reviewer.measure import MeasureSettings, graded, read_measure
+    from training.data.dev import MeasureSettings, graded, read_measure
 
     known: dict[str, Any] = old.settings
     if "papers" not in known:
