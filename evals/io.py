@@ -1,4 +1,8 @@
-"""Files as the rest of the package treats them: known by their SHA-256, written whole or not at all."""
+"""Files as the rest of the package treats them: known by their SHA-256, written whole or not at all.
+
+Rows of JSON and JSONL text are read with their lines, so that what is wrong with one can be named; a row that is none is
+yielded as the sentence that says so.
+"""
 
 import codecs
 import hashlib

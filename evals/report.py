@@ -15,7 +15,7 @@ from typing import Annotated, Any, TypeVar
 import numpy as np
 from pydantic import Discriminator, Tag, TypeAdapter, ValidationError
 
-from evals import confidence, verifiers
+from evals import verifiers, wording
 from evals.errors import BadConfig, LabError
 from evals.io import read_text, short_repr, write_whole
 from evals.questions.task import DIRECTIONS, HEADLINE, MEANINGS, Questions
@@ -296,7 +296,7 @@ def calibration_of(
 
 def instrument() -> dict[str, str]:
     """Return the versions of what measures. Reports of different instruments are not comparable."""
-    return {"verifiers": verifiers.VERSION, "confidence": confidence.VERSION, "metrics": VERSION}
+    return {"verifiers": verifiers.VERSION, "confidence": wording.VERSION, "metrics": VERSION}
 
 
 def save_report(report: Report[Any], path: Path) -> None:

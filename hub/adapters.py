@@ -20,12 +20,20 @@ from evals.questions.prompt import ANSWER, OPEN, choices
 from evals.refine.bank import refiner_bank
 from evals.refine.prompt import messages
 from evals.report import load_report
-from evals.review import DEMONSTRATION, is_demonstration
 from evals.review.prompt import conversation as review_conversation
 from evals.review.prompt import head_of, request, sections_of
 from evals.schema import ChainManifest, ChainStage, Message, RunRecord
 from evals.schema.reports import EvalReport, Report, ReviewReport
-from evals.schema.runs import IMPORTED, BaseOrigin, Diagnostic, Lineage, PublicationKind, PublishedStage
+from evals.schema.runs import (
+    DEMONSTRATION,
+    IMPORTED,
+    BaseOrigin,
+    Diagnostic,
+    Lineage,
+    PublicationKind,
+    PublishedStage,
+    is_demonstration,
+)
 from hub.cards import (
     HUB_IDS,
     TEMPLATES,

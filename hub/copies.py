@@ -1,4 +1,6 @@
-"""Checkpoints of a running stage, kept in a private repository: a run whose machine is lost goes on from there.
+"""What is kept on the Hub while it is made: checkpoints of a running stage, and the votes of an arena.
+
+A run whose machine is lost goes on from its checkpoints:
 
     hf download ORG/NAME --local-dir RUN     then the same `assay train` command
 
@@ -17,7 +19,6 @@ from huggingface_hub import CommitInfo, CommitOperationAdd, CommitScheduler, HfA
 
 from evals.errors import LabError
 from hub.client import TROUBLE, check_repo, explained, wording
-from hub.publish import Say
 
 SEAL = "seal.json"
 """Written into a checkpoint when all of it is on the disk (training.run.checkpoints)."""
@@ -27,7 +28,7 @@ BESIDE = ("run.json", "metrics.jsonl")
 class CheckpointCopies:
     """Sends each checkpoint of a run to a repository once; LabError for one that is public or cannot be written to."""
 
-    def __init__(self, api: HfApi, repo: str, run: Path, say: Say) -> None:
+    def __init__(self, api: HfApi, repo: str, run: Path, say: Callable[[str], None]) -> None:
         self.api, self.repo, self.run, self.say = api, check_repo(repo), run, say
         self.sent = ""
         try:

@@ -1,4 +1,4 @@
-"""The page: header, one line per tab, and how it is put on the air."""
+"""The page: header, one line per tab, and how it is put on the air, whole or as an arena."""
 
 import os
 import tempfile

@@ -18,7 +18,7 @@ from evals.errors import LabError
 from lab.ui.text import say
 
 if TYPE_CHECKING:
-    from lab.store.documents import JobRows
+    from lab.services import Services
 
 log = logging.getLogger(__name__)
 JSON = Any
@@ -71,13 +71,13 @@ class _Doing:
 
 
 class Jobs:
-    """Everybody's long work. Nothing waits in vain once the lab runs (`working`); `rows` keeps it.
+    """Everybody's long work. Nothing waits in vain once the lab runs (`working`); the store of `services` keeps it.
 
     `live` is what a job that this process does shows meanwhile, by its id; it is gone when the job is over.
     """
 
-    def __init__(self, rows: "Callable[[], JobRows]", lease_seconds: float = LEASE_SECONDS) -> None:
-        self._rows, self._lease = rows, lease_seconds
+    def __init__(self, services: "Services", lease_seconds: float = LEASE_SECONDS) -> None:
+        self._services, self._lease = services, lease_seconds
         self._kinds: dict[str, Run] = {}
         self._holder = uuid4().hex
         self._wake, self._end = threading.Event(), threading.Event()
@@ -96,34 +96,34 @@ class Jobs:
     def start(self, kind: str, title: str, settings: Mapping[str, JSON], who: str) -> str:
         """Put a job in line and return its id; it is kept when this returns."""
         name = uuid4().hex
-        self._rows().add(name, kind, title, settings, who)
+        self._services.store.jobs.add(name, kind, title, settings, who)
         self._wake.set()
         return name
 
     def begin(self, kind: str, title: str, settings: Mapping[str, JSON], who: str, id: str) -> None:
         """Do a job at once, in the context of who asked; it waits in line only where its process ended before it did."""
-        self._rows().add(id, kind, title, settings, who, self._holder)
+        self._services.store.jobs.add(id, kind, title, settings, who, self._holder)
         run = partial(copy_context().run, self._do, self.get(id), True)
         threading.Thread(target=run, name="assay-job", daemon=True).start()
 
     def keep(self, id: str, value: JSON) -> None:
         """Keep what is done of a job that this process does, for whoever goes on with it."""
         if (doing := self._doing.get(id)) is not None:
-            self._rows().keep(id, self._holder, doing.far, value)
+            self._services.store.jobs.keep(id, self._holder, doing.far, value)
 
     def cancel(self, id: str) -> None:
         """End a job, wherever it runs; one that is over stays as it is. LabError if there is none."""
-        self._rows().cancel(id)
+        self._services.store.jobs.cancel(id)
         if (doing := self._doing.get(id)) is not None:
             doing.stop.set()
 
     def all(self, who: str | None = None) -> Sequence[Job]:
         """Return the newest jobs, newest first; of one person if they are named."""
-        return self._rows().newest(who)
+        return self._services.store.jobs.newest(who)
 
     def get(self, id: str) -> Job:
         """Return a job; LabError if there is none."""
-        return self._rows().get(id)
+        return self._services.store.jobs.get(id)
 
     @contextmanager
     def working(self, is_early: Callable[[], bool] = lambda: False) -> Generator[None]:
@@ -140,7 +140,7 @@ class Jobs:
             self._wake.set()
             for doing in list(self._doing.values()):
                 doing.stop.set()
-                self._rows().release(doing.job.id, self._holder, doing.far)
+                self._services.store.jobs.release(doing.job.id, self._holder, doing.far)
 
     # ---- the thread ----------------------------------------------------------------------------
 
@@ -150,7 +150,7 @@ class Jobs:
         while not self._end.is_set():
             self._wake.clear()
             try:
-                found = self._rows().claim(self._holder, [*self._kinds], self._lease)
+                found = self._services.store.jobs.claim(self._holder, [*self._kinds], self._lease)
                 if found is not None:
                     self._do(*found)
                     continue
@@ -170,7 +170,7 @@ class Jobs:
         try:
             kept = {"kept": job.result} if job.result is not None else {}
             resume = None if is_new else {"done": job.done, "total": job.total} | kept
-            if resume and not self._rows().beat(job.id, self._holder, doing.far):
+            if resume and not self._services.store.jobs.beat(job.id, self._holder, doing.far):
                 doing.stop.set()  # it was cancelled, and what is kept of it is to be made its result
             result = self._kinds[job.kind](job.settings, told, doing.stop.is_set, resume)
         except LabError as problem:
@@ -185,7 +185,9 @@ class Jobs:
         try:
             if not self._end.is_set():
                 state: State = "cancelled" if doing.stop.is_set() else "failed" if error else "done"
-                self._rows().finish(job.id, self._holder, doing.far, state, result, error if state == "failed" else "")
+                self._services.store.jobs.finish(
+                    job.id, self._holder, doing.far, state, result, error if state == "failed" else ""
+                )
         except LabError as problem:  # another process finds it lost, and goes on with it
             log.warning("%s", problem)
         finally:
@@ -195,7 +197,7 @@ class Jobs:
         """Keep how far the job is; stop it where somebody cancelled it, or another process has taken it over."""
         while not doing.over.wait(min(BEAT_SECONDS, self._lease / 4)):
             try:
-                if not self._rows().beat(doing.job.id, self._holder, doing.far):
+                if not self._services.store.jobs.beat(doing.job.id, self._holder, doing.far):
                     doing.stop.set()
             except LabError as error:
                 log.warning("%s", error)

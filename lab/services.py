@@ -63,7 +63,7 @@ class Services:
     @cached_property
     def jobs(self) -> Jobs:
         """Long work: who builds a tab registers how its kind is done, and the running lab does it."""
-        return Jobs(lambda: self.store.jobs)
+        return Jobs(self)
 
     def log(self, who: str, what: str, about: str) -> None:
         """Keep who did what, for `assay people log`."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 from evals.errors import LabError
 from evals.io import write_whole
 from evals.model import Sampling
-from evals.schema import Answer, Message, Verdict
+from evals.schema import Answer, Message
 from lab.engine import Item, LabEngine, Waiting, WriteRequest
 from lab.services import Services
 from lab.ui.components import HIGHEST_TEMPERATURE, LONGEST_ANSWER, SHORTEST_ANSWER, Card, card_of, notice, stage_card
@@ -171,15 +171,14 @@ Answered = Moment[Cards, tuple[Answer, ...]]
 def answering(services: Services, asked: QuestionRequest) -> Iterator[Answered]:
     """Yield moments until the answers are stored, those we know with verdicts; LabError if the model cannot answer."""
     from evals import questions
-    from evals.questions.task import Questions  # late: it brings the statistics
+    from evals.verifiers import verify
 
     example = questions.find(asked.question)
 
     def graded(card: Card) -> Card:
         if example is None or card.finish_reason == "cancelled":
             return card
-        (grade,) = Questions().grade([example], [card.text])
-        return replace(card, verdict=Verdict.model_validate(grade.detail))
+        return replace(card, verdict=verify(example, card.text))
 
     def finish(chain: Any, cards: Cards) -> Answered:
         cards, asked_at = tuple(map(graded, cards)), services.now()

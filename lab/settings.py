@@ -1,4 +1,4 @@
-"""What the lab is told from outside: where it keeps things and which chain it shows."""
+"""What the lab is told from outside: where it keeps things, which chain it shows, who may do what."""
 
 import base64
 import hashlib

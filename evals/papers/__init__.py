@@ -7,17 +7,18 @@ data: nothing in it is followed or run.
 """
 
 import hashlib
+import io
 import re
+import zipfile
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
 from evals.errors import UnreadableArticle
-from evals.papers.jats import read_jats
-from evals.papers.pandoc import Manuscript, manuscript_kind, read_manuscript
+from evals.papers.jats import read_jats, read_tei
+from evals.papers.outline import check_size, decoded, read_markdown, read_plain
+from evals.papers.pandoc import Manuscript, read_manuscript
 from evals.papers.pdf import read_pdf
-from evals.papers.tei import read_tei
-from evals.papers.text import check_size, decoded, read_markdown, read_plain
 from evals.schema import Article, ReviewExample, TextOrigin
 from evals.worker import Send, read_apart
 
@@ -38,6 +39,8 @@ OTHERS = (
 )
 LONGEST_TEXT = 100_000
 """Bytes of a text or XML file that is read in this process (a paper has fewer); others are read under limits."""
+HTML_START = re.compile(rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!DOCTYPE\s+html|html)\b", re.I | re.S)
+LATEX_START = re.compile(rb"^\s*\\document(?:class|style)\b", re.M)
 XML_START = re.compile(rb"\s*<(?:\?xml|!DOCTYPE\s+article|article\b|pmc-articleset\b)", re.I)
 TEI_START = re.compile(rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:tei:)?TEI\b", re.S)
 
@@ -86,6 +89,24 @@ def read_article(data: bytes, name: str) -> Article:
             return each
         pages.append(each)
     raise AssertionError("the reader ended without an article")
+
+
+def manuscript_kind(data: bytes, name: str) -> Manuscript | None:
+    """Return what kind of manuscript a file is, by its content first, None if it is none of these."""
+    if data.startswith(b"PK\x03\x04"):
+        try:
+            with zipfile.ZipFile(io.BytesIO(data)) as archive:
+                names = archive.namelist()
+                with archive.open("mimetype" if "mimetype" in names else names[0]) as first:
+                    mimetype = first.read(50)
+        except (zipfile.BadZipFile, OSError, RuntimeError, NotImplementedError, IndexError):
+            return None
+        return "docx" if "word/document.xml" in names else "odt" if mimetype.endswith(b".opendocument.text") else None
+    if HTML_START.match(data[:2000]):
+        return "html"
+    is_other = name.lower().endswith((".md", ".markdown", ".xml", ".nxml"))
+    is_latex = name.lower().endswith((".tex", ".latex", ".ltx")) or (not is_other and LATEX_START.search(data[:20_000]))
+    return "latex" if is_latex else None
 
 
 def _read(send: Send, data: bytes, name: str, kind: Manuscript | Literal["pdf"] | None) -> None:

@@ -15,8 +15,17 @@ from xml.etree.ElementTree import Element
 
 from evals.errors import UnreadableArticle
 from evals.papers.jats import FLOATS, one_line, outline_of_jats, text_of, tree_of
-from evals.papers.outline import Block, Outline, outline_of, role_of
-from evals.papers.text import decoded, heading_level, is_title, read_plain, with_title
+from evals.papers.outline import (
+    Block,
+    Outline,
+    decoded,
+    heading_level,
+    is_title,
+    outline_of,
+    read_plain,
+    role_of,
+    with_title,
+)
 from evals.schema import Section
 
 Manuscript = Literal["docx", "odt", "html", "latex"]
@@ -26,31 +35,11 @@ OPTIONS = "+RTS -M1G -RTS --sandbox --citeproc --standalone --to jats --from"
 SECONDS = 60
 MOST_UNPACKED = 500_000_000
 """Bytes."""
-HTML_START = re.compile(rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!DOCTYPE\s+html|html)\b", re.I | re.S)
-LATEX_START = re.compile(rb"^\s*\\document(?:class|style)\b", re.M)
 BIBLIOGRAPHY = re.compile(rb"\\begin\s*\{thebibliography\}\s*\{[^{}]*\}(.*?)\\end\s*\{thebibliography\}", re.S)
 OTHER_LIST = re.compile(rb"\\(?:bibliography|addbibresource)\s*(?:\[[^\[\]]*\])?\s*\{([^{}]*)\}")
 WHITE_TEX = re.compile(rb"\\textcolor\s*\{white\}\s*\{([^{}]*)\}|\{\s*\\color\s*\{white\}([^{}]*)\}")
 BIBITEM = re.compile(rb"\\bibitem\s*(?:\[[^\[\]]*\])?\s*\{[^{}]*\}")
 MOST_WARNINGS = 5
-
-
-def manuscript_kind(data: bytes, name: str) -> Manuscript | None:
-    """Return what kind of manuscript a file is, by its content first, None if it is none of these."""
-    if data.startswith(b"PK\x03\x04"):
-        try:
-            with zipfile.ZipFile(io.BytesIO(data)) as archive:
-                names = archive.namelist()
-                with archive.open("mimetype" if "mimetype" in names else names[0]) as first:
-                    mimetype = first.read(50)
-        except (zipfile.BadZipFile, OSError, RuntimeError, NotImplementedError, IndexError):
-            return None
-        return "docx" if "word/document.xml" in names else "odt" if mimetype.endswith(b".opendocument.text") else None
-    if HTML_START.match(data[:2000]):
-        return "html"
-    is_other = name.lower().endswith((".md", ".markdown", ".xml", ".nxml"))
-    is_latex = name.lower().endswith((".tex", ".latex", ".ltx")) or (not is_other and LATEX_START.search(data[:20_000]))
-    return "latex" if is_latex else None
 
 
 def read_manuscript(data: bytes, name: str, kind: Manuscript) -> Outline:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import pairwise
 from statistics import median
 
-from evals.papers.outline import Block, caption_of, plain_name, role_of
+from evals.papers.outline import ABSTRACT, LONGEST_HEADING, Block, caption_of, plain_name, role_of, tidy
 from evals.papers.pdf_headings import (
     HEADED,
     LETTERED,
@@ -19,7 +19,6 @@ from evals.papers.pdf_headings import (
     style_of,
 )
 from evals.papers.pdf_lines import PageLines, TextLine, joined
-from evals.papers.text import ABSTRACT, LONGEST_HEADING, tidy
 from evals.schema.articles import PageStart
 
 WIDE = 1.45

@@ -5,9 +5,8 @@ import unicodedata
 from collections.abc import Sequence, Set
 from dataclasses import replace
 
-from evals.papers.outline import NUMBER, caption_of, plain_name, role_of
+from evals.papers.outline import LONGEST_HEADING, NUMBER, caption_of, heading_level, plain_name, role_of, tidy
 from evals.papers.pdf_lines import PageLines, TextLine, joined, mark_of
-from evals.papers.text import LONGEST_HEADING, heading_level, tidy
 
 LARGER = 1.12
 """A heading's font is so many times that of the text."""

@@ -6,106 +6,31 @@ out to measure models train nobody. What gives no row is counted by reason. The 
 """
 
 import hashlib
-import json
-import re
-import tomllib
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from functools import cache
 from itertools import combinations
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from evals.errors import LabError
 from evals.io import jsonl_text
 from evals.preferences.annotations import Settled
 from evals.questions import is_held_out
-from evals.schema import Answer, Choice, Comparison, Message, StagePairCounts, votes
-from evals.schema.votes import AnnotationProject, ExportFormat, ExportRow, Reason
+from evals.schema import Answer, Choice, Message, votes
+from evals.schema.votes import (
+    CHOICES,
+    AnnotationProject,
+    ExportFormat,
+    ExportRow,
+    JudgedPair,
+    Reason,
+    count_pairs,
+    names_itself,
+    outcome_of,
+    pair_id,
+    rater_of,
+)
 from evals.stats.agreement import Rating, agreement
-
-CHOICES = ("first", "second", "tie", "both_bad")
-"""What a rater may choose between two answers, whichever side they stood on."""
-
-
-@dataclass(frozen=True)
-class JudgedPair:
-    """One standing vote with the two answers it was cast on."""
-
-    vote: Comparison
-    left: Answer
-    right: Answer
-
-
-class Outcome(NamedTuple):
-    """So many votes that fell the same way. `winner` is None for a tie and for both bad."""
-
-    first: str
-    second: str
-    choice: Choice
-    winner: str | None
-    votes: int
-
-
-def outcome_of(stages: tuple[str, str], choice: Choice, *, same_text: bool, votes: int = 1) -> Outcome:
-    """Return how votes fell between the stages shown left and right; between equal texts no side can win."""
-    if same_text and choice != "both_bad":
-        choice = "tie"
-    first, second = sorted(stages)
-    return Outcome(first, second, choice, {"left": stages[0], "right": stages[1]}.get(choice), votes)
-
-
-def count_pairs(outcomes: Iterable[Outcome]) -> tuple[StagePairCounts, ...]:
-    """Return one count per pair of stages, pairs in alphabetical order."""
-    pairs: dict[tuple[str, str], list[Outcome]] = {}
-    for outcome in outcomes:
-        pairs.setdefault((outcome.first, outcome.second), []).append(outcome)
-    return tuple(
-        StagePairCounts(
-            first=first,
-            second=second,
-            first_chosen=sum(one.votes for one in seen if one.winner == first),
-            second_chosen=sum(one.votes for one in seen if one.winner == second != first),
-            ties=sum(one.votes for one in seen if one.choice == "tie"),
-            both_bad=sum(one.votes for one in seen if one.choice == "both_bad"),
-        )
-        for (first, second), seen in sorted(pairs.items())
-    )
-
-
-def pair_id(pair: JudgedPair) -> str:
-    """Return a hash of a question and the two texts, whichever side they stood on and whenever they were written."""
-    texts = sorted((pair.left.text, pair.right.text))
-    return hashlib.sha256(json.dumps([pair.vote.question, *texts]).encode()).hexdigest()[:32]
-
-
-def rater_of(vote: Comparison) -> str:
-    """Return whom a vote is counted as: browsers without a name may all be one person's, so they are one rater."""
-    return "anonymous" if vote.is_anonymous else vote.rater
-
-
-def names_itself(left: Answer, right: Answer) -> bool:
-    """Whether one of two answers tells who wrote it: one of them, or a model that everybody knows; rules: naming.toml."""
-    names = {part for each in (left, right) for part in (*each.stage.split("@"), each.chain) if part}
-    rule = _rule(frozenset(names))
-    return any(rule.search(each.text) for each in (left, right))
-
-
-@cache
-def _rule(names: frozenset[str]) -> re.Pattern[str]:
-    told = tomllib.loads(Path(__file__).with_name("naming.toml").read_text(encoding="utf-8"))
-    alone = [*told["alone"], *(re.escape(name) for name in names if re.search(r"[\d.-]", name))]
-    known = _any([*alone, *map(re.escape, (*told["introduced"], *names))])
-    before, behind, an = _any(told["introduces"]), _any(told["followed"]), r"(?:the\s+|an?\s+)?"
-    forms = (_any(alone), rf"{before}\s+{an}{known}", rf"as\s+{an}{known}[\s-]+{behind}")
-    return re.compile(rf"(?i)(?<![\w-])(?:{'|'.join(forms)})(?![\w-])")
-
-
-def _any(words: Collection[str]) -> str:
-    return f"(?:{'|'.join(sorted(words))})"
-
 
 ROWS, STATISTICS, CARD = "train.jsonl", "statistics.json", "README.md"
 """The files of a data set of votes."""
@@ -242,9 +167,6 @@ def _judgement(better: Settled, worse: Settled, good: str | None, bad: str | Non
         of_bad=about(worse),
         of_pair={"margin": round(margin, 4)},
     )
-
-
-# ---- votes ---------------------------------------------------------------------------------------
 
 
 class Format(NamedTuple):

@@ -10,7 +10,7 @@ from pydantic import ValidationInfo, field_validator
 
 from evals import io
 from evals.errors import BadConfig
-from evals.questions.statistics import versions
+from evals.questions.sets import versions
 from evals.refine.bank import VERSION
 from evals.refine.grammar import evidence_of
 from evals.schema.refiner import RefinerRecord

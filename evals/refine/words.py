@@ -5,7 +5,7 @@ import tomllib
 from functools import lru_cache
 from importlib.resources import files
 
-from evals.normalize import plain
+from evals.wording import plain
 
 TOKEN = re.compile(r"-?\d+(?:[.,]\d+)*|[a-z][a-z0-9]*(?:-\d+)?")
 _WORDS: dict[str, list[str]] = tomllib.loads(files("evals.refine").joinpath("words.toml").read_text(encoding="utf-8"))

@@ -7,9 +7,9 @@ from pydantic import ValidationError
 
 from evals.errors import BadConfig, LabError
 from evals.io import write_whole
-from evals.review import DEMONSTRATION, is_demonstration
 from evals.schema.articles import ReviewRun
 from evals.schema.reviews import MadeBy
+from evals.schema.runs import DEMONSTRATION, is_demonstration
 
 SHOWN = ("temperature", "top_p", "repetition_penalty", "seed", "max_new_tokens", "context")
 COLUMNS = ("system", "answered by", "where", "settings", "held to", "date")

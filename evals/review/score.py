@@ -13,7 +13,7 @@ from evals.compare import FEW as FEW_PAPERS
 from evals.compare import Pairing, paired_differences
 from evals.errors import BadConfig, LabError
 from evals.io import read_rows
-from evals.papers.families import family_of
+from evals.papers.collection import family_of
 from evals.report import summarise
 from evals.review.controls import OBJECTION, STRONGEST, Listed, Paper, echo, generic, permuted, retrieved
 from evals.review.match import (

@@ -1,6 +1,6 @@
 """The records that travel between packages, disk, the Hub and the browser.
 
-Nothing here does I/O or imports anything of ours; a row that fails validation gets no further.
+Nothing here imports anything of ours or reads more than its own `naming.toml`; a row that fails validation gets no further.
 What crosses a file, the Hub, HTTP or the browser is one of these frozen records.
 """
 

@@ -1,4 +1,4 @@
-"""A paper as retrieval reads it, from article files of ours and from published split files."""
+"""A paper, from article files of ours and from published split files; what a reviewer said of it, row by row."""
 
 from collections.abc import Sequence
 from datetime import date, datetime

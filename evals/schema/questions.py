@@ -20,12 +20,6 @@ class Message(Record):
     content: str
 
 
-def turns(system_prompt: str, question: str) -> tuple[Message, ...]:
-    """Return what a model is given: the question, below the system prompt if there is one."""
-    asked = Message(role="user", content=question)
-    return (Message(role="system", content=system_prompt), asked) if system_prompt else (asked,)
-
-
 class Enrichment(Record):
     """One gene set in one mission: normalised enrichment score and adjusted p (None = not given)."""
 

@@ -1,5 +1,6 @@
-"""run.json and chain.json: what a training run did, and the lineage of its adapter."""
+"""run.json and chain.json: what a training run did, and the lineage of its adapter; what is published of it."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Literal, Self
 
@@ -236,3 +237,16 @@ class Receipt(Record):
     outcome: Literal["published", "already there"]
     files: dict[str, str]
     finished_at: datetime
+
+
+DEMONSTRATION = (
+    "A demonstration, not a reviewer: trained on thirty papers to show that everything runs, it invents and contradicts"
+    " the paper."
+)
+"""What is said of the embedded reviewer wherever it is named."""
+_EMBEDDED = "fcdde42a2ab16694b423f9dceddc67a0acceb0f50e2aa99130d46021c1583999"
+
+
+def is_demonstration(stage: str, checksums: Mapping[str, str]) -> bool:
+    """Return whether a stage of a chain with these checksums is the embedded reviewer."""
+    return checksums.get(stage) == _EMBEDDED

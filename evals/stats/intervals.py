@@ -1,4 +1,4 @@
-"""95 % intervals: Wilson for a share, percentile bootstrap over clusters or Student's t for anything else.
+"""95 % intervals: Wilson for a share, percentile bootstrap over clusters or Student's t for anything else; paired tests.
 
 Questions about one gene set in one tissue are not independent, so draws take whole clusters. A draw is
 a row of weights: how often each question occurs in it. Metrics take weights, so the estimate (all

@@ -16,8 +16,8 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 from evals import schema
 from evals.facts import load_hallmark, load_terms
-from evals.normalize import GREEK
 from evals.schema import CANNOT_BE_TOLD, Claim, GroundTruth, TermTruth, Tolerance
+from evals.wording import GREEK
 
 DIRECTIONS = ("up", "down", "missions disagree")
 SAME, DIFFERENT = "same direction", "different directions"
@@ -54,7 +54,7 @@ class Finding(NamedTuple):
 @lru_cache(maxsize=8192)
 def claim(subject: str, says: str, start: int, end: int, is_denied: bool = False) -> Claim:
     """Return a claim at a place in an answer. Not validated: a text may hold half a surrogate."""
-    return Claim.unchecked(subject=subject, says=says, start=start, end=end, about="answer", is_denied=is_denied)
+    return Claim.model_construct(subject=subject, says=says, start=start, end=end, about="answer", is_denied=is_denied)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

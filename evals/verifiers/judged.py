@@ -13,7 +13,6 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from evals.confidence import MISSING
 from evals.questions.prompt import answer_form
 from evals.schema import (
     CANNOT_BE_TOLD,
@@ -31,6 +30,7 @@ from evals.verifiers.faults import false_figures
 from evals.verifiers.line import Lines, read_answer_line, without_thought
 from evals.verifiers.score import DEFAULT_SCORING, NO_FAULTS, Faults, Scoring, score
 from evals.verifiers.text.amounts import read_number
+from evals.wording import MISSING
 
 NONE = "none"
 """What a judge replies where an answer says nothing about the question."""

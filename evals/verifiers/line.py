@@ -14,13 +14,12 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-from evals.confidence import MISSING
-from evals.normalize import plain
 from evals.schema import CANNOT_BE_TOLD, Claim, StatedConfidence
 from evals.verifiers.expected import Expected, Finding, claim, fold, normalised, word_set
 from evals.verifiers.numbers import Number, numbers_in
 from evals.verifiers.text.lexicon import reply_at, tokens
 from evals.verifiers.units import SHARE, unit_of
+from evals.wording import MISSING, plain
 
 LINE = re.compile(
     r"^[^A-Za-z0-9\n>]{0,12}(?:\d{1,2}[.)] *)?[*_]{0,3}(?:(?:my |the |your )?final )?(answer|confidence)(?: line| level)?[^\w\n]{0,4}?[:=：][ \t]*(.*)$",

@@ -12,10 +12,18 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Literal, get_args
 
 from evals.errors import BadConfig
-from evals.schema import ConservationTruth, GroundTruth, StatedConfidence, UncertaintyTruth, Verdict
-from evals.verifiers.expected import Finding, kept_by_truth
+from evals.schema import ConservationTruth, Example, GroundTruth, StatedConfidence, UncertaintyTruth, Verdict
+from evals.verifiers.expected import Expected, Finding, expected, kept_by_truth
+from evals.verifiers.faults import false_figures
+from evals.verifiers.line import read_answer_line, read_lines
+from evals.verifiers.text.amounts import read_number, read_text
+from evals.verifiers.text.names import without_others
+from evals.verifiers.text.sentences import plain_text
+from evals.wording import VERSION as CONFIDENCE_VERSION
+from evals.wording import settle, statements
 
 VERIFIERS = ("V1", "V2", "V3", "V4")
 DEFAULT_WEIGHTS: Mapping[str, float] = MappingProxyType({"V1": 0.29, "V2": 0.29, "V3": 0.29, "V4": 0.13})
@@ -126,6 +134,11 @@ class Scoring:
         check_mode(self.v4)
 
 
+def scoring_of(choice: str | Mapping[str, float] | None, v4: str = DEFAULT_MODE) -> Scoring:
+    """Return the scoring under the weights that `choice` stands for; BadConfig as `weights` and `check_mode`."""
+    return Scoring(weights(choice), v4)
+
+
 @dataclass(frozen=True, slots=True)
 class Faults:
     """What is wrong beside a correct answer, in plain words: figures (V2), contradictions (V3)."""
@@ -177,7 +190,7 @@ def score(
     if faults is not NO_FAULTS:
         reason = "; ".join((reason, *faults.figures, *faults.contradictions))
     # Of checked parts, so not validated: a text may hold half a surrogate, and a batch has many answers.
-    return Verdict.unchecked(
+    return Verdict.model_construct(
         verdict=verdict,
         reason=reason,
         claims=finding.claims,
@@ -187,3 +200,102 @@ def score(
         answer=finding.answer,
         read_by=read_by,
     )
+
+
+# ---- from an answer to its verdict ---------------------------------------------------------------
+
+
+VERSION = "verifiers-9"
+Weights = str | Mapping[str, float] | None
+"""A preset's name, a list such as "V1=.3,V4=.45", shares per verifier, or None for the usual ones."""
+Read = Literal["auto", "answer", "text"]
+"""auto = the answer line where there is one, else the text; answer = the line alone; text = the text alone."""
+READINGS: tuple[Read, ...] = get_args(Read)
+
+
+def verify(
+    example: Example, completion: str, weights: Weights = None, v4: str = DEFAULT_MODE, read: Read = "auto"
+) -> Verdict:
+    """Return what the verifiers think of `completion` as an answer to `example`."""
+    return verify_answer(example.ground_truth, example.prompt, completion, weights, v4, read)
+
+
+def verify_answer(
+    truth: GroundTruth,
+    question: str,
+    completion: str,
+    weights: Weights = None,
+    v4: str = DEFAULT_MODE,
+    read: Read = "auto",
+) -> Verdict:
+    """Return the verdict on an answer to a question whose truth is known.
+
+    `weights` are a preset's name or shares per verifier, renormalised over those that apply; None =
+    DEFAULT_WEIGHTS. `v4` is one of MODES, `read` one of READINGS. BadConfig for what none of them knows.
+    """
+    check_read(read)
+    if weights is None and v4 == DEFAULT_MODE:
+        return judge(truth, question, completion, read=read)
+    return judge(truth, question, completion, scoring_of(weights, v4), read)
+
+
+def judge(
+    truth: GroundTruth, question: str, completion: str, scoring: Scoring = DEFAULT_SCORING, read: Read = "auto"
+) -> Verdict:
+    """Return the verdict as `verify_answer` does, under weights and a mode that were checked once."""
+    asked = expected(truth)
+    if read != "text":
+        lines = read_lines(completion)
+        if lines.answer is not None:
+            kept = without_others(asked, question, lines.answer)
+            finding = read_answer_line(asked, question, lines._replace(answer=kept), read_number)
+            faults = NO_FAULTS
+            if finding.verdict == "correct" and lines.explanation:
+                faults = _faults(truth, asked, question, lines.explanation, finding)
+            return score(truth, finding, lines.confidence, "letter" if finding.is_letter else "answer", faults, scoring)
+        if read == "answer":
+            return score(truth, Finding("no_claim", "there is no answer line"), lines.confidence, None, scoring=scoring)
+    finding = read_text(asked, question, completion)
+    figures = false_figures(truth, completion) if finding.verdict == "correct" else ()
+    faults = Faults(figures) if figures else NO_FAULTS
+    return score(truth, finding, _confidence_in(completion), "letter" if finding.is_letter else "text", faults, scoring)
+
+
+def stated_confidence(completion: str) -> StatedConfidence:
+    """Return the confidence that an answer to any question states: its last lines', else its text's."""
+    lines = read_lines(completion)
+    return _confidence_in(completion) if lines.answer is None else lines.confidence
+
+
+def _confidence_in(text: str) -> StatedConfidence:
+    page = plain_text(text)
+    return settle(text, page, statements(page.text))
+
+
+def check_read(read: str) -> Read:
+    """Return a way of reading; BadConfig if there is none of that name."""
+    if read not in READINGS:
+        raise BadConfig(f"answers cannot be read by {read!r}; choose one of {', '.join(READINGS)}")
+    return read
+
+
+def instrument(v4: str = DEFAULT_MODE) -> dict[str, str]:
+    """Return the versions of what judges, and the mode of V4 where it is not the usual one.
+
+    Scores that were made with different instruments are not comparable.
+    """
+    versions = {"verifiers": VERSION, "confidence": CONFIDENCE_VERSION}
+    return versions if v4 == DEFAULT_MODE else {**versions, "v4": check_mode(v4)}
+
+
+def _faults(truth: GroundTruth, asked: Expected, question: str, explanation: str, finding: Finding) -> Faults:
+    """Return what is wrong in the explanation beside a correct answer line.
+
+    Numbers are compared for counts alone: how another number comes about names numbers on the way.
+    """
+    figures, contradictions = false_figures(truth, explanation), ()
+    if asked.kind == "choice" or truth.kind == "count":
+        said = read_text(asked, question, explanation, is_shown=False)
+        if said.verdict == "incorrect":
+            contradictions = (f"its explanation says {said.answer}, its answer line {finding.answer}",)
+    return Faults(figures, contradictions) if figures or contradictions else NO_FAULTS

@@ -8,7 +8,7 @@ from typing import Any, get_args
 import gradio as gr
 
 from evals.errors import LabError
-from evals.schema.votes import Annotation, AnnotationItem, Dimension, Note, NoteKind, State, Thumb, VerdictLabel
+from evals.schema.votes import Annotation, AnnotationItem, Dimension, Note, NoteKind, State, VerdictLabel
 from lab.annotate.session import DIMENSIONS, KINDS, RATED, Opened, Rater
 from lab.page import Painted, show_errors
 from lab.services import Services
@@ -18,14 +18,6 @@ from lab.visitors import Door, Visitor
 
 draw = partial(render, "annotate/view.html.jinja")
 """Gives a note the words that are selected in the answer of its panel."""
-
-
-def thumbs(name: str, given: Thumb | None = None, *, can_open: bool = False) -> Html:
-    """Return the buttons that call an answer good or bad at once; `name` is its id, without that of its project.
-
-    `can_open` adds one that opens the panel.
-    """
-    return draw("thumbs", id=name, given=given, can_open=can_open)
 
 
 def quoted(item: AnnotationItem, notes: Sequence[Note]) -> list[tuple[Note, str]]:

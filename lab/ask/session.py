@@ -9,7 +9,6 @@ from evals import questions
 from evals.errors import LabError
 from evals.model import Sampling
 from evals.schema import Answer, Example
-from lab.annotate.panel import thumbs
 from lab.annotate.session import Rater
 from lab.services import Services
 from lab.session import (
@@ -23,7 +22,7 @@ from lab.session import (
     checked_sampling,
     session_of,
 )
-from lab.ui.components import card_of, cards, empty, notice, waiting_line
+from lab.ui.components import card_of, cards, empty, notice, thumbs, waiting_line
 from lab.ui.text import say
 from lab.visitors import Visitor, new_visitor
 

@@ -361,7 +361,7 @@ def pathways(settings: PathwaysSettings) -> None:
 def _write_questions(
     settings: MadeSettings, name: str, about: dict[str, int | str], train: Sequence[Example], test: Sequence[Example]
 ) -> None:
-    from evals.questions.statistics import set_statistics
+    from evals.questions.sets import set_statistics
 
     splits = {split: (found, as_jsonl(found)) for split, found in (("train", train), ("test", test))}
     statistics = set_statistics(name, about, splits)
@@ -462,8 +462,7 @@ def review(settings: ReviewDataSettings) -> None:
 
     Example: assay data review --corpus a --out data/review
     """
-    from evals.papers.collection import read_collection
-    from evals.papers.families import split_by_family, without_leaks
+    from evals.papers.collection import read_collection, split_by_family, without_leaks
     from evals.questions.sets import SPLITS
     from evals.review.corpus import CORPORA
 

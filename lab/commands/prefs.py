@@ -109,7 +109,8 @@ def agreement(settings: AgreementSettings) -> None:
     Example: assay prefs agreement
     """
     from evals.preferences.annotations import agreements
-    from evals.preferences.rows import CHOICES, ratings_of
+    from evals.preferences.rows import ratings_of
+    from evals.schema.votes import CHOICES
 
     with closing(_store()) as store:
         if settings.project:

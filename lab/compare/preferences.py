@@ -8,10 +8,10 @@ from pathlib import Path
 import gradio as gr
 
 from evals.leaderboard import shown_ranks
-from evals.preferences.rows import JudgedPair, export_votes, names_itself, rater_of
+from evals.preferences.rows import export_votes
 from evals.questions import find
 from evals.schema import Answer, VoteCounts
-from evals.schema.votes import Board, Boards, ExportFormat, Reason
+from evals.schema.votes import Board, Boards, ExportFormat, JudgedPair, Reason, names_itself, rater_of
 from evals.stats.ranking import Vote, ratings
 from lab.exports import for_training, zip_votes
 from lab.page import Download, Painted, show_errors

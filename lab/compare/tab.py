@@ -15,9 +15,8 @@ import gradio as gr
 
 from evals.errors import LabError
 from evals.model import Sampling
-from evals.preferences.rows import names_itself
 from evals.schema import Answer, Choice, Comparison
-from evals.schema.votes import REMARK_CHARACTERS, Strength
+from evals.schema.votes import REMARK_CHARACTERS, Strength, names_itself
 from lab.page import Painted, event, name_field
 from lab.services import Services
 from lab.session import (
@@ -294,7 +293,7 @@ def revealed(state: Comparing) -> str:
         line = f"{line} {say('compare.named')}"
     shown = list(pair.drafts)
     if state.is_rated:
-        from lab.annotate.panel import thumbs
+        from lab.ui.components import thumbs
 
         shown = [replace(card, beneath=thumbs(each.id)) for card, each in zip(shown, pair.answers, strict=True)]
     return views.reveal(line, pair.question, shown)

@@ -17,14 +17,14 @@ from evals.schema import EvalReport, EvalRow
 from evals.schema.votes import AnnotationItem
 from evals.stats.calibration import SHARES
 from evals.stats.scores import OVERCONFIDENT, UNDERCONFIDENT
-from lab.annotate.panel import build_rating, thumbs
+from lab.annotate.panel import build_rating
 from lab.annotate.session import RATED, Rater, item_of_row, row_name
 from lab.page import Painted
 from lab.results.evaluations import Evaluations, Outdated
 from lab.results.rows import Behind, Place, link, read_place, rows_page, said_of
 from lab.services import REPORTS, Services, load_reports
 from lab.session import chain_of
-from lab.ui.components import Html, Scale, clicks, empty, lead, notice, render, script, shown, stage_name
+from lab.ui.components import Html, Scale, clicks, empty, lead, notice, render, script, shown, stage_name, thumbs
 from lab.ui.text import lines, page, say
 from lab.visitors import Door, Visitor
 from training.models.manifest import chain_file

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from evals.errors import LabError
 from evals.model import Sampling
-from evals.review import is_demonstration
 from evals.schema import Article
 from evals.schema.articles import ReviewStep
+from evals.schema.runs import is_demonstration
 from lab.settings import LabSettings, Server
 from lab.ui.text import say
 from training.models.manifest import chain_file, read_chain

@@ -5,10 +5,10 @@ from functools import partial
 
 import gradio as gr
 
-from evals.review import DEMONSTRATION
 from evals.schema import Article
 from evals.schema.articles import ReviewForm
 from evals.schema.reviews import CATEGORIES, SEVERITIES, UNKNOWN
+from evals.schema.runs import DEMONSTRATION
 from lab.page import DocumentPane, DocumentTab, Painted, event, met
 from lab.review.export import export
 from lab.review.pages import page_view

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from evals.confidence import read_confidence
 from evals.schema import Article
 from evals.schema.articles import ABSTRACT, DraftConcern, Place
+from evals.wording import read_confidence
 from lab.ui.components import empty, render
 from lab.ui.text import counted, say
 

@@ -17,9 +17,8 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, aliased
 
 from evals.errors import LabError
-from evals.preferences.rows import JudgedPair, count_pairs, outcome_of
 from evals.schema import Answer, Choice, Comparison, VoteCounts
-from evals.schema.votes import VoteEvent
+from evals.schema.votes import JudgedPair, VoteEvent, count_pairs, outcome_of
 from lab.store.annotations import Annotations, annotated_by, forget_annotations
 from lab.store.database import (
     REVISION,

@@ -1,4 +1,4 @@
-"""The connection to the store's database: how it is opened, and what its failures mean.
+"""The store's database: its tables, how it is opened, and what its failures mean.
 
 SQLite runs in WAL mode, so that readers never wait for a writer; a write takes its lock at the
 start and waits for its turn; every commit reaches the disk. PostgreSQL needs none of this.

@@ -1,4 +1,4 @@
-"""Documents that models wrote, read by the session that made them alone, and every version people made of them."""
+"""Documents that models wrote, read by the session that made them alone, and every version people made of them; jobs."""
 
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence

@@ -1,4 +1,7 @@
-"""Parts of the page: answers as cards, notices, tables, figures with their intervals, sampling fields."""
+"""Parts of the page: answers as cards, notices, tables, figures with their intervals, sampling fields; its look.
+
+HTML comes from `*.html.jinja`. Every value goes through `escape`; lines of a template are joined.
+"""
 
 import json
 import re
@@ -17,6 +20,7 @@ from gradio.themes.utils import fonts, sizes
 from markdown_it import MarkdownIt
 
 from evals.schema import Answer, Metric, Verdict
+from evals.schema.votes import Thumb
 from lab.engine import Finish, Status, Waiting
 from lab.ui.text import lines, page, say
 
@@ -182,6 +186,14 @@ def lead(name: str) -> str:
 
 def heading(text: str) -> str:
     return f"<h3>{escape(text)}</h3>"
+
+
+def thumbs(name: str, given: Thumb | None = None, *, can_open: bool = False) -> Html:
+    """Return the buttons that call an answer good or bad at once; `name` is its id, without that of its project.
+
+    `can_open` adds one that opens the panel.
+    """
+    return draw("thumbs", id=name, given=given, can_open=can_open)
 
 
 def question(text: str) -> Html:

@@ -6,9 +6,9 @@ import pytest
 
 from evals.errors import BadRow, LabError
 from evals.io import Cache, read_rows
-from evals.normalize import plain
 from evals.questions import read_examples
 from evals.schema import Message
+from evals.wording import plain
 
 GOOD = '{"role": "user", "content": "a"}'
 

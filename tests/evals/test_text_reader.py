@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from evals.confidence import read_confidence, statements
 from evals.questions import DATASETS
 from evals.schema import GroundTruth
 from evals.verifiers import verify_answer
 from evals.verifiers.expected import Expected, Outcome, expected
 from evals.verifiers.text.amounts import read_text
+from evals.wording import read_confidence, statements
 from tests.frozen.verdicts import CASES, Stored, gold, sayings
 
 TRUTH: TypeAdapter[GroundTruth] = TypeAdapter(GroundTruth)

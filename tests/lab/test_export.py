@@ -9,9 +9,9 @@ from zipfile import ZipFile
 import pytest
 
 from evals.errors import LabError
-from evals.preferences.rows import JudgedPair, export_votes
+from evals.preferences.rows import export_votes
 from evals.questions import kmp_test, pathway_heldout, pathway_training
-from evals.schema.votes import DpoRow, ExportFormat, ExportStatistics
+from evals.schema.votes import DpoRow, ExportFormat, ExportStatistics, JudgedPair
 from lab.compare.tab import Comparing, bank, drawn_question
 from lab.exports import write_export, zip_votes
 from tests.lab.votes import NOON, answer, vote

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from threading import Event
+from types import SimpleNamespace
 
 import pytest
 
@@ -22,6 +23,8 @@ LEASE = 1.0
 COUNTING = """
 import sys, time
 from lab.jobs import Jobs
+from types import SimpleNamespace
+
 from lab.store.answers import Store
 
 def count(settings, told, is_cancelled, resume):
@@ -34,7 +37,7 @@ def count(settings, told, is_cancelled, resume):
             time.sleep(0.02)
     return {"resumed": resume}
 
-jobs = Jobs(lambda store=Store(sys.argv[1]): store.jobs, 1.0)
+jobs = Jobs(SimpleNamespace(store=Store(sys.argv[1])), 1.0)
 jobs.register("count", count)
 with jobs.working():
     print("ready", flush=True)
@@ -49,7 +52,7 @@ def jobs(tmp_path):
     with ExitStack() as ends:
         store = Store(url_in(tmp_path))
         ends.callback(store.close)
-        found = Jobs(lambda: store.jobs, LEASE)
+        found = Jobs(SimpleNamespace(store=store), LEASE)
         found.ends = ends
         yield found
 
@@ -156,7 +159,7 @@ def test_a_lab_that_is_stopped_puts_its_job_back_in_line(jobs):
     with jobs.working():
         assert began.wait(20)
     assert jobs.get(id).state == "waiting"
-    other = Jobs(jobs._rows, LEASE)
+    other = Jobs(jobs._services, LEASE)
     other.register("wait", wait)
     with other.working():
         assert json.dumps(until(other, id, lambda job: job.is_over).result) == '{"done": 3, "total": 9}'

@@ -7,8 +7,8 @@ import yaml
 from fastapi.testclient import TestClient
 from gradio.routes import App
 
-from evals.preferences.rows import names_itself
 from evals.questions import find, kmp_test, kmp_training
+from evals.schema.votes import names_itself
 from lab.compare import preferences
 from lab.compare.preferences import board, boards, export, overview
 from tests.lab.evaluations import plain

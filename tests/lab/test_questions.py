@@ -285,7 +285,7 @@ class Telling(ScriptedChain):
 
 services = lab_with(Path(sys.argv[1]), Telling())
 services.store._now = partial(datetime.now, UTC)  # a lease runs out by the real time
-jobs = Jobs(lambda: services.store.jobs, 1.0)
+jobs = Jobs(services, 1.0)
 jobs.register("batch", partial(batch.run, "batch", services))
 with jobs.working():
     print("ready", flush=True)
@@ -295,7 +295,7 @@ with jobs.working():
 
 @pytest.mark.slow
 def test_a_batch_whose_lab_was_killed_goes_on_with_no_question_asked_twice_and_none_missing(room, sets, tmp_path):
-    jobs = Jobs(lambda: room.store.jobs, 1.0)
+    jobs = Jobs(room, 1.0)
     id = batch_on(room, sets)
 
     def worker() -> subprocess.Popen:

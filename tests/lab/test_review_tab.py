@@ -196,7 +196,7 @@ class Telling(ScriptedReader):
 
 services = replace(lab_with(Path(sys.argv[1])), readers=lambda: (Telling("Slow", SAID, 0.7),))
 services.store._now = partial(datetime.now, UTC)  # a lease runs out by the real time
-services.__dict__["jobs"] = Jobs(lambda: services.store.jobs, 1.0)
+services.__dict__["jobs"] = Jobs(services, 1.0)
 register(services)
 with services.jobs.working():
     print("ready", flush=True)

@@ -24,8 +24,9 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from evals.errors import BadConfig, LabError
-from evals.preferences.rows import CHOICES, ratings_of
+from evals.preferences.rows import ratings_of
 from evals.schema import Answer, StatedConfidence, Verdict
+from evals.schema.votes import CHOICES
 from evals.stats.agreement import agreement
 from lab.store.answers import Store, is_current
 from lab.store.database import REVISION, AnswerRow, ComparisonRow, StoreTable, open_engine, reading, writing

@@ -7,15 +7,15 @@ import pytest
 
 from evals.io import read_rows
 from evals.papers import demonstration
-from evals.papers.families import split_by_family
+from evals.papers.collection import split_by_family
 from evals.report import load_report
-from evals.review import DEMONSTRATION
 from evals.review.page import named
 from evals.review.prompt import check_prompt
 from evals.review.records import made_by, made_rows
 from evals.review.score import control_rates, micro_rates
 from evals.schema.reports import ReviewReport
 from evals.schema.reviews import PredictionRow
+from evals.schema.runs import DEMONSTRATION
 from lab.review.reader import find_readers
 from lab.settings import from_environment
 from tests.hub.test_adapter_card import packed

@@ -9,7 +9,7 @@ import torch
 
 from evals.errors import BadConfig
 from evals.papers import demonstration
-from evals.papers.families import split_by_family
+from evals.papers.collection import split_by_family
 from evals.questions import DATASETS, write_examples
 from evals.refine.bank import refiner_bank
 from tests.training import test_review

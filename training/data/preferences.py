@@ -1,4 +1,4 @@
-"""Pairs of a better and a worse answer, as a DPO trainer takes them: from files or data sets of the Hub."""
+"""Pairs of a better and a worse answer, as a DPO trainer takes them: from files, data sets of the Hub, sampled answers."""
 
 import json
 import re

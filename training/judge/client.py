@@ -26,8 +26,8 @@ import openai
 from openai.types.chat import ChatCompletion
 
 from evals.errors import BadConfig, LabError
-from evals.normalize import whole_characters
 from evals.refine.judge import number_of
+from evals.wording import whole_characters
 from training.judge.prompts import ServerSettings
 
 REFUSED_FIELDS = (400, 404, 415, 422)

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from evals.errors import BadConfig
-from evals.normalize import plain
 from evals.refine.judge import Inquiry, number_of
+from evals.wording import plain
 
 LOOKALIKES = (
     re.compile(r"===+|-----+"),

@@ -1,4 +1,8 @@
-"""What a training command would do: settings, rows, the exact line, what it needs."""
+"""What a training command would do: settings, rows, the exact line, what it needs.
+
+What a run needs is a formula, not a measurement; docs/training.md has it with what was measured. Nothing here knows
+torch, so a 7B run can be planned where the model is not.
+"""
 
 import json
 import math

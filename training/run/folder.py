@@ -20,11 +20,11 @@ import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
-from evals.confidence import VERSION as CONFIDENCE_VERSION
 from evals.errors import BadConfig
 from evals.io import public_path, write_whole
 from evals.schema import RunRecord
 from evals.verifiers import VERSION as VERIFIERS_VERSION
+from evals.wording import VERSION as CONFIDENCE_VERSION
 from training.config import StageSettings, as_document
 from training.rewards import text_of
 from training.run.checkpoints import drop_all, last_whole, step_of

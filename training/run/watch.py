@@ -1,7 +1,7 @@
 """Looks at a model while it is trained: greedy answers to what it is not trained on, graded again and again.
 
 A look draws nothing at random, so a run that is watched learns the same weights as one that is not. What
-follows from looks: an end where nothing is learned any more, the best weights; alarms are in `training.run.watch`.
+follows from looks: an end where nothing is learned any more, the best weights. Alarms hold what a trainer logs against limits.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

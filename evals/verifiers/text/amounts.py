@@ -8,7 +8,6 @@ from bisect import bisect_left
 from dataclasses import replace
 from functools import cache, lru_cache
 
-from evals.normalize import Plain
 from evals.schema import CANNOT_BE_TOLD
 from evals.verifiers.expected import Expected, Finding, fold, normalised
 from evals.verifiers.line import (
@@ -27,14 +26,14 @@ from evals.verifiers.line import (
     without_thought,
 )
 from evals.verifiers.numbers import PARTS, WORD, WORDS, Number, numbers_in, without_wholes
-from evals.verifiers.text.choices import claim_at, claims, named_in, read_choice, shown_claims
-from evals.verifiers.text.letters import letters_in_text
+from evals.verifiers.text.choices import claim_at, claims, letters_in_text, named_in, read_choice, shown_claims
 from evals.verifiers.text.lexicon import DOWN, TOKEN, UP, Lexicon, Mark, small_words, tokens, word_set, words
 from evals.verifiers.text.lexicon import lexicon as lexicon_of
 from evals.verifiers.text.names import strangers, without_others
 from evals.verifiers.text.sentences import Sentence, finish, page_of, parts_of, read_sentences, sentence_of, takes_back
 from evals.verifiers.text.subjects import is_known, place_of
 from evals.verifiers.units import SECOND, SHARE, Unit, convert, read_unit, spaced, unit_of
+from evals.wording import Plain
 
 SHORT = 40
 """Characters of a text that is read as an answer line would be: "Lys, Arg and His", "18.02"."""

@@ -12,7 +12,6 @@ from itertools import product
 from typing import Any, NamedTuple
 
 from evals.facts import load_hallmark
-from evals.normalize import plain
 from evals.schema import CANNOT_BE_TOLD
 from evals.verifiers.expected import (
     AGREE,
@@ -26,6 +25,7 @@ from evals.verifiers.expected import (
     word_set,
     words,
 )
+from evals.wording import plain
 
 UP, DOWN, DISAGREE = DIRECTIONS
 TOKEN = re.compile(r"[a-z0-9]+(?:'[a-z]+|[.,]\d+)*%?|[,:;()\[\]\"|=?!<>/+]|-+(?=[ \n]|$)|\.\.\.")

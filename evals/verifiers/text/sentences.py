@@ -14,10 +14,10 @@ from functools import lru_cache
 from itertools import islice
 from typing import Literal, NamedTuple
 
-from evals.normalize import Plain, plain
 from evals.verifiers.expected import LEVELS
 from evals.verifiers.line import BOXED, QUOTED, blank, blank_around, without_thought
 from evals.verifiers.text.lexicon import DOWN, TOKEN, UP, Lexicon, Mark, Table, small_words, tokens
+from evals.wording import Plain, plain
 
 END = re.compile(r"[.!?;\n](?:(?<=[;\n])|[.!?]{0,2}[\"')\]]{0,3}(?=\s|$))")
 LONGEST = 1000

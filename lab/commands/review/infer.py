@@ -19,13 +19,13 @@ from rich.text import Text
 
 from evals.errors import BadConfig, IncomparableReports, LabError, MissingModel
 from evals.io import public_path, read_rows, write_whole
-from evals.review import DEMONSTRATION, is_demonstration
 from evals.review.places import Map, as_letter, as_markdown, line
 from evals.review.prompt import TokenCounter
 from evals.review.records import made_by
 from evals.schema import Article, ReviewExample
 from evals.schema.articles import PAPER_NOTE, ReviewedRow, ReviewRun
 from evals.schema.reports import ReviewReport
+from evals.schema.runs import DEMONSTRATION, is_demonstration
 from lab.commands import FileSettings, InFile
 from lab.commands.terminal import counted, emit, notes, summary_table, table_of
 from lab.settings import from_environment
@@ -226,8 +226,7 @@ def read_papers(papers: str, split: str = "all", limit: int = 0) -> list[ReviewE
 
 def _papers(papers: str, split: str, limit: int) -> list[ReviewExample]:
     from evals.papers import read_article_file
-    from evals.papers.collection import read_collection
-    from evals.papers.families import split_by_family
+    from evals.papers.collection import read_collection, split_by_family
 
     path = Path(papers)
     if path.is_file() and path.suffix not in (".jsonl", ".parquet"):
