@@ -18,7 +18,7 @@ from evals.papers import demonstration
 from evals.questions import conversation, load_questions
 from evals.questions.prompt import ANSWER, OPEN, choices
 from evals.refine.bank import refiner_bank
-from evals.refine.prompt import messages
+from evals.refine.task import messages
 from evals.report import load_report
 from evals.review.prompt import conversation as review_conversation
 from evals.review.prompt import head_of, request, sections_of

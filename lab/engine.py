@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from evals.errors import LabError
-from evals.model import Progress
+from evals.schema.questions import Progress
 
 if TYPE_CHECKING:
     from training.models.chain import LoadedChain

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import spaces
 
 from evals.errors import LabError
-from evals.model import Sampling
 from evals.schema import Message
+from evals.schema.questions import Sampling
 from lab.settings import from_environment
 from training.models.manifest import BARE, read_chain
 from training.models.manifest import EMBEDDED as EMBEDDED_BASE

@@ -10,7 +10,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evals.model import Progress
+from evals.schema.questions import Progress
 from lab.engine import LabEngine, Load
 from lab.jobs import Jobs
 from lab.settings import REFINER, REPORTS, LabSettings, Person, Role, Server, read_people
@@ -93,7 +93,7 @@ def open_store(url: str, tell: Callable[[str], None] | None = None) -> "Store":
     from lab.store.answers import Store, is_current
 
     if not is_current(url):
-        from lab.store.migrate import upgrade
+        from lab.store.database import upgrade
 
         upgrade(url)
     store = Store(url, tell=tell)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from evals.errors import LabError
 from evals.io import write_whole
-from evals.model import Sampling
 from evals.schema import Answer, Message
+from evals.schema.questions import Sampling
 from lab.engine import Item, LabEngine, Waiting, WriteRequest
 from lab.services import Services
 from lab.ui.components import HIGHEST_TEMPERATURE, LONGEST_ANSWER, SHORTEST_ANSWER, Card, card_of, notice, stage_card

@@ -172,6 +172,6 @@ def test_every_package_has_a_budget_and_keeps_to_it():
 
 def test_two_classes_of_one_name_are_named_with_their_places():
     files = ["evals/schema/questions.py", "training/judge/prompts.py", "training/judge/client.py"]
-    users = ["evals/schema/__init__.py", "training/judge/extraction.py"]
+    users = ["evals/schema/__init__.py", "training/judge/judge.py"]
     found = dict(shared_names([ROOT / name for name in (*files, *users) if (ROOT / name).is_file()]))
     assert found.get("Verdict", files[:2]) == files[:2]

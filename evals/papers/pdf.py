@@ -11,8 +11,7 @@ import pypdfium2
 
 from evals.errors import UnreadableArticle
 from evals.papers.outline import Outline, outline_of
-from evals.papers.pdf_blocks import blocks_of
-from evals.papers.pdf_headings import title_of
+from evals.papers.pdf_blocks import blocks_of, title_of
 from evals.papers.pdf_lines import (
     PageLines,
     Row,

@@ -7,10 +7,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from evals.questions.bank import normalised
 from evals.questions.baselines import baseline_answers
 from evals.questions.prompt import answer_form
-from evals.questions.sets import QuestionSet, counted, right_answer
+from evals.questions.sets import QuestionSet, counted, normalised, right_answer
 from evals.schema import CANNOT_BE_TOLD, AbstainTruth, ChoiceTruth, Example, Record
 from evals.schema.questions import RowFault
 from evals.schema.record import Share

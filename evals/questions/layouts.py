@@ -19,8 +19,7 @@ from pydantic import BaseModel, ConfigDict
 
 from evals.errors import BadConfig, BadRow, LabError
 from evals.io import first_of, sha256_of_text, short_repr
-from evals.questions.bank import normalised
-from evals.questions.sets import LONGEST_ROW, SUFFIXES, Raw, examples_of, longer_than, plain_rows
+from evals.questions.sets import LONGEST_ROW, SUFFIXES, Raw, examples_of, longer_than, normalised, plain_rows
 from evals.verifiers.line import read_lines
 
 FILES = (*SUFFIXES, ".json", ".parquet")

@@ -30,9 +30,9 @@ from pydantic import Field
 
 from evals.errors import BadConfig, LabError
 from evals.io import sha256_of_text
-from evals.questions.bank import is_held_out
 from evals.questions.pathways import succession
 from evals.questions.prompt import with_confidence
+from evals.questions.sets import is_held_out
 from evals.report import instrument
 from evals.schema import Example, Message, Record, Verdict
 from evals.verifiers import verify

@@ -12,8 +12,7 @@ from evals.facts import DegCount, EnrichmentRow, load_hallmark, load_kmp
 from evals.questions import is_held_out, kmp_test, kmp_training
 from evals.questions.kmp import contrast_name, degs
 from evals.questions.pathways import HELD_OUT, all_votes, listed, mission_name, pathway_heldout, pathway_training
-from evals.refine.grammar import evidence_of
-from evals.refine.words import content
+from evals.refine.grammar import content, evidence_of
 from evals.schema.refiner import BehaviourItem, RefinerRecord
 
 VERSION = "1"

@@ -15,9 +15,8 @@ from pydantic import ValidationInfo, field_validator, model_validator
 from evals.errors import LabError
 from evals.io import NoRow, checked_rows, read_rows
 from evals.refine.grammar import SENTENCE_END, TAG, WORD
-from evals.refine.judge import Inquiry, StubTable, fitting
+from evals.refine.judge import Inquiry, StubTable, fitting, items_of
 from evals.refine.records import CheckedRecord
-from evals.refine.rubric import items_of
 from evals.refine.score import PreparedAnswer, prepare
 from evals.schema.record import Record
 from evals.schema.refiner import RefinerRecord, RewardConfig

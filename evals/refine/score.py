@@ -20,8 +20,7 @@ from evals.refine.grammar import (
     format_checks,
     parse,
 )
-from evals.refine.judge import Inquiry, Verdicts, missing
-from evals.refine.rubric import Item, items_of, rubric_score, share, value
+from evals.refine.judge import Inquiry, Item, Verdicts, items_of, missing, rubric_score, share, value
 from evals.schema.refiner import (
     CheckedClaim,
     JudgedItem,

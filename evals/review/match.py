@@ -13,8 +13,9 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -22,9 +23,10 @@ from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 
 from evals.errors import BadConfig, LabError
-from evals.io import Cache
+from evals.io import Cache, read_rows
 from evals.review.clean import category_of, key_of, severity_of, written
-from evals.schema.reports import Assignment, Coverage, Rates
+from evals.schema.record import Record
+from evals.schema.reports import Assignment, Coverage, Metric, Rates
 from evals.schema.reviews import (
     CATEGORIES,
     SEVERITIES,
@@ -36,7 +38,8 @@ from evals.schema.reviews import (
     Severity,
     Unknown,
 )
-from evals.stats.intervals import Floats, Whole
+from evals.stats.intervals import Floats, Units, Whole, percentile_interval, resample
+from evals.stats.scores import ratio
 
 Vectors = npt.NDArray[np.float32]
 BATCH = 4_096
@@ -518,3 +521,55 @@ def number_of(written: str) -> float:
     if not -1 <= value <= 1:
         raise BadConfig(f"--threshold {written!r} is no similarity; give -1 to 1, or auto")
     return value
+
+
+# ---- pairs labelled by hand ----------------------------------------------------------------------
+
+
+FILE = Path(__file__).with_name("labelled_pairs.jsonl")
+DRAWS = 1000
+
+
+class LabelledPair(Record):
+    """Two concerns about one paper, and whether who answers the one has answered the other."""
+
+    article_id: str
+    a: str
+    b: str
+    label: Literal["yes", "partly", "no"]
+    reason: str
+    origin: str
+    labelled_by: str
+
+
+@cache
+def labelled_pairs() -> tuple[LabelledPair, ...]:
+    """Return the pairs that ship."""
+    return tuple(read_rows(FILE, LabelledPair))
+
+
+def agreement(encoder: Encoder | None, threshold: float, seed: int = 0) -> dict[str, Metric]:
+    """Return the precision and recall of a matcher at its threshold on the pairs labelled yes or no; None compares words.
+
+    Precision is over the pairs that it matches, recall over those labelled yes; 95 % intervals from draws of papers.
+    """
+    pairs = [pair for pair in labelled_pairs() if pair.label != "partly"]
+    sides = [
+        lists_of([[(text, UNKNOWN, UNKNOWN, 0)] for text in texts])
+        for texts in zip(*((p.a, p.b) for p in pairs), strict=True)
+    ]
+    similarity = similarity_of(sides[0], sides[1], encoder)
+    alike = np.array([similarity.block(at, at)[0, 0] for at in range(len(pairs))], dtype=np.float64)
+    is_yes, is_matched = np.array([pair.label == "yes" for pair in pairs], dtype=float), (alike >= threshold) * 1.0
+
+    def measure(weights: Floats) -> dict[str, Floats]:
+        both = weights @ (is_yes * is_matched)
+        return {"precision": ratio(both, weights @ is_matched), "recall": ratio(both, weights @ is_yes)}
+
+    units = Units.of([pair.article_id for pair in pairs])
+    whole, drawn = measure(units.whole()), resample(measure, units, DRAWS, seed)
+    found = {}
+    for name, of in (("precision", is_matched), ("recall", is_yes)):
+        value, (low, high) = float(whole[name][0]), percentile_interval(drawn[name]) or (None, None)
+        found[name] = Metric(value=None if np.isnan(value) else value, n=int(of.sum()), low=low, high=high)
+    return found

@@ -33,6 +33,7 @@ from evals.review.match import (
     ReadySimilarity,
     Similarity,
     Threshold,
+    agreement,
     calibrated,
     counts_of,
     is_on_figure,
@@ -57,7 +58,6 @@ from evals.schema.reports import (
 )
 from evals.schema.reviews import Concern, MadeBy, PredictionRow, ReferenceRow
 from evals.task import task_class
-from evals.validity.labelled import agreement
 
 AUTO = "auto"
 PUBLISHED = 0.65

@@ -1,8 +1,10 @@
 """Questions with their truths, by kind; what a stage answered, claimed and stated, and the verdict on it."""
 
 import unicodedata
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Protocol
 
 from pydantic import Field, field_validator, model_validator
 
@@ -363,3 +365,33 @@ class Verdict(Record):
             reason=self.reason,
             detail=self,
         )
+
+
+# ---- what answers --------------------------------------------------------------------------------
+
+
+Progress = Callable[[float, str], None]
+"""Called with the share that is done (0..1) and a few plain words about what is being done."""
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How an answer is drawn. Temperature 0 is greedy; the seed matters only above 0."""
+
+    max_new_tokens: int = 128
+    temperature: float = 0.0
+    top_p: float = 1.0
+    seed: int = 0
+
+
+class Model(Protocol):
+    """Something that answers prompts, stage by stage."""
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """Names of the stages, base first."""
+
+    def generate(
+        self, prompts: Sequence[Sequence[Message]], stages: Sequence[str], sampling: Sampling
+    ) -> list[list[Completion]]:
+        """Return one row per prompt, in it one completion per stage, in the order asked."""

@@ -16,9 +16,8 @@ from typing import NamedTuple
 
 from evals.schema import CANNOT_BE_TOLD, Claim, StatedConfidence
 from evals.verifiers.expected import Expected, Finding, claim, fold, normalised, word_set
-from evals.verifiers.numbers import Number, numbers_in
+from evals.verifiers.numbers import SHARE, Number, numbers_in, unit_of
 from evals.verifiers.text.lexicon import reply_at, tokens
-from evals.verifiers.units import SHARE, unit_of
 from evals.wording import MISSING, plain
 
 LINE = re.compile(

@@ -7,8 +7,8 @@ from textwrap import shorten
 
 from evals import questions
 from evals.errors import LabError
-from evals.model import Sampling
 from evals.schema import Answer, Example
+from evals.schema.questions import Sampling
 from lab.annotate.session import Rater
 from lab.services import Services
 from lab.session import (

@@ -5,7 +5,7 @@ from functools import partial
 
 import gradio as gr
 
-from evals.model import Sampling
+from evals.schema.questions import Sampling
 from evals.schema.votes import AnnotationItem
 from lab.annotate.panel import build_rating
 from lab.annotate.session import RATED, item_of_answer

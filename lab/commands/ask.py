@@ -10,9 +10,9 @@ from rich.live import Live
 from rich.panel import Panel
 from rich.text import Text
 
-from evals.model import Sampling
 from evals.questions import find
 from evals.schema import Completion, Record, StatedConfidence, Verdict
+from evals.schema.questions import Sampling
 from evals.verifiers import stated_confidence, verify
 from lab.commands import HostedModels, JsonSettings, command
 from lab.commands.chain import progress_shown

@@ -9,9 +9,9 @@ from typing import Annotated, Any, cast
 import typer
 
 from evals.errors import BadConfig, LabError
-from evals.model import Progress
 from evals.questions import system_prompt
 from evals.schema import BaseIdentity, ChainManifest, Record
+from evals.schema.questions import Progress
 from lab.commands import AllowHost, CommandSettings, JsonSettings, command
 from lab.commands.terminal import emit, notes, table_of
 from lab.settings import from_environment, is_loopback

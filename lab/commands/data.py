@@ -414,8 +414,8 @@ def pairs(settings: PairsSettings) -> None:
 
 def _drawn(settings: PairsSettings) -> "tuple[Sample, ...]":
     """Return answers of a stage of a chain to training questions; test questions are refused."""
-    from evals.model import Sampling
     from evals.questions.pairs import SampleOrigin
+    from evals.schema.questions import Sampling
     from training.data.preferences import Draws, chain_samples
     from training.data.questions import grpo_data
     from training.models.chain import load_chain

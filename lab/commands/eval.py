@@ -24,7 +24,6 @@ from evals.compare import compare as compare_pairs
 from evals.errors import BadConfig, IncomparableReports, LabError
 from evals.io import read_rows, write_whole
 from evals.leaderboard import standings
-from evals.model import Progress, Sampling
 from evals.questions.sets import load_questions
 from evals.questions.task import Questions
 from evals.readers import check_way
@@ -34,6 +33,7 @@ from evals.report import build_report, instrument, load_report, save_report, sta
 from evals.run import RunSettings, baseline_rows, changes_of, graded, run_task
 from evals.run import rescore as judge_again
 from evals.schema import Record, Share
+from evals.schema.questions import Progress, Sampling
 from evals.schema.refiner import RefinerRecord, RewardConfig
 from evals.schema.reports import RefinerReport, Report, ReviewReport
 from evals.stats.calibration import CalibrationSettings, calibrate

@@ -26,7 +26,7 @@ from lab.ui.text import say
 from training.judge.prompts import HttpSettings
 
 if TYPE_CHECKING:
-    from training.judge.extraction import AnswerJudge
+    from training.judge.judge import AnswerJudge
 
 SAMPLE = 100
 """Labelled answers that a judge reads beside those that it is asked to."""
@@ -106,7 +106,7 @@ class TriedJudge:
 
     def facts(self) -> dict[str, str]:
         """Return who read and how well, as reports keep it and people read it; never an address or a key."""
-        from training.judge.extraction import canaries
+        from training.judge.judge import canaries
 
         of = len(canaries())
         found = {"judge": self.judge.version, "judge, known answers": f"{of - len(self.failed)} of {of} read right"}
@@ -133,7 +133,7 @@ def tried_judge(settings: JudgeSettings) -> TriedJudge | None:
         return None
     if not settings.judge.startswith(("http://", "https://")):
         raise BadConfig(say("command.no_server", url=settings.judge))
-    from training.judge.extraction import AnswerJudge, failed_canaries, refuse_unless_fit
+    from training.judge.judge import AnswerJudge, failed_canaries, refuse_unless_fit
 
     judge = AnswerJudge(judge_server(settings.judge, settings.allow_remote))
     with notes.status("asking the judge what known answers say"):

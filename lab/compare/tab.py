@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from evals.errors import LabError
-from evals.model import Sampling
 from evals.schema import Answer, Choice, Comparison
+from evals.schema.questions import Sampling
 from evals.schema.votes import REMARK_CHARACTERS, Strength, names_itself
 from lab.page import Painted, event, name_field
 from lab.services import Services

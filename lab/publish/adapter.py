@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evals.errors import LabError
-from evals.model import Progress
+from evals.schema.questions import Progress
 from lab.settings import from_environment
 from lab.ui.text import say
 from training.models.manifest import read_chain

@@ -14,8 +14,8 @@ from evals.errors import LabError
 from evals.io import jsonl_text
 from evals.questions import is_held_out
 from evals.refine.grammar import HARD
-from evals.refine.prompt import messages
 from evals.refine.records import as_jsonl
+from evals.refine.task import messages
 from evals.schema.refiner import AnswerMark, KeptRefinement, RefinedAnswer, RefinerRecord, RowForm
 from lab.session import Exported, left_out_line
 from lab.ui.text import say

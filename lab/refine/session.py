@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pydantic import ValidationError
 
 from evals.errors import LabError
-from evals.model import Sampling
 from evals.refine.bank import refiner_bank
-from evals.refine.prompt import messages
 from evals.refine.records import CheckedRecord
+from evals.refine.task import messages
+from evals.schema.questions import Sampling
 from evals.schema.refiner import (
     AnswerMark,
     BehaviourItem,

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from evals.refine.grammar import HARD, SOFT, TAG, Evidence, evidence_of
+from evals.refine.grammar import HARD, SOFT, TAG, Evidence, content, evidence_of, tokens
 from evals.refine.judge import QUOTED
-from evals.refine.words import content, tokens
 from evals.schema.refiner import (
     AnswerMark,
     CheckedClaim,

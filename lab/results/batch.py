@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from evals.errors import LabError
 from evals.io import write_whole
-from evals.model import Sampling
 from evals.questions import DATASETS
 from evals.questions.sets import load_questions
 from evals.schema import Completion, Example, Message
+from evals.schema.questions import Sampling
 from lab.engine import Waiting, WriteRequest
 from lab.jobs import JSON, Told
 from lab.results.evaluations import about_run, command_line

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from evals.io import public_path
-from evals.model import Sampling
 from evals.questions import DATASETS, data_sha256
 from evals.report import instrument, load_report
 from evals.schema import ChainManifest, EvalReport
+from evals.schema.questions import Sampling
 from training.models.manifest import BARE, BASE_STAGE, read_chain
 
 

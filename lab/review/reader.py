@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from evals.errors import LabError
-from evals.model import Sampling
 from evals.schema import Article
 from evals.schema.articles import ReviewStep
+from evals.schema.questions import Sampling
 from evals.schema.runs import is_demonstration
 from lab.settings import LabSettings, Server
 from lab.ui.text import say

@@ -10,7 +10,6 @@ from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from evals.errors import LabError, UnreadableArticle
-from evals.model import Sampling
 from evals.review.places import Map
 from evals.schema import Article
 from evals.schema.articles import (
@@ -22,6 +21,7 @@ from evals.schema.articles import (
     Reviewer,
     ReviewStep,
 )
+from evals.schema.questions import Sampling
 from evals.schema.reviews import CATEGORIES, SEVERITIES, UNKNOWN, Concern
 from lab.engine import WriteRequest
 from lab.jobs import JSON, Job, Told

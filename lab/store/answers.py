@@ -72,7 +72,7 @@ STANDS = ComparisonRow.voided_at.is_(None)
 
 
 def is_current(url: str) -> bool:
-    """Say whether the tables at `url` are there and up to date; if not, `lab.store.migrate.upgrade`."""
+    """Say whether the tables at `url` are there and up to date; if not, `lab.store.database.upgrade`."""
     engine = open_engine(url)
     try:
         with reading(engine) as session:

@@ -5,6 +5,7 @@ start and waits for its turn; every commit reaches the disk. PostgreSQL needs no
 """
 
 import logging
+import secrets
 from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -387,3 +388,45 @@ def _begin_sqlite(connection: Connection) -> None:
     # between, however long the timeout; taking the write lock at the start makes it wait instead.
     writes = connection.get_execution_options().get("assay_writes", False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+# ---- tables brought up to date -------------------------------------------------------------------
+
+
+SCRIPTS = Path(__file__).parent / "migrations"
+
+
+def upgrade(url: str) -> None:
+    """Create or update the tables at `url`, whole or not at all.
+
+    A new database is made from the models and marked with the newest revision; one that is there runs the migrations
+    that it lacks. Raises LabError for a database at a revision that is not among them: older than the first, or newer.
+    """
+    from alembic import command  # late: 0.2 s, and only an old or a new database needs it
+    from alembic.config import Config
+    from alembic.script import ScriptDirectory
+
+    engine = open_engine(url)
+    try:
+        with writing(engine) as session:
+            connection = session.connection()
+            if connection.dialect.name == "postgresql":  # SQLite has taken its write lock already
+                connection.execute(text("SELECT pg_advisory_xact_lock(hashtext('assay-migrations'))"))
+            config = Config()
+            config.set_main_option("script_location", str(SCRIPTS).replace("%", "%%"))
+            config.attributes["connection"] = connection
+            stands_at = revision(connection)
+            known = sorted(script.revision for script in ScriptDirectory(str(SCRIPTS)).walk_revisions())
+            if stands_at is None:
+                StoreTable.metadata.create_all(connection, checkfirst=False)
+                session.add(SettingRow(name="rater_salt", value=secrets.token_hex(32)))
+                session.flush()
+                command.stamp(config, "head")
+            elif stands_at in known:
+                command.upgrade(config, "head")
+            else:
+                where = connection.engine.url.render_as_string(hide_password=True)
+                age = "older" if stands_at < known[0] else "newer"
+                raise LabError(say(f"store.{age}", where=where, stands_at=stands_at, known=", ".join(known)))
+    finally:
+        engine.dispose()

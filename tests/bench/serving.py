@@ -90,7 +90,7 @@ def users() -> dict[str, list[tuple[float, float]]]:
 
 
 def _asked(batcher: Any) -> tuple[float, float]:
-    from evals.model import Sampling
+    from evals.schema.questions import Sampling
     from training.serve.batching import GenerationRequest
 
     sampling, found = Sampling(max_new_tokens=USER_TOKENS), queue.SimpleQueue[tuple[int, float, Any]]()
@@ -144,7 +144,7 @@ def _merged() -> Callable[[], object]:
 
 
 def _stacked() -> Callable[[], object]:
-    from evals.model import Sampling
+    from evals.schema.questions import Sampling
     from training.models.chain import load_chain
 
     loaded = load_chain(CHAIN)
@@ -155,7 +155,7 @@ def _stacked() -> Callable[[], object]:
 
 
 def _running() -> Callable[[], object]:
-    from evals.model import Sampling
+    from evals.schema.questions import Sampling
     from training.models.chain import load_chain
     from training.serve.batching import Batcher
 

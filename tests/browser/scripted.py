@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from evals.model import Sampling
 from evals.schema import EvalReport, Message
+from evals.schema.questions import Sampling
 from lab.app import build_app, put_on_air, run
 from lab.engine import LabEngine
 from lab.results.evaluations import Evaluations

@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from evals.model import Sampling
 from evals.questions import pathway_heldout
 from evals.questions.task import Questions
 from evals.report import build_report
 from evals.run import RunSettings, baseline_rows, run_task
 from evals.schema import Completion, EvalReport, EvalRow, Example, Message, StatedConfidence, Verdict
+from evals.schema.questions import Sampling
 
 ORIGIN = {
     "data_name": "pathways-heldout",

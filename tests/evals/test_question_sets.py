@@ -176,7 +176,7 @@ def test_a_report_on_a_set_of_ones_own_has_its_kinds_as_groups_and_resamples_its
 
 
 def test_a_registered_set_is_known_by_its_wording_and_its_test_rows_are_held_out(monkeypatch):
-    monkeypatch.setattr("evals.questions.bank._REGISTERED", {})
+    monkeypatch.setattr("evals.questions.sets._REGISTERED", {})
     question = "Which amino acid does the codon UAU code for?"
     assert find(question) is None
     register(load_questions(CODONS))

@@ -29,12 +29,11 @@ from evals.questions import (
     set_meanings,
     write_examples,
 )
-from evals.questions.bank import normalised
 from evals.questions.baselines import BASELINES, baseline_answers
 from evals.questions.kmp import kmp_rewordings, kmp_wordings
 from evals.questions.pathways import succession
 from evals.questions.prompt import SYSTEM_PROMPT, conversation
-from evals.questions.sets import question_row, to_example
+from evals.questions.sets import normalised, question_row, to_example
 from evals.schema import DirectTruth, Example, GroundTruth
 from evals.verifiers import verify
 from evals.verifiers.line import read_lines

@@ -14,7 +14,7 @@ from evals.leaderboard import leaderboard, standings
 from evals.papers.collection import read_collection
 from evals.questions import kmp_test
 from evals.questions.task import Questions
-from evals.refine.words import is_negated
+from evals.refine.grammar import is_negated
 from evals.report import build_report, load_report, save_report, summarise
 from evals.review.score import ScoreOptions, measuring_of
 from evals.run import RunSettings, baseline_rows, run_task

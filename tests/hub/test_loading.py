@@ -11,7 +11,7 @@ import pytest
 from transformers import AutoTokenizer
 from typer.testing import CliRunner
 
-from evals.model import Sampling
+from evals.schema.questions import Sampling
 from hub.cards.lint import lint_card
 from lab.cli import app
 from tests.hub.cases import CASES

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
 
-from evals.model import Sampling
 from evals.schema import BaseIdentity, ChainManifest, Completion, Message, Probe
+from evals.schema.questions import Sampling
 from lab.engine import LabEngine
 from lab.services import Services
 from tests.lab.votes import services_in

@@ -5,9 +5,9 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from evals.model import Sampling
 from evals.schema import Article
 from evals.schema.articles import DroppedConcern, EngineRecord, ReviewedRow, ReviewStep
+from evals.schema.questions import Sampling
 from evals.schema.reviews import Concern
 
 QUOTE = "twelve mice were assigned by cage"

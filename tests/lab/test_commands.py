@@ -135,7 +135,7 @@ def test_a_benchmark_is_imported_from_parquet_as_from_json_lines(tmp_path):
 
 
 def test_ask_and_the_lab_know_the_sets_that_the_environment_names(tmp_path, monkeypatch):
-    monkeypatch.setattr("evals.questions.bank._REGISTERED", {})
+    monkeypatch.setattr("evals.questions.sets._REGISTERED", {})
     truth = {"kind": "choice", "value": "up", "options": ["up", "down"]}
     row = {"id": "a", "prompt": "Which way does it go at noon?", "truth": truth, "group": "g", "split": "test"}
     file = tmp_path / "set.jsonl"

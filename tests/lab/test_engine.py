@@ -5,8 +5,8 @@ import time
 import pytest
 
 from evals.errors import LabError, MissingModel
-from evals.model import Sampling
 from evals.schema import Message
+from evals.schema.questions import Sampling
 from lab.engine import LabEngine, Waiting, WriteRequest
 from tests.lab.chains import ScriptedChain
 

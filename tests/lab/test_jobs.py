@@ -16,7 +16,7 @@ import pytest
 from evals.errors import LabError
 from lab.jobs import Job, Jobs
 from lab.store.answers import Store
-from lab.store.migrate import upgrade
+from lab.store.database import upgrade
 from tests.lab.votes import url_in
 
 LEASE = 1.0

@@ -22,7 +22,7 @@ from lab.commands.lab import PORT, PORTS_TRIED, choose_port
 from lab.commands.terminal import table_of
 from lab.gpu import Gpu
 from lab.store.answers import Store
-from lab.store.migrate import upgrade
+from lab.store.database import upgrade
 from lab.visitors import NEEDED, can_sign_in
 from tests.lab.chains import manifest
 from tests.lab.votes import answer, services_in, url_in, vote

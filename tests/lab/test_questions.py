@@ -11,7 +11,8 @@ import pytest
 
 from evals.errors import BadConfig, LabError
 from evals.io import data_sha256
-from evals.questions import bank, is_held_out
+from evals.questions import is_held_out
+from evals.questions import sets as sets_of
 from evals.questions.sets import examine, load_questions
 from evals.report import load_report
 from lab.jobs import Jobs
@@ -241,7 +242,7 @@ def test_a_finished_run_is_measured_on_the_test_rows_of_a_frozen_set(tmp_path, m
 def test_test_rows_of_a_frozen_set_train_nothing_in_this_lab_or_the_next_on_its_store(room, draft, sets, monkeypatch):
     asked = {row.prompt: row.split for row in draft.rows}
     for open_again in (lambda: sets.freeze(draft.id), lambda: open_store(room.settings.database_url).close()):
-        monkeypatch.setattr(bank, "_REGISTERED", {})
+        monkeypatch.setattr(sets_of, "_REGISTERED", {})
         assert not any(map(is_held_out, asked))
         open_again()
         assert {prompt: is_held_out(prompt) for prompt in asked} == {

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 from evals.errors import LabError
 from evals.refine.files import read_records
 from evals.refine.judge import HeuristicJudge, compare_words, missing
-from evals.refine.prompt import messages
 from evals.refine.score import explain, prepare
+from evals.refine.task import messages
 from evals.schema.refiner import KeptRefinement, RefinedAnswer, RewardConfig, ScoredAnswer
 from lab.cli import app
 from lab.refine import session

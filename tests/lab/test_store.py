@@ -29,8 +29,17 @@ from evals.schema import Answer, StatedConfidence, Verdict
 from evals.schema.votes import CHOICES
 from evals.stats.agreement import agreement
 from lab.store.answers import Store, is_current
-from lab.store.database import REVISION, AnswerRow, ComparisonRow, StoreTable, open_engine, reading, writing
-from lab.store.migrate import SCRIPTS, upgrade
+from lab.store.database import (
+    REVISION,
+    SCRIPTS,
+    AnswerRow,
+    ComparisonRow,
+    StoreTable,
+    open_engine,
+    reading,
+    upgrade,
+    writing,
+)
 from tests.lab.votes import NOON, answer, cast, new_store, url_in, vote
 
 LAB = Path(__file__).parents[1] / "frozen" / "files" / "lab.sql"
@@ -332,7 +341,7 @@ def test_a_migration_that_fails_leaves_the_database_as_it_was(tmp_path):
 
 @pytest.mark.slow
 def test_two_programs_starting_at_once_make_one_set_of_tables(tmp_path):
-    code = f"from lab.store.migrate import upgrade; upgrade({url_in(tmp_path)!r})"
+    code = f"from lab.store.database import upgrade; upgrade({url_in(tmp_path)!r})"
     with ThreadPoolExecutor(2) as pool:
         runs = pool.map(lambda _: subprocess.run([sys.executable, "-c", code], check=True), range(2))
     assert [run.returncode for run in runs] == [0, 0]

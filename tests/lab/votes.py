@@ -12,7 +12,7 @@ from lab.results.evaluations import Evaluations
 from lab.services import Services
 from lab.settings import LabSettings
 from lab.store.answers import Store
-from lab.store.migrate import upgrade
+from lab.store.database import upgrade
 
 NOON = datetime(2026, 1, 2, 12, 0, tzinfo=UTC)
 OPENED: list[Store] = []

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import spaces
 
-from evals.model import Sampling
 from evals.schema import Message
+from evals.schema.questions import Sampling
 from lab import gpu
 from tests.lab.chains import ScriptedChain
 

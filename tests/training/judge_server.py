@@ -18,8 +18,7 @@ from unittest.mock import patch
 from evals.refine.judge import Verdicts
 from evals.refine.score import PreparedAnswer, settle
 from tests.evals.refiner.answers import GOOD, prepared
-from training.judge.extraction import canaries
-from training.judge.judge import HttpJudge, judged
+from training.judge.judge import HttpJudge, canaries, judged
 from training.judge.prompts import HttpSettings, harmless
 
 FENCE = re.compile(r"=== BEGIN (\w+) (\w+) ===\n(.*?)\n=== END \1 \2 ===", re.DOTALL)

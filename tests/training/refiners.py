@@ -13,7 +13,7 @@ import torch
 import yaml
 from tokenizers import AddedToken
 
-from evals.refine.prompt import SYSTEM_PROMPT
+from evals.refine.task import SYSTEM_PROMPT
 from tests.models import tiny_adapter, tiny_llama, tiny_tokenizer
 from tests.training.runs import COMMON
 from training.models.base import find_base

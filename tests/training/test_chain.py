@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer
 
 from evals.errors import BadConfig, ChainMismatch, MissingModel
-from evals.model import Model, Sampling
+from evals.schema.questions import Model, Sampling
 from tests.models import SYSTEM_PROMPT, tiny_adapter, tiny_base, tiny_chain
 from tests.training.runs import ROOT
 from training.models.adapters import CONFIG_NAME, WEIGHTS_NAME

@@ -11,9 +11,9 @@ from tokenizers import AddedToken, normalizers
 from transformers import PreTrainedTokenizerFast
 
 from evals.errors import BadConfig, LabError
-from evals.model import Sampling
 from evals.questions import write_examples
 from evals.schema import Message
+from evals.schema.questions import Sampling
 from tests.models import TEMPLATE, tiny_llama
 from tests.training.families.bases import described, tokenizer_of
 from tests.training.runs import COMMON, SFT, answered_in_lines, ready, settings_file, train

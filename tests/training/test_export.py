@@ -10,7 +10,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from typer.testing import CliRunner
 
 from evals.errors import BadConfig
-from evals.model import Sampling
+from evals.schema.questions import Sampling
 from lab.cli import app
 from tests.models import tiny_adapter, tiny_base
 from training.models.base import Base, find_base

@@ -13,7 +13,7 @@ from evals.verifiers import judge
 from evals.verifiers.judged import GivenAnswer, Reading, ReadRequest, judge_answers
 from tests.training.cases import cases
 from tests.training.judge_server import FAST, FENCE, Asked, Behaviour, JudgeServer, Reply, reads, says
-from training.judge.extraction import AnswerJudge, canaries, failed_canaries, read_extraction, refuse_unless_fit
+from training.judge.judge import AnswerJudge, canaries, failed_canaries, read_extraction, refuse_unless_fit
 from training.judge.prompts import HttpSettings
 from training.rewards import TRUTH
 

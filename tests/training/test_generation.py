@@ -9,9 +9,9 @@ import torch
 from transformers import LlamaForCausalLM
 
 from evals.errors import BadConfig, LabError
-from evals.model import Sampling
 from evals.review.prompt import ARRAY_SCHEMA, CONCERN_SCHEMA, OBJECT_SCHEMA
 from evals.schema import Message
+from evals.schema.questions import Sampling
 from tests.models import CONTEXT, broken_at_third_pass, tiny_base, tiny_chain, tiny_tokenizer
 from training.models.chain import load_chain
 from training.models.generation import Form, RowText, SeededRows, Writer

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import pytest
 
 from evals.errors import BadConfig, LabError
-from evals.model import Sampling
+from evals.schema.questions import Sampling
 from tests.models import tiny_chain
 from tests.training.judge_server import JudgeServer
 from tests.training.test_serve import serving

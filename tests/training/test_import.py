@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl import SFTConfig, SFTTrainer
 
 from evals.errors import BadConfig, ChainMismatch, MissingModel
-from evals.model import Sampling
+from evals.schema.questions import Sampling
 from tests.models import tiny_adapter, tiny_base
 from tests.training.runs import SFT, record, settings_file, train
 from training.models.adapters import CONFIG_NAME

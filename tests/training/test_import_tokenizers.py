@@ -10,8 +10,8 @@ import pytest
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from evals.errors import ChainMismatch
-from evals.model import Sampling
 from evals.questions import SYSTEM_PROMPT
+from evals.schema.questions import Sampling
 from tests.models import TEMPLATE, VOCABULARY, tiny_adapter, tiny_llama, tiny_tokenizer
 from tests.training.runs import SFT, settings_file, train
 from training.launch.plan import plan_of

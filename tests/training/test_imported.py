@@ -16,7 +16,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTra
 from typer.testing import CliRunner
 
 from evals.errors import BadConfig, ChainMismatch, MissingModel
-from evals.model import Sampling
+from evals.schema.questions import Sampling
 from lab.cli import app
 from tests.models import ALL_LINEAR, tiny_adapter, tiny_base, tiny_tokenizer
 from tests.training.runs import SFT, settings_file, train

@@ -9,10 +9,10 @@ import pandas
 import pytest
 
 from evals.errors import BadConfig, BadRow, LabError
-from evals.model import Sampling
 from evals.preferences.rows import export_votes
 from evals.questions import DATASETS, SYSTEM_PROMPT, kmp_test, pathway_heldout
 from evals.questions.pairs import SampleOrigin, make_pairs
+from evals.schema.questions import Sampling
 from evals.schema.votes import JudgedPair
 from lab.exports import write_export
 from tests.lab.votes import NOON, answer, vote

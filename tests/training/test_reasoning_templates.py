@@ -7,9 +7,9 @@ import pytest
 from transformers import PreTrainedTokenizerBase
 
 from evals.errors import BadConfig, BadRow
-from evals.model import Sampling
 from evals.review.prompt import Budget
 from evals.schema import Message
+from evals.schema.questions import Sampling
 from tests.models import TEMPLATE, tiny_base, tiny_tokenizer
 from tests.training.judge_server import Asked, Reply
 from tests.training.reviewers import CONTEXT, paper

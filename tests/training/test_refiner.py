@@ -9,8 +9,7 @@ import torch
 from evals.errors import BadConfig, ChainMismatch
 from evals.refine.bank import refiner_bank
 from evals.refine.grammar import evidence_of
-from evals.refine.prompt import SYSTEM_PROMPT
-from evals.refine.task import Refine
+from evals.refine.task import SYSTEM_PROMPT, Refine
 from evals.report import measured
 from evals.run import graded
 from evals.schema.refiner import RewardConfig

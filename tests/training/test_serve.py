@@ -20,8 +20,8 @@ from peft import PeftModel
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from evals.errors import BadConfig
-from evals.model import Sampling
 from evals.schema import Message
+from evals.schema.questions import Sampling
 from tests.models import CONTEXT, broken_at_third_pass, tiny_chain, tiny_tokenizer
 from tests.training.test_stack import adapted
 from training.hosts import OwnHosts

@@ -17,9 +17,9 @@ from trl import DPOConfig, GRPOConfig, SFTConfig
 from trl.scripts.vllm_serve import ScriptArguments, build_command
 
 from evals.errors import BadConfig
-from evals.model import Sampling
 from evals.questions import SYSTEM_PROMPT, system_prompt
 from evals.schema import Message
+from evals.schema.questions import Sampling
 from tests.models import tiny_base, tiny_tokenizer
 from tests.training.cases import cases
 from tests.training.runs import SFT, record, settings_file, train

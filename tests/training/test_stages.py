@@ -17,9 +17,9 @@ from transformers import LlamaForCausalLM, set_seed
 from trl import GRPOConfig, GRPOTrainer
 
 from evals.errors import BadConfig, ChainMismatch
-from evals.model import Sampling
 from evals.questions import SYSTEM_PROMPT
 from evals.schema import Message
+from evals.schema.questions import Sampling
 from tests.models import load_base, tiny_base
 from tests.training.runs import (
     ACCELERATE,

@@ -15,7 +15,7 @@ from pydantic import Field
 from evals.errors import BadConfig
 from evals.io import data_sha256, sha256_of_text
 from evals.papers.collection import OWN, family_of, read_collection, split_by_family, without_leaks
-from evals.questions.bank import normalised
+from evals.questions.sets import normalised
 from evals.questions.task import Questions
 from evals.refine.task import Refine
 from evals.review.clean import Cleaning, clean

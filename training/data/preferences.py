@@ -14,10 +14,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from evals.errors import BadConfig, LabError
 from evals.io import sha256_of_text
-from evals.model import Model, Sampling
 from evals.questions import SYSTEM_PROMPT, conversation, find, is_held_out, system_prompt_for
 from evals.questions.pairs import Sample, SampleOrigin
 from evals.schema import Example, Message
+from evals.schema.questions import Model, Sampling
 from training.data.conversations import asked_in, is_headed, question_turns, turns_in, with_system
 from training.data.tables import SOURCE, SUFFIXES, Table, Unusable, is_table, read_table, usable
 from training.data.tokens import Rows, shared_length

@@ -49,8 +49,8 @@ from transformers.utils import logging as transformers_logging
 
 from evals.errors import BadConfig, MissingModel
 from evals.io import public_path, sha256_of, sha256_of_text, weights_identity, write_whole
-from evals.model import Progress
 from evals.schema import BaseIdentity, MergedBase, Record
+from evals.schema.questions import Progress
 from evals.schema.runs import BaseOrigin, PackedWeights
 from training.data.tokens import with_template
 

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 from transformers import PreTrainedTokenizerBase
 
 from evals.errors import MissingModel
-from evals.model import Progress, Sampling
 from evals.questions import SYSTEM_PROMPT, system_prompt_for
 from evals.schema import ChainManifest, Completion, Message
+from evals.schema.questions import Progress, Sampling
 from training.data.chat import marks_of
 from training.data.tokens import ChatCounter
 from training.models.adapters import read_adapter

@@ -25,9 +25,9 @@ from transformers.pytorch_utils import Conv1D
 
 from evals.errors import BadConfig
 from evals.io import write_whole
-from evals.model import Progress, Sampling
 from evals.questions import conversation, kmp_test, system_prompt
 from evals.schema import Example, Record
+from evals.schema.questions import Progress, Sampling
 from training.data.chat import turn_end
 from training.models.adapters import CONFIG_NAME, WEIGHTS_NAME, Adapter, read_adapter
 from training.models.base import Base, class_for, config_of, drop_names, load_model, load_tokenizer, silent, skeleton

@@ -31,8 +31,8 @@ from transformers import (
 )
 
 from evals.errors import BadConfig, LabError
-from evals.model import Sampling
 from evals.schema import Completion, Message
+from evals.schema.questions import Sampling
 from training.data.chat import question_text, turn_end
 from training.data.tokens import NO_THOUGHT, OPEN_THOUGHT
 from training.models.base import context_of

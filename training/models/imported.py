@@ -30,8 +30,8 @@ from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from evals.errors import BadConfig, ChainMismatch, MissingModel
 from evals.io import sha256_of, write_whole
-from evals.model import Progress
 from evals.schema import MergedAdapter, MergedBase
+from evals.schema.questions import Progress
 from evals.schema.runs import IMPORTED
 from training.data.tokens import INSTRUCTION, notes_of, with_template
 from training.models.adapters import CONFIG_NAME, WEIGHTS_NAME, Adapter, adapter_files, read_adapter, unstackable

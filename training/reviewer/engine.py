@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from urllib.parse import urlsplit
 
 from evals.errors import BadConfig, LabError
-from evals.model import Sampling
 from evals.review.clean import key_of
 from evals.review.parse import parse
 from evals.review.prompt import (
@@ -33,6 +32,7 @@ from evals.review.prompt import (
 )
 from evals.schema import Article, Message
 from evals.schema.articles import PAPER_NOTE, DroppedConcern, EngineRecord, PartReply, ReviewedRow, ReviewStep
+from evals.schema.questions import Sampling
 from evals.schema.reviews import SEVERITIES, UNKNOWN, Concern, ParsedReview, ParseStatus
 from training.judge.client import FILTERED, MOST_CHARACTERS, ChatClient, Constraint, Reply
 from training.judge.prompts import ServerSettings

@@ -38,7 +38,7 @@ def say(text: str) -> None:
 
 
 def announce(share: float, message: str) -> None:
-    """Report progress as `evals.model.Progress` does, a line at a time."""
+    """Report progress as `evals.schema.questions.Progress` does, a line at a time."""
     say(f"[{share:4.0%}] {message}")
 
 

@@ -25,7 +25,7 @@ from transformers import Cache
 from transformers.cache_utils import DynamicLayer
 
 from evals.errors import BadConfig, LabError
-from evals.model import Sampling
+from evals.schema.questions import Sampling
 from training.models.generation import BATCH_ROWS, FinishReason, Form, Piece, Row, RowText, SeededRows, Writer, row_seed
 
 log = logging.getLogger(__name__)

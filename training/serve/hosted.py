@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field, ValidationError
 
 from evals.errors import BadConfig, LabError
-from evals.model import Sampling
 from evals.schema import Completion, Message, Record
+from evals.schema.questions import Sampling
 from training.judge.client import ChatClient, Constraint, Reply
 from training.judge.prompts import ServerSettings
 from training.models.generation import FinishReason, Piece

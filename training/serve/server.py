@@ -30,8 +30,8 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from evals.errors import LabError
-from evals.model import Sampling
 from evals.schema import Message
+from evals.schema.questions import Sampling
 from training.hosts import OwnHosts
 from training.models.chain import LoadedChain
 from training.models.generation import UNFINISHED, LongPrompt

@@ -25,14 +25,36 @@ from evals.verifiers.line import (
     torn,
     without_thought,
 )
-from evals.verifiers.numbers import PARTS, WORD, WORDS, Number, numbers_in, without_wholes
+from evals.verifiers.numbers import (
+    PARTS,
+    SECOND,
+    SHARE,
+    WORD,
+    WORDS,
+    Number,
+    Unit,
+    convert,
+    numbers_in,
+    read_unit,
+    spaced,
+    unit_of,
+    without_wholes,
+)
 from evals.verifiers.text.choices import claim_at, claims, letters_in_text, named_in, read_choice, shown_claims
 from evals.verifiers.text.lexicon import DOWN, TOKEN, UP, Lexicon, Mark, small_words, tokens, word_set, words
 from evals.verifiers.text.lexicon import lexicon as lexicon_of
 from evals.verifiers.text.names import strangers, without_others
-from evals.verifiers.text.sentences import Sentence, finish, page_of, parts_of, read_sentences, sentence_of, takes_back
-from evals.verifiers.text.subjects import is_known, place_of
-from evals.verifiers.units import SECOND, SHARE, Unit, convert, read_unit, spaced, unit_of
+from evals.verifiers.text.sentences import (
+    Sentence,
+    finish,
+    is_known,
+    page_of,
+    parts_of,
+    place_of,
+    read_sentences,
+    sentence_of,
+    takes_back,
+)
 from evals.wording import Plain
 
 SHORT = 40

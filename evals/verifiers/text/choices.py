@@ -11,8 +11,17 @@ from evals.schema import CANNOT_BE_TOLD, Claim
 from evals.verifiers.expected import AGREE, DIFFERENT, SAME, Expected, Finding, claim, fold
 from evals.verifiers.line import BOXED, MARKS, blank_around, without_thought
 from evals.verifiers.text.lexicon import DISAGREE, DOWN, UP, Lexicon, reply_at, small_words, tokens, word_set, words
-from evals.verifiers.text.sentences import Sentence, marks_in, parts_of, read_sentences, takes_back
-from evals.verifiers.text.subjects import is_known, is_of_missions, is_own, place_of
+from evals.verifiers.text.sentences import (
+    Sentence,
+    is_known,
+    is_of_missions,
+    is_own,
+    marks_in,
+    parts_of,
+    place_of,
+    read_sentences,
+    takes_back,
+)
 from evals.wording import Plain
 
 PAIRS = ((SAME, DIFFERENT), (AGREE, DISAGREE), ("yes", "no"))

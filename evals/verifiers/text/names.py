@@ -10,7 +10,7 @@ from functools import lru_cache
 from evals.verifiers.expected import Expected, fold, normalised, symbols, word_set
 from evals.verifiers.line import BULLET, NOT_NAME, PARTS, is_denied, without_asides, without_thought
 from evals.verifiers.numbers import WORDS
-from evals.verifiers.text.subjects import is_known
+from evals.verifiers.text.sentences import is_known
 
 TOKEN = re.compile(r"(?<![\w-])[A-Za-z][A-Za-z0-9]+(?![\w-])")
 JOIN = r"(?:[\s,;/&|•*-]|\band\b|\bor\b)+"

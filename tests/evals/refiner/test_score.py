@@ -17,8 +17,7 @@ from evals.errors import BadConfig, BadRow, IncomparableReports, LabError
 from evals.refine.bank import refiner_bank
 from evals.refine.files import read_cases, read_records
 from evals.refine.grammar import evidence_of
-from evals.refine.judge import Verdicts, support_by_words
-from evals.refine.rubric import items_of, static_items
+from evals.refine.judge import Verdicts, items_of, static_items, support_by_words
 from evals.refine.score import PreparedAnswer, copied, explain, prepare, settle
 from evals.refine.task import Refine
 from evals.report import build_report, load_report, save_report, summarise

@@ -11,8 +11,8 @@ from peft import PeftModel
 from transformers import AutoModelForCausalLM
 
 from evals.errors import LabError
-from evals.model import Sampling
 from evals.questions import DATASETS, write_examples
+from evals.schema.questions import Sampling
 from evals.verifiers.score import SCORED
 from tests.training.families.bases import described, write_base
 from tests.training.runs import COMMON, ready, settings_file, train

@@ -1,4 +1,4 @@
-"""Where histories of databases begin: a new one is made from the models in `lab.store.database`, see `lab.store.migrate`."""
+"""Where histories of databases begin: a new one is made from the models in `lab.store.database`, see `lab.store.database`."""
 
 revision = "0009"
 down_revision = None
