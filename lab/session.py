@@ -17,7 +17,6 @@ from lab.services import Services
 from lab.ui.components import HIGHEST_TEMPERATURE, LONGEST_ANSWER, SHORTEST_ANSWER, Card, card_of, notice, stage_card
 from lab.ui.text import counted, say
 from lab.visitors import Visitor
-from training.models.manifest import FILE_NAME, OURS, chain_file, read_chain
 
 if TYPE_CHECKING:
     from lab.store.documents import Documents, Standing
@@ -362,38 +361,3 @@ def new_id() -> str:
 
 def minute(moment: datetime) -> str:
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M}"
-
-
-# ---- chains that can be asked --------------------------------------------------------------------
-
-
-def chains_of_runs(services: Services) -> Mapping[str, Path]:
-    """Return the folders of finished runs that hold a chain, by the name that Train lists them under, newest first."""
-    from lab.train.runs import find  # late: not in every bundle
-
-    found = find(services.settings.training.runs, services.now())
-    return {each.name: each.path for each in found if each.state == "finished" and (each.path / FILE_NAME).is_file()}
-
-
-def chain_of(services: Services, name: str | None) -> str:
-    """Return what the engine calls a chain of the page: "" for the lab's own, else its folder; LabError if there is none."""
-    if not name:
-        return ""
-    if (folder := chains_of_runs(services).get(name)) is None:
-        raise LabError(say("chain.gone", name=name))
-    return str(folder)
-
-
-def choices_of_chains(services: Services) -> list[tuple[str, str]]:
-    """Return the chains as a list to choose from, the lab's own first; one that cannot be read is left out."""
-    chain = services.settings.chain
-    choices = [(say("chain.own", name=chain if chain in OURS else Path(chain).name), "")]
-    for name, folder in chains_of_runs(services).items():
-        if folder.resolve() == chain_file(chain).parent.resolve():
-            continue
-        try:
-            stages = read_chain(folder).manifest.stages
-        except LabError:
-            continue
-        choices.append((say("chain.run", name=name, stages=" → ".join(each.name for each in stages)), name))
-    return choices

@@ -17,11 +17,11 @@ from lab.session import (
     Stages,
     View,
     answering,
-    chain_of,
     checked_question,
     checked_sampling,
     session_of,
 )
+from lab.train.runs import chain_of
 from lab.ui.components import card_of, cards, empty, notice, thumbs, waiting_line
 from lab.ui.text import say
 from lab.visitors import Visitor, new_visitor
@@ -43,7 +43,7 @@ def ask(
     Raises LabError if this cannot be asked, or the model cannot answer.
     """
     asker, sampling = visitor or new_visitor(), checked_sampling(*settings)
-    name = chain_of(services, chain)
+    name = chain_of(services, chain) if chain else ""
     yield from _views(services, QuestionRequest(asker, checked_question(question), sampling, "ask", chain=name))
 
 

@@ -13,8 +13,8 @@ from lab.ask.session import ask, earlier, examples, find_earlier, replay, show_e
 from lab.page import DocumentPane, Painted, choices, event, met, stops
 from lab.results.rows import read_place
 from lab.services import Services
-from lab.session import choices_of_chains
 from lab.settings import EMBEDDED
+from lab.train.runs import choices_of_chains
 from lab.ui.components import ANSWERING, QUIET, clicks, empty, heading, lead, notice, sampling_fields, script
 from lab.ui.text import say
 from lab.visitors import Door, Visitor

@@ -15,7 +15,7 @@ from lab.page import Painted, show_errors
 from lab.publish.adapter import Order, Preview, preview, publish
 from lab.results.rows import read_place
 from lab.services import Services
-from lab.session import chains_of_runs
+from lab.train.runs import chains_of_runs
 from lab.ui.components import CHOSEN, QUIET, Html, empty, lead, markdown, notice, render
 from lab.ui.text import say
 from training.models.manifest import EMBEDDED, read_chain

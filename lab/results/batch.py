@@ -22,7 +22,7 @@ from lab.engine import Waiting, WriteRequest
 from lab.jobs import JSON, Told
 from lab.results.evaluations import about_run, command_line
 from lab.services import REPORTS, Services, reports_folder
-from lab.session import chain_of
+from lab.train.runs import chain_of
 from lab.ui.text import lines, say
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from lab.page import Painted
 from lab.results.evaluations import Evaluations, Outdated
 from lab.results.rows import Behind, Place, link, read_place, rows_page, said_of
 from lab.services import REPORTS, Services, load_reports
-from lab.session import chain_of
+from lab.train.runs import chain_of
 from lab.ui.components import Html, Scale, clicks, empty, lead, notice, render, script, shown, stage_name, thumbs
 from lab.ui.text import lines, page, say
 from lab.visitors import Door, Visitor

@@ -6,7 +6,7 @@ import re
 import signal
 import subprocess
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -19,13 +19,15 @@ import numpy as np
 import psutil
 from pydantic import ValidationError
 
-from evals.errors import BadConfig
+from evals.errors import BadConfig, LabError
 from evals.io import write_whole
 from evals.schema import Record, RunRecord
 from evals.stats.calibration import CalibrationSettings, bin_edges, ece
+from lab.services import Services
 from lab.ui.text import say
 from training.grpo import GrpoSettings
 from training.launch.accelerate import command_of, environment
+from training.models.manifest import FILE_NAME, OURS, chain_file, read_chain
 from training.run.checkpoints import checkpoints, step_of
 from training.run.folder import (
     COMPLETIONS,
@@ -471,3 +473,36 @@ RESUMED_SECONDS = 60.0
 def _written(run: Path) -> float:
     """Return when run.json was last written: at the start of a process, and at its end."""
     return (run / RECORD).stat().st_mtime
+
+
+# ---- chains that can be asked --------------------------------------------------------------------
+
+
+def chains_of_runs(services: Services) -> Mapping[str, Path]:
+    """Return the folders of finished runs that hold a chain, by the name that Train lists them under, newest first."""
+    found = find(services.settings.training.runs, services.now())
+    return {each.name: each.path for each in found if each.state == "finished" and (each.path / FILE_NAME).is_file()}
+
+
+def chain_of(services: Services, name: str | None) -> str:
+    """Return what the engine calls a chain of the page: "" for the lab's own, else its folder; LabError if there is none."""
+    if not name:
+        return ""
+    if (folder := chains_of_runs(services).get(name)) is None:
+        raise LabError(say("chain.gone", name=name))
+    return str(folder)
+
+
+def choices_of_chains(services: Services) -> list[tuple[str, str]]:
+    """Return the chains as a list to choose from, the lab's own first; one that cannot be read is left out."""
+    chain = services.settings.chain
+    choices = [(say("chain.own", name=chain if chain in OURS else Path(chain).name), "")]
+    for name, folder in chains_of_runs(services).items():
+        if folder.resolve() == chain_file(chain).parent.resolve():
+            continue
+        try:
+            stages = read_chain(folder).manifest.stages
+        except LabError:
+            continue
+        choices.append((say("chain.run", name=name, stages=" → ".join(each.name for each in stages)), name))
+    return choices

@@ -12,10 +12,9 @@ from evals.errors import LabError
 from lab.exports import training_address
 from lab.home.work import shown_works, works
 from lab.results.rows import read_place
-from lab.session import chain_of, choices_of_chains
 from lab.settings import Person, TrainingSettings
 from lab.train.runner import proposed
-from lab.train.runs import Launched, beside
+from lab.train.runs import Launched, beside, chain_of, choices_of_chains
 from tests.lab.trainings import plain, run_in
 from tests.lab.votes import NOON, cast
 
