@@ -19,7 +19,7 @@ from evals.errors import BadConfig
 from evals.refine.grammar import WORD
 from evals.refine.judge import Judge, Verdicts, support_by_words
 from evals.refine.records import CheckedRecord
-from evals.refine.score import PreparedAnswer, Settled, copied, prepare, settle
+from evals.refine.score import AnswerFigures, PreparedAnswer, copied, prepare, settle
 from evals.schema.refiner import RefinerRecord, RewardConfig
 from training.judge.judge import HttpJudge, StopRule, by_deadline, fit_judge, judge_of, late
 from training.judge.prompts import VERSION, HttpSettings
@@ -33,7 +33,7 @@ LogExtra = Callable[[str, list[object]], None]
 COLUMNS = tuple(name for name in RefinerRecord.model_fields if name != "prompt")
 
 
-def figures_of(prepared: PreparedAnswer, verdicts: Verdicts | None, settled: Settled) -> dict[str, float | None]:
+def figures_of(prepared: PreparedAnswer, verdicts: Verdicts | None, settled: AnswerFigures) -> dict[str, float | None]:
     """Return the figures of one answer by the name they are logged under."""
     reading = prepared.reading
     ids = [name for claim in reading.claims for name in claim.ids]
@@ -63,7 +63,7 @@ class _Row(NamedTuple):
 
     prepared: PreparedAnswer
     verdicts: Verdicts | None
-    settled: Settled
+    settled: AnswerFigures
 
 
 class RefinerReward:

@@ -189,7 +189,7 @@ class PreparedAnswer:
         )
 
 
-class Settled(NamedTuple):
+class AnswerFigures(NamedTuple):
     """The figures of an answer; None where a verdict that they need is missing. `reason` in words."""
 
     rubric: float | None
@@ -240,33 +240,33 @@ def prepare(
     )
 
 
-def settle(prepared: PreparedAnswer, verdicts: Verdicts | None) -> Settled:
+def settle(prepared: PreparedAnswer, verdicts: Verdicts | None) -> AnswerFigures:
     """Return the figures of an answer; `verdicts` None = nobody was asked.
 
     ValueError if nobody was asked although the reward depends on it.
     """
     config, why = prepared.config, prepared.settled
     if not prepared.is_judgeable:
-        return Settled(0.0, NO_CITATION, 0.0, 0.0, str(why))
+        return AnswerFigures(0.0, NO_CITATION, 0.0, 0.0, str(why))
     if verdicts is None:
         if why is None:
             raise ValueError(f"the answer to {prepared.record.id!r} has to be judged first")
-        return Settled(None, CitationScores(), 0.0, 0.0, why)
+        return AnswerFigures(None, CitationScores(), 0.0, 0.0, why)
     rubric = rubric_score(prepared.items, verdicts.raws, config.score_scale)
     sources = prepared.record.sources if config.citation_level == "paper" else None
     citation = citation_scores(prepared.reading.claims, prepared.cited, verdicts, sources, prepared.record.answerable)
     if why is not None:
-        return Settled(rubric, citation, 0.0, 0.0, why)
+        return AnswerFigures(rubric, citation, 0.0, 0.0, why)
     cited = getattr(citation, config.citation_metric) if config.apply_citation else 0.0
     if rubric is None or cited is None:
-        return Settled(rubric, citation, None, None, "a verdict is missing, so there is no reward")
+        return AnswerFigures(rubric, citation, None, None, "a verdict is missing, so there is no reward")
     quality, weight = rubric * prepared.bonus if config.gate == "multiply" else rubric, config.citation_weight
     if config.apply_citation and config.combine == "additive":
         quality += weight * cited
     elif config.apply_citation:
         quality = min(1.0, (1.0 - weight) * quality + weight * cited)
     reason = "graded by rubric and citations" if config.apply_citation else "graded by rubric"
-    return Settled(rubric, citation, quality, config.verification_reward * quality, reason)
+    return AnswerFigures(rubric, citation, quality, config.verification_reward * quality, reason)
 
 
 def explain(prepared: PreparedAnswer, verdicts: Verdicts | None, judge: str) -> ScoredAnswer:

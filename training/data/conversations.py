@@ -23,7 +23,7 @@ from evals.errors import BadConfig, BadRow
 from evals.io import HOLDS_TURNS, WHOLE, sha256_of_text
 from evals.questions import is_held_out, system_prompt_for
 from training.data.chat import mark_in
-from training.data.tables import Table, Unusable, first_row, is_table, public_name, read_table, refuse, usable
+from training.data.tables import SourceRows, Unusable, first_row, is_table, public_name, read_table, refuse, usable
 from training.data.tokens import Row, Rows, Tokenizer, shared_length, tokens_of_turns, turns_written
 
 TURNS = ("messages", "conversations", "conversation")
@@ -294,7 +294,7 @@ def form_of(columns: Iterable[str]) -> Form:
     return ("text",) if "text" in has else ()
 
 
-def form_of_table(table: Table, facts: dict[str, str | int]) -> Form:
+def form_of_table(table: SourceRows, facts: dict[str, str | int]) -> Form:
     """Return the form of a table by its first row; BadConfig for an unknown one. `facts` are for run.json."""
     if not table.rows:
         return ()

@@ -19,7 +19,7 @@ from evals.questions.pairs import Sample, SampleOrigin
 from evals.schema import Example, Message
 from evals.schema.questions import Model, Sampling
 from training.data.conversations import asked_in, is_headed, question_turns, turns_in, with_system
-from training.data.tables import SOURCE, SUFFIXES, Table, Unusable, is_table, read_table, usable
+from training.data.tables import SOURCE, SUFFIXES, SourceRows, Unusable, is_table, read_table, usable
 from training.data.tokens import Rows, shared_length
 from training.run.folder import RunFolder
 
@@ -110,7 +110,7 @@ def read_preferences(sources: Sequence[str], chain_prompt: str | None = None) ->
     return Rows(named, Preference.row, asked, checksum, system_prompt, counts, dict(left_out), dict(notes))
 
 
-def _table(source: str) -> Table:
+def _table(source: str) -> SourceRows:
     """Return the rows of a source; BadConfig if it is none."""
     match = SOURCE.fullmatch(source.strip())
     name, count = (match["name"], match["count"] or "") if match else ("", "")

@@ -34,7 +34,7 @@ Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
-class Table:
+class SourceRows:
     """Rows of a source by line (Parquet and Hub: by number), what is wrong with lines that are no rows, what is left out."""
 
     name: str
@@ -55,7 +55,7 @@ def first_row(source: str) -> Row:
     return next((row for _, _, row in _rows(_named(source)[0]) if not isinstance(row, NoRow)), {})
 
 
-def read_table(source: str, otherwise: str = "") -> Table:
+def read_table(source: str, otherwise: str = "") -> SourceRows:
     """Return the training rows of a source, or those of the part that it names; `otherwise` as in `read_text`.
 
     A column `split`, or the split of the Hub, says what part a row belongs to; the others are for training. Without
@@ -87,7 +87,7 @@ def read_table(source: str, otherwise: str = "") -> Table:
         raise BadConfig(f"{source} asks for {count} rows; {public_name(name)} has {len(rows)}.")
     left_out = {f"rows of the split {kind}": n for kind, n in seen.items() if kind != "train" and not part}
     left_out |= {"lines that are no rows": len(bad)} if bad else {}
-    return Table(public_name(name), tuple(rows[: count or None]), tuple(bad), left_out)
+    return SourceRows(public_name(name), tuple(rows[: count or None]), tuple(bad), left_out)
 
 
 _KEPT = "rows that are kept for testing, and training on them would make every later figure worthless"
@@ -112,7 +112,7 @@ class Unusable(ValueError):
 
 
 def usable(
-    table: Table, made_of: Callable[[Row], Item], left_out: Counter[str], *, drops: bool | None = False
+    table: SourceRows, made_of: Callable[[Row], Item], left_out: Counter[str], *, drops: bool | None = False
 ) -> dict[int, Item]:
     """Return what `made_of` makes of the rows, by line; what is `Unusable` and what a table leaves out is counted.
 
