@@ -2,11 +2,10 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from evals.errors import LabError
 from evals.schema import Article
 from evals.schema.articles import ReviewStep
 from evals.schema.questions import Sampling
@@ -97,12 +96,3 @@ def find_readers(settings: LabSettings) -> tuple[Reader, ...]:
     if server is not None:
         readers.append(Reader(say("review.server", model=server.model or server.url), server=server))
     return tuple(readers)
-
-
-def reader_named(readers: Sequence[Reader], name: str | None) -> Reader:
-    """Return the reader that was chosen; LabError if it is none of those that are here."""
-    for each in readers:
-        if each.name == name:
-            return each
-    known = ", ".join(each.name for each in readers) or say("review.no_readers")
-    raise LabError(say("review.no_such_reader", name=name, known=known))

@@ -26,7 +26,6 @@ from evals.schema.reviews import CATEGORIES, SEVERITIES, UNKNOWN, Concern
 from lab.engine import WriteRequest
 from lab.jobs import JSON, Job, Told
 from lab.review.pages import hold
-from lab.review.reader import reader_named
 from lab.review.view import concerns as cards
 from lab.review.view import paper as paper_view
 from lab.services import Services
@@ -36,6 +35,7 @@ from lab.ui.text import say
 from lab.visitors import Visitor, new_visitor
 
 if TYPE_CHECKING:
+    from lab.review.reader import Reader
     from lab.store.documents import Standing
 
     Review = Standing[KeptReview, DraftConcern]
@@ -55,6 +55,15 @@ HEADING = re.compile(r"^#{1,4} \S", re.M)
 LONGEST_CONCERN = 2_000
 TypedSettings = tuple[object, object, object]
 """Seed, length and temperature, as they were typed."""
+
+
+def reader_named(readers: "Sequence[Reader]", name: str | None) -> "Reader":
+    """Return the reader that was chosen; LabError if it is none of those that are here."""
+    for each in readers:
+        if each.name == name:
+            return each
+    known = ", ".join(each.name for each in readers) or say("review.no_readers")
+    raise LabError(say("review.no_such_reader", name=name, known=known))
 
 
 def reviewing(
