@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from evals.errors import BadConfig, LabError
-from evals.review.page import made_by
+from evals.review.records import made_by
 from lab.cli import app
 from tests.evals.reviewed import concern, example, prose
 from tests.training.judge_server import Asked, JudgeServer, Reply

@@ -9,8 +9,9 @@ from evals.io import read_rows
 from evals.papers import demonstration
 from evals.papers.collection import split_by_family
 from evals.report import load_report
-from evals.review.page import made_by, made_rows, named
+from evals.review.page import named
 from evals.review.prompt import check_prompt
+from evals.review.records import made_by, made_rows
 from evals.review.score import control_rates, micro_rates
 from evals.schema.reports import ReviewReport
 from evals.schema.reviews import PredictionRow

@@ -11,8 +11,8 @@ from evals.errors import BadConfig
 from evals.review.clean import Cleaning, clean
 from evals.review.ensemble import Merging, Tool, clusters_of, merge, merging_threshold
 from evals.review.match import ReadyVectors
-from evals.review.page import COLUMNS, copy_record, made_by, made_rows, record_beside
 from evals.review.places import Map
+from evals.review.records import COLUMNS, copy_record, made_by, made_rows, record_beside
 from evals.schema import Article, Section, TextOrigin
 from evals.schema.articles import ABSTRACT
 from evals.schema.reviews import MadeBy, PredictionRow
