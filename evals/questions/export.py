@@ -37,7 +37,7 @@ EVALS = Path(__file__).parents[1]
 TEMPLATES = Path(__file__).parent / "templates"
 TOOLS: dict[str, dict[str, Any]] = tomllib.loads((TEMPLATES / "tools.toml").read_text(encoding="utf-8"))
 """Of each tool its title, the splits it uses, files by path with their templates, and commands; texts take $words, Python none."""
-GRADER = ("__init__.py", "errors.py", "confidence.py", "normalize.py", "facts", "schema", "verifiers")
+GRADER = ("__init__.py", "errors.py", "wording.py", "facts", "schema", "verifiers")
 """Files and folders of `evals` whose copy grades an answer, without what reads answers by a judge."""
 NOT_GRADING = frozenset({"verifiers/judged.py"})
 PACKAGE = re.compile(r"\bquestion_set\b")

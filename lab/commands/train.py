@@ -143,28 +143,28 @@ def run_line(plan: "Plan", copies: "CheckpointCopies | None" = None) -> int:
 
 def _asked(plan: "Plan", options: tuple[str, ...]) -> dict[str, Any]:
     """Return what SLURM is asked for, and say why so much memory."""
-    from training.launch import slurm
+    from training.launch.plan import memory_of, parameters_of
     from training.launch.preview import folder_here
 
-    memory, why = slurm.memory_of(plan, folder_here(plan.settings.base))
-    parameters = slurm.parameters_of(plan.launch, plan.output.name, options, memory)
+    memory, why = memory_of(plan, folder_here(plan.settings.base))
+    parameters = parameters_of(plan.launch, plan.output.name, options, memory)
     if parameters["mem"] == memory:
         notes.print(f"mem={memory} of each machine: {why}", soft_wrap=True)
     return parameters
 
 
 def _submit(plan: "Plan", options: tuple[str, ...], *, as_json: bool) -> None:
-    from training.launch import slurm
+    from training.launch.plan import ClusterJob, has_cluster, submit
 
     parameters = _asked(plan, options)
-    job = slurm.ClusterJob(plan.line, str(Path.cwd()), plan.launch.processes, plan.launch.machines)
+    job = ClusterJob(plan.line, str(Path.cwd()), plan.launch.processes, plan.launch.machines)
     folder = plan.output.with_name(f"{plan.output.name}.slurm")
-    if not slurm.has_cluster():
+    if not has_cluster():
         raise BadConfig(
             "there is no SLURM here (no sbatch, no srun), so nothing was submitted; give the same command on a login node"
             " of the cluster. --dry-run shows what the job would ask for."
         )
-    number = slurm.submit(job, folder, parameters)
+    number = submit(job, folder, parameters)
     notes.print(f"submitted as job {number}; its log and state are in {folder}", soft_wrap=True)
     document = {"job": number, "folder": str(folder), "command": plan.command}
     emit(document, as_json=as_json, table="slurm")

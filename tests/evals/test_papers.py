@@ -20,7 +20,7 @@ from evals import errors
 from evals.errors import LabError, UnreadableArticle
 from evals.papers import demonstration, read_article, read_article_file
 from evals.papers.collection import example_of, family_of, from_flat, read_collection, split_by_family, without_leaks
-from evals.papers.formulas import mathml_text, tex_text
+from evals.papers.jats import mathml_text, tex_text
 from evals.papers.outline import role_of, without_markup
 from evals.review.corpus import words_of
 from evals.schema import Article, TextOrigin

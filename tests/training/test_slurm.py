@@ -19,8 +19,7 @@ from tests.models import tiny_base
 from tests.training.cases import cases
 from tests.training.runs import SFT, record, settings_file
 from training.launch.accelerate import Launch
-from training.launch.plan import plan_of, weights_in
-from training.launch.slurm import ClusterJob, has_cluster, memory_of, parameters_of, submit
+from training.launch.plan import ClusterJob, has_cluster, memory_of, parameters_of, plan_of, submit, weights_in
 from training.run.folder import RunFolder
 
 ROOT = Path(__file__).parents[2]
