@@ -131,9 +131,6 @@ def _short(error: Exception) -> str:
     return " ".join(str(text).split())[:300]
 
 
-# ---- receipts, kept beside what was published ----------------------------------------------------
-
-
 def write_receipt(receipt: Receipt, folder: Path) -> Path:
     """Keep a receipt below `folder`, in published/, and return its file."""
     file = folder / "published" / f"{receipt.repo.replace('/', '--')}.json"

@@ -1,7 +1,4 @@
-"""Cards: Jinja templates filled in from records, their front matter and licences, and card.md.
-
-card.md is what a publisher writes about their own work: every card of the folder holds it, and no publication drops it.
-"""
+"""Cards: Jinja templates filled in from records, front matter, licences, and card.md, which a publisher writes and every card keeps."""
 
 import hashlib
 import os
@@ -89,9 +86,6 @@ def body_of(text: str) -> str:
     return FRONT_MATTER.sub("", text, count=1)
 
 
-# ---- licences, by the Hub's ids: for oversights, no legal advice ---------------------------------
-
-
 KNOWN = yaml.safe_load(Path(__file__).with_name("licences.yaml").read_text(encoding="utf-8"))
 HUB_IDS = frozenset(each for group, ids in KNOWN.items() if group != "duties" for each in ids)
 
@@ -150,9 +144,6 @@ def unknown(sources: Iterable[Source]) -> list[str]:
 def duty(licence: str | None) -> str | None:
     """Return what a licence asks of those who pass on work made from it; None where we know none."""
     return next((words for start, words in KNOWN["duties"].items() if (licence or "").startswith(start)), None)
-
-
-# ---- card.md -------------------------------------------------------------------------------------
 
 
 OWN = "card.md"
