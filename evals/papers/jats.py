@@ -264,7 +264,7 @@ IN_BRACKETS = re.compile(r"[\[(](?:[\d\s,;–-]*[,;–-]\s*)?$")
 
 def _inline(element: Element, before: str = "") -> str:
     """Return the text of an element, without what stands apart. `before`: the text that it follows."""
-    text = element.text or ""
+    text, last = element.text or "", ""
     is_formula = element.tag in (*FORMULAS, "alternatives")
     best = next((tag for tag in ("math", "tex-math", "textual-form") if element.find(tag) is not None), "")
     for child in element:
@@ -285,8 +285,11 @@ def _inline(element: Element, before: str = "") -> str:
         elif child.tag in SUPPLEMENTS:
             text += f" {_supplement(child)} "
         elif child.tag not in SKIPPED and child.tag != "list":
-            text += space + _inline(child, near) + space
-        text += child.tail or ""
+            part = _inline(child, near)
+            if child.tag == last == "named-content" and text[-1:].isalpha() and part[:1].isalpha():
+                part = f" {part}"  # genus and species
+            text += space + part + space
+        text, last = text + (child.tail or ""), "" if child.tail else child.tag
     return text
 
 
@@ -320,6 +323,8 @@ def _raised(element: Element, before: str) -> str:
         is_cited = is_near and is_mark and plain[0].isdigit() and not kinds.isdisjoint(WORDS["marks"])
         if is_sup or element.find("sup") is not None:
             is_cited = is_mark or (last.isdigit() and bool(plain))
+        if last.isalpha() and not is_cited and re.match(r"[A-Z][a-z]{2}", plain):
+            return f" {text}"  # an author behind a word
         return f"{' ' * (not last.isspace())}[{plain}]" if is_cited and not IN_BRACKETS.search(before) else text
     return text if element.tag == "xref" else raised(text, before, is_index=not is_sup)
 
@@ -502,9 +507,16 @@ def _figures(article: Element) -> Iterator[Figure]:
             yield Figure(
                 label=one_line(element.find("label")).rstrip("."),
                 kind="figure" if element.tag == "fig" else "table",
-                caption=" ".join(filter(None, map(one_line, told))),
-                content="\n".join(" | ".join(map(one_line, row)) for row in rows),
+                caption=" ".join(filter(None, map(_with_lists, told))),
+                content="\n".join(" | ".join(map(_with_lists, row)) for row in rows),
             )
+
+
+def _with_lists(element: Element) -> str:
+    """Return a cell or a paragraph of a caption in one line, with the items of its lists."""
+    return " ".join(
+        " ".join([one_line(element), *(text for each in _lists(element) for text in _blocks(each))]).split()
+    )
 
 
 # ---- references -------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from evals.errors import UnreadableArticle
 from evals.io import encoding_of
 from evals.schema import Figure, PageStart, Reference, Section
 
-NUMBER = re.compile(r"^\s*(?:(?:\d+(?:\.\d+)*|[IVX]+)[.):]?\s+)")
+NUMBER = re.compile(r"^\s*(?:\d+(?:\.\d+)*|[IVX]+)[.):]?\s+(?:\|\s+)?")
 _PATTERNS = tomllib.loads(Path(__file__).with_name("sections.toml").read_text(encoding="utf-8"))
 ROLES = {role: re.compile(pattern, re.I) for role, pattern in _PATTERNS.items()}
 """What sections are for, by how they are called."""
@@ -45,6 +45,9 @@ CAPTION = re.compile(
     r"\s+(?:S\s?)?[A-Z]?\d+[A-Za-z]?)\s*[.:|–—]\s*(?P<text>\S.*)",
     re.S | re.I,
 )
+LONGEST_ABSTRACT = 3000
+"""Characters; a longer one may be wrong."""
+KEYWORDS = re.compile(r"(?:key ?words?|index terms)\b", re.I)
 LONG_PARAGRAPH = 60
 """Words from which a paragraph before the first heading is taken for the abstract."""
 FRONT, UNNAMED = "Front matter", "Main text"
@@ -94,7 +97,8 @@ def outline_of(blocks: Sequence[Block], title: str = "") -> Outline:
     """Return the sections of a paper in its order; names may repeat, captions are figures of their own.
 
     What stands before the first heading is the abstract, if it is long and there is no other, and authors and
-    addresses; without a heading it is all there is.
+    addresses; without a heading it is all there is. Headings right below Abstract are its parts up to the one that says
+    again what one of them does; an abstract that is too long ends with its keywords.
     """
     parts: list[tuple[str, list[Block]]] = [("", [])]
     figures: list[Figure] = []
@@ -109,12 +113,20 @@ def outline_of(blocks: Sequence[Block], title: str = "") -> Outline:
     (_, front), *named = parts
     found: dict[str, list[Block]] = {}
     for role in ("abstract", "references"):
-        for place, (name, members) in enumerate(named):
-            if role_of(name) == role:
-                found[role] = members
-                del named[place]
-                break
+        places = [place for place, (name, _) in enumerate(named) if role_of(name) == role]
+        if role == "references":  # a column of a table may be called so, too
+            places.sort(key=lambda place: -len(named[place][1]))
+        if places:
+            found[role] = named.pop(places[0])[1]
     abstract = found.get("abstract")
+    if abstract == []:
+        below = _parts_of_abstract(named)
+        abstract = [each for name, members in below for each in (Block("heading", name, 2), *members)]
+        named = named[len(below) :]
+    elif abstract and sum(len(each.text) for each in abstract) > LONGEST_ABSTRACT:
+        end = next((n for n, each in enumerate(abstract, 1) if KEYWORDS.match(each.text)), len(abstract))
+        abstract, rest = abstract[:end], abstract[end:]
+        named.insert(0, (UNNAMED, rest))
     if abstract is None:
         abstract = [each for each in front if named and len(each.text.split()) >= LONG_PARAGRAPH]
         page = front[0].page if front else None
@@ -129,6 +141,21 @@ def outline_of(blocks: Sequence[Block], title: str = "") -> Outline:
         figures=tuple(figures),
         references=tuple(Reference(text=each.text) for each in found.get("references", ())),
     )
+
+
+def _parts_of_abstract(named: Sequence[tuple[str, list[Block]]]) -> Sequence[tuple[str, list[Block]]]:
+    """Return the first of the sections, up to an Introduction or one that is for the same as one before; none if they are long."""
+    roles = [role_of(name) for name, _ in named]
+    end = next(
+        (
+            n
+            for n, (name, _) in enumerate(named)
+            if n and (plain_name(name).lower() == "introduction" or (roles[n] != "other" and roles[n] in roles[:n]))
+        ),
+        0,
+    )
+    length = sum(len(each.text) for _, members in named[:end] for each in members)
+    return named[:end] if length <= LONGEST_ABSTRACT else ()
 
 
 def _section(name: str, members: Sequence[Block]) -> Section:
@@ -287,7 +314,7 @@ def tidy(text: str) -> str:
 LONGEST_HEADING, LONGEST_TITLE = 12, 40
 """Words."""
 ENDS = (".", ",", ";", ":", "?", "!")
-NUMBERED = re.compile(r"(?P<number>\d+(?:\.\d+)*)\.?\s+[A-Z(]")
+NUMBERED = re.compile(r"(?P<number>\d+(?:\.\d+)*)\.?\s+(?:\|\s+)?[A-Z(]")
 ABSTRACT = re.compile(r"(?:abstract|summary)\s*[.:—–-]\s*(?=\S)", re.I)
 
 

@@ -15,6 +15,7 @@ import pypdfium2
 from evals.errors import UnreadableArticle
 from evals.papers.outline import (
     ABSTRACT,
+    LONGEST_ABSTRACT,
     LONGEST_HEADING,
     NUMBER,
     Block,
@@ -49,11 +50,13 @@ if TYPE_CHECKING:
 
 LARGER = 1.12
 """A heading's font is so many times that of the text."""
-HEADED = re.compile(r"(?:(?:\d+|[A-H])(?:\.\d+)*\.?|[IVX]+\.)\s+(?=[A-Z(])")
+HEADED = re.compile(r"(?:(?:\d+|[A-H])(?:\.\d+)*\.?|[IVX]+\.)\s+(?:\|\s+)?(?=[A-Z(])")
 ROMAN = re.compile(r"[IVX]+\.\s+(?=[A-Z])")
 LETTERED = re.compile(r"^(?:Appendix\s+)?(?P<number>[A-H](?:\.\d+)*)[.:]?\s+(?=[A-Z])")
 PUBLISHERS = re.compile(
-    r"^(?:accepted manuscript|(?:original|research|review)? ?(?:article|research)$|contents lists|open access|preprint)"
+    r"^(?:accepted manuscript|contents lists|open access|preprint)|^(?:(?:(?:original|full[- ]length|regular|short|brief|rapid|mini|systematic|clinical"
+    r"|technical|scientific|research|review|case) ?-?)*(?:articles?|research|reviews?|papers?|reports?|communications?|notes?|stud(?:y|ies)|letters?)"
+    r"|corrigendum|erratum|editorial|letter to the editor)$"
     r"|ournal of|^proceedings of|^transactions on|@|https?:|www\.|\bdoi\b|\bISSN\b|\bvol(?:ume|\.) ?\d",
     re.I,
 )
@@ -79,7 +82,7 @@ def title_of(pages: Sequence[PageLines], body: float, heads: Set[str], told: str
             continue
         role = role_of(line.text)
         is_section = role == "abstract" or (role != "other" and HEADED.match(line.text) is not None)
-        if is_section or PUBLISHERS.search(line.text) or mark_of(line) in heads or _is_names(line.text):
+        if is_section or PUBLISHERS.search(line.text.strip()) or mark_of(line) in heads or _is_names(line.text):
             continue
         last = groups[-1][-1] if groups else None
         is_as_large = last is not None and abs(last.height - line.height) < 0.1 * line.height
@@ -87,6 +90,14 @@ def title_of(pages: Sequence[PageLines], body: float, heads: Set[str], told: str
             groups[-1].append(line)
         else:
             groups.append([line])
+    cited = [
+        _letters(line.text) for line in first.lines
+    ]  # the journal's name stands again before the year or the volume
+    groups = [
+        group
+        for group in groups
+        if not any(re.match(rf"\d*{re.escape(_letters(joined(group)))}(?:\d|vol)", each) for each in cited)
+    ]
     if not groups:
         return "", list(pages)
     most = max(group[0].height for group in groups)
@@ -96,7 +107,10 @@ def title_of(pages: Sequence[PageLines], body: float, heads: Set[str], told: str
     names = [role_of(line.text) != "other" and len(plain_name(line.text).split()) <= 3 for line in large]
     title = large[: names.index(True, 1) if True in names[1:] else None]
     rest = tuple(line for line in first.lines if line not in title)
-    kept = (tuple(word for word in line.words if word.height > 0.8 * large[0].height) for line in title)
+    kept = (  # without the marks of notes; another font, as of names of species, may be lower
+        tuple(w for w in line.words if w.height > 0.8 * large[0].height or re.search(r"[^\W\d_]{2}", w.text))
+        for line in title
+    )
     return tidy(joined([TextLine(words) for words in kept if words])), [replace(first, lines=rest), *pages[1:]]
 
 
@@ -135,9 +149,17 @@ def style_of(line: TextLine) -> Style:
 
 
 def heading_styles(groups: Sequence[Sequence[TextLine]]) -> frozenset[Style]:
-    """Return the styles in which the paper prints the headings whose names tell a section."""
+    """Return the styles in which the paper prints the headings whose names tell a section.
+
+    Statistical analysis, a part of Methods in most papers, tells none.
+    """
     named = (group[0] for group in groups if len(group) == 1 and heading_by_words(group[0].text) == 1)
-    return frozenset(style_of(line) for line in named if role_of(line.text) not in ("other", "supplement", "statement"))
+    return frozenset(
+        style_of(line)
+        for line in named
+        if role_of(line.text) not in ("other", "supplement", "statement")
+        and not plain_name(line.text).lower().startswith("statistical")
+    )
 
 
 def precedes_text(groups: Sequence[Sequence[TextLine]], at: int, body: float) -> bool:
@@ -167,7 +189,10 @@ def level_of(text: str, group: Sequence[TextLine], body: float, tops: frozenset[
     """
     words = NUMBER.sub("", text)
     is_words = sum(map(str.isalpha, words)) > 0.6 * len(words.replace(" ", "")) and re.search(r"[^\W\d_]{3}", text)
-    if not is_words or len(text.split()) > LONGEST_HEADING or text.endswith((".", ",", ";", ":")):
+    role = role_of(text)
+    if not is_words or len(text.split()) > LONGEST_HEADING or text.endswith((".", ",", ";")):
+        return None
+    if role in ("other", "statement") and text.endswith(":"):
         return None
     is_sentence = re.search(r"[a-z]\.\s+[A-Z]", text) or caption_of(text)
     if is_sentence or any(
@@ -176,7 +201,7 @@ def level_of(text: str, group: Sequence[TextLine], body: float, tops: frozenset[
         return None
     line, by_words = group[0], heading_level(text)
     is_marked = line.height > LARGER * body or all(each.is_bold for each in group) or all(e.is_italic for e in group)
-    if role_of(text) != "other" and by_words is not None and (is_marked or len(text.split()) <= 5):
+    if role != "other" and by_words is not None and (is_marked or len(text.split()) <= 5):
         return 2 if not (text[:1].isdigit() or style_of(line) in tops) and by_words == 1 and is_marked else by_words
     if ROMAN.match(text) and (text.isupper() or is_marked):
         return 1
@@ -426,8 +451,6 @@ LOST = re.compile("[\0\3-\10\16-\37\ufffd\ue000-\uefff\uf100-\uf8e5]")
 """Signs without a letter in the file; those of Adobe's Symbol that only build large brackets are none."""
 FEWEST_WORDS = 12
 """A page with fewer words is a picture, a scan or a divider."""
-LONGEST_ABSTRACT = 3000
-"""Characters; a longer one has swallowed what stands below it."""
 MOST_PAGES = 400
 MOST_CHARACTERS = 200_000
 """Of a page; a full one of a journal has some 8,000."""

@@ -1,6 +1,5 @@
 """Corpora A and B: reviewed papers to training rows by fixed rules, with a count of everything left out."""
 
-import hashlib
 import json
 import math
 import re
@@ -8,8 +7,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from statistics import mean, median
+from typing import Any
 
 from evals.errors import BadConfig, LabError
+from evals.io import sha256_of_text
 from evals.review.clean import key_of
 from evals.review.prompt import (
     PROMPT_VERSION,
@@ -23,7 +24,7 @@ from evals.review.prompt import (
     system_prompt,
 )
 from evals.schema import Conversation, ReviewExample, Split, Turn
-from evals.schema.articles import BinAudit, BudgetRecord, CorpusStatistics, Spread, TruncationAudit
+from evals.schema.articles import Spread
 from evals.schema.reviews import SEVERITIES, HumanConcern
 
 WORD = re.compile(r"[a-z][a-z0-9-]{2,}|\d+(?:\.\d+)?")
@@ -216,63 +217,43 @@ def make_corpus(
     return corpus
 
 
-BINS = ((4_000, "below 4k"), (8_000, "4k to 8k"), (12_000, "8k to 12k"), (14_500, "12k to 14.5k"))
-LONGEST_BIN = "14.5k and more"
+def statistics_of(corpus: Corpus, recipe: Recipe, source: str, file: tuple[str, str]) -> dict[str, Any]:
+    """Return what stands beside the rows of a corpus; `file` is the name of their file and the text in it.
 
-
-def statistics_of(corpus: Corpus, recipe: Recipe, source: str, file: tuple[str, str]) -> CorpusStatistics:
-    """Return the counts of a corpus; `file` is the name of its rows' file and the text in it."""
+    Papers are dropped by reason, concerns counted of kept papers. `input_tokens` is what a model reads of a row before
+    its reply. `cut` are papers that lost text to the budget, `share_lost` what share of all tokens.
+    """
     taught, rows = corpus.taught, corpus.rows
-    return CorpusStatistics(
-        corpus=recipe.rules.name,
-        split=corpus.split,
-        source=source,
-        prompt_version=PROMPT_VERSION,
-        prompt_sha256=prompt_sha256(),
-        budget=BudgetRecord(
-            tokenizer=recipe.counter.name, instructions=instructions(recipe.counter), **asdict(recipe.budget)
-        ),
-        articles_read=corpus.read,
-        articles_kept=len(taught),
-        articles_dropped=corpus.articles_dropped,
-        families=len({each.example.family for each in taught}),
-        synthetic=sum(each.example.synthetic for each in taught),
-        concerns_before=sum(len(each.example.concerns) for each in taught),
-        concerns_after=sum(len(each.concerns) for each in taught),
-        concerns_dropped=corpus.concerns_dropped,
-        concerns_per_article=spread([len(each.concerns) for each in taught]),
-        sources=dict(Counter(each.example.source for each in taught).most_common()),
-        rows=len(rows),
-        rows_without_concerns=sum(made.row.conversations[2].value == "[]" for made in rows),
-        parts={str(n): count for n, count in sorted(Counter(len(each.rows) for each in taught).items())},
-        input_tokens=spread([made.input_tokens for made in rows]),
-        reply_tokens=spread([made.reply_tokens for made in rows]),
-        paper_tokens=spread([each.rows[0].piece.whole for each in taught]),
-        truncation=audit(taught),
-        file=file[0],
-        file_sha256=hashlib.sha256(file[1].encode()).hexdigest(),
-    )
-
-
-def audit(taught: Sequence[Taught]) -> TruncationAudit:
-    """Return how many papers lost text and how much of it, by source and by length."""
-
-    def bin_of(papers: Sequence[Taught]) -> BinAudit:
-        pieces = [each.rows[0].piece for each in papers]
-        lost, whole = sum(piece.lost for piece in pieces), sum(piece.whole for piece in pieces)
-        cut = sum(piece.lost > 0 for piece in pieces)
-        return BinAudit(papers=len(papers), cut=cut, share_lost=round(lost / whole, 6) if whole else 0.0)
-
-    names = sorted({each.example.source for each in taught})
-    lengths: dict[str, list[Taught]] = {name: [] for name in (*(name for _, name in BINS), LONGEST_BIN)}
-    for each in taught:
-        tokens = each.rows[0].piece.whole
-        lengths[next((name for limit, name in BINS if tokens < limit), LONGEST_BIN)].append(each)
-    return TruncationAudit(
-        overall=bin_of(taught),
-        by_source={name: bin_of([each for each in taught if each.example.source == name]) for name in names},
-        by_length={name: bin_of(papers) for name, papers in lengths.items()},
-    )
+    pieces = [each.rows[0].piece for each in taught]
+    lost, whole = sum(piece.lost for piece in pieces), sum(piece.whole for piece in pieces)
+    return {
+        "corpus": recipe.rules.name,
+        "split": corpus.split,
+        "source": source,
+        "prompt_version": PROMPT_VERSION,
+        "prompt_sha256": prompt_sha256(),
+        "budget": {"tokenizer": recipe.counter.name, "instructions": instructions(recipe.counter)}
+        | asdict(recipe.budget),
+        "articles_read": corpus.read,
+        "articles_kept": len(taught),
+        "articles_dropped": dict(corpus.articles_dropped),
+        "families": len({each.example.family for each in taught}),
+        "synthetic": sum(each.example.synthetic for each in taught),
+        "concerns_before": sum(len(each.example.concerns) for each in taught),
+        "concerns_after": sum(len(each.concerns) for each in taught),
+        "concerns_dropped": dict(corpus.concerns_dropped),
+        "sources": dict(Counter(each.example.source for each in taught).most_common()),
+        "rows": len(rows),
+        "rows_without_concerns": sum(made.row.conversations[2].value == "[]" for made in rows),
+        "parts": {str(n): count for n, count in sorted(Counter(len(each.rows) for each in taught).items())},
+        "input_tokens": spread([made.input_tokens for made in rows]).model_dump(),
+        "reply_tokens": spread([made.reply_tokens for made in rows]).model_dump(),
+        "paper_tokens": spread([piece.whole for piece in pieces]).model_dump(),
+        "cut": sum(piece.lost > 0 for piece in pieces),
+        "share_lost": round(lost / whole, 6) if whole else 0.0,
+        "file": file[0],
+        "file_sha256": sha256_of_text(file[1]),
+    }
 
 
 def spread(values: Sequence[float]) -> Spread:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from evals.questions.pairs import Sample
     from evals.review.corpus import Recipe
     from evals.schema import ReviewExample
-    from evals.schema.articles import CorpusStatistics
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -498,7 +497,7 @@ def review(settings: ReviewDataSettings) -> None:
     rows = [(split, *row.values()) for split, row in counts.items()]
     tables = [
         table_of("reviewed papers", ("split", *counts["train"]), rows),
-        *(as_table(f"corpus {each.corpus}, {each.split}", each) for each in corpora.values()),
+        *(as_table(f"corpus {each['corpus']}, {each['split']}", each) for each in corpora.values()),
     ]
     emit({"splits": counts, "left_out": left_out, "corpora": corpora}, as_json=settings.as_json, table=Group(*tables))
     for why, count in left_out.items():
@@ -509,7 +508,7 @@ def review(settings: ReviewDataSettings) -> None:
 
 
 def _write_papers(
-    out: Path, by_split: "Mapping[str, Sequence[ReviewExample]]", made: "Mapping[str, tuple[CorpusStatistics, str]]"
+    out: Path, by_split: "Mapping[str, Sequence[ReviewExample]]", made: "Mapping[str, tuple[dict[str, Any], str]]"
 ) -> None:
     from evals.review.prompt import system_prompt
     from hub.cards.dataset import write_rows_card
@@ -520,14 +519,14 @@ def _write_papers(
         write_whole(out / "system_prompt.txt", system_prompt())
     for split, (statistics, text) in made.items():
         write_whole(out / f"sft_{split}.jsonl", text)
-        write_whole(out / f"sft_{split}_stats.json", statistics.model_dump_json(indent=1) + "\n")
+        write_whole(out / f"sft_{split}_stats.json", json_text(statistics))
     written = (*by_split, *(f"sft_{name}" for name in made))
     write_rows_card(out, "reviews", [f"{name}.jsonl" for name in written])
 
 
 def _corpora(
     examples: "tuple[ReviewExample, ...]", settings: ReviewDataSettings
-) -> "dict[str, tuple[CorpusStatistics, str]]":
+) -> dict[str, tuple[dict[str, Any], str]]:
     """Return the statistics and the rows of a corpus to train on, by split."""
     from evals.review.corpus import CORPORA, Recipe
     from evals.review.prompt import Budget
@@ -545,7 +544,7 @@ def _corpora(
 
 def _corpus(
     examples: "tuple[ReviewExample, ...]", split: Literal["train", "dev"], recipe: "Recipe", papers: str
-) -> "tuple[CorpusStatistics, str]":
+) -> tuple[dict[str, Any], str]:
     from evals.review.corpus import make_corpus, statistics_of
 
     with notes.status("counting papers") as status:

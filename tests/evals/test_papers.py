@@ -99,6 +99,14 @@ def test_in_jats_no_citation_joins_a_number_powers_stay_and_formulas_are_text():
     assert drawn == [text for _, text in CASES["mathml"]]
 
 
+def test_lists_in_the_cells_of_a_table_and_in_captions_are_read():
+    items = "<list><list-item><p>On metformin</p></list-item><list-item><p>Over 7.5%</p></list-item></list>"
+    table = f"<table><tr><td>Inclusion</td><td>{items}</td></tr></table>"
+    (figure,) = jats(f"<table-wrap><caption><p>Criteria{items}</p></caption>{table}</table-wrap>").figures
+    assert figure.caption == "Criteria - On metformin - Over 7.5%"
+    assert figure.content == "Inclusion | - On metformin - Over 7.5%"
+
+
 def test_references_of_jats_are_composed_where_nothing_stands_between_their_parts_and_the_abstract_is_no_summary():
     lists = [jats(back=f"<ref-list><ref>{xml}</ref></ref-list>").references for xml, _ in CASES["references"]]
     assert [[each.text for each in found] for found in lists] == [[text] for _, text in CASES["references"]]
@@ -461,6 +469,42 @@ def test_journals_addresses_and_names_are_no_title_and_the_title_the_file_gives_
     small = Put(LEFT, 800, "A trial of fertile soils", 10)
     assert plant(small, title="A trial of fertile soils").title == "A trial of fertile soils"
     assert plant(title="Microsoft Word - paper 3 final").title == "Salt and the roots of barley"
+
+
+def test_a_title_keeps_words_in_another_font_and_no_kind_of_article_or_journal_stands_before_it():
+    cited = Put(LEFT, 690, "Salt and Soil Research 2024, 6:3", 8)
+    title = [Put(LEFT, 780, "Case Report", 17), Put(LEFT, 760, "Roots of", 17), Put(LEFT + 75, 760, "Hordeum", 13)]
+    assert of_pages([*title, *lines(BODY, 700)]).title == "Roots of Hordeum"
+    named = [Put(LEFT, 800, "Salt and Soil Research", 20), Put(LEFT, 760, "Roots of salted barley", 17), cited]
+    assert of_pages([*named, *lines(BODY, 650)]).title == "Roots of salted barley"
+
+
+def test_statistical_analysis_makes_no_sections_of_its_neighbours_and_names_of_sections_may_end_in_a_colon():
+    page = [Put(LEFT, 780, "Salt and the roots of barley", 17)]
+    names = (
+        ("1 | Introduction", 13),
+        ("2 | Methods", 13),
+        ("Plants", 11),
+        ("Statistical analysis", 11),
+        ("Results:", 13),
+    )
+    for n, (name, size) in enumerate(names):
+        page += [Put(LEFT, 740 - 100 * n, name, size, bold=True), *lines(BODY, 720 - 100 * n)]
+    page += [
+        Put(LEFT, 240, "References:", 13, bold=True),
+        *lines([f"[{n}] A. B, Pot {n}, 200{n}." for n in (1, 2, 3)], 220),
+    ]
+    article = of_pages(page)
+    assert named(article) == ["Introduction", "Methods", "Results"] and len(article.references) == 3
+
+
+def test_an_abstract_in_parts_with_headings_is_whole_and_a_long_one_ends_with_its_keywords():
+    parts = "# T\n## Abstract\n## Background\nWhy.\n## Methods\nHow.\n## Introduction\nOnce.\n## Methods\nMice."
+    article = read_article(parts.encode(), "a.md")
+    assert article.abstract == "Background\n\nWhy.\n\nMethods\n\nHow." and named(article) == ["Introduction", "Methods"]
+    long = f"# T\n## Abstract\nShort.\n\nKeywords: salt\n\n{'We salted barley. ' * 200}\n\n## Results\nIt grew."
+    article = read_article(long.encode(), "a.md")
+    assert article.abstract == "Short.\n\nKeywords: salt" and named(article) == ["Main text", "Results"]
 
 
 def test_a_title_is_whole_where_a_running_head_repeats_words_of_it_and_an_abstract_ends_at_the_side_column():
