@@ -49,6 +49,8 @@ LETTER = re.compile(r"\W*(?:option|answer|choice)?\W*([a-z])\W*", re.IGNORECASE)
 OWN_LETTER = re.compile(r"\s*\(?([A-Ja-j])\s?([).:、．])")
 OPTION_TEXT = ("text", "value", "option", "content")
 NO_ANSWER = "Take rows without an answer out first"
+_UNANSWERED = {"kind": "term", "accept": []}
+"""The truth of a question that its text does not answer."""
 
 
 class Layout(BaseModel):
@@ -171,6 +173,9 @@ def import_rows(
             questions.append((line, question))
         except _BadField as error:
             add_bad(line, error)
+    truths = [None if known.impossible in each.fields else each.truth for _, each in questions]
+    if truths and all(truth == _UNANSWERED for truth in truths):
+        raise LabError(f"no row of {name} has an answer: it is a test file whose answers were kept back. {NO_ANSWER}")
     choices = [(line, each.truth) for line, each in questions if isinstance(each.truth, _Choice)]
     ways = _find_ways(choices, options.answers_from, name)
     for line, question in questions:
@@ -375,7 +380,7 @@ def _right_answer(layout: Layout, row: _Fields, question: str) -> dict[str, Any]
         if word := {option.casefold(): option for option in layout.fixed}.get(layout.words.get(said, said)):
             return {"kind": "choice", "value": word, "options": [*layout.fixed]}
     if layout.impossible and str(row.at(layout.impossible)).casefold() == "true":
-        return {"kind": "term", "accept": []}
+        return _UNANSWERED
     if row.all(layout.accept):
         return _accepted(layout, row)
     given = row.first(layout.values)[1]

@@ -10,12 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import ValidationInfo, field_validator, model_validator
+from pydantic import model_validator
 
 from evals.errors import LabError
 from evals.io import NoRow, checked_rows, read_rows
 from evals.refine.grammar import SENTENCE_END, TAG, WORD
-from evals.refine.judge import Inquiry, StubTable, fitting, items_of
+from evals.refine.judge import Inquiry, StubTable, items_of
 from evals.refine.records import CheckedRecord
 from evals.refine.score import PreparedAnswer, prepare
 from evals.schema.record import Record
@@ -43,13 +43,6 @@ class Case(Record):
     completion: str
     config: RewardConfig = RewardConfig()
     stub_judge: StubTable | None = None
-
-    @field_validator("stub_judge")
-    @classmethod
-    def _is_about_its_items(cls, table: StubTable | None, info: ValidationInfo) -> StubTable | None:
-        if not {"record", "config"} <= info.data.keys():
-            return table
-        return fitting(table, items_of(info.data["record"], info.data["config"]))
 
     @model_validator(mode="after")
     def _has_something_to_grade_by(self) -> "Case":

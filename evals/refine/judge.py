@@ -5,7 +5,6 @@ import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
 from typing import ClassVar, Literal, Protocol
@@ -351,23 +350,6 @@ class StubTable(Record):
             if _share(each) not in (None, *SUPPORT):
                 raise ValueError(f"a claim's support is 0, 0.5 or 1 (null = missing), not {each}")
         return support
-
-
-def fitting(table: StubTable | None, items: Sequence[Item]) -> StubTable | None:
-    """Return the table; ValueError for a title that is a misspelling of one whose verdict is missing.
-
-    Verdicts on other titles are passed over: one table may serve records with different items.
-    """
-    given = table.rubric_raw if table is not None else {}
-    titles = {item.title for item in items}
-    missing = sorted(titles - given.keys())
-    for title in given:
-        if title not in titles and (near := get_close_matches(title, missing, n=1)):
-            raise ValueError(
-                f"rubric_raw has a verdict on {title!r}, which is no item's title, and none on"
-                f" {near[0]!r}; write that title, or take the verdict out"
-            )
-    return table
 
 
 class StubJudge:

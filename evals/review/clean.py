@@ -13,16 +13,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from evals.schema.record import Record
 from evals.schema.reviews import (
     CATEGORIES,
     SEVERITIES,
     UNKNOWN,
     Category,
     PredictionRow,
-    Removal,
-    RemovedConcern,
-    RepairedLabel,
     Severity,
     Unknown,
     WrittenConcern,
@@ -182,25 +178,29 @@ class Cleaning(NamedTuple):
     cap: int | None = None
 
 
-class CleanedRow(Record):
-    """A row after cleaning, in the form it had, with what was removed and which labels changed."""
+class CleanedRow(NamedTuple):
+    """A row after cleaning, in the form it had.
+
+    `removed` are concerns with their labels, place, reason and the place of their twin; `repaired` are labels by place
+    in the row read, before and after.
+    """
 
     row: PredictionRow
-    removed: tuple[RemovedConcern, ...]
-    repaired: tuple[RepairedLabel, ...]
+    removed: list[dict[str, Any]]
+    repaired: list[dict[str, Any]]
     unknown_labels: int
 
     def document(self, cleaning: Cleaning) -> dict[str, object]:
         """Return the row as it goes into a file: the fields it had, and what cleaning did."""
         return {
             **self.row.model_dump(mode="json", exclude_none=True),
-            "removed": [each.model_dump(mode="json") for each in self.removed],
-            "repaired": [each.model_dump(mode="json") for each in self.repaired],
+            "removed": self.removed,
+            "repaired": self.repaired,
             "postprocess": {
                 "dedup_exact": cleaning.dedup,
                 "cap": cleaning.cap,
                 "removed": len(self.removed),
-                "categories_fixed": sum(each.field == "category" for each in self.repaired),
+                "categories_fixed": sum(each["field"] == "category" for each in self.repaired),
                 "unknown_labels": self.unknown_labels,
             },
         }
@@ -226,26 +226,26 @@ def key_of(text: str) -> str:
 
 def clean(row: PredictionRow, cleaning: Cleaning) -> CleanedRow:
     """Return a row cleaned; concerns keep their order and their form (string or object)."""
-    repaired: list[RepairedLabel] = []
+    repaired: list[dict[str, Any]] = []
     concerns = [_repaired(index, each, repaired) for index, each in enumerate(written(row))]
     kept: list[int] = []
-    removed: list[RemovedConcern] = []
+    removed: list[dict[str, Any]] = []
     first: dict[str, int] = {}
     for index, each in enumerate(concerns):
         key = key_of(each.text or "")
-        reason: Removal | None = None
+        reason = ""
         if not key:
             reason = "blank"
         elif cleaning.dedup and key in first:
             reason = "duplicate"
         elif cleaning.cap is not None and len(kept) >= cleaning.cap:
             reason = "cap"
-        if reason is None:
+        if not reason:
             kept.append(index)
         else:
             twin = first[key] if reason == "duplicate" else None
             labels = each.model_dump(include={"category", "severity"})
-            removed.append(RemovedConcern(**labels, text=each.text or "", index=index, reason=reason, kept=twin))
+            removed.append({"index": index, "text": each.text or "", **labels, "reason": reason, "kept": twin})
         first.setdefault(key, index)
     labelled = tuple(concerns[index] for index in kept)
     if row.structured_concerns is not None:
@@ -257,22 +257,20 @@ def clean(row: PredictionRow, cleaning: Cleaning) -> CleanedRow:
     labels = [(each.category, CATEGORIES) for each in labelled] + [(each.severity, SEVERITIES) for each in labelled]
     return CleanedRow(
         row=row.model_copy(update=update),
-        removed=tuple(removed),
-        repaired=tuple(each for each in repaired if each.index in set(kept)),
+        removed=removed,
+        repaired=[each for each in repaired if each["index"] in set(kept)],
         unknown_labels=sum(
             label is not None and plain_label(label) not in (*known, UNKNOWN) for label, known in labels
         ),
     )
 
 
-def _repaired(index: int, given: WrittenConcern, notes: list[RepairedLabel]) -> WrittenConcern:
+def _repaired(index: int, given: WrittenConcern, notes: list[dict[str, Any]]) -> WrittenConcern:
     """Return a concern with the labels that are meant; labels nobody knows stay as written."""
     update: dict[str, str] = {}
     for name, label in (("category", category_of(given.category)), ("severity", severity_of(given.severity))):
         before = getattr(given, name)
         if label not in (UNKNOWN, before):
-            notes.append(
-                RepairedLabel.model_validate({"index": index, "field": name, "before": before, "after": label})
-            )
+            notes.append({"index": index, "field": name, "before": before, "after": label})
             update[name] = label
     return given.model_copy(update=update) if update else given

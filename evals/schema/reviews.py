@@ -46,7 +46,6 @@ Category = Literal[
 Severity = Literal["major", "minor", "optional"]
 Unknown = Literal["unknown"]
 Stance = Literal["conceded", "rebutted", "partial", "unclear", "no_response"]
-Removal = Literal["blank", "duplicate", "cap"]
 ParseStatus = Literal["ok", "empty", "partial", "failed"]
 Linkage = Literal["complete", "single"]
 Strategy = Literal["union", "vote", "intersection"]
@@ -167,26 +166,6 @@ class ParsedReview(Record):
     status: ParseStatus
     concerns: tuple[Concern, ...]
     problems: tuple[str, ...] = ()
-
-
-class RemovedConcern(Record):
-    """A concern that cleaning took out, where it stood, and why; `kept` is the place of its twin."""
-
-    index: int = Field(ge=0)
-    text: str
-    category: str | None = None
-    severity: str | None = None
-    reason: Removal
-    kept: int | None = None
-
-
-class RepairedLabel(Record):
-    """A label of a concern (by its place in the row read) before and after repair."""
-
-    index: int = Field(ge=0)
-    field: Literal["category", "severity"]
-    before: str | None
-    after: str
 
 
 class ConcernOrigin(Record):

@@ -374,6 +374,7 @@ UNCLEAR = {
     "no layout": ("text,label2\na,b\n", "fields text, label2, and no layout"),
     "no names": ("Which?,a,b,c,d,A\nWhy?,a,b,c,d,B\n", "say --layout mmlu"),
     "twice": ("question,A,B,C,answer\nX?,p53,p53,p21,C\nY?,x,x,y,C\n", "line 2, field 'A'.*'p53' stands twice"),
+    "no answers": ("context,question,answers\nIn 1937.,When?,\"{'text': [], 'answer_start': []}\"\n", "no row of x has an answer"),
     "case alone": ("question,A,B,C,answer\nX?,Pax6,PAX6,p21,C\n", "'PAX6' and 'Pax6' differ in case"),
 }  # fmt: skip
 

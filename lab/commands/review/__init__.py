@@ -264,7 +264,7 @@ def clean(settings: CleanSettings) -> None:
     write_lines(out, [each.document(cleaning) for each in cleaned])
     is_known = copy_record(rows, out)
     notes.print(f"wrote {out}{' and the record of who answered beside it' if is_known else ''}")
-    why = Counter(each.reason for row in cleaned for each in row.removed)
+    why = Counter(each["reason"] for row in cleaned for each in row.removed)
     before = sum(len(row.row.concerns) + len(row.removed) for row in cleaned)
     document = {
         "rows": len(cleaned),

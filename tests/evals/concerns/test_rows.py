@@ -38,7 +38,7 @@ def test_what_goes_and_why_is_shown() -> None:
     for given, cleaning, kept, removed in CASES:
         found = clean(row(*given), cleaning)
         assert list(found.row.concerns) == kept
-        assert [(each.index, each.reason, each.kept) for each in found.removed] == removed
+        assert [(each["index"], each["reason"], each["kept"]) for each in found.removed] == removed
 
 
 def test_objects_stay_objects_with_their_own_fields_and_a_repaired_label() -> None:
