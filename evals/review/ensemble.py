@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,18 +19,7 @@ from evals.io import read_rows
 from evals.review.clean import category_of, severity_of, written
 from evals.review.match import Block, Encoder, ReadyVectors, Threshold, calibrated, lists_of, panel_of, similarity_of
 from evals.schema.record import Record
-from evals.schema.reviews import (
-    SEVERITIES,
-    UNKNOWN,
-    Concern,
-    ConcernOrigin,
-    Linkage,
-    MergedConcern,
-    MergedRow,
-    PredictionRow,
-    ReferenceRow,
-    Strategy,
-)
+from evals.schema.reviews import SEVERITIES, UNKNOWN, Concern, Linkage, PredictionRow, ReferenceRow, Strategy
 
 
 def clusters_of(alike: Block, tools: Sequence[int], threshold: float, linkage: Linkage) -> list[list[int]]:
@@ -99,19 +88,6 @@ def read_vectors(path: Path) -> ReadyVectors:
     return ReadyVectors(f"vectors of {path.name}", {row.text: row.vector for row in rows})
 
 
-class Merged(Record):
-    """The rows of an ensemble and what became of the concerns that went in."""
-
-    rows: tuple[MergedRow, ...]
-    n_given: dict[str, int]
-    n_clusters: int
-    n_fused: int
-    n_kept: int
-    n_outvoted: int
-    n_over_cap: int
-    n_empty: int
-
-
 @dataclass(frozen=True)
 class _Said:
     tool: int
@@ -120,10 +96,15 @@ class _Said:
     depth: float
 
 
-def merge(tools: Sequence[Tool], merging: Merging, encoder: Encoder | None) -> Merged:
-    """Return the merged rows, one per article that any tool answered; `encoder` None compares words.
+Document = dict[str, Any]
 
-    BadConfig for fewer than two tools, names that repeat, or more votes than tools.
+
+def merge(tools: Sequence[Tool], merging: Merging, encoder: Encoder | None) -> tuple[list[Document], Document]:
+    """Return the merged rows, one per article that any tool answered, and what became of the concerns that went in.
+
+    A row has `concerns`, best supported first, and what the cap `removed`: each in the words of one tool, with its
+    `support`, the `sources` that say as much, and the `origins` with tool, place in that tool's list and words there.
+    `encoder` None compares words. BadConfig for fewer than two tools, names that repeat, or more votes than tools.
     """
     names = [tool.name for tool in tools]
     if len(tools) < 2 or len(set(names)) < len(names):
@@ -136,29 +117,28 @@ def merge(tools: Sequence[Tool], merging: Merging, encoder: Encoder | None) -> M
     said = _said(tools, articles)
     lists = lists_of([[(each.concern.text, UNKNOWN, UNKNOWN, each.place) for each in row] for row in said])
     similarity = similarity_of(lists, lists, encoder)
-    rows: list[MergedRow] = []
+    rows: list[Document] = []
     counts: Counter[str] = Counter()
     for number, (article, listed) in enumerate(zip(articles, said, strict=True)):
         alike = similarity.block(number, number)
         groups = clusters_of(alike, [each.tool for each in listed], merging.threshold, merging.linkage)
         merged = [_merged(listed, group, alike, names) for group in groups]
-        kept = [each for each in merged if each[0].support >= merging.votes_of(len(names))]
-        kept.sort(key=lambda each: (-each[0].support, SEVERITY_RANK[each[0].severity], each[1]))
-        concerns = tuple(concern for concern, _ in kept)
+        kept = [each for each in merged if each[0]["support"] >= merging.votes_of(len(names))]
+        kept.sort(key=lambda each: (-each[0]["support"], SEVERITY_RANK[each[0]["severity"]], each[1]))
+        concerns = [concern for concern, _ in kept]
         cap = len(concerns) if merging.cap is None else merging.cap
-        rows.append(MergedRow(article_id=article, concerns=concerns[:cap], removed=concerns[cap:]))
+        rows.append({"article_id": article, "concerns": concerns[:cap], "removed": concerns[cap:]})
         counts += Counter(clusters=len(groups), outvoted=len(merged) - len(kept))
     given = {tool.name: sum(each.tool == place for row in said for each in row) for place, tool in enumerate(tools)}
-    return Merged(
-        rows=tuple(rows),
-        n_given=given,
-        n_clusters=counts["clusters"],
-        n_fused=sum(given.values()) - counts["clusters"],
-        n_kept=sum(len(row.concerns) for row in rows),
-        n_outvoted=counts["outvoted"],
-        n_over_cap=sum(len(row.removed) for row in rows),
-        n_empty=sum(not row.concerns for row in rows),
-    )
+    return rows, {
+        "n_given": given,
+        "n_clusters": counts["clusters"],
+        "n_fused": sum(given.values()) - counts["clusters"],
+        "n_kept": sum(len(row["concerns"]) for row in rows),
+        "n_outvoted": counts["outvoted"],
+        "n_over_cap": sum(len(row["removed"]) for row in rows),
+        "n_empty": sum(not row["concerns"] for row in rows),
+    }
 
 
 def merging_threshold(
@@ -188,22 +168,20 @@ def _said(tools: Sequence[Tool], articles: Sequence[str]) -> list[list[_Said]]:
 
 def _merged(
     listed: Sequence[_Said], group: Sequence[int], alike: Block, names: Sequence[str]
-) -> tuple[MergedConcern, tuple[float, int]]:
+) -> tuple[Document, tuple[float, int]]:
     """Return a group as one concern, and where it stood: mean depth in its lists, then first place."""
     members = [listed[place] for place in group]
     nearest = alike[np.ix_(group, group)].sum(axis=1).round(6)
     chosen = listed[group[int(nearest.argmax())]].concern  # of two equally near to all, the one that stands first
-    sources = tuple(names[tool] for tool in sorted({each.tool for each in members}))
-    concern = MergedConcern(
-        text=chosen.text,
-        category=_usual([each.concern.category for each in members], chosen.category),
-        severity=_usual([each.concern.severity for each in members], chosen.severity),
-        support=len(sources),
-        sources=sources,
-        origins=tuple(
-            ConcernOrigin(tool=names[each.tool], index=each.place, text=each.concern.text) for each in members
-        ),
-    )
+    sources = [names[tool] for tool in sorted({each.tool for each in members})]
+    concern = {
+        "text": chosen.text,
+        "category": _usual([each.concern.category for each in members], chosen.category),
+        "severity": _usual([each.concern.severity for each in members], chosen.severity),
+        "support": len(sources),
+        "sources": sources,
+        "origins": [{"tool": names[each.tool], "index": each.place, "text": each.concern.text} for each in members],
+    }
     return concern, (sum(each.depth for each in members) / len(members), group[0])
 
 

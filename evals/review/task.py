@@ -9,13 +9,14 @@ from typing import ClassVar
 import numpy as np
 
 from evals.review.controls import STRONGEST, Index, Paper, generic_concerns
-from evals.review.match import CATEGORY_NAMES, SEVERITY_NAMES, UNATTRIBUTED, Panel, is_on_figure, panel_of
+from evals.review.match import CATEGORY_NAMES, SEVERITY_NAMES, UNATTRIBUTED, Panel, panel_of
 from evals.review.parse import parse
 from evals.review.prompt import conversation, head_of, request, sections_of
-from evals.review.score import Library, Measuring, articles_of, control_rates
+from evals.review.score import Library, Measuring, articles_of, control_rates, paper_of
 from evals.schema import Grade, Message, Metric, ReviewExample
+from evals.schema.articles import PaperRow
 from evals.schema.reports import ArticleScore, ReviewReport
-from evals.schema.reviews import PredictionRow, ReferenceConcern, ReferenceRow
+from evals.schema.reviews import PredictionRow, ReferenceRow
 from evals.stats.intervals import Floats
 from evals.task import Measure, StageAnswer, Task, mean, pooled, ratio, share, shown
 
@@ -27,6 +28,8 @@ def f1_of(matched: Floats, human: Floats, predicted: Floats) -> Floats:
 
 CONCERNS = 10
 """Concerns of a baseline on each paper."""
+KNOWN = {"id", "title", "abstract", "family", "sections", "concerns"}
+"""Fields of an example that controls look at."""
 
 
 class Review(Task[ReviewExample]):
@@ -164,24 +167,12 @@ class Review(Task[ReviewExample]):
 
 def reference_of(example: ReviewExample) -> ReferenceRow:
     """Return a paper's human concerns as scoring reads them."""
-    concerns = (
-        ReferenceConcern(
-            text=each.concern_text,
-            category=each.category,
-            severity=each.severity,
-            requires_figure_reading=each.requires_figure_reading,
-        )
-        for each in example.concerns
-    )
-    return ReferenceRow(article_id=example.id, source=example.source, concerns=tuple(concerns))
+    return ReferenceRow.model_validate(example.model_dump(include={"id", "source", "concerns"}))
 
 
 def paper_of_example(example: ReviewExample) -> Paper:
     """Return what controls know of a paper."""
-    sections = tuple(sections_of(example))
-    text = "\n".join((example.title, example.abstract, *(text for _, text in sections)))
-    concerns = tuple(each.text for each in reference_of(example).concerns if not is_on_figure(each))
-    return Paper(example.id, text, concerns, example.family, example.title, sections, example.abstract)
+    return paper_of(PaperRow.model_validate(example.model_dump(include=KNOWN)))
 
 
 def _reply(concerns: Sequence[str]) -> str:

@@ -166,27 +166,3 @@ class ParsedReview(Record):
     status: ParseStatus
     concerns: tuple[Concern, ...]
     problems: tuple[str, ...] = ()
-
-
-class ConcernOrigin(Record):
-    """Where a merged concern came from: the tool, its place in that tool's list, its words there."""
-
-    tool: str
-    index: int = Field(ge=0)
-    text: str
-
-
-class MergedConcern(Concern):
-    """A concern of an ensemble: the words of one tool, and every tool that says as much."""
-
-    support: int = Field(ge=1)
-    sources: tuple[str, ...]
-    origins: tuple[ConcernOrigin, ...]
-
-
-class MergedRow(Record):
-    """The concerns of one article that an ensemble kept, best supported first."""
-
-    article_id: str
-    concerns: tuple[MergedConcern, ...]
-    removed: tuple[MergedConcern, ...] = ()

@@ -200,10 +200,10 @@ def ensemble(settings: EnsembleSettings) -> None:
     else:
         chosen = Threshold(number_of(settings.threshold), "given")
     merging = Merging(settings.strategy, chosen.value, settings.linkage, settings.min_votes, settings.cap)
-    merged = merge(tools, merging, found)
-    write_lines(out, [row.model_dump(mode="json") for row in merged.rows])
+    merged, counts = merge(tools, merging, found)
+    write_lines(out, merged)
     drop_record(out)
-    notes.print(f"wrote {out}: {counted(merged.n_kept, 'concern')}, threshold {chosen.value:.3f}")
+    notes.print(f"wrote {out}: {counted(counts['n_kept'], 'concern')}, threshold {chosen.value:.3f}")
     document = {
         "out": str(out),
         "tools": [tool.name for tool in tools],
@@ -213,7 +213,7 @@ def ensemble(settings: EnsembleSettings) -> None:
         "threshold_from": chosen.origin,
         "encoder": found.name if found is not None else LEXICAL,
         "revision": found.revision if found is not None else "",
-        **merged.model_dump(mode="json", exclude={"rows"}),
+        **counts,
     }
     emit(document, as_json=settings.as_json, table="merged")
 

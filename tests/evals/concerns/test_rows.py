@@ -93,7 +93,7 @@ SPACE = vectors(p=0, q=90, r=180, s=5, t=270, u=45)
 
 def texts(strategy: str, **more: object) -> list[str]:
     merging = Merging(strategy, 0.98, **more)
-    return [each.text for each in merge([A, B], merging, SPACE).rows[0].concerns]
+    return [each["text"] for each in merge([A, B], merging, SPACE)[0][0]["concerns"]]
 
 
 def test_the_best_supported_stand_first_then_the_more_severe() -> None:
@@ -103,13 +103,13 @@ def test_the_best_supported_stand_first_then_the_more_severe() -> None:
 
 
 def test_every_concern_says_where_it_came_from() -> None:
-    found = merge([A, B], Merging("union", 0.98, cap=2), SPACE)
-    first = found.rows[0].concerns[0]
-    assert (first.support, first.sources) == (2, ("a", "b"))
-    assert [(each.tool, each.index, each.text) for each in first.origins] == [("a", 0, "p"), ("b", 0, "s")]
-    assert [each.text for each in found.rows[0].removed] == ["q", "t"]
-    assert (found.n_given, found.n_clusters, found.n_fused) == ({"a": 3, "b": 3}, 5, 1)
-    assert found.rows[1].concerns[0].sources == ("b",)
+    (row, other), counts = merge([A, B], Merging("union", 0.98, cap=2), SPACE)
+    first = row["concerns"][0]
+    assert (first["support"], first["sources"]) == (2, ["a", "b"])
+    assert first["origins"] == [{"tool": "a", "index": 0, "text": "p"}, {"tool": "b", "index": 0, "text": "s"}]
+    assert [each["text"] for each in row["removed"]] == ["q", "t"]
+    assert (counts["n_given"], counts["n_clusters"], counts["n_fused"]) == ({"a": 3, "b": 3}, 5, 1)
+    assert other["concerns"][0]["sources"] == ["b"]
 
 
 def test_the_words_are_those_nearest_to_all_and_labels_are_what_most_say() -> None:
@@ -118,9 +118,9 @@ def test_the_words_are_those_nearest_to_all_and_labels_are_what_most_say() -> No
         Tool("b", (predicted("1", labelled("q", "minor")),)),
         Tool("c", (predicted("1", labelled("r", "minor")),)),
     ]
-    (row,) = merge(tools, Merging("intersection", 0.9), vectors(p=0, q=10, r=20)).rows
-    (concern,) = row.concerns
-    assert (concern.text, concern.severity, concern.support) == ("q", "minor", 3)
+    (row,), _ = merge(tools, Merging("intersection", 0.9), vectors(p=0, q=10, r=20))
+    (concern,) = row["concerns"]
+    assert (concern["text"], concern["severity"], concern["support"]) == ("q", "minor", 3)
 
 
 def test_the_threshold_of_merging_is_what_other_papers_reach() -> None:
@@ -129,8 +129,8 @@ def test_the_threshold_of_merging_is_what_other_papers_reach() -> None:
     )
     found = merging_threshold([Tool("a", rows), Tool("b", rows)], WordEncoder(), seed=0)
     assert 0.25 < found.value < 0.95
-    merged = merge([Tool("a", rows), Tool("b", rows)], Merging("union", found.value), WordEncoder())
-    assert merged.n_clusters == 80
+    _, counts = merge([Tool("a", rows), Tool("b", rows)], Merging("union", found.value), WordEncoder())
+    assert counts["n_clusters"] == 80
 
 
 @pytest.mark.parametrize("tools", [[A], [A, A]])
