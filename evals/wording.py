@@ -236,7 +236,7 @@ def statements(page: str) -> list[Statement]:
     for said in BEFORE.finditer(page):
         value = said["value"]
         is_word = value in WORDS or value in ADVERBS
-        share = {**WORDS, **ADVERBS}[value] if is_word else _share(value)
+        share = {**WORDS, **ADVERBS}[value] if is_word else share_of(value)
         if is_word or MARKED.search(value):
             found.append(_with_other(page, Statement(share, is_word, *said.span())))
     own: list[Statement] = []
@@ -257,7 +257,7 @@ def _value_at(page: str, start: int, at: int) -> Statement | None:
         return None
     if number[0][-1].isdigit() and "/" not in number[0] and THINGS.match(page, number.end()):
         return None
-    value = None if CHOICE.match(page, number.end()) else _share(number[0])
+    value = None if CHOICE.match(page, number.end()) else share_of(number[0])
     return _with_other(page, Statement(value, False, start, number.end()))
 
 
@@ -269,11 +269,11 @@ def _with_other(page: str, said: Statement) -> Statement:
     is_word = other[0] in WORDS
     if not is_word and not MARKED.search(other[0]):
         return said
-    again = Statement(WORDS[other[0]] if is_word else _share(other[0]), is_word, said.start, other.end())
+    again = Statement(WORDS[other[0]] if is_word else share_of(other[0]), is_word, said.start, other.end())
     return again._replace(value=_agreed([said, again]), is_word=said.is_word and is_word)
 
 
-def _share(figure: str) -> float | None:
+def share_of(figure: str) -> float | None:
     """Return a share from "80%", "8/10", "0.8", "70-80 percent"; None where it has none."""
     parts = PARTS.fullmatch(figure)
     if parts is None or parts["low"].startswith("-"):

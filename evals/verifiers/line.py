@@ -2,10 +2,11 @@ r"""Read the last lines of an answer: `Answer: …` and `Confidence: N%`.
 
     "It falls in two missions.\n**Answer:** Down.\nConfidence: 80%"   ->  answer "Down", confidence 0.8
     "<think>Answer: up</think>\nAnswer: down"                         ->  answer "down"
+    "so it falls: \\boxed{down}", "<answer>down</answer>"             ->  answer "down"
     "> Answer: up\nIt cannot be told."                                ->  no answer line
 
-Thought blocks and quoted lines are left out first. The last answer line counts, unless an earlier one says
-something else. Behind the colon the question's own options, number or term are looked for; nothing else in the
+Thought blocks and quoted lines are left out first. What is marked as the answer (tags, the key of JSON, a box where there is no
+line) is an answer line. The last answer line counts, unless an earlier one says something else. Behind the colon the question's own options, number or term are looked for; nothing else in the
 answer is read.
 """
 
@@ -18,7 +19,7 @@ from evals.schema import CANNOT_BE_TOLD, Claim, StatedConfidence
 from evals.verifiers.expected import Expected, Finding, claim, fold, normalised, word_set
 from evals.verifiers.numbers import SHARE, Number, numbers_in, unit_of
 from evals.verifiers.text.lexicon import reply_at, tokens
-from evals.wording import MISSING, plain
+from evals.wording import FIGURE, MISSING, plain, share_of
 
 LINE = re.compile(
     r"^[^A-Za-z0-9\n>]{0,12}(?:\d{1,2}[.)] *)?[*_]{0,3}(?:(?:my |the |your )?final )?(answer|confidence)(?: line| level)?[^\w\n]{0,4}?[:=：][ \t]*(.*)$",
@@ -30,11 +31,22 @@ THOUGHT = re.compile(
     re.IGNORECASE,
 )
 COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
-BOXED = re.compile(r"\\boxed\{((?:[^{}]|\{[^{}]*\})*)\}")
+BOXED = re.compile(r"(.?)\\boxed\{((?:[^{}]|\{[^{}]*\})*)\}")
+LABEL = "\nAnswer:"
+TAG = re.compile(r"[\[<](/?)(?:final[ _]?)?answer[\]>](?=(\s*(?:final )?answer\b)?)", re.IGNORECASE)
+"""Around an answer: "<answer>down</answer>", "[ANSWER]B[/ANSWER]"."""
+KEYED = re.compile(r"[{,]\s*\"(?:final[ _]?)?answer(?:[ _](?:choice|option|letter))?\"\s*:", re.IGNORECASE)
+""" `{"reasoning": "…", "answer_choice": "C"}`."""
 TEXT = re.compile(r"\\(?:text|mathrm|textbf|mathbf)\{([^{}]*)\}")
 ITEM = re.compile(
     r"(?:[ \t]*\n)+[ \t]*(?:[-*•–+]|\d{1,2}[.)])[ \t]+(?!\**(?:answer|confidence)\b)(\S.*)", re.IGNORECASE
 )
+BELOW = re.compile(
+    r"(?:[ \t]*\n)+((?:(?![^\n]{0,40}\b(?:answer|confidence)\b)[^\n]{0,1000}\S[^\n]*(?:\n|\Z))+)", re.IGNORECASE
+)
+"""The lines below an empty answer line, up to a blank one."""
+SHORT = 100
+"""Characters of such lines that are an answer; more are a text."""
 BULLETED = re.compile(r"^(?:[-*•–+]|\d{1,2}[.)])[ \t]+(?=\S)")
 BESIDE = re.compile(
     r"[\s,;|/(\[{*_\"'.–—-]*\bconfidence(?: level)?[*_\"' ]{0,4}(?:[:=：]|is\b|of\b)[*_\"' ]{0,4}", re.IGNORECASE
@@ -49,9 +61,8 @@ DENIED_ITEM = re.compile(
 """ "enolase (not involved)" in a list."""
 QUOTED = re.compile(r"^[ \t]{0,3}>.*$", re.MULTILINE)
 MARKS = " \t*_`~\"'“”‘’|#$\\{}()[]<>"
-PERCENT = re.compile(
-    r"(?:about |around |~|≈)?(-?\d{1,4}(?:[.,]\d+)?)\s*(%|percent\b|per cent\b|(?:/|out of)\s*(\d{1,3})\b)?"
-)
+PERCENT = re.compile(rf"(?:about |around |~|≈)?(?P<figure>{FIGURE})(?!.*\d)")
+RANGE = re.compile(r"\d ?%? ?(?:-|~|to) ?\d")
 TEMPLATE = frozenset(("", "…", "...", "n%", "answer", "your answer", "option", "<answer>", "the answer"))
 HEDGE = re.compile(r"\b(?:don t|do not|dont) know\b|\bnot sure\b|\bunsure\b|\bdepends\b")
 BREAK = re.compile(
@@ -107,14 +118,13 @@ def read_lines(text: str) -> Lines:
     text = without_thought(text)
     if ">" in text:
         text = blank(QUOTED, blank(COMMENT, text))
-    if "\\boxed" in text:
-        text = BOXED.sub(r"\1", TEXT.sub(r"\1", text))
+    text = marked(text)
     answer = also = None
     start = end = last = 0
     first: int | None = None
     confidence = MISSING
     for line in LINE.finditer(text):
-        value, last = line[2].strip(), line.end()
+        value, at, last = line[2].strip(), line.start(2), line.end()
         if first is None:
             first = line.start()
         if line[1][0] in "aA":
@@ -123,14 +133,36 @@ def read_lines(text: str) -> Lines:
                 value = value[: beside.start()]
             elif (bare := BULLETED.sub("", value)) != value or not value.strip(MARKS):
                 items, last = _items(text, last)
-                value = ", ".join([*([bare] if value else []), *items]) if items else value
+                value = ", ".join([*([bare] if value.strip(MARKS) else []), *items]) if items else value
+                if not value.strip(MARKS) and (below := BELOW.match(text, last)):
+                    if len(below[1]) > SHORT:
+                        continue
+                    value, last = ", ".join(below[1].split("\n")).strip(" ,"), below.end()
+                    at = below.start(1)
             if answer is not None and answer.casefold() != value.casefold():
                 also = answer
-            answer, start, end = value, line.start(2), max(line.start(2), min(last, line.start(2) + len(value)))
+            answer, start, end = value, at, max(at, min(last, at + len(value)))
         else:
             confidence = _confidence(value, confidence)
     explanation = text if first is None else f"{text[:first]}\n{text[last:]}"
     return Lines(answer, also, start, end, confidence, explanation.strip())
+
+
+def marked(text: str) -> str:
+    """Return the text with an answer line for all that is marked as the answer; places stay where they were."""
+    if "\\" in text:
+        text = TEXT.sub(lambda found: f"{found[1]:>{len(found[0]) - 1}} ", text)
+    if "[/" in text or "</" in text:
+        text = TAG.sub(lambda tag: ("\n" if tag[1] or tag[2] else LABEL).rjust(len(tag[0])), text)
+    if "{" in text:
+        text = KEYED.sub(lambda found: LABEL.rjust(len(found[0])), text)
+    if "\\boxed" not in text:
+        return text
+    has_line = any(line[1][0] in "aA" for line in LINE.finditer(text))
+    return BOXED.sub(
+        lambda found: f"{found[1]}       {found[2]} " if has_line else f"{LABEL[-7 - len(found[1]) :]}{found[2]}\n",
+        text,
+    )
 
 
 def _items(text: str, end: int) -> tuple[list[str], int]:
@@ -145,11 +177,6 @@ def _items(text: str, end: int) -> tuple[list[str], int]:
 def blank(pattern: re.Pattern[str], text: str) -> str:
     """Return the text with blanks for what a pattern finds, so that places stay where they were."""
     return pattern.sub(lambda found: " " * len(found[0]), text)
-
-
-def blank_around(text: str) -> str:
-    r"""Return the text with blanks for \text{…} and the like around what they hold."""
-    return TEXT.sub(lambda found: f"{found[1]:^{len(found[0])}}", text)
 
 
 def without_thought(text: str) -> str:
@@ -526,16 +553,6 @@ def _percent(value: str) -> StatedConfidence:
     if normalised(shown) in TEMPLATE:
         return MISSING
     found = PERCENT.match(shown.casefold())
-    share = None
-    if found is not None and not re.search(r"\d", shown[found.end() :]):
-        number = float(found[1].replace(",", "."))
-        if found[3]:
-            share = number / float(found[3]) if float(found[3]) else None
-        elif found[2] or number > 10:
-            share = number / 100
-        elif number <= 1:
-            share = number
-    if share is not None and not 0 <= share <= 1:
-        share = None
+    share = None if found is None or RANGE.search(found["figure"]) else share_of(found["figure"])
     status = "invalid" if share is None else "stated"
     return StatedConfidence.model_construct(value=share, status=status, quote=f"Confidence: {value}")

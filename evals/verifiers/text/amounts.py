@@ -126,7 +126,8 @@ def _signed(text: str, unit: str | None) -> str:
 def _number(expected: Expected, question: str, page: Plain, lexicon: Lexicon, original: str) -> Finding:
     found: list[tuple[Sentence, Number]] = []
     abstains: tuple[int, int] | None = None
-    names_other = False
+    names_other = leads = False
+    concluded: list[tuple[Sentence, Number]] = []
     is_placed = lexicon.has_places(question)
     for start, stop, end in parts_of(page.text):
         text = page.text[start:stop]
@@ -154,6 +155,10 @@ def _number(expected: Expected, question: str, page: Plain, lexicon: Lexicon, or
             while found and found[-1][0] is last:
                 found.pop()
         found += own
+        leads = leads or not small_words("concludes").isdisjoint(parts[:3])
+        if own:
+            concluded, leads = own if leads else concluded, False
+    found = concluded or found
     if len({round(number.value, 9) for _, number in found}) > 1:
         found = _asked_about(found, question, expected.unit)
     if found:
@@ -203,10 +208,14 @@ def _asked_about(found: list[Stated], question: str, unit: str | None) -> list[S
 EITHER = re.compile(r"\b(?:either|or)\b")
 MINUS = re.compile(rf"(?<!\d )\b(?:minus|negative)\s+(?=[\d.]|(?:{WORD})\b)", re.IGNORECASE)
 ONE = re.compile(
-    r"(?:\A|(?<=\bis )|(?<=\btakes )|(?<=\btook )|(?<=\babout )|(?<=\bin )|(?<=\bfor )|(?<=\blasts )|(?<=\broughly )|(?<=\baround )|(?<=\bneeds ))an?"
+    r"(?:\A|(?<=\bis )|(?<=\btakes )|(?<=\btook )|(?<=\babout )|(?<=\bin )|(?<=\bfor )|(?<=\blasts )|(?<=\broughly )|(?<=\baround )|(?<=\bneeds ))an?(?: single| whole| full)?"
     r"(?= (?:second|minute|hour|day|week|month|year)\b(?! and a half\b))",
     re.IGNORECASE,
 )
+CLOCK = re.compile(
+    r"(?<![\w:.])(?:(\d{1,3}) ?h ?([0-5]\d)(?: ?m(?:in)?)?(?![\w:])|(\d{1,3}):([0-5]\d)(?= ?(?:h|hrs?|hours?)\b))"
+)
+"""A time: 1h30, 1:30 h."""
 OWN = "own"
 LONGEST_CLAUSE = 1000
 CLAUSE = re.compile(r"[,;:()]|\b(?:and|while|whereas|but|so|than|though|although)\b")
@@ -253,6 +262,14 @@ def _amounts(
     is_other = False
     before_it: tuple[int, Unit, int] | None = None
     numbers = list(numbers_in(sentence.text))
+    for found in CLOCK.finditer(sentence.text) if asked and asked.powers == SECOND else ():
+        at, seconds = (
+            bisect_left(starts, found.start()),
+            3600 * int(found[1] or found[3]) + 60 * int(found[2] or found[4]),
+        )
+        kept[at] = Number(seconds / asked.factor, 60 / asked.factor, 3, False, *found.span())
+        with_unit.add(at)
+        numbers = [each for each in numbers if not found.start() <= each.start < found.end()]
     parts_of_wholes = without_wholes(numbers, sentence.text)
     is_part = len(parts_of_wholes) < len(numbers) and expected.unit != "DEGs"
     for number in parts_of_wholes if is_part else numbers:
@@ -335,6 +352,7 @@ def _term(expected: Expected, question: str, page: Plain, lexicon: Lexicon) -> F
         stems: set[str] = set().union(*map(fold, parts))
         is_right = not right and any(map(stems.issuperset, expected.accept))
         explains = any(phrase in text for phrase in stands)
+        takes_up = len(stems & _asked(question)) >= 0.6 * len(_asked(question))
         sentence = sentence_of(text, start, end, parts, lexicon)
         finish(sentence, question)
         sentences.append(sentence)
@@ -343,12 +361,12 @@ def _term(expected: Expected, question: str, page: Plain, lexicon: Lexicon) -> F
             if any(map(kept.issuperset, expected.accept)):
                 right, place = True, (start, stop)
                 beside = beside or _is_list(expected, question, text)
-        if explains:
+        if explains or takes_up:
             stems -= little  # every answer has them, and "less" has the stem of "lesion"
             rivals = (each for stem in stems & expected.others.keys() for each in expected.others[stem])
             wrong = wrong or (not is_right and any(map(stems.issuperset, rivals)))
             is_own = parts[0] in ("it", "this", "these") or any(mark.tag == "own" for mark in sentence.marks)
-            says_other = says_other or (is_own and not stems <= _asked(question))
+            says_other = says_other or (explains and is_own and not stems <= _asked(question))
     is_reversed = lexicon.has_directions and _is_reversed(sentences, question, lexicon)
     shown = page.text[place[0] : place[1]].strip() if right else None
     made = (claim_at(page, shown, place),) if shown else ()

@@ -9,9 +9,21 @@ from typing import NamedTuple
 
 from evals.schema import CANNOT_BE_TOLD, Claim
 from evals.verifiers.expected import AGREE, DIFFERENT, SAME, Expected, Finding, claim, fold
-from evals.verifiers.line import BOXED, MARKS, blank_around, without_thought
-from evals.verifiers.text.lexicon import DISAGREE, DOWN, UP, Lexicon, reply_at, small_words, tokens, word_set, words
+from evals.verifiers.line import MARKS, marked, without_thought
+from evals.verifiers.text.lexicon import (
+    DISAGREE,
+    DOWN,
+    UP,
+    Lexicon,
+    Mark,
+    reply_at,
+    small_words,
+    tokens,
+    word_set,
+    words,
+)
 from evals.verifiers.text.sentences import (
+    Said,
     Sentence,
     is_known,
     is_of_missions,
@@ -93,8 +105,9 @@ def claims(sentences: Iterable[Sentence], question: str, lexicon: Lexicon) -> li
     topic = True
     after_question = False
     restated: list[Heard] = []
-    has_said = False
+    has_said = is_doubted = False
     for sentence in sentences:
+        is_doubted = is_doubted or not small_words("doubts").isdisjoint(sentence.words)
         own = _heard(sentence, lexicon, topic, question) if sentence.said else []
         reply = None if after_question else _reply(sentence, question, lexicon, is_first=not has_said)
         has_said = has_said or sentence.end != "?"
@@ -110,7 +123,9 @@ def claims(sentences: Iterable[Sentence], question: str, lexicon: Lexicon) -> li
         tags = [mark.tag for mark in sentence.marks]
         after_question = sentence.end == "?" and ("option" in tags or "fine" in tags)
         topic = next((tag == "own" for tag in tags if tag in ("own", "other")), topic)
-    return found or (restated if len({each.option for each in restated}) == 1 else [])
+    says = {each.option for each in restated}
+    is_clear = len(says) == 1 and not (is_doubted and lexicon.yes_no["yes"] in says)
+    return found or (restated if is_clear else [])
 
 
 def _restated(sentence: Sentence, question: str) -> str | None:
@@ -127,15 +142,29 @@ def _restated(sentence: Sentence, question: str) -> str | None:
     order = list(dict.fromkeys(stem for word in asked for stem in fold(word) if stem in content))
     if sentence.end == "?" or len(order) < 2 or small_words("auxiliary").isdisjoint(asked[:1]) or _sign(list(asked)):
         return None
-    said = _content(sentence.words, str.isalnum)
+    parts = sentence.words
+    at = next((k for k, word in enumerate(parts) if word in small_words("evidence")), 0)
+    near = parts[max(0, at - 5) : at]
+    is_missing = not small_words("missing").isdisjoint(near)
+    if (at and not small_words("enough").isdisjoint(near)) or (is_missing and parts[at] == "answer"):
+        return None  # "not enough evidence", "no definitive answer"
+    if is_missing or small_words("is_evidence").issuperset(parts[max(0, at - 2) : at] or "-"):
+        end = next((k for k in range(at, len(parts)) if parts[k] in small_words("ends_evidence")), len(parts))
+        said, shared = _content(parts[at + 1 : end], str.isalnum), content & _content(parts[:end], str.isalnum)
+        n_denied = is_missing + sum(at < mark.i < end for mark in _denials(sentence))
+        is_asked = bool(said & content) and len(shared) >= max(2, 0.6 * len(content))
+        points_back = is_missing and sentence.start > 0 and said <= fold(" ".join(small_words("supports")))
+        if points_back or (is_asked and len(said) <= 2 * len(content) + 2 and n_denied < 2):
+            return "no" if n_denied else "yes"
+        return None
+    if "but" in parts and content.isdisjoint(_content(parts[: parts.index("but")], str.isalnum)):
+        parts = parts[parts.index("but") :]  # "I am no physician, but …"
+    said = _content(parts, str.isalnum)
     held = next((at for at, stem in enumerate(order) if stem not in said), len(order))
-    tags = [mark.tag for mark in sentence.marks if sentence.words[mark.i] not in asked]
-    if (
-        held < max(2, 0.6 * len(order))
-        or len(said) > 2 * len(order) + 2
-        or _sign(sentence.words)
-        or tags.count("deny") > 1
-    ):
+    first = len(sentence.words) - len(parts)
+    marks = [mark for mark in sentence.marks if mark.tag != "deny"] + _denials(sentence)
+    tags = [mark.tag for mark in marks if mark.i >= first and sentence.words[mark.i] not in asked]
+    if held < max(2, 0.6 * len(order)) or len(said) > 2 * len(order) + 2 or _sign(parts) or tags.count("deny") > 1:
         return None
     if not {"open", "suppose", "void", "reject", "undo"}.isdisjoint(tags):
         return None
@@ -149,13 +178,20 @@ def _restated(sentence: Sentence, question: str) -> str | None:
     return "no" if "deny" in tags else "yes"
 
 
+def _denials(sentence: Sentence) -> list[Mark]:
+    """Return what denies in a sentence; "compared to no screening" only says against what."""
+    than = small_words("than") - {"to"}
+    return [m for m in sentence.marks if m.tag == "deny" and than.isdisjoint(sentence.words[max(0, m.i - 2) : m.i])]
+
+
 def _heard(sentence: Sentence, lexicon: Lexicon, topic: bool, question: str) -> list[Heard]:
     """Return what one sentence claims about the question's subject."""
     said = [each for each in sentence.said if each.state != "open"]
     familiar = frozenset() if lexicon.has_subject else frozenset(_asked_words(question))
     dropped = _doubled(sentence) if lexicon.has_directions else frozenset()
     if lexicon.named and question:
-        dropped = dropped | _beaten(sentence, question, lexicon)
+        first = _first_of_all(sentence, said, question)
+        said, dropped = (first, dropped) if first else (said, dropped | _beaten(sentence, question, lexicon))
     is_placed = lexicon.has_places(question)
     found = []
     for each in said:
@@ -174,6 +210,19 @@ def _heard(sentence: Sentence, lexicon: Lexicon, topic: bool, question: str) -> 
                     continue
         found.append(Heard(option, each.state == "denied", sentence, mark.i, mark.j, places))
     return found
+
+
+def _first_of_all(sentence: Sentence, said: list[Said], question: str) -> list[Said]:
+    """Return the name that a sentence says no other has as much as: the heart in "the liver has not as many as the heart"."""
+    parts = sentence.words
+    most = [each for each in said if _is_measure(parts, each.mark.i)]
+    if (
+        not most
+        or _asked(question)[1] < 0
+        or all(mark.tag != "deny" or mark.i > most[0].mark.i for mark in sentence.marks)
+    ):
+        return []
+    return [Said(most[0].mark, "asserted")]
 
 
 def _doubled(sentence: Sentence) -> frozenset[int]:
@@ -213,6 +262,7 @@ def _beaten(sentence: Sentence, question: str, lexicon: Lexicon) -> frozenset[in
         if any(f" {phrase} " in f" {' '.join(between)} " for phrase in words("amounts")["over"]):
             against = asked and _sign(between) == -asked
             dropped.add(one.i if against else other.i)
+    measures = [mark for mark in marks if _is_measure(parts, mark.i)]
     for mark in marks:
         start, end = sentence.clause(mark.i, mark.j)
         start = max([start, *(each.j for each in marks if each.j <= mark.i)])
@@ -220,12 +270,16 @@ def _beaten(sentence: Sentence, question: str, lexicon: Lexicon) -> frozenset[in
         sign = _sign([*parts[start : mark.i], *parts[mark.j : end]])
         rest = [word for at, word in enumerate(parts[start:end], start) if at not in covered]
         content = [] if parts[mark.j] in small_words("kinds") else _content(rest) - HOLDS
-        is_beside = bool(content) and not sign and stems.isdisjoint(content)
-        at = mark.i - 1 if parts[mark.i - 1] in ("the", "in") else mark.i
-        is_measure = parts[at - 1] == "as" and "as" in parts[: at - 1]  # "ten times as many as the heart"
-        if is_beside or is_measure or (asked and sign == -asked and not dropped):
+        is_beside = bool(content) and not sign and stems.isdisjoint(content) and not measures
+        if is_beside or mark in measures or (asked and sign == -asked and not dropped):
             dropped.add(mark.i)
     return frozenset(dropped)
+
+
+def _is_measure(parts: list[str], at: int) -> bool:
+    """Say whether a name is what another one is measured by: "ten times as many as the heart"."""
+    at -= parts[at - 1] in ("the", "in")
+    return parts[at - 1] == "as" and not {"as", "so"}.isdisjoint(parts[: at - 1])
 
 
 def _is_conceded(parts: list[str], at: int) -> bool:
@@ -282,7 +336,7 @@ def _reply(sentence: Sentence, question: str, lexicon: Lexicon, *, is_first: boo
         if is_open or not (YES_NO - {word}).isdisjoint(rest[:3]):
             return None
         stop = _clause_end(parts, at + 1)
-        denies = [m.i for m in sentence.marks if m.tag == "deny" and m.i > at]
+        denies = [m.i for m in _denials(sentence) if m.i > at]
         is_turned = asked and _sign(rest) == (asked if denies else -asked)
         is_denied = any(i < stop for i in denies) and _content(parts[at + 1 : stop]) <= stems
         if word == "yes" and (is_turned or is_denied or "if" in rest[:2]):
@@ -425,9 +479,7 @@ def letters_in_text(text: str, n_options: int) -> Lettered | None:
 
     A line that is a letter, alone or before its option, counts where no other line is; else "the answer is (C)".
     """
-    text = without_thought(text)
-    if "\\boxed" in text:
-        text = BOXED.sub(r"answer:\1\n", blank_around(text))
+    text = marked(without_thought(text))
     found = list(STATED.finditer(text))
     if not found:
         lines = [line for line in LINE.finditer(text) if line[0].strip(MARKS + ".") and "onfidence" not in line[0][:16]]

@@ -84,7 +84,7 @@ Place = tuple[int, int]
 
 BELIEVED = "believed|thought|assumed|considered|suspected|held|proposed|blamed|named|said"
 SUPERSEDED = re.compile(
-    r"\b(?:initially|at first|originally|formerly|historically|in the past|for (?:years|decades|long|a long time)|used to|tempting to|comes? to mind"
+    r"\b(?:initially|at first|originally|formerly|historically|in the past|for (?:years|decades|long|a long time)|used to (?:be|think|believe|say|assume)\b|tempting to|comes? to mind"
     r"|(?:early|earlier|first|initial|older) (?:work|stud(?:y|ies)|reports?|evidence|papers?|experiments?)"
     rf"|(?:once|previously|long|first) (?:{BELIEVED})|(?:was|were|been) (?:\w+ )?(?:believed|thought|assumed|suspected)"
     r"|(?:some|many|most|people|others)(?: people)? (?:(?:might|would|may) )?(?:guess|think|say|believe|expect)"
