@@ -262,14 +262,13 @@ def _amounts(
     is_other = False
     before_it: tuple[int, Unit, int] | None = None
     numbers = list(numbers_in(sentence.text))
-    for found in CLOCK.finditer(sentence.text) if asked and asked.powers == SECOND else ():
-        at, seconds = (
-            bisect_left(starts, found.start()),
-            3600 * int(found[1] or found[3]) + 60 * int(found[2] or found[4]),
-        )
-        kept[at] = Number(seconds / asked.factor, 60 / asked.factor, 3, False, *found.span())
-        with_unit.add(at)
-        numbers = [each for each in numbers if not found.start() <= each.start < found.end()]
+    if asked is not None and asked.powers == SECOND:
+        for found in CLOCK.finditer(sentence.text):
+            hours, minutes = filter(None, found.groups())
+            at, size = bisect_left(starts, found.start()), 60 / asked.factor
+            kept[at] = Number((60 * int(hours) + int(minutes)) * size, size, 3, False, *found.span())
+            with_unit.add(at)
+            numbers = [each for each in numbers if not found.start() <= each.start < found.end()]
     parts_of_wholes = without_wholes(numbers, sentence.text)
     is_part = len(parts_of_wholes) < len(numbers) and expected.unit != "DEGs"
     for number in parts_of_wholes if is_part else numbers:
