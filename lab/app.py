@@ -7,7 +7,6 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
@@ -46,27 +45,22 @@ TABS: dict[str, Callable[[Services, Door, gr.Tab, Collection[str]], None]] = {
         services, visitor, tab, is_rated="Annotate" in tabs
     ),
     "Annotate": lambda services, visitor, tab, _: _tab("annotate.tab").build(services, visitor, tab),
-    "Questions": lambda services, visitor, tab, _: _tab("questions.tab").build(services, visitor, tab),
-    "Review": lambda services, visitor, *_: _tab("review.tab").build(services, visitor),
-    "Refine": lambda services, visitor, *_: _tab("refine.tab").build(services, visitor),
-    "Preferences": lambda services, _, tab, __: _tab("compare.preferences").build(services, tab),
-    "Leaderboard": lambda services, visitor, tab, _: _tab("results.leaderboard").build(services, visitor, tab),
-    "Calibration": lambda services, visitor, tab, _: _tab("results.calibration").build(services, visitor, tab),
+    "Papers": lambda services, visitor, *_: _tab("papers.tab").build(services, visitor),
+    "Data": lambda services, visitor, tab, _: _tab("data.tab").build(services, visitor, tab),
+    "Results": lambda services, visitor, tab, _: _tab("results.tab").ResultsTab(services, visitor, tab),
     "Train": lambda services, _, tab, __: _tab("train.tab").build(services, tab),
-    "Publish": lambda services, _, tab, __: _tab("publish.tab").build(services, tab),
 }
-LOCAL = frozenset(("Publish", "Questions"))
-"""Tabs that a Space does not show: it holds nobody's token, and keeps no sets."""
+LOCAL = frozenset(("Data",))
+"""Tabs that a Space does not show: it keeps no sets, and gives its visitors no exports."""
 ANSWERED = frozenset(("Ask", "Compare"))
-"""Tabs that the lab's own chain answers in; so it does in Refine, where no other chain is named."""
+"""Tabs that the lab's own chain answers in."""
 
 
 def build_app(
     services: Services, tabs: Collection[str] | None = None, *, note: str = "", has_sign_in: bool = False
 ) -> GuardedBlocks:
     """Return the lab with all tabs, or those named, no model loaded; `has_sign_in` works on a Space with OAuth."""
-    is_bundle = services.settings.training.is_space or find_spec("lab.publish") is None
-    wanted = set(TABS if tabs is None else tabs) - (LOCAL if is_bundle else set())
+    wanted = set(TABS if tabs is None else tabs) - (set() if services.is_local else LOCAL)
     page: dict[str, Any] = {
         "title": say("title"),
         "analytics_enabled": False,
@@ -108,7 +102,7 @@ def _describe(event: Any) -> None:
 def needs_chain(services: Services, tabs: Collection[str] | None = None) -> bool:
     """Whether any of these tabs (None = all) asks the lab's own chain, so that it must be loaded."""
     wanted = set(TABS if tabs is None else tabs) - ({"Compare"} if services.recorded else set())
-    return bool(wanted & ANSWERED) or ("Refine" in wanted and not services.refiner)
+    return bool(wanted & ANSWERED)
 
 
 def run(app: gr.Blocks, services: Services, ready: Callable[[], None], tabs: Collection[str] | None = None) -> None:

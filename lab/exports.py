@@ -1,4 +1,4 @@
-"""Data sets that leave the lab: votes as a folder or zip file with a card, and as what a DPO run is trained on."""
+"""Data sets that leave the lab: votes and annotations as a folder or zip file, and as what a DPO run is trained on."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -7,12 +7,15 @@ from zipfile import ZIP_DEFLATED, ZipFile
 
 from evals.errors import LabError
 from evals.io import write_whole
+from evals.preferences.files import Form, FormatFiles, export
 from evals.preferences.rows import CARD, FORMATS, ROWS, STATISTICS, Export, export_votes
+from evals.schema.votes import ExportFormat
 from hub.cards import marked, write_card
 from hub.cards.dataset import GUIDELINES, dataset_card
 from lab.services import Services
-from lab.ui.text import say
+from lab.ui.text import counted, say
 
+VOTE_FORMS: tuple[ExportFormat, ...] = ("dpo", "kto", "sft", "arena")
 GUIDELINES_TEXT = Path(__file__).parent / "ui" / "text" / "guidelines.md"
 
 
@@ -55,6 +58,38 @@ def zip_files(name: str, files: Mapping[str, str], folder: Path) -> Path:
             for file, content in files.items():
                 archive.writestr(f"{name}/{file}", content)
         return unfinished.replace(folder / f"{name}.zip")
+
+
+def votes_file(services: Services, form: ExportFormat, folder: Path) -> tuple[str, str]:
+    """Return a line and a zip file of all votes in the format `form`; LabError if no vote gives a row."""
+    from lab.ui.components import notice  # late: `assay prefs export` goes without the page
+
+    made = export_votes(services.store.preference_pairs(), form, services.now())
+    counts = made.statistics
+    listed = ", ".join(say(f"preferences.reason.{reason}", n=n) for reason, n in counts.left_out.items() if n)
+    left_out = say("preferences.left_out", listed=listed) if listed else say("preferences.left_out.none")
+    rows, votes = counted(counts.rows, "row"), counted(counts.votes, "vote")
+    line = say("preferences.made", rows=rows, votes=votes, left_out=left_out)
+    return notice(line, "good"), str(zip_votes(made, folder))
+
+
+def annotations_of(services: Services, project: str | None, form: Form) -> FormatFiles:
+    """Return what is said in a project as files of a format; LabError where there is nothing to write."""
+    if not project:
+        raise LabError(say("annotate.no_project_yet"))
+    store = services.store.annotations
+    return export(store.project(project), store.items(project), store.standing(project), form)
+
+
+def annotations_file(services: Services, project: str, form: Form, folder: Path) -> tuple[str, str]:
+    """Return a line and the zip file of what is said in a project; LabError where there is nothing to write."""
+    from lab.ui.components import notice
+
+    made = annotations_of(services, project, form)
+    written = zip_files(f"annotations-{form}", made.files, folder)
+    left = "; ".join(f"{n} {why}" for why, n in made.left_out.items() if n)
+    line = say("export.made", name=written.name, held=counted(made.rows, "row"))
+    return notice(f"{line} {say('annotate.left_out', listed=left) if left else ''}".strip(), "good"), str(written)
 
 
 def training_address(services: Services, files: Mapping[str, str] | None = None) -> str:

@@ -192,14 +192,14 @@ def export_panel(task: str, forms: Sequence[str]) -> Download:
 
 @dataclass(frozen=True)
 class DocumentTab:
-    """What Refine and Review do alike with a visitor's documents: undo, find again, write as files.
+    """What a tab does with a visitor's documents: undo, find again, write as files.
 
     `view` gives a document as it stands under a line, `label` a line to pick one by.
     """
 
     services: Services
     door: Door
-    task: Literal["review", "refine"]
+    task: Literal["review"]
     pane: DocumentPane
     view: Callable[[Any, str], View]
     label: Callable[[Any], str]

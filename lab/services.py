@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property, partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +20,8 @@ from training.models.manifest import OURS, chain_file
 if TYPE_CHECKING:
     from evals.refine.judge import Judge
     from lab.compare.recorded import Recorded
+    from lab.papers.reader import Reader
     from lab.results.evaluations import Evaluations
-    from lab.review.reader import Reader
     from lab.store.answers import Store
 
 JUDGED_AT_ONCE = 8
@@ -33,7 +34,7 @@ class Services:
     """What the user interface works with.
 
     `opened` gives the store. `reports` reads the evaluations of the chain, those that no longer hold apart; `random` draws stages, sides and
-    questions. `readers` gives who can review papers. `refiner` names the chain that answers in the Refine tab, "" the
+    questions. `readers` gives who can review papers. `refiner` names the chain that answers from evidence, "" the
     lab's own. `people` may enter, by name; nobody named: everybody may. `recorded` are earlier answers that Compare
     shows; without them a model writes new ones.
     """
@@ -53,6 +54,11 @@ class Services:
         """Return what somebody may do who came in by this name, None = without one."""
         person = self.people.get(name or "")
         return person.role if person else "reader" if self.people else self.settings.everyone
+
+    @property
+    def is_local(self) -> bool:
+        """Whether sets are kept and runs published here: not on a Space, nor in a bundle, which hold nobody's token."""
+        return not self.settings.training.is_space and find_spec("lab.publishing") is not None
 
     @cached_property
     def store(self) -> "Store":
@@ -152,6 +158,6 @@ def find_judge(server: Server | None) -> "Judge":
 
 
 def readers_of(settings: LabSettings) -> "tuple[Reader, ...]":
-    from lab.review.reader import find_readers
+    from lab.papers.reader import find_readers
 
     return find_readers(settings)

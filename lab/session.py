@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from training.models.chain import LoadedChain
     from training.models.generation import Piece
 
-Tab = Literal["ask", "compare", "refine", "review"]
+Tab = Literal["ask", "compare", "review"]
 LONGEST_QUESTION = 2_000
 HIGHEST_SEED = 2**31 - 1
 Written = TypeVar("Written")
@@ -271,7 +271,7 @@ class Own:
 
     services: Services
     visitor: Visitor | None
-    task: Literal["review", "refine"]
+    task: Literal["review"]
 
     @property
     def session(self) -> str:

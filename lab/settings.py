@@ -281,7 +281,7 @@ def password_check(
 def role_needed(event: str) -> Role:
     """Return the least role that may call an event of the page (`roles.toml`); one that is not named takes an admin.
 
-    >>> role_needed("leaderboard"), role_needed("vote_left"), role_needed("train_start"), role_needed("new_event")
+    >>> role_needed("results"), role_needed("vote_left"), role_needed("train_start"), role_needed("new_event")
     ('reader', 'rater', 'admin', 'admin')
     """
     known = tomllib.loads(Path(__file__).with_name("roles.toml").read_text(encoding="utf-8"))

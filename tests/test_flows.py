@@ -13,7 +13,7 @@ from hub.adapters import Publication
 from hub.chains import pack_last
 from lab.ask.session import ask
 from lab.exports import write_export
-from lab.review.session import review
+from lab.papers.session import review
 from lab.visitors import new_visitor
 from tests.hub.runs import write_run
 from tests.lab.chains import ScriptedChain, lab_with

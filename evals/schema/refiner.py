@@ -221,11 +221,6 @@ class ScoredAnswer(Record):
         )
 
 
-Rating = Literal["good", "bad"]
-RowForm = Literal["sft", "dpo"]
-"""What refinements can be exported as."""
-
-
 class Origin(Record):
     """Which stage of which chain wrote an answer, and with which settings."""
 
@@ -266,11 +261,3 @@ class KeptRefinement(Record):
     def answer(self, answer_id: str) -> RefinedAnswer | None:
         """Return one of the answers; None if it is not among them."""
         return next((each for each in self.answers if each.id == answer_id), None)
-
-
-class AnswerMark(Record):
-    """What a person made of one answer: a rating, and the answer as it should have been, graded."""
-
-    answer_id: str
-    rating: Rating | None = None
-    correction: ScoredAnswer | None = None

@@ -8,7 +8,7 @@ import gradio as gr
 
 from evals.errors import LabError
 from evals.preferences.annotations import agreements, settle, usual_guidelines
-from evals.preferences.files import FORMS, LAYOUTS, Form, FormatFiles, Layout, export, read_annotations
+from evals.preferences.files import LAYOUTS, Layout, read_annotations
 from evals.questions import is_held_out
 from evals.stats.agreement import NAMES, WEIGHTED_NAMES
 from lab.annotate.panel import build_panel, draw, quoted, words_of
@@ -24,8 +24,8 @@ from lab.annotate.session import (
     typed_guidelines,
     whole,
 )
-from lab.exports import for_training, zip_files
-from lab.page import Painted, export_panel, name_field, show_errors
+from lab.exports import annotations_of, for_training
+from lab.page import Painted, name_field, show_errors
 from lab.services import Services
 from lab.session import session_of
 from lab.train.runner import refusal
@@ -266,8 +266,9 @@ def _guideline_field(field: str, value: str, name: str) -> gr.Textbox:
 
 
 def _files(services: Services, project: gr.Dropdown, again: Again) -> None:
-    """Lay out and wire export and import."""
-    panel = export_panel("annotate", FORMS)
+    """Lay out and wire import, and what trains on a project; it is exported in Data."""
+    if services.is_local:
+        gr.HTML(f'<p class="rate-onward"><a href="?tab=data">{say("annotate.export")}</a></p>')
     can_train = not refusal(services.settings.training)
     train = gr.Button(say("annotate.train"), size="sm", visible=can_train, elem_id="annotate-train")
     trained, address = gr.HTML(elem_id="annotate-train-told"), gr.Textbox(visible=False, label=say("report.address"))
@@ -278,11 +279,8 @@ def _files(services: Services, project: gr.Dropdown, again: Again) -> None:
         file = gr.UploadButton(say("annotate.import.file"), size="sm", elem_id="annotate-import-file")
         told = gr.HTML()
 
-    def on_export(project: str | None, form: Form) -> Painted:
-        return panel.give("annotations", lambda folder: make_file(services, project, form, folder))
-
     def on_train(project: str | None) -> tuple[str, str]:
-        return for_training(services, lambda: exported(services, project, "dpo").files)
+        return for_training(services, lambda: annotations_of(services, project, "dpo").files)
 
     @show_errors(told)
     def on_import(project: str | None, layout: Layout, file: str) -> Painted:
@@ -297,9 +295,6 @@ def _files(services: Services, project: gr.Dropdown, again: Again) -> None:
         held = counted(len(found.annotations), "annotation")
         return {told: notice(say("annotate.imported", held=held, new=counted(len(found.items), "new answer")), "good")}
 
-    panel.make.click(
-        on_export, [project, panel.form], panel.outputs, api_name="annotate_export", show_progress="hidden"
-    )
     made = train.click(on_train, project, [address, trained], api_name="annotate_train", show_progress="hidden")
     made.then(None, address, None, js="assayFollow")
     again(file.upload(on_import, [project, layout, file], [told], api_name="annotate_import", **QUIET))
@@ -310,18 +305,3 @@ def chosen(project: str | None) -> str:
     if not project:
         raise LabError(say("annotate.no_project_yet"))
     return project
-
-
-def exported(services: Services, project: str | None, form: Form) -> FormatFiles:
-    """Return what is said in a project as files of a format; LabError where there is nothing to write."""
-    store, name = services.store.annotations, chosen(project)
-    return export(store.project(name), store.items(name), store.standing(name), form)
-
-
-def make_file(services: Services, project: str | None, form: Form, folder: Path) -> tuple[str, str]:
-    """Return a line and the zip file of an export; LabError where there is nothing to write."""
-    made = exported(services, project, form)
-    written = zip_files(f"annotations-{form}", made.files, folder)
-    left = "; ".join(f"{n} {why}" for why, n in made.left_out.items() if n)
-    line = say("export.made", name=written.name, held=counted(made.rows, "row"))
-    return notice(f"{line} {say('annotate.left_out', listed=left) if left else ''}".strip(), "good"), str(written)

@@ -1,19 +1,22 @@
-"""Ask tab: one question, every stage's answer side by side as it is written, kept for replay."""
+"""Ask tab: one question, with evidence or without, every stage's answer side by side as it is written, kept for replay."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from pathlib import Path
 
 import gradio as gr
 
+from evals.errors import LabError
 from evals.schema.questions import Sampling
 from evals.schema.votes import AnnotationItem
 from lab.annotate.panel import build_rating
 from lab.annotate.session import RATED, item_of_answer
+from lab.ask import evidence as cited
 from lab.ask.session import ask, earlier, examples, find_earlier, replay, show_earlier
 from lab.page import DocumentPane, Painted, choices, event, met, stops
 from lab.results.rows import read_place
 from lab.services import Services
-from lab.settings import EMBEDDED
+from lab.settings import EMBEDDED, REFINER
 from lab.train.runs import choices_of_chains
 from lab.ui.components import ANSWERING, QUIET, clicks, empty, heading, lead, notice, sampling_fields, script
 from lab.ui.text import say
@@ -31,6 +34,15 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
             question = gr.Textbox(
                 label=say("ask.question"), placeholder=hint, lines=3, max_lines=8, elem_id="ask-question"
             )
+            with gr.Accordion(say("ask.evidence"), open=False, elem_id="ask-evidence-fold") as fold:
+                if services.refiner == REFINER:
+                    gr.HTML(notice(say("ask.evidence.demonstration")), elem_id="ask-evidence-demonstration")
+                evidence = _passages("ask.evidence", "ask.evidence.text", 6)
+                types = [".txt", ".md"]
+                file = gr.UploadButton(
+                    say("ask.evidence.file"), file_types=types, size="sm", elem_id="ask-evidence-file"
+                )
+                rubric = _passages("ask.rubric", "ask.rubric", 2)
             with gr.Row(elem_classes="actions"):
                 start = gr.Button(say("ask.ask"), variant="primary", elem_id="ask-button")
                 stopping = gr.Button(say("ask.stop"), visible=False, elem_id="ask-stop")
@@ -43,22 +55,48 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     pane, linked = DocumentPane(line, answers, gr.State(None), [start], stopping), gr.JSON(visible=False)
 
     def stored(visitor: Visitor | None, name: str) -> Sequence[AnnotationItem]:
+        if kept := cited.find(services, visitor, name):
+            return cited.items_of(kept)
         return [item_of_answer(each, RATED) for each in find_earlier(services, visitor, name).answers]
+
+    def on_example() -> gr.Accordion:
+        return gr.Accordion(open=True)
 
     build_rating(services, door, "ask", "rate", answers.click, pane.kept, stored)
     with gr.Row(elem_classes="examples"):
         for group, rows in examples().items():
             with gr.Column(min_width=260):
                 gr.HTML(heading(group))
-                for row in rows:  # a click fills the box in the browser, without a round trip
-                    gr.Button(row.prompt, size="sm").click(None, None, question, js=script("assayValue", row.prompt))
+                for row in rows:  # a click fills the form in the browser, without a round trip
+                    filled = script("assayValue", [row.prompt, "", ""])
+                    gr.Button(row.prompt, size="sm").click(None, None, [question, evidence, rubric], js=filled)
+        with gr.Column(min_width=260):
+            gr.HTML(heading(say("examples.evidence")))
+            for record in cited.examples():
+                filled = script("assayValue", cited.typed_of(record))
+                each = gr.Button(record.asked, size="sm")
+                each.click(None, None, [question, evidence, rubric], js=filled).then(
+                    on_example, None, fold, api_visibility="private", **QUIET
+                )
     with gr.Accordion(say("ask.history"), open=False, elem_id="ask-history") as history:
         chosen = gr.Dropdown(label=say("ask.history.pick"), choices=[], elem_id="ask-earlier")
         again = gr.Button(say("ask.history.again"), elem_id="ask-again", size="sm")
 
     def on_ask(
-        visitor: Visitor | None, question: str, seed: float, length: float, temperature: float, chain: str | None = None
+        visitor: Visitor | None,
+        question: str,
+        seed: float,
+        length: float,
+        temperature: float,
+        chain: str | None = None,
+        evidence: str = "",
+        rubric: str = "",
     ) -> Iterator[Painted]:
+        if (evidence or "").strip():
+            most = cited.USUAL if length == Sampling.max_new_tokens else length
+            record = cited.record_of(question, evidence, rubric)
+            yield from map(pane.paint, cited.answer(services, visitor, record, (seed, most, temperature)))
+            return
         yield from map(pane.paint, ask(services, visitor, question, (seed, length, temperature), chain))
 
     def on_tab(address: str) -> tuple[gr.Dropdown, str]:
@@ -71,14 +109,32 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
         return chosen or ""
 
     def on_replay(visitor: Visitor | None, chosen: str | None) -> Iterator[Painted]:
-        yield from map(pane.paint, replay(services, visitor, chosen))
+        kept = cited.find(services, visitor, chosen)
+        views = cited.again(services, visitor, kept) if kept else replay(services, visitor, chosen)
+        yield from map(pane.paint, views)
+
+    def on_file(path: str) -> Painted:
+        """Put a text file into the box of evidence."""
+        try:
+            return {evidence: Path(path).read_text(encoding="utf-8")[: cited.LONGEST], fold: gr.Accordion(open=True)}
+        except UnicodeDecodeError:
+            raise LabError(say("ask.evidence.unreadable", file=Path(path).name)) from None
+        finally:
+            Path(path).unlink(missing_ok=True)
 
     def on_show(visitor: Visitor | None, chosen: str | None) -> Painted:
         if not chosen:  # a list that was left without a choice says so, too
             return {line: gr.skip()}
+        if kept := cited.find(services, visitor, chosen):
+            said, passages, wanted = cited.typed_of(kept.record)
+            how = kept.answers[0].origin
+            sampled = (how.seed, how.max_new_tokens, how.temperature) if how else (0, cited.USUAL, 0.0)
+            asked = (said, *sampled, passages, wanted)
+            page = pane.paint(cited.view(services, visitor, kept)) | {fold: gr.Accordion(open=True)}
+            return page | dict(zip(typed, asked, strict=True))
         entry = find_earlier(services, visitor, chosen)
         first = entry.first
-        asked = (first.question, first.seed, first.max_new_tokens, first.temperature)
+        asked = (first.question, first.seed, first.max_new_tokens, first.temperature, "", "")
         return pane.paint(show_earlier(services, visitor, entry)) | dict(zip(typed, asked, strict=True))
 
     def on_open(visitor: Visitor | None, shown: str | None, request: gr.Request) -> Painted:
@@ -87,25 +143,41 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
 
     def on_history(visitor: Visitor | None) -> gr.Dropdown:
         def found() -> list[tuple[str, str]]:
-            return [(entry.label, entry.first.id) for entry in earlier(services, visitor)]
+            plain = [(entry.first.asked_at, entry.label, entry.first.id) for entry in earlier(services, visitor)]
+            kept = [(each.made_at, cited.label(each), each.id) for each in cited.earlier(services, visitor)]
+            return [(label, name) for _, label, name in sorted([*plain, *kept], reverse=True)]
 
         return choices(found, say("ask.history.none"))
 
-    typed = [question, *settings]
+    typed = [question, *settings, evidence, rubric]
     address = gr.Textbox(visible=False, label=say("report.address"))
     asked_of = gr.State("")
     tab.select(on_tab, address, [chain, asked_of], js="assayAddress", api_name="chains", **QUIET)
     chain.input(on_chain, chain, asked_of, js="assayPlaceChain", api_name="chain", **QUIET)
     on = partial(event, door=door, shows=pane)
     asking = met(door, start.click, question.submit)
-    asked = on(asking.then, on_ask, [*typed, asked_of], pane.outputs, "ask", **ANSWERING)
+    given = [question, *settings, asked_of, evidence, rubric]
+    asked = on(asking.then, on_ask, given, pane.outputs, "ask", **ANSWERING)
+    event(file.upload, on_file, [file], [evidence, fold, line], "read_evidence", shows=line, **QUIET)
     replayed = on(again.click, on_replay, [chosen], pane.outputs, "replay", **ANSWERING)
-    seen = [*pane.outputs, *typed]
+    seen = [*pane.outputs, *typed, fold]
     opened = on(chosen.input, on_show, [chosen], seen, "earlier", trigger_mode="always_last")
-    followed = on(door.known.change, on_open, [pane.kept], [*pane.outputs, linked])
+    followed = on(door.known.change, on_open, [pane.kept], [*pane.outputs, linked, fold])
     followed.then(None, [linked, *typed], typed, js="assayTypedStays")
     for each in (asked, replayed, opened):
         each.then(None, None, None, js=script("assayShown", "answer", "#ask-answers [data-kept]"))
     stops(services, door, "ask", stopping, "stop")
     for follow in (asked.then, replayed.then, met(door, history.expand).then):
         event(follow, on_history, [], [chosen], door=door)
+
+
+def _passages(name: str, label: str, lines: int) -> gr.Textbox:
+    return gr.Textbox(
+        "",
+        label=say(label),
+        info=say(f"{name}.info"),
+        placeholder=say(f"{name}.placeholder"),
+        lines=lines,
+        max_lines=12,
+        elem_id=name.replace(".", "-"),
+    )

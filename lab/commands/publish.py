@@ -16,7 +16,7 @@ from evals.report import load_report
 from lab.commands import FileSettings, InFile, LicenceOption, command
 from lab.commands.chain import progress_shown
 from lab.commands.terminal import counted, emit, notes, standings_markdown, table_of
-from lab.publish.adapter import packed
+from lab.publishing import packed
 from lab.services import REPORTS
 from lab.settings import EMBEDDED, from_environment
 from training.models.manifest import chain_file

@@ -1,4 +1,4 @@
-"""`assay refiner`: answers whose claims cite evidence: scored on file, run as `assay eval run --task refine`, exported."""
+"""`assay refiner`: answers whose claims cite evidence: scored on file, run as `assay eval run --task refine`."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -6,14 +6,11 @@ from typing import Annotated, Literal
 import typer
 from rich.table import Table
 
-from evals.io import write_whole
 from evals.schema.refiner import ScoredAnswer
+from lab.ask import by_words, support_word
 from lab.commands import JsonSettings, command, eval
 from lab.commands.terminal import counted, emit, figure, notes, table_of
 from lab.commands.verify import judge_server
-from lab.refine import by_words, support_word
-from lab.services import open_store
-from lab.settings import from_environment
 from lab.ui.text import say
 
 CITATIONS = {"citation_f1": "citation F1", "citation_precision": "precision", "alce_precision": "ALCE precision"}
@@ -38,15 +35,6 @@ class CasesSettings(JsonSettings):
     """Seconds for all verdicts together."""
 
 
-class RefinedSettings(JsonSettings):
-    """Settings of `assay refiner export`."""
-
-    out: Annotated[Path, typer.Option()]
-    """The JSONL file to write."""
-    form: Annotated[Literal["sft", "dpo"], typer.Option("--format", case_sensitive=False)] = "sft"
-    """sft: records whose reference is the answer; dpo: prompt, chosen, rejected."""
-
-
 class RefinerRunSettings(eval.EvalRunSettings):
     """Settings of `assay refiner run`: those of `assay eval run`, of this task."""
 
@@ -66,31 +54,6 @@ def run(settings: RefinerRunSettings) -> None:
     Example: assay refiner run --chain runs/refiner --judge heuristic --out report.json
     """
     eval.run(settings)
-
-
-@command(app)
-def export(settings: RefinedSettings) -> None:
-    """Write the answers that people corrected or rated good in the lab's Refine tab.
-
-    The rows of sft are what `assay train sft` takes as records; those of dpo what `assay train dpo`
-    takes. Records that are kept for testing, and answers that are
-    not well formed, are left out and counted.
-
-    Example: assay refiner export --format sft --out refined.jsonl
-    """
-    from lab.refine.export import export as rows_of
-    from lab.refine.session import held_out
-
-    store = open_store(from_environment().database_url)
-    graded = store.documents("refine").everything()
-    store.close()
-    rows = rows_of(graded, settings.form, held_out())
-    write_whole(settings.out, rows.text)
-    document = {"format": settings.form, "file": str(settings.out), "rows": rows.n, "left_out": rows.left_out}
-    counts = [(f"left out: {why.replace('_', ' ')}", n) for why, n in rows.left_out.items()]
-    table = table_of(str(settings.out), ("", "count"), [("rows", rows.n), *counts])
-    emit(document, as_json=settings.as_json, table=table)
-    notes.print(f"from {len(graded)} answered records in the lab", soft_wrap=True)
 
 
 @command(app)

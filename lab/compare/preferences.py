@@ -1,31 +1,27 @@
-"""Preferences tab: how the votes fell, and all of them as a data set."""
+"""What people prefer: how the votes fell, the ratings of models by them, and all of them as a data set."""
 
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 
 import gradio as gr
 
 from evals.leaderboard import shown_ranks
-from evals.preferences.rows import export_votes
 from evals.questions import find
 from evals.schema import Answer, VoteCounts
 from evals.schema.votes import Board, Boards, ExportFormat, JudgedPair, Reason, names_itself, rater_of
 from evals.stats.ranking import Vote, ratings
-from lab.exports import for_training, zip_votes
+from lab.exports import VOTE_FORMS, for_training, votes_file
 from lab.page import Download, Painted, show_errors
+from lab.results.rows import read_place
 from lab.services import Services
 from lab.store.answers import Mark
 from lab.train.runner import refusal
-from lab.ui.components import Column, Html, draw, empty, grid, lead, notice, number, shown, stacked, stage_name, tiles
+from lab.ui.components import QUIET, Column, Html, draw, empty, grid, notice, number, shown, stacked, stage_name, tiles
 from lab.ui.text import counted, lines, page, say
 
 RATED = 2000
 """Votes that the page rates, the newest."""
-FORMATS: tuple[ExportFormat, ...] = ("dpo", "kto", "sft", "arena")
-
-
 SCORES = {"left": 1.0, "right": 0.0, "tie": 0.5, "both_bad": 0.5}
 """What the left answer gets; that both are bad says as little of who is better as a tie."""
 ALL, OWN = "all", "own"
@@ -146,37 +142,27 @@ def overview(counts: VoteCounts) -> Html:
     return Html(tiles(facts) + grid(say("preferences.by_stages"), columns, rows))
 
 
-def export(services: Services, form: ExportFormat, folder: Path) -> tuple[str, str]:
-    """Return a line and a zip file of all votes in the format `form`; LabError if no vote gives a row."""
-    made = export_votes(services.store.preference_pairs(), form, services.now())
-    counts = made.statistics
-    listed = ", ".join(say(f"preferences.reason.{reason}", n=n) for reason, n in counts.left_out.items() if n)
-    left_out = say("preferences.left_out", listed=listed) if listed else say("preferences.left_out.none")
-    rows, votes = counted(counts.rows, "row"), counted(counts.votes, "vote")
-    line = say("preferences.made", rows=rows, votes=votes, left_out=left_out)
-    return notice(line, "good"), str(zip_votes(made, folder))
-
-
-def build(services: Services, tab: gr.Tab) -> None:
-    """Lay out the tab inside the `gr.Blocks` that is currently open."""
-    gr.HTML(lead("preferences"))
-    figures = gr.HTML(elem_id="preferences-figures")
-    with gr.Row(elem_classes="actions"):
-        train = gr.Button(visible=False, variant="primary", elem_id="preferences-train")
-    told, address = gr.HTML(elem_id="preferences-told"), gr.Textbox(visible=False, label=say("report.address"))
-    with gr.Column(elem_classes="assay-panel"):
-        gr.Markdown(page("preferences-export"))
-        choices = [(say(f"preferences.format.{form}"), form) for form in FORMATS]
-        panel = Download(
-            gr.Radio(choices, value="dpo", label=say("preferences.format")),
-            gr.Button(say("preferences.make"), variant="primary", elem_id="preferences-make"),
-            gr.HTML(elem_id="preferences-message"),
-            gr.DownloadButton(say("preferences.download"), visible=False, elem_id="preferences-download"),
-        )
+def build_board(services: Services, tab: gr.Tab) -> None:
+    """Lay out and wire the fold beneath the pairs: how the votes fell, and all of them as a data set."""
+    with gr.Accordion(say("preferences"), open=False, elem_id="preferences") as fold:
+        figures = gr.HTML(elem_id="preferences-figures")
+        with gr.Row(elem_classes="actions"):
+            train = gr.Button(visible=False, variant="primary", elem_id="preferences-train")
+        told, address = gr.HTML(elem_id="preferences-told"), gr.Textbox(visible=False, label=say("report.address"))
+        with gr.Column():
+            gr.Markdown(page("preferences-export"))
+            choices = [(say(f"preferences.format.{form}"), form) for form in VOTE_FORMS]
+            panel = Download(
+                gr.Radio(choices, value="dpo", label=say("preferences.format")),
+                gr.Button(say("preferences.make"), elem_id="preferences-make"),
+                gr.HTML(elem_id="preferences-message"),
+                gr.DownloadButton(say("preferences.download"), visible=False, elem_id="preferences-download"),
+            )
     seen: list[tuple[Mark, str, int]] = []
 
     @show_errors(figures)
     def show(request: gr.Request) -> Painted:
+        """Show how the votes fell."""
         is_admin = services.role_of(request.username) == "admin" and not refusal(services.settings.training)
         if (mark := services.store.mark()) not in (known for known, *_ in seen):
             seen[:] = [(mark, view(services), services.store.counts().usable)]
@@ -184,10 +170,18 @@ def build(services: Services, tab: gr.Tab) -> None:
         words = say("preferences.train", pairs=counted(pairs, "preference pair"))
         return {figures: page, train: gr.Button(words, visible=is_admin and bool(pairs))}
 
-    def offer(chosen: ExportFormat) -> Painted:
-        return panel.give("exports", partial(export, services, chosen))
+    def on_open(request: gr.Request, asked: str) -> Painted:
+        """Open the fold where the address asks for it."""
+        if not read_place(asked, "compare").get("board"):
+            return {fold: gr.skip()}
+        return {fold: gr.Accordion(open=True), **show(request)}
 
-    tab.select(show, None, [figures, train], api_name="preferences", show_progress="hidden")
+    def offer(chosen: ExportFormat) -> Painted:
+        """Make a file of all votes."""
+        return panel.give("exports", partial(votes_file, services, chosen))
+
+    fold.expand(show, None, [figures, train], api_name="preferences", show_progress="hidden")
+    tab.select(on_open, address, [fold, figures, train], js="assayAddress", api_visibility="private", **QUIET)
     made = train.click(
         partial(for_training, services), None, [address, told], api_name="preferences_train", show_progress="hidden"
     )

@@ -344,6 +344,10 @@ def build(services: Services, door: Door, tab: gr.Tab, *, is_rated: bool = True)
     if has_own:
         _stages(services, chosen)
     name_field(door, "compare")
+    if has_own:
+        from lab.compare.preferences import build_board  # an arena shows no board
+
+        build_board(services, tab)
 
     def painted(step: Step) -> Painted:
         now, view = step

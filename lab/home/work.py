@@ -22,7 +22,7 @@ draw = partial(render, "home/view.html.jinja")
 LISTED = 12
 HASH = re.compile("[0-9a-f]{32}")
 """What the store knows a rater by."""
-TABS = {"batch": "questions", "evaluate": "train", "publish": "publish", "review": "review"}
+TABS = {"batch": "data", "evaluate": "train", "publish": "train", "review": "papers"}
 """The tab that shows what came of a job, by its kind."""
 RUN = "run:"
 """Begins the id of a training; behind it stands the run's name."""
@@ -94,7 +94,9 @@ def _of_job(job: Job, names: Mapping[str, str], signed_in: Mapping[str, str], mi
     told, run = job.error or (job.line if is_live else ""), names.get(str(job.settings.get("run", "")), "")
     place = {"tab": TABS.get(job.kind, "home"), "run": run}
     if job.kind == "evaluate" and job.state == "done":
-        place = {"tab": "leaderboard", "chain": run}
+        place = {"tab": "results", "chain": run}
+    if job.kind == "publish":
+        place["publish"] = "1"
     if job.kind == "review" and (is_live or job.result):
         place["review"] = job.id
     typed = job.settings.get("name") if job.kind == "review" else ""

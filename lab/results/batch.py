@@ -26,7 +26,7 @@ from lab.train.runs import chain_of
 from lab.ui.text import lines, say
 
 if TYPE_CHECKING:
-    from lab.questions.session import OpenSet
+    from lab.data.sets import OpenSet
 
 TRAINING = {"pathways-heldout": "pathways-train", "kmp-test": "kmp-train"}
 """The training rows that belong to a set of test questions."""
@@ -136,7 +136,7 @@ def _of_run(services: Services, settings: Mapping[str, JSON]) -> Order:
 
 
 def _of_set(services: Services, settings: Mapping[str, JSON]) -> Order:
-    from lab.questions.session import as_jsonl, frozen_set
+    from lab.data.sets import as_jsonl, frozen_set
 
     known, chain, name = frozen_set(services, settings["set"]), str(settings["chain"]), settings["name"]
     folder = reports_folder(chain, services.settings.reports)

@@ -1,4 +1,4 @@
-"""Calibration tab: stated confidence against how often it is right, stage by stage."""
+"""Calibration: stated confidence against how often it is right, stage by stage."""
 
 from __future__ import annotations
 
@@ -6,34 +6,30 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-import gradio as gr
 import plotly.graph_objects as go
 
 from evals.report import MEASURES, stages_of
 from evals.schema import EvalReport, Metric
 from evals.stats.calibration import Calibration
 from evals.task import narrow
-from lab.page import Painted
 from lab.results.evaluations import Evaluations
 from lab.results.reports import (
     Counted,
-    ReportTab,
     calibrated,
     called,
     chosen_group,
     chosen_report,
+    chosen_stages,
     counted,
     draw,
     scale_of,
     source,
 )
-from lab.results.rows import Place, link
-from lab.services import Services
+from lab.results.rows import link
 from lab.ui.charts import Opens, reliability, risk_coverage
 from lab.ui.components import Html, emphasis, empty, grid, measure, opening, shown, stacked, stage_name
 from lab.ui.text import lines as known_lines
 from lab.ui.text import say
-from lab.visitors import Door
 
 Measured = Mapping[str, Calibration]
 """The calibration of each stage, by its name."""
@@ -53,7 +49,6 @@ FIGURES = (
     "underconfidence_rate",
 )
 SHARES = frozenset(("mean_confidence", "mean_accuracy", "overconfidence_rate", "underconfidence_rate"))
-ALL = "all stages"
 
 
 def standing(each: Calibration) -> Literal["worse", "between", "chance"] | None:
@@ -161,79 +156,46 @@ def _chance(each: Calibration) -> Html:
 
 @dataclass(frozen=True)
 class Diagram:
-    """What the tab shows: report, stage and group that were found, charts, what stands around them.
+    """What is shown: report, stages and group that were found, charts, what stands around them.
 
     `charts` are reliability and risk; None where no answer states a confidence, and `words` then say so.
     """
 
     report: EvalReport
-    stage: str
+    stages: tuple[str, ...]
     group: str
     charts: tuple[go.Figure, go.Figure] | None
     words: str
     page: str
 
 
-def diagram(measured: Evaluations, data: str | None, stage: str | None, group: str | None = None) -> Diagram:
-    """Return the diagram of one stage (or all) on one report, over one group of questions.
+def diagram(measured: Evaluations, data: str | None, stages: str | None = None, group: str | None = None) -> Diagram:
+    """Return the diagram of these stages on one report, over one group of questions.
 
-    What is not found is the first report, its last stage and the headline group, where no question
+    What is not found is the first report, all its stages and the headline group, where no question
     names the direction it asks about. There must be a report.
     """
     report = chosen_report(measured.reports, data)
     part = chosen_group(report, group)
-    stages = stages_of(report)
-    found = stage if stage in (*stages, ALL) else (stages[-1] if stages else ALL)
-    every = {name: calibrated(report, name, part) for name in stages}
-    drawn = {name: each for name, each in every.items() if found in (name, ALL)}
+    every, found = stages_of(report), chosen_stages(report, stages)
+    drawn = {name: calibrated(report, name, part) for name in found}
     stated = {name: each for name, each in drawn.items() if each.ece is not None}
     charts = None
 
     def opens(metric: str, stage: str, confidence: str = "") -> str:
-        place = {"tab": "calibration", "chain": measured.chain, "questions": report.data_name}
-        return link(place, group=part, drawn=found, rows=metric, stage=stage, confidence=confidence)
+        place = {"tab": "results", "view": "calibration", "chain": measured.chain, "questions": report.data_name}
+        return link(place, group=part, stages=stages, rows=metric, stage=stage, confidence=confidence)
 
     if stated:
         curves = {name: (each.n - each.n_missing_confidence, each.risk_coverage) for name, each in stated.items()}
         bins = {name: each.bins for name, each in stated.items()}
-        charts = (reliability(bins, stages, opens), risk_coverage(curves, stages, opens))
+        charts = (reliability(bins, every, opens), risk_coverage(curves, every, opens))
         words = draw("sentences", said=[sentence(name, each) for name, each in drawn.items()])
-    elif found == ALL:
+    elif len(found) != 1:
         words = empty(say("calibration.empty.all"))
     else:
-        n = counted(report, found, part)
-        silent, name = n.missing + n.invalid, stage_name(found)
+        n = counted(report, found[0], part)
+        silent, name = n.missing + n.invalid, stage_name(found[0])
         words = empty(say("calibration.empty", stage=name, missing=silent, no_claim=n.no_claim, all=n.all))
-    page = f"{figures(report, part, every, opens)}{source(report)}"
+    page = f"{figures(report, part, drawn, opens)}{source(report)}"
     return Diagram(report, found, part, charts, words, page)
-
-
-def build(services: Services, door: Door, tab: gr.Tab) -> None:
-    """Lay out the tab inside the `gr.Blocks` that is currently open."""
-    stages = gr.Radio([], label=say("calibration.stage"), visible=False, render=False)
-    choices = ReportTab(services, door, "calibration", "drawn", stages, "calibration-figures")
-    words = gr.HTML(elem_id="calibration-words")
-    with gr.Row(elem_classes="assay-charts", visible=False) as charts:
-        drawn = [_chart("reliability"), _chart("risk")]
-    choices.page.render()
-
-    def make(measured: Evaluations, place: Place, outdated: str) -> Painted:
-        found = diagram(measured, place.get("questions"), place.get("drawn"), place.get("group"))
-        listed = [(stage_name(each), each) for each in stages_of(found.report)]
-        listed.append((say("calibration.all"), ALL))
-        return {
-            stages: gr.Radio(choices=listed, value=found.stage, visible=True),
-            words: outdated + found.words,
-            charts: gr.Row(visible=found.charts is not None),
-            **dict(zip(drawn, found.charts or (None, None), strict=True)),
-            choices.page: found.page,
-        }
-
-    choices.listen(tab, make, {words: "", charts: gr.Row(visible=False), **dict.fromkeys(drawn)})
-
-
-def _chart(name: str) -> gr.Plot:
-    with gr.Column(min_width=320):
-        title, alternative = say(f"calibration.chart.{name}"), say(f"calibration.chart.{name}.alt")
-        gr.HTML(f'<h3 class="assay-chart-title">{shown(title)}</h3><p class="assay-chart-alt">{shown(alternative)}</p>')
-        return gr.Plot(show_label=False, elem_id=f"calibration-{name}", elem_classes="assay-plot")

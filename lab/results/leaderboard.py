@@ -1,10 +1,8 @@
-"""Leaderboard tab: stages and trivial baselines in one table with earned ranks, and what training did."""
+"""The leaderboard: stages and trivial baselines in one table with earned ranks, and what training did."""
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-import gradio as gr
 
 from evals.compare import Difference, PairedComparison
 from evals.leaderboard import LeaderboardRow
@@ -12,14 +10,13 @@ from evals.report import LOWER_IS_BETTER, MEASURES
 from evals.report import reading as reading_of
 from evals.schema import EvalReport
 from evals.task import narrow
-from lab.page import Painted
 from lab.results.evaluations import Evaluations
 from lab.results.reports import (
-    ReportTab,
     behind,
     called,
     chosen_group,
     chosen_report,
+    chosen_stages,
     differences,
     headed,
     orders_of,
@@ -28,7 +25,6 @@ from lab.results.reports import (
     source,
 )
 from lab.results.rows import Place, link
-from lab.services import Services
 from lab.ui.components import (
     Column,
     Html,
@@ -44,7 +40,6 @@ from lab.ui.components import (
     stage_name,
 )
 from lab.ui.text import say
-from lab.visitors import Door
 
 
 @dataclass(frozen=True)
@@ -141,20 +136,29 @@ class Board:
     page: str
 
 
-def board(measured: Evaluations, data: str | None, group: str | None = None, order: str | None = None) -> Board:
+def board(
+    measured: Evaluations,
+    data: str | None,
+    group: str | None = None,
+    order: str | None = None,
+    stages: str | None = None,
+) -> Board:
     """Return the tables of one report in one group, ordered by one metric; every figure opens the answers behind it.
 
-    What is not found is the first report, the headline group and accuracy. There must be a report.
+    What is not found is the first report, the headline group, accuracy and all stages. There must be a report. Ranks and
+    corrections count all entries, whichever are shown.
     """
     report = chosen_report(measured.reports, data)
     found = chosen_group(report, group)
     known = orders_of(report)
     by = order if order is not None and order in known else known[0]
+    shown_stages = chosen_stages(report, stages)
     known_by = {"chain": measured.chain, "questions": report.data_name, "group": found, "order": by}
-    place = {"tab": "leaderboard", **known_by}
+    place = {"tab": "results", **known_by, "stages": stages or ""}
     opens = Opens(report, found, place)
-    ranking = ranking_table(ranked(report, found, by), columns_of(report, by), opens)
-    parts = (ranking, progress(report, found, by, opens), source(report))
+    rows = [row for row in ranked(report, found, by) if row.is_baseline or row.stage in shown_stages]
+    ranking = ranking_table(rows, columns_of(report, by), opens)
+    parts = (ranking, progress(report, found, by, opens, shown_stages), source(report))
     return Board(report, found, by, "".join(parts))
 
 
@@ -189,36 +193,24 @@ def ranking_table(rows: Sequence[LeaderboardRow], names: Sequence[str], opens: O
     return Html(top + grid(caption, columns, cells))
 
 
-def progress(report: EvalReport, group: str, order: str, opens: Opens) -> Html:
-    """Return the paired difference between every two stages, and what it means in plain words."""
+def progress(report: EvalReport, group: str, order: str, opens: Opens, stages: Sequence[str]) -> Html:
+    """Return the paired difference between every two of these stages, and what it means in plain words."""
     names = columns_of(report, order)
     found = differences(report, group, names)
-    if found is None:
+    compared = (
+        [each for each in found.comparisons if {each.first.stage, each.second.stage} <= {*stages}] if found else []
+    )
+    if found is None or not compared:
         return Html()
     rows = []
-    for each in found.comparisons:
+    for each in compared:
         one, other = each.first.stage, each.second.stage
         links = [opens(name, other, one) for name in names]
         rows.append((f"{stage_name(one)} → {stage_name(other)}", *map(difference_cell, each.differences, links)))
-    listed = "".join(f"<li>{shown(sentence(each, order, found.n_tests))}</li>" for each in found.comparisons)
+    listed = "".join(f"<li>{shown(sentence(each, order, found.n_tests))}</li>" for each in compared)
     columns = (say("leaderboard.step"), *map(headed, names))
     table = grid(say("leaderboard.differences"), columns, rows)
     return Html(f'{table}<ul class="assay-sentences">{listed}</ul>')
-
-
-def build(services: Services, door: Door, tab: gr.Tab) -> None:
-    """Lay out the tab inside the `gr.Blocks` that is currently open."""
-    order = gr.Dropdown([], label=say("leaderboard.order"), visible=False, render=False)
-    choices = ReportTab(services, door, "leaderboard", "order", order, "leaderboard-tables")
-
-    def make(measured: Evaluations, place: Place, outdated: str) -> Painted:
-        found = board(measured, place.get("questions"), place.get("group"), place.get("order"))
-        orders = [(headed(one), one) for one in orders_of(found.report)]
-        last = gr.Dropdown(choices=orders, value=found.order, visible=True)
-        return {choices.last: last, choices.page: outdated + found.page}
-
-    choices.page.render()
-    choices.listen(tab, make)
 
 
 def columns_of(report: EvalReport, order: str) -> tuple[str, ...]:

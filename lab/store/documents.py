@@ -13,19 +13,19 @@ from sqlalchemy.orm import Session
 from evals.errors import LabError
 from evals.schema.articles import AskedReview, DraftConcern, KeptReview
 from evals.schema.questions import FrozenQuestions, KeptQuestions
-from evals.schema.refiner import AnswerMark, KeptRefinement
+from evals.schema.refiner import KeptRefinement
 from lab.jobs import Job, State
 from lab.store.database import DocumentRow, JobRow, VersionRow, reading, writing
 from lab.ui.text import say
 
 LISTED = 30
 Doc = TypeVar("Doc", KeptReview, AskedReview, KeptRefinement, KeptQuestions, FrozenQuestions)
-Part = TypeVar("Part", DraftConcern, AnswerMark)
+Part = TypeVar("Part", bound=DraftConcern)
 
 
 @dataclass(frozen=True)
 class Standing(Generic[Doc, Part]):
-    """A document, and its parts as people left them: concerns of a review, marks of answers."""
+    """A document, and its parts as people left them: concerns of a review."""
 
     document: Doc
     parts: tuple[Part, ...]
@@ -34,7 +34,7 @@ class Standing(Generic[Doc, Part]):
 KINDS: dict[str, tuple[type[Any], type[Any] | None, Callable[[Any], tuple[Any, ...]]]] = {
     "review": (KeptReview, DraftConcern, lambda kept: kept.concerns),
     "review_asked": (AskedReview, DraftConcern, lambda asked: ()),
-    "refine": (KeptRefinement, AnswerMark, lambda kept: ()),
+    "refine": (KeptRefinement, None, lambda kept: ()),
     "questions": (KeptQuestions, None, lambda kept: ()),
     "question_set": (FrozenQuestions, None, lambda kept: ()),
 }

@@ -1,4 +1,4 @@
-"""Train tab: watch a run, wherever it was started; start one, stop it, go on with it.
+"""Train tab: watch a run, wherever it was started; start one, stop it, go on with it, publish it.
 
 All that is shown comes from the run folder and the files beside it, so a page that is loaded anew, or
 a lab that was started anew, shows the same.
@@ -68,7 +68,7 @@ def build(services: Services, tab: gr.Tab) -> None:
         data = "" if started or reason else place.get("data")
         return told | form.propose(place.get("stage", "dpo"), data) if data else told
 
-    tab.select(on_open, page.address, outputs, js="assayAddress", api_name="train", **QUIET)
+    page.linked(tab.select(on_open, page.address, outputs, js="assayAddress", api_name="train", **QUIET))
     given: dict[str, Any] = {"js": "assayAddressAnd", "api_visibility": "private"}
     begun = form.begin.then(on_open, [page.address, form.started], outputs, **given, **QUIET)
     begun.then(None, page.runs, None, js="assayOpenRun")
@@ -91,26 +91,31 @@ class TrainPage:
         with gr.Row(elem_classes="actions train-actions"):
             self.stop = gr.Button(say("train.stop"), visible=False, elem_id="train-stop")
             self.resume = gr.Button(say("train.resume"), visible=False, elem_id="train-resume")
+        self.address = gr.Textbox(visible=False, label=say("report.address"))
+        self.view = gr.State(None)
+        self.publishing = None
+        if services.is_local:
+            from lab.train.publish import Publishing  # not in a bundle
+
+            self.publishing = Publishing(services, self.view)
         with gr.Row(elem_classes="train-charts"):
             self.plots = [
                 gr.Plot(show_label=False, visible=False, elem_id=f"train-{chart.name}", elem_classes="assay-plot")
                 for chart in CHARTS
             ]
-        self.address = gr.Textbox(visible=False, label=say("report.address"))
         self.answers = gr.HTML(elem_id="train-answers", js_on_load=clicks("rows"))
         with gr.Accordion(say("train.log"), open=False, visible=False, elem_id="train-log") as self.log_box:
             self.log = gr.HTML()
-        self.view = gr.State(None)
         self.timer = gr.Timer(LOOK_SECONDS, active=False)
         self.outputs: list[Any] = [self.view, self.runs, self.panel, self.facts, self.note, self.stop, self.resume]
         self.outputs += [self.onward, self.measuring, self.data, self.answers, self.log_box, self.log]
-        self.outputs += [self.timer, *self.plots]
+        self.outputs += [self.timer, *self.plots, *([self.publishing.fold] if self.publishing else [])]
         here = [self.view, self.address]
         chosen = self.runs.input(self.opened, [self.runs], self.outputs, api_name="train_run", **CHOSEN)
         chosen.then(None, self.runs, None, js="assayOpenRun")
         self.timer.tick(self.looked, here, self.outputs, js="assayWithAddress", api_name="train_look", **QUIET)
         asked: dict[str, Any] = {"js": "assayWithAddress", "api_name": "train_answers", "trigger_mode": "always_last"}
-        self.answers.click(self.on_place, here, self.outputs, **asked, **QUIET)
+        self.linked(self.answers.click(self.on_place, here, self.outputs, **asked, **QUIET))
         shows: dict[str, Any] = {"shows": self.note, **QUIET}
         event(measure.click, self.on_measure, [self.view, self.data], [self.note], "train_measure", **shows)
         for button, act, said, name in (
@@ -118,6 +123,12 @@ class TrainPage:
             (self.resume, go_on, "train.resumed", "train_resume"),
         ):
             event(button.click, partial(self._act, act, said), [self.view], self.outputs, name, **shows)
+
+    def linked(self, shown: Any) -> None:
+        """Fill the fold of publishing after an event that showed a run, where the address opens it."""
+        if self.publishing:
+            known: dict[str, Any] = {"js": "assayWithAddress", "shows": self.publishing.line, **QUIET}
+            event(shown.then, self.publishing.on_linked, [self.view, self.address], self.publishing.outputs, **known)
 
     def _act(self, act: Callable[[Path, Any, Any], None], said: str, view: View | None) -> Painted:
         """Stop the run or go on with it, and show how it stands then."""
@@ -135,7 +146,7 @@ class TrainPage:
     def on_place(self, view: View | None, address: str) -> Painted:
         """Show what the address asks for: another run, or other answers of this one."""
         place = read_place(address, "train")
-        if view is None or place.get("run", view.name) != view.name:
+        if view is None or place.get("run", view.name) != view.name or place.get("publish"):
             return self.opened(place.get("run"), place)
         return self.listed(view, place)
 
@@ -157,6 +168,7 @@ class TrainPage:
             self.facts: facts(training.record),
             self.view: view,
             **self._status(training, seen),
+            **(self.publishing.folded(training, is_open=bool((place or {}).get("publish"))) if self.publishing else {}),
             **self._figures(seen),
             **self.listed(view, place or {}, training),
         }
@@ -173,6 +185,8 @@ class TrainPage:
             page |= {self.facts: facts(training.record)}
             found = find(self.services.settings.training.runs, self.services.now())
             listed = tuple(map(label, found))
+            if self.publishing and label(training) not in view.listed:
+                page |= self.publishing.folded(training)
             if listed != view.listed:
                 view = replace(view, listed=listed)
                 page |= {self.runs: gr.Dropdown(choices=_choices(found), value=view.name)}

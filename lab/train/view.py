@@ -143,9 +143,9 @@ def onward(training: Training, *, may_publish: bool) -> str:
         return ""
     places = {"ask": {"tab": "ask", "chain": training.name}}
     if any((training.path / REPORTS).glob("*.json")):
-        places["report"] = {"tab": "leaderboard", "chain": training.name}
+        places["report"] = {"tab": "results", "chain": training.name}
     if may_publish:
-        places["publish"] = {"tab": "publish", "run": training.name}
+        places["publish"] = {"tab": "train", "run": training.name, "publish": "1"}
     return draw("onward", places=[(say(f"train.onward.{name}"), link(place)) for name, place in places.items()])
 
 

@@ -1,4 +1,4 @@
-"""The Review tab alone: drop a paper, read concerns where they stand in it, correct and export them."""
+"""The Papers tab alone: drop a paper, read concerns where they stand in it, correct and export them."""
 
 import os
 
@@ -9,4 +9,4 @@ from lab.settings import from_environment
 if __name__ == "__main__":
     settings = from_environment()
     prepare(os.environ, chains=[settings.reviewer])
-    open_lab(settings, tabs=("Review",))
+    open_lab(settings, tabs=("Papers",))

@@ -89,8 +89,8 @@ class Page:
         named = {each["api_name"]: each for each in self.events}
         self.project = self.call(named["annotate_projects"], [None, "rater"])[0]["value"]
         self.opening["Annotate"].append(named["annotate_project"])
-        self.opening["Review"] = [named["my_reviews"]]
-        self.opening["Refine"] = [named["my_refinements"]]
+        self.opening["Papers"] = [named["my_reviews"]]
+        self.opening["Votes"] = [named["preferences"]]
         earlier = [named["earlier"]["inputs"][1]]
         self.opening["Ask history"] = [next(each for each in self.events if each["outputs"] == earlier)]
 

@@ -50,6 +50,21 @@ def ask(page, question):
     expect(page.locator(DONE)).to_have_count(3)
 
 
+EVIDENCE = (
+    "<snippet id=S1>RR-1, mouse liver: OXPHOS NES -1.9, it is down in flight.</snippet>\n"
+    "<snippet id=S2>RR-3 <script>alert(2)</script> kidney: no change.</snippet>"
+)
+
+
+def ask_with_evidence(page, question):
+    if not page.locator("#ask-evidence").is_visible():
+        page.click("#ask-evidence-fold > button")
+    page.fill(QUESTION, question)
+    page.fill("#ask-evidence textarea", EVIDENCE)
+    page.click("#ask-button")
+    expect(page.locator("#ask-answers .refined")).to_have_count(3)
+
+
 def start_comparing(page):
     open_tab(page, "Compare")
     page.click("#compare-start")

@@ -26,6 +26,10 @@ ANSWERS = {
     "sft": "beta is up in the liver.\nAnswer: up\nConfidence: 75%",
     "grpo": "gamma is down in the liver, HALLMARK_OXIDATIVE_PHOSPHORYLATION.\nConfidence: 85%",
 }
+CITED = (
+    "<answer><snippet id=S1>OXPHOS is down in flight in mouse liver.</snippet> It fell by 40 percent."
+    " <snippet id=S9>Kidney <img src=x onerror=alert(1)> is up.</snippet></answer>"
+)
 
 
 SLOWLY = 0.6
@@ -35,11 +39,14 @@ SLOWLY = 0.6
 class PatientChain(ScriptedChain):
     """Takes its time where the question asks for it, so that a test can look while it writes."""
 
+    citing: ScriptedChain | None = None
+
     def stream(
         self, prompt: Sequence[Message], stages: Sequence[str], sampling: Sampling, stop: threading.Event
     ) -> Iterator[Word]:
-        """Yield as a scripted chain does, with a pause after each word."""
-        for piece in super().stream(prompt, stages, sampling, stop):
+        """Yield as a scripted chain does, with a pause after each word; from evidence it cites."""
+        chain = self.citing if "<tool_output>" in prompt[-1].content and self.citing else super()
+        for piece in chain.stream(prompt, stages, sampling, stop):
             yield piece
             if "slowly" in prompt[-1].content:
                 stop.wait(SLOWLY)
@@ -64,10 +71,12 @@ def main() -> None:
     """Serve until stopped."""
     name, stages = "".join(sys.argv[1:-1]), ("base", "".join(sys.argv[1:-1]) or "sft", "grpo")
     chain = PatientChain(dict.fromkeys(stages, name) if name else ANSWERS, stages, seconds_per_word=0.02)
+    if not name:
+        chain.citing = ScriptedChain({"base": ANSWERS["base"], "sft": CITED, "grpo": CITED}, stages, 0.02)
     services = replace(
         build_services(from_environment()),
         engine=LabEngine(lambda *_: chain),
-        refiner="",  # the scripted chain answers in the Refine tab too
+        refiner="",  # the scripted chain answers from evidence too
         reports=partial(measured, name),
         readers=lambda: (
             ScriptedReader(name or "Scripted", pause=0.1),

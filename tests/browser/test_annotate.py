@@ -92,10 +92,12 @@ def test_two_raters_annotate_a_third_person_settles_and_the_corrected_answer_is_
 
     ann.locator("#annotate-agreement button").first.click()
     expect(ann.locator("#annotate-agreement table").first).to_contain_text("Factual")
-    ann.locator("#annotate-export").get_by_label("CSV").check()
-    ann.locator("#annotate-export-make").click()
+    open_tab(ann, "Data")
+    choose(ann, "#data-said-what input", "Annotations:", stays=True)
+    ann.locator("#data-said-format").get_by_label("CSV").check()
+    ann.locator("#data-said-make").click()
     with ann.expect_download() as told:
-        ann.locator("#annotate-download").click()
+        ann.locator("#data-said-download").click()
     told.value.save_as(tmp_path / "annotations.zip")
     with ZipFile(tmp_path / "annotations.zip") as archive:
         table = archive.read("annotations-csv/annotations.csv").decode("utf-8-sig")

@@ -1,4 +1,4 @@
-"""Ask, Compare and Preferences: what a visitor asks, is shown, votes on blind and exports."""
+"""Ask and Compare: what a visitor asks, is shown, votes on blind and exports."""
 
 import json
 import zipfile
@@ -6,7 +6,17 @@ import zipfile
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.pages import QUESTION, ask, choose, downloaded, open_tab, start_comparing
+from tests.browser.pages import (
+    DONE,
+    EVIDENCE,
+    QUESTION,
+    ask,
+    ask_with_evidence,
+    choose,
+    downloaded,
+    open_tab,
+    start_comparing,
+)
 
 STAGES = ("base", "sft", "grpo")
 
@@ -74,13 +84,49 @@ def test_a_question_is_answered_judged_stopped_shown_as_text_and_found_again(ope
     page.click("#ask-again button, button#ask-again")
     expect(page.locator("#ask-notice .good")).to_contain_text("word for word")
 
-    open_tab(page, "Leaderboard")
-    page.wait_for_url("**/?tab=leaderboard*")
+    open_tab(page, "Results")
+    page.wait_for_url("**/?tab=results*")
     page.go_back()
     expect(page.locator("#ask-button")).to_be_visible()
     page.goto("about:blank")  # a page that still comes up can cut the next one off
     page.goto(link)
     expect(page.locator("#ask-notice")).to_contain_text("Stored answers from")
+
+
+@pytest.mark.slow  # without a browser: tests/lab/test_evidence.py
+def test_with_evidence_answers_cite_are_graded_claim_by_claim_rated_and_found_again(open_page, scripted_lab):
+    page = open_page(f"{scripted_lab}?tab=refine", ready="#ask-button")  # as it was called once
+    page.wait_for_url("**/?tab=ask")
+    ask_with_evidence(page, "Which way does OXPHOS move in mouse liver?")
+    card = page.locator("#ask-answers .refined[data-title=GRPO]")
+    expect(card.locator(".answer .claim")).to_have_count(2)
+    assert page.locator("#ask-answers .answer :is(img, script)").count() == 0
+    expect(page.locator("#ask-answers .refine-judge")).to_contain_text("word overlap")
+    expect(page.locator("#ask-answers caption")).to_have_text("Answers compared")
+
+    why = card.locator(".claim-why")
+    expect(why.first).to_be_hidden()
+    card.locator(".answer .claim.full").click()
+    expect(why.first).to_contain_text("it is down in flight")
+    card.locator(".answer .claim.none").focus()
+    page.keyboard.press("Enter")
+    expect(why.first).to_be_hidden()
+    expect(why.last).to_contain_text("is not in the evidence")
+
+    thumb = card.locator("[data-do=down]")
+    thumb.click()
+    expect(thumb).to_have_attribute("aria-pressed", "true")
+    page.wait_for_url("**answer=*")
+    page.reload()
+    expect(page.locator("#ask-answers .refined")).to_have_count(3)
+    expect(card.locator("[data-do=down]")).to_have_attribute("aria-pressed", "true")
+    expect(page.locator("#ask-evidence textarea")).to_have_value(EVIDENCE)
+
+    page.locator(".examples button").first.click()  # a question without evidence takes it out of the form
+    expect(page.locator("#ask-evidence textarea")).to_have_value("")
+    page.click("#ask-button")
+    expect(page.locator("#ask-answers .refined")).to_have_count(0)
+    expect(page.locator(DONE)).to_have_count(3)
 
 
 @pytest.mark.slow  # without a browser: tests/lab/test_compare_tab.py
@@ -149,7 +195,7 @@ def test_votes_are_blind_cast_with_keys_taken_back_and_go_on_after_a_reload(open
 
 def exported(page):
     """Export the votes as DPO rows and return them."""
-    open_tab(page, "Preferences")
+    page.goto(f"{page.url.partition('?')[0]}?tab=preferences")  # as it was called once
     page.click("#preferences-make")
     with zipfile.ZipFile(downloaded(page, "#preferences-download")) as archive:
         name = next(name for name in archive.namelist() if name.endswith("train.jsonl"))

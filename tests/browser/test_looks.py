@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.pages import OUTLINE, ask, choose, flaws, open_tab, start_comparing
-from tests.browser.test_refine import PASTED, grade
+from tests.browser.pages import OUTLINE, ask, ask_with_evidence, choose, flaws, open_tab, start_comparing
 from tests.browser.test_review import paper_file
 
 READ = json.loads(Path(__file__).with_name("read.json").read_text(encoding="utf-8"))
@@ -26,14 +25,17 @@ def see_ask(page, folder):
 
 def see_compare(page, folder):
     start_comparing(page)
+    page.click("#preferences > button")
+    expect(page.locator("#preferences-figures :is(table, .empty)").first).to_be_visible()
 
 
 def see_leaderboard(page, folder):
     choose(page, "input[aria-label='Group of questions']:visible", "All questions (107)")
-    expect(page.locator("#leaderboard-tables")).to_contain_text("n = 107")
+    expect(page.locator("#results-page")).to_contain_text("n = 107")
 
 
 def see_calibration(page, folder):
+    page.get_by_label("Calibration", exact=True).check()
     for name in ("reliability", "risk"):
         chart = page.locator(f"#calibration-{name} .main-svg").first
         expect(chart).to_be_visible()
@@ -51,12 +53,14 @@ def see_review(page, folder):
     expect(page.locator("#review-concerns .concern-buttons").first).to_be_visible()
 
 
-def see_refine(page, folder):
-    grade(page, PASTED.replace("It fell", f"{LONG} It fell"))
+def see_evidence(page, folder):
+    ask_with_evidence(page, f"Which way does OXPHOS move? {LONG}")
 
 
 def see_train(page, folder):
     expect(page.locator("#train-answers .rows-one").first).to_be_visible()
+    page.click("#publish > button")
+    expect(page.locator("#publish-where .notice")).to_be_visible()
 
 
 def see_home(page, folder):
@@ -77,23 +81,17 @@ def see_questions(page, folder):
     expect(page.locator("#questions-state table")).to_be_visible()
 
 
-def see_publish(page, folder):
-    expect(page.locator("#publish-repo input, #publish-repo textarea")).to_be_visible()
-
-
 SEE = {
     "Home": see_home,
     "Ask": see_ask,
+    "Ask: with evidence": see_evidence,
     "Compare": see_compare,
     "Annotate": see_annotate,
-    "Questions": see_questions,
-    "Preferences": None,
-    "Leaderboard": see_leaderboard,
-    "Calibration": see_calibration,
-    "Review": see_review,
-    "Refine": see_refine,
+    "Data": see_questions,
+    "Results": see_leaderboard,
+    "Results: calibration": see_calibration,
+    "Papers": see_review,
     "Train": see_train,
-    "Publish": see_publish,
 }
 
 
@@ -106,7 +104,7 @@ def test_text_of_every_tab_stands_out_and_nothing_is_wider_than_the_page(
     page = open_page(scripted_lab, width=width, dark=dark)
     found = {}
     for name, see in SEE.items():
-        open_tab(page, name)
+        open_tab(page, name.partition(":")[0])
         if see:
             see(page, tmp_path)
         found[name] = flaws(page, READ[name])

@@ -59,7 +59,8 @@ def test_votes_become_a_stage_that_answers_is_measured_and_published_and_a_resta
     lab |= {"ASSAY_CACHE": str(folder / "cache"), "ASSAY_DTYPE": "float32"}
     with started(command, folder, **lab) as url:
         page = open_page(url, ready="#home-figures dt")
-        open_tab(page, "Preferences")
+        open_tab(page, "Compare")
+        page.click("#preferences > button")
         page.click("#preferences-train")  # the votes are made a data set, and the form opens filled in
         settings = page.locator("#train-text textarea")
         for words in ("preferences/.*train.jsonl", f"chain: {runs / 'sft'}", f"output: {runs / 'dpo-1'}"):
@@ -90,8 +91,8 @@ def test_votes_become_a_stage_that_answers_is_measured_and_published_and_a_resta
         open_tab(page, "Train")
         page.click("#train-measure")
         page.get_by_role("link", name="See its report").click(timeout=PATIENCE)
-        expect(page.locator("#leaderboard-tables")).to_contain_text("DPO")
-        expect(page.locator("#leaderboard-tables")).to_contain_text("These are the reports of runs/dpo-1")
+        expect(page.locator("#results-page")).to_contain_text("DPO")
+        expect(page.locator("#results-page")).to_contain_text("These are the reports of runs/dpo-1")
 
         open_tab(page, "Train")
         page.get_by_role("link", name="Publish it").click()

@@ -133,14 +133,14 @@ def test_no_markup_in_any_field_name_or_file_becomes_part_of_a_page_and_all_of_i
     page, files = entered(open_page, hostile_lab), files_in(tmp_path)
     ran, shown = {}, set()
     for name in SEE:
-        open_tab(page, name)
+        open_tab(page, name.partition(":")[0])
         page.wait_for_timeout(1500)
         found, is_shown = poke(page, files)
         if found:
             ran.setdefault(name, set()).update(each[:160] for each in found)
         shown |= {name} if is_shown else set()
     for name in SEE:  # what one tab made, another shows
-        open_tab(page, name)
+        open_tab(page, name.partition(":")[0])
         page.wait_for_timeout(1500)
         if found := page.evaluate(RAN):
             ran.setdefault(name, set()).update(each[:160] for each in found)
@@ -149,4 +149,4 @@ def test_no_markup_in_any_field_name_or_file_becomes_part_of_a_page_and_all_of_i
         ):
             shown.add(name)
     assert ran == {}
-    assert shown >= set(SEE) - {"Ask", "Preferences", "Publish"}, "what these show, later buttons take away"
+    assert shown >= set(SEE) - {"Ask"}, "what these show, later buttons take away"

@@ -1,4 +1,4 @@
-"""Questions in the browser: a file with bad rows is brought, frozen, asked of every stage."""
+"""Data in the browser: a file with bad rows is brought, frozen, asked of every stage."""
 
 import sys
 
@@ -20,7 +20,7 @@ def lab(chromium, tmp_path):
 
 
 @pytest.mark.slow  # it loads the embedded chain; each step without a browser: tests/lab/test_questions.py
-def test_a_file_with_two_bad_rows_goes_all_the_way_to_the_leaderboard(open_page, lab, tmp_path):
+def test_a_file_with_two_bad_rows_goes_all_the_way_to_its_results(open_page, lab, tmp_path):
     page = open_page(f"{lab}?tab=questions", ready="#questions-set")
     told = page.locator("#questions-told")
     expect(page.locator("#questions-state")).to_contain_text("No question set is open")

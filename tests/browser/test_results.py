@@ -1,4 +1,4 @@
-"""The Leaderboard and Calibration tabs, on reports of scripted answers."""
+"""The Results tab, on reports of scripted answers."""
 
 import csv
 import re
@@ -12,10 +12,10 @@ from tests.browser.pages import choose, downloaded, flaws, open_tab
 @pytest.mark.slow  # without a browser: tests/lab/test_leaderboard_tab.py, tests/lab/test_rows.py
 def test_the_leaderboard_is_ordered_and_a_cell_opens_answers_that_an_address_leads_to(open_page, scripted_lab):
     page = open_page(scripted_lab)
-    open_tab(page, "Leaderboard")
-    expect(page.locator("#leaderboard-tables table").first).to_be_visible()
+    open_tab(page, "Results")
+    expect(page.locator("#results-page table").first).to_be_visible()
     choose(page, "input[aria-label='Order by']:visible", "Brier score ↓")
-    ordered = page.locator("#leaderboard-tables th[aria-sort]")
+    ordered = page.locator("#results-page th[aria-sort]")
     expect(ordered).to_have_text("Brier score ↓")
     expect(ordered).to_have_attribute("aria-sort", "ascending")
     reading = page.locator(".assay-reading:visible")
@@ -25,12 +25,12 @@ def test_the_leaderboard_is_ordered_and_a_cell_opens_answers_that_an_address_lea
 
     choose(page, "input[aria-label='Group of questions']:visible", "All questions (107)")
     page.wait_for_url("**group=all*")
-    expect(page.locator("#leaderboard-tables")).to_contain_text("n = 107")
+    expect(page.locator("#results-page")).to_contain_text("n = 107")
     named = re.compile(r"%: open the answers behind it, n = 107$")
-    cell = page.locator("#leaderboard-tables tr", has_text="GRPO").get_by_role("link", name=named).first
+    cell = page.locator("#results-page tr", has_text="GRPO").get_by_role("link", name=named).first
     cell.focus()
     page.keyboard.press("Enter")
-    rows, count = page.locator("#leaderboard-tables .rows-one"), page.locator(".rows-count")
+    rows, count = page.locator("#results-page .rows-one"), page.locator(".rows-count")
     expect(count).to_have_text("107 answers")
     expect(page.locator(".rows h2")).to_be_focused()
 
@@ -63,15 +63,17 @@ def test_the_leaderboard_is_ordered_and_a_cell_opens_answers_that_an_address_lea
 
 @pytest.mark.slow  # without a browser: tests/lab/test_calibration_tab.py, tests/lab/test_rows.py
 def test_charts_have_a_name_and_files_and_a_point_opens_the_answers_of_its_bin(open_page, scripted_lab):
-    page = open_page(scripted_lab)
-    open_tab(page, "Calibration")
-    expect(page.locator("#calibration-figures table.assay-grid").first).to_be_attached()
+    page = open_page(f"{scripted_lab}?tab=calibration&drawn=sft", ready="#results-page table")  # as it was called once
+    page.wait_for_url("**/?tab=results*stages=sft*")
+    expect(page.locator("#results-page table.assay-grid").first).to_be_attached()
     page.get_by_label("KMP study, test set (20)").locator("visible=true").check()
-    page.get_by_label("Mute", exact=True).check()
+    page.locator("#results-stages").get_by_label("Mute", exact=True).check()
+    page.wait_for_url("**stages=*mute*")
+    page.locator("#results-stages").get_by_label("SFT", exact=True).uncheck()
     expect(page.locator("#calibration-words .empty")).to_contain_text("states no confidence")
     expect(page.locator("#calibration-reliability")).not_to_be_visible()
 
-    page.get_by_label("SFT", exact=True).check()
+    page.locator("#results-stages").get_by_label("SFT", exact=True).check()
 
     expect(page.locator("#calibration-words .empty")).to_have_count(0)
     for name in ("reliability", "risk"):
@@ -96,15 +98,14 @@ def test_charts_have_a_name_and_files_and_a_point_opens_the_answers_of_its_bin(o
     page.mouse.down()
     page.mouse.up()
     page.wait_for_url("**confidence=*")
-    expect(page.locator("#calibration-figures .rows-count")).to_contain_text("answers")
+    expect(page.locator("#results-page .rows-count")).to_contain_text("answers")
     place = page.url
-    open_tab(page, "Leaderboard")
-    page.wait_for_url("**/?tab=leaderboard")
-    expect(page.locator("#leaderboard-tables table").first).to_be_visible()
-    open_tab(page, "Calibration")
+    open_tab(page, "Home")
+    page.wait_for_url("**/?tab=home")
+    open_tab(page, "Results")
     assert page.url == place
     page.go_back()
     page.go_back()
-    expect(page.locator("#calibration-figures .rows-count")).to_be_visible()
+    expect(page.locator("#results-page .rows-count")).to_be_visible()
     page.get_by_role("link", name="All figures").click()
     expect(page.locator("#calibration-reliability .main-svg").first).to_be_visible()

@@ -1,4 +1,4 @@
-"""The Review tab: a real PDF dropped, reviewed, edited, exported."""
+"""The Papers tab: a real PDF dropped, reviewed, edited, exported."""
 
 import json
 import re
@@ -36,7 +36,7 @@ def paper_file(folder):
 
 def opened(open_page, url, folder):
     page = open_page(url)
-    open_tab(page, "Review")
+    open_tab(page, "Papers")
     page.set_input_files("#review-file input[type=file]", str(paper_file(folder)))
     expect(page.locator("#review-paper .paper")).to_contain_text("1 page")
     return page
@@ -55,7 +55,7 @@ def test_a_pdf_is_reviewed_edited_and_exported_and_a_long_paper_read_to_its_end(
     ]
     assert len({each.bounding_box()["height"] for each in words}) == 1
 
-    page.wait_for_url("**/?tab=review&review=*")
+    page.wait_for_url("**/?tab=papers&review=*")
     page.reload()
     expect(cards).to_have_count(3)
     page.click("[data-concern=m1] [data-do=show]")

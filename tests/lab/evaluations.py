@@ -5,8 +5,7 @@ import re
 from collections.abc import Sequence
 from functools import cache
 from html import unescape
-from types import ModuleType
-from typing import Any
+from types import SimpleNamespace
 
 import gradio as gr
 from fastapi.testclient import TestClient
@@ -17,6 +16,7 @@ from evals.questions.task import Questions
 from evals.report import build_report
 from evals.run import RunSettings, baseline_rows, run_task
 from evals.schema import EvalReport, Example
+from lab.results.tab import ResultsTab
 from lab.services import Services
 from lab.visitors import door
 from tests.evals.reports import ScriptedModel
@@ -67,12 +67,13 @@ def plain(html: str) -> str:
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())
 
 
-def open_tab(tab_of: ModuleType, services: Services, address: str = "") -> list[Any]:
-    """Open a tab over reports at an address, and return what it shows."""
+def open_tab(services: Services, address: str = "") -> SimpleNamespace:
+    """Open Results at an address, and return what it shows."""
     with gr.Blocks() as page, gr.Tab("Tab") as tab:
-        tab_of.build(services, door(), tab)
+        ResultsTab(services, door(), tab)
     sent = {"data": [None, address], "session_hash": "one browser"}
-    reply = TestClient(App.create_app(page)).post(f"/gradio_api/run/{tab_of.__name__.rpartition('.')[2]}", json=sent)
+    reply = TestClient(App.create_app(page)).post("/gradio_api/run/results", json=sent)
     assert reply.status_code == 200
     services.store.close()
-    return reply.json()["data"]
+    names = ("view", "data", "group", "stages", "order", "reading", "words", "charts", "reliability", "risk", "page")
+    return SimpleNamespace(**dict(zip(names, reply.json()["data"], strict=True)))

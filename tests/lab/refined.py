@@ -1,4 +1,4 @@
-"""A record, answers to it, and a lab whose stages give them: for tests of the Refine tab."""
+"""A record, answers to it, and a lab whose stages give them: for tests of answers with evidence."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -31,6 +31,7 @@ from lab.annotate.session import (
     row_name,
     typed_guidelines,
 )
+from lab.exports import annotations_file
 from lab.ui.components import pieces
 from lab.visitors import Visitor, door
 from tests.evals.reports import small_report
@@ -284,13 +285,11 @@ def test_the_page_makes_a_project_rates_exports_and_takes_a_file_in(services, tm
     assert "base says yes." in str(called("annotate_project", None, name, "rater"))
     for empty in ((None, 1), (5, None)):
         assert "give a number" in called("annotate_make", None, "MYC", "", [], *empty, "", "Factual: x", "")[0]
-    message, button = called("annotate_export", name, "csv")
-    assert "nothing was submitted yet" in message
+    with pytest.raises(LabError, match="nothing was submitted yet"):
+        annotations_file(services, name, "csv", tmp_path)
     store = services.store.annotations
     Rater(services, ANN).say_of(store.items(name)[0].id, "submitted", ratings={"factual": 5})
-    message, button = called("annotate_export", name, "csv")
-    archive = tmp_path / "csv.zip"
-    archive.write_bytes(browser.get(f"/gradio_api/file={button['value']['path']}").content)
+    message, archive = annotations_file(services, name, "csv", tmp_path)
     with ZipFile(archive) as files:
         table = files.read("annotations-csv/annotations.csv").decode()
     assert ",5\r\n" in table and "1 row" in message

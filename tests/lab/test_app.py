@@ -43,20 +43,7 @@ def test_every_tab_opens_with_a_line_that_says_what_they_are_for(built):
     services, parts = built
     tabs = [part["props"]["label"] for part in parts if part["type"] == "tabitem"]
     leads = [part for part in parts if 'class="lead"' in str(part["props"].get("value"))]
-    assert tabs == [
-        "Home",
-        "Ask",
-        "Compare",
-        "Annotate",
-        "Questions",
-        "Review",
-        "Refine",
-        "Preferences",
-        "Leaderboard",
-        "Calibration",
-        "Train",
-        "Publish",
-    ]
+    assert tabs == ["Home", "Ask", "Compare", "Annotate", "Papers", "Data", "Results", "Train"]
     assert len(leads) == len(tabs)
     assert services.engine.status.state == "idle", "building the page loads no model"
 
@@ -67,7 +54,7 @@ def test_a_database_that_cannot_be_opened_ends_the_lab_before_it_says_that_it_ru
 
     said = []
     with pytest.raises(MissingModel, match="not there"):
-        run(build_app(room, ("Preferences",)), replace(room, opened=broken), lambda: said.append("runs"))
+        run(build_app(room, ("Data",)), replace(room, opened=broken), lambda: said.append("runs"))
 
     assert said == []
     assert room.engine.status.state == "idle"
@@ -105,7 +92,7 @@ def test_five_browsers_at_once_over_http_read_their_own_answers_only(served):
     def visit(name):
         browser = Browser(served, served.local_url)
         browser.call("meet", None)
-        read[name] = browser.call("ask", f"question {name}?", 0, 64, 0)
+        read[name] = browser.call("ask", f"question {name}?", 0, 64, 0, "", "")
 
     threads = [threading.Thread(target=visit, args=(name,)) for name in "abcde"]
     for thread in threads:
@@ -130,11 +117,11 @@ def test_a_model_that_fails_leaves_the_other_tabs_working_and_can_be_tried_again
     services = replace(lab_with(tmp_path), engine=LabEngine(load))
     with on_air(services) as app:
         browser = Browser(app, app.local_url)
-        asked = browser.call("ask", "What is HSF1?", 0, 64, 0)
+        asked = browser.call("ask", "What is HSF1?", 0, 64, 0, "", "")
         shown = browser.call("model")
         preferences = browser.call("preferences")
         retried = browser.call("reload_model")
-        asked_again = browser.call("ask", "What is HSF1?", 0, 64, 0)
+        asked_again = browser.call("ask", "What is HSF1?", 0, 64, 0, "", "")
 
     assert "Run `make setup`" in asked
     assert "Run `make setup`" in shown
@@ -190,7 +177,7 @@ def test_every_line_and_page_reads_well():
     for key, text in lines().items():
         assert text.strip() == text, key
         assert "  " not in text, key
-    for name in ("ask", "compare", "preferences", "leaderboard", "calibration", "train"):
+    for name in ("ask", "compare", "data", "results", "train"):
         assert page(name).endswith(".")
         assert len(page(name)) < 200
     with pytest.raises(KeyError):
@@ -201,22 +188,18 @@ def test_the_chain_is_loaded_and_shown_only_for_tabs_that_ask_it(room):
     for tabs, refiner, is_asked in (
         (None, "refiner", True),
         (("Compare",), "refiner", True),
-        (("Review",), "", False),
-        (("Refine",), "refiner", False),
-        (("Refine",), "", True),
-        (("Leaderboard",), "", False),
+        (("Papers",), "", False),
+        (("Results",), "", False),
     ):
         assert needs_chain(replace(room, refiner=refiner), tabs) == is_asked
-    for tab, is_shown in (("Review", False), ("Compare", True)):
+    for tab, is_shown in (("Papers", False), ("Compare", True)):
         ids = ids_of(build_app(room, (tab,)).get_config_file()["components"])
         assert ("model-status" in ids) == is_shown
 
 
-def test_no_two_parts_of_the_page_have_the_same_id(room, built):
-    refining = build_app(replace(room, refiner="refiner"), ("Refine",)).get_config_file()["components"]
-    for parts in (built[1], refining):
-        named = Counter(each for each in ids_of(parts) if each)
-        assert [each for each, n in named.items() if n > 1] == []
+def test_no_two_parts_of_the_page_have_the_same_id(built):
+    named = Counter(each for each in ids_of(built[1]) if each)
+    assert [each for each, n in named.items() if n > 1] == []
 
 
 def test_every_key_presses_buttons_that_are_on_the_page(built):

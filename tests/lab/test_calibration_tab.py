@@ -6,12 +6,11 @@ import pytest
 
 from evals.report import calibration_of, rows_of, stages_of
 from evals.stats.calibration import Calibration, CalibrationSettings, NullEce
-from lab.results import calibration
-from lab.results.calibration import ALL, diagram, sentence
+from lab.results.calibration import diagram, sentence
 from lab.results.evaluations import Evaluations
 from lab.results.reports import calibrated, counted
 from lab.services import load_reports
-from lab.ui.components import measure
+from lab.ui.components import measure, stage_name
 from tests.lab.evaluations import MUTE, open_tab, plain, scripted_report
 from tests.lab.votes import services_in
 
@@ -19,19 +18,20 @@ FEW = CalibrationSettings(draws=100)
 
 
 def test_without_reports_the_tab_names_the_command_that_makes_one(tmp_path):
-    data, group, stage, _, charts, *plots, figures = open_tab(calibration, services_in(tmp_path))
-    assert [part["visible"] for part in (data, group, stage, charts)] == [False] * 4
-    assert plots == [None, None]
-    assert "assay eval run" in plain(figures)
+    found = open_tab(services_in(tmp_path), "?view=calibration")
+    assert [part["visible"] for part in (found.data, found.group, found.stages, found.charts)] == [False] * 4
+    assert [found.reliability, found.risk] == [None, None]
+    assert "assay eval run" in plain(found.page)
 
 
-def test_the_diagram_reaches_the_browser_as_a_plotly_figure_of_the_last_stage(tmp_path):
-    *_, stage, _, _, reliable, risk, _ = open_tab(calibration, services_in(tmp_path, (scripted_report(),)))
-    assert stage["value"] == "grpo"
-    assert {reliable["type"], risk["type"]} == {"plotly"}
-    names = {one["name"] for one in json.loads(reliable["plot"])["data"]}
-    assert names == {"perfectly calibrated", "GRPO"}
-    assert {one["name"] for one in json.loads(risk["plot"])["data"]} == {"GRPO"}
+def test_the_diagram_reaches_the_browser_as_a_plotly_figure_of_the_stages_that_are_chosen(tmp_path):
+    services = services_in(tmp_path, (scripted_report(),))
+    found = open_tab(services, "?view=calibration&stages=grpo,base")
+    assert found.stages["value"] == ["base", "grpo"]
+    assert {found.reliability["type"], found.risk["type"]} == {"plotly"}
+    names = {one["name"] for one in json.loads(found.reliability["plot"])["data"]}
+    assert names == {"perfectly calibrated", "Base", "GRPO"}
+    assert {one["name"] for one in json.loads(found.risk["plot"])["data"]} == {"Base", "GRPO"}
 
 
 def row_of(page, heading):
@@ -93,10 +93,10 @@ def test_answers_that_do_not_count_are_counted_by_reason():
 
 def test_a_group_of_questions_can_be_chosen(tmp_path):
     services = services_in(tmp_path, (scripted_report(),))
-    _, group, *_, page = open_tab(calibration, services, "?group=direct&drawn=sft")
-    assert group["value"] == "direct"
+    found = open_tab(services, "?view=calibration&group=direct&stages=sft")
+    assert found.group["value"] == "direct"
     n = len(rows_of(scripted_report(), "sft", "direct"))
-    assert f" of {n} " in row_of(page, "Answers that count here")
+    assert f" of {n} " in row_of(found.page, "Answers that count here")
 
 
 @pytest.mark.parametrize(
@@ -134,17 +134,17 @@ def test_an_overconfident_stage_is_said_to_be_so():
 def test_a_stage_that_states_nothing_gets_a_sentence_in_place_of_empty_charts(tmp_path):
     report = scripted_report("kmp-test", (MUTE, "sft"))
     services = services_in(tmp_path, (report,))
-    *_, words, charts, reliable, risk, page = open_tab(calibration, services, f"?group=all&drawn={MUTE}")
-    assert charts["visible"] is False
-    assert (reliable, risk) == (None, None)
-    assert "Mute states no confidence that could be checked" in plain(words)
-    assert "– no claim with a stated confidence" in row_of(page, "ECE ↓")
-    assert re.search(r"0 of 20 no claim: \d+ · claim without", row_of(page, "Answers that count"))
+    found = open_tab(services, f"?view=calibration&group=all&stages={MUTE}")
+    assert found.charts["visible"] is False
+    assert (found.reliability, found.risk) == (None, None)
+    assert "Mute states no confidence that could be checked" in plain(found.words)
+    assert "– no claim with a stated confidence" in row_of(found.page, "ECE ↓")
+    assert re.search(r"0 of 20 no claim: \d+ · claim without", row_of(found.page, "Answers that count"))
 
 
 def test_a_stage_without_confidence_beside_others_is_left_out_of_the_charts_and_told():
     report = scripted_report("kmp-test", (MUTE, "sft"))
-    found = diagram(Evaluations((report,)), None, ALL)
+    found = diagram(Evaluations((report,)), None)
     assert {one.name for one in found.charts[1].data} == {"SFT"}
     assert "Mute states no confidence that could be checked" in plain(found.words)
 
@@ -160,8 +160,8 @@ def test_opening_the_tab_again_does_not_resample_anything():
 def test_the_shipped_reports_are_shown_whichever_verifiers_judged_them():
     found = load_reports("embedded")
     for report in found.reports:
-        for stage in (*stages_of(report), ALL):
-            assert "GRPO" in plain(diagram(found, report.data_name, stage).page)
+        for stage in (*stages_of(report), None):
+            assert stage_name(stage or "grpo") in plain(diagram(found, report.data_name, stage).page)
 
 
 def trace(figure, name, kind="scatter"):
@@ -189,7 +189,7 @@ def test_the_charts_draw_bins_with_their_intervals_every_stated_confidence_and_t
 
 def test_stages_laid_over_each_other_keep_their_colours_and_differ_in_shape_too():
     measured = Evaluations((scripted_report(),))
-    alone, together = diagram(measured, None, "sft").charts[0], diagram(measured, None, ALL).charts
+    alone, together = diagram(measured, None, "sft").charts[0], diagram(measured, None).charts
     assert trace(together[0], "SFT").marker.color == trace(alone, "SFT").marker.color
     for figure in together:
         marks = {

@@ -9,7 +9,6 @@ from evals.leaderboard import leaderboard
 from evals.questions.baselines import BASELINES
 from evals.report import MEASURES, summarise
 from evals.schema import Metric
-from lab.results import leaderboard as tab_of
 from lab.results.evaluations import Evaluations, Outdated
 from lab.results.leaderboard import board, difference_cell
 from lab.services import load_reports
@@ -28,15 +27,16 @@ def test_a_report_of_something_else_is_named_and_its_figures_are_not_shown(count
     current = (scripted_report(),) * count
     old = Outdated("old.json", "other weights than this chain's", "assay eval run --chain mine")
     services = replace(services_in(tmp_path), reports=lambda: Evaluations(current, (old,)))
-    *_, figures = open_tab(tab_of, services)
+    figures = open_tab(services).page
     assert "old.json was measured on other weights" in plain(figures)
     assert "assay eval run --chain mine" in plain(figures)
     assert ("<table" in figures) is bool(current)
 
 
 def test_without_reports_the_tab_names_the_command_that_makes_one(tmp_path):
-    *choices, tables = open_tab(tab_of, services_in(tmp_path))
-    assert [each["visible"] for each in choices] == [False, False, False]
+    found = open_tab(services_in(tmp_path))
+    assert [each["visible"] for each in (found.data, found.group, found.stages, found.order)] == [False] * 4
+    tables = found.page
     assert "assay eval run --chain embedded --stage all --data pathways-heldout" in plain(tables)
 
 
@@ -58,7 +58,8 @@ def test_every_stage_and_every_baseline_stands_in_one_table_with_n_interval_and_
 
 def test_the_headline_group_is_shown_first_and_another_group_or_other_questions_can_be_chosen(tmp_path):
     reports = (scripted_report(), scripted_report("kmp-test"))
-    data, group, _, tables = open_tab(tab_of, services_in(tmp_path, reports))
+    found = open_tab(services_in(tmp_path, reports))
+    data, group, tables = found.data, found.group, found.page
     assert group["value"] == "unaided"
     assert ["All questions (107)", "all"] in [list(choice) for choice in group["choices"]]
     assert "n = 107" in shown(reports[0], "all")
@@ -67,11 +68,19 @@ def test_the_headline_group_is_shown_first_and_another_group_or_other_questions_
         "Pathways in held-out tissues (107)",
         "KMP study, test set (20)",
     ]
-    data, _, _, tables = open_tab(tab_of, services_in(tmp_path, reports), "?questions=kmp-test&group=direct&order=ece")
+    found = open_tab(services_in(tmp_path, reports), "?questions=kmp-test&group=direct&order=ece")
+    data, tables = found.data, found.page
     assert data["value"] == "kmp-test"
     assert "--data kmp-test" in plain(tables)
     found = board(Evaluations(reports), "kmp-test", "conservation")  # a group that these questions do not have
     assert (found.report.data_name, found.group) == ("kmp-test", "unaided")
+
+
+def test_only_the_chosen_stages_are_shown_and_ranks_still_count_all():
+    report = scripted_report()
+    whole, some = shown(report, "all"), shown(report, "all", None, "base,grpo")
+    assert " SFT " in whole and " SFT " not in some
+    assert "GRPO is shown to be better than Base on accuracy" in some and "9 differences" in some
 
 
 def test_a_difference_is_told_with_whether_it_is_more_than_chance():
@@ -176,7 +185,8 @@ def test_an_ece_orders_the_table_but_ranks_nobody_and_the_page_says_why():
 
 def test_any_metric_with_a_better_end_can_order_the_table(tmp_path):
     services = services_in(tmp_path, (scripted_report(),))
-    *_, order, page = open_tab(tab_of, services, "?group=all&order=log_loss")
+    found = open_tab(services, "?group=all&order=log_loss")
+    order, page = found.order, found.page
     names = [name for _, name in order["choices"]]
     assert names == [name for name, each in MEASURES.items() if each.better]
     assert order["value"] == "log_loss"
@@ -188,7 +198,8 @@ def test_a_report_of_earlier_verifiers_is_shown_as_outdated_with_the_command_tha
     old = scripted_report().model_copy(update={"versions": {"verifiers": "verifiers-0"}})
     told = Outdated("old.json", "another version of the verifiers", "assay eval rescore old.json", old)
     services = replace(services_in(tmp_path), reports=lambda: Evaluations((), (told,)))
-    data, _, _, tables = open_tab(tab_of, services)
+    found = open_tab(services)
+    data, tables = found.data, found.page
     assert data["choices"][0][0] == "Pathways in held-out tissues (107, outdated)"
     assert "old.json is outdated: it was judged by verifiers-0, and today's instrument is" in plain(tables)
     assert "assay eval rescore old.json" in plain(tables)
@@ -246,5 +257,5 @@ def test_an_unreadable_report_is_told_with_its_remedy(tmp_path):
     folder.mkdir(parents=True)
     (folder / "broken.json").write_text("{")
     services = replace(services_in(tmp_path), reports=lambda: load_reports(str(tmp_path / "chain")))
-    *_, tables = open_tab(tab_of, services)
+    tables = open_tab(services).page
     assert "broken.json is not a report" in plain(tables)

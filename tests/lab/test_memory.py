@@ -10,8 +10,9 @@ USED = """
 import ctypes, gc, re, sys
 from pathlib import Path
 from lab.ask.session import ask
-from lab.refine.session import answer, records
-from lab.review.session import demonstration, review
+from evals.refine.bank import refiner_bank
+from lab.ask.evidence import answer
+from lab.papers.session import demonstration, review
 from lab.services import build_services
 from lab.settings import from_environment
 from lab.visitors import new_visitor
@@ -20,7 +21,7 @@ services, visitor = build_services(from_environment()), new_visitor()
 *_, told = ask(services, visitor, "What is HSF1?", (0, 16, 0))
 assert not told.is_busy and "problem" not in told.notice, told.notice
 if "all" in sys.argv:
-    record = next(iter(records().values()))
+    record = refiner_bank().test[0]
     *_, told = answer(services, visitor, record, (0, 16, 0))
     assert told.kept, told.notice
     paper, _ = demonstration()

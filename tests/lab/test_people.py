@@ -26,9 +26,9 @@ from tests.lab.served import ON_AIR, Browser, on_air
 from tests.lab.votes import answer, vote
 
 PASSWORD = "a long password"
-ADMIN = """annotate_change annotate_export annotate_guidelines annotate_import
-annotate_make annotate_sources annotate_stages annotate_train export_preferences preferences_train
-publish_look publish_plan publish_run publish_start questions_batch reload_model train_check train_measure train_resume
+ADMIN = """annotate_change annotate_guidelines annotate_import
+annotate_make annotate_sources annotate_stages annotate_train export_preferences export_said preferences_train
+publish_look publish_plan publish_start questions_batch reload_model train_check train_measure train_resume
 train_start train_stop"""
 
 
@@ -144,7 +144,7 @@ def test_somebody_who_asks_too_often_is_told_when_to_go_on_and_admins_are_not_he
     for settings, refused in ((shared, 1), (room.settings, 0)):
         with on_air(replace(room, settings=settings)) as app:
             browser = Browser(app, app.local_url)
-            replies = [browser.call("ask", "Which way does adipogenesis move?", 7, 8, 0) for _ in range(3)]
+            replies = [browser.call("ask", "Which way does adipogenesis move?", 7, 8, 0, "", "") for _ in range(3)]
         assert sum("questions a minute is the limit" in reply for reply in replies) == refused
 
 

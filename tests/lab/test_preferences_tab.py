@@ -10,14 +10,15 @@ from gradio.routes import App
 from evals.questions import find, kmp_test, kmp_training
 from evals.schema.votes import names_itself
 from lab.compare import preferences
-from lab.compare.preferences import board, boards, export, overview
+from lab.compare.preferences import board, boards, overview
+from lab.exports import votes_file
 from tests.lab.evaluations import plain
 from tests.lab.votes import answer, cast
 
 
 def test_the_page_shows_votes_exports_them_and_tells_what_is_wrong_with_the_store(services, tmp_path):
     with gr.Blocks() as page, gr.Tab("Preferences") as tab:
-        preferences.build(services, tab)
+        preferences.build_board(services, tab)
     browser = TestClient(App.create_app(page))
 
     def called(name, *data):
@@ -99,7 +100,7 @@ def test_the_export_is_a_zip_whose_counts_are_told(services, tmp_path):
     cast(services.store, 1, ("base", "sft"), "left")
     cast(services.store, 2, ("base", "sft"), "tie")
     cast(services.store, 3, ("base", "sft"), "left", question=kmp_test()[0].prompt)
-    message, file = export(services, "dpo", tmp_path / "exports")
+    message, file = votes_file(services, "dpo", tmp_path / "exports")
     assert "1 row from 3 votes; left out: 1 on held-out questions, 1 tied." in plain(message)
     with ZipFile(file) as archive:
         assert len(archive.read("preferences-dpo/train.jsonl").decode().splitlines()) == 1

@@ -11,7 +11,7 @@ from hub.spaces import bundle_folder
 from lab.cli import app
 from lab.commands.publish import _board, _recorded
 from lab.compare.recorded import Recorded
-from lab.publish.adapter import with_copy
+from lab.publishing import with_copy
 from tests.hub.runs import write_packed_run
 from tests.lab.evaluations import scripted_report
 from training.models import base as gguf

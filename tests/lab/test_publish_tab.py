@@ -8,8 +8,8 @@ from huggingface_hub import HfApi, constants
 
 from evals.errors import LabError
 from hub import client
-from lab.publish.adapter import Order, Preview, preview, publish
-from lab.publish.tab import receipts_of, shown_card, shown_plan, shown_receipts
+from lab.publishing import Order, Preview, preview, publish
+from lab.train.publish import receipts_of, shown_card, shown_plan, shown_receipts
 from tests.hub.local import Hub, LocalHub
 from tests.lab.trainings import plain, record
 from tests.models import tiny_chain

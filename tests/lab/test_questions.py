@@ -15,9 +15,9 @@ from evals.questions import is_held_out
 from evals.questions import sets as sets_of
 from evals.questions.sets import examine, load_questions
 from evals.report import load_report
+from lab.data.sets import QuestionSets, as_jsonl
+from lab.data.tab import _checked, _state
 from lab.jobs import Jobs
-from lab.questions.session import QuestionSets, as_jsonl
-from lab.questions.tab import _checked, _state
 from lab.results import batch
 from lab.services import open_store
 from lab.visitors import Visitor

@@ -1,4 +1,4 @@
-"""The Review tab without a browser: papers in, concerns out, changes kept, files made."""
+"""The Papers tab without a browser: papers in, concerns out, changes kept, files made."""
 
 import json
 import os
@@ -14,9 +14,9 @@ from evals.errors import LabError, UnreadableArticle
 from evals.review.prompt import system_prompt
 from lab.engine import LabEngine
 from lab.home.work import end, works
-from lab.review.export import export
-from lab.review.session import act, demonstration, paper_of, read, returned, review, save, under_way
-from lab.review.view import paper as paper_view
+from lab.papers.export import export
+from lab.papers.session import act, demonstration, paper_of, read, returned, review, save, under_way
+from lab.papers.view import paper as paper_view
 from lab.session import Own, stop
 from lab.settings import from_environment
 from lab.ui.components import notice
@@ -182,7 +182,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from lab.jobs import Jobs
-from lab.review.session import register, review
+from lab.papers.session import register, review
 from lab.visitors import Visitor
 from tests.lab.chains import lab_with
 from tests.lab.test_jobs import until
@@ -224,7 +224,7 @@ def test_a_review_whose_lab_was_killed_goes_on_after_the_parts_that_were_read_an
         os.kill(process.pid, signal.SIGKILL)
     assert under_way(room, kim) == job.id and not under_way(room, other)
     assert [each.who for each in works(room, is_admin=True)] == ["name:Kim"]
-    assert [each.href for each in works(room, kim)] == [f"?tab=review&review={job.id}"]
+    assert [each.href for each in works(room, kim)] == [f"?tab=papers&review={job.id}"]
     assert works(room, other) == works(room) == []
     with pytest.raises(LabError, match="somebody else"):
         end(room, job.id, other, is_admin=False)

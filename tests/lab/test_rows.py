@@ -9,12 +9,12 @@ import pytest
 from evals.schema.reports import GradedRow
 from evals.schema.votes import Annotation, AnnotationItem, AnnotationProject, Guidelines
 from lab.annotate.session import RATED, Rater, item_of_row, row_name
-from lab.results import calibration, leaderboard
-from lab.results.calibration import ALL, diagram
+from lab.results.calibration import diagram
 from lab.results.evaluations import Evaluations
 from lab.results.leaderboard import board
 from lab.results.reports import behind_figure, groups_of
 from lab.results.rows import PER_PAGE, chosen, link, read_place, row_card, rows_page, said_of
+from lab.results.tab import ResultsTab
 from lab.services import load_reports
 from lab.visitors import Visitor, door
 from tests.lab.evaluations import open_tab, plain, scripted_report
@@ -22,7 +22,7 @@ from tests.lab.votes import NOON, answer, services_in, vote
 
 LINK = re.compile(r'<a class="assay-behind" href="([^"]*)" aria-label="[^"]*, n = (\d+)"')
 REPORT = scripted_report()
-PLACE = {"tab": "leaderboard", "questions": REPORT.data_name, "group": "all", "rows": "accuracy", "stage": "grpo"}
+PLACE = {"tab": "results", "questions": REPORT.data_name, "group": "all", "rows": "accuracy", "stage": "grpo"}
 SHIPPED = ["kmp-test", *(pytest.param(name, marks=pytest.mark.slow) for name in ("pathways-heldout", "kmp-rewordings"))]
 
 
@@ -40,7 +40,7 @@ def test_every_figure_of_a_shipped_report_opens_as_many_answers_as_its_n(name):
     (report,) = [each for each in found.reports if each.data_name == name]
     wrong, n_links = [], 0
     for group in groups_of(report):
-        for page in (board(found, name, group).page, diagram(found, name, ALL, group).page):
+        for page in (board(found, name, group).page, diagram(found, name, None, group).page):
             for href, n in LINK.findall(page):
                 place, n_links = read_place(unescape(href), unescape(href)[5:].partition("&")[0]), n_links + 1
                 rows = chosen(behind_figure(report, place["group"], place, ""), place)
@@ -52,7 +52,7 @@ def test_every_figure_of_a_shipped_report_opens_as_many_answers_as_its_n(name):
 def test_a_cell_of_the_leaderboard_leads_to_a_page_that_names_it_and_counts_what_it_counts(tmp_path):
     page = board(Evaluations((REPORT,)), None, "all").page
     cell = next(found for found in LINK.findall(page) if "rows=brier" in found[0] and "stage=sft" in found[0])
-    *_, shown = open_tab(leaderboard, services_in(tmp_path, (REPORT,)), unescape(cell[0]))
+    shown = open_tab(services_in(tmp_path, (REPORT,)), unescape(cell[0])).page
     assert "SFT: the answers behind Brier score" in plain(shown)
     assert f"{cell[1]} answers" in plain(shown)
     assert shown.count("<details") == PER_PAGE
@@ -62,7 +62,7 @@ def test_points_of_both_charts_lead_to_as_many_answers_as_they_stand_for():
     for chart, n_at in zip(diagram(Evaluations((REPORT,)), None, "sft").charts, (0, 1), strict=True):
         points = next(one for one in chart.data if one.mode == ("lines+markers" if n_at == 0 else "lines+markers+text"))
         for each in points.customdata:
-            place = read_place(each[-1], "calibration")
+            place = read_place(each[-1], "results")
             assert len(chosen(behind_figure(REPORT, place["group"], place, ""), place)) == each[n_at]
 
 
@@ -108,12 +108,12 @@ def test_an_empty_page_has_a_way_out_that_keeps_what_was_opened():
     shown = page_of(find="no such words", verdict="correct")
     assert "No answer is left" in plain(shown)
     out = unescape(re.search(r'<div class="empty">.*?href="([^"]*)"', shown)[1])
-    assert read_place(out, "leaderboard") == PLACE
+    assert read_place(out, "results") == PLACE
 
 
 def test_the_link_to_a_row_opens_that_row_alone_with_the_stages_side_by_side():
     (href, *_) = re.findall(r'<a href="([^"]*row=[^"]*)"', page_of(against="sft"))
-    place = read_place(unescape(href), "leaderboard")
+    place = read_place(unescape(href), "results")
     alone = rows_page(behind(), place)
     assert link(place) == unescape(href)
     assert alone.count("<details") == alone.count("open>") == 1
@@ -183,9 +183,8 @@ def test_the_thumb_that_a_visitor_gave_a_row_is_shown_as_pressed_to_them_alone(t
     item = item_of_row(REPORT, row, RATED, row_name(REPORT, row), NOON)
     Rater(services, ann).rate([item])
     Rater(services, ann).thumb(item.id, "down")
-    with gr.Blocks() as page, gr.Tab("Tab") as tab:
-        leaderboard.build(services, door(), tab)
-    show = next(event.fn for event in page.fns.values() if event.api_name == "leaderboard")
+    with gr.Blocks(), gr.Tab("Tab") as tab:
+        show = ResultsTab(services, door(), tab).show
     for visitor, pressed in ((ann, [("down", item.id)]), (Visitor("c", "page", "name:Bob"), []), (None, [])):
         (shown,) = (each for each in show(visitor, link(PLACE, row=row.id)).values() if "rows-one" in str(each))
         found = re.findall(r'data-do="(\w+)" data-id="([^"]*)" aria-pressed="true"', shown)
@@ -194,6 +193,7 @@ def test_the_thumb_that_a_visitor_gave_a_row_is_shown_as_pressed_to_them_alone(t
 
 def test_calibration_opens_from_its_address_without_choices_having_been_listed(tmp_path):
     reports = (REPORT, scripted_report("kmp-test"))
-    data, *_, page = open_tab(calibration, services_in(tmp_path, reports), "?questions=kmp-test&group=all&drawn=sft")
-    assert data["value"] == "kmp-test"
+    found = open_tab(services_in(tmp_path, reports), "?view=calibration&questions=kmp-test&group=all&stages=sft")
+    page = found.page
+    assert found.data["value"] == "kmp-test"
     assert "--data kmp-test" in plain(page)

@@ -16,7 +16,7 @@ from evals.review.score import control_rates, micro_rates
 from evals.schema.reports import ReviewReport
 from evals.schema.reviews import PredictionRow
 from evals.schema.runs import DEMONSTRATION
-from lab.review.reader import find_readers
+from lab.papers.reader import find_readers
 from lab.settings import from_environment
 from tests.hub.test_adapter_card import packed
 from tests.models import embedded_cache

@@ -13,8 +13,6 @@
   // What Ctrl Enter presses in a field of its own; elsewhere it has the shown tab's question answered.
   const STARTS = [
     ["#compare-own-question", "compare-own-button"],
-    ["#refine-pasted", "refine-score"],
-    ["#refine-editor", "refine-edit-save"],
   ];
 
   const find = (id) => {
@@ -122,17 +120,31 @@
     tab.focus();
   });
 
+  // A claim of a cited answer opens why it was judged so, one at a time in its card.
+  const openClaim = (event) => {
+    const claim = event.target.closest?.(".claim[aria-controls]");
+    if (!claim || (event.type === "keydown" && !["Enter", " "].includes(event.key))) return;
+    event.preventDefault();
+    const wanted = claim.getAttribute("aria-controls");
+    const isOpen = claim.getAttribute("aria-expanded") === "true";
+    const card = claim.closest(".refined");
+    card.querySelectorAll(".claim[aria-controls]").forEach((each) => each.setAttribute("aria-expanded", each === claim && !isOpen));
+    card.querySelectorAll(".claim-why").forEach((each) => (each.hidden = each.id !== wanted || isOpen));
+  };
+  document.addEventListener("click", openClaim);
+  document.addEventListener("keydown", openClaim);
+
   document.addEventListener("keydown", (event) => {
     if (event.isComposing || event.repeat) return;
     const isEnter = event.key === "Enter" && (event.ctrlKey || event.metaKey);
     if (isEnter) {
       const own = STARTS.find(([field]) => event.target.closest?.(field));
-      if (own ? press(own[1]) : press("ask-button") || press("refine-start")) event.preventDefault();
+      if (own ? press(own[1]) : press("ask-button")) event.preventDefault();
       return;
     }
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key === "Escape" && !document.getElementById("keys")?.open) {
-      press("ask-stop") || press("refine-stop");
+      press("ask-stop");
       return;
     }
     if (isTyping(event.target)) return;
@@ -154,13 +166,23 @@
   const BUTTONS = "#tabs [role=tab], #tabs .overflow-dropdown button";
   const place = () => new URLSearchParams(location.search);
   const nameOf = (button) => button.textContent.trim().toLowerCase();
-  const NAMED = ["answer", "review", "refine"];
-  const shown = Object.fromEntries(NAMED.map((name) => [name, place().get(name)]));
+  const OWNED = { answer: "ask", review: "papers" }; // what a tab shows, named in its address alone
+  const MOVED = { refine: { tab: "ask" }, review: { tab: "papers" }, questions: { tab: "data" }, preferences: { tab: "compare", board: "1" }, leaderboard: { tab: "results" }, calibration: { tab: "results", view: "calibration" }, publish: { tab: "train", publish: "1" } }; // where addresses of before lead
+  const moved = (asked) => {
+    if (asked.get("tab") === "refine" && asked.has("refine")) asked.set("answer", asked.get("refine"));
+    if (asked.get("tab") === "calibration" && asked.has("drawn")) asked.set("stages", asked.get("drawn"));
+    Object.entries(MOVED[asked.get("tab")] ?? {}).forEach(([name, value]) => asked.set(name, value));
+    return asked;
+  };
+  if (MOVED[place().get("tab")]) history.replaceState(null, "", `?${moved(place())}`);
+  const shown = Object.fromEntries(Object.keys(OWNED).map((name) => [name, place().get(name)]));
   let isLed = false;
   const places = { [place().get("tab")]: location.search }; // where each tab was left
   const go = (given) => {
-    const asked = new URLSearchParams(given);
-    NAMED.filter((name) => shown[name]).forEach((name) => asked.set(name, shown[name])); // whatever the tab
+    const asked = moved(new URLSearchParams(given));
+    Object.entries(OWNED).forEach(([name, tab]) =>
+      shown[name] && tab === asked.get("tab") ? asked.set(name, shown[name]) : asked.delete(name),
+    );
     const to = `?${asked}`;
     places[asked.get("tab")] = to;
     if (!isLed && to !== location.search) history.pushState(null, "", to);
@@ -185,7 +207,7 @@
       const kept = document.querySelector(where)?.dataset.kept;
       if (!kept) return;
       shown[name] = kept;
-      go(`?tab=${name === "answer" ? "ask" : name}`);
+      go(`?tab=${OWNED[name]}`);
     }, 100);
   document.addEventListener(
     "click",
@@ -196,7 +218,10 @@
     true, // before the tab asks for what its address says
   );
   window.addEventListener("popstate", () =>
-    NAMED.every((name) => place().get(name) === shown[name]) ? openTab() : location.reload());
+    Object.entries(OWNED).every(([name, tab]) => place().get("tab") !== tab || place().get(name) === shown[name])
+      ? openTab()
+      : location.reload(),
+  );
 
   // A choice on the page stands in the address; a link, a filter and a point of a chart lead to an address.
   window.assayChoose = (tab, name, value) => {

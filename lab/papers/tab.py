@@ -1,4 +1,4 @@
-"""Review tab: a paper in, its concerns as they are written, and what a person makes of them."""
+"""Papers tab: a paper in, its concerns as they are written, and what a person makes of them."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -10,9 +10,8 @@ from evals.schema.articles import ReviewForm
 from evals.schema.reviews import CATEGORIES, SEVERITIES, UNKNOWN
 from evals.schema.runs import DEMONSTRATION
 from lab.page import DocumentPane, DocumentTab, Painted, event, met
-from lab.review.export import export
-from lab.review.pages import page_view
-from lab.review.session import (
+from lab.papers.export import export
+from lab.papers.session import (
     USUAL,
     act,
     demonstration,
@@ -26,7 +25,7 @@ from lab.review.session import (
     stop_all,
     view,
 )
-from lab.review.view import concerns, paper
+from lab.papers.view import concerns, page_view, paper
 from lab.services import Services
 from lab.session import Exported, Own
 from lab.ui.components import ANSWERING, QUIET, Range, clicks, heading, lead, notice, sampling_fields

@@ -1,6 +1,7 @@
-"""Questions tab: question sets brought, checked, frozen, and asked of all stages as a batch."""
+"""Data tab: question sets brought, checked, frozen and run on all stages; what people said, as files."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
@@ -10,11 +11,13 @@ from gradio.utils import get_upload_folder
 
 from evals.errors import LabError
 from evals.io import data_sha256, write_whole
+from evals.preferences.files import FORMS
 from evals.questions.layouts import FILES
 from evals.questions.sets import SPLITS, right_answer
+from lab.data.sets import OpenSet, QuestionSets, as_jsonl
+from lab.exports import VOTE_FORMS, annotations_file, votes_file
 from lab.jobs import Job
-from lab.page import Painted, show_errors
-from lab.questions.session import OpenSet, QuestionSets, as_jsonl
+from lab.page import Download, Painted, event, show_errors
 from lab.results import batch
 from lab.results.rows import link
 from lab.services import Services
@@ -47,7 +50,7 @@ LOOK_SECONDS = 1.5
 def build(services: Services, door: Door, tab: gr.Tab) -> None:
     """Lay out the tab inside the `gr.Blocks` that is currently open."""
     batch.register(services)
-    gr.HTML(lead("questions"))
+    gr.HTML(lead("data"))
     with gr.Row(elem_classes="composer rate-form"):
         picked = gr.Dropdown([], label=say("questions.set"), elem_id="questions-set", scale=3)
     told = gr.HTML(elem_id="questions-told")
@@ -139,7 +142,7 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
         }
 
     def on_known(visitor: Visitor | None, name: str | None, request: gr.Request) -> Painted:
-        is_here = request.query_params.get("tab") == "questions"
+        is_here = request.query_params.get("tab") in ("data", "questions")
         return on_select(visitor, name, request) if is_here else {picked: gr.skip()}
 
     tab.select(on_select, [door.known, picked], [picked, bring], api_name="questions", **QUIET)
@@ -156,6 +159,7 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     made.success(None, None, None, js=script("assayClickSoon", "#questions-file-made"))
     check.expand(on_check, [door.known, picked], [checked], api_name="questions_check", show_progress="hidden")
     _batches(services, door, tab, picked)
+    _said(services, tab)
 
 
 def _state(known: OpenSet) -> str:
@@ -278,6 +282,54 @@ def _batches(services: Services, door: Door, tab: gr.Tab, picked: gr.Dropdown) -
     cancel.click(on_cancel, [door.known, one], [*seen, line], api_name="job_cancel", **QUIET)
 
 
+# ---- what people said ----------------------------------------------------------------------------
+
+VOTES = "votes"
+
+
+def _said(services: Services, tab: gr.Tab) -> None:
+    """Lay out and wire the files of votes and annotations."""
+    with gr.Column(elem_classes="assay-panel", elem_id="data-said"):
+        gr.HTML(heading(say("data.said")) + f"<p>{say('data.said.about')}</p>")
+        with gr.Row(elem_classes="rate-form"):
+            what = gr.Dropdown([], label=say("data.said.what"), elem_id="data-said-what")
+        panel = Download(
+            gr.Radio([], label=say("preferences.format"), elem_id="data-said-format"),
+            gr.Button(say("export.make"), size="sm", elem_id="data-said-make"),
+            gr.HTML(elem_id="data-said-message"),
+            gr.DownloadButton(say("export.download"), visible=False, elem_id="data-said-download"),
+        )
+
+    def on_select(chosen: str | None) -> Painted:
+        """List what can be exported: the votes, and each project of annotations."""
+        projects = [
+            (say("data.said.project", title=each.title), each.id) for each in services.store.annotations.projects()
+        ]
+        listed = [(say("data.said.votes", n=services.store.counts().votes), VOTES), *projects]
+        value = chosen if chosen in {name for _, name in listed} else VOTES
+        return {what: gr.Dropdown(choices=listed, value=value), **on_what(value)}
+
+    def on_what(chosen: str | None) -> Painted:
+        name, forms = ("preferences.format", VOTE_FORMS) if chosen == VOTES else ("annotate.export", FORMS)
+        choices = [(say(f"{name}.{form}"), form) for form in forms]
+        return {
+            panel.form: gr.Radio(choices, value=forms[0]),
+            panel.made: "",
+            panel.file: gr.DownloadButton(visible=False),
+        }
+
+    def on_make(chosen: str | None, form: Any) -> Painted:
+        """Make a file of votes or annotations in the chosen form."""
+        if chosen == VOTES:
+            return panel.give("exports", partial(votes_file, services, form))
+        return panel.give("annotations", partial(annotations_file, services, chosen or "", form))
+
+    seen = [what, panel.form, *panel.outputs]
+    tab.select(on_select, what, seen, api_visibility="private", **QUIET)
+    what.input(on_what, what, seen[1:], api_visibility="private", **CHOSEN)
+    event(panel.make.click, on_make, [what, panel.form], panel.outputs, "export_said")
+
+
 def _stages(services: Services) -> Sequence[str]:
     """Return the stages that can be asked: of the chain in memory, or as they stand on disk while it loads."""
     from training.models.manifest import BASE_STAGE, read_chain
@@ -296,7 +348,7 @@ def _cells(job: Job) -> list[object]:
     far = f"{job.done} of {job.total}" if job.total else "–"
     report = ""
     if job.state == "done" and job.result:
-        address = link({"tab": "leaderboard"}, questions=job.result["name"])
+        address = link({"tab": "results"}, questions=job.result["name"])
         report = draw("opening", figure=say("batch.report"), href=address, told=say("batch.report.of", title=job.title))
     doing = job.error or (job.line if not job.is_over else "")
     return [job.title, emphasis(say(f"job.{job.state}")), far, report or doing or "–"]

@@ -1,4 +1,4 @@
-"""A run on its way to the Hub, the same for `assay publish adapter` and for the Publish tab: packed, planned, published."""
+"""A run on its way to the Hub, the same for `assay publish adapter` and for Train: packed, planned, published."""
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext

@@ -1,4 +1,4 @@
-"""What the Review tab does with papers and reviews: plain functions that give what is to be shown."""
+"""What the Papers tab does with papers and reviews: plain functions that give what is to be shown."""
 
 import re
 import time
@@ -25,9 +25,9 @@ from evals.schema.questions import Sampling
 from evals.schema.reviews import CATEGORIES, SEVERITIES, UNKNOWN, Concern
 from lab.engine import WriteRequest
 from lab.jobs import JSON, Job, Told
-from lab.review.pages import hold
-from lab.review.view import concerns as cards
-from lab.review.view import paper as paper_view
+from lab.papers.view import concerns as cards
+from lab.papers.view import hold
+from lab.papers.view import paper as paper_view
 from lab.services import Services
 from lab.session import Moment, Own, View, checked_sampling, moments, new_id, owner, plain_text
 from lab.ui.components import notice, waiting_line
@@ -35,7 +35,7 @@ from lab.ui.text import say
 from lab.visitors import Visitor, new_visitor
 
 if TYPE_CHECKING:
-    from lab.review.reader import Reader
+    from lab.papers.reader import Reader
     from lab.store.documents import Standing
 
     Review = Standing[KeptReview, DraftConcern]

@@ -1,0 +1,204 @@
+"""The end of Train: the card of a finished run as it will be, the plan, and publishing it, which goes on without the page."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import gradio as gr
+
+from evals.errors import LabError
+from lab.home.work import shown_works, works
+from lab.page import Painted, event
+from lab.publishing import Order, Preview, preview, publish
+from lab.results.rows import read_place
+from lab.services import Services
+from lab.train.runs import chain_of
+from lab.ui.components import QUIET, Html, markdown, notice, render
+from lab.ui.text import say
+from training.models.manifest import EMBEDDED, FILE_NAME, read_chain
+
+if TYPE_CHECKING:
+    from evals.schema.runs import Receipt
+    from lab.train.runs import Training
+
+draw = partial(render, "train/publish.html.jinja")
+FRONT = re.compile(r"\A---\n(.*?)\n---\n", re.DOTALL)
+IMAGE = re.compile(r"!\[[^\]]*\]\([^)]*\)")
+"""Images of a card: those that lie beside it are shown above it, and none is fetched from elsewhere."""
+
+
+def receipts_of(run: Path) -> "tuple[Receipt, ...]":
+    """Return what was published from a run folder, the newest first; a file that is no receipt is left out."""
+    from pydantic import ValidationError
+
+    from evals.schema.runs import Receipt
+
+    found = []
+    for file in (run / "published").glob("*.json"):
+        try:
+            found.append(Receipt.model_validate_json(file.read_bytes()))
+        except (OSError, ValidationError):
+            continue
+    return tuple(sorted(found, key=lambda each: each.finished_at, reverse=True))
+
+
+def shown_receipts(run: Path | None) -> str:
+    """Return the receipts of a run as a table; "" where nothing was published from it."""
+    found = receipts_of(run) if run else ()
+    return draw("receipts", found=found, addresses=[f"{each.endpoint}/{each.repo}" for each in found]) if found else ""
+
+
+def base_of(run: Path) -> str:
+    """Return what the base of a run is called here where no Hub holds it; "" for one of the Hub."""
+    try:
+        base = read_chain(run).manifest.base
+    except LabError:
+        return ""
+    return "" if base.hub_id and base.source != EMBEDDED else base.source
+
+
+def shown_plan(made: Preview) -> str:
+    """Return the plans and what was found, with what to do about it."""
+    if made.refused:
+        n = len(made.refused)
+        return notice(say("publish.refused", n=n), "problem") + draw("findings", found=made.refused)
+    if made.problem:
+        return notice(made.problem, "problem")
+    parts = [draw("plan", plan=each, findings=draw("findings", found=each.warnings)) for each in made.plans]
+    top = notice(say("publish.no_token"), "problem") if made.needs_token else notice(say("publish.ready"), "good")
+    return top + "".join(parts)
+
+
+def shown_card(made: Preview) -> tuple[str, str]:
+    """Return what stands before the words of a card, and its words without images, as HTML."""
+    front = FRONT.match(made.card)
+    head = draw("card", front=front[1] if front else "") if made.card else Html()
+    return head, markdown(IMAGE.sub("", made.card[front.end() :] if front else made.card))
+
+
+TYPED = ("repo", "tag", "licence", "base")
+
+
+class Publishing:
+    """The fold in which the run that is shown is published; `outputs` are what it paints, `view` says which run that is."""
+
+    def __init__(self, services: Services, view: gr.State) -> None:
+        """Lay it out inside the `gr.Blocks` that is currently open, and wire it."""
+        self.services = services
+        services.jobs.register("publish", publish)
+        with gr.Accordion(say("publish"), open=False, visible=False, elem_id="publish") as self.fold:
+            self.where = gr.HTML(elem_id="publish-where")
+            with gr.Column(elem_id="publish-form") as self.form:
+                with gr.Row(elem_classes="train-form"):
+                    typed = [
+                        gr.Textbox(
+                            value={"tag": Order.tag}.get(name, ""),
+                            label=say(f"publish.{name}"),
+                            info=say(f"publish.{name}.info"),
+                            max_length=120,
+                            elem_id=f"publish-{name}",
+                        )
+                        for name in TYPED
+                    ]
+                self.with_base, is_public = (
+                    gr.Checkbox(label=say(f"publish.{name}"), elem_id=f"publish-{name.replace('_', '-')}")
+                    for name in ("with_base", "is_public")
+                )
+                with gr.Row(elem_classes="actions"):
+                    look = gr.Button(say("publish.look"), elem_id="publish-look")
+                    self.go = gr.Button(say("publish.go"), variant="primary", visible=False, elem_id="publish-go")
+            self.line = gr.HTML(elem_id="publish-line")
+            self.work = gr.HTML(elem_id="publish-work")
+            self.done = gr.HTML(elem_id="publish-receipts")
+            self.plan = gr.HTML(elem_id="publish-plan")
+            with gr.Column(visible=False, elem_id="publish-card", elem_classes="assay-panel") as self.card:
+                self.head = gr.HTML()
+                self.words = gr.HTML()
+        self.planned = gr.State(None)
+        self.timer = gr.Timer(2.0, active=False)
+        planned = [self.line, self.plan, self.card, self.head, self.words, self.go, self.planned]
+        self.outputs = [self.fold, self.where, self.form, self.with_base, self.work, self.done, self.timer, *planned]
+        fields = [view, *typed, self.with_base, is_public]
+        event(self.fold.expand, self.on_open, [view], self.outputs, "publish", shows=self.line, **QUIET)
+        event(look.click, self.on_look, fields, planned, "publish_plan", shows=self.line, trigger_mode="once")
+        sent = [self.line, self.work, self.timer, *planned[1:]]
+        event(self.go.click, self.on_go, [self.planned, *fields], sent, "publish_start", shows=self.line, **QUIET)
+        seen = [self.work, self.timer, self.done]
+        event(self.timer.tick, self.looked, [view], seen, "publish_look", shows=self.work, **QUIET)
+
+    def folded(self, training: "Training", *, is_open: bool = False) -> Painted:
+        """Show the fold, closed, where a run can be published."""
+        is_there = training.state == "finished" and (training.path / FILE_NAME).is_file()
+        return {self.fold: gr.Accordion(visible=is_there, open=is_open)}
+
+    def on_linked(self, request: gr.Request, view: Any, address: str) -> Painted:
+        """Return what stands in the fold where the address opens it."""
+        return self.on_open(request, view) if read_place(address, "train").get("publish") else {self.line: gr.skip()}
+
+    def on_open(self, request: gr.Request, view: Any) -> Painted:
+        """Show where a run would be published, and what was published from it."""
+        if self.services.role_of(request.username) != "admin":
+            return {self.where: notice(say("publish.denied")), self.form: gr.Column(visible=False)}
+        from hub.client import connect
+
+        folder = view.watched.run
+        return {
+            self.where: notice(say("publish.where", endpoint=connect().endpoint)),
+            self.with_base: base_of(folder) not in ("", EMBEDDED),
+            self.line: "",
+            **self.nothing(),
+            **self.looked(view),
+        }
+
+    def nothing(self) -> Painted:
+        return {
+            self.plan: "",
+            self.card: gr.Column(visible=False),
+            self.go: gr.Button(visible=False),
+            self.planned: None,
+        }
+
+    def order(self, view: Any, *typed: Any) -> Order:
+        """Return what was asked for; LabError if the run is not there any more."""
+        *texts, with_base, is_public = typed
+        known = dict(zip(TYPED, (str(each).strip() for each in texts), strict=True))
+        return Order(chain_of(self.services, view.name), **known, with_base=with_base, is_public=is_public)
+
+    def on_look(self, *asked: Any) -> Iterator[Painted]:
+        """Show the card of the run as it will be, and what would be sent; nothing is."""
+        yield {self.line: notice(say("publish.looking")), **self.nothing()}
+        wanted = self.order(*asked)
+        made = preview(wanted)
+        before, text = shown_card(made)
+        may_send = bool(made.plans) and not made.needs_token
+        yield {
+            self.line: "",
+            self.plan: shown_plan(made),
+            self.card: gr.Column(visible=bool(made.card)),
+            self.head: before,
+            self.words: text,
+            self.go: gr.Button(visible=may_send),
+            self.planned: wanted if may_send else None,
+        }
+
+    def on_go(self, request: gr.Request, kept: Order | None, view: Any, *asked: Any) -> Painted:
+        """Publish what was planned, as a job."""
+        wanted = self.order(view, *asked)
+        if wanted != kept:
+            raise LabError(say("publish.changed"))
+        title = say("publish.job", run=view.name, repo=wanted.repo)
+        self.services.jobs.start("publish", title, asdict(wanted), request.username or "")
+        started = {self.line: notice(say("publish.started", repo=wanted.repo), "good")}
+        return started | self.nothing() | self.looked(view)
+
+    def looked(self, view: Any) -> Painted:
+        """Return how far publishing is, and what was published; while it lasts, this is looked at again and again."""
+        listed = [each for each in works(self.services, is_admin=True) if each.kind == "publish"]
+        return {
+            self.work: shown_works(listed, is_admin=True),
+            self.timer: gr.Timer(active=any(each.is_live for each in listed)),
+            self.done: shown_receipts(view.watched.run),
+        }

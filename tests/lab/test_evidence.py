@@ -1,0 +1,255 @@
+"""Ask with evidence, without a browser: passages in, cited and graded answers out, rated as any answer, and how all is shown."""
+
+import json
+import re
+import threading
+
+import pytest
+
+from evals.errors import LabError
+from evals.refine.bank import refiner_bank
+from evals.refine.judge import HeuristicJudge, compare_words, missing
+from evals.refine.score import explain, prepare
+from evals.refine.task import messages
+from evals.schema.refiner import KeptRefinement, RefinedAnswer, RewardConfig, ScoredAnswer
+from lab.annotate.session import RATED, Rater
+from lab.ask.evidence import (
+    LONGEST,
+    again,
+    answer,
+    coloured,
+    earlier,
+    find,
+    items_of,
+    label,
+    parts,
+    record_of,
+    refined,
+    rubric,
+    typed_of,
+    view,
+)
+from lab.exports import annotations_of
+from lab.session import stop
+from lab.ui.components import escape
+from lab.visitors import new_visitor as somebody
+from tests.lab.chains import ScriptedChain, lab_with
+from tests.lab.refined import GOOD, HALF, PLAIN, RECORD, refining_lab
+from tests.lab.votes import NOON
+
+USUAL = (0, 256, 0.0)
+BETTER = "<answer><snippet id=S1>OXPHOS is down in RR-1.</snippet></answer>"
+
+
+@pytest.fixture
+def room(tmp_path):
+    return refining_lab(tmp_path)
+
+
+def test_every_stage_answers_as_the_refiner_was_trained_to_and_is_graded_with_the_judge_named(tmp_path):
+    chain = ScriptedChain({"base": PLAIN, "sft": HALF, "grpo": GOOD})
+    *before, view = answer(lab_with(tmp_path, chain), somebody(), RECORD, USUAL)
+
+    assert chain.prompts == [messages(RECORD)]
+    assert all(each.is_busy for each in before) and not view.is_busy
+    assert [view.cards.count(f'data-title="{name}"') for name in ("Base", "SFT", "GRPO")] == [1, 1, 1]
+    assert "heuristic (word overlap" in view.cards
+    assert "3 answers graded" in view.notice
+
+
+def test_a_setting_out_of_range_is_told_before_anything_is_asked(room):
+    with pytest.raises(LabError, match="-1"):
+        next(answer(room, somebody(), RECORD, (-1, 256, 0.0)))
+
+
+def test_a_stopped_answer_is_graded_as_far_as_it_came(tmp_path):
+    gate = threading.Semaphore(4)
+    services = lab_with(tmp_path, ScriptedChain({"grpo": GOOD}, stages=("grpo",), gate=gate))
+    visitor = somebody()
+    views = answer(services, visitor, RECORD, USUAL)
+    next(each for each in views if 'data-state="writing"' in each.cards)
+
+    stop(services, visitor, "ask")
+    gate.release(50)
+    *_, last = views
+
+    assert "not exactly one &lt;answer&gt; block" in last.cards
+    assert "stopped" in last.cards
+
+
+def test_a_record_of_our_own_is_known_by_what_it_says_and_plain_paragraphs_become_passages():
+    for record in (*refiner_bank().train[:20], *refiner_bank().test[:20]):
+        assert record_of(*typed_of(record)) is record
+    question, evidence, wanted = typed_of(refiner_bank().train[0])
+    made = record_of(f"{question} Why?", evidence, wanted)
+    assert made.id.startswith("typed/") and made == record_of(f"{question} Why?", evidence, wanted)
+    plain = record_of("Which way?", "It is down.\n\n  It was up, p < 0.05.\n")
+    assert plain.tool_output == ("<snippet id=S1>It is down.</snippet>\n<snippet id=S2>It was up, p < 0.05.</snippet>")
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "told"),
+    [
+        (0, " \n", "Type a question first"),
+        (1, "<snippet>It is down.</snippet>", "has no legal id"),
+        (1, "<snippet id=S1>It is down.", "never closed"),
+        (1, "x" * (LONGEST + 1), f"up to {LONGEST:,} can be read"),
+        (2, "Direction: down", "line 1 of the rubric is 'Direction: down'"),
+        (2, "+ A: b\n\n+ [x] B: c", "line 3 of the rubric"),
+        (2, "+ [0] B: c", "line 1 of the rubric"),
+        (2, "+ A: b\n- A: c", "titles are unique"),
+    ],
+)
+def test_what_is_wrong_with_what_was_typed_is_told(field, value, told):
+    typed = ["Which way?", "<snippet id=S1>It is down.</snippet>", "+ A: B."]
+    typed[field] = value
+    with pytest.raises(LabError) as caught:
+        record_of(*typed)
+    assert told in str(caught.value)
+
+
+def test_answers_are_found_again_with_their_thumbs_and_asked_again_with_the_same_settings(room):
+    visitor = somebody()
+    *_, asked = answer(room, visitor, RECORD, (7, 64, 0.0))
+    kept = find(room, visitor, asked.kept)
+    assert kept.record == RECORD and find(room, visitor, kept.answers[1].id) == kept
+    assert find(room, somebody(), asked.kept) is None, "others find nothing"
+    assert RECORD.asked in label(kept)
+    rater, (item, *_) = Rater(room, visitor), items_of(kept)
+    rater.rate(items_of(kept))
+    rater.thumb(item.id, "up")
+    assert view(room, visitor, kept).cards.count('aria-pressed="true"') == 1
+    list(again(room, visitor, kept))
+    newest = next(each for each in earlier(room, visitor) if each.id != kept.id)
+    assert [each.scored.completion for each in newest.answers] == [each.scored.completion for each in kept.answers]
+    assert newest.answers[0].origin == kept.answers[0].origin
+
+
+def test_what_a_person_stands_by_trains_with_the_whole_prompt_and_records_kept_for_testing_do_not(room):
+    visitor = somebody()
+    *_, asked = answer(room, visitor, RECORD, USUAL)
+    rater, items = Rater(room, visitor), items_of(find(room, visitor, asked.kept))
+    rater.rate(items)
+    rater.say_of(items[0].id, "submitted", thumb="down", corrected=BETTER)
+    (row,) = map(json.loads, annotations_of(room, RATED, "dpo").files["train.jsonl"].splitlines())
+    assert [(turn["role"], turn["content"]) for turn in row["prompt"]] == [
+        (turn.role, turn.content) for turn in messages(RECORD)
+    ]
+    assert (row["chosen"][0]["content"], row["rejected"][0]["content"]) == (BETTER, PLAIN)
+
+    *_, asked = answer(room, visitor, refiner_bank().test[0], USUAL)
+    assert items_of(find(room, visitor, asked.kept)) == []
+    assert "cannot be rated" in asked.cards and "data-do=" not in asked.cards
+
+
+ASSAY = RewardConfig()
+PUBLISHED = RewardConfig.model_validate({"preset": "published"})
+
+
+def scored(text: str, config: RewardConfig = ASSAY, *, is_missing: bool = False) -> ScoredAnswer:
+    prepared = prepare(RECORD, text, config)
+    inquiry = prepared.inquiry()
+    verdicts = missing(inquiry, "server away") if is_missing else compare_words(inquiry)
+    return explain(prepared, verdicts if prepared.is_judgeable else None, HeuristicJudge.label)
+
+
+def kept(*texts: str) -> KeptRefinement:
+    names = ("base", "sft", "grpo")
+    answers = tuple(
+        RefinedAnswer(id=f"a{n}", name=names[n], finish_reason="stop", scored=scored(text))
+        for n, text in enumerate(texts)
+    )
+    return KeptRefinement(id="k", made_at=NOON, session="s", record=RECORD, reward=ASSAY, answers=answers)
+
+
+def words(html: str) -> str:
+    return re.sub(r"<[^>]+>", " ", html)
+
+
+def test_each_claim_has_the_colour_of_its_citation_check_and_says_it_in_words():
+    html = coloured(scored(GOOD), "a")
+
+    assert re.findall(r'class="claim (\w+)"', html) == ["full", "none"]
+    assert 'title="Claim 1: Words match. Shows its snippets."' in html
+    assert 'title="Claim 2: Words do not match, or the claim denies. Shows its snippets."' in html
+    assert '<span class="uncited" title="States something without a citation">It fell by 40' in html
+
+
+def test_what_a_colour_says_depends_on_the_judge_and_without_a_verdict_it_says_nothing():
+    html = coloured(scored(GOOD).model_copy(update={"judge": "a model on a server"}), "a")
+    assert 'title="Claim 1: Supported. Shows its snippets."' in html
+    assert 'title="Claim 2: Not supported. Shows its snippets."' in html
+    html = coloured(scored(HALF, is_missing=True), "a")
+    assert re.findall(r'class="claim (\w+)"', html) == ["missing"]
+    assert coloured(scored(PLAIN)) == "OXPHOS is down. &lt;img src=x onerror=alert(1)&gt;"
+
+
+def test_the_panel_of_a_claim_holds_its_snippets_and_says_which_is_not_in_the_evidence():
+    html = refined(kept(GOOD))
+
+    first, second = re.findall(r'<section class="claim-why.*?</section>', html)
+    assert "hidden" in first and "shares words with the claim" in first
+    assert "RR-1, mouse" in words(first).replace("  ", " ")
+    assert "<b>OXPHOS</b>" in first
+    assert "S9" in second and "is not in the evidence" in second
+
+
+def test_scripts_in_answers_snippets_and_names_are_shown_and_never_run():
+    html = refined(kept(GOOD, PLAIN, HALF))
+
+    assert not re.search(r"<(script|img)\b|<b onclick|\$\{|\{\{", html)
+    assert "&lt;script&gt;alert(&#x27;claim&#x27;)&lt;/script&gt;" in html
+    assert "&lt;b onclick=alert(2)&gt;&#36;&#123;x&#125;" in html.replace("<b>", "").replace("</b>", "")
+
+
+def test_rubric_items_show_verdict_quote_weight_and_which_grade_every_answer():
+    html = words(rubric(scored(GOOD).items))
+
+    assert re.search(r"Direction\s+wanted", html)
+    assert "Overreach" in html and "unwanted · weight 2" in html
+    assert html.count("for every answer") == 3
+    assert "OXPHOS is down in flight in mouse liver." in html
+    assert "Seen, 100%" in html
+
+
+@pytest.mark.parametrize(
+    ("text", "config", "told"),
+    [
+        (PLAIN, ASSAY, "0.00: not well formed *$"),
+        ("<answer></answer>", ASSAY, "0.00: the answer is empty"),
+        (GOOD, ASSAY, "0.00: format checks failed *$"),
+        (HALF, ASSAY, r"\(0.8 × 1.00 \+ 0.2 × 0.67 = 0.933\) × 10 = 9.33"),
+        (GOOD, PUBLISHED, r"\(0.8 × 0.78 \+ 0.2 × 0.40 = 0.702\) × 10 = 7.02"),
+    ],
+)
+def test_the_reward_is_told_as_a_sum_or_as_the_rule_that_decided(text, config, told):
+    assert re.search(told, words(parts(scored(text, config), config)))
+
+
+def test_alternatives_of_an_item_are_shown_as_a_person_would_write_them():
+    for description, shown in (
+        ('Names a mission: "MHU-2|RR-6".', 'Names a mission: "MHU-2" or "RR-6".'),
+        ('Says "a|b|c" in "eye".', 'Says "a", "b" or "c" in "eye".'),
+        ("No quotes | at all", "No quotes | at all"),
+        ('Empty "|" ways', "Empty  ways"),
+    ):
+        item = scored(HALF).items[0].model_copy(update={"description": description})
+        assert escape(shown) in rubric([item])
+
+
+def test_a_missing_verdict_shows_no_reward_and_why():
+    answer = scored(HALF, is_missing=True)
+
+    assert "a verdict is missing, so there is no reward" in words(parts(answer, ASSAY))
+    assert "server away" in parts(answer, ASSAY)
+    assert "No verdict" in words(rubric(answer.items))
+
+
+def test_stages_are_compared_in_a_table_and_the_judge_is_named():
+    html = refined(kept(PLAIN, HALF, GOOD))
+
+    assert re.findall(r'data-title="(\w+)"', html) == ["Base", "SFT", "GRPO"]
+    assert "Answers compared" in html
+    assert "Judge: heuristic (word overlap, no language model; for smoke tests only)" in html
+    table = html[: html.index("</table>")]
+    assert len(re.findall(r"<td[^>]*><b>", table)) == 1
