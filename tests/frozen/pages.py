@@ -14,15 +14,14 @@ def options() -> dict[str, Any]:
 
 def endpoints() -> dict[str, Any]:
     """Return, for each tab and the vote arena, the names of its endpoints and of their parameters; loads no model."""
-    from lab.app import TABS, build_app
-    from lab.app import TABS as OF_ARENA
+    from lab.app import ARENA, TABS, build_app
     from lab.services import build_services
     from lab.settings import from_environment
 
     rows: dict[str, Any] = {}
     with working_folder() as folder:
         places = {"ASSAY_DATABASE_URL": f"sqlite:///{folder / 'page.db'}", "ASSAY_CACHE": str(folder)}
-        for page, tab in {**{f"tab {name}": name for name in TABS}, "arena": OF_ARENA[0]}.items():
+        for page, tab in {**{f"tab {name}": name for name in TABS}, "arena": ARENA[0]}.items():
             api = build_app(build_services(from_environment(places)), (tab,)).get_api_info()
             for name, each in api["named_endpoints"].items():
                 rows[f"{page} {name}"] = [given["parameter_name"] for given in each["parameters"]]
