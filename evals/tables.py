@@ -27,8 +27,8 @@ TABLES = (".csv", ".tsv", ".txt", *SHEETS)
 """Excel saves "Unicode text" as .txt: UTF-16, with tabs."""
 MARKS = (",", ";", "\t")
 ROWS_AT_ONCE = 1000
-MOST_ROWS = 5_000_000
-"""Of a Parquet file."""
+MOST_ROWS, MOST_OF_SHEET = 5_000_000, 2**20
+"""Of a Parquet file, and of a sheet, as in Excel."""
 LOOKED_AT = 50
 """Records by which a separator is chosen."""
 HINT = re.compile(r'"?sep=([^\r\n])"?[,;\t]*(?:\r\n|\r|\n|$)', re.IGNORECASE)
@@ -167,6 +167,10 @@ def _sheet_records(send: Send, path: Path, sheet: str | None) -> None:
         grid = book.get_sheet_by_name(name).to_python(skip_empty_area=False)
     except calamine.CalamineError as error:
         raise LabError(f"{path}, sheet {name!r}, cannot be read ({error}); save it again as .xlsx or .ods") from None
+    if len(grid) > MOST_OF_SHEET:
+        raise LabError(
+            f"{path}, sheet {name!r}, has {len(grid):,} rows; up to {MOST_OF_SHEET:,} are read. Give it in parts."
+        )
     others = [each for each in known if each != name]
     note = f"read the sheet {name!r}; the file has {', '.join(map(repr, others))} too (--sheet)" if others else ""
     send(note)

@@ -33,6 +33,7 @@ from evals.schema.runs import (
     PublicationKind,
     PublishedStage,
     is_demonstration,
+    read_adapter_config,
 )
 from hub.cards import (
     HUB_IDS,
@@ -399,9 +400,9 @@ def published_manifest(manifest: ChainManifest, lineage: Lineage, base: PinnedBa
 def _config(file: Path, base: PinnedBase) -> tuple[Part, dict[str, Any]]:
     """Return an adapter_config.json with the base's Hub id and revision in it, and what it says."""
     try:
-        settings = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        raise LabError(f"{file} cannot be read; it belongs to the adapter. Save the adapter again.") from None
+        settings = read_adapter_config(file)
+    except (OSError, ValueError) as error:
+        raise LabError(f"{file} cannot be read ({error}); it belongs to the adapter. Save the adapter again.") from None
     named = {"base_model_name_or_path": base.name, "revision": base.revision}
     if settings | named == settings:
         return part_of(file), settings

@@ -10,16 +10,17 @@ import struct
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 from safetensors import SafetensorError, safe_open
 
 from evals.errors import LabError
 from evals.schema.runs import Diagnostic, PublicationKind
+from evals.tables import parquet_rows
 from hub.cards.lint import PATTERNS, ROW_PATTERNS, lint_card, scan
 from hub.client import finding
 
@@ -73,6 +74,12 @@ def part_of(content: bytes | Path) -> Part:
         return Part(content, hashlib.file_digest(file, "sha256").hexdigest(), content.stat().st_size)
 
 
+def file_of(part: Part) -> Path:
+    """Return the file of a part that is read where it lies."""
+    assert isinstance(part.content, Path), "weights and tables are read where they lie"
+    return part.content
+
+
 def unpacked(path: str, part: Part) -> tuple[str, Part]:
     """Return the name and content of what a .gz file holds, up to one byte more than `TEXT_LIMIT`; other files as they are.
 
@@ -85,7 +92,8 @@ def unpacked(path: str, part: Part) -> tuple[str, Part]:
 
 
 MARK = ".assay.json"
-"""Stands in every repository that Assay published, also after its history was squashed; no loader of rows reads hidden files."""
+"""Stands in every repository that Assay published, also after its history was squashed; no loader of rows reads hidden files.
+It holds git's checksum of the card, by which words are known that somebody wrote into the card there."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +111,9 @@ class Upload:
     resource_group: str | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "parts", {**self.parts, MARK: part_of(b'{"published_with": "assay"}\n')})
+        card = self.parts.get("README.md")
+        told = {"published_with": "assay"} | ({"card": card.git_oid()} if card else {})
+        object.__setattr__(self, "parts", {**self.parts, MARK: part_of((json.dumps(told) + "\n").encode())})
 
     @property
     def repo_type(self) -> str:
@@ -124,6 +134,7 @@ class Refused(LabError):
 def check_upload(upload: Upload) -> tuple[Diagnostic, ...]:
     """Return the warnings about an upload; Refused with all errors if there is one."""
     found = list(upload.findings)
+    unreadable = {each.path for each in found if each.is_error and each.check == "rows"}
     if len(upload.parts) > MAX_FILES:
         found.append(finding("many files", ".", n=len(upload.parts), most=MAX_FILES))
     if "README.md" not in upload.parts:
@@ -135,16 +146,17 @@ def check_upload(upload: Upload) -> tuple[Diagnostic, ...]:
             found.append(too_large)
         if path == "README.md":
             found += lint_card(part.text(), upload.repo_type, upload.parts)
+        if path in unreadable:
+            continue
         try:
             name, content = unpacked(path, part)
-        except (OSError, EOFError, zlib.error) as error:
+            if content.size > TEXT_LIMIT and name.endswith(TEXTS):
+                found.append(finding("unsearched", path))
+            else:
+                is_rows = path == "README.md" or (upload.kind == "dataset" and path.endswith(ROWS))
+                found += scan(path, texts_of(name, content), ROW_PATTERNS if is_rows else PATTERNS)
+        except (OSError, EOFError, zlib.error, LabError) as error:
             found.append(finding("unreadable rows", path, error=str(error)))
-            continue
-        if content.size > TEXT_LIMIT and name.endswith(TEXTS):
-            found.append(finding("unsearched", path))
-        else:
-            is_rows = path == "README.md" or (upload.kind == "dataset" and path.endswith(ROWS))
-            found += scan(path, texts_of(name, content), ROW_PATTERNS if is_rows else PATTERNS)
     found = list(dict.fromkeys(found))
     if errors := [each for each in found if each.is_error]:
         raise Refused(errors)
@@ -152,19 +164,17 @@ def check_upload(upload: Upload) -> tuple[Diagnostic, ...]:
 
 
 def texts_of(path: str, part: Part) -> Iterator[str]:
-    """Yield all that can be read in a file, in pieces: rows of parquet as JSON lines, the header of safetensors, else `text_in`."""
+    """Yield all that can be read in a file, in pieces: rows of parquet as JSON lines, the header of safetensors, else `text_in`.
+
+    LabError for parquet that cannot be read.
+    """
     with part.open() as file:
         if path.endswith(".parquet"):
-            try:
-                table = pq.ParquetFile(file)
-                yield f"{table.schema_arrow.metadata or ''}"
-                for batch in table.iter_batches(ROW_BATCH):
-                    yield "".join(
-                        json.dumps(row, ensure_ascii=False, default=_cell) + "\n" for row in batch.to_pylist()
-                    )
-                return
-            except pa.ArrowException:  # it is told elsewhere that these are no rows
-                file.seek(0)
+            rows = parquet_rows(file_of(part))
+            while some := list(islice(rows, ROW_BATCH)):
+                yield "".join(json.dumps(row, ensure_ascii=False, default=_cell) + "\n" for row in some)
+            yield f"{pq.read_schema(file).metadata or ''}"
+            return
         size = TEXT_LIMIT
         if path.endswith(".safetensors"):
             size = min(int.from_bytes(file.read(8), "little"), size)
@@ -215,8 +225,7 @@ LORA = re.compile(r"base_model\.model\.(?P<module>.+)\.lora_(?:embedding_)?(?P<s
 
 def inspect(part: Part, path: str) -> tuple[dict[str, tuple[int, ...]], list[Diagnostic]]:
     """Return the shapes of the tensors in a safetensors file, and what is wrong with it; `path` is its name in messages."""
-    file = part.content
-    assert isinstance(file, Path), "weights are read where they lie"
+    file = file_of(part)
     try:
         safe_open(file, framework="np")  # reads no numbers; that the header is sound and fills the file is all it tells
     except SafetensorError as error:

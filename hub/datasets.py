@@ -13,7 +13,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
-import pyarrow.parquet as pq
 from huggingface_hub import HfApi
 
 from evals.errors import LabError
@@ -24,10 +23,11 @@ from evals.questions.sets import SPLITS, SUFFIXES, examine, question_row, raw_ro
 from evals.report import load_report
 from evals.schema import ChoiceTruth, Example
 from evals.schema.runs import Diagnostic, Receipt
-from hub.cards import OWN, OwnCard, add_own, known_front_matter, licence_text, read_own, render, unmarked
+from evals.tables import parquet_rows
+from hub.cards import NO_OWN, OWN, add_own, known_front_matter, licence_text, read_own, render, unmarked
 from hub.cards.dataset import RATERS, Row, RowTable, flat, rows_card, rows_of
 from hub.cards.dataset import SPLITS as HUB_SPLITS
-from hub.checks import ROWS, TEXT_LIMIT, Part, Upload, part_of, size_finding, unpacked
+from hub.checks import ROWS, TEXT_LIMIT, Part, Upload, file_of, part_of, size_finding, unpacked
 from hub.client import TROUBLE, check_repo, explained, finding, wording
 
 CARD, STATISTICS = "README.md", "statistics.json"
@@ -42,7 +42,7 @@ LOCAL = re.compile(
 )
 UNLICENSED = re.compile(r"(?m)^No licence has been chosen\..*$")
 """What Assay's cards say until one is."""
-UNREADABLE = (ValueError, OSError, EOFError, zlib.error, pa.ArrowException)
+UNREADABLE = (ValueError, OSError, EOFError, zlib.error, pa.ArrowException, LabError)
 """What reading rows raises where a file is not what its name says."""
 
 
@@ -71,7 +71,7 @@ def pack_dataset(folder: Path, repo: str, licence: str | None, tag: str = "v1.0"
         else:
             parts[path] = part_of(file)
     findings += [each for path in parts if _holds_rows(path, parts[path]) for each in _row_findings(path, parts[path])]
-    own = read_own(root) if not is_named else OwnCard()
+    own = NO_OWN if is_named else read_own(root)
     licence = licence or own.license
     has_card = CARD in parts
     if not any(each.is_error for each in findings):
@@ -154,7 +154,7 @@ def _is_question_set(file: Path) -> bool:
 
 def _holds_rows(path: str, part: Part) -> bool:
     """Whether a file is published as rows that readers load: not a question set in a table, of which rows are made."""
-    return path.endswith(ROWS) and not (path.endswith((".csv", ".tsv")) and _is_question_set(_file(part)))
+    return path.endswith(ROWS) and not (path.endswith((".csv", ".tsv")) and _is_question_set(file_of(part)))
 
 
 def _complete(parts: dict[str, Part], title: str, named: str = "") -> Iterator[Diagnostic]:
@@ -166,7 +166,7 @@ def _complete(parts: dict[str, Part], title: str, named: str = "") -> Iterator[D
     parts |= {path: _one_line_each(part) for path, part in parts.items() if path.endswith(".jsonl")}
     has_card, scores = CARD in parts, None
     files = [path for path in parts if path.endswith((*ROWS, *SET_FILES))]
-    sets = [path for path in files if not path.endswith(".parquet") and _is_question_set(_file(here[path]))]
+    sets = [path for path in files if not path.endswith(".parquet") and _is_question_set(file_of(here[path]))]
     if named:
         kind, examples = "questions", load_questions(named)
         rows = [
@@ -176,14 +176,14 @@ def _complete(parts: dict[str, Part], title: str, named: str = "") -> Iterator[D
         tables = [RowTable(named, f"data/{split}.jsonl", rows, split)]
         title, scores = named, _scores(examples)
     elif not has_card and files and sets == files:
-        faults = [(path, each) for path in sets for each in examine(_file(here[path])).faults]
+        faults = [(path, each) for path in sets for each in examine(file_of(here[path])).faults]
         for path, each in faults:
             yield finding("question", path, each.line, field=each.field, problem=each.problem, remedy=each.remedy)
         if faults:
             return
         kind = "questions"
         tables = [table for path in sets for table in _question_tables(path, here[path], len(sets) == 1)]
-        examples = [row for path in sets for row in examine(_file(here[path])).examples]
+        examples = [row for path in sets for row in examine(file_of(here[path])).examples]
         title, scores = ", ".join(dict.fromkeys(table.name for table in tables)), _scores(examples)
     elif not has_card and not files:
         kind, tables = "eval", [table for path in parts for table in _report_tables(path, parts[path])]
@@ -228,8 +228,8 @@ def _asked(example: Example) -> dict[str, Any]:
 def _question_tables(path: str, part: Part, is_alone: bool) -> Iterator[RowTable]:
     """Yield the rows of a set by split; sets that share a folder have folders of their own. Empty columns are left out."""
     made: dict[str, list[dict[str, Any]]] = {split: [] for split in SPLITS}
-    examples = {each.id: each for each in examine(_file(part)).examples}
-    for _, data in raw_rows(_file(part))[0]:
+    examples = {each.id: each for each in examine(file_of(part)).examples}
+    for _, data in raw_rows(file_of(part))[0]:
         row = question_row(data)
         one: dict[str, Any] = {**row.model_dump(mode="json"), **_asked(examples[row.id]), "kind": row.truth.kind}
         one["truth"] = row.truth.model_dump_json()
@@ -246,7 +246,7 @@ def _question_tables(path: str, part: Part, is_alone: bool) -> Iterator[RowTable
 def _report_tables(path: str, part: Part) -> Iterator[RowTable]:
     """Yield the rows of a report of `assay eval run` as a table that any reader takes; nothing of other files."""
     try:
-        report = load_report(_file(part)) if path.endswith(".json") else None
+        report = load_report(file_of(part)) if path.endswith(".json") else None
     except LabError:
         return
     if report is not None and report.rows:
@@ -256,7 +256,7 @@ def _report_tables(path: str, part: Part) -> Iterator[RowTable]:
 
 def _rows(path: str, part: Part) -> list[Row]:
     if path.endswith(".parquet"):
-        return [row for batch in pq.ParquetFile(_file(part)).iter_batches() for row in batch.to_pylist()]
+        return [*parquet_rows(file_of(part))]
     path, part = unpacked(path, part)
     if not path.endswith((".csv", ".tsv")):
         return rows_of(part)
@@ -266,11 +266,6 @@ def _rows(path: str, part: Part) -> list[Row]:
     if table.num_columns == 1 and (other := re.search(r"[;\t|,]", table.column_names[0])):
         raise ValueError(f"its columns are separated by {other[0]!r}, and readers of such a file expect {mark!r}")
     return table.to_pylist()
-
-
-def _file(part: Part) -> Path:
-    assert isinstance(part.content, Path), "files of the folder are read where they lie"
-    return part.content
 
 
 def _one_line_each(part: Part) -> Part:

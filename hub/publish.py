@@ -5,6 +5,7 @@ public if wanted -> receipt. A failure at any step leaves main as it was or comp
 same command run again goes on, and says "already there" where nothing is left to do.
 """
 
+import json
 import re
 import shutil
 import tempfile
@@ -208,7 +209,7 @@ def check_rights(api: HfApi, upload: Upload, remote: Remote) -> tuple[Diagnostic
 
 
 def check_owner(api: HfApi, upload: Upload, remote: Remote) -> None:
-    """Raise LabError where what is there was not published by Assay, or stands on another base."""
+    """Raise LabError where what is there was not published by Assay, stands on another base, or has a card that was edited there."""
     if not OURS & set(remote.files):
         number = len(set(remote.files) - NOT_OURS)
         raise LabError(wording("not published here", repo=upload.repo, n=number, mark=MARK))
@@ -217,6 +218,11 @@ def check_owner(api: HfApi, upload: Upload, remote: Remote) -> None:
     there, here = (known_front_matter(text).get("base_model") for text in texts)
     if there and there != here:
         raise LabError(wording("another base", repo=upload.repo, there=there, here=here))
+    mark = download(api, upload.repo, str(remote.head), MARK, upload.repo_type)
+    written = json.loads(mark.read_bytes()).get("card") if mark else None
+    found = remote.files["README.md"].blob_id if card else None
+    if written and found not in (None, written, upload.parts["README.md"].git_oid()):
+        raise LabError(wording("card edited", repo=upload.repo))
 
 
 def plan_of(upload: Upload, remote: Remote, endpoint: str, warnings: tuple[Diagnostic, ...]) -> PublishPlan:

@@ -20,7 +20,7 @@ from markdown_it import MarkdownIt
 
 from evals.errors import LabError
 from evals.schema.runs import Diagnostic
-from hub.cards import address, body_of, known_front_matter, render
+from hub.cards import NO_OWN, OwnCard, add_own, address, body_of, known_front_matter, render
 from hub.checks import Part, Upload, part_of
 from hub.client import TROUBLE, explained, finding, wording
 from hub.publish import Say
@@ -59,15 +59,19 @@ def bundle_folder(name: str, root: Path = ROOT) -> Path:
     return known[name]
 
 
-def pack_space(folder: Path, repo: str, made: Mapping[str, bytes], root: Path = ROOT) -> Upload:
-    """Return all that goes into a Space's repository, with findings; `made` files were written for this publication."""
+def pack_space(folder: Path, repo: str, made: Mapping[str, bytes], root: Path = ROOT, own: OwnCard = NO_OWN) -> Upload:
+    """Return all that goes into a Space's repository, with findings; `made` files were written for this publication.
+
+    `own` is what the publisher says on the card.
+    """
     parts = {path: part_of(file) for path, file in sorted(_files(folder))}
     parts |= {path: part_of(content) for path, content in made.items()}
     parts = _imported_parts(folder, root) | parts
-    card = parts["README.md"].text() if "README.md" in parts else ""
+    card = add_own(parts["README.md"].text(), own) if "README.md" in parts else ""
     settings = known_front_matter(card)
-    if card and (url := address()):
-        parts["README.md"] = part_of(card.replace("From Assay.", f"From [Assay]({url}).").encode())
+    if card:
+        known = f"From [Assay]({url})." if (url := address()) else "From Assay."
+        parts["README.md"] = part_of(card.replace("From Assay.", known).encode())
     if card and settings.get("sdk") == "static" and "index.html" not in parts:
         body = MarkdownIt("commonmark", {"html": False}).enable("table").render(body_of(card))
         parts["index.html"] = part_of(render("page.html", title=settings.get("title", ""), body=body).encode())

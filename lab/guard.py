@@ -131,13 +131,14 @@ class GuardedBlocks(gr.Blocks):
         if role == "admin" or not any(fnmatchcase(event, each) for each in ASKING):
             return
         who, now = request.username or (request.client.host if request.client else ""), time.monotonic()
-        asked = self._asked[who] = [each for each in self._asked.get(who, ()) if now - each < 60.0]
+        self._asked = {each: times for each, times in self._asked.items() if now - times[-1] < 60.0}
+        asked = [each for each in self._asked.get(who, ()) if now - each < 60.0]
         self._under_way = {each: seen for each, seen in self._under_way.items() if now - seen[1] < SILENT_SECONDS}
         if len(asked) >= PER_MINUTE:
             raise gr.Error(say("people.rate", most=PER_MINUTE, seconds=61 - int(now - asked[0])), print_exception=False)
         if sum(each == who for each, _ in self._under_way.values()) >= AT_ONCE_EACH:
             raise gr.Error(say("people.at_once", most=AT_ONCE_EACH), print_exception=False)
-        asked.append(now)
+        self._asked[who] = [*asked, now]
         self._under_way[call] = (who, now)
 
     def leave(self, call: str) -> None:

@@ -187,10 +187,12 @@ class LogoutByPost:
 class UploadLimit:
     """Middleware that takes `MOST` uploads, or `MOST_BYTES` together, in an hour: of a name, or of an address without one.
 
-    What is `UNUSED` is not there (404); any other request is read up to `MOST_BODY` bytes, whoever sends it (413).
+    What is `UNUSED` is not there (404). Any other request is read up to `MOST_BODY` bytes, `MOST_UNKNOWN` of those who have
+    not said yet who they are where the lab asks for it: as JSON it may take thirty times its size (413).
     """
 
-    MOST, MOST_BYTES, SECONDS, MOST_BODY = 300, 2**30, 3600, 2**25
+    MOST, MOST_BYTES, SECONDS = 300, 2**30, 3600
+    MOST_BODY, MOST_UNKNOWN = 2**22, 2**16
 
     def __init__(self, app: ASGIApp, now: Callable[[], float] = time.monotonic) -> None:
         self._app, self._now = app, now
@@ -201,15 +203,19 @@ class UploadLimit:
         if UNUSED.search(scope.get("path", "")):
             await PlainTextResponse(say("people.unclear"), 404)(scope, receive, send)
             return
-        told = Headers(scope=scope).get("content-length", "")
-        if scope["type"] != "http" or scope["method"] != "POST" or not scope["path"].rstrip("/").endswith("/upload"):
-            is_long = int(told) > self.MOST_BODY if told.isdecimal() else "transfer-encoding" in Headers(scope=scope)
-            large = PlainTextResponse(say("people.large", size=f"{self.MOST_BODY / 2**20:.0f} MB"), 413)
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        told, app = Headers(scope=scope).get("content-length", ""), scope.get("app")
+        tokens = getattr(app, "tokens", {})
+        name = next(filter(None, (tokens.get(each) for each in HTTPConnection(scope).cookies.values())), "")
+        if scope.get("method") != "POST" or not scope["path"].rstrip("/").endswith("/upload"):
+            most = self.MOST_BODY if name or getattr(app, "auth", None) is None else self.MOST_UNKNOWN
+            is_long = int(told) > most if told.isdecimal() else "transfer-encoding" in Headers(scope=scope)
+            large = PlainTextResponse(say("people.large", size=f"{most // 1024:,} KB"), 413)
             await (large if is_long else self._app)(scope, receive, send)
             return
-        now, tokens = self._now(), getattr(scope.get("app"), "tokens", {})
-        names = (tokens.get(each) for each in HTTPConnection(scope).cookies.values())
-        who = next(filter(None, names), (scope.get("client") or ("",))[0])
+        now, who = self._now(), name or (scope.get("client") or ("",))[0]
         self._sent = {
             name: kept
             for name, sent in self._sent.items()

@@ -1,10 +1,13 @@
 """run.json and chain.json: what a training run did, and the lineage of its adapter; what is published of it."""
 
+import json
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Literal, Self
+from pathlib import Path
+from re import Pattern
+from typing import Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BaseModel, Field, FiniteFloat, ValidationError, model_validator
 
 from evals.schema.record import Record
 
@@ -27,6 +30,32 @@ class RunRecord(Record):
     status: Literal["running", "finished", "failed", "stopped"] = "running"
     result: dict[str, float | int | str] = Field(default_factory=dict)
     substitutions: tuple[str, ...] = ()
+
+
+class AdapterConfig(BaseModel):
+    """What is read of PEFT's adapter_config.json, in the types that PEFT writes."""
+
+    peft_type: str | None = None
+    base_model_name_or_path: str | None = None
+    revision: str | None = None
+    r: int = Field(default=8, gt=0)
+    lora_alpha: FiniteFloat = 8
+    rank_pattern: dict[Pattern[str], int] | None = None
+    alpha_pattern: dict[Pattern[str], FiniteFloat] | None = None
+    target_modules: list[str] | Pattern[str] | None = None
+    init_lora_weights: bool | str | None = None
+    bias: str | None = None
+
+
+def read_adapter_config(file: Path) -> dict[str, Any]:
+    """Return all that an adapter_config.json holds; ValueError, with the field, for values that PEFT never writes."""
+    data = file.read_bytes()
+    try:
+        AdapterConfig.model_validate_json(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ValueError(f"{file.name}: {'.'.join(map(str, first['loc'])) or 'all of it'}: {first['msg']}") from None
+    return dict(json.loads(data))
 
 
 class Probe(Record):

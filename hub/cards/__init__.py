@@ -66,7 +66,7 @@ def read_front_matter(text: str) -> dict[str, Any] | None:
         return None
     try:
         found = yaml.safe_load(match["yaml"])
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError) as error:
         raise ValueError(" ".join(str(error).split())) from None
     if not isinstance(found or {}, dict):
         raise ValueError("it is no list of keys and values")
@@ -181,6 +181,7 @@ class OwnCard(OwnKeys):
 
 
 KEYS = tuple(OwnKeys.model_fields)
+NO_OWN = OwnCard()
 
 
 def read_own(folder: Path) -> OwnCard:
@@ -204,7 +205,7 @@ def read_own(folder: Path) -> OwnCard:
         if not isinstance(front, dict):
             raise LabError(f"{file}, line {first}: the front matter does not hold keys with values. {_accepted()}")
         return OwnCard(**OwnKeys.model_validate(front).model_dump(), body=body_of(text).strip())
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         problem = getattr(error, "problem", None) or " ".join(str(error).split())
         raise LabError(
@@ -230,7 +231,7 @@ def add_own(card: str, own: OwnCard) -> str:
     Authors, contact and the first text stand below the title. A section that the card has too begins with the publisher's
     words; the others come before the card's sections, citation and licence behind them.
     """
-    if own == OwnCard():
+    if own == NO_OWN:
         return card
     front = known_front_matter(card)
     named = {name: getattr(own, name) for name in ("license", "license_name", "license_link") if getattr(own, name)}

@@ -239,8 +239,7 @@ def serve(settings: ServeSettings) -> None:
     address = f"http://{host}:{settings.port}/v1"
     notes.print(f"{chain.manifest.name} answers at {address} (models: {', '.join(chain.stages)})")
     hosts = None if keys else OwnHosts(host, settings.allow_host or ())
-    called, limits = Path(settings.name).name, (settings.rows, settings.waiting, settings.max_tokens)
-    server = ChainServer(chain, keys, called, hosts, *limits).app()
+    server = ChainServer(chain, keys, hosts, settings.rows, settings.waiting, settings.max_tokens).app()
     uvicorn.run(server, host=host, port=settings.port, log_level="warning", timeout_graceful_shutdown=3)
 
 

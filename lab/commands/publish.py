@@ -138,6 +138,8 @@ class SpaceSettings(Destination):
     variable: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE")] = None
     """A variable that everybody may read. Repeatable."""
     resource_group: Annotated[str | None, InFile()] = None
+    card: Annotated[Path | None, InFile()] = None
+    """A folder with card.md: your own words, which stand on the Space's card."""
     tag: Annotated[str | None, InFile()] = None
     wait: Annotated[bool, InFile()] = True
 
@@ -313,6 +315,7 @@ def space(settings: SpaceSettings) -> None:
     Example: assay publish space arena --repo my-org/arena --answers reports/mine.json --hardware zero-a10g --variable ASSAY_VOTES_REPO=my-org/votes --secret HF_TOKEN
     Example: assay publish space leaderboard --repo my-org/board --answers a/kmp-test.json --answers b/kmp-test.json
     """
+    from hub.cards import NO_OWN, read_own
     from hub.client import connect
     from hub.spaces import bundle_folder, follow_build, may_be_refused, pack_space, space_options
 
@@ -326,7 +329,8 @@ def space(settings: SpaceSettings) -> None:
     if answers and name not in ("leaderboard", "arena"):
         raise LabError(f"--answers is what a leaderboard or an arena shows; {name} shows none. Leave it out.")
     made = _board([Path(each) for each in answers]) if name == "leaderboard" else _recorded(answers) if answers else {}
-    upload = pack_space(bundle_folder(name), settings.repo, made)
+    own = read_own(settings.card) if settings.card else NO_OWN
+    upload = pack_space(bundle_folder(name), settings.repo, made, own=own)
     if told := may_be_refused(connect(), upload, settings.hardware):
         _tell(told)
     if receipt := _publish(upload, settings, settings.tag, options):

@@ -19,6 +19,7 @@ from evals.errors import LabError
 from evals.questions import data_sha256, load_questions
 from evals.questions.sets import EXAMPLES
 from hub import spaces
+from hub.cards import OwnCard, known_front_matter
 from hub.checks import MARK, Refused, check_upload
 from hub.datasets import pack_dataset
 from hub.publish import publish
@@ -79,6 +80,18 @@ def test_every_space_passes_every_check_and_its_card_reads_as_it_did(name):
     kind, file = ("space", "README.md") if name in APPS else ("metric", "index.html")
     text = re.sub(r"(?m)^sdk_version: .*$", "sdk_version: (as installed)", upload.parts[file].text())
     assert text == was(f"{kind}-{name}", text)
+
+
+def test_the_card_of_a_space_holds_what_its_publisher_says():
+    own = OwnCard(
+        authors=("Ada Lovelace",), license="mit", body="Votes of a course.\n\n## Data protection\n\nNo names."
+    )
+    upload = pack_space(bundle_folder("arena"), "org/arena", {}, own=own)
+    card = upload.parts["README.md"].text()
+    assert "# Assay arena\n\n**By** Ada Lovelace\n\nVotes of a course." in card and "## Data protection" in card
+    known = known_front_matter(card)
+    assert (known["sdk"], known["license"]) == ("gradio", "mit") and "## Where votes are kept" in card
+    assert not [each for each in check_upload(upload) if each.is_error]
 
 
 MOST = {"arena": 99, "lab": 453, "reviewer": 255}

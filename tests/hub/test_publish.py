@@ -268,6 +268,14 @@ def test_what_is_not_ours_or_stands_on_another_base_is_shown_and_needs_replace(s
     assert plan.parent
 
 
+def test_what_somebody_wrote_into_the_card_on_the_hub_is_not_written_over_without_replace(stand, run):
+    stand.publish(run, "org/edited")
+    stand.commit("org/edited", {"README.md": b"---\nlicense: mit\n---\n\nMine.\n"})
+    assert "somebody edited the card of org/edited" in stand.publish(run, "org/edited", tag="v1.1")
+    (receipt,) = stand.publish(run, "org/edited", tag="v1.1", replaces=True)
+    assert receipt.outcome == "published"
+
+
 def test_a_dry_run_tells_what_would_be_refused_and_only_reads(stand, run, monkeypatch):
     stand.hub.tokens["hf_reads"] = "tester"
     monkeypatch.setattr(stand.hub, "readers", frozenset(["hf_reads"]))

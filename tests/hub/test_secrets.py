@@ -1,6 +1,5 @@
-"""Eighty kinds of secrets in nine places, and thirty honest files: all of the first is found, nothing of the second."""
+"""A hundred kinds of secrets in eight places, and thirty honest files: all of the first is found, nothing of the second."""
 
-import io
 import json
 import random
 import re
@@ -63,11 +62,6 @@ def kinds() -> dict[str, str]:
     return found
 
 
-def parquet(rows: list[dict[str, object]]) -> bytes:
-    pq.write_table(pa.Table.from_pylist(rows), file := io.BytesIO())
-    return file.getvalue()
-
-
 def places(secret: str) -> dict[str, bytes]:
     """Return files that hold it, each in one place."""
     row = {"prompt": "Why?", "completion": [{"role": "assistant", "content": f"Because {secret}, she said."}]}
@@ -81,11 +75,7 @@ def places(secret: str) -> dict[str, bytes]:
         "train.jsonl": json.dumps(row) + "\n",
     }
     weights = save({"a": np.zeros(2, np.float32)}, {"format": "pt", "note": secret})
-    return {
-        **{path: text.encode() for path, text in texts.items()},
-        "a.parquet": parquet([row]),
-        "a.safetensors": weights,
-    }
+    return {**{path: text.encode() for path, text in texts.items()}, "a.safetensors": weights}
 
 
 def refused(files: dict[str, bytes]) -> set[str]:
@@ -98,12 +88,12 @@ def refused(files: dict[str, bytes]) -> set[str]:
     return set()
 
 
-def test_eighty_kinds_of_secrets_are_found_in_each_of_nine_places():
+def test_a_hundred_kinds_of_secrets_are_found_in_each_of_eight_places():
     table = {name: places(secret) for name, secret in kinds().items()}
     missed = {name: found for name, files in table.items() if (found := set(files) - refused(files))}
     contacts = ("an e-mail address", "an e-mail address with a tag")  # may stand on a card, which is warned of
     assert missed == {name: {"README.md"} for name in contacts}
-    assert (len(table), {len(files) for files in table.values()}) == (80, {9})
+    assert (len(table), {len(files) for files in table.values()}) == (100, {8})
 
 
 @pytest.mark.parametrize(
@@ -128,9 +118,20 @@ def test_an_escape_or_bytes_in_a_cell_hide_no_secret():
         "c.json": json.dumps(json.dumps({"password": "Correct9Horse"})).encode(),
         "e.json": json.dumps(json.dumps(json.dumps({"note": f"\n{token}"}))).encode(),
         "f.txt": f"{token[:9]}\u200b{token[9:]}".encode(),
-        "d.parquet": parquet([{"image": {"bytes": b"\x89PNG\0" + token.encode() + b"\0"}}]),
     }
     assert refused(files) == set(files)
+
+
+def test_rows_of_parquet_are_searched_as_those_of_jsonl_with_the_bytes_and_notes_among_them(tmp_path):
+    rows = [{"note": f"Because {secret}"} for secret in kinds().values()]
+    token = kinds()["a Hugging Face token"].encode()
+    picture = [{"note": None, "image": {"bytes": b"\x89PNG\0" + token + b"\0"}}]
+    table = pa.Table.from_pylist([row | {"image": None} for row in rows] + picture)
+    pq.write_table(table.replace_schema_metadata({"by": token}), file := tmp_path / "a.parquet")
+    *text, notes = texts_of("a.parquet", part_of(file))
+    read = [json.loads(line) for line in "".join(text).splitlines()]
+    assert [row["note"] for row in read[:-1]] == [row["note"] for row in rows]
+    assert token.decode() in read[-1]["image"]["bytes"] and token.decode() in notes
 
 
 def test_a_secret_in_the_name_of_a_file_is_found():

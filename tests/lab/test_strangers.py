@@ -62,10 +62,14 @@ def test_every_route_answers_strangers_and_raters_as_the_table_says(tmp_path, pe
         routes = sorted(set(routes_of(app.app.routes)))
         with httpx.Client(base_url=app.local_url) as stranger, entered(app.local_url, "rob") as rater:
             found = {f"{m} {path}": [asked(stranger, m, path), asked(rater, m, path)] for m, path in routes}
-            big = {"content": b" " * (UploadLimit.MOST_BODY + 1)}
-            for large in (big, {"content": iter([b"x"])}):
-                reply = stranger.post("/gradio_api/queue/join", **large)
-                assert (reply.status_code, "longer than 32 MB" in reply.text) == (413, True)
+            for who, most, told in (
+                (stranger, UploadLimit.MOST_UNKNOWN, "64 KB"),
+                (rater, UploadLimit.MOST_BODY, "4,096 KB"),
+            ):
+                for body in (b" " * (most + 1), iter([b"x"])):
+                    reply = who.post("/gradio_api/queue/join", content=body)
+                    assert (reply.status_code, f"longer than {told}" in reply.text) == (413, True)
+                assert who.post("/gradio_api/queue/join", content=b" " * most).status_code in (401, 422)
             # What a page of another site may send with a visitor's cookie, where the lab has a name of its own.
             evil = "http://evil.example"
             led = {"host": "lab.example", "origin": evil, "x-forwarded-host": "evil.example"}

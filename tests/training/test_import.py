@@ -110,11 +110,25 @@ def kind(**changes: object):
     return made
 
 
+def written(text: str):
+    def made(folder: Path, place: Path) -> list[str]:
+        changed = shutil.copytree(folder / "second", place / "changed")
+        (changed / CONFIG_NAME).write_text(text)
+        return [str(folder / "model"), str(changed)]
+
+    return made
+
+
 REFUSED = {
     "other weights": (other_base, ChainMismatch, "was trained on .*model .* has others"),
     "DoRA without its magnitudes": (kind(use_dora=True), ChainMismatch, r"DoRA \(use_dora\).* do not belong together"),
     "whole modules that are missing": (kind(modules_to_save=["lm_head"]), ChainMismatch, "whole modules.* is missing"),
     "another kind": (kind(peft_type="IA3"), ChainMismatch, "type IA3"),
+    "an alpha that is no number": (kind(lora_alpha=None), ChainMismatch, "lora_alpha: Input should be a valid number"),
+    "a scale without end": (kind(lora_alpha=float("inf")), ChainMismatch, "lora_alpha: Input should be a finite"),
+    "a pattern that is none": (kind(rank_pattern={"((": 2}), ChainMismatch, "rank_pattern.* regular expression"),
+    "a configuration that is a list": (written("[]"), ChainMismatch, "should be an object"),
+    "brackets without end": (written("[" * 100_000), ChainMismatch, "recursion limit"),
     "a base that was cut down": (kind(kasa_config={"r": 1}), ChainMismatch, "kasa"),
     "no folder": (lambda folder, place: [str(folder / "model"), "org/name"], MissingModel, "hf download"),
     "one name twice": (

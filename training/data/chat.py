@@ -18,6 +18,8 @@ from transformers import PreTrainedTokenizerBase
 from evals.errors import LabError
 
 Messages = Sequence[Mapping[str, Any]]
+TEMPLATE_ERRORS = (TemplateError, ArithmeticError, LookupError, TypeError, ValueError, RecursionError)
+"""What a chat template, or the lack of one, raises for a conversation."""
 
 PLACEHOLDERS = ("zqazq", "zqbzq", "zqczq", "zqdzq")
 """Contents that no template and no vocabulary has."""
@@ -88,7 +90,7 @@ def _around_turns(tokenizer: PreTrainedTokenizerBase) -> str:
     for messages in (turns, turns[1:]):
         try:
             text = str(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
-        except (TemplateError, ValueError):  # no system prompt here, or no template at all
+        except TEMPLATE_ERRORS:  # no system prompt here, or no template at all
             continue
         for placeholder in PLACEHOLDERS:
             text = text.replace(placeholder, "\n")
@@ -128,7 +130,7 @@ def turn_end(tokenizer: PreTrainedTokenizerBase) -> int | None:
     turns = [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]
     try:
         text = str(tokenizer.apply_chat_template(turns, tokenize=False))
-    except (TemplateError, ValueError):
+    except TEMPLATE_ERRORS:
         return None
     after = text.rpartition(answer)[2]
     marks = marks_of(tokenizer).tokens

@@ -17,12 +17,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from jinja2 import TemplateError
-
 from evals.errors import BadConfig, BadRow
 from evals.io import HOLDS_TURNS, WHOLE, sha256_of_text
 from evals.questions import is_held_out, system_prompt_for
-from training.data.chat import mark_in
+from training.data.chat import TEMPLATE_ERRORS, mark_in
 from training.data.tables import SourceRows, Unusable, first_row, is_table, public_name, read_table, refuse, usable
 from training.data.tokens import Row, Rows, Tokenizer, shared_length, tokens_of_turns, turns_written
 
@@ -151,8 +149,10 @@ def _written(item: Conversation, tokenizer: Tokenizer) -> dict[int, tuple[str, s
     """Return the texts up to each learned turn; Unusable where the chat template refuses or hides one."""
     try:
         found = turns_written(item.row(), tokenizer)
-    except (TemplateError, TypeError) as error:
-        raise Unusable("turns", f"are refused by the base's chat template ({str(error).splitlines()[0]})") from None
+    except TEMPLATE_ERRORS as error:
+        raise Unusable(
+            "turns", f"are refused by the base's chat template ({str(error).partition(chr(10))[0]})"
+        ) from None
     if mark := mark_in(item.turns, tokenizer):
         raise Unusable("turns", "hold a control mark of the base, which would end a turn or start one", mark)
     for at, (asked, whole) in found.items():

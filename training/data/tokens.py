@@ -6,13 +6,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Self, TypeVar
 
-from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
 from evals.errors import BadConfig
 from evals.task import Task
 from training.config import StageSettings
-from training.data.chat import mark_in
+from training.data.chat import TEMPLATE_ERRORS, mark_in
 from training.data.tables import public_name
 
 Messages = Sequence[Mapping[str, str]]
@@ -50,7 +49,7 @@ def takes_system(tokenizer: PreTrainedTokenizerBase) -> bool:
         text = tokenizer.apply_chat_template(
             [{"role": "system", "content": mark}, {"role": "user", "content": "?"}], tokenize=False
         )
-    except TemplateError:
+    except TEMPLATE_ERRORS:
         return False
     return mark in str(text)
 

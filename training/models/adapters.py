@@ -6,7 +6,6 @@ that change the base) is refused by name, because ignoring it would give wrong a
 `training.models.imported` merges it into a base.
 """
 
-import json
 import math
 import re
 from collections.abc import Iterable, Mapping
@@ -20,6 +19,7 @@ from safetensors.torch import load_file
 
 from evals.errors import ChainMismatch, MissingModel
 from evals.io import sha256_of
+from evals.schema.runs import read_adapter_config
 
 WEIGHTS_NAME = "adapter_model.safetensors"
 CONFIG_NAME = "adapter_config.json"
@@ -68,7 +68,7 @@ def read_adapter(folder: Path) -> Adapter:
     """Return the adapter in a PEFT folder; MissingModel without its files, ChainMismatch if it cannot be stacked."""
     weights, config = adapter_files(folder)
     try:
-        settings = json.loads(config.read_text(encoding="utf-8"))
+        settings = read_adapter_config(config)
         tensors = load_file(weights)
     except (ValueError, SafetensorError) as error:
         raise ChainMismatch(

@@ -546,7 +546,7 @@ def load_tokenizer(base: Base) -> PreTrainedTokenizerBase:
         if not tokenizer.encode("A question? 0", add_special_tokens=False):  # what some classes make of no files
             raise ValueError("it has no vocabulary")
         return with_template(tokenizer)
-    except TemplateError as error:
+    except (TemplateError, ArithmeticError) as error:
         raise BadConfig(
             f"the chat template of {base.public_name} cannot be used ({first_line(error)}); compare chat_template.jinja"
             " or tokenizer_config.json with the publisher's."

@@ -14,7 +14,6 @@ from typing import Literal, cast
 
 import numpy as np
 import torch
-from jinja2 import TemplateError
 from llguidance import LLMatcher, LLTokenizer
 from llguidance.hf import from_tokenizer
 from transformers import (
@@ -33,7 +32,7 @@ from transformers import (
 from evals.errors import BadConfig, LabError
 from evals.schema import Completion, Message
 from evals.schema.questions import Sampling
-from training.data.chat import question_text, turn_end
+from training.data.chat import TEMPLATE_ERRORS, question_text, turn_end
 from training.data.tokens import NO_THOUGHT, OPEN_THOUGHT
 from training.models.base import context_of
 from training.models.stack import Stack
@@ -311,7 +310,7 @@ class Writer:
         options = {} if thinks else NO_THOUGHT
         try:
             text = question_text([message.model_dump() for message in prompt], self.tokenizer, **options)
-        except TemplateError as error:
+        except TEMPLATE_ERRORS as error:
             raise LabError(f"the chat template of this base takes no such conversation: {error}") from error
         tokens = tuple(int(token) for token in self.tokenizer.encode(text, add_special_tokens=False))
         room = self.context - sampling.max_new_tokens

@@ -11,6 +11,7 @@ A merged base is compared with the model that PEFT makes of base and adapter, un
 
 import copy
 import json
+import os
 import re
 import shutil
 import tempfile
@@ -32,7 +33,7 @@ from evals.errors import BadConfig, ChainMismatch, MissingModel
 from evals.io import sha256_of, write_whole
 from evals.schema import MergedAdapter, MergedBase
 from evals.schema.questions import Progress
-from evals.schema.runs import IMPORTED
+from evals.schema.runs import IMPORTED, read_adapter_config
 from training.data.tokens import INSTRUCTION, notes_of, with_template
 from training.models.adapters import CONFIG_NAME, WEIGHTS_NAME, Adapter, adapter_files, read_adapter, unstackable
 from training.models.base import (
@@ -183,8 +184,8 @@ def _candidate(named: str) -> Candidate:
     try:
         with safe_open(weights, "pt") as file:
             tensors = list(file.keys())
-        why = tuple(unstackable(json.loads(config.read_text(encoding="utf-8")), tensors))
-    except (ValueError, AttributeError, SafetensorError):  # a damaged file, which the reader describes
+        why = tuple(unstackable(read_adapter_config(config), tensors))
+    except (ValueError, SafetensorError):  # a damaged file, which the reader describes
         why = ()
     if not why:
         read_adapter(place)
@@ -281,10 +282,10 @@ def _made_on(
     `with_earlier` returns that first base, held as a type, with the `earlier` adapters merged: a folder that the adapter
     names may be the same sum. If not, that folder is the base, unless there are no earlier adapters: ChainMismatch.
     """
-    base, settings = bases[0], _settings(candidate)
+    base, settings = bases[0], read_adapter_config(candidate.folder / CONFIG_NAME)
     named, revision = str(settings.get("base_model_name_or_path") or ""), settings.get("revision")
-    place = Path(named).expanduser()
-    if named and (place / "config.json").is_file():
+    place = Path(os.path.expanduser(named))  # noqa: PTH111 (a stranger's text: pathlib raises where it is no path)
+    if named and os.path.isfile(place / "config.json"):  # noqa: PTH113
         weights = weights_sha256(place)
         if any(each.has_weights(weights) for each in bases):
             told = f"the folder that its configuration names has weights {weights[:12]}…"
@@ -350,10 +351,6 @@ def _rounding(
     return None
 
 
-def _settings(candidate: Candidate) -> Mapping[str, Any]:
-    return cast(Mapping[str, Any], json.loads((candidate.folder / CONFIG_NAME).read_text(encoding="utf-8")))
-
-
 @dataclass(frozen=True)
 class _Saved:
     """The tokenizer that was saved with an adapter; without a chat template of its own it has the base's."""
@@ -403,7 +400,7 @@ def _saved_tokenizer(candidate: Candidate, base: Base) -> _Saved | None:
         if not has_template:
             tokenizer.chat_template = load_tokenizer(base).chat_template
         return _Saved(with_template(tokenizer), has_template)
-    except (OSError, ValueError, TypeError, KeyError, TemplateError) as error:
+    except (OSError, ValueError, TypeError, KeyError, TemplateError, RecursionError) as error:
         raise ChainMismatch(
             f"the tokenizer saved with the adapter {candidate.name!r} in {place} cannot be used"
             f" ({first_line(error)}); put a whole one there, or move its files away to use that of the base."
@@ -591,7 +588,7 @@ def _fit_vocabulary(model: PreTrainedModel, candidate: Candidate, tokenizer: Pre
         )
     if rows != _rows(model):
         model.resize_token_embeddings(rows, mean_resizing=False)
-    named = _settings(candidate).get("trainable_token_indices") or []
+    named = read_adapter_config(candidate.folder / CONFIG_NAME).get("trainable_token_indices") or []
     lists = named.values() if isinstance(named, dict) else [named]
     return sorted({int(token) for tokens in lists for token in tokens})
 
@@ -606,7 +603,7 @@ def _merge(model: PreTrainedModel, candidate: Candidate, ids: torch.Tensor) -> t
     ChainMismatch, with PEFT's reason, for what it cannot load or merge, or loads only in part.
     """
     what = f"the adapter {candidate.name!r} in {candidate.folder} ({', '.join(candidate.why) or 'plain LoRA'})"
-    place, settings = str(candidate.folder), _settings(candidate)
+    place, settings = str(candidate.folder), read_adapter_config(candidate.folder / CONFIG_NAME)
     if settings.get("megatron_config"):  # PEFT imports the module that it names
         raise ChainMismatch(f"{what} is for Megatron's own layers, which are not loaded here.")
     if settings.get("task_type") not in TASKS:

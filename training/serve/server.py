@@ -23,11 +23,11 @@ from openai.types import CompletionUsage, Model, chat, shared
 from openai.types.chat.completion_create_params import CompletionCreateParamsBase
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from starlette.applications import Starlette
+from starlette.background import BackgroundTask
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
 
 from evals.errors import LabError
 from evals.schema import Message
@@ -39,10 +39,8 @@ from training.serve.batching import Batcher, Busy, Delta, Generation, Generation
 
 HARMLESS: tuple[object, ...] = (None, False, 0, "", [], {}, {"type": "text"})
 FIELDS = tomllib.loads(files("training.serve").joinpath("refused_fields.toml").read_text(encoding="utf-8"))
-REFUSED: dict[str, list[object]] = {
-    **{name: [] for name in CompletionCreateParamsBase.__annotations__ if name not in FIELDS["ignored"]},
-    **FIELDS["unchanged"],
-}
+KNOWN = set(CompletionCreateParamsBase.__annotations__) - set(FIELDS["ignored"])
+REFUSED: dict[str, list[object]] = {name: [] for name in KNOWN} | FIELDS["unchanged"]
 """The values of each field that change nothing; a request's own fields are looked up before."""
 STATUS = {Busy: (429, "rate_limit_exceeded"), LongPrompt: (400, "context_length_exceeded", "messages")}
 
@@ -111,14 +109,13 @@ class Body(BaseModel):
 
 @dataclass
 class ChainServer:
-    """The handlers; no `keys`: everybody who can reach it is answered, under these `hosts`. A model is a stage, or `name`/stage.
+    """The handlers; no `keys`: everybody who can reach it is answered, under these `hosts`. A model is a stage, or anything/stage.
 
     The batch has so many `rows` while others are `waiting`; no answer is longer than `answer_tokens`.
     """
 
     chain: LoadedChain
     keys: Sequence[str] = ()
-    name: str = ""
     hosts: OwnHosts | None = None
     rows: int = 24
     waiting: int = 64
@@ -172,11 +169,9 @@ class ChainServer:
         prompt = self.chain.rows(body.messages, (stage,), Sampling(1), thinks=form is None)[0].prompt
         room = min(most := self.answer_tokens, self.chain.context - len(prompt))
         length = body.max_completion_tokens or body.max_tokens or room
-        if length > most:
-            raise Refused(400, f"max_tokens is {length:,}; at most {most:,} here.", None, "max_tokens")
-        if len(prompt) + length > self.chain.context:
-            told = f"{len(prompt):,} tokens of prompt and {length:,} of answer are more than the {self.chain.context:,}"
-            raise Refused(400, f"{told} that this model reads.", "context_length_exceeded")
+        if length > room:
+            told = f"max_tokens is {length:,}; at most {room:,} here after a prompt of {len(prompt):,} tokens."
+            raise Refused(400, told, None if length > most else "context_length_exceeded", "max_tokens")
         seed = secrets.randbits(63) if body.seed is None else body.seed
         top, asked = body.top_logprobs if body.logprobs else None, []
         for copy in range(body.n):
@@ -185,7 +180,9 @@ class ChainServer:
         reply = Reply(stage, self.chain.tokenizer)
         answers = PendingAnswers(self.batcher, asked)
         if body.stream:
-            return Streamed(answers, reply.events(answers, body.stream_options.get("include_usage", False)))
+            events = reply.events(answers, body.stream_options.get("include_usage", False))
+            ended = BackgroundTask(answers.cancel)  # however the connection ends, their rows are free then
+            return StreamingResponse(events, 200, {"Cache-Control": "no-cache"}, "text/event-stream", ended)
         written: list[list[Delta]] = [[] for _ in asked]
         try:
             async for place, delta in answers:
@@ -206,8 +203,8 @@ class ChainServer:
             raise Refused(401, "no valid API key was sent; send one as `Authorization: Bearer …`.", "invalid_api_key")
 
     def _stage(self, model: str) -> str:
-        owner, _, stage = model.rpartition("/")
-        if owner not in ("", self.name, self.chain.manifest.name) or stage not in self.chain.stages:
+        stage = model.rpartition("/")[2]
+        if stage not in self.chain.stages:
             known = ", ".join(self.chain.stages)
             raise Refused(404, f"no model {model!r}; the stages of this chain are {known}.", "model_not_found", "model")
         return stage
@@ -216,19 +213,17 @@ class ChainServer:
         self._admit(request)
         if not request.headers.get("content-type", "").startswith("application/json"):
             raise Refused(415, "send JSON, with the header `Content-Type: application/json`.")
-        raw = b""
-        async for part in request.stream():
-            raw += part
-            if len(raw) > BODY_BYTES:
-                raise Refused(413, f"the request is longer than {BODY_BYTES:,} bytes.")
+        if int(request.headers.get("content-length", BODY_BYTES + 1)) > BODY_BYTES:
+            raise Refused(413, f"the request is longer than {BODY_BYTES:,} bytes, or does not say its length.")
         try:
-            body = Body.model_validate_json(raw.removeprefix(b"\xef\xbb\xbf"))
+            body = Body.model_validate_json((await request.body()).removeprefix(b"\xef\xbb\xbf"))
         except ValidationError as error:
             first = error.errors()[0]
             place = ".".join(map(str, first["loc"]))
             raise Refused(400, f"{place or 'the body'}: {first['msg']}", param=place or None) from error
         for name, value in (body.model_extra or {}).items():
-            if name in REFUSED and value not in (*HARMLESS, *REFUSED[name]):
+            harmless = (None, True) if name in FIELDS["on"] else (*HARMLESS, *REFUSED.get(name, (value,)))
+            if value not in harmless:
                 raise Refused(400, f"this server cannot do {name!r}; leave it out.", "unsupported_parameter", name)
         return body
 
@@ -273,21 +268,6 @@ class PendingAnswers:
     def usage(self) -> CompletionUsage:
         read, written = self._n_read, sum(self._counts)
         return CompletionUsage(prompt_tokens=read, completion_tokens=written, total_tokens=read + written)
-
-
-class Streamed(StreamingResponse):
-    """Answers as server-sent events; however the connection ends, their rows are free then."""
-
-    def __init__(self, answers: PendingAnswers, events: AsyncIterator[str]) -> None:
-        super().__init__(events, media_type="text/event-stream", headers={"Cache-Control": "no-cache"})
-        self._answers = answers
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the events."""
-        try:
-            await super().__call__(scope, receive, send)
-        finally:
-            self._answers.cancel()
 
 
 class Reply:
