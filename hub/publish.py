@@ -122,7 +122,6 @@ def download(api: HfApi, repo: str, revision: str, name: str, repo_type: str = "
 def plan(api: HfApi, upload: Upload) -> PublishPlan:
     """Return what publishing would do, every check passed, and only read. Refused or LabError if it would fail."""
     check_repo(upload.repo)
-    check_group(upload.resource_group)
     warnings = check_upload(upload)
     remote = look(api, upload.repo, upload.repo_type)
     if upload.tag is not None:
@@ -155,12 +154,6 @@ def check_title(title: str | None) -> None:
     """Raise LabError for what cannot be the title of a collection; None is no collection."""
     if title is not None and not (title.strip() and title.isprintable() and len(title) <= TITLE):
         raise LabError(wording("title", title=title, most=TITLE))
-
-
-def check_group(group: str | None) -> None:
-    """Raise LabError for what is no id of a resource group; None is no group."""
-    if group is not None and not re.fullmatch(r"[0-9a-f]{24}", group):
-        raise LabError(wording("resource group", group=group))
 
 
 def check_sources(api: HfApi, upload: Upload) -> tuple[Diagnostic, ...]:

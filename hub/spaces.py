@@ -40,7 +40,6 @@ BUILDING = frozenset(("BUILDING", "RUNNING_BUILDING", "APP_STARTING", "RUNNING_A
 FAILED = frozenset(("BUILD_ERROR", "RUNTIME_ERROR", "CONFIG_ERROR", "NO_APP_FILE"))
 BUILD_SECONDS, OLD_SECONDS, POLL_SECONDS = 1800.0, 60.0, 3.0
 """How long a build is followed, how long the revision before may still be shown as running, and when to look again."""
-PIN = re.compile(r"[\w.-]+(?:\[[\w,-]+\])?\s*(?:[=<>~!]=?.+)?")
 
 
 def bundles(root: Path = ROOT) -> dict[str, Path]:
@@ -75,7 +74,7 @@ def pack_space(folder: Path, repo: str, made: Mapping[str, bytes], root: Path = 
     if card and settings.get("sdk") == "static" and "index.html" not in parts:
         body = MarkdownIt("commonmark", {"html": False}).enable("table").render(body_of(card))
         parts["index.html"] = part_of(render("page.html", title=settings.get("title", ""), body=body).encode())
-    findings = list(_findings(parts, settings))
+    findings: list[Diagnostic] = []
     if folder.parent == root / METRICS and repo.split("/")[-1] != folder.name:
         name = f"{repo.split('/', maxsplit=1)[0]}/{folder.name}"
         findings.append(finding("metric", f"{folder.name}.py", repo=repo, name=name))
@@ -150,31 +149,6 @@ def _names(file: Path) -> Iterator[str]:
             yield from (each.name for each in node.names)
         elif not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
             waiting += ast.iter_child_nodes(node)
-
-
-def _findings(parts: Mapping[str, Part], settings: Mapping[str, object]) -> Iterator[Diagnostic]:
-    """Yield why a Space with these files would not start."""
-    if settings.get("sdk") == "gradio":
-        app = str(settings.get("app_file") or "app.py")
-        if app not in parts:
-            yield finding("no app", "README.md", app=app)
-        if "sdk_version" not in settings:
-            yield finding("no sdk_version", "README.md")
-        lines = parts["requirements.txt"].text().splitlines() if "requirements.txt" in parts else []
-        wanted = [name for line in lines if (name := line.split("#")[0].strip())]
-        if not any(re.match(r"spaces\b", line) for line in wanted):
-            yield finding("no spaces", "requirements.txt")
-        for number, line in enumerate(wanted, 1):
-            if not PIN.fullmatch(line):
-                yield finding("no requirement", "requirements.txt", number)
-    for path, part in parts.items():
-        if path.startswith("spaces/"):
-            yield finding("spaces folder", path)
-        elif path.endswith(".py") and "/" not in path:
-            try:
-                ast.parse(part.read())
-            except SyntaxError as error:
-                yield finding("no Python", path, error.lineno, error=error.msg)
 
 
 def space_options(
