@@ -64,10 +64,13 @@ def none_sampled(training: Training | None) -> str:
 
 
 OWN_TAB = {
-    "review": "assay review infer --chain {run} --papers CORPUS --split test --out {run}/predictions.jsonl",
-    "refiner": "assay refiner run --chain {run} --judge heuristic --out {run}/reports/refiner.json",
+    "review": (
+        "ASSAY_REVIEWER",
+        "assay review infer --chain {run} --papers CORPUS --split test --out {run}/predictions.jsonl",
+    ),
+    "refiner": ("ASSAY_REFINER", "assay refiner run --chain {run} --judge heuristic --out {run}/reports/refiner.json"),
 }
-"""Stages that a tab of their own asks, and how they are measured."""
+"""Stages that Papers and answers with evidence take: the variable that names their chain, and how they are measured."""
 SETTINGS = ("base", "chain", "data", "learning_rate", "lora_r", "num_generations", "beta", "seed")
 
 
@@ -116,14 +119,12 @@ def _answers_of(training: Training, watched: Watched, step: int) -> str:
 
 
 def _next_steps(training: Training) -> list[tuple[str, str]]:
-    """Return what can be done with a finished run, each with its command."""
-    run = shlex.quote(str(training.path))
+    """Return how a finished run is asked and measured in a terminal, where the buttons of the page do not do it."""
     stage = training.record.stage if training.record else ""
-    variable = {"review": "ASSAY_REVIEWER", "refiner": "ASSAY_REFINER"}.get(stage)
-    ask = f"{variable}={run} assay lab" if variable else f"assay lab --chain {run}"
-    measure = OWN_TAB.get(stage, "assay eval run --chain {run} --data kmp-test --out {run}/reports/kmp-test.json")
-    card = f"assay publish card {run} --repo ORG/NAME"
-    commands = {"ask": ask, "measure": measure.format(run=run), "card": card}
+    if stage not in OWN_TAB:
+        return []
+    run, (variable, measure) = shlex.quote(str(training.path)), OWN_TAB[stage]
+    commands = {"ask": f"{variable}={run} assay lab", "measure": measure.format(run=run)}
     return [(say(f"train.next.{name}"), command) for name, command in commands.items()]
 
 

@@ -29,7 +29,7 @@ def test_the_page_shows_votes_exports_them_and_tells_what_is_wrong_with_the_stor
     def opened():
         return plain(called("preferences")[0])
 
-    assert opened().startswith("No votes yet. Open Compare")
+    assert opened().startswith("No votes yet. Read two answers")
     cast(services.store, 1, ("base", "sft"), "right")
     assert "1 Votes 1 Preference pairs" in opened()
     message, button = called("export_preferences", "dpo")
