@@ -1,11 +1,10 @@
 """Our SFT and GRPO against a plain TRL script with the same settings: throughput and peak memory.
 
 Each run is a process of its own; the median of its steps after the first is compared. Both train the embedded base
-(GRPO: on the shipped SFT stage, which the plain script merges, as one would; ours keeps it beside each layer, and
-merges it in a third run) on the same rows, with the same adapter, batch, lengths, steps, types and seed; every answer
-is as long as it may be, so that all sample the same number of tokens. All write a checkpoint on the way. The memory is the
-resident set of the whole run: ours writes its chain and its records as well. ASSAY_BENCH_STEPS says how many steps
-are measured, ASSAY_BENCH_ROUNDS how often the ways take turns.
+(GRPO: on the shipped SFT stage, which both add to the weights, the plain script on disk) on the same rows, with the same
+adapter, batch, lengths, steps, types and seed; every answer is as long as it may be, so that both sample the same number
+of tokens. Both write a checkpoint on the way. The memory is the resident set of the whole run: ours writes its chain and
+its records as well. ASSAY_BENCH_STEPS says how many steps are measured, ASSAY_BENCH_ROUNDS how often the ways take turns.
 """
 
 import os
@@ -21,8 +20,7 @@ from rich.table import Table
 
 from tests.bench._measure import ROOT, SMALL, apart, in_turns, resident, show, spread
 
-PLAIN, OURS, MERGED = "a plain TRL script", "this repository", "this repository, merge_then_new"
-WAYS = {"sft": (PLAIN, OURS), "grpo": (PLAIN, OURS, MERGED)}
+PLAIN, OURS = "a plain TRL script", "this repository"
 SPEED_LIMIT, MEMORY_LIMIT = 1.0, 1.0
 SEED = 0
 CHAIN, BASE = ROOT / "training" / "embedded" / "sft", "embedded"
@@ -45,7 +43,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         apart(__name__, "prepare", place)
         for stage, unit in (("sft", "tokens"), ("grpo", "answers")):
-            ways = {way: partial(apart, __name__, "measure", stage, way, place) for way in WAYS[stage]}
+            ways = {way: partial(apart, __name__, "measure", stage, way, place) for way in (PLAIN, OURS)}
             title = f"{stage.upper()}, {steps()} steps of {BATCH[stage]} rows"
             table = Table("way", f"{unit}/s", "ratio", "per cpu second", "peak MB", "ratio", "loss", title=title)
             plain: dict[str, float] = {}
@@ -108,7 +106,7 @@ def measure(stage: str, way: str, place: str) -> dict[str, float]:
 
     with tempfile.TemporaryDirectory(dir=place) as folder:
         if way != PLAIN:
-            _ours(stage, Path(folder), watch, "merge_then_new" if way == MERGED else "stack")
+            _ours(stage, Path(folder), watch)
         else:
             trainer = watch(_plain(stage, place, folder))
             trainer.train()
@@ -149,7 +147,7 @@ def _plain(stage: str, place: str, output: str) -> Any:
     )
 
 
-def _ours(stage: str, folder: Path, watch: Any, mode: str) -> None:
+def _ours(stage: str, folder: Path, watch: Any) -> None:
     """Train as the command does, the clock put into the trainer."""
     import yaml
 
@@ -161,7 +159,7 @@ def _ours(stage: str, folder: Path, watch: Any, mode: str) -> None:
     module: Any = {"sft": sft, "grpo": grpo}[stage]
     build = module.build_trainer
     module.build_trainer = lambda *parts, **named: watch(build(*parts, **named))
-    own = {"chain": str(CHAIN), "mode": mode, "num_generations": GROUP, "beta": BETA}
+    own = {"chain": str(CHAIN), "num_generations": GROUP, "beta": BETA}
     own |= {"max_prompt_length": PROMPT, "max_completion_length": ANSWER}
     values = {
         "base": BASE, "data": list(DATA[stage]), "output": str(folder / "run"), "seed": SEED, "max_steps": steps(),

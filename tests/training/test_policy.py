@@ -93,12 +93,26 @@ def test_without_its_adapter_or_with_one_of_the_trainer_the_policy_is_still_base
     assert {name.split(".")[-2] for name, each in stacked.named_parameters() if each.requires_grad} == {"default"}
 
 
-def test_a_run_holds_frozen_adapters_as_written_needs_no_copy_for_its_reference_and_computes_what_peft_does(
+def test_frozen_adapters_are_added_to_weights_that_are_whole_and_lie_beside_others(base: Path, sft: Path, monkeypatch):
+    settings, start = SftSettings(data=("x",), output="x", lora_targets=ALL_LINEAR), Start(frozen={"sft": sft})
+    plain = PeftModel.from_pretrained(model(base), str(sft)).eval()
+    added = policy_of(model(base), start, settings)
+    monkeypatch.setattr("training.models.start.is_fsdp_enabled", lambda: True)
+    for each, frozen in ((added, ()), (policy_of(model(base), start, settings), ("earlier_sft",))):
+        assert each.frozen == frozen
+        assert (logits(each) - logits(plain)).abs().max() < 1e-5
+        first = logits(each)
+        shake(each)
+        with each.as_reference():
+            assert torch.equal(logits(each), first)
+
+
+def test_a_run_holds_adapters_beside_its_base_as_written_needs_no_copy_for_its_reference_and_computes_what_peft_does(
     base: Path, sft: Path, tmp_path: Path
 ):
-    settings = SftSettings(data=("x",), output="x", lora_targets=ALL_LINEAR, lora_r=2, autocast="bfloat16")
     write_adapter(policy(base, sft, shaken=True), tmp_path / "sft")
-    stacked = policy_of(model(base), Start(frozen={"sft": tmp_path / "sft"}), settings)
+    stacked = stacked_policy(model(base), {"sft": tmp_path / "sft"}, lora())
+    stacked.is_rounded = True
     stacked.add_adapter("ref", stacked.peft_config["default"])
     with torch.autocast("cpu", torch.bfloat16):
         reference = logits(stacked)

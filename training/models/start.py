@@ -2,13 +2,14 @@
 
 | mode | learns | stays as it is | the reference |
 |---|---|---|---|
-| stack | a new adapter | base and earlier adapters, unmerged | base + earlier adapters |
+| stack | a new adapter | base and earlier adapters | base + earlier adapters |
 | continue | the last adapter | base and the adapters before it | that adapter as it was, and those before |
 | merge_then_new | a new adapter | base weights with earlier adapters added | those weights |
 
 In use all three are a sum, W + A1 + A2 + …, so `training.models.stack` answers for every one of them. The trainer sees an
-ordinary PeftModel with one adapter, `default`; the adapters before it are always at work. The reference of DPO and GRPO is
-exactly what the stage starts from: where an adapter is continued it is TRL's `ref`, a copy made before the first step.
+ordinary PeftModel with one adapter, `default`; the adapters before it are always at work, added to the weights in memory
+where those can hold the sum. The reference of DPO and GRPO is exactly what the stage starts from: where an adapter is
+continued it is TRL's `ref`, a copy made before the first step.
 """
 
 import os
@@ -21,6 +22,7 @@ from typing import Literal
 import torch
 from peft import LoraConfig
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers.integrations import is_deepspeed_zero3_enabled, is_fsdp_enabled
 
 from evals.errors import BadConfig, ChainMismatch
 from evals.io import write_whole
@@ -30,7 +32,7 @@ from training.models.adapters import read_adapter
 from training.models.base import EMBEDDED, Base, identity_of, load_tokenizer, local_base, note_folder, streamed_model
 from training.models.check import file_findings, measure, probe_of, probe_prompt, refuse
 from training.models.manifest import BASE_STAGE, FILE_NAME, Chain, active_adapters, last_adapters, read_chain
-from training.models.stack import Stack, merge_into
+from training.models.stack import Stack, is_plain, merge_into, pairs_by_layer
 from training.models.targets import lora_config
 from training.upstream import TRAINED, StackedPeftModel
 
@@ -197,12 +199,19 @@ def start_of(settings: StageSettings, base: Base, tokenizer: PreTrainedTokenizer
 
 
 def policy_of(model: PreTrainedModel, start: Start, settings: StageSettings) -> StackedPeftModel:
-    """Return the model that learns, built on the start as its mode says; BadConfig where it cannot be."""
-    merge_into(model, {name: read_adapter(folder) for name, folder in start.merged.items()})
+    """Return the model that learns, built on the start as its mode says; BadConfig where it cannot be.
+
+    Adapters that stay as they are lie beside weights in 4 bits, or divided among processes; to others they are added.
+    """
+    adapters = {name: read_adapter(folder) for name, folder in {**start.merged, **start.frozen}.items()}
+    is_whole = settings.weights != "nf4" and not (is_deepspeed_zero3_enabled() or is_fsdp_enabled())
+    is_added = is_whole and all(is_plain(model.get_submodule(name)) for name in pairs_by_layer(model, adapters))
+    frozen = {} if is_added else start.frozen
+    merge_into(model, {name: each for name, each in adapters.items() if name not in frozen})
     if start.continued is None:
-        policy = stacked_policy(model, start.frozen, lora_config(settings, model), settings.seed)
+        policy = stacked_policy(model, frozen, lora_config(settings, model), settings.seed)
     else:
-        policy = continued_policy(model, start.frozen, start.continued, settings)
+        policy = continued_policy(model, frozen, start.continued, settings)
     policy.is_rounded = settings.autocast == "bfloat16"
     return policy
 

@@ -10,7 +10,7 @@ from functools import cache
 from math import inf, isfinite
 from pathlib import Path
 from statistics import fmean, pstdev
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import torch
 import yaml
@@ -40,9 +40,6 @@ from training.models.generation import end_tokens
 from training.run.checkpoints import BEST, best_weights, checkpoints, step_of
 from training.run.folder import MetricRow, RunFolder, say
 from training.upstream import StackedPeftModel
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True)
