@@ -107,11 +107,17 @@ def title_of(pages: Sequence[PageLines], body: float, heads: Set[str], told: str
     names = [role_of(line.text) != "other" and len(plain_name(line.text).split()) <= 3 for line in large]
     title = large[: names.index(True, 1) if True in names[1:] else None]
     rest = tuple(line for line in first.lines if line not in title)
-    kept = (  # without the marks of notes; another font, as of names of species, may be lower
-        tuple(w for w in line.words if w.height > 0.8 * large[0].height or re.search(r"[^\W\d_]{2}", w.text))
-        for line in title
-    )
+    kept = (tuple(word for word in line.words if _is_of_title(word, large[0].height)) for line in title)
     return tidy(joined([TextLine(words) for words in kept if words])), [replace(first, lines=rest), *pages[1:]]
+
+
+def _is_of_title(word: Word, height: float) -> bool:
+    """Whether a word in a line of the title is none of the marks of notes, or of names beside it, in smaller type.
+
+    Another font, as of names of species, may be lower.
+    """
+    is_other_font = word.height > 0.7 * height or "italic" in word.style
+    return word.height > 0.8 * height or (is_other_font and re.search(r"[^\W\d_]{2}", word.text) is not None)
 
 
 def _title_in_metadata(lines: Sequence[TextLine], told: str) -> Sequence[TextLine]:
