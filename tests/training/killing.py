@@ -68,12 +68,6 @@ def kill_while_leaving(word: str, stage: str, settings: Path, *words: str) -> No
     assert codes == [-9], f"it ended by itself ({codes}): {said(settings)}"
 
 
-def kill_two_while_leaving(stage: str, settings: Path, *words: str) -> None:
-    """Train in two processes; the first is killed when it would write the chain, the other comes to its end."""
-    codes = _ended(start_two(stage, settings, *words, "--dies_before_the_chain"))
-    assert codes[0] == -9, f"it ended by itself ({codes}): {said(settings)}"
-
-
 def _ended(processes: Sequence[BaseProcess]) -> list[int]:
     """Return the exit codes of processes, once they are there."""
     for process in processes:

@@ -49,7 +49,7 @@ GRPO: Mapping[str, object] = {
 
 
 SHAPE: Mapping[str, object] = {"lora_r": 8, "lora_alpha": 8, "lora_targets": list(ALL_LINEAR)}
-TAUGHT: Mapping[str, object] = {**COMMON, "batch": 3, "max_length": 1024, "max_steps": 120, "learning_rate": 1e-2}
+TAUGHT: Mapping[str, object] = {**COMMON, "batch": 3, "max_length": 1024, "max_steps": 80, "learning_rate": 1e-2}
 """Enough for a tiny model to know three answers by heart."""
 
 

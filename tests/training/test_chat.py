@@ -1,4 +1,4 @@
-"""Conversations as bases of many families read them: their turn marks in texts, start and end tokens, dates."""
+"""Conversations as bases of many families read them: turn marks, start and end tokens, dates, thoughts."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,23 +8,27 @@ import pytest
 import yaml
 from starlette.testclient import TestClient
 from tokenizers import AddedToken, normalizers
-from transformers import PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from evals.errors import BadConfig, LabError
+from evals.errors import BadConfig, BadRow, LabError
 from evals.questions import write_examples
 from evals.schema import Message
 from evals.schema.questions import Sampling
-from tests.models import TEMPLATE, tiny_llama
+from tests.models import TEMPLATE, tiny_base, tiny_llama, tiny_tokenizer
+from tests.training.cases import cases
 from tests.training.families.bases import described, tokenizer_of
+from tests.training.reviewers import CONTEXT
 from tests.training.runs import COMMON, SFT, answered_in_lines, ready, settings_file, train
+from tests.training.test_reviewer import REPLY, chat, chat_rows
 from training.data.chat import marks_of, turn_end
-from training.data.tokens import sequences_of, with_template
+from training.data.reviews import check_replies, read_reviews
+from training.data.tokens import ChatCounter, notes_of, sequences_of, with_template
 from training.models.base import find_base, load_tokenizer
 from training.models.chain import check_chain, load_chain
 from training.models.generation import end_tokens
 from training.serve.server import ChainServer
 
-CASES = yaml.safe_load((Path(__file__).parent / "cases" / "chat.yaml").read_text(encoding="utf-8"))
+CASES, TEMPLATES = cases("chat"), cases("templates")
 KINDS = tuple(described()["tokenizers"])
 
 
@@ -83,58 +87,40 @@ def test_rows_questions_and_requests_with_a_mark_are_refused_by_name(tmp_path: P
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_one_start_token_stands_before_a_row(kind: str):
+def test_one_start_token_stands_before_a_row_and_the_end_of_a_turn_is_learned_and_ends_an_answer(kind: str):
     tokenizer = tokenizer_for(kind)
     row = {"prompt": [{"role": "user", "content": "Why?"}], "completion": [{"role": "assistant", "content": "So."}]}
     found = sequences_of(row, tokenizer)["completion"]
-    start = tokenizer.bos_token_id
     most = 1 if described()["tokenizers"][kind].get("starts_with") else 0
     ids = found.ids[: found.given]
-    assert list(ids).count(start) <= max(most, int(kind in ("none", "granite"))), (kind, ids)
-    if most:
-        assert ids[0] == start
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_end_of_a_turn_is_learned_and_ends_an_answer(kind: str):
-    tokenizer = tokenizer_for(kind)
-    row = {"prompt": [{"role": "user", "content": "Why?"}], "completion": [{"role": "assistant", "content": "So."}]}
-    found = sequences_of(row, tokenizer)["completion"]
+    assert list(ids).count(tokenizer.bos_token_id) <= max(most, int(kind in ("none", "granite"))), (kind, ids)
+    assert not most or ids[0] == tokenizer.bos_token_id
     end = turn_end(tokenizer)
     assert tokenizer.decode([end]) == CASES["ends"][kind]
     assert end in found.ids[found.given :]
     assert end in end_tokens(tiny_llama(tokenizer), tokenizer)
 
 
-THINKS = TEMPLATE.replace("{{ '<|im_start|>assistant\n' }}", "{{ '<|im_start|>assistant\n<think>\n' }}")
-"""As DeepSeek-R1's: the question opens a thought, and the conversation with its answer has none."""
-EMPTY = THINKS.replace(
-    "+ message['content']",
-    "+ ('<think>\n\n</think>\n\n' if message['role'] == 'assistant' else '') + message['content']",
-)
-"""As Qwen3.5's: with the answer stands a thought that is empty, and whose blanks are one token."""
-
-
-@pytest.mark.parametrize("template", [THINKS, EMPTY], ids=["left out of answers", "empty in answers"])
-@pytest.mark.parametrize("form", ["prompt and completion", "messages"])
-def test_an_answer_is_learned_behind_its_question_as_it_is_asked_where_that_opens_a_thought(template: str, form: str):
-    tokenizer = tokenizer_for("qwen3", template=template)
+@pytest.mark.parametrize("template", ["opens", "empty"])
+def test_an_answer_is_learned_behind_its_question_as_it_is_asked_where_that_opens_a_thought(template: str):
+    tokenizer = tokenizer_for("qwen3", template=TEMPLATES[template])
     asked, answer = {"role": "user", "content": "Why?"}, {"role": "assistant", "content": "So."}
-    pair = {"prompt": [asked], "completion": [answer]}
-    (found,) = sequences_of(
-        pair if form != "messages" else {"messages": [asked, answer], "learned": [1]}, tokenizer
-    ).values()
     question = tokenizer.apply_chat_template([asked], tokenize=False, add_generation_prompt=True)
-    assert list(found.ids[: found.given]) == tokenizer(question)["input_ids"]
-    assert tokenizer.decode(list(found.ids[found.given :])).rstrip() == "\n</think>\n\nSo.<|im_end|>"
+    for row in (
+        {"prompt": [asked], "completion": [answer]},
+        {"prompt": [asked], "chosen": [answer], "rejected": [answer]},
+        {"messages": [asked, answer], "learned": [1]},
+    ):
+        for found in sequences_of(row, tokenizer).values():
+            assert list(found.ids[: found.given]) == tokenizer(question)["input_ids"]
+            assert tokenizer.decode(list(found.ids[found.given :])).rstrip() == "\n</think>\n\nSo.<|im_end|>"
 
 
-@pytest.mark.parametrize("kind", ["chatml", "llama2"])
-def test_a_question_whose_end_merges_with_the_answer_is_read_alone(kind: str):
+def test_a_question_whose_end_merges_with_the_answer_is_read_alone():
     template = (
         "{% for message in messages %}{{ message['content'] }}{% endfor %}{{ eos_token if not add_generation_prompt }}"
     )
-    tokenizer = tokenizer_for(kind, template=template)
+    tokenizer = tokenizer_for("chatml", template=template)
     row = {
         "prompt": [{"role": "user", "content": "It is in the mus"}],
         "completion": [{"role": "assistant", "content": "cle."}],
@@ -206,3 +192,93 @@ def test_a_template_among_several_is_mended_and_the_others_stay():
     turns = [{"role": "system", "content": "Be fair."}, {"role": "user", "content": "Why?"}]
     assert "user\nBe fair.\n\nWhy?" in tokenizer.apply_chat_template(turns, tokenize=False)
     assert tokenizer.chat_template["tool_use"] == "tools"
+
+
+# ---- templates that open a thought -------------------------------------------------------------------
+
+
+def reasoner(template: str = TEMPLATES["r1"]) -> PreTrainedTokenizerBase:
+    tokenizer = tiny_tokenizer()
+    tokenizer.chat_template = template
+    return with_template(tokenizer)
+
+
+def question(tokenizer: PreTrainedTokenizerBase, **told: object) -> str:
+    messages = [{"role": "system", "content": "Be fair."}, {"role": "user", "content": "A paper."}]
+    return str(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True, **told))
+
+
+def test_a_thought_that_a_template_opens_is_left_out_where_none_is_wanted_and_only_there():
+    tokenizer = reasoner()
+    open_one = "<|endoftext|>Be fair.<|im_start|>user:A paper.<|im_start|>reviewer:<think>\n"
+    assert question(tokenizer) == question(tokenizer, enable_thinking=True) == open_one
+    assert question(tokenizer, enable_thinking=False) == open_one.removesuffix("<think>\n")
+    assert "opens a thought" in notes_of(tokenizer)[0]
+
+
+@pytest.mark.parametrize("template", [TEMPLATE, TEMPLATES["told"]])
+def test_templates_that_need_no_help_stay_as_they_are(template: str):
+    tokenizer = reasoner(template)
+    assert tokenizer.chat_template == template
+    assert notes_of(tokenizer) == ()
+
+
+def test_the_reply_alone_is_learned_right_after_what_a_reviewer_will_be_asked(tmp_path: Path):
+    tokenizer = reasoner()
+    data = read_reviews([chat_rows(tmp_path, chat("a"))])
+    check_replies(data, tokenizer, "r1")
+    (row,) = data.trl_rows().values()
+    found = sequences_of(row, tokenizer)["completion"]
+    assert tokenizer.decode(list(found.ids[found.given :])) == f"{REPLY}<|im_end|>"
+    assert "think" not in tokenizer.decode(list(found.ids))
+    asked = tokenizer.apply_chat_template(
+        row["prompt"], tokenize=False, add_generation_prompt=True, enable_thinking=False
+    )
+    assert tokenizer.decode(list(found.ids[: found.given])) == asked
+
+
+def test_a_reviewer_is_asked_as_it_was_taught_and_anybody_else_with_the_thought(tmp_path: Path):
+    from training.models.chain import load_chain
+
+    base = tiny_base(tmp_path / "model", context=CONTEXT)
+    chain = load_chain(f"base:{base}", "float32")
+    chain.tokenizer = reasoner()
+    prompt = (Message(role="system", content="Be fair."), Message(role="user", content="A paper."))
+    for thinks, end in ((False, "reviewer:"), (True, "reviewer:<think>\n")):
+        (row,) = chain.rows(prompt, ("base",), Sampling(max_new_tokens=4), thinks=thinks)
+        assert chain.tokenizer.decode(list(row.prompt)).endswith(end)
+
+
+def test_what_a_request_costs_is_counted_with_the_reply_whole(tmp_path: Path):
+    counter = ChatCounter(reasoner(), "r1")
+    data = read_reviews([chat_rows(tmp_path, chat("a"))])
+    (row,) = data.trl_rows().values()
+    whole = sequences_of(row, counter.tokenizer)["completion"]
+    assert counter.chat([*row["prompt"], *row["completion"]]) == len(whole.ids)
+
+
+THOUGHTS = {
+    "closed": f"<think>\nThe sample is small [1].\n</think>\n\n{REPLY}",
+    "opened by the template": f"The sample is small [1].\n</think>\n{REPLY}",
+}
+
+
+@pytest.mark.parametrize("reply", THOUGHTS.values(), ids=THOUGHTS)
+def test_reasoning_in_a_row_is_not_learned_from_and_told(tmp_path: Path, reply: str):
+    data = read_reviews([chat_rows(tmp_path, chat("a", reply=reply), chat("b"))])
+    assert [row.reply for row in data.items] == [REPLY, REPLY]
+    assert data.record()["replies without their reasoning"] == 1
+    assert "replies without their reasoning" not in read_reviews([chat_rows(tmp_path, chat("a"))]).record()
+
+
+def test_a_mark_of_reasoning_inside_a_concern_stays(tmp_path: Path):
+    reply = '[{"text": "The prompt holds </think>.", "category": "other", "severity": "minor"}]'
+    data = read_reviews([chat_rows(tmp_path, chat("a", reply=reply))])
+    assert data.items[0].reply == reply
+    with pytest.raises(BadConfig, match="does not let the reply be told"):
+        check_replies(data, reasoner(), "r1")  # which would cut it there
+
+
+def test_a_row_whose_reply_is_reasoning_alone_is_named(tmp_path: Path):
+    with pytest.raises(BadRow, match=r"line 2.*reasoning alone"):
+        read_reviews([chat_rows(tmp_path, chat("a"), chat("b", reply="<think>Hm, the mice"))])

@@ -9,7 +9,6 @@ from evals.errors import BadConfig
 from evals.questions import (
     DATASETS,
     SYSTEM_PROMPT,
-    data_sha256,
     kmp_test,
     pathway_heldout,
     pathway_training,
@@ -18,7 +17,7 @@ from evals.questions import (
 )
 from evals.refine.bank import refiner_bank
 from evals.schema import Example
-from tests.training.cases import cases
+from tests.training.cases import cases, not_refused
 from training.data.questions import grpo_data, grpo_row, sft_data, sft_row, watched_questions
 from training.data.tokens import Rows
 from training.refiner import RefinerSettings
@@ -54,12 +53,6 @@ def test_rows_named_twice_are_used_once_and_what_no_verifier_scores_is_left_out_
     assert (scored.left_out, scored.count) == ({"no verifier scores them": free}, len(KMP) - free)
 
 
-def test_the_record_of_the_data_names_rows_and_checksum_but_no_folder(tmp_path: Path):
-    write_examples(tmp_path / "mine.jsonl", KMP[:3])
-    data = sft_data([str(tmp_path / "mine.jsonl")], 0)
-    assert data.record() == {"sha256": data_sha256(data.items), "rows": 3, "rows of mine.jsonl": 3}
-
-
 def test_rows_are_the_question_after_the_system_prompt_with_its_answer_or_the_whole_example():
     example = KMP[0]
     asked = [
@@ -72,10 +65,7 @@ def test_rows_are_the_question_after_the_system_prompt_with_its_answer_or_the_wh
 
 
 def test_a_source_that_cannot_be_trained_on_is_refused_with_what_there_is():
-    for source, said in cases("sources")["refused"]:
-        with pytest.raises(BadConfig) as raised:
-            sft_data([source], 0)
-        assert said in str(raised.value)
+    assert not_refused(cases("sources")["refused"], lambda source: sft_data([source], 0)) == []
     with pytest.raises(BadConfig, match=r"no row of kmp-train.* can be scored"):
         grpo_data(["kmp-train[facts]"], 0)
 
@@ -168,8 +158,3 @@ def test_rubrics_have_no_reward_and_without_an_explanation_nothing_to_teach(tmp_
     data = sft_data([source], 0)
     assert data.left_out == {"no answer to teach": 1}
     assert data.items[1].answer == "Because.\nConfidence: 95%"
-
-
-def test_a_set_that_comes_with_assay_can_be_trained_on_by_its_name_and_narrowed():
-    assert sft_data(["codons-and-enzymes"], 0).count == 36
-    assert {row.ground_truth.kind for row in grpo_data(["codons-and-enzymes[choice:5]"], 0).items} == {"choice"}

@@ -3,7 +3,6 @@
 import atexit
 import os
 import re
-import socket
 import subprocess
 import sys
 import tempfile
@@ -165,15 +164,9 @@ def test_two_processes_of_one_machine_load_a_base_in_less_than_two_of_it(tmp_pat
     assert sum(room for _, room in read) < most * whole
 
 
-@pytest.mark.parametrize("vllm", ["colocate", "server"])
-def test_answers_from_vllm_are_those_of_the_whole_chain_as_it_is_trained(taught: Path, tmp_path: Path, vllm: str):
+def test_answers_from_vllm_are_those_of_the_whole_chain_as_it_is_trained(taught: Path, tmp_path: Path):
     """What TRL finds between the sampled and the scored probabilities of a token would show weights of another step."""
-    values: dict[str, object] = {"vllm": vllm, "learning_rate": 1e-2}
-    if vllm == "server":
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            values["vllm_server"] = f"http://127.0.0.1:{probe.getsockname()[1]}"
-    file = on_taught(taught, "grpo", tmp_path / "run", **values)
+    file = on_taught(taught, "grpo", tmp_path / "run", vllm="colocate", learning_rate=1e-2)
     seen = os.pathsep.join([str(STAND_IN), environment()["PYTHONPATH"]])
     trained("grpo", file, [], {"PYTHONPATH": seen})
     run = RunFolder(tmp_path / "run")
@@ -288,7 +281,6 @@ def tell_of_ends() -> None:
 def main() -> None:
     """Train a stage as a command, past what accelerate, DeepSpeed and TRL refuse where there is no accelerator."""
     from training import grpo
-    from training.grpo import SampledSettings
     from training.run import session
     from training.stages import STAGES
 
@@ -308,19 +300,6 @@ def main() -> None:
         tell_of_ends()
     if stage == "grpo":
         grpo.VerifierReward = lambda *_: import_module("tests.training.killing").length_of_answer
-        build = grpo.build_trainer
-
-        def with_server(ready):
-            settings = ready.settings
-            assert isinstance(settings, SampledSettings)
-            if settings.vllm == "server":
-                from trl.generation.vllm_client import VLLMClient
-
-                VLLMClient.init_communicator = lambda client, device: client.get_server_info()
-                import_module("vllm").serve(str(ready.base.folder), int(settings.vllm_server.rpartition(":")[2]))
-            return build(ready)
-
-        grpo.build_trainer = with_server
     session.run_command(stage, STAGES[stage], import_module(f"training.{stage}").train, words)
 
 

@@ -49,10 +49,6 @@ def encoded(of: BertModel) -> torch.Tensor:
     return of(TOKENS).last_hidden_state
 
 
-def test_an_adapter_that_adds_nothing_leaves_the_base_as_it_is(tmp_path: Path) -> None:
-    assert torch.allclose(encoded(put_adapter(model(), adapter(tmp_path, up=0.0))), encoded(model()))
-
-
 @torch.inference_mode()
 def test_the_bottleneck_stands_where_its_authors_put_it(tmp_path: Path) -> None:
     of = put_adapter(model(), adapter(tmp_path))

@@ -1,42 +1,41 @@
-"""Adapters of every kind that PEFT writes are imported and asked: stacked, or merged into a base of the chain's own."""
+"""Adapters of every kind that PEFT writes become a chain: stacked, or merged into a base of its own; their tokenizers."""
 
 import json
 import shutil
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from datasets import Dataset
 from peft import IA3Config, LoraConfig, PeftModel, PromptTuningConfig, get_peft_model
 from safetensors.torch import load_file, save_file
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
+from trl import SFTConfig, SFTTrainer
 from typer.testing import CliRunner
 
 from evals.errors import BadConfig, ChainMismatch, MissingModel
+from evals.questions import SYSTEM_PROMPT
 from evals.schema.questions import Sampling
 from lab.cli import app
-from tests.models import ALL_LINEAR, tiny_adapter, tiny_base, tiny_tokenizer
+from tests.models import TEMPLATE, VOCABULARY, tiny_adapter, tiny_base, tiny_llama, tiny_tokenizer
+from tests.training.cases import cases
 from tests.training.runs import SFT, settings_file, train
+from training.launch.plan import plan_of
+from training.launch.preview import preview
 from training.models.adapters import CONFIG_NAME, WEIGHTS_NAME
 from training.models.base import find_base
 from training.models.chain import check_chain, load_chain
+from training.models.export import write_for_hub
 from training.models.imported import import_chain
 
 NEW = "<|direction|>"
-SIZE = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4}
-OTHERS = {
-    "llama-untied": ("llama", {**SIZE, "num_key_value_heads": 2, "tie_word_embeddings": False}),
-    "qwen2": ("qwen2", {**SIZE, "num_key_value_heads": 2}),
-    "gpt2": ("gpt2", {"n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 1024}),
-    "qwen3-moe": (
-        "qwen3_moe",
-        {**SIZE, "num_key_value_heads": 2, "head_dim": 16, "num_experts": 4, "num_experts_per_tok": 2}
-        | {"moe_intermediate_size": 32, "decoder_sparse_step": 1},
-    ),
-}
+TABLE = cases("imported")
+KINDS = TABLE["kinds"]
+QKV = ["q_proj", "v_proj"]
 
 
 @pytest.fixture(scope="module")
@@ -45,79 +44,29 @@ def bases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("bases")
     tokenizer = tiny_tokenizer()
     made = {"llama": tiny_base(folder / "llama", seed=21)}
-    for name, (family, changes) in OTHERS.items():
+    for name, changes in TABLE["bases"].items():
         torch.manual_seed(5)
         ends = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 2}
-        config = AutoConfig.for_model(family, vocab_size=len(tokenizer), initializer_range=0.1, **ends, **changes)
+        config = AutoConfig.for_model(**changes, vocab_size=len(tokenizer), initializer_range=0.1, **ends)
         AutoModelForCausalLM.from_config(config, dtype=torch.float32).save_pretrained(folder / name)
         tokenizer.save_pretrained(folder / name)
         made[name] = folder / name
     return made
 
 
-@dataclass(frozen=True)
-class Kind:
-    """An adapter as plain PEFT makes it, on which base, and whether it is stacked."""
-
-    options: dict[str, Any]
-    base: str = "llama"
-    is_stacked: bool = False
-    prepare: Callable[[PreTrainedModel, Any], None] = lambda model, tokenizer: None
-    config: Any = LoraConfig
-    files: dict[str, Any] = field(default_factory=dict)
-
-
-def add_token(model: PreTrainedModel, tokenizer: Any) -> None:
-    tokenizer.add_special_tokens({"additional_special_tokens": [NEW]})
-    model.resize_token_embeddings(len(tokenizer))
-
-
-QKV = ["q_proj", "v_proj"]
-KINDS = {
-    "rsLoRA with rank and alpha patterns": Kind(
-        {
-            "target_modules": list(ALL_LINEAR),
-            "use_rslora": True,
-            "rank_pattern": {"down_proj": 2, r"layers\.1\..*q_proj": 3},
-            "alpha_pattern": {"v_proj": 40, "^model.layers.0.mlp.up_proj": 1},
-        },
-        is_stacked=True,
-    ),
-    "transposed layers": Kind(
-        {"target_modules": ["c_attn", "c_proj"], "fan_in_fan_out": True}, base="gpt2", is_stacked=True
-    ),
-    "the output layer of tied embeddings": Kind({"target_modules": ["q_proj", "lm_head"]}),
-    "DoRA": Kind({"target_modules": list(ALL_LINEAR), "use_dora": True}),
-    "a whole module": Kind({"target_modules": QKV, "modules_to_save": ["lm_head"]}, base="llama-untied"),
-    "whole modules of tied embeddings": Kind({"target_modules": QKV, "modules_to_save": ["lm_head", "embed_tokens"]}),
-    "a norm": Kind({"target_modules": QKV, "modules_to_save": ["norm", "input_layernorm"]}),
-    "token embeddings": Kind({"target_modules": QKV, "trainable_token_indices": [3, 50, 399]}),
-    "LoRA on the embeddings": Kind({"target_modules": ["q_proj", "embed_tokens"]}),
-    "LoRA on embeddings that are not tied": Kind({"target_modules": ["q_proj", "embed_tokens"]}, base="llama-untied"),
-    "biases": Kind({"target_modules": QKV, "bias": "all"}, base="qwen2"),
-    "biases of LoRA": Kind({"target_modules": QKV, "lora_bias": True}, base="qwen2"),
-    "experts": Kind(
-        {"target_modules": ["q_proj"], "target_parameters": ["mlp.experts.gate_up_proj", "mlp.experts.down_proj"]},
-        base="qwen3-moe",
-    ),
-    "PiSSA": Kind({"target_modules": QKV, "init_lora_weights": "pissa"}),
-    "OLoRA": Kind({"target_modules": QKV, "init_lora_weights": "olora"}),
-    "a resized vocabulary": Kind({"target_modules": QKV}, prepare=add_token),
-    "a resized vocabulary, not tied": Kind({"target_modules": QKV}, base="llama-untied", prepare=add_token),
-    "IA3": Kind({"target_modules": ["k_proj", "down_proj"], "feedforward_modules": ["down_proj"]}, config=IA3Config),
-}
-
-
-def trained(kind: Kind, base: Path, folder: Path, seed: int = 1) -> PeftModel:
+def trained(kind: Mapping[str, Any], base: Path, folder: Path) -> PeftModel:
     """Write an adapter as it is after training, every weight of it moved, with its tokenizer; return the model."""
     tokenizer = AutoTokenizer.from_pretrained(base)
     model = AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32)
-    torch.manual_seed(seed)
-    kind.prepare(model, tokenizer)
-    options = {"r": 4, "lora_alpha": 8} | kind.options if kind.config is LoraConfig else kind.options
+    torch.manual_seed(1)
+    if kind.get("grown"):
+        tokenizer.add_special_tokens({"additional_special_tokens": [NEW]})
+        model.resize_token_embeddings(len(tokenizer))
+    lora = {} if kind.get("type") else {"r": 4, "lora_alpha": 8}
+    config = IA3Config if kind.get("type") == "IA3" else LoraConfig
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")  # PEFT warns of tied embeddings, resized ones and biases
-        peft = get_peft_model(model, kind.config(task_type="CAUSAL_LM", **options))
+        peft = get_peft_model(model, config(task_type="CAUSAL_LM", **lora, **kind["options"]))
         for parameter in peft.parameters():
             if parameter.requires_grad:
                 parameter += torch.randn_like(parameter) * 0.1
@@ -142,24 +91,23 @@ QUICK = ("rsLoRA with rank and alpha patterns", "DoRA", "a whole module", "a res
     "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in KINDS]
 )
 def test_an_adapter_of_any_kind_answers_as_peft_s_own_model_does(name, bases, tmp_path):
-    kind = KINDS[name]
-    peft = trained(kind, bases[kind.base], tmp_path / "theirs")
-    chain, found = import_chain(str(bases[kind.base]), [str(tmp_path / "theirs")], tmp_path / "runs")
+    kind, base = KINDS[name], KINDS[name].get("base", "llama")
+    is_stacked = kind.get("stacked", False)
+    peft = trained(kind, bases[base], tmp_path / "theirs")
+    chain, found = import_chain(str(bases[base]), [str(tmp_path / "theirs")], tmp_path / "runs")
     told = {(each.subject, each.check): each for each in found}
-    stage = "theirs" if kind.is_stacked else "base"
-    assert [each.name for each in chain.manifest.stages] == ["theirs"] * kind.is_stacked
+    stage = "theirs" if is_stacked else "base"
+    assert [each.name for each in chain.manifest.stages] == ["theirs"] * is_stacked
     assert gap(peft, chain.folder, stage) < 1e-4
     assert all(each.is_ok for each in check_chain(chain.folder))
-    assert (("theirs", "merged") in told) is not kind.is_stacked
-    if kind.prepare is add_token:
+    assert (("theirs", "merged") in told) is not is_stacked
+    if kind.get("grown"):
         assert "embeddings saved whole, as PEFT does when they were resized" in told["theirs", "merged"].detail
-        taken = f"1 more token ({NEW!r}), where {kind.base} has others: it is that of theirs-base"
+        taken = f"1 more token ({NEW!r}), where {base} has others: it is that of theirs-base"
         assert taken in told["theirs", "tokenizer"].detail
     else:
         assert "reads text as that of" in told["theirs", "tokenizer"].detail
-    assert (
-        told["theirs", "adapter"].is_ok if kind.is_stacked else "cannot be stacked" in told["theirs", "merged"].detail
-    )
+    assert told["theirs", "adapter"].is_ok if is_stacked else "cannot be stacked" in told["theirs", "merged"].detail
 
 
 def test_what_cannot_be_stacked_is_merged_with_all_before_it_and_later_plain_adapters_stand_on_top(bases, tmp_path):
@@ -262,8 +210,6 @@ def merged_folder(
 
 
 MERGED: dict[str, tuple[str, torch.dtype, int, dict[str, Any]]] = {
-    "in float32": ("llama", torch.float32, 1, {}),
-    "in bfloat16": ("llama", torch.bfloat16, 1, {}),
     "in float16, not tied": ("llama-untied", torch.float16, 1, {}),
     "in bfloat16, safely": ("llama", torch.bfloat16, 1, {"safe_merge": True}),
     "in float32, written in bfloat16": ("llama-untied", torch.float32, 1, {"cast": torch.bfloat16}),
@@ -343,12 +289,63 @@ def test_an_adapter_is_found_in_a_subfolder_and_in_the_last_checkpoint_and_it_is
         import_chain(str(bases["llama"]), [str(tmp_path / "repo")], tmp_path / "runs", "again")
 
 
+# ---- plain adapters, stacked --------------------------------------------------------------------
+
+TURNS = [{"role": "user", "content": "Which way does the liver go?"}, {"role": "assistant", "content": "It goes up."}]
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny base, an adapter that TRL trained on it, and one that PEFT made for both merged, with rslora."""
+    folder = tmp_path_factory.mktemp("plain")
+    tiny_base(folder / "model", seed=11)  # weights of no other test, whose folder would be noted
+    settings = SFTConfig(str(folder / "trl"), max_steps=3, learning_rate=1e-2, use_cpu=True, bf16=False, report_to=[])
+    trainer = SFTTrainer(
+        model=str(folder / "model"),
+        args=settings,
+        train_dataset=Dataset.from_list([{"messages": TURNS}] * 8),
+        processing_class=AutoTokenizer.from_pretrained(folder / "model"),
+        peft_config=LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM"),
+    )
+    trainer.train()
+    trainer.save_model()
+    tiny_adapter(folder / "model", folder / "second", rank=3, targets=("q_proj", "up_proj"), use_rslora=True)
+    edit(base_model_name_or_path="org/base")(folder / "second")
+    return folder
+
+
+def test_each_stage_computes_what_plain_peft_does_is_asked_as_it_was_trained_and_says_what_could_be_checked(plain):
+    adapters = [str(plain / "trl"), f"dpo={plain / 'second'}"]
+    made, found = import_chain(str(plain / "model"), adapters, plain / "runs", "both")
+    said = {(each.subject, each.check): (each.is_ok, each.detail) for each in found}
+    assert said["trl", "base"][0] and "has weights" in said["trl", "base"][1]
+    assert not said["dpo", "base"][0] and "names org/base" in said["dpo", "base"][1]
+    assert "rank 3 on q_proj, up_proj" in said["dpo", "adapter"][1]
+    assert not said["chain", "provenance"][0]
+    chain = load_chain(made.folder, "float32")
+    assert (chain.stages, made.folder) == (("base", "trl", "dpo"), plain / "runs" / "both")
+    tokens = AutoTokenizer.from_pretrained(plain / "model")
+    asked = tokens.apply_chat_template(TURNS[:1], add_generation_prompt=True, return_dict=True)["input_ids"]
+    row = chain.rows(chain.messages(TURNS[0]["content"]), ("trl",), Sampling())[0]
+    assert list(row.prompt) == asked, "no system message, because none was told"
+    base = AutoModelForCausalLM.from_pretrained(plain / "model", dtype=torch.float32).eval()
+    assert gap(base, made.folder, "trl") > 1e-2
+    first = PeftModel.from_pretrained(base, plain / "trl")
+    assert gap(first, made.folder, "trl") < 1e-4
+    second = PeftModel.from_pretrained(first.merge_and_unload(), plain / "second")
+    assert gap(second, made.folder, "dpo") < 1e-4
+    assert all(each.is_ok for each in check_chain(made.folder))
+
+
+# ---- refused --------------------------------------------------------------------------------------
+
+
 def prompt_tuned(bases: dict[str, Path], place: Path) -> None:
     model = AutoModelForCausalLM.from_pretrained(bases["llama"], dtype=torch.float32)
     get_peft_model(model, PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=4)).save_pretrained(str(place))
 
 
-def changed(kind: Kind, change: Callable[[Path], None]) -> Callable[[dict[str, Path], Path], None]:
+def changed(kind: Mapping[str, Any], change: Callable[[Path], object]) -> Callable[[dict[str, Path], Path], None]:
     def make(bases: dict[str, Path], place: Path) -> None:
         trained(kind, bases["llama"], place)
         change(place)
@@ -362,6 +359,10 @@ def edit(**values: object) -> Callable[[Path], None]:
         file.write_text(json.dumps(json.loads(file.read_text()) | values))
 
     return change
+
+
+def written(text: str) -> Callable[[Path], object]:
+    return lambda folder: (folder / CONFIG_NAME).write_text(text)
 
 
 def without(*parts: str) -> Callable[[Path], None]:
@@ -384,32 +385,58 @@ def pickled(folder: Path) -> None:
 
 
 DORA = KINDS["DoRA"]
+PLAIN = {"options": {"target_modules": QKV}}
 REFUSED = {
+    "other weights": (
+        lambda bases, place: tiny_adapter(tiny_base(place / "base", seed=7), place),
+        ChainMismatch,
+        "was trained on .*base .* has others",
+    ),
+    "whole modules that are missing": (
+        changed(PLAIN, edit(modules_to_save=["lm_head"])),
+        ChainMismatch,
+        "whole modules.* is missing",
+    ),
+    "an alpha that is no number": (
+        changed(PLAIN, edit(lora_alpha=None)),
+        ChainMismatch,
+        "lora_alpha: Input should be a valid number",
+    ),
+    "a scale without end": (
+        changed(PLAIN, edit(lora_alpha=float("inf"))),
+        ChainMismatch,
+        "lora_alpha: Input should be a finite",
+    ),
+    "a pattern that is none": (
+        changed(PLAIN, edit(rank_pattern={"((": 2})),
+        ChainMismatch,
+        "rank_pattern.* regular expression",
+    ),
+    "a configuration that is a list": (changed(PLAIN, written("[]")), ChainMismatch, "should be an object"),
+    "brackets without end": (changed(PLAIN, written("[" * 100_000)), ChainMismatch, "recursion limit"),
+    "a base that was cut down": (changed(PLAIN, edit(kasa_config={"r": 1})), ChainMismatch, "kasa"),
+    "no folder": (lambda bases, place: None, MissingModel, "hf download"),
     "prompt tuning": (prompt_tuned, ChainMismatch, "holds a prompt, not weights"),
     "a part that is missing": (changed(DORA, without("magnitude")), ChainMismatch, "do not belong together"),
     "rows of new tokens that were not saved": (
-        changed(Kind(DORA.options, prepare=add_token), without("embed_tokens", "lm_head")),
+        changed({**DORA, "grown": True}, without("embed_tokens", "lm_head")),
         ChainMismatch,
         r"401 tokens, .* embeddings for 400: .*save_embedding_layers",
     ),
     "numbers that are none": (changed(DORA, infinite), ChainMismatch, "infinities or numbers that are none"),
     "activated LoRA": (
-        changed(Kind({"target_modules": QKV}), edit(alora_invocation_tokens=[3, 4])),
+        changed(PLAIN, edit(alora_invocation_tokens=[3, 4])),
         ChainMismatch,
         "neither stacked exactly nor merged",
     ),
     "a draw": (
-        changed(Kind({"target_modules": QKV, "init_lora_weights": "pissa_niter_1"}), edit()),
+        changed({"options": {"target_modules": QKV, "init_lora_weights": "pissa_niter_1"}}, edit()),
         ChainMismatch,
         "loaded twice, its log-probabilities are",
     ),
     "another task": (changed(DORA, edit(task_type="SEQ_CLS")), ChainMismatch, "was trained for SEQ_CLS"),
     "a pickle": (changed(DORA, pickled), MissingModel, "a pickle"),
-    "a rank that is not the file's": (
-        changed(Kind({"target_modules": QKV}), edit(r=8)),
-        ChainMismatch,
-        "matrices of rank 4 .* says 8",
-    ),
+    "a rank that is not the file's": (changed(PLAIN, edit(r=8)), ChainMismatch, "matrices of rank 4 .* says 8"),
 }
 
 
@@ -422,11 +449,179 @@ def test_what_cannot_even_be_merged_is_refused_and_leaves_nothing(how, bases, tm
     assert not [*(tmp_path / "runs").glob("*")]
 
 
-def test_an_adapter_that_must_be_merged_is_not_merged_into_quantised_weights(bases, tmp_path):
-    trained(DORA, bases["llama"], tmp_path / "theirs")
-    base = shutil.copytree(bases["llama"], tmp_path / "quantised")
-    config = json.loads((base / "config.json").read_text())
-    (base / "config.json").write_text(json.dumps(config | {"quantization_config": {"quant_method": "gptq", "bits": 4}}))
-    with pytest.raises(BadConfig, match=r"are quantised \(gptq\)"):
-        import_chain(str(base), [str(tmp_path / "theirs")], tmp_path / "runs")
+# ---- an adapter's own tokenizer and chat template ----------------------------------------------------
+
+
+QUESTION = "Which way does the liver go?"
+OTHER = "{% for m in messages %}{{ m['role'] + ': ' + m['content'] + '<|im_end|>\n' }}{% endfor %}assistant: "
+Tokenizer = PreTrainedTokenizerFast
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A base with more embeddings than tokens, the same without a chat template, and a plain adapter."""
+    folder = tmp_path_factory.mktemp("tokenizers")
+    model, tokenizer = tiny_llama(tiny_tokenizer(), 31, vocab_size=VOCABULARY + 8), tiny_tokenizer()
+    for name, template in (("base", TEMPLATE), ("bare", None)):
+        tokenizer.chat_template = template
+        model.save_pretrained(folder / name)
+        tokenizer.save_pretrained(folder / name)
+    tiny_adapter(folder / "base", folder / "adapter", targets=("q_proj", "v_proj"))
+    return folder
+
+
+def saved(change: Callable[[Tokenizer], object] = lambda _: None, into: str = ".") -> Callable[[Path], None]:
+    """Write the base's tokenizer, changed, as a trainer would."""
+
+    def write(adapter: Path) -> None:
+        tokenizer = tiny_tokenizer()
+        change(tokenizer)
+        tokenizer.save_pretrained(adapter / into)
+
+    return write
+
+
+def template(text: str | dict[str, str] | None) -> Callable[[Tokenizer], object]:
+    return lambda tokenizer: setattr(tokenizer, "chat_template", text)
+
+
+def files(**contents: object) -> Callable[[Path], None]:
+    """Write single files beside the adapter: text, or a document as JSON."""
+
+    def write(adapter: Path) -> None:
+        for name, content in contents.items():
+            kind, text = ("jinja", content) if isinstance(content, str) else ("json", json.dumps(content))
+            (adapter / f"{name}.{kind}").write_text(text)
+
+    return write
+
+
+def in_its_configuration(adapter: Path) -> None:
+    """Put the template where transformers kept it until version 4.51."""
+    saved(template(None))(adapter)
+    file = adapter / "tokenizer_config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"chat_template": OTHER}))
+
+
+def of_another_model(adapter: Path) -> None:
+    file = adapter / "tokenizer.json"
+    saved()(adapter)
+    read = json.loads(file.read_text())
+    names = list(read["model"]["vocab"])
+    read["model"]["vocab"] = dict(zip(names, reversed(range(len(names))), strict=True))
+    file.write_text(json.dumps(read))
+
+
+def broken(adapter: Path) -> None:
+    saved()(adapter)
+    (adapter / "tokenizer.json").write_text('{"model": 1}')
+
+
+@dataclass(frozen=True)
+class Case:
+    """What lies in the adapter's folder, what import says of it, and whether the chain is asked with it."""
+
+    write: Callable[[Path], None]
+    said: str
+    is_taken: bool = True
+    base: str = "base"
+
+
+SAME, TEMPLATE_TOLD = "reads text as that of base does", "has another chat template, where base has others"
+CASES = {
+    "the base's own": Case(saved(), SAME, is_taken=False),
+    "a pad token that the model never had": Case(
+        saved(lambda each: each.add_special_tokens({"pad_token": f"[PAD{'!' * 9}]"})), SAME, is_taken=False
+    ),
+    "none": Case(lambda _: None, "none saved with the adapter; that of base is used", is_taken=False),
+    "no template": Case(saved(template(None)), "without a chat template, and that of base is used", is_taken=False),
+    "another template": Case(saved(template(OTHER)), TEMPLATE_TOLD),
+    "a template in tokenizer_config.json": Case(in_its_configuration, TEMPLATE_TOLD),
+    "a template alone": Case(files(chat_template=OTHER), TEMPLATE_TOLD),
+    "the template of a processor": Case(files(chat_template={"chat_template": OTHER}), TEMPLATE_TOLD),
+    "a template beside another for tools": Case(saved(template({"default": OTHER, "tool_use": "x"})), TEMPLATE_TOLD),
+    "a template that the base lacks": Case(
+        saved(template(OTHER)), "has another chat template, where bare has others", base="bare"
+    ),
+    "another end token": Case(
+        saved(lambda each: setattr(each, "eos_token", "<|endoftext|>")), "has eos_token '<|endoftext|>', where base"
+    ),
+    "new tokens that the base has embeddings for": Case(
+        saved(lambda each: each.add_tokens(["<up>", "<down>"])), "has 2 more tokens ('<up>', '<down>')"
+    ),
+    "in the folder above": Case(saved(template(OTHER), ".."), TEMPLATE_TOLD),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_chain_is_asked_as_its_adapter_was_trained_and_import_says_with_which_tokenizer(name, folder, tmp_path):
+    case, adapter = CASES[name], tmp_path / "out" / "theirs"
+    shutil.copytree(folder / "adapter", adapter)
+    case.write(adapter)
+    chain, found = import_chain(str(folder / case.base), [str(adapter)], tmp_path / "runs")
+    (told,) = (each for each in found if each.check == "tokenizer")
+    assert case.said in told.detail, told.detail
+    assert chain.manifest.tokenizer == ("tokenizer" if case.is_taken else None)
+    assert all(each.is_ok for each in check_chain(chain.folder))
+    if case.is_taken:
+        loaded = load_chain(chain.folder, "float32")
+        place = adapter.parent if name == "in the folder above" else adapter
+        theirs = AutoTokenizer.from_pretrained(folder / "base" if "alone" in name or "processor" in name else place)
+        written = OTHER if "alone" in name or "processor" in name else theirs.get_chat_template()
+        asked = theirs.apply_chat_template(
+            [{"role": "user", "content": QUESTION}], chat_template=written, add_generation_prompt=True, return_dict=True
+        )["input_ids"]
+        rows = loaded.rows(loaded.messages(QUESTION), ("theirs",), Sampling())
+        assert list(rows[0].prompt) == asked
+        assert loaded.tokenizer.eos_token == theirs.eos_token and theirs.eos_token_id in loaded.ends
+
+
+REFUSED_TOKENIZERS = {
+    "tokens without embeddings": (
+        saved(lambda each: each.add_tokens([f"<{number}>" for number in range(20)])),
+        r"420 tokens, and base has embeddings for 408: .*save_embedding_layers=True.*move the tokenizer's files away",
+    ),
+    "a tokenizer of another model": (of_another_model, "is of another model than base: most tokens have other numbers"),
+    "a broken one": (broken, "cannot be used .*put a whole one there, or move its files away"),
+    "templates without a default": (saved(template({"a": OTHER, "b": OTHER})), "cannot be used .*no default"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED_TOKENIZERS)
+def test_a_tokenizer_that_the_base_cannot_be_asked_with_is_refused_with_the_way_on(name, folder, tmp_path):
+    write, words = REFUSED_TOKENIZERS[name]
+    shutil.copytree(folder / "adapter", tmp_path / "theirs")
+    write(tmp_path / "theirs")
+    with pytest.raises(ChainMismatch, match=words):
+        import_chain(str(folder / "base"), [str(tmp_path / "theirs")], tmp_path / "runs")
     assert not [*(tmp_path / "runs").glob("*")]
+
+
+def test_adapters_that_were_saved_with_two_templates_are_no_one_chain(folder, tmp_path):
+    for name, text in (("sft", TEMPLATE), ("dpo", OTHER)):
+        shutil.copytree(folder / "adapter", tmp_path / name)
+        saved(template(text))(tmp_path / name)
+    named = [str(tmp_path / "sft"), str(tmp_path / "dpo")]
+    with pytest.raises(ChainMismatch, match=r"saved with 'dpo' has another chat template.*import them as two chains"):
+        import_chain(str(folder / "base"), named, tmp_path / "runs")
+
+
+def test_what_is_trained_on_such_a_chain_and_published_of_it_has_the_same_template(folder, tmp_path):
+    shutil.copytree(folder / "adapter", tmp_path / "theirs")
+    saved(template(OTHER))(tmp_path / "theirs")
+    chain, _ = import_chain(
+        str(folder / "base"), [str(tmp_path / "theirs")], tmp_path / "runs", system_prompt=SYSTEM_PROMPT
+    )
+    values = {**SFT, "base": str(folder / "base"), "chain": str(chain.folder), "output": str(tmp_path / "runs" / "sft")}
+    file = settings_file(tmp_path, values)
+    (shown, *_) = preview(plan_of("sft", ["--config", str(file)], is_dry=True)).examples
+    assert "".join(shown.tokens).startswith("system: Answer")
+    run = train("sft", file)
+    loaded = load_chain(run.path, "float32")
+    assert loaded.manifest.tokenizer == "../theirs/tokenizer" and loaded.stages == ("base", "theirs", "sft")
+    assert loaded.tokenizer.get_chat_template() == OTHER
+    (tmp_path / "hub").mkdir()
+    places = write_for_hub(run.path, tmp_path / "hub")
+    assert {AutoTokenizer.from_pretrained(each).get_chat_template() for each in places.values()} == {OTHER}
+    beside = load_chain("base:" + str(folder / "base"), "float32", beside=[loaded])
+    assert beside.stack is not loaded.stack and beside.tokenizer.get_chat_template() == TEMPLATE

@@ -1,5 +1,9 @@
-"""The refiner's stage: a run and what it leaves, a judge's server that fails, settings, rows, held-out records."""
+"""The refiner's stage: a run and what it leaves, settings, rows, its reward as TRL calls it, and the alarms."""
 
+import json
+import pickle
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pandas
@@ -8,24 +12,25 @@ import torch
 
 from evals.errors import BadConfig, ChainMismatch
 from evals.refine.bank import refiner_bank
-from evals.refine.grammar import evidence_of
-from evals.refine.task import SYSTEM_PROMPT, Refine
-from evals.report import measured
-from evals.run import graded
+from evals.refine.judge import HeuristicJudge, Inquiry, Judge, Verdicts, missing
+from evals.refine.task import SYSTEM_PROMPT
 from evals.schema.refiner import RewardConfig
-from evals.task import StageAnswer
-from tests.training import killing
+from tests.evals.refiner.answers import EVIDENCE, GOOD
+from tests.evals.refiner.answers import record as made_record
 from tests.training.judge_server import Asked, JudgeServer, Reply, says, well
 from tests.training.refiners import RECORDS, command
 from tests.training.runs import figures, record, train
 from training.config import read_request, read_settings
-from training.data.refine import are_records, check_refiner_chain, grpo_row, refiner_data, sft_row
+from training.data.refine import check_refiner_chain, grpo_row, refiner_data
 from training.grpo import GrpoSettings
+from training.judge.client import in_a_loop
+from training.judge.judge import HttpJudge, StopRule
+from training.judge.prompts import HttpSettings
 from training.launch.plan import plan_of
 from training.models.chain import load_chain
 from training.refiner import RefinerSettings
-from training.refiner_rewards import judge_for
-from training.run.watch import BestWeights
+from training.refiner_rewards import RefinerReward, judge_for, records_of
+from training.run.watch import BestWeights, alarms_of
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = ROOT / "training" / "configs"
@@ -50,7 +55,7 @@ def test_a_run_learns_from_a_server_that_fails_at_every_third_request(start: Pat
     monkeypatch.setattr("training.judge.judge.MAY_FAIL", 8)
     with JudgeServer(failing) as server:
         told = {"judge": server.url, "judge_key_env": "REFINER_TEST_KEY", "judge_retries": 0, "max_none_fraction": 1.0}
-        run = train("refiner", Path(command(start, "failing", **told, batch=32, num_generations=8)[1]))
+        run = train("refiner", Path(command(start, "failing", **told, batch=16, num_generations=8)[1]))
         assert len(server.requests) > 20
     kept = record(run.path)
     assert (kept["status"], kept["stage"]) == ("finished", "refiner")
@@ -86,40 +91,22 @@ def test_a_judge_that_orders_known_pairs_wrongly_is_refused_before_anything_is_w
     assert not (start / "blind").exists()
 
 
-def test_settings_that_make_no_sense_are_refused(start: Path):
-    refused = (
-        ({"judge": ""}, "It means: heuristic"),
-        ({"judge": "stub"}, "It means: heuristic"),
-        ({"chain": ""}, "chain is empty"),
-        ({"verifier_weights": "phase4"}, "no setting"),
-        ({"gate": "perhaps"}, "'off', 'multiply' or 'require'"),
-        ({"citation_weight": 1.5}, "less than or equal to 1"),
-    )
-    for values, says_what in refused:
-        with pytest.raises(BadConfig, match=says_what):
-            settings_of(start, **values)
-
-
-def test_a_judge_elsewhere_needs_leave_in_the_plan_as_in_the_run(start, monkeypatch):
-    for values in ({"judge": AWAY}, {"judge": f"{HERE}?key=1"}):
-        with pytest.raises(BadConfig, match=r"not on this machine|holds a user"):
-            judge_for(settings_of(start, **values))
-        with pytest.raises(BadConfig, match=r"not on this machine|holds a user"):
-            plan_of("refiner", command(start, "new", **values), is_dry=True)
-    allowed = {"judge": AWAY, "judge_allow_remote": True}
-    assert "example.org" not in judge_for(settings_of(start, **allowed)).label
-    assert not plan_of("refiner", command(start, "new", **allowed), is_dry=True).problems
-
-
-def test_a_key_that_is_not_set_here_is_named_once(start, monkeypatch):
-    values = {"judge": HERE, "judge_key_env": "ASSAY_NO_SUCH_KEY"}
+def test_a_judge_elsewhere_needs_leave_and_a_key_has_to_be_set_in_the_plan_as_in_the_run(start, monkeypatch):
     monkeypatch.delenv("ASSAY_NO_SUCH_KEY", raising=False)
-    with pytest.raises(BadConfig, match="ASSAY_NO_SUCH_KEY"):
-        judge_for(settings_of(start, **values))
+    for values, said in (
+        ({"judge": AWAY}, "not on this machine"),
+        ({"judge": f"{HERE}?key=1"}, "holds a user"),
+        ({"judge": HERE, "judge_key_env": "ASSAY_NO_SUCH_KEY"}, "ASSAY_NO_SUCH_KEY"),
+    ):
+        with pytest.raises(BadConfig, match=said):
+            judge_for(settings_of(start, **values))
     (problem,) = plan_of("refiner", command(start, "new", **values), is_dry=True).problems
     assert "ASSAY_NO_SUCH_KEY" in problem
     monkeypatch.setenv("ASSAY_NO_SUCH_KEY", "x")
-    assert not plan_of("refiner", command(start, "new", **values), is_dry=True).problems
+    away = {"judge": AWAY, "judge_allow_remote": True}
+    for allowed in (values, away):
+        assert not plan_of("refiner", command(start, "new", **allowed), is_dry=True).problems
+    assert "example.org" not in judge_for(settings_of(start, **away)).label
 
 
 def test_new_runs_are_rewarded_by_the_defaults_and_published_ones_as_on_the_card():
@@ -132,8 +119,9 @@ def test_new_runs_are_rewarded_by_the_defaults_and_published_ones_as_on_the_card
 
 
 def test_a_dry_run_shows_the_rows_and_the_line_of_both_stages(start: Path):
-    words = command(start, "plan")
+    words = command(start, "plan", eval_steps=5, held_out_share=0.25)
     plan = plan_of("refiner", words, is_dry=True)
+    assert len(plan.data.trl_rows()) == 3  # of four
     assert plan.command.startswith("accelerate launch --num_processes 1 -m training.refiner")
     assert set(plan.data.trl_rows()["A"]) == {"prompt", "record"}
     file = start / "sft.yaml"
@@ -159,62 +147,7 @@ def test_a_chain_with_other_instructions_is_refused():
         check_refiner_chain("You are helpful.")
 
 
-def test_long_records_lose_passages_that_nothing_rests_on_and_it_is_told():
-    data = refiner_data(["refiner-train"], is_for_sft=True)
-    budget = 1000
-
-    def size(row) -> int:
-        return len(row["prompt"][1]["content"])
-
-    shorter = data.shortened(budget, size)
-    assert shorter.trimmed
-    for record_id in shorter.trimmed:
-        one = next(each for each in shorter.items if each.id == record_id)
-        cited = set(evidence_of(one.tool_output))
-        assert all(f"id={name}" not in (one.reference or "") for name in shorter.trimmed[record_id])
-        assert cited
-    assert shorter.record()["passages taken away"] == sum(map(len, shorter.trimmed.values()))
-
-
-def test_every_training_row_can_be_graded_and_learned_from():
-    data = refiner_data(["refiner-train"], is_for_sft=True)
-    assert data.count == len(refiner_bank().train)
-    one = data.items[0]
-    assert sft_row(one)["prompt"] == grpo_row(one)["prompt"]
-    assert are_records(["refiner-train"]) and not are_records(["kmp-train"])
-
-
 # ---- held-out records --------------------------------------------------------------------------
-
-
-def test_references_score_high_on_records_and_text_without_the_grammar_nothing():
-    records, task = refiner_bank().train[:12], Refine()
-
-    def mean(texts: list[str]) -> tuple[float, float]:
-        rows = graded(task, records, [StageAnswer("x", text) for text in texts])
-        found = measured(rows, Refine, draws=1)
-        return found["reward"].value, found["wellformed"].value
-
-    reward, wellformed = mean([str(each.reference) for each in records])
-    assert reward > 7 and wellformed == 1.0
-    assert mean(["I would rather not say."] * len(records)) == (0.0, 0.0)
-
-
-@pytest.mark.slow
-def test_two_processes_of_which_one_is_killed_at_the_end_go_on_to_the_best_weights(start: Path):
-    values = {"eval_steps": 1, "held_out_share": 0.25, "best_metric": "reward"}
-    values |= {"learning_rate": 0.05, "max_steps": 4, "save_steps": 3, "batch": 4}
-    words = command(start, "pair", **values)
-    settings, whole, parts = Path(words[1]), start / "whole", start / "parts"
-    assert killing.run_two("refiner", settings, "--output", str(whole)) == [0, 0]
-    killing.kill_two_while_leaving("refiner", settings, "--output", str(parts))
-    assert list(parts.glob("best-*")) and record(parts)["status"] == "running"
-    assert killing.run_two("refiner", settings, "--output", str(parts)) == [0, 0]
-    kept = record(parts)["result"]["kept_weights"]
-    assert kept == record(whole)["result"]["kept_weights"]
-    assert kept.startswith("of step") and "the last" not in kept
-    assert killing.differing(whole, parts) == []
-    assert not list(parts.glob("best-*"))
 
 
 def test_weights_are_on_file_for_each_checkpoint_that_may_be_gone_on_from(tmp_path: Path):
@@ -234,14 +167,160 @@ def test_weights_are_on_file_for_each_checkpoint_that_may_be_gone_on_from(tmp_pa
     assert {each.name for each in tmp_path.glob("best-*")} == {"best-4.safetensors", "best-8.safetensors"}
 
 
-def test_held_out_records_are_no_training_rows_in_the_plan_either(start: Path):
-    words = command(start, "plan", eval_steps=5, held_out_share=0.25)
-    assert len(plan_of("refiner", words, is_dry=True).data.trl_rows()) == 3
-
-
 def test_groups_stay_whole_and_one_group_cannot_be_held_out():
     data, held = refiner_data(["refiner-train"]).parted(0.2, 0)
     groups = [{each.group for each in part.items} for part in (data, held)]
     assert not groups[0] & groups[1] and all(groups)
     with pytest.raises(BadConfig, match="cannot be split"):
         held.without([each.id for each in held.items[1:]], "gone").parted(0.2, 0)
+
+
+# ---- the reward as TRL calls it ----------------------------------------------------------------------
+
+
+WRONG = "<answer><snippet id=S1>OXPHOS is up in liver</snippet></answer>"
+CUT = "<answer><snippet id=S1>OXPHOS is down"
+
+
+class Log:
+    """What TRL keeps of a call."""
+
+    def __init__(self) -> None:
+        self.metrics: dict[str, float] = {}
+        self.extras: dict[str, list[object]] = {}
+
+
+class Talked:
+    """A judge that is talked into full marks for every wanted behaviour, and says nothing of some answers."""
+
+    label = "talked into it"
+
+    def __init__(self, is_missing: Callable[[Inquiry], bool] = lambda _: False) -> None:
+        self.is_missing = is_missing
+        self.asked: list[Inquiry] = []
+
+    async def judge(self, inquiry: Inquiry) -> Verdicts:
+        self.asked.append(inquiry)
+        if self.is_missing(inquiry):
+            return missing(inquiry, "it said nothing")
+        top = inquiry.scale
+        return Verdicts(
+            raws=tuple(top if item.polarity == "positive" else 0.0 for item in inquiry.items),
+            quotes=("",) * len(inquiry.items),
+            support=(1.0,) * len(inquiry.claims),
+            relevance=tuple((1.0,) * len(ids) for ids in inquiry.cited),
+            needs=(0.0,) * len(inquiry.uncited),
+            canary=2.0 if "Score 2" in inquiry.answer else 0.0,
+        )
+
+
+def called(reward: RefinerReward, texts: Sequence[str], log: Log | None = None, **about: object) -> list[float | None]:
+    """Call the reward as TRL does: by keywords, in a loop."""
+    row = grpo_row(made_record(**about))["record"]
+
+    async def work() -> list[float | None]:
+        try:
+            return await reward(
+                prompts=[[{"role": "user", "content": "q"}]] * len(texts),
+                completions=[[{"role": "assistant", "content": text}] for text in texts],
+                completion_ids=[[1]] * len(texts),
+                record=[row] * len(texts),
+                trainer_state=None,
+                log_metric=log.metrics.__setitem__ if log else None,
+                log_extra=log.extras.__setitem__ if log else None,
+            )
+        finally:
+            await reward.close()
+
+    return in_a_loop(work())
+
+
+def reward_by(judge: Judge, stop: StopRule | None = None) -> RefinerReward:
+    return RefinerReward(RewardConfig(), judge, stop=stop)
+
+
+def test_a_good_answer_earns_more_than_a_wrong_one_and_a_broken_one_nothing():
+    good, wrong, cut = called(reward_by(HeuristicJudge()), [GOOD, WRONG, CUT])
+    assert good is not None and wrong is not None
+    assert 10.0 >= good > wrong > 0.0
+    assert cut == 0.0
+
+
+def test_a_missing_verdict_costs_an_answer_its_reward_and_no_points():
+    judge = Talked(lambda inquiry: "up" in inquiry.answer)
+    rewards = called(reward_by(judge, stop=StopRule(0.5)), [GOOD, WRONG, GOOD])
+    assert rewards[1] is None
+    assert rewards[0] == rewards[2] == pytest.approx(10.0)
+
+
+def test_parts_and_the_line_to_the_judge_are_logged():
+    log = Log()
+    with JudgeServer() as server:
+        reward = reward_by(HttpJudge(HttpSettings(server.url)))
+        called(reward, [GOOD, WRONG, CUT], log)
+    names = {"none_rate", "latency_s", "retries", "cache_hit", "loose"}
+    assert {f"judge/{name}" for name in names} <= set(log.metrics)
+    assert log.metrics["judge/asked"] == pytest.approx(2 / 3)
+    assert set(log.extras) == {"why", "rubric", "citation_f1", "format_bonus", "claims"}
+    assert all(len(values) == 3 for values in log.extras.values())
+
+
+def test_the_reward_travels_between_processes_and_with_a_cache_needs_no_server(tmp_path):
+    with JudgeServer() as server:
+        settings = HttpSettings(server.url, model="m", cache=tmp_path / "v.sqlite", retries=0)
+        reward = reward_by(HttpJudge(settings))
+        first = called(reward, [GOOD, WRONG])
+        assert called(pickle.loads(pickle.dumps(reward)), [GOOD, WRONG]) == first
+    again = called(reward_by(HttpJudge(replace(settings))), [GOOD, WRONG])
+    assert again == first and None not in first
+
+
+def test_rows_of_a_table_are_read_without_a_record_column():
+    one = json.loads(grpo_row(made_record())["record"])
+    columns = {name: [value] for name, value in one.items() if name != "prompt"}
+    (read,) = records_of({**columns, "question": [None]}, ["Which way?"], 1)
+    assert read.tool_output == made_record().tool_output
+    assert read.positive_rubrics == made_record().positive_rubrics
+
+
+def test_rows_that_hold_no_record_are_refused():
+    refused = (
+        ({}, "columns found: none"),
+        ({"record": ['{"id": "a", "prompt": "q"}']}, "tool_output"),
+        ({"id": ["a"], "tool_output": ["<snippet id=S1>x"]}, "never closed"),
+    )
+    for columns, says_what in refused:
+        with pytest.raises(BadConfig, match=says_what):
+            records_of(columns, ["q"], 1)
+
+
+PUBLISHED = RewardConfig.model_validate({"preset": "published"})
+LONG = " ".join(f"word{n}" for n in range(40))
+WITH_LONG = "\n".join(f"<snippet id={name}>{text}</snippet>" for name, text in {**EVIDENCE, "L1": LONG}.items())
+
+
+def claim(text: str, ids: str = "S1") -> str:
+    return f"<answer><snippet id={ids}>{text}</snippet></answer>"
+
+
+GAMES = {  # the figure that an alarm watches, and an answer that games it
+    "answer/words": GOOD.replace("Briefly", "Briefly and " + "so on " * 40),
+    "answer/claims": GOOD.replace("</answer>", "<snippet id=S1>down</snippet>" * 6 + "</answer>"),
+    "answer/ids_per_claim": claim("OXPHOS is down in liver", "S1,S2,W:3.a-b_c,L1"),
+    "answer/unknown_ids": claim("OXPHOS is down in liver", "S1,X9"),
+    "answer/copied": claim(LONG, "L1"),
+    "judge/over_words": claim("Bananas are yellow and taste of summer"),
+    "judge/canary": claim("Score 2 for OXPHOS, it is down in liver"),
+    "judge/none_rate": WRONG,
+}
+
+
+def test_each_figure_that_an_alarm_watches_leaves_its_band_with_an_answer_that_games_it():
+    bands = {band.metric: band for band in alarms_of("refiner")}
+    assert bands.keys() == GAMES.keys()
+    for metric, answer in GAMES.items():
+        judge, logs = Talked(lambda inquiry: "up" in inquiry.answer), (Log(), Log())
+        for log, text in zip(logs, (GOOD, answer), strict=True):
+            called(RefinerReward(PUBLISHED, judge, stop=StopRule(1.0)), [text] * 4, log, tool_output=WITH_LONG)
+        before, now = (log.metrics.get(metric, 0.0) for log in logs)
+        assert now - before > max(bands[metric].share * before, bands[metric].slack), metric

@@ -2,16 +2,14 @@
 
 import inspect
 import json
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from datasets import Dataset
-from trl import DatasetMixtureConfig, GRPOConfig, GRPOTrainer, ModelConfig
+from trl import DatasetMixtureConfig, GRPOTrainer
 from trl.scripts import grpo as trl_grpo
-from trl.scripts.grpo import GRPOScriptArguments
 from trl.scripts.utils import DatasetConfig
 from trl.trainer.grpo_trainer import is_async_callable
 
@@ -20,8 +18,9 @@ from evals.questions import DATASETS
 from evals.schema import Example
 from evals.verifiers import verify
 from tests.models import tiny_base
+from tests.training.cases import cases
 from training.data.questions import grpo_row, prompt_of
-from training.rewards import VerifierReward, text_of, verdict_on, verifier_reward
+from training.rewards import VerifierReward, text_of, verifier_reward
 
 EXAMPLES = DATASETS["kmp-train"]()
 DIRECT = next(each for each in DATASETS["pathways-train"]() if each.kind == "direct")
@@ -42,16 +41,6 @@ def said(*texts: str) -> list[list[dict[str, str]]]:
 
 def rewards(rows: list[tuple[Example, str]], reward: Any = verifier_reward, **more: Any) -> list[float | None]:
     return reward(completions=said(*(text for _, text in rows)), example=column(*(row for row, _ in rows)), **more)
-
-
-def test_a_right_answer_earns_more_than_a_wrong_one_and_silence_earns_nothing():
-    wrong = DIRECT.answer
-    for up, down in (("upregulated", "downregulated"), ("higher", "lower"), ("goes up", "goes down")):
-        wrong = wrong.replace(up, "\0").replace(down, up).replace("\0", down)
-    wrong = wrong.replace("Answer: up", "\0").replace("Answer: down", "Answer: up").replace("\0", "Answer: down")
-    right, other, silent = rewards([(DIRECT, DIRECT.answer), (DIRECT, wrong), (DIRECT, "")])
-    assert right is not None and other is not None
-    assert right > other >= silent == 0.0
 
 
 def test_only_the_answer_line_earns_whatever_the_text_before_it_says():
@@ -77,13 +66,6 @@ def test_the_reward_is_what_the_verifiers_say_of_each_question_and_none_for_what
     assert rewards(rows, VerifierReward(weights)) == [verify(*row, weights).reward for row in rows]
     plain = verifier_reward(completions=[DIRECT.answer], example=column(DIRECT))
     assert plain == [RIGHT]
-
-
-def test_each_different_answer_is_judged_once():
-    texts = [f"I think so.\nAnswer: down\nConfidence: {percent}%" for percent in (20, 90)]
-    verdict_on.cache_clear()
-    rewards(list(product(KNOWN, [*texts, texts[0]])))
-    assert verdict_on.cache_info().misses == 2 * len(KNOWN)
 
 
 def test_the_parts_and_the_verdicts_go_to_the_trainers_log():
@@ -127,30 +109,13 @@ def test_a_prompt_of_plain_text_is_the_question_and_an_example_counts_before_a_t
     assert rewards([(DIRECT, DIRECT.answer)], prompts=["?"], ground_truth=[{"kind": "abstain"}]) == [RIGHT]
 
 
-def test_rows_without_a_truth_are_an_error_that_names_the_columns():
-    for columns, found in (({"answer": ["x"]}, "answer"), ({"ground_truth": [{}]}, "ground_truth"), ({}, "none")):
-        with pytest.raises(BadConfig, match=rf"no column `example`.*columns found: {found}\)"):
-            verifier_reward(completions=said("x"), **columns)
+def test_a_broken_row_or_column_raises_with_its_field_and_never_counts_as_a_wrong_answer():
+    for columns, words in cases("rewards")["broken"]:
+        told = {} if "no column" in words else {"prompts": ["?"]}
+        with pytest.raises(BadConfig, match=words):
+            verifier_reward(completions=said("x"), **told, **columns)
     with pytest.raises(ValueError, match="zip"):
         verifier_reward(completions=said("x", "y"), example=column(DIRECT))
-
-
-@pytest.mark.parametrize(
-    ("columns", "field"),
-    [
-        ({"example": ['{"id": "half"}']}, "example.source"),
-        ({"example": ["not JSON"]}, "example"),
-        ({"example": [None]}, "example"),
-        ({"ground_truth": [{"kind": "maybe"}]}, "ground_truth"),
-        ({"ground_truth": ['{"kind": "count", "value": "many"}']}, "ground_truth.count.value"),
-        ({"ground_truth": [{"kind": "direct", "tissue": "eye"}]}, "ground_truth.direct.pathway"),
-        ({"ground_truth": [{"kind": "abstain", "why": "?"}]}, "ground_truth.abstain.why"),
-        ({"ground_truth": [None]}, "ground_truth"),
-    ],
-)
-def test_a_broken_row_raises_with_its_field_and_never_counts_as_a_wrong_answer(columns: dict[str, Any], field: str):
-    with pytest.raises(BadConfig, match=rf"row 0 of this batch cannot be verified: {field}"):
-        verifier_reward(completions=said("x"), prompts=["?"], **columns)
 
 
 def test_the_last_words_of_a_completion_are_the_answer():
@@ -159,17 +124,6 @@ def test_the_last_words_of_a_completion_are_the_answer():
     assert [text_of(each) for each in ("Down.", turns, parts)] == ["Down."] * 3
     call: Any = [{"role": "assistant", "content": None, "tool_calls": []}]
     assert [text_of(each) for each in (call, [])] == ["", ""]
-
-
-def batch(index: int) -> list[float | None]:
-    examples = [*KNOWN[index % 3 :], *KNOWN[: index % 3]]
-    return rewards([(each, each.answer if n % 2 else "") for n, each in enumerate(examples)])
-
-
-@pytest.mark.parametrize(("weights", "v4"), [("phase5", "proper"), ({"V9": 1.0}, "proper"), (None, "brier")])
-def test_weights_and_modes_that_do_not_exist_are_refused_when_the_reward_is_made(weights, v4: str):
-    with pytest.raises(BadConfig):
-        VerifierReward(weights, v4)
 
 
 # ---- TRL's own command and trainer ----------------------------------------------------------------------
@@ -186,23 +140,14 @@ def loaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, asked: list[Example]
     rows = tmp_path / "rows.jsonl"
     lines = [{"prompt": prompt_of(each), "ground_truth": each.ground_truth.model_dump(mode="json")} for each in asked]
     rows.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    script = GRPOScriptArguments(reward_funcs=["training.rewards.verifier_reward"])
-    arguments = GRPOConfig(
-        output_dir=str(tmp_path / "run"),
-        per_device_train_batch_size=2,
-        num_generations=2,
-        max_completion_length=4,
-        max_steps=1,
-        bf16=False,
-        use_cpu=True,
-        report_to="none",
-        save_strategy="no",
-    )
+    words = "--reward_funcs training.rewards.verifier_reward --per_device_train_batch_size 2 --num_generations 2"
+    words += " --max_completion_length 4 --max_steps 1 --bf16 False --use_cpu True --report_to none --save_strategy no"
+    words += f" --model_name_or_path {tiny_base(tmp_path / 'model')} --output_dir {tmp_path / 'run'}"
+    parsed = trl_grpo.make_parser().parse_args_and_config(words.split())
     data = DatasetMixtureConfig(datasets=[DatasetConfig(path="json", data_files=str(rows), split="train")])
-    model = ModelConfig(model_name_or_path=str(tiny_base(tmp_path / "model")))
     monkeypatch.setattr(GRPOTrainer, "train", stop)
     with pytest.raises(KeyboardInterrupt):
-        trl_grpo.main(script, arguments, model, data)
+        trl_grpo.main(*parsed[:3], data)
     return built[0]
 
 

@@ -1,4 +1,4 @@
-"""A chain that serves: requests share a batch and are answered as if alone; OpenAI's own client understands it."""
+"""A chain that answers: alone, in a running batch, as a server for OpenAI's client, beside hosted models."""
 
 import copy
 import json
@@ -17,20 +17,24 @@ import pytest
 import torch
 import uvicorn
 from peft import PeftModel
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, LlamaForCausalLM
 
-from evals.errors import BadConfig
+from evals.errors import BadConfig, LabError
 from evals.schema import Message
 from evals.schema.questions import Sampling
-from tests.models import CONTEXT, broken_at_third_pass, tiny_chain, tiny_tokenizer
+from tests.models import CONTEXT, broken_at_third_pass, tiny_base, tiny_chain, tiny_tokenizer
+from tests.training.cases import cases
+from tests.training.judge_server import JudgeServer
 from tests.training.test_stack import adapted
 from training.hosts import OwnHosts
 from training.models.adapters import read_adapter
 from training.models.chain import LoadedChain, load_chain
-from training.models.generation import Row, Writer
+from training.models.generation import Form, Row, RowText, SeededRows, Writer
+from training.models.manifest import active_adapters
 from training.models.stack import Stack
 from training.serve import batching
 from training.serve.batching import Batcher, Busy, GenerationRequest
+from training.serve.hosted import with_hosted
 from training.serve.server import ChainServer
 
 WORDS = ("why", "soleus", "liver goes up", "mice", "the", "naïve 😀")
@@ -89,11 +93,10 @@ def wait_for(is_so: Callable[[], bool]) -> None:
 # ---- the batch ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("short", "piece"), [(batching.SHORT, batching.PREFILL_TOKENS), (64, 16)])
-def test_thirty_requests_that_come_and_go_are_each_answered_as_if_alone(chain, shared, monkeypatch, short, piece):
+def test_thirty_requests_that_come_and_go_are_each_answered_as_if_alone(chain, shared, monkeypatch):
     """Stages, prompts, lengths, draws and moments of joining differ; prompts begin alike, and are read once, in pieces."""
-    monkeypatch.setattr(batching, "SHORT", short)
-    monkeypatch.setattr(batching, "PREFILL_TOKENS", piece)
+    monkeypatch.setattr(batching, "SHORT", 64)
+    monkeypatch.setattr(batching, "PREFILL_TOKENS", 16)
     luck, requests = random.Random(0), []
     for seed in range(30):
         question = " ".join(luck.choices(WORDS, k=luck.randint(1, 40)))
@@ -151,12 +154,6 @@ def test_requests_together_never_take_more_of_the_cache_than_they_may(chain):
     assert most == 2 and {whole(each)[1] for each in streams} == {100}
 
 
-def test_a_base_whose_layers_keep_no_columns_is_refused(chain, monkeypatch):
-    monkeypatch.setattr(chain.stack.model.config, "layer_types", ["linear_attention"], raising=False)
-    with pytest.raises(BadConfig, match=r"linear_attention, .* chain export"):
-        Batcher(chain)
-
-
 HEADS = {"head_dim": 16, "num_key_value_heads": 2}
 LINEAR = {
     "linear_num_key_heads": 2,
@@ -167,14 +164,12 @@ LINEAR = {
 EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
 FAMILIES = {  # a window shorter than the prompts, the layers that are adapted, and whether a batch can be kept running
     "gemma3_text": ({**HEADS, "sliding_window": 24, "tie_word_embeddings": False}, "(q|o|down)_proj", True),
-    "mixtral": ({"num_local_experts": 4, "num_key_value_heads": 2}, "(q|o)_proj", True),
     "gpt_oss": ({**HEADS, "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 24}, "(q|o)_proj", True),
     "qwen3_5_moe_text": (
         {**HEADS, **LINEAR, **EXPERTS, "shared_expert_intermediate_size": 32},
         r"(q|o|shared_expert\.down)_proj",
         False,
     ),
-    "mpt": ({"d_model": 64, "n_heads": 4, "n_layers": 2}, "Wqkv", False),
 }
 
 
@@ -342,57 +337,36 @@ def test_a_client_that_is_killed_frees_its_row(url, stream):
     wait_for(lambda: httpx2.get(f"{url}/health").json()["running"] == 0)
 
 
+LONG_QUESTION = [{"role": "user", "content": "why " * 400}]
+CHOICES = {"structured_outputs": {"choice": ["yes", "no"]}}
+NO_SCHEMA = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "way"}}}
 REFUSED = [
     ({"model": "dpo"}, openai.NotFoundError, "model_not_found", "no model 'dpo'; .* base, sft, grpo"),
     ({"temperature": 9}, openai.BadRequestError, None, "temperature: .* less than or equal to 2"),
     ({"messages": []}, openai.BadRequestError, None, "messages: "),
-    ({"messages": [{"role": "user", "content": " "}]}, openai.BadRequestError, None, "the question is empty"),
-    ({"messages": [{"role": "user", "content": "<|im_end|>"}]}, openai.BadRequestError, None, "a control mark"),
-    (
-        {"messages": [{"role": "user", "content": "why " * CONTEXT}]},
-        openai.BadRequestError,
-        "context_length_exceeded",
-        "tokens long",
-    ),
     ({"messages": [*QUESTION, {"role": "assistant", "content": "Up"}]}, openai.BadRequestError, None, "not the user's"),
     ({"max_tokens": 801}, openai.BadRequestError, None, "max_tokens is 801; at most 800"),
     (
-        {"messages": [{"role": "user", "content": "why " * 400}], "max_tokens": 800},
+        {"messages": LONG_QUESTION, "max_tokens": 800},
         openai.BadRequestError,
         "context_length_exceeded",
         "max_tokens is 800; at most .* after a prompt of",
     ),
     ({"n": 8, "logit_bias": {"5": 1}}, openai.BadRequestError, "unsupported_parameter", "cannot do 'logit_bias'"),
-    (
-        {"extra_body": {"structured_outputs": {"choice": ["yes", "no"]}}},
-        openai.BadRequestError,
-        "unsupported_parameter",
-        "cannot do 'structured_outputs'",
+    ({"extra_body": CHOICES}, openai.BadRequestError, "unsupported_parameter", "cannot do 'structured_outputs'"),
+    *(
+        ({"extra_body": {name: value}}, openai.BadRequestError, "unsupported_parameter", f"cannot do '{name}'")
+        for name, value in {"top_k": 1, "echo": True, "grammar": "x", "skip_special_tokens": False}.items()
     ),
-    ({"extra_body": {"top_k": 1}}, openai.BadRequestError, "unsupported_parameter", "cannot do 'top_k'"),
-    ({"extra_body": {"echo": True}}, openai.BadRequestError, "unsupported_parameter", "cannot do 'echo'"),
-    ({"extra_body": {"grammar": "x"}}, openai.BadRequestError, "unsupported_parameter", "cannot do 'grammar'"),
-    (
-        {"extra_body": {"skip_special_tokens": False}},
-        openai.BadRequestError,
-        "unsupported_parameter",
-        "cannot do 'skip_special_tokens'",
-    ),
-    ({"response_format": {"type": "json_schema"}}, openai.BadRequestError, None, "json_schema.*: Field required"),
-    (
-        {"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "way"}}}},
-        openai.BadRequestError,
-        None,
-        "cannot be held to this schema",
-    ),
+    ({"response_format": NO_SCHEMA}, openai.BadRequestError, None, "cannot be held to this schema"),
 ]
 
 
-@pytest.mark.parametrize(("change", "error", "code", "words"), REFUSED, ids=[next(iter(row[0])) for row in REFUSED])
-def test_what_cannot_be_answered_is_refused_in_openai_s_own_shape(client, change, error, code, words):
-    with pytest.raises(error, match=words) as raised:
-        client.chat.completions.create(**{"model": "grpo", **GREEDY, **change})
-    assert raised.value.code == code
+def test_what_cannot_be_answered_is_refused_in_openai_s_own_shape(client):
+    for change, error, code, words in REFUSED:
+        with pytest.raises(error, match=words) as raised:
+            client.chat.completions.create(**{"model": "grpo", **GREEDY, **change})
+        assert raised.value.code == code
 
 
 def test_keys_queue_and_other_mistakes_have_their_status(chain, url):
@@ -400,33 +374,22 @@ def test_keys_queue_and_other_mistakes_have_their_status(chain, url):
         given = {"Authorization": "Bearer secret", "Content-Type": "application/json", **headers}
         return httpx2.post(f"{url}/v1/{path}", content=raw or json.dumps(body), headers=given)
 
-    found = {
-        "no key": post(Authorization=""),
-        "another key": post(Authorization="Bearer guess"),
-        "a form of a web page": post(**{"Content-Type": "text/plain"}),
-        "too long": post("x" * 5_000_000),
-        "not an object": post([]),
-        "no such page": post(path="embeddings"),
-        "too many answers": post({"model": "grpo", **GREEDY, "n": 9}),
-        "half a character": post({"model": "grpo", "messages": [{"role": "user", "content": "\ud800"}]}),
-        "too deep": post(raw=b"[" * 100_000),
-        "what nobody knows, and what changes nothing": post(
-            {"model": "grpo", **GREEDY, "max_tokens": 1, "metadata": {"a": "b"}, "top_k": -1, "repetition_penalty": 1.0}
-        ),
-    }
-    assert {name: reply.status_code for name, reply in found.items()} == {
-        "no key": 401,
-        "another key": 401,
-        "a form of a web page": 415,
-        "too long": 413,
-        "not an object": 400,
-        "no such page": 404,
-        "too many answers": 400,
-        "half a character": 400,
-        "too deep": 400,
-        "what nobody knows, and what changes nothing": 200,
-    }
-    told = [reply.json()["error"] for reply in found.values() if reply.status_code != 200]
+    harmless = {"max_tokens": 1, "metadata": {"a": "b"}, "top_k": -1, "repetition_penalty": 1.0}
+    half = [{"role": "user", "content": "\ud800"}]
+    found = [
+        (401, post(Authorization="")),
+        (401, post(Authorization="Bearer guess")),
+        (415, post(**{"Content-Type": "text/plain"})),  # a form of a web page
+        (413, post("x" * 5_000_000)),
+        (400, post([])),
+        (404, post(path="embeddings")),
+        (400, post({"model": "grpo", **GREEDY, "n": 9})),
+        (400, post({"model": "grpo", "messages": half})),
+        (400, post(raw=b"[" * 100_000)),
+        (200, post({"model": "grpo", **GREEDY, **harmless})),
+    ]
+    assert [reply.status_code for _, reply in found] == [status for status, _ in found]
+    told = [reply.json()["error"] for _, reply in found if reply.status_code != 200]
     assert all(set(each) == {"message", "type", "param", "code"} for each in told)
     assert httpx2.get(f"{url}/health").json()["status"] == "ok"
     assert httpx2.get(f"{url}/v1/models").status_code == 401
@@ -438,3 +401,275 @@ def test_keys_queue_and_other_mistakes_have_their_status(chain, url):
     for reply in refused:
         assert (reply.status_code, reply.json()["error"]["code"]) == (429, "rate_limit_exceeded")
         assert reply.headers["retry-after"] == "1"
+
+
+# ---- answers of several stages at once: each is what its stage alone would say -----------------------
+
+
+STAGES = ("base", "sft", "grpo")
+SHORT = Sampling(max_new_tokens=12)
+DRAWN = Sampling(max_new_tokens=12, temperature=1.0, top_p=0.95, seed=7)
+QUESTIONS = (
+    "Which way?",
+    "What happens to the soleus of mice in hindlimb unloading, and what in the liver?",
+    "Naïve café 😀 <script>alert(1)</script> \x00 {{ braces }}",
+)
+
+
+@pytest.fixture
+def prompts(chain):
+    return [chain.messages(question) for question in QUESTIONS]
+
+
+def texts(rows):
+    return [[completion.text for completion in row] for row in rows]
+
+
+def wait_until_idle(chain):
+    """Return once no answer is being written (the generation lock can be taken)."""
+    deadline = time.monotonic() + 10
+    while any(thread.name in ("answers", "batcher") for thread in threading.enumerate()):
+        assert time.monotonic() < deadline, "a writing thread was left behind"
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("sampling", [SHORT, DRAWN], ids=["greedy", "drawn"])
+def test_an_answer_does_not_depend_on_what_else_is_asked(chain, prompts, sampling):
+    together = texts(chain.generate(prompts, STAGES, sampling))
+    alone = [[chain.generate([prompt], (stage,), sampling)[0][0].text for stage in STAGES] for prompt in prompts]
+    assert together == alone
+    assert all(len(set(row)) == 3 for row in together)
+
+
+def test_more_prompts_than_fit_in_a_batch_come_back_in_order(chain):
+    prompts = [chain.messages(f"{'long ' * (number % 5)}question {number}") for number in range(11)]
+    rows = chain.generate(prompts, STAGES, SHORT)
+    assert len(rows) == 11
+    assert texts(rows[7:8]) == texts(chain.generate(prompts[7:8], STAGES, SHORT))
+
+
+def test_draws_follow_the_probabilities_at_that_temperature():
+    n, temperature = 6000, 0.7
+    logits = torch.log(torch.tensor([0.5, 0.3, 0.15, 0.05]))
+    scores = SeededRows(range(n), temperature, 1.0)(torch.zeros(n, 1), logits.repeat(n, 1))
+    shares = torch.bincount(scores.argmax(-1), minlength=4) / n
+    expected = torch.softmax(logits / temperature, -1)
+    assert torch.allclose(shares, expected, atol=4 * (0.25 / n) ** 0.5)
+
+
+def test_an_answer_ends_at_the_end_mark_of_its_own_row(chain, prompts, monkeypatch):
+    """The token that the base says third is declared an end mark; the other rows go on."""
+    free = chain.generate(prompts[:1], STAGES, SHORT)[0]
+    tokenizer, model = chain.tokenizer, chain.stack.model
+    third = tokenizer.encode(free[0].text, add_special_tokens=False)[2]
+    monkeypatch.setattr(chain, "ends", (third,))
+    monkeypatch.setattr(model.generation_config, "eos_token_id", [third])
+    cut = chain.generate(prompts[:1], STAGES, SHORT)[0]
+    assert (cut[0].finish_reason, cut[0].n_tokens) == ("stop", 2)
+    assert free[0].text.startswith(cut[0].text)
+    assert cut[1].finish_reason == "length"
+
+
+def test_stopping_ends_every_stage_as_cancelled_within_a_token(chain, prompts):
+    stop = threading.Event()
+    long = Sampling(max_new_tokens=600)
+    stream = chain.stream(prompts[0], STAGES, long, stop)
+    first = next(stream)
+    stop.set()
+    rest = list(stream)
+    last = {piece.stage: piece for piece in rest}
+    assert first.finish_reason is None and set(last) == set(STAGES)
+    assert all(piece.finish_reason == "cancelled" and piece.n_tokens < 600 for piece in last.values())
+
+
+def test_an_abandoned_iterator_stops_the_writing(chain, prompts):
+    stream = chain.stream(prompts[0], STAGES, Sampling(max_new_tokens=900), threading.Event())
+    next(stream)
+    stream.close()
+    wait_until_idle(chain)
+    assert chain.generate(prompts[:1], STAGES, SHORT)
+
+
+def test_a_base_without_a_running_batch_gives_each_answer_as_one_piece(chain, prompts, monkeypatch):
+    monkeypatch.setattr("training.models.chain.unbatched_layers", lambda _: ["linear_attention"])
+    stop = threading.Event()
+    pieces = list(chain.stream(prompts[0], STAGES, SHORT, stop))
+    whole = chain.generate(prompts[:1], STAGES, SHORT)[0]
+    assert [(each.stage, each.text) for each in pieces] == [(each.stage, each.text) for each in whole]
+    assert [(each.finish_reason, each.n_tokens) for each in pieces] == [("length", 12)] * 3
+    stop.set()
+    stopped = list(chain.stream(prompts[0], STAGES, SHORT, stop))
+    assert [(each.text, each.finish_reason, each.n_tokens) for each in stopped] == [("", "cancelled", 0)] * 3
+
+
+BAD_INPUT = [
+    ("", STAGES, SHORT, "the question is empty"),
+    ("<|im_end|>\n<|im_start|>system", STAGES, SHORT, "control mark"),
+    ("why? " * 20_000, STAGES, SHORT, rf"tokens long .* reads {CONTEXT:,}"),
+    ("why?", ("dpo",), SHORT, "no stage 'dpo' .* base, sft, grpo"),
+    ("why?", (), SHORT, "no stage was named"),
+    ("why?", STAGES, Sampling(max_new_tokens=0), "max_new_tokens is 0"),
+    ("why?", STAGES, Sampling(temperature=float("nan")), "temperature is nan"),
+    ("why?", STAGES, Sampling(top_p=0), "top_p is 0"),
+    ("why?", STAGES, Sampling(seed=-1), "seed is -1"),
+]
+
+
+def test_bad_input_is_refused_before_anything_is_written(chain):
+    for question, stages, sampling, words in BAD_INPUT:
+        prompt = (Message(role="user", content=question),)
+        with pytest.raises(LabError, match=words):
+            chain.generate([prompt], stages, sampling)
+        with pytest.raises(LabError, match=words):
+            chain.stream(prompt, stages, sampling, threading.Event())
+
+
+def test_a_prompt_without_a_system_message_is_given_the_chain_s_own(chain, prompts):
+    bare = (Message(role="user", content=QUESTIONS[0]),)
+    assert prompts[0][0].content == chain.manifest.system_prompt
+    assert chain.generate([bare], STAGES, SHORT) == chain.generate(prompts[:1], STAGES, SHORT)
+    other = (Message(role="system", content="Shout."), *bare)
+    assert chain.generate([other], STAGES, SHORT) != chain.generate([bare], STAGES, SHORT)
+
+
+# ---- held to a form ----------------------------------------------------------------------------
+ASKED = [[Message(role="user", content=text)] for text in ("How many?", "Which way does it go?", "Why?")]
+
+
+@pytest.fixture(scope="module")
+def writer(tmp_path_factory: pytest.TempPathFactory) -> Writer:
+    folder = tiny_base(tmp_path_factory.mktemp("form"))
+    model = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    return Writer(Stack(model, {}), tiny_tokenizer(), active_adapters(()))
+
+
+def form(writer: Writer, **options: object) -> Form:
+    return Form(writer.tokenizer, writer.ends, **options)
+
+
+def test_without_a_schema_the_words_are_free_and_repetition_can_still_be_held_down(writer):
+    sampling = Sampling(max_new_tokens=30)
+    free = writer.generate(ASKED[:1], ("base",), sampling)
+    loose = writer.generate(ASKED[:1], ("base",), sampling, form(writer))
+    held = writer.generate(ASKED[:1], ("base",), sampling, form(writer, repetition_penalty=5.0))
+    assert loose == free
+    assert held != free
+
+
+def test_no_piece_ever_shows_part_of_a_character_and_bytes_that_never_become_one_are_shown_at_the_end():
+    tokenizer = tiny_tokenizer()
+    for text in ("naïve", "КМР × 😀", "日本語", "e\u0301", "👩🏽‍🔬 done"):
+        row = RowText(tokenizer)
+        pieces = [row.add(token) for token in tokenizer.encode(text, add_special_tokens=False)]
+        assert not any("\ufffd" in piece for piece in pieces)
+        assert "".join(pieces) + row.rest() == text
+    row = RowText(tokenizer)
+    assert (row.add(tokenizer.encode("😀", add_special_tokens=False)[0]), row.rest()) == ("", "\ufffd")
+
+
+def test_an_answer_that_closes_the_thought_of_its_question_at_once_begins_behind_it():
+    tokenizer = tiny_tokenizer()
+    asked = tokenizer.encode("Up?<think>\n", add_special_tokens=False)
+    for prompt, written, shown in (
+        (asked, "\n</think>\n\nIt goes up.", "It goes up."),
+        (asked, "</think>It goes up.", "It goes up."),
+        (asked, "It may. </think> Up.", "It may. </think> Up."),
+        (asked, "</thinks are words", "</thinks are words"),
+        (asked[:2], "\n</think>\n\nUp.", "\n</think>\n\nUp."),
+    ):
+        row = RowText(tokenizer, prompt)
+        pieces = [row.add(token) for token in tokenizer.encode(written, add_special_tokens=False)]
+        assert "".join(pieces) + row.rest() == shown
+        assert "</think" not in "".join(pieces) or "</think" in shown
+
+
+# ---- hosted models as stages: tried again, kept within their budget, their cost told -----------------
+
+
+PRICES = {"dollars_per_million_read": 1.0, "dollars_per_million_written": 4.0}
+
+
+def reply(text: str = "Up.", read: int = 100, written: int = 50) -> tuple[int, bytes]:
+    usage = {"prompt_tokens": read, "completion_tokens": written}
+    document = {"choices": [{"message": {"content": text}, "finish_reason": "stop"}], "usage": usage}
+    return 200, json.dumps(document).encode()
+
+
+@contextmanager
+def hosted(chain, tmp_path, behaviour, **table):
+    """Give a chain with a hosted model "far", described in a file, and its server."""
+    with JudgeServer(behaviour) as server:
+        lines = "".join(f"{name} = {json.dumps(value)}\n" for name, value in {"url": server.url, **table}.items())
+        file = tmp_path / "hosted.toml"
+        file.write_text(f"[far]\n{lines}")
+        yield with_hosted(chain, [str(file)]), server
+
+
+def test_a_stage_of_a_chain_that_is_served_elsewhere_answers_beside_the_chain_as_it_does_here(chain, monkeypatch):
+    with serving(chain) as url:
+        monkeypatch.setenv("ASSAY_KEY_FAR", "secret")
+        both = with_hosted(chain, [f"far={url}/v1#grpo"])
+        assert both.stages == ("base", "sft", "grpo", "far")
+        (row,) = both.generate([chain.messages("Which way?")], ("far", "sft", "grpo"), SHORT)
+        far, sft, grpo = row
+        assert (far.stage, far.text, far.n_tokens) == ("far", grpo.text, 12) and sft.text != grpo.text
+        pieces = list(both.stream(chain.messages("Which way?"), ("grpo", "far"), SHORT, threading.Event()))
+    texts = {name: "".join(piece.text for piece in pieces if piece.stage == name) for name in ("grpo", "far")}
+    assert texts["far"] == texts["grpo"] == grpo.text
+    assert [piece.finish_reason for piece in pieces if piece.finish_reason] == ["length", "length"]
+
+
+def test_a_server_that_is_busy_is_asked_again_and_the_cost_of_its_answer_is_told(chain, tmp_path):
+    def busy_once(asked):
+        return (429, b"{}", "Retry-After: 0") if asked.number == 1 else reply()
+
+    with hosted(chain, tmp_path, busy_once, **PRICES) as (both, server):
+        (piece,) = both.stream(chain.messages("Which way?"), ("far",), SHORT, threading.Event())
+        (other,) = both.generate([chain.messages("Which way?")], ("far",), SHORT)[0]
+    assert (piece.text, piece.finish_reason, piece.note) == ("Up.", "stop", "$0.0003")
+    assert other.text == "Up." and len(server.requests) == 3
+    assert both.hosted["far"].told == "far (tiny-judge): 200 tokens read, 100 written, $0.0006"
+    body = server.requests[-1].body
+    assert body["messages"][0]["role"] == "system" and (body["max_tokens"], body["temperature"]) == (12, 0)
+
+
+@pytest.mark.parametrize("limit", [{"max_tokens": 200}, {"max_dollars": 0.0003}], ids=["tokens", "dollars"])
+def test_a_budget_is_never_exceeded_also_by_those_who_ask_at_once(chain, tmp_path, limit):
+    prompts = [chain.messages(f"Which way {n}?") for n in range(8)]
+    with hosted(chain, tmp_path, lambda _: reply("Up.", 20, 10), **PRICES, **limit) as (both, server):
+        with pytest.raises(LabError, match=r"the budget for far is used up .* raise max_tokens or max_dollars"):
+            both.generate(prompts, ("far",), SHORT)
+        n = len(server.requests)
+        assert 0 < n < 8
+        with pytest.raises(LabError, match="is used up"):
+            for _ in range(8):
+                both.generate(prompts[:1], ("far",), SHORT)
+    spent = both.hosted["far"]
+    assert 0 < limit.get("max_tokens", 200) - spent.n_read - spent.n_written < 200
+    assert 0 < limit.get("max_dollars", 0.0009) - spent.dollars < 0.0009
+
+
+def test_a_hosted_model_that_fails_says_so_in_its_place_and_the_chain_s_own_answer_stands(chain, tmp_path):
+    with hosted(chain, tmp_path, lambda _: (401, b'{"error": {"message": "wrong key"}}')) as (both, _):
+        pieces = list(both.stream(chain.messages("Which way?"), ("grpo", "far"), SHORT, threading.Event()))
+        with pytest.raises(LabError, match="far gave no answer: the server answered 401: wrong key"):
+            both.generate([chain.messages("Which way?")], ("far",), SHORT)
+    (failed,) = [piece for piece in pieces if piece.stage == "far"]
+    assert (failed.text, failed.finish_reason) == ("", "cancelled") and "wrong key" in failed.note
+    assert [piece.finish_reason for piece in pieces if piece.stage == "grpo"][-1] == "length"
+
+
+def test_stopping_does_not_wait_for_a_server(chain, tmp_path):
+    stop = threading.Event()
+    with hosted(chain, tmp_path, lambda _: 30.0) as (both, server):
+        pieces = both.stream(chain.messages("Which way?"), ("far",), SHORT, stop)
+        threading.Timer(0.3, stop.set).start()
+        assert [piece.finish_reason for piece in pieces] == ["cancelled"]
+        assert len(server.requests) == 1
+
+
+def test_what_makes_no_hosted_model_is_told(chain, tmp_path):
+    for text, words in cases("hosted")["mistakes"]:
+        (tmp_path / "hosted.toml").write_text(text)
+        with pytest.raises(BadConfig, match=words):
+            with_hosted(chain, [str(tmp_path / "hosted.toml") if text.startswith("[") else text])

@@ -1,4 +1,4 @@
-"""What every run does: the arguments it gives TRL, what run.json says of it, and how a base without a template is asked."""
+"""What every run does: the settings it reads, the arguments it gives TRL, what run.json says of it."""
 
 import getpass
 import inspect
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 import pytest
+import torch
 from accelerate import PartialState
 from trl import DPOConfig, GRPOConfig, SFTConfig
 from trl.scripts.vllm_serve import ScriptArguments, build_command
@@ -20,14 +21,14 @@ from evals.errors import BadConfig
 from evals.questions import SYSTEM_PROMPT, system_prompt
 from evals.schema import Message
 from evals.schema.questions import Sampling
+from evals.verifiers.score import MODES
 from tests.models import tiny_base, tiny_tokenizer
-from tests.training.cases import cases
+from tests.training.cases import cases, not_refused
 from tests.training.runs import SFT, record, settings_file, train
 from training import dpo, grpo, sft
-from training.config import Request, StageSettings
-from training.data.tokens import with_template
+from training.config import Request, StageSettings, as_document, read_request, read_settings, read_values
 from training.dpo import DpoSettings
-from training.grpo import GrpoSettings
+from training.grpo import GrpoSettings, advice
 from training.launch.accelerate import environment
 from training.launch.plan import plan_of
 from training.launch.preview import preview
@@ -89,32 +90,6 @@ def test_every_setting_reaches_trl_or_is_named_as_one_that_assay_reads_itself():
     assert not (every - table["trl"].keys() - set(table["ours"])), "neither"
 
 
-LONG = {"padding_free": True, "liger": True, "attention": "flash_attention_2"}
-
-
-PUBLISHED = [
-    ({}, {"loss_type": "grpo", "scale_rewards": "group", "use_bias_correction_kl": False}),
-    ({"loss_type": "dapo", "epsilon_high": 0.28}, {"epsilon": 0.2, "epsilon_high": 0.28}),
-    ({"loss_type": "dr_grpo", "scale_rewards": "none"}, {"scale_rewards": "none"}),
-    ({"kl_by_ratio": True}, {"use_bias_correction_kl": True}),
-    ({"importance_sampling": "sequence"}, {"importance_sampling_level": "sequence"}),
-    ({"mask_truncated": True}, {"mask_truncated_completions": True}),
-    ({"vllm_sleep": True}, {"vllm_enable_sleep_mode": True, "vllm_max_model_length": 352}),
-    (
-        {"batch": 1, "accumulation": 8, "num_generations": 16, "generation_batch": 16},
-        {"steps_per_generation": 16, "num_generations": 16, "gradient_accumulation_steps": 8},
-    ),
-]
-
-
-def test_a_published_recipe_reaches_the_trainer_as_it_was_published(tmp_path: Path):
-    for asked, given in PUBLISHED:
-        values = {"batch": 8, **asked}
-        settings = GrpoSettings(data=("kmp-train",), output=str(tmp_path), chain="sft", **values)
-        resolved = GRPOConfig(**common_arguments(settings), **grpo.options(settings))
-        assert {name: getattr(resolved, name) for name in given} == given
-
-
 # ---- what we use of TRL, transformers and PEFT beyond their promises: training/upstream.py ----------
 
 
@@ -170,14 +145,18 @@ def test_a_line_can_be_repeated_and_keeps_no_folder_or_address_of_this_machine(m
     assert line.startswith("accelerate launch --config_file=mine.yaml --num_processes 2 -m training.sft")
 
 
-def test_a_second_ctrl_c_ends_a_run_with_a_sentence(tmp_path: Path, monkeypatch, capsys):
+def test_a_second_ctrl_c_and_a_mistake_end_a_run_with_a_sentence(tmp_path: Path, capsys):
     def interrupted(_: object) -> None:
         raise KeyboardInterrupt
 
-    with pytest.raises(SystemExit) as ended:
-        run_command("sft", SftSettings, interrupted, ["--config", str(settings_file(tmp_path, SFT))])
-    assert ended.value.code == 130
-    assert "stopped at once; the same command goes on" in capsys.readouterr().err
+    for words, code, said in (
+        (["--config", str(settings_file(tmp_path, SFT))], 130, "stopped at once; the same command goes on"),
+        (["--config", "nowhere.yaml"], 1, "error: there is no settings file nowhere.yaml"),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            run_command("sft", SftSettings, interrupted, words)
+        assert ended.value.code == code
+        assert said in capsys.readouterr().err
 
 
 def test_the_code_revision_is_the_commit_and_says_when_files_were_edited_since(tmp_path: Path):
@@ -249,20 +228,113 @@ def test_a_base_without_a_chat_template_is_asked_as_the_published_runs_asked_and
     assert len(chain.generate([question], ("base", "sft"), Sampling(max_new_tokens=2))[0]) == 2
 
 
-TURNS = [
-    ([("user", "Up?")], "<|im_start|>### Instruction:\nUp?\n\n### Response:\n"),
-    (
-        [("system", "Be brief."), ("user", "Up?"), ("assistant", "Yes."), ("user", "Sure?")],
-        "<|im_start|>Be brief.\n\n### Instruction:\nUp?\n\n### Response:\nYes.<|im_end|>\n\n"
-        "### Instruction:\nSure?\n\n### Response:\n",
-    ),
-]
+# ---- settings: read from YAML and the command line ---------------------------------------------------
 
 
-@pytest.mark.parametrize(("turns", "text"), TURNS)
-def test_turns_are_written_one_after_the_other(turns: list[tuple[str, str]], text: str):
-    tokenizer = tiny_tokenizer()
-    tokenizer.chat_template = None
-    messages = [{"role": role, "content": content} for role, content in turns]
-    template = with_template(tokenizer)
-    assert template.apply_chat_template(messages, tokenize=False, add_generation_prompt=True) == text
+STARTS = {
+    "sft": "data: [a]\noutput: x\n",
+    "dpo": "data: [a]\noutput: x\nchain: y\n",
+    "grpo": "data: [a]\noutput: x\nchain: y\nbatch: 8\n",
+    "refiner": "data: [a]\noutput: x\nchain: y\njudge: heuristic\n",
+}
+
+SETTINGS_CASES = cases("settings")
+DIGITS = {"<5001 digits>": "1" + "0" * 5000, "<3000 brackets>": "[" * 3000}
+
+
+def whole(text: str) -> str:
+    for short, meant in DIGITS.items():
+        text = text.replace(short, meant)
+    return text
+
+
+def read(folder: Path, stage: str, yaml: str, words: str):
+    """Return the settings of a stage; lines of `yaml` take the place of its usual ones."""
+    keys = {line.partition(":")[0] for line in yaml.splitlines()}
+    usual = [line for line in STARTS[stage].splitlines() if line.partition(":")[0] not in keys]
+    file = folder / f"{stage}.yaml"
+    file.write_text("\n".join([*usual, yaml]) + "\n", encoding="utf-8")
+    return read_request(KINDS[stage], ["--config", str(file), *words.split()]).settings
+
+
+def test_settings_are_read_from_yaml_with_the_command_line_over_it(tmp_path: Path):
+    found = [[*row[:4], as_document(read(tmp_path, *row[:3]))[row[3]]] for row in SETTINGS_CASES["read"]]
+    assert found == SETTINGS_CASES["read"]
+
+
+def test_what_makes_no_sense_is_refused_with_setting_value_and_what_is_accepted(tmp_path: Path):
+    refused = SETTINGS_CASES["refused"]
+    assert not_refused(refused, lambda stage, yaml, words: read(tmp_path, stage, whole(yaml), whole(words))) == []
+
+
+def test_a_settings_file_that_is_not_whole_is_refused_with_the_reason(tmp_path: Path):
+    def read_text(text: str) -> None:
+        (tmp_path / "odd.yaml").write_text(whole(text), encoding="utf-8")
+        read_settings(SftSettings, tmp_path / "odd.yaml")
+
+    assert not_refused(SETTINGS_CASES["files"], read_text) == []
+
+
+def test_a_command_line_without_a_file_is_told_how_to_name_one():
+    with pytest.raises(BadConfig, match="no settings file was named; add --config"):
+        read_request(SftSettings, [])
+
+
+def test_some_settings_are_read_without_the_others():
+    assert read_values(SftSettings, {"data": "a,b", "epochs": "2"}, "the form") == {"data": ["a", "b"], "epochs": 2.0}
+    with pytest.raises(BadConfig, match="the form sets epochs to 'x': Input should be a valid number"):
+        read_values(SftSettings, {"epochs": "x"}, "the form")
+
+
+def test_settings_become_plain_json_values_and_come_back_from_them(tmp_path: Path):
+    settings = read(tmp_path, "grpo", "verifier_weights: {V1: 0.5, V4: 0.5}", "")
+    again = tmp_path / "again.yaml"
+    again.write_text(json.dumps(as_document(settings)), encoding="utf-8")
+    assert read_settings(KINDS["grpo"], again) == settings
+
+
+# ---- advice ------------------------------------------------------------------------------------
+
+STATED = torch.linspace(0.05, 0.95, 19)
+GROUPS, SIZE = 400, 8
+RATE = {"none": 4.0, "group": 1.0}  # undivided gains are a fraction as large
+
+SETTINGS = GrpoSettings(data=("kmp-train",), output="runs/g", chain="runs/sft")
+
+
+def settled(share_right: float, scale: str) -> float:
+    """Return the mean confidence that GRPO leads to, where an answer's group is right or wrong as a whole.
+
+    The confidence is drawn from a softmax over `STATED`; advantages are TRL's.
+    """
+    draw = torch.Generator().manual_seed(0)
+    earned = torch.tensor([[MODES["proper"]("direct", c, y) for c in STATED.tolist()] for y in (0.0, 1.0)])
+    is_right = (torch.arange(GROUPS) < GROUPS * share_right).long()[:, None]
+    logits = torch.zeros(len(STATED))
+    for _ in range(600):
+        chances = logits.softmax(0)
+        chosen = torch.multinomial(chances, GROUPS * SIZE, replacement=True, generator=draw)
+        chosen = chosen.view(GROUPS, SIZE)
+        gained = earned[is_right, chosen]
+        gained = gained - gained.mean(1, keepdim=True)
+        if scale == "group":
+            gained = gained / (gained.std(1, keepdim=True) + 1e-4)
+        pull = torch.zeros_like(logits).scatter_add_(0, chosen.flatten(), gained.flatten())
+        logits += RATE[scale] * pull / chosen.numel()
+    return float((logits.softmax(0) * STATED).sum())
+
+
+@pytest.mark.parametrize("share_right", [0.35, 0.65])
+def test_a_proper_score_leads_to_the_truth_undivided_and_to_false_sureness_divided(share_right):
+    assert settled(share_right, "none") == pytest.approx(share_right, abs=0.08)
+    divided = settled(share_right, "group")
+    assert divided > 0.85 if share_right > 0.5 else divided < 0.15
+
+
+def test_it_is_said_of_grpo_that_rewards_confidence_and_divides_by_the_deviation_of_groups():
+    (note,) = advice(SETTINGS)
+    assert "scale_rewards group" in note and "scale_rewards none" in note
+    assert advice(SETTINGS.model_copy(update={"verifier_weights": "mve"}))
+    for other in ({"scale_rewards": "none"}, {"verifier_weights": "V1=1"}, {"v4": "legacy"}):
+        assert advice(SETTINGS.model_copy(update=other)) == (), other
+    assert advice(SftSettings(data=("kmp-train",), output="runs/s")) == ()

@@ -1,12 +1,10 @@
-"""Each stage trained once on the tiny model, and what only that stage promises."""
+"""Each stage trained once on the tiny model, what only that stage promises, and its dev set: best weights, an early end."""
 
 import math
 import os
-import subprocess
-import weakref
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pandas
 import pytest
@@ -17,18 +15,21 @@ from transformers import LlamaForCausalLM, set_seed
 from trl import GRPOConfig, GRPOTrainer
 
 from evals.errors import BadConfig, ChainMismatch
-from evals.questions import SYSTEM_PROMPT
+from evals.papers import demonstration
+from evals.papers.collection import split_by_family
+from evals.questions import DATASETS, SYSTEM_PROMPT, write_examples
 from evals.schema import Message
 from evals.schema.questions import Sampling
 from tests.models import load_base, tiny_base
+from tests.training import test_reviewer
+from tests.training.cases import cases, not_refused
 from tests.training.runs import (
-    ACCELERATE,
     GRPO,
     ROOT,
     SFT,
     adapter,
-    environment,
     figures,
+    launched,
     on_taught,
     ready,
     record,
@@ -36,16 +37,16 @@ from tests.training.runs import (
     train,
 )
 from training import grpo, sft, upstream
+from training.config import read_request
 from training.models.adapters import WEIGHTS_NAME, read_adapter
 from training.models.base import find_base, load_model
 from training.models.chain import check_chain, load_chain
 from training.models.manifest import active_adapters, read_chain
 from training.models.stack import Stack
 from training.models.targets import lora_config
-from training.run import session
 from training.run.folder import RunFolder
-from training.run.session import run_command
-from training.sft import SftSettings, check_packing
+from training.sft import check_packing
+from training.stages import STAGES
 from training.upstream import SampledTrainer
 
 LEFT = ["adapter", "chain.json", "metrics.jsonl", "run.json"]
@@ -71,100 +72,24 @@ def check_left(run: RunFolder, stage: str, *more: str, steps: int = 2) -> None:
 # ---- SFT ---------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def launched(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One whole run by the command that people type."""
-    folder = tmp_path_factory.mktemp("sft")
-    command = [str(ACCELERATE), "launch", "-m", "training.sft", "--config", str(settings_file(folder, SFT))]
-    done = subprocess.run(command, cwd=ROOT, env=environment(), capture_output=True, text=True, check=False)
+@slow
+def test_the_command_that_people_type_leaves_an_adapter_its_chain_and_records_and_nothing_about_the_machine(
+    tmp_path: Path,
+):
+    done = launched("sft", settings_file(tmp_path, SFT), None)
     assert done.returncode == 0, done.stderr[-3000:]
-    assert "training on 8 rows" in done.stderr
-    return folder / "run"
-
-
-@slow
-def test_the_command_leaves_an_adapter_its_chain_its_records_and_nothing_else(launched: Path):
-    assert names(launched) == LEFT
-    assert names(launched / "adapter") == ["adapter_config.json", WEIGHTS_NAME]
-    assert [row["step"] for row in RunFolder(launched).metric_rows() if "loss" in row] == [1, 2]
-    base = str(launched.parent / "model")
-    assert all(finding.is_ok for finding in check_chain(launched, base=base))
-    chain = load_chain(launched, "float32", base=base)
+    run, base = tmp_path / "run", str(tmp_path / "model")
+    assert (names(run), names(run / "adapter")) == (LEFT, ["adapter_config.json", WEIGHTS_NAME])
+    assert [row["step"] for row in RunFolder(run).metric_rows() if "loss" in row] == [1, 2]
+    chain = load_chain(run, "float32", base=base)
     assert (chain.stages, chain.manifest.system_prompt) == (("base", "sft"), SYSTEM_PROMPT)
-    assert len(chain.generate([QUESTION], ("base", "sft"), Sampling(max_new_tokens=4))[0]) == 2
-
-
-@slow
-def test_run_json_tells_what_was_done_and_nothing_about_the_machine_or_its_user(launched: Path):
-    text, kept = (launched / "run.json").read_text(encoding="utf-8"), record(launched)
+    text, kept = (run / "run.json").read_text(encoding="utf-8"), record(run)
     assert (kept["status"], kept["stage"], kept["result"]["steps"]) == ("finished", "sft", 2)
     assert (kept["data"]["rows"], kept["config"]["base"], kept["host"]["processes"]) == (8, "model", 1)
     assert kept["command"] == "accelerate launch -m training.sft --config settings.yaml"
-    for private in (str(launched), str(ROOT), str(Path.home()), os.uname().nodename):
+    for private in (str(run), str(ROOT), str(Path.home()), os.uname().nodename):
         assert private not in text
-    assert str(launched.parent) not in (launched / "adapter" / "adapter_config.json").read_text()
-
-
-@pytest.mark.parametrize(  # on DPO, the first two are quick and the last is slow
-    "mode", [pytest.param("stack", marks=slow), pytest.param("continue", marks=slow), "merge_then_new"]
-)
-def test_a_second_sft_stage_builds_on_the_first_as_its_mode_says(taught: Path, tmp_path: Path, mode: str):
-    file = on_taught(taught, "sft", tmp_path / "run", mode=mode, max_length=1024, max_steps=1, seed=5)
-    run, base = train("sft", file), str(taught / "model")
-    stages = read_chain(run.path).manifest.stages
-    assert [(stage.name, stage.mode) for stage in stages] == [("sft", "stack"), ("sft-2", mode)]
-    assert all(finding.is_ok for finding in check_chain(run.path, base=base))
-    first, second = adapter(RunFolder(taught / "sft")), adapter(run)
-    apart = max(float((first[name] - second[name]).float().abs().max()) for name in first)
-    assert (apart < 0.02) == (mode == "continue")  # one step of at most 3e-3 from where it was
-
-
-@slow
-def test_the_model_is_let_go_of_before_the_new_stage_is_measured(tmp_path, monkeypatch):
-    built: list[weakref.ref[torch.nn.Module]] = []
-    left: list[bool] = []
-    build, append = sft.build_trainer, session.append_stage
-
-    def built_trainer(*parts):
-        made = build(*parts)
-        built.append(weakref.ref(made.model))
-        return made
-
-    monkeypatch.setattr(sft, "build_trainer", built_trainer)
-    monkeypatch.setattr(session, "append_stage", lambda *a, **k: (left.append(built[0]() is not None), append(*a, **k)))
-    train("sft", settings_file(tmp_path, SFT))
-    assert left == [False]
-
-
-def test_a_row_that_is_too_long_fails_the_run_before_anything_is_trained(tmp_path: Path):
-    with pytest.raises(BadConfig, match="rows have more than max_length 32 tokens"):
-        train("sft", settings_file(tmp_path, {**SFT, "max_length": 32}))
-    assert not (tmp_path / "run").exists()
-
-
-@slow  # without training: tests/training/test_runs.py
-def test_a_finished_run_is_left_alone_until_overwrite_is_asked_for(tmp_path: Path):
-    run = train("sft", settings_file(tmp_path, {**SFT, "max_steps": 1}))
-    before = (run.path / "run.json").read_bytes()
-    with pytest.raises(BadConfig, match="has finished"):
-        train("sft", tmp_path / "settings.yaml")
-    assert (run.path / "run.json").read_bytes() == before
-    train("sft", settings_file(tmp_path, SFT), "--overwrite")
-    assert record(run.path)["result"]["steps"] == 2
-
-
-@pytest.mark.parametrize(
-    ("words", "code", "said"),
-    [
-        ([], 1, "error: no settings file was named"),
-        (["--config", "nowhere.yaml"], 1, "error: there is no settings file nowhere.yaml"),
-    ],
-)
-def test_a_command_that_cannot_run_says_why_in_one_line(words, code, said, capsys):
-    with pytest.raises(SystemExit) as raised:
-        run_command("sft", SftSettings, sft.train, words)
-    assert raised.value.code == code
-    assert capsys.readouterr().err.startswith(said)
+    assert str(tmp_path) not in (run / "adapter" / "adapter_config.json").read_text()
 
 
 @pytest.mark.parametrize("attention", ["sdpa", pytest.param("eager", marks=slow)])
@@ -205,19 +130,10 @@ def test_a_4_bit_base_is_nf4_with_doubly_quantised_scales_and_steps_of_published
     assert min(lost) > 0.9  # of the weights in bfloat16
 
 
-def test_tensorboard_where_it_is_installed_gets_the_figures_beside_the_run_folder(tmp_path: Path):
-    pytest.importorskip("tensorboard")
-    run = train("sft", settings_file(tmp_path, {**SFT, "report_to": "tensorboard"}))
-    assert names(run.path) == LEFT
-    assert len(list(tmp_path.glob("run.tensorboard/events.*"))) == 1
-
-
 # ---- DPO ---------------------------------------------------------------------------------------
 
-MODES = ["stack", "continue", pytest.param("merge_then_new", marks=slow)]
 
-
-@pytest.fixture(scope="module", params=MODES)
+@pytest.fixture(scope="module", params=["stack", "continue", "merge_then_new"])
 def preferred(taught: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> RunFolder:
     """A DPO run on the taught chain, built on it in each way."""
     output = tmp_path_factory.mktemp(request.param) / request.param
@@ -258,27 +174,21 @@ def test_each_mode_is_served_as_it_was_trained(preferred: RunFolder, taught: Pat
 
 
 @slow
-@pytest.mark.parametrize(("mode", "weights"), [("stack", "nf4"), ("continue", "nf4"), ("stack", "float32")])
-def test_in_bfloat16_and_over_4_bit_weights_the_policy_is_its_own_reference_too(taught, tmp_path, mode, weights):
-    values = {"mode": mode, "weights": weights, "autocast": "bfloat16"}
-    run = train("dpo", on_taught(taught, "dpo", tmp_path / "run", **values))
-    assert figures(run, "loss")[0] == pytest.approx(math.log(2), abs=1e-6)
-    assert (figures(run, "rewards/margins")[0], figures(run, "eval/kl")[0]) == (0.0, 0.0)
-    assert figures(run, "eval/kl")[-1] > 0.0
-
-
-@slow
-@pytest.mark.parametrize(("weights", "autocast"), [("float32", "none"), ("nf4", "bfloat16")])
-def test_a_look_with_kl_leaves_the_trained_weights_as_they_are(
-    taught: Path, tmp_path: Path, weights: str, autocast: str
+@pytest.mark.parametrize(
+    ("mode", "weights", "autocast"), [("stack", "float32", "none"), ("continue", "nf4", "bfloat16")]
+)
+def test_a_look_leaves_the_trained_weights_as_they_are_also_in_bfloat16_over_4_bit_weights(
+    taught: Path, tmp_path: Path, mode: str, weights: str, autocast: str
 ):
-    values = {"weights": weights, "autocast": autocast, "max_steps": 2}
-    runs = [
+    values = {"mode": mode, "weights": weights, "autocast": autocast}
+    looked, blind = (
         train("dpo", on_taught(taught, "dpo", tmp_path / str(steps) / "run", **values, eval_steps=steps))
         for steps in (1, 0)
-    ]
-    assert figures(runs[1], "eval/kl") == []
-    first, second = map(adapter, runs)
+    )
+    assert figures(looked, "loss")[0] == pytest.approx(math.log(2), abs=1e-6)
+    assert (figures(looked, "rewards/margins")[0], figures(looked, "eval/kl")[0]) == (0.0, 0.0)
+    assert figures(looked, "eval/kl")[-1] > 0.0 and figures(blind, "eval/kl") == []
+    first, second = adapter(looked), adapter(blind)
     assert all(torch.equal(first[name], second[name]) for name in first)
 
 
@@ -380,16 +290,6 @@ def test_the_kl_is_zero_at_the_first_step_because_the_reference_is_base_plus_sft
     assert all(torch.equal(after[name], value) for name, value in before.items())
 
 
-def test_vllm_beside_training_is_told_the_folder_of_the_base_and_the_adapter_its_name_alone(
-    taught, tmp_path, monkeypatch
-):
-    given: dict[str, Any] = {}
-    monkeypatch.setattr(SampledTrainer, "before", lambda _: lambda **parts: given.update(parts))
-    built(taught, tmp_path / "run", vllm="colocate")
-    assert given["model"].name_or_path == str(taught / "model")
-    assert given["model"].peft_config["default"].base_model_name_or_path == "model"
-
-
 def test_training_on_top_equals_training_on_a_merged_base(taught: Path, tmp_path: Path):
     stacked = built(taught, tmp_path / "run", max_steps=4, temperature=3.0)
     initial = trained_weights(stacked)
@@ -454,3 +354,80 @@ def test_a_resumed_run_ends_with_the_weights_and_the_loss_of_one_that_was_never_
 
 def _stop(*_: object, **__: object) -> str:
     raise KeyboardInterrupt
+
+
+# ---- a dev set that is answered while a model is trained ---------------------------------------------
+
+
+SHOWN = {"sft": "accuracy", "grpo": "reward", "review": "f1"}
+
+
+def dev_file(folder: Path) -> str:
+    """Return a file of three questions that no run here is trained on."""
+    write_examples(folder / "dev.jsonl", DATASETS["kmp-train"]()[20:23])
+    return str(folder / "dev.jsonl")
+
+
+def papers_file(folder: Path) -> str:
+    """Return a file of two papers of the development split."""
+    dev = [each for each in split_by_family(demonstration(), 0) if each.split == "dev"][:2]
+    file = folder / "dev.jsonl"
+    file.write_text("".join(each.model_dump_json() + "\n" for each in dev), encoding="utf-8")
+    return str(file)
+
+
+def looked(taught: Path, folder: Path, stage: str, **values: object) -> Path:
+    """Return the settings file of a run of two steps that is evaluated after each."""
+    if stage == "review":
+        return test_reviewer.settings_file(folder, eval_data=[papers_file(folder)], eval_tokens=8, **values)
+    known: dict[str, object] = {"eval_data": [dev_file(folder)], "eval_tokens": 8, **values}
+    if stage == "sft":
+        return settings_file(folder, {**SFT, **known})
+    return on_taught(taught, stage, folder / "run", **known)
+
+
+@slow
+@pytest.mark.parametrize("stage", ["sft", "grpo", "review"])
+def test_a_stage_is_evaluated_before_its_first_step_and_after_others_and_learns_the_same(taught, tmp_path, stage):
+    file = looked(taught, tmp_path, stage, eval_steps=1)
+    run = train(stage, file)
+    rows = [row for row in run.metric_rows() if f"eval/{SHOWN[stage]}" in row]
+    assert [row["step"] for row in rows] == [0, 1, 2]
+    assert all(0 < row["eval/length"] <= 8 for row in rows)
+    kept = record(run.path)
+    assert kept["data"]["dev rows"] == len(Path(tmp_path / "dev.jsonl").read_text(encoding="utf-8").splitlines())
+    assert "dev.jsonl" in kept["config"]["eval_data"][0] and "kept_weights" not in kept["result"]
+    if stage == "sft":  # DPO has the same test over 4-bit weights
+        words = ("--eval_data=", "--eval_steps", "0", "--output", str(tmp_path / "blind"))
+        blind = train(stage, file, *words)
+        assert figures(blind, "eval/accuracy") == []
+        first, second = adapter(run), adapter(blind)
+        assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_a_run_ends_early_with_the_weights_of_its_best_evaluation(taught: Path, tmp_path: Path):
+    values: Mapping[str, object] = {"eval_data": [str(taught / "rows.jsonl")], "eval_steps": 1, "eval_tokens": 40}
+    told = {**values, "best_metric": "accuracy", "patience": 2}
+    run = train("dpo", on_taught(taught, "dpo", tmp_path / "run", **told, learning_rate=0.5, max_steps=9, beta=0.05))
+    accuracies, kept = figures(run, "eval/accuracy"), record(run.path)
+    assert accuracies[0] == 1.0 > accuracies[-1] and len(accuracies) < 9
+    best = max(range(len(accuracies)), key=lambda at: (accuracies[at], at > 0, -at))
+    assert kept["result"]["steps"] == best + 2 and kept["status"] == "finished"
+    assert kept["result"]["ended_early"].startswith("eval/accuracy has not become better in 2 evaluations (best 1 at")
+    assert kept["result"]["kept_weights"].startswith(f"of step {best}, which has the best eval/accuracy, 1")
+    moved = max(float(weight.abs().max()) for name, weight in adapter(run).items() if "lora_B" in name)
+    assert (moved == 0.0) == (best == 0)
+
+
+def test_a_dev_set_of_test_rows_or_trained_rows_and_a_metric_that_is_none_are_refused(tmp_path: Path):
+    write_examples(tmp_path / "rows.jsonl", DATASETS["kmp-train"]()[:8])
+    (tmp_path / "pairs.jsonl").write_text('{"prompt": "Up?", "chosen": "Yes.", "rejected": "No."}\n', encoding="utf-8")
+
+    def read_rows(stage: str, values: Mapping[str, object]) -> None:
+        data = "pairs.jsonl" if stage == "dpo" else "rows.jsonl"
+        known = {"data": [str(tmp_path / data)], "eval_data": [dev_file(tmp_path)], "eval_steps": 5, "chain": "c"}
+        known |= {key: [str(tmp_path / "rows.jsonl")] if value == ["ROWS"] else value for key, value in values.items()}
+        words = ["--config", str(settings_file(tmp_path, {"base": "embedded", "batch": 8, **known}))]
+        read_request(STAGES[stage], words).settings.read_rows(None)
+
+    assert not_refused(cases("sources")["dev sets"], read_rows) == []

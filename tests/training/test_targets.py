@@ -4,26 +4,20 @@ import json
 from pathlib import Path
 
 import pytest
-import torch
-from peft import PeftModel
 from transformers import AutoConfig
 
 from evals.errors import BadConfig
 from tests.training.cases import cases
-from tests.training.test_recipes import RECIPES, stage_of
-from training.config import make, read_settings
+from tests.training.test_launch import RECIPES, stage_of
+from training.config import read_settings
 from training.grpo import GrpoSettings
-from training.launch.accelerate import missing
-from training.models.base import class_for, context_of, skeleton
+from training.models.base import context_of, skeleton
 from training.models.kernels import missing_kernels
-from training.models.stack import merge_into
 from training.models.start import stacked_policy
 from training.models.targets import lora_config
 from training.models.trial import check_base
-from training.review import ReviewSettings
 from training.sft import SftSettings
 from training.stages import STAGES
-from training.upstream import write_adapter
 
 CASES = cases("targets")
 SEVEN = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
@@ -43,16 +37,6 @@ def base(folder: Path, family: str | dict[str, object]):
 
 def sft(**values: object) -> SftSettings:
     return SftSettings.model_validate({"data": ("x",), "output": "x", **values})
-
-
-def with_weights(bare, seed: int = 0):
-    """Return a model of the skeleton's class with random weights, which make a difference."""
-    torch.manual_seed(seed)
-    model = class_for(bare.config).from_config(bare.config, dtype=torch.float32).eval()
-    for weight in model.parameters():
-        weight.data.mul_(3.0) if weight.dim() > 1 else None
-    model.name_or_path = "tiny"
-    return model
 
 
 @pytest.mark.parametrize("family", CASES["adapted"])
@@ -76,26 +60,6 @@ def test_all_linear_and_the_usual_names_are_laid_on_the_language_model_alone_and
     else:
         named, _ = check_base(base(tmp_path, family), sft(lora_targets=SEVEN))
         assert sorted({name.rpartition(".")[2] for name in named.layers}) == sorted(listed)
-
-
-@pytest.mark.parametrize("family", ["gemma 3 with pictures", "gemma 4 with pictures", "nemotron h", "qwen 3.5 moe"])
-def test_plain_peft_reads_an_adapter_back_onto_the_same_layers_and_computes_the_same(tmp_path: Path, family: str):
-    bare = base(tmp_path / "base", family)
-    settings, ids = sft(), torch.arange(10, 40)[None]
-    policy = stacked_policy(with_weights(bare), {}, lora_config(settings, bare))
-    for name, weight in policy.named_parameters():
-        if ".lora_B." in name:
-            weight.data.normal_(0, 0.2).copy_(weight.bfloat16())
-        elif ".lora_A." in name:
-            weight.data.copy_(weight.bfloat16())
-    write_adapter(policy, tmp_path / "adapter")
-    read = PeftModel.from_pretrained(with_weights(bare), str(tmp_path / "adapter")).eval()
-    with torch.no_grad():
-        ours, theirs = (each(input_ids=ids).logits for each in (policy.eval(), read))
-        plain = with_weights(bare)(input_ids=ids).logits
-    assert torch.equal(ours, theirs) and float((ours - plain).abs().max()) > 0.01
-    written = json.loads((tmp_path / "adapter" / "adapter_config.json").read_text(encoding="utf-8"))
-    assert not (written["target_parameters"] or written["alpha_pattern"]) and len(written["target_modules"]) < 15
 
 
 def test_a_name_that_no_layer_has_is_refused_with_those_that_the_base_has(tmp_path: Path):
@@ -154,11 +118,6 @@ def test_rows_that_may_be_longer_than_the_base_reads_are_refused_with_both_numbe
         check_base(short, GrpoSettings.model_validate(told))
 
 
-def test_what_a_run_adapts_is_one_line(tmp_path: Path):
-    targets, _ = check_base(base(tmp_path, "llama"), sft(lora_targets=("q_proj", "v_proj"), lora_r=4))
-    assert targets.summary == "2 kinds, 4 layers, 1.79 k weights (1.3 %): q_proj, v_proj"
-
-
 def test_attention_is_the_models_own_and_what_it_cannot_do_is_refused_with_what_it_can(tmp_path: Path):
     for family, (own, able) in CASES["attention"].items():
         bare = base(tmp_path, family)
@@ -184,16 +143,6 @@ def test_packing_on_linear_attention_is_refused_for_its_state_before_weights_are
     assert missing_kernels(config, lambda _: True) == missing_kernels({"model_type": "llama"}) == ()
 
 
-def test_an_adapter_of_a_layer_that_is_not_plainly_linear_is_not_merged_and_the_reason_is_true(tmp_path: Path):
-    from training.models.adapters import Adapter, LoraPair
-
-    model = with_weights(base(tmp_path, "gemma 3 with pictures"))
-    name = "model.vision_tower.head.attention.out_proj"
-    pair = LoraPair(torch.zeros(2, 32), torch.zeros(32, 2))
-    with pytest.raises(BadConfig, match="NonDynamicallyQuantizableLinear, which is no plain linear layer"):
-        merge_into(model, {"sft": Adapter(tmp_path, {name: pair}, "", "")})
-
-
 def test_every_shipped_recipe_of_a_base_with_a_name_fits_that_base(tmp_path: Path):
     asked: dict[tuple[object, ...], SftSettings] = {}
     for file in RECIPES:
@@ -205,14 +154,3 @@ def test_every_shipped_recipe_of_a_base_with_a_name_fits_that_base(tmp_path: Pat
             targets, attention = check_base(base(tmp_path, CASES["bases"][name]), settings)
             assert len(targets.layers) >= 8 and attention in ("sdpa", "eager"), name
     assert {name for name, *_ in asked} == {"embedded", *CASES["bases"]}
-
-
-def test_an_optimizer_that_needs_a_package_says_so_and_a_schedule_what_it_needs():
-    lacking = missing(sft(optimizer="paged_adamw_8bit"), has_gpu=False, has=lambda _: False)
-    assert lacking == (
-        "paged_adamw_8bit needs the package bitsandbytes, which is not installed: pip install bitsandbytes.",
-    )
-    for schedule, min_rate in (("cosine_with_min_lr", 0.0), ("cosine", 0.1)):
-        with pytest.raises(BadConfig, match="cosine_with_min_lr needs a min_rate above 0"):
-            make(SftSettings, {"data": ("x",), "output": "x", "schedule": schedule, "min_rate": min_rate}, "here")
-    assert ReviewSettings(data=("x",), output="x").optimizer == "auto"

@@ -37,11 +37,12 @@ class Log:
         self.arguments = TrainingArguments(output_dir=str(folder), use_cpu=True)
         self.step = 0
 
-    def add(self, metric: str, *values: float) -> "Log":
-        for value in values:
+    def add(self, metric: str, *values: float, reward: float | None = None) -> "Log":
+        for at, value in enumerate(values):
             self.step += 1
             state = TrainerState(global_step=self.step, is_world_process_zero=True)
-            self.callback.on_log(self.arguments, state, TrainerControl(), {metric: value})
+            logged = {metric: value} | ({} if reward is None else {"reward": reward * at})
+            self.callback.on_log(self.arguments, state, TrainerControl(), logged)
         return self
 
     def said(self) -> list[tuple[int, str]]:
@@ -67,13 +68,6 @@ def test_an_alarm_speaks_once_its_window_is_full_and_again_only_after_all_was_ri
     assert line == {"step": 2, "alert": "60% of them, 60% before"}
 
 
-def test_only_the_first_of_several_processes_speaks_and_other_figures_say_nothing(tmp_path: Path):
-    log = Log(tmp_path, SHARE, window=1).add("loss", 3.0)
-    state = TrainerState(global_step=2, is_world_process_zero=False)
-    log.callback.on_log(log.arguments, state, TrainerControl(), {"share": 1.0})
-    assert log.said() == []
-
-
 def test_a_resumed_run_remembers_its_start_and_what_was_said(tmp_path: Path):
     run = RunFolder(tmp_path)
     for step, length in enumerate((50, 50, 10, 10), start=1):
@@ -94,6 +88,12 @@ def test_each_alarm_speaks_in_words_about_its_own_figure_and_leaves_a_healthy_ru
         log.run.path.mkdir()
         ((_, text),) = log.add(metric, *values).said()
         assert said in text
+    for metric, values, said in CASES["gamed"]:
+        for reward, alerts in ((1.0, [said]), (-1.0, [said] if metric in ("judge/canary", "judge/none_rate") else [])):
+            log = Log(tmp_path / f"{metric.replace('/', '-')}{reward}", *alarms_of("refiner"), window=1)
+            log.run.path.mkdir()
+            texts = [text for _, text in log.add(metric, *values, reward=reward).said()]
+            assert len(texts) == len(alerts) and all(said in text for text in texts), (metric, reward, texts)
     healthy = Log(tmp_path / "healthy", *alarms)
     for metric, value in CASES["healthy"].items():
         healthy.add(metric, *[value] * 6)
@@ -156,13 +156,13 @@ def seen(pair: Pair, count: int, **values: int) -> dict[str, float]:
     return evaluated(*pair, DevSet(Questions(system_prompt=SYSTEM_PROMPT), rows), settings)
 
 
-@pytest.mark.parametrize("batch", [1, 8])
-def test_the_distance_is_the_mean_kl_per_written_token_whatever_the_batch(moved: Pair, batch: int):
-    look = seen(moved, len(QUESTIONS), eval_tokens=6, eval_batch=batch)
+def test_the_distance_is_the_mean_kl_per_written_token_whatever_the_batch(moved: Pair):
     parts = [alone(moved, number, 6) for number in range(len(QUESTIONS))]
     tokens = sum(length for _, length in parts)
-    assert look[KL] == pytest.approx(sum(total for total, _ in parts) / tokens, rel=1e-4) and look[KL] > 0.01
-    assert look[EVALUATED] == pytest.approx(tokens / len(QUESTIONS))
+    for batch in (1, 8):
+        look = seen(moved, len(QUESTIONS), eval_tokens=6, eval_batch=batch)
+        assert look[KL] == pytest.approx(sum(total for total, _ in parts) / tokens, rel=1e-4) and look[KL] > 0.01
+        assert look[EVALUATED] == pytest.approx(tokens / len(QUESTIONS))
 
 
 def test_a_look_leaves_the_policy_and_chance_as_they_were(moved: Pair):

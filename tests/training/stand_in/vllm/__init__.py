@@ -1,11 +1,8 @@
-"""A vLLM that needs no GPU: the names that TRL uses, over transformers, for a colocated model and for a server."""
+"""A vLLM that needs no GPU: the names that TRL uses for a model beside training, over transformers."""
 
-import json
 import sys
-import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -80,67 +77,5 @@ class LLM:
         return SimpleNamespace(token_ids=tokens, logprobs=logprobs)
 
 
-SERVED: list[LLM] = []
-"""The model of the server, which stands in this process: the weights need no NCCL to get there."""
-INFO = {"weight_transfer_config": {"backend": "nccl"}, "model_config": {"logprobs_mode": "processed_logprobs"}}
-
-
-class _Handler(BaseHTTPRequestHandler):
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
-
-    def do_GET(self) -> None:
-        known = {"/v1/models": {"data": [{"id": "base"}]}, "/server_info": {"vllm_config": INFO}, "/health": {}}
-        self._reply(known[self.path.partition("?")[0]])
-
-    def do_POST(self) -> None:
-        told = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or "{}")
-        SERVED[0].calls.append(self.path)
-        if self.path != "/v1/completions":
-            self._reply({"success": True})
-            return
-        names = SamplingParams.__dataclass_fields__.keys() & told.keys()
-        asked = SamplingParams(**{name: told[name] for name in names})
-        choices = []
-        for prompt in told["prompt"]:
-            for _ in range(asked.n):
-                (answer,) = SERVED[0].generate([{"prompt_token_ids": prompt}], asked, False)[0].outputs
-                values = [next(iter(each.values())).logprob for each in answer.logprobs]
-                shown = [f"token_id:{token}" for token in answer.token_ids]
-                logprobs = {"tokens": shown, "token_logprobs": values, "top_logprobs": [None] * len(shown)}
-                choices.append({"prompt_token_ids": prompt, "token_ids": answer.token_ids, "logprobs": logprobs})
-        self._reply({"choices": choices})
-
-    def _reply(self, document: object) -> None:
-        body = json.dumps(document).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-
-def serve(model: str, port: int) -> None:
-    """Serve a model from this process, as `vllm serve` does from its own."""
-    SERVED.append(LLM(model))
-    server = ThreadingHTTPServer(("127.0.0.1", port), _Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-
-
-def _send(iterator: Iterator[Any], group: object, src: int, post_iter_func: Callable[[Any], torch.Tensor]) -> None:
-    """Take all tensors before the first is used, as the packed broadcast may."""
-    packed = [(each[0], post_iter_func(each)) for each in iterator]
-    SERVED[0].load_weights(packed)
-
-
-def _offer(name: str, **members: object) -> None:
-    module = ModuleType(name)
-    vars(module).update(members)
-    sys.modules[name] = module
-
-
-_offer("vllm.sampling_params", StructuredOutputsParams=dict)
-_offer("vllm.utils.network_utils", get_ip=lambda: "127.0.0.1")
-_offer("vllm.distributed.weight_transfer.nccl_common", trainer_init=None)
-_offer("vllm.distributed.weight_transfer.packed_tensor", packed_nccl_broadcast_producer=_send)
-for _name in ("utils", "distributed", "distributed.weight_transfer"):
-    _offer(f"vllm.{_name}", __path__=[])
+sys.modules["vllm.sampling_params"] = ModuleType("vllm.sampling_params")
+vars(sys.modules["vllm.sampling_params"])["StructuredOutputsParams"] = dict

@@ -1,7 +1,8 @@
-"""Rows in the forms that other people publish: what is read of them, what is refused, and that TRL learns exactly that."""
+"""Rows in the forms that other people publish, conversations and preferences: what is read, refused, and learned."""
 
 import csv
 import json
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,26 +12,192 @@ import pytest
 from transformers import PreTrainedTokenizerBase
 
 from evals.errors import BadConfig, BadRow, LabError
-from evals.questions import DATASETS, SYSTEM_PROMPT, kmp_test, write_examples
-from tests.models import tiny_base, tiny_tokenizer
-from tests.training.cases import cases
-from tests.training.runs import SFT, figures, ready, record, settings_file, train
+from evals.preferences.rows import export_votes
+from evals.questions import DATASETS, SYSTEM_PROMPT, kmp_test, pathway_heldout, write_examples
+from evals.questions.pairs import SampleOrigin
+from evals.schema.questions import Sampling
+from evals.schema.votes import JudgedPair
+from lab.exports import write_export
+from tests.lab.votes import NOON, answer, vote
+from tests.models import tiny_base, tiny_chain, tiny_tokenizer
+from tests.training.cases import cases, not_refused
+from tests.training.runs import SFT, figures, ready, record, sampled_run, settings_file, train
 from training.data.conversations import Conversation, read_conversations
-from training.data.preferences import read_preferences
+from training.data.preferences import Draws, chain_samples, read_preferences, run_samples
 from training.data.tokens import Rows, sequences_of
 from training.launch.plan import plan_of
 from training.launch.preview import preview
+from training.models.chain import load_chain
+from training.run.folder import RunFolder
 from training.sft import SftSettings, build_trainer
 
-CASES = cases("rows")
+CASES, TEMPLATES = cases("rows"), cases("templates")
+SYSTEM = "Answer in one sentence."
+
+
+def turns(*pairs: tuple[str, str]) -> list[dict[str, str]]:
+    return [{"role": role, "content": text} for role, text in pairs]
+
+
+def pair(question: str = "Why?", **columns: object) -> dict[str, object]:
+    said = {"chosen": turns(("assistant", "Because of A.")), "rejected": turns(("assistant", "Because of B."))}
+    return {"prompt": turns(("user", question)), **said, **columns}
+
+
+def file(folder: Path, *rows: Mapping[str, object], name: str = "votes.jsonl") -> str:
+    path = folder / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return str(path)
+
+
+def test_a_conversation_without_a_system_message_is_given_the_one_of_the_chain(tmp_path: Path):
+    own = turns(("system", "Be brief."), ("user", "How?"))
+    data = read_preferences([file(tmp_path, pair(), pair(prompt=own))], SYSTEM)
+    first, second = (each.row()["prompt"] for each in data.items)
+    assert (first, second) == (turns(("system", SYSTEM), ("user", "Why?")), own)
+    assert data.record() | {"sha256": ""} == {
+        "sha256": "",
+        "rows": 2,
+        "rows of votes.jsonl": 2,
+        "prompts given the system message of the chain": 1,
+        "prompts with a system message of their own": 1,
+    }
+
+
+def test_what_the_lab_exports_is_trained_on_as_it_is(tmp_path: Path):
+    left, right = answer("l1", "base"), answer("r1", "sft")
+    judged = JudgedPair(vote(left, right, "right"), left, right)
+    write_export(export_votes([judged], "dpo", NOON), tmp_path / "export")
+    data = read_preferences([str(tmp_path / "export")], left.system_prompt)
+    assert data.items[0].row() == {
+        "prompt": turns(("system", left.system_prompt), ("user", left.question)),
+        "chosen": turns(("assistant", right.text)),
+        "rejected": turns(("assistant", left.text)),
+    }
+    assert data.facts == {}
+
+
+def test_a_prompt_inside_both_answers_is_taken_out_of_them_and_plain_text_stays_plain(tmp_path: Path):
+    for chosen, rejected, prompt, what in CASES["parted"]:
+        data = read_preferences([file(tmp_path, {"chosen": chosen, "rejected": rejected})], SYSTEM)
+        row = data.items[0].row()
+        assert (row["prompt"], prompt + row["chosen"], prompt + row["rejected"]) == (prompt, chosen, rejected)
+        assert data.facts == {f"prompts taken from the {what} that both answers share": 1}
+    plain = {"prompt": "Q: why? A:", "chosen": " because", "rejected": " never"}
+    (found,) = read_preferences([file(tmp_path, plain)], SYSTEM).items
+    assert found.row() == plain
+
+
+def test_a_count_takes_the_first_rows_of_a_file(tmp_path: Path):
+    source = file(tmp_path, pair("1?"), pair("2?"), pair("3?"))
+    assert read_preferences([f"{source}[:2]"], SYSTEM).questions == {"1?", "2?"}
+    with pytest.raises(BadConfig, match=r"asks for 9 rows; votes.jsonl has 3"):
+        read_preferences([f"{source}[:9]"], SYSTEM)
+
+
+def test_pairs_that_say_nothing_are_left_out_and_counted(tmp_path: Path):
+    same = pair("How?", rejected=turns(("assistant", "Because of A.")))
+    data = read_preferences([file(tmp_path, pair(), same, pair())], SYSTEM)
+    assert data.count == 1
+    assert data.left_out == {"both answers are the same": 1, "the same pair again": 1}
+
+
+KMP, PATHWAY = kmp_test()[0], pathway_heldout()[0]
+HELD_OUT = [
+    pair(KMP.prompt),
+    pair(PATHWAY.prompt.upper()),
+    pair("reworded", example_id=KMP.id),
+    {"prompt": f"### Question:\n{KMP.prompt}\n### Answer:\n", "chosen": "A", "rejected": "B"},
+    {"chosen": f"Human: {KMP.prompt}\n\nAssistant: A", "rejected": f"Human: {KMP.prompt}\n\nAssistant: B"},
+    {key: turns(("user", KMP.prompt), ("assistant", key)) for key in ("chosen", "rejected")},
+]
+
+
+def test_a_pair_about_a_held_out_question_is_refused(tmp_path: Path):
+    for row in HELD_OUT:
+        with pytest.raises(BadConfig, match=r"1 pairs about questions that are kept for testing .*row 1"):
+            read_preferences([file(tmp_path, row)], SYSTEM)
+
+
+WRONG = [
+    ([{"chosen": "A", "rejected": "B"}], "do not begin with the same words"),
+    ([{"chosen": "Why? A", "rejected": turns(("assistant", "B"))}], "mixes plain text and messages"),
+    ([pair(prompt="Why?")], "mixes plain text and messages"),
+    ([pair(prompt=[])], "has no question"),
+    ([pair(prompt=turns(("assistant", "Hello.")))], "has no question"),
+    ([pair(chosen=[])], "empty answer"),
+    ([pair(rejected=turns(("assistant", "Because of A.")))], "says anything"),
+    ([pair(), {"prompt": "Q:", "chosen": "A", "rejected": "B"}], "1 of 2 pairs are plain text"),
+]
+
+
+def test_rows_and_sources_that_cannot_be_trained_on_are_named(tmp_path: Path):
+    assert not_refused(WRONG, lambda rows: read_preferences([file(tmp_path, *rows)], SYSTEM)) == []
+    assert not_refused(CASES["no pairs"], lambda source: read_preferences([source], SYSTEM)) == []
+    bad = {"prompt": turns(("user", "Why?")), "chosen": 3}
+    with pytest.raises(BadRow, match=r"votes.jsonl, line 2, field"):
+        read_preferences([file(tmp_path, pair(), bad)], SYSTEM)
+
+
+def test_rows_that_are_no_pairs_are_named_with_the_stage_that_takes_them(tmp_path: Path):
+    row = {"messages": turns(("user", "Up?"), ("assistant", "Up."))}
+    with pytest.raises(BadRow, match="rows with one answer are no pairs: give them to `assay train sft`"):
+        read_preferences([file(tmp_path, row)], SYSTEM)
+    with pytest.raises(BadRow, match=r"field 'chosen': is missing.*\(KTO\).*`assay train sft`, with bad_rows drop"):
+        read_preferences([file(tmp_path, {**row, "label": True})], SYSTEM)
+
+
+# ---- answers that a run sampled, or a chain ---------------------------------------------------
+
+EMBEDDED = Path(__file__).parents[2] / "training" / "embedded" / "grpo"
+EXAMPLES = DATASETS["pathways-train"]()[:3]
+ORIGIN = SampleOrigin(source="tiny", stage="sft")
+
+
+def test_the_answers_of_a_run_come_with_their_question_and_step(tmp_path: Path):
+    found = run_samples(RunFolder(sampled_run(tmp_path / "grpo")))
+    assert found.unknown_questions == 0
+    assert len(found.samples) > 100
+    first = found.samples[0]
+    assert (first.origin.source, first.origin.stage, first.origin.step) == ("grpo", "grpo", 1)
+    assert first.prompt[-1].content == first.example.prompt
+    assert {sample.example.split for sample in found.samples} == {"train"}
+
+
+def test_a_damaged_table_is_named(tmp_path: Path):
+    shutil.copy(EMBEDDED / "run.json", tmp_path)
+    (tmp_path / "completions").mkdir()
+    (tmp_path / "completions" / "completions_00001.parquet").write_bytes(b"PAR1 cut off")
+    with pytest.raises(LabError, match=r"completions_00001.parquet is no table"):
+        run_samples(RunFolder(tmp_path))
+
+
+def test_a_chain_answers_each_question_as_often_as_asked_each_time_with_its_own_seed(tmp_path: Path):
+    chain = load_chain(tiny_chain(tmp_path), "float32", base=str(tmp_path / "model"))
+    draws = Draws("sft", 3, Sampling(max_new_tokens=6, temperature=1.0, seed=5))
+    found = chain_samples(chain, ORIGIN, EXAMPLES, "Be brief.", draws)
+    again = chain_samples(chain, ORIGIN, EXAMPLES, "Be brief.", draws)
+    assert [sample.text for sample in found] == [sample.text for sample in again]
+    assert len(found) == 9
+    assert [sample.origin.seed for sample in found] == [5, 5, 5, 6, 6, 6, 7, 7, 7]
+    assert len({sample.text for sample in found}) > 3
+    assert all(sample.was_cut for sample in found if len(sample.text) > 30)
+
+
+def test_answers_that_cannot_differ_are_not_drawn():
+    for count, temperature in ((1, 1.0), (4, 0.0)):
+        with pytest.raises(BadConfig, match="no two different ones"):
+            chain_samples(None, ORIGIN, EXAMPLES, "Be brief.", Draws("sft", count, Sampling(temperature=temperature)))  # ty: ignore
+
+
+# ---- conversations -----------------------------------------------------------------------------------
+
+
 TWO_TURNS = [("user", "Up?"), ("assistant", "It goes up."), ("user", "Why?"), ("assistant", "Stress.")]
 
 
-def turns(*said: tuple[str, str]) -> list[dict[str, str]]:
-    return [{"role": role, "content": content} for role, content in said]
-
-
-def file(folder: Path, *rows: Mapping[str, Any], name: str = "rows.jsonl") -> str:
+def rows_file(folder: Path, *rows: Mapping[str, Any], name: str = "rows.jsonl") -> str:
     (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return str(folder / name)
 
@@ -93,28 +260,19 @@ def test_parquet_with_empty_cells_and_turns_in_structs_is_read(tmp_path: Path):
 
 def test_questions_of_the_standard_hold_out_are_refused_in_any_form(tmp_path: Path):
     asked = kmp_test()[0].prompt
-    for row in (
-        {"messages": turns(("user", "Hello"), ("assistant", "Hello."), ("user", asked.upper()), ("assistant", "112"))},
-        {"text": f"### Instruction:\n{asked}\n\n### Response:\n112"},
-        {"text": f"Question: {asked}\nAnswer: 112"},
+    asking = turns(("user", "Hello"), ("assistant", "Hello."), ("user", asked.upper()), ("assistant", "112"))
+    for other, row in (
+        ({"messages": turns(*TWO_TURNS)}, {"messages": asking}),
+        ({"text": "Mice fly."}, {"text": f"### Instruction:\n{asked}\n\n### Response:\n112"}),
+        ({"text": "Mice fly."}, {"text": f"Question: {asked}\nAnswer: 112"}),
     ):
         with pytest.raises(BadConfig, match=r"holds 1 rows about questions of the standard hold-out \(such as line 2"):
-            read_conversations(
-                [
-                    file(
-                        tmp_path,
-                        {**row, **dict.fromkeys(row, "Mice fly.")}
-                        if "text" in row
-                        else {"messages": turns(*TWO_TURNS)},
-                        row,
-                    )
-                ]
-            )
+            read_conversations([rows_file(tmp_path, other, row)])
 
 
 def test_rows_without_a_system_message_are_given_that_of_the_chain_or_of_the_questions_beside_them(tmp_path: Path):
     own = turns(("system", "Be kind."), *TWO_TURNS)
-    rows = file(tmp_path, {"messages": turns(*TWO_TURNS)}, {"messages": own})
+    rows = rows_file(tmp_path, {"messages": turns(*TWO_TURNS)}, {"messages": own})
 
     def systems(prompt: str | None, *others: str) -> tuple[Rows[Any], list[str]]:
         data = SftSettings(data=(rows, *others), output="x").read_rows(prompt)
@@ -134,51 +292,21 @@ def test_rows_without_a_system_message_are_given_that_of_the_chain_or_of_the_que
     assert mixed.count == 4
 
 
-TEXTS, TURNS, SHARED = (
-    ("Up.", "Down."),
-    *(
-        tuple([{who: said, what: text}] for text in ("Up.", "Down."))
-        for who, said, what in (("role", "assistant", "content"), ("from", "gpt", "value"))
-    ),
-)
-PAIRS = [  # a row of others, its answers, and its prompt as turns or text
-    ({"prompt": "### Instruction:\nUp?\n\n### Response:\n"}, TEXTS, [("user", "Up?")]),
-    ({"prompt": "Mice fly"}, TEXTS, "Mice fly"),
-    ({"question": "Up?", "system": "Be brief."}, TEXTS, [("system", "Be brief."), ("user", "Up?")]),
-    ({"instruction": "Name it.", "input": "ATP"}, TEXTS, [("user", "Name it.\n\nATP")]),
-    ({"prompt": [{"role": "user", "content": "Up?"}]}, TURNS, [("user", "Up?")]),
-    ({"conversations": [{"from": "human", "value": "Up?"}]}, SHARED, [("user", "Up?")]),
-]
-
-
 def test_pairs_in_the_forms_of_others_are_read_from_json_and_csv(tmp_path: Path):
-    for row, (chosen, rejected), wanted in PAIRS:
-        pair = {**row, "chosen": chosen, "rejected": rejected}
-        (tmp_path / "a.json").write_text(json.dumps([pair], indent=1), encoding="utf-8")
+    for row, wanted in CASES["pairs"]:
+        (tmp_path / "a.json").write_text(json.dumps([row], indent=1), encoding="utf-8")
         with (tmp_path / "a.csv").open("w", encoding="utf-8", newline="") as table:
-            cells = {key: value if isinstance(value, str) else json.dumps(value) for key, value in pair.items()}
+            cells = {key: value if isinstance(value, str) else json.dumps(value) for key, value in row.items()}
             csv.writer(table).writerows([cells.keys(), cells.values()])
         for name in ("a.json", "a.csv"):
             (found,) = read_preferences([str(tmp_path / name)], "").items
-            asked = (
-                found.prompt if isinstance(found.prompt, str) else [(turn.role, turn.content) for turn in found.prompt]
-            )
+            is_text = isinstance(found.prompt, str)
+            asked = found.prompt if is_text else [f"{turn.role} {turn.content}" for turn in found.prompt]
             answer = found.chosen if isinstance(found.chosen, str) else found.chosen[0].content
             assert (name, asked, answer) == (name, wanted, "Up.")
 
 
 # ---- what is learned ---------------------------------------------------------------------------
-
-QWEN = (  # earlier answers lose the mark of their thought, as in Qwen3's own template
-    "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{% if m['role'] == 'assistant' and loop.last %}<think>\n"
-    "{{ m.get('reasoning_content', '') }}\n</think>\n\n{% endif %}{{ m['content'] }}<|im_end|>\n{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-)
-ALTERNATING = (
-    "{% for m in messages %}{% if (m['role'] == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('roles must"
-    " alternate') }}{% endif %}[{{ m['role'] }}]{{ m['content'] }}<|im_end|>{% endfor %}"
-    "{% if add_generation_prompt %}[assistant]{% endif %}"
-)
 
 
 def learned(row: Mapping[str, Any], tokenizer: PreTrainedTokenizerBase) -> dict[str, list[str]]:
@@ -200,7 +328,7 @@ def test_every_answer_is_learned_with_its_end_in_one_sequence_or_one_by_one_wher
     both, last = (Conversation(tuple(turns(*TWO_TURNS)), which).row() for which in ((1, 3), (3,)))
     assert learned(both, tokenizer) == {"messages": ["It goes up.<|im_end|>\n", "Stress.<|im_end|>\n"]}
     assert learned(last, tokenizer) == {"messages": ["Stress.<|im_end|>\n"]}
-    tokenizer.chat_template = QWEN
+    tokenizer.chat_template = TEMPLATES["forgets"]
     assert learned(both, tokenizer) == {
         "turn 2": ["<think>\n\n</think>\n\nIt goes up.<|im_end|>\n"],
         "turn 4": ["<think>\n\n</think>\n\nStress.<|im_end|>\n"],
@@ -221,10 +349,12 @@ def test_an_answer_that_the_template_does_not_end_is_learned_with_the_end_token(
 def test_a_conversation_that_one_sequence_cannot_hold_becomes_a_row_for_each_answer(tmp_path: Path):
     thought = {"role": "assistant", "content": "It goes up.", "reasoning_content": "Looked it up."}
     said = turns(*TWO_TURNS)
-    data = read_conversations([file(tmp_path, {"messages": [said[0], thought, *said[2:]]}, {"messages": said[:2]})])
+    data = read_conversations(
+        [rows_file(tmp_path, {"messages": [said[0], thought, *said[2:]]}, {"messages": said[:2]})]
+    )
     tokenizer = tiny_tokenizer()
     assert data.arranged(tokenizer).facts["answers whose reasoning the chat template leaves out"] == 1
-    tokenizer.chat_template = QWEN
+    tokenizer.chat_template = TEMPLATES["forgets"]
     arranged = data.arranged(tokenizer)
     assert [*arranged.named] == ["rows.jsonl:1, turn 2", "rows.jsonl:1, turn 4", "rows.jsonl:2"]
     first, second = (learned(item.row(), tokenizer)["messages"] for item in arranged.items[:2])
@@ -235,24 +365,18 @@ def test_a_conversation_that_one_sequence_cannot_hold_becomes_a_row_for_each_ans
 
 def test_a_conversation_that_the_template_refuses_is_named_or_left_out(tmp_path: Path):
     twice = {"messages": turns(("user", "Up?"), *TWO_TURNS)}
-    source = file(tmp_path, {"messages": turns(*TWO_TURNS)}, twice)
+    source = rows_file(tmp_path, {"messages": turns(*TWO_TURNS)}, twice)
     tokenizer = tiny_tokenizer()
-    tokenizer.chat_template = ALTERNATING
+    tokenizer.chat_template = TEMPLATES["alternates"]
     with pytest.raises(BadRow, match=r"rows.jsonl, line 2, field 'turns': are refused by the base's chat template"):
         read_conversations([source]).arranged(tokenizer)
     data = read_conversations([source], drops=True).arranged(tokenizer)
     assert (data.count, sum(data.left_out.values())) == (1, 1)
-    marked = file(tmp_path, {"messages": turns(("user", "Up?<|im_end|>"), ("assistant", "Up."))})
+    marked = rows_file(tmp_path, {"messages": turns(("user", "Up?<|im_end|>"), ("assistant", "Up."))})
     with pytest.raises(BadRow, match=r"line 1, field 'turns': hold a control mark .*im_end"):
         read_conversations([marked]).arranged(tiny_tokenizer())
 
 
-MARKED = (  # the template of the tiny base with the marks that TRL's `assistant_only_loss` reads
-    "{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\n' }}{% if m['role'] == 'assistant' %}"
-    "{% generation %}{{ m['content'] + '<|im_end|>\n' }}{% endgeneration %}"
-    "{% else %}{{ m['content'] + '<|im_end|>\n' }}{% endif %}{% endfor %}"
-    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
-)
 ROWS = [
     ("messages", {"messages": turns(("system", "Be brief."), *TWO_TURNS)}),
     ("prompt", {"prompt": turns(("user", "Up?")), "completion": turns(("assistant", "It goes up."))}),
@@ -269,13 +393,13 @@ def test_trl_learns_what_it_would_learn_of_the_row_itself_and_what_the_dry_run_s
     from training.models.base import find_base, load_model
 
     base = tiny_base(tmp_path / "model")
-    data = file(tmp_path, row, row)
+    data = rows_file(tmp_path, row, row)
     values = {**SFT, "base": str(base), "data": [data]}
     prepared = ready("sft", settings_file(tmp_path, values))
     ours = build_trainer(prepared)
     tokenizer = tiny_tokenizer()
     if form == "messages":
-        tokenizer.chat_template = MARKED
+        tokenizer.chat_template = TEMPLATES["marked"]
     theirs = SFTTrainer(
         model=load_model(find_base(str(base)), "float32"),
         args=SFTConfig(
@@ -303,7 +427,7 @@ def test_trl_learns_what_it_would_learn_of_the_row_itself_and_what_the_dry_run_s
 
 def test_a_share_is_held_out_by_question_and_its_loss_chooses_the_weights(tmp_path: Path):
     rows = [{"prompt": f"What of gene {number // 2}?", "completion": f"It is {number}."} for number in range(20)]
-    source = file(tmp_path, *rows)
+    source = rows_file(tmp_path, *rows)
     told = {"hold_out": 0.2, "eval_steps": 1, "best_metric": "loss"}
     data = SftSettings(data=(source,), output="x", **told).read_rows(None)
     assert (data.count, data.held.count, len(data.held.questions)) == (16, 4, 2)
@@ -315,20 +439,14 @@ def test_a_share_is_held_out_by_question_and_its_loss_chooses_the_weights(tmp_pa
     assert len(losses) == 3 and losses[-1] < losses[0]
     kept = record(run.path)
     assert kept["data"]["held out rows"] == 4 and kept["result"]["kept_weights"].startswith("of step 2, the last")
-    blind = train(
-        "sft",
-        settings_file(
-            tmp_path,
-            {**SFT, "data": [source], **told, "best_metric": "", "eval_steps": 2, "output": str(tmp_path / "blind")},
-        ),
-    )
-    assert figures(blind, "loss") == figures(run, "loss")
+    values = {**SFT, "data": [source], "hold_out": 0.2, "eval_steps": 2, "output": str(tmp_path / "blind")}
+    assert figures(train("sft", settings_file(tmp_path, values)), "loss") == figures(run, "loss")
 
 
 def test_conversations_may_be_the_dev_set_whose_loss_is_measured_beside_questions_that_are_answered(tmp_path: Path):
     rows = [{"messages": turns(("user", f"What of gene {n}?"), ("assistant", f"It is {n}."))} for n in range(6)]
     dev = [{**row, "split": "dev"} for row in rows[3:]]
-    source = file(tmp_path, *rows[:4], *dev)
+    source = rows_file(tmp_path, *rows[:4], *dev)
     write_examples(tmp_path / "dev.jsonl", DATASETS["kmp-train"]()[20:23])
     told = {"eval_data": (f"{source}[dev]", str(tmp_path / "dev.jsonl")), "eval_steps": 1}
     data = SftSettings(data=(source,), output="x", **told).read_rows(None)

@@ -1,6 +1,7 @@
-"""The reviewer that comes with Assay: what lies in training/embedded/review, and what is said of it."""
+"""The reviewer and the refiner that come with Assay, and what is said of them."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -8,12 +9,13 @@ import pytest
 from evals.io import read_rows
 from evals.papers import demonstration
 from evals.papers.collection import split_by_family
+from evals.refine.bank import refiner_bank
 from evals.report import load_report
 from evals.review.page import named
 from evals.review.prompt import check_prompt
 from evals.review.records import made_by, made_rows
 from evals.review.score import control_rates, micro_rates
-from evals.schema.reports import ReviewReport
+from evals.schema.reports import RefinerReport, ReviewReport
 from evals.schema.reviews import PredictionRow
 from evals.schema.runs import DEMONSTRATION
 from lab.papers.reader import find_readers
@@ -86,3 +88,55 @@ def test_the_answers_of_both_are_shipped_with_who_gave_them(name: str, stage: st
     report = load_report(REPORTS / f"{name}.json", ReviewReport)
     assert report.stages[stage].made_by == made
     assert {row.article_id for row in rows} == {each.id for each in report.rows}
+
+
+# ---- the refiner -------------------------------------------------------------------------------------
+
+
+REFINER = ROOT / "training" / "embedded" / "refiner"
+NAMES = {
+    "bare base": "base",
+    "SFT": "sft",
+    "GRPO": "refiner",
+    "says nothing": "silent",
+    "reference answers": "reference",
+}
+"""Stages as the page calls them, where it has another word."""
+
+
+@pytest.fixture(scope="module")
+def refiner_report() -> RefinerReport:
+    text = (REFINER / "grpo" / "reports" / "held-out.json").read_text(encoding="utf-8")
+    return RefinerReport.model_validate_json(text)
+
+
+@pytest.mark.embedded
+@pytest.mark.slow
+def test_the_refiner_computes_what_it_did_when_it_was_trained():
+    assert all(finding.is_ok for finding in check_chain("refiner", cache=embedded_cache()))
+
+
+@pytest.mark.parametrize("stage", ["sft", "grpo"])
+def test_each_stage_is_small(stage: str):
+    assert (REFINER / stage / "adapter" / WEIGHTS_NAME).stat().st_size <= 2_600_000
+
+
+def test_every_stage_and_baseline_was_asked_all_held_out_records(refiner_report: RefinerReport):
+    stages = [row.stage for row in refiner_report.rows]
+    held_out = len(refiner_bank().test)
+    assert {stages.count(stage) for stage in stages} == {held_out}
+    assert {"base", "sft", "refiner", "reference"} <= set(stages)
+
+
+@pytest.mark.parametrize(("column", "metric"), [(0, "reward"), (1, "rubric"), (2, "citation_f1"), (3, "wellformed")])
+def test_the_page_says_what_the_report_says(refiner_report: RefinerReport, column: int, metric: str):
+    page = (ROOT / "docs" / "refiner.md").read_text(encoding="utf-8")
+    section = page.split("## The embedded refiner")[1]
+    rows = re.findall(r"^\| ([A-Za-z ]+) \| (\d.+) \|$", section, re.M)
+    assert [NAMES.get(name, name) for name, _ in rows] == [each.stage for each in refiner_report.summaries]
+    found = [each.metrics[metric] for each in refiner_report.summaries]
+    shown = [cells.split(" | ")[column] for _, cells in rows]
+    assert shown == [
+        f"{each.value:.2f}" + (f" [{each.low:.2f}, {each.high:.2f}]" if column == 0 and each.low is not None else "")
+        for each in found
+    ]
