@@ -77,5 +77,16 @@ class LLM:
         return SimpleNamespace(token_ids=tokens, logprobs=logprobs)
 
 
-sys.modules["vllm.sampling_params"] = ModuleType("vllm.sampling_params")
-vars(sys.modules["vllm.sampling_params"])["StructuredOutputsParams"] = dict
+NAMES = {
+    "vllm.sampling_params": {"StructuredOutputsParams": dict},
+    "vllm.utils": {"__path__": []},
+    "vllm.utils.network_utils": {"get_ip": None},
+    "vllm.distributed": {"__path__": []},
+    "vllm.distributed.weight_transfer": {"__path__": []},
+    "vllm.distributed.weight_transfer.nccl_common": {"trainer_init": None},
+    "vllm.distributed.weight_transfer.packed_tensor": {"packed_nccl_broadcast_producer": None},
+}
+"""What TRL imports of vLLM, most of it for a server."""
+for _name, _members in NAMES.items():
+    sys.modules[_name] = ModuleType(_name)
+    vars(sys.modules[_name]).update(_members)
