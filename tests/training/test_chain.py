@@ -18,7 +18,7 @@ from evals.schema.questions import Model, Sampling
 from tests.models import SYSTEM_PROMPT, embedded_cache, load_base, tiny_adapter, tiny_base, tiny_chain
 from tests.training import killing
 from tests.training.cases import cases
-from tests.training.runs import GRPO, ROOT, SFT, settings_file, train
+from tests.training.runs import ROOT, SFT, settings_file, train
 from training.models import base as bases
 from training.models.adapters import CONFIG_NAME, WEIGHTS_NAME
 from training.models.base import (
