@@ -481,20 +481,11 @@ def test_a_title_keeps_words_in_another_font_and_no_kind_of_article_or_journal_s
 
 def test_statistical_analysis_makes_no_sections_of_its_neighbours_and_names_of_sections_may_end_in_a_colon():
     page = [Put(LEFT, 780, "Salt and the roots of barley", 17)]
-    names = (
-        ("1 | Introduction", 13),
-        ("2 | Methods", 13),
-        ("Plants", 11),
-        ("Statistical analysis", 11),
-        ("Results:", 13),
-    )
-    for n, (name, size) in enumerate(names):
+    sizes = {"1 | Introduction": 13, "2 | Methods": 13, "Plants": 11, "Statistical analysis": 11, "Results:": 13}
+    for n, (name, size) in enumerate(sizes.items()):
         page += [Put(LEFT, 740 - 100 * n, name, size, bold=True), *lines(BODY, 720 - 100 * n)]
-    page += [
-        Put(LEFT, 240, "References:", 13, bold=True),
-        *lines([f"[{n}] A. B, Pot {n}, 200{n}." for n in (1, 2, 3)], 220),
-    ]
-    article = of_pages(page)
+    entries = lines([f"[{n}] A. B, Pot {n}, 200{n}." for n in (1, 2, 3)], 220)
+    article = of_pages([*page, Put(LEFT, 240, "References:", 13, bold=True), *entries])
     assert named(article) == ["Introduction", "Methods", "Results"] and len(article.references) == 3
 
 
