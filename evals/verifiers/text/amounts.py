@@ -88,7 +88,7 @@ def read_text(expected: Expected, question: str, text: str, is_shown: bool = Tru
     if found.verdict == "no_claim" and len(text) <= SHORT and "\n" not in (short := without_thought(text).strip()):
         found = read_short(expected, question, short, read_number)
     letters = letters_in_text(text, n_lettered(expected))
-    if letters and (expected.has_letters or (found.verdict == "no_claim" and len(letters.rest.split()) < LETTER_ALONE)):
+    if letters and (expected.has_letters or (found.verdict == "no_claim" and len(letters[1].split()) < LETTER_ALONE)):
         return lettered(expected, *letters)
     return found
 

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import NamedTuple
 
 from evals.schema import CANNOT_BE_TOLD, Claim
 from evals.verifiers.expected import AGREE, DIFFERENT, SAME, Expected, Finding, claim, fold
@@ -76,9 +75,7 @@ def read_choice(expected: Expected, question: str, page: Plain, lexicon: Lexicon
     if asserted == [right]:
         return Finding("correct", f"it says {right}, as the data do", right, shown, 1.0)
     if not asserted:
-        if right == CANNOT_BE_TOLD and (
-            STILL.search(page.text) or _is_definite(question, page.text) or _is_bare(question, page.text)
-        ):
+        if right == CANNOT_BE_TOLD and (STILL.search(page.text) or _is_definite(question, page.text)):
             return Finding("incorrect", "it answers what the data cannot tell", None, shown)
         denied = [each.option for each in heard if each.is_denied]
         what = f"it only denies {denied[0]}" if denied else "it names no option of the question"
@@ -422,30 +419,22 @@ def _of_tissues(asserted: list[str], heard: list[Heard]) -> list[str]:
 
 
 def _is_definite(question: str, text: str) -> bool:
-    """Say whether a sentence answers a question that cannot be answered: it takes up its words, or gives an amount."""
-    asked = _content(list(_asked_words(question)))
-    if not asked:
-        return False
-    for start, stop, end in parts_of(text):
-        share = len(asked & _content(tokens(text[start:stop]))) / len(asked)
-        if end != "?" and (share > 0.8 or (share >= 0.25 and AMOUNT.search(text, start, stop))):
+    """Say whether a text answers a question that cannot be answered.
+
+    A sentence takes up its words, or gives an amount or a number of what it asks for ("333 codons"); or the text is but a few
+    words: "Ppargc1a.".
+    """
+    words, asked = _asked_words(question), _content(list(_asked_words(question)))
+    parts = [(tokens(text[start:stop]), start, stop) for start, stop, end in parts_of(text) if end != "?"]
+    said = [part for part in parts if part[0] and "confidence" not in part[0][:2]]
+    for each, start, stop in said:
+        share = len(asked & _content(each)) / len(asked) if asked else 0.0
+        is_amount = share >= 0.25 and AMOUNT.search(text, start, stop)
+        is_counted = "many" in words and any(one[0].isdigit() and other in words for one, other in pairwise(each))
+        if share > 0.8 or is_amount or is_counted:
             return True
-    return False
-
-
-def _is_bare(question: str, text: str) -> bool:
-    """Say whether a text is but a few words or an amount that the question asks for: "Ppargc1a.", "333 codons"."""
-    parts = [tokens(text[start:stop]) for start, stop, end in parts_of(text) if end != "?"]
-    said = [words for words in parts if words and "confidence" not in words[:2]]
-    if len(said) == 1 and len(said[0]) <= 3 and YES_NO.isdisjoint(said[0]):
-        return not fold(" ".join(said[0])) <= fold(question) and not any(map(is_known, said[0]))
-    asked = _asked_words(question)
-    if asked[:2] not in (("how", "many"), ("how", "much"), ("how", "long")) and "how many" not in question.casefold():
-        return False
-    unit = asked[asked.index("many") + 1] if "many" in asked[:-1] else ""
-    return bool(unit) and any(
-        word == unit and before[0].isdigit() for words in said for before, word in pairwise(words)
-    )
+    few = said[0][0] if len(said) == 1 and len(said[0][0]) <= 3 else []
+    return not (fold(" ".join(few)) <= fold(question) or any(map(is_known, few)) or YES_NO.intersection(few))
 
 
 # ---- options named by letter ---------------------------------------------------------------------
@@ -457,38 +446,28 @@ STATED = re.compile(
     r"[\s:*_(\[{$\"'`\\]{0,8}(?P<letter>[B-HJ-Z]|[AI](?=[)*.,:\]}$\"'`]|\s*$|\s*\n))(?![\w'’+-])",
     re.MULTILINE,
 )
-LINE = re.compile(r"[^\n]+")
 BARE = re.compile(
-    r"[ \t]*(?:(?i:option|answer|choice)[: ]+)?[(\[*_$`\"']{0,4}(?P<letter>[A-Za-z])(?!(?<=A):)"
-    r"(?:[)\]*_$`\"'.:]{1,4}(?:\s.*)?|[ \t]*)"
+    r"^[ \t]*(?:(?i:option|answer|choice)[: ]+)?[(\[*_$`\"']{0,4}(?P<letter>[A-Za-z])(?!(?<=A):)"
+    r"(?:[)\]*_$`\"'.:]{1,4}(?:[^\S\n].*)?|[ \t]*)$",
+    re.MULTILINE,
 )
 """"A:" opens an answer to "Q:"."""
 
 
-class Lettered(NamedTuple):
-    """The options, 0 and up, that a text names by letter, what stands behind the last, and where the letters stand."""
-
-    options: list[int]
-    rest: str
-    start: int
-    end: int
-
-
-def letters_in_text(text: str, n_options: int) -> Lettered | None:
-    """Return what a text without an answer line names by letter; None where it names none of `n_options`.
+def letters_in_text(text: str, n_options: int) -> tuple[list[int], str, int, int] | None:
+    """Return what a text without an answer line names by letter: options, 0 .. n_options - 1, what stands behind the last, and where the letters stand.
 
     A line that is a letter, alone or before its option, counts where no other line is; else "the answer is (C)".
     """
     text = marked(without_thought(text))
     found = list(STATED.finditer(text))
     if not found:
-        lines = [line for line in LINE.finditer(text) if line[0].strip(MARKS + ".") and "onfidence" not in line[0][:16]]
-        bare = [hit for line in lines if (hit := BARE.fullmatch(text, *line.span()))]
-        if len(bare) != 1 or bare[0].start() not in (lines[0].start(), lines[-1].start()):
+        found = list(BARE.finditer(text))
+        lines = [line for line in text.split("\n") if line.strip(MARKS + ".") and "onfidence" not in line[:16]]
+        if len(found) != 1 or found[0][0] not in (lines[0], lines[-1]):
             return None
-        found = bare
     options = [ord(hit["letter"].lower()) - ord("a") for hit in found]
     if max(options) >= n_options:
         return None
     behind = text[found[-1].end("letter") :].partition("\n")[0].strip(MARKS + ".:;,-–—")
-    return Lettered(options, re.split(r"[.;]\s", behind)[0], found[0].start("letter"), found[-1].end("letter"))
+    return options, re.split(r"[.;]\s", behind)[0], found[0].start("letter"), found[-1].end("letter")
