@@ -343,22 +343,19 @@ def _term(expected: Expected, question: str, page: Plain, lexicon: Lexicon) -> F
     sentences: list[Sentence] = []
     stands = [phrase for phrase in words("amounts")["stands"] if phrase in page.text]
     little = fold("less") | fold("cause")
-    for start, stop, end in parts_of(page.text):
-        text = page.text[start:stop]
-        parts = tokens(text)
-        if not parts or "confidence" in parts[:2] or end == "?":
+    for sentence in read_sentences(page.text, lexicon, question):
+        text, parts = sentence.text, sentence.words
+        if sentence.end == "?":
             continue
+        sentences.append(sentence)
         stems: set[str] = set().union(*map(fold, parts))
         is_right = not right and any(map(stems.issuperset, expected.accept))
         explains = any(phrase in text for phrase in stands)
         takes_up = len(stems & _asked(question)) >= 0.6 * len(_asked(question))
-        sentence = sentence_of(text, start, end, parts, lexicon)
-        finish(sentence, question)
-        sentences.append(sentence)
         if is_right:
             kept = _undenied(sentence)
             if any(map(kept.issuperset, expected.accept)):
-                right, place = True, (start, stop)
+                right, place = True, (sentence.start, sentence.start + len(text))
                 beside = beside or _is_list(expected, question, text)
         if explains or takes_up:
             stems -= little  # every answer has them, and "less" has the stem of "lesion"
