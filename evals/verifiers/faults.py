@@ -103,8 +103,6 @@ def _table(truth: GroundTruth) -> Table | None:
 
 def _of_missions(table: Table, text: str) -> Iterator[str]:
     for sentence in SENTENCE.split(text):
-        if not TRIGGER.search(sentence.lower()):
-            continue
         tissues = {found[0].lower() for found in _tissues().finditer(sentence)}
         if tissues and table.tissue not in tissues:
             continue
