@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+import yaml
 from datasets import Dataset
 from trl import DatasetMixtureConfig, GRPOTrainer
 from trl.scripts import grpo as trl_grpo
@@ -47,6 +48,19 @@ def test_only_the_answer_line_earns_whatever_the_text_before_it_says():
     text, _, lines = DIRECT.answer.partition("\nAnswer: ")
     without_line = f"{text}\n{lines.splitlines()[1]}"
     assert rewards([(DIRECT, without_line), (DIRECT, f"Answer: {lines}")]) == [0.0, RIGHT]
+
+
+def test_hedging_listing_wrong_units_and_false_figures_earn_less_than_the_honest_answer():
+    table = yaml.safe_load((Path(__file__).parent / "cases" / "exploits.yaml").read_text(encoding="utf-8"))
+    pays = []
+    for group in table:
+        lines = (group["honest"], *group["exploits"])
+        told = {"ground_truth": [json.dumps(group["truth"])] * len(lines), "prompts": [group["question"]] * len(lines)}
+        honest, *earned = verifier_reward(completions=list(lines), **told)
+        pays += [line for line, reward in zip(group["exploits"], earned, strict=True) if reward >= honest]
+        assert honest > 0.95, group["honest"]
+    assert pays == []
+    assert sum(len(group["exploits"]) for group in table) >= 25
 
 
 def test_weights_that_pay_for_a_known_falsehood_are_warned_of(caplog: pytest.LogCaptureFixture):
