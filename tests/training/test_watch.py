@@ -103,7 +103,7 @@ def test_each_alarm_speaks_in_words_about_its_own_figure_and_leaves_a_healthy_ru
 # ---- looks -------------------------------------------------------------------------------------
 
 Pair = tuple[StackedPeftModel, PreTrainedTokenizerBase]
-QUESTIONS = tuple(sorted(DATASETS["kmp-train"]()[:11], key=lambda row: -len(row.prompt)))
+QUESTIONS = tuple(sorted(DATASETS["kmp-train"]()[:5], key=lambda row: -len(row.prompt)))
 
 
 @pytest.fixture(scope="module")
@@ -159,7 +159,7 @@ def seen(pair: Pair, count: int, **values: int) -> dict[str, float]:
 def test_the_distance_is_the_mean_kl_per_written_token_whatever_the_batch(moved: Pair):
     parts = [alone(moved, number, 6) for number in range(len(QUESTIONS))]
     tokens = sum(length for _, length in parts)
-    for batch in (1, 8):
+    for batch in (1, 4):
         look = seen(moved, len(QUESTIONS), eval_tokens=6, eval_batch=batch)
         assert look[KL] == pytest.approx(sum(total for total, _ in parts) / tokens, rel=1e-4) and look[KL] > 0.01
         assert look[EVALUATED] == pytest.approx(tokens / len(QUESTIONS))
