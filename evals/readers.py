@@ -128,7 +128,7 @@ def with_texts(rows: Sequence[LabelRow], folder: Path | None) -> list[LabelRow]:
 # ---- agreement --------------------------------------------------------------------------------
 
 
-class Tally(Record):
+class LabelTally(Record):
     """Of `n` answers, on how many reader and label agree: correct or not, and the four verdicts."""
 
     n: int
@@ -159,7 +159,7 @@ class Agreement(Record):
     correct: Metric
     verdicts: Metric
     confusion: dict[Label, dict[Label, int]]
-    by_kind: dict[str, Tally]
+    by_kind: dict[str, LabelTally]
     misread: tuple[Misread, ...]
 
 
@@ -218,7 +218,9 @@ def _agreement(way: Way, rows: Sequence[LabelRow], verdicts: Sequence[Verdict], 
         verdicts=_share(same, clusters, draws, seed),
         confusion={label: {said: confusion[label, said] for said in LABELS} for label in LABELS},
         by_kind={
-            kind: Tally(n=len(found), correct=sum(each[0] for each in found), verdicts=sum(each[1] for each in found))
+            kind: LabelTally(
+                n=len(found), correct=sum(each[0] for each in found), verdicts=sum(each[1] for each in found)
+            )
             for kind, found in by_kind.items()
         },
         misread=tuple(

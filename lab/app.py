@@ -209,7 +209,7 @@ VOLUME = Path("/data")
 
 
 @dataclass(frozen=True)
-class Place:
+class VotesPlace:
     """Where votes are kept: a database at `url`, with a copy in the data set `repo` if it is named."""
 
     kind: Literal["database", "volume", "dataset", "nowhere"]
@@ -217,19 +217,19 @@ class Place:
     repo: str | None = None
 
 
-def place_of_votes(environment: Mapping[str, str], folder: Path, volume: Path = VOLUME) -> Place:
+def place_of_votes(environment: Mapping[str, str], folder: Path, volume: Path = VOLUME) -> VotesPlace:
     """Return where votes shall be kept; `folder` is for what may be lost. BadConfig for half a wish."""
     passing = f"sqlite:///{folder / 'assay.db'}"
     url, repo = environment.get("ASSAY_DATABASE_URL"), environment.get("ASSAY_VOTES_REPO")
     if url:
-        return Place("database", url)
+        return VotesPlace("database", url)
     if repo and not environment.get("HF_TOKEN"):
         raise BadConfig(say("arena.no_token", repo=repo))
     if repo:
-        return Place("dataset", passing, repo)
+        return VotesPlace("dataset", passing, repo)
     if os.access(volume, os.W_OK):
-        return Place("volume", f"sqlite:///{volume / 'assay.db'}")
-    return Place("nowhere", passing)
+        return VotesPlace("volume", f"sqlite:///{volume / 'assay.db'}")
+    return VotesPlace("nowhere", passing)
 
 
 def open_arena(environment: Mapping[str, str], answers: Path, **options: Any) -> None:
@@ -256,7 +256,7 @@ def open_arena(environment: Mapping[str, str], answers: Path, **options: Any) ->
             votes.stop()
 
 
-def _serve(services: Services, place: Place, environment: Mapping[str, str], options: dict[str, Any]) -> None:
+def _serve(services: Services, place: VotesPlace, environment: Mapping[str, str], options: dict[str, Any]) -> None:
     note = say("arena.nowhere") if place.kind == "nowhere" else ""
     app = build_app(services, ARENA, note=note, has_sign_in=can_sign_in(environment))
     put_on_air(app, services.settings.hosts, is_space=services.settings.training.is_space, **options)

@@ -124,7 +124,7 @@ class PathwayName(Record):
     about: str
 
 
-class Provenance(Record):
+class TableSource(Record):
     """Where a table comes from: `source` at `revision`, under `licence`, and what was checked."""
 
     source: str
@@ -181,10 +181,10 @@ def load_hallmark() -> dict[str, PathwayName]:
 
 
 @cache
-def load_provenance() -> dict[str, Provenance]:
+def load_provenance() -> dict[str, TableSource]:
     """Return, by file name, the source, licence, checksum and checks of every table here."""
     document = json.loads(files(__name__).joinpath("provenance.json").read_text(encoding="utf-8"))
-    return {name: Provenance.model_validate(entry) for name, entry in document.items()}
+    return {name: TableSource.model_validate(entry) for name, entry in document.items()}
 
 
 def _rows(name: str) -> Iterator[dict[str, str | None]]:

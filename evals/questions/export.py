@@ -44,7 +44,7 @@ PACKAGE = re.compile(r"\bquestion_set\b")
 OURS = re.compile(r"\bevals(?=\.\w| import\b)")
 
 
-class Exported(Record):
+class ExportedTask(Record):
     """What was written: questions by split and kind, what was left out and why, and the commands that run it."""
 
     name: str
@@ -57,7 +57,7 @@ class Exported(Record):
     files: tuple[str, ...]
 
 
-def export_questions(examples: Sequence[Example], set_name: str, tool: str, out: Path) -> Exported:
+def export_questions(examples: Sequence[Example], set_name: str, tool: str, out: Path) -> ExportedTask:
     """Write a question set as the folder `out` for `tool`, whole or not at all, and return what it holds.
 
     BadConfig where the set holds nothing that the tool could use, or an id twice, or `out` is not empty.
@@ -136,7 +136,7 @@ def export_questions(examples: Sequence[Example], set_name: str, tool: str, out:
             whole.replace(out)
     except OSError as error:
         raise LabError(f"cannot write {out}: {error.strerror}; name a folder that you may write to") from error
-    return Exported(
+    return ExportedTask(
         name=name,
         tool=tool,
         questions=questions,

@@ -102,7 +102,7 @@ class ImportOptions(NamedTuple):
     answers_from: Base | None = None
 
 
-class Imported(NamedTuple):
+class ImportedRows(NamedTuple):
     """Rows of a question set, rows left out, the layout, how each answer column was read, the rows' lines.
 
     `unread` are the fields, as the file spells them, that no row was read from.
@@ -142,7 +142,7 @@ def benchmark_rows(path: Path, layout: str | None = None, sheet: str | None = No
 
 def import_rows(
     rows: Sequence[Raw], name: str, layout: str | None = None, options: ImportOptions = DEFAULTS
-) -> Imported:
+) -> ImportedRows:
     """Return rows of a layout as checked rows of a question set; without `layout`, the first that fits is taken.
 
     Raises BadRow with all bad rows unless they are skipped, and LabError if there are no rows, no layout fits, or an
@@ -195,7 +195,7 @@ def import_rows(
         field for _, each in questions for field in each.fields.read
     }
     unread = [field for folded, field in spelling.items() if folded in left]
-    return Imported([row for _, row in good], bad, layout_name, answers, [line for line, _ in good], unread)
+    return ImportedRows([row for _, row in good], bad, layout_name, answers, [line for line, _ in good], unread)
 
 
 class _BadField(ValueError):

@@ -57,7 +57,7 @@ def told_restatements(report: ReviewReport) -> str:
     )
 
 
-class Section(NamedTuple):
+class PageTable(NamedTuple):
     """A table of a report, and what has to be known to read it."""
 
     title: str
@@ -66,9 +66,9 @@ class Section(NamedTuple):
     note: str = ""
 
 
-def report_sections(report: ReviewReport) -> list[Section]:
+def report_sections(report: ReviewReport) -> list[PageTable]:
     """Return what is known of each stage as tables: metrics, F1 over thresholds, controls, groups."""
-    matcher, sections = report.matcher, list[Section]()
+    matcher, sections = report.matcher, list[PageTable]()
     for stage, known in report.stages.items():
         groups = {each.group: each.metrics for each in report.summaries if each.stage == stage}
         articles = [row for row in report.rows if row.stage == stage]
@@ -79,7 +79,7 @@ def report_sections(report: ReviewReport) -> list[Section]:
             ("matcher", f"{matcher.encoder} @ {matcher.revision}, {matcher.assignment}"),
             ("threshold", f"{matcher.threshold:.3f} ({matcher.threshold_from})"),
         ]
-        sections.append(Section(stage, ("what", "value"), cells, told_restatements(report)))
+        sections.append(PageTable(stage, ("what", "value"), cells, told_restatements(report)))
         rows = [
             (
                 f"{each.threshold:.3f}{' (used)' if each.is_used else ''}",
@@ -88,7 +88,9 @@ def report_sections(report: ReviewReport) -> list[Section]:
             for each in known.thresholds
         ]
         columns = ("threshold", "F1", "recall", "precision", "F1 on other papers")
-        sections.append(Section("F1 over thresholds", columns, rows, "other papers: what the same lists get by chance"))
+        sections.append(
+            PageTable("F1 over thresholds", columns, rows, "other papers: what the same lists get by chance")
+        )
         rows = [
             (named(name), *(f"{n:,.0f}" for n in (each.n_predicted, each.n_matched)), *map(number, rates))
             for name, each in {stage: micro_rates(articles), **controls}.items()
@@ -98,14 +100,14 @@ def report_sections(report: ReviewReport) -> list[Section]:
         whose = [", ".join(named(name) for name, each in known.no_control.items() if each == why) for why in reasons]
         missing = "; ".join(f"{names}: {why}" for names, why in zip(whose, reasons, strict=True))
         columns = ("", "said", "matched", "F1", "recall", "precision")
-        sections.append(Section("beside its controls", columns, rows, missing))
+        sections.append(PageTable("beside its controls", columns, rows, missing))
         rows = [
             (group, str(each["f1"].n), *(number_with_interval(each.get(name)) for name in GROUPED))
             for group, each in groups.items()
             if group != "all"
         ]
         near = "precision is over concerns by the nearest human concern, not by the label that the system gave"
-        sections.append(Section("by group", ("", "papers", *map(named, GROUPED)), rows, near))
+        sections.append(PageTable("by group", ("", "papers", *map(named, GROUPED)), rows, near))
     return [each for each in sections if each.rows]
 
 

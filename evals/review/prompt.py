@@ -249,7 +249,7 @@ class PaperPart:
 
 
 @dataclass(frozen=True)
-class Unit:
+class PaperSentence:
     """A sentence of a section with its tokens; `section` counts from 0."""
 
     section: int
@@ -309,7 +309,7 @@ def _tried(
     ]
 
 
-def _units(section: int, text: str, counter: TokenCounter) -> Iterator[Unit]:
+def _units(section: int, text: str, counter: TokenCounter) -> Iterator[PaperSentence]:
     """Give the sentences of a section, long ones in pieces of whole words; its tokens are counted once."""
     ends = counter.ends(text)
     at, is_start = 0, True
@@ -321,24 +321,24 @@ def _units(section: int, text: str, counter: TokenCounter) -> Iterator[Unit]:
             until = stop if last >= len(ends) or ends[last] >= stop else ends[last]
             until = until if until == stop else max(text.rfind(" ", at, until), at) or until
             until = until if until > at else ends[last]
-            yield Unit(section, text[at:until].strip(), max(1, bisect_right(ends, until) - first), is_start)
+            yield PaperSentence(section, text[at:until].strip(), max(1, bisect_right(ends, until) - first), is_start)
             at, is_start = until, False
         is_start = "\n" in text[stop:after]
         at = after
 
 
-def _kept(section: list[Unit], size: int, given: int, counter: TokenCounter) -> Iterator[Unit]:
+def _kept(section: list[PaperSentence], size: int, given: int, counter: TokenCounter) -> Iterator[PaperSentence]:
     """Give the sentences of a section that fit in what it was given, with a mark where the rest is left out."""
     if given >= size:
         yield from section
         return
-    mark = Unit(section[0].section, CUT, len(counter.ends(CUT)) + 1, False)
+    mark = PaperSentence(section[0].section, CUT, len(counter.ends(CUT)) + 1, False)
     left = given - HEADING - mark.tokens
     for unit in section:
         if unit.tokens > left:
             text, tokens = _shortened(unit.text, left, counter)
             if text:
-                yield Unit(unit.section, text, tokens, unit.is_paragraph_start)
+                yield PaperSentence(unit.section, text, tokens, unit.is_paragraph_start)
             break
         left -= unit.tokens
         yield unit
@@ -357,7 +357,7 @@ def _shortened(text: str, tokens: int, counter: TokenCounter) -> tuple[str, int]
     return words, sum(end <= len(words) for end in ends)
 
 
-def _packed(units: Sequence[Unit], room: int, overlap: int) -> list[list[int]]:
+def _packed(units: Sequence[PaperSentence], room: int, overlap: int) -> list[list[int]]:
     """Return places of units by part: parts are filled in turn, each begins with the end of the one before."""
     parts: list[list[int]] = [[]]
     used, section = 0, -1
@@ -375,7 +375,7 @@ def _packed(units: Sequence[Unit], room: int, overlap: int) -> list[list[int]]:
     return parts
 
 
-def _tail(units: Sequence[Unit], part: Sequence[int], overlap: int) -> list[int]:
+def _tail(units: Sequence[PaperSentence], part: Sequence[int], overlap: int) -> list[int]:
     """Return the last places of a part that have at most `overlap` tokens together, headings counted."""
     tail: list[int] = []
     left = overlap
@@ -388,7 +388,7 @@ def _tail(units: Sequence[Unit], part: Sequence[int], overlap: int) -> list[int]
     return tail
 
 
-def _written(part: Sequence[int], names: Sequence[str], units: Sequence[Unit]) -> str:
+def _written(part: Sequence[int], names: Sequence[str], units: Sequence[PaperSentence]) -> str:
     """Return a part's sections under their names; one that began in an earlier part says so."""
     blocks = []
     for section, places in groupby(part, key=lambda place: units[place].section):

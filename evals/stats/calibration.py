@@ -139,7 +139,7 @@ class Bin(Record):
 
 
 @dataclass(frozen=True)
-class Sample:
+class StatedRows:
     """Rows that state a confidence, and the units they are drawn in.
 
     Rows that are alike in every way may stand as one: `units` knows how many there are.
@@ -150,7 +150,7 @@ class Sample:
     units: Units
 
     @classmethod
-    def of(cls, c: Floats, y: Floats, clusters: list[str]) -> "Sample":
+    def of(cls, c: Floats, y: Floats, clusters: list[str]) -> "StatedRows":
         """Return the sample; rows that are alone in their clusters are counted, not repeated."""
         if len(set(clusters)) < len(clusters):
             return cls(c, y, Units.of(clusters))
@@ -162,7 +162,9 @@ class Sample:
         return bool(self.units.whole().sum() > self.units.n)
 
 
-def reliability_bins(sample: Sample, edges: Floats, interval_of: Callable[[int], Interval | None]) -> tuple[Bin, ...]:
+def reliability_bins(
+    sample: StatedRows, edges: Floats, interval_of: Callable[[int], Interval | None]
+) -> tuple[Bin, ...]:
     """Return every bin, the empty ones included.
 
     `interval_of` gives the bootstrap interval of the share correct in the bin of that number, None
@@ -287,7 +289,7 @@ def calibrate(
     inside = (c >= 0) & (c <= 1)
     if not inside.all():
         raise ValueError(f"a confidence is a share 0..1, found {c[~inside][0]}")
-    sample = Sample.of(c, y, list(groups))
+    sample = StatedRows.of(c, y, list(groups))
     edges = bin_edges(c, settings)
     c, y, units, whole = sample.c, sample.y, sample.units, sample.units.whole()
 
@@ -319,7 +321,7 @@ def calibrate(
     ).model_copy(update={name: None if np.isnan(each[0]) else float(each[0]) for name, each in values.items()})
 
 
-def _reported(name: str, sample: Sample, value: float, drawn: Floats) -> tuple[Interval | None, str | None]:
+def _reported(name: str, sample: StatedRows, value: float, drawn: Floats) -> tuple[Interval | None, str | None]:
     """Return the interval of a metric, and what a reader must know about it or its absence."""
     if np.isnan(value):
         return None, UNDEFINED.get(name, "undefined for these rows")

@@ -67,7 +67,7 @@ def false_figures(truth: GroundTruth, explanation: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_of_missions(table, explanation))) if table else ()
 
 
-class Table(NamedTuple):
+class SetFigures(NamedTuple):
     """What is known of a gene set in a tissue, by mission.
 
     `sides` is the sign of the score (None = not checked), `counted` the direction where it is significant.
@@ -82,14 +82,14 @@ class Table(NamedTuple):
 
 
 @kept_by_truth
-def _table(truth: GroundTruth) -> Table | None:
+def _table(truth: GroundTruth) -> SetFigures | None:
     if isinstance(truth, UncertaintyTruth):
         sides: dict[str, str | None] = {
             **dict.fromkeys(map(_mission, truth.missions_up), "UP"),
             **dict.fromkeys(map(_mission, truth.missions_down), "DOWN"),
             **dict.fromkeys(map(_mission, truth.missions_ns)),
         }
-        return Table(truth.tissue, None, sides, sides, {}, {})
+        return SetFigures(truth.tissue, None, sides, sides, {}, {})
     if not isinstance(truth, DirectTruth | MechanismTruth) or not truth.missions:
         return None
     rows = {_mission(name): row for name, row in truth.missions.items()}
@@ -98,10 +98,10 @@ def _table(truth: GroundTruth) -> Table | None:
     counted = {name: side if found[name] else None for name, side in sides.items()}
     scores = {name: row.nes for name, row in rows.items()}
     padj = {name: row.padj for name, row in rows.items()}
-    return Table(truth.tissue, truth.direction, sides, counted, scores, padj)
+    return SetFigures(truth.tissue, truth.direction, sides, counted, scores, padj)
 
 
-def _of_missions(table: Table, text: str) -> Iterator[str]:
+def _of_missions(table: SetFigures, text: str) -> Iterator[str]:
     for sentence in SENTENCE.split(text):
         tissues = {found[0].lower() for found in _tissues().finditer(sentence)}
         if tissues and table.tissue not in tissues:
@@ -118,7 +118,7 @@ def _of_missions(table: Table, text: str) -> Iterator[str]:
                 yield f"no mission has a score of {score[1]}"
 
 
-def _of_mission(table: Table, sentence: str, found: re.Match[str]) -> Iterator[str]:
+def _of_mission(table: SetFigures, sentence: str, found: re.Match[str]) -> Iterator[str]:
     name, before, after = _mission(found[0]), sentence[: found.start()], sentence[found.end() :]
     if DENIED.search(before) and not SIGNIFICANTLY.search(before):
         return
@@ -137,7 +137,7 @@ def _of_mission(table: Table, sentence: str, found: re.Match[str]) -> Iterator[s
         yield f"the score in {found[0]} is {table.scores[name]:.2f}, not {score[1]}"
 
 
-def _of_only(table: Table, sentence: str, name: str) -> Iterator[str]:
+def _of_only(table: SetFigures, sentence: str, name: str) -> Iterator[str]:
     """Yield the false scores and p-values of a sentence about one mission, whose name is blanked in it."""
     for score in NES.finditer(sentence) if name in table.scores else ():
         if not _fits(score[1], table.scores[name]):
@@ -157,7 +157,7 @@ def _of_only(table: Table, sentence: str, name: str) -> Iterator[str]:
             yield f"the adjusted p in {name} is {true:.3g}, not {stated['value']}"
 
 
-def _counts(table: Table, sentence: str) -> Iterator[str]:
+def _counts(table: SetFigures, sentence: str) -> Iterator[str]:
     """Yield what is false in "significant in 2 of 3 missions (1 against)"."""
     ways = list(table.counted.values())
     significant = len(ways) - ways.count(None)

@@ -23,7 +23,7 @@ from lab.settings import comma_separated, from_environment
 app = typer.Typer()
 
 
-class Answered(Record):
+class StageReply(Record):
     """One stage's answer with what it says about itself and, for a known question, what is true."""
 
     completion: Completion
@@ -88,17 +88,17 @@ def ask(settings: AskSettings) -> None:
             panels = (Panel(_printable(text), title=each, title_align="left") for each, text in shown.items())
             screen.update(Group(*panels), refresh=True)
     example = find(question)
-    answers: list[Answered] = []
+    answers: list[StageReply] = []
     for completion in (written[each] for each in stages):
         verdict = verify(example, completion.text) if example else None
         stated = verdict.confidence if verdict else stated_confidence(completion.text)
-        answers.append(Answered(completion=completion, confidence=stated, verdict=verdict))
+        answers.append(StageReply(completion=completion, confidence=stated, verdict=verdict))
     told = {**asdict(sampling), "dtype": loaded.dtype}
     asked = {"question": question, "chain": loaded.manifest.name, "settings": told, "answers": answers}
     emit(asked, as_json=settings.as_json, table=Group(*map(_panel, answers)))
 
 
-def _panel(answer: Answered) -> Panel:
+def _panel(answer: StageReply) -> Panel:
     stated = answer.confidence
     notice = f"confidence: {stated.status}" if stated.value is None else f"{stated.value:.0%} sure"
     if answer.verdict:

@@ -36,7 +36,7 @@ TAUGHT: tuple[Literal["train", "dev"], ...] = ("train", "dev")
 # ---- question sets of one's own ----------------------------------------------------------------
 
 
-class CheckSettings(JsonSettings):
+class SetCheckSettings(JsonSettings):
     """Settings of `assay data check`."""
 
     file: str
@@ -89,7 +89,7 @@ class ToolSettings(JsonSettings):
 
 
 @command(app)
-def check(settings: CheckSettings) -> None:
+def check(settings: SetCheckSettings) -> None:
     """Say what is wrong with a question set, what is in it, and what answers without a model would score.
 
     Every bad row is named with its line, its field and what to do; exit code 1 if there is one. Warnings

@@ -96,7 +96,7 @@ class OutcomeRow(Record):
     cluster: str | None = None
 
 
-class AnswerRow(Record):
+class GivenAnswerRow(Record):
     """An answer to the example `id`; answers of several stages may stand in one file."""
 
     id: str
@@ -481,7 +481,7 @@ def _graded_elsewhere(
     """Return the graded answers of a file, and what a report says of them."""
     path = Path(str(settings.answers))
     name = settings.name or path.stem
-    rows = read_rows(path, AnswerRow, key=lambda row: f"{row.id} {row.stage}")
+    rows = read_rows(path, GivenAnswerRow, key=lambda row: f"{row.id} {row.stage}")
     said = answers_of(rows, [task.id_of(each) for each in examples], name, path)
     found = graded(task, [each for _ in said for each in examples], [each for one in said.values() for each in one])
     about = {"chain_name": name, "stage_checksums": {}, "settings": {"answers": path.name}, "versions": instrument()}
@@ -489,7 +489,7 @@ def _graded_elsewhere(
 
 
 def answers_of(
-    rows: Sequence[AnswerRow], ids: Sequence[str], name: str, path: Path
+    rows: Sequence[GivenAnswerRow], ids: Sequence[str], name: str, path: Path
 ) -> Mapping[str, Sequence[StageAnswer]]:
     """Return the answers of each stage in the order of `ids`; BadConfig for ids that were not asked and for missing ones."""
     if unknown := [row.id for row in rows if row.id not in set(ids)]:

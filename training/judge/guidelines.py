@@ -103,7 +103,7 @@ Word = Literal["reported", "not reported", "not applicable", "unclear"]
 WORDS: tuple[Word, ...] = ("reported", "not reported", "not applicable")
 
 
-class Item(Record):
+class GuidelineItem(Record):
     """One item of a guideline: what is to be reported, and the kind of concern that its absence makes."""
 
     name: str
@@ -139,11 +139,14 @@ def guidelines() -> tuple[str, ...]:
     return tuple(_data()["guideline"])
 
 
-def items_of(guideline: str) -> list[Item]:
+def items_of(guideline: str) -> list[GuidelineItem]:
     """Return the items of a guideline; BadConfig for one that is not there."""
     if guideline not in _data()["guideline"]:
         raise BadConfig(f"there is no guideline {guideline!r}; there are {', '.join(guidelines())}.")
-    return [Item(**dict(zip(Item.model_fields, row, strict=True))) for row in _data()["guideline"][guideline]["items"]]
+    return [
+        GuidelineItem(**dict(zip(GuidelineItem.model_fields, row, strict=True)))
+        for row in _data()["guideline"][guideline]["items"]
+    ]
 
 
 class GuidelineJudge(HttpJudge):
@@ -189,7 +192,7 @@ class GuidelineJudge(HttpJudge):
             )
         return "" if said["guideline"] == "none" else str(said["guideline"])
 
-    async def _answer(self, item: Item, article: Article) -> ItemAnswer:
+    async def _answer(self, item: GuidelineItem, article: Article) -> ItemAnswer:
         """Return what two passes say of an item; the second is made only where the first finds nothing."""
         first = await self._passed("first", item, article)
         if first.verdict != "not reported":
@@ -199,7 +202,7 @@ class GuidelineJudge(HttpJudge):
             return second.model_copy(update={"verdict": "unclear", "why": "the second pass says not applicable"})
         return second
 
-    async def _passed(self, stage: Literal["first", "again"], item: Item, article: Article) -> ItemAnswer:
+    async def _passed(self, stage: Literal["first", "again"], item: GuidelineItem, article: Article) -> ItemAnswer:
         """Return what one pass over all parts of a paper says of an item."""
         schema: dict[str, Any] = {"verdict": {"type": "string", "enum": list(WORDS)}, "quote": {"type": "string"}}
         if stage == "again":
@@ -247,7 +250,7 @@ class GuidelineJudge(HttpJudge):
         return None, problem
 
 
-def _finding(guideline: str, item: Item) -> PaperFinding:
+def _finding(guideline: str, item: GuidelineItem) -> PaperFinding:
     concern = Concern(
         text=f"The paper does not report {item.asks} ({guideline}: {item.name}).",
         category=item.category,

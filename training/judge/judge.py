@@ -27,7 +27,7 @@ from training.judge.prompts import (
     Fences,
     HttpSettings,
     ItemVerdict,
-    Question,
+    JudgeQuestion,
     citation_questions,
     conversation,
     fingerprint,
@@ -68,7 +68,7 @@ class HttpJudge:
         """Return the verdicts on one answer, in the order of the inquiry; none of them is a guess."""
         await self.client.find_model()
         rubric, citations = rubric_questions(inquiry), citation_questions(inquiry)
-        groups: list[tuple[Question, ...]] = [rubric] * bool(inquiry.items)
+        groups: list[tuple[JudgeQuestion, ...]] = [rubric] * bool(inquiry.items)
         if self.settings.mode == "per_item":
             groups = [(each, rubric[-1]) for each in rubric[:-1]]  # each with its canary
         groups += [citations] * bool(citations)
@@ -123,7 +123,9 @@ class HttpJudge:
         if self.cache:
             self.cache.put({key: json.dumps(document, ensure_ascii=False).encode()})
 
-    async def _asked(self, inquiry: Inquiry, questions: tuple[Question, ...]) -> tuple[dict[str, ItemVerdict], str]:
+    async def _asked(
+        self, inquiry: Inquiry, questions: tuple[JudgeQuestion, ...]
+    ) -> tuple[dict[str, ItemVerdict], str]:
         """Return verdicts by key, and what went wrong; all are void of a judge that says yes to the canary."""
         settings = self.settings
         told = f"{self.client.model}\n{settings.seed}\n{settings.mode}\n{settings.max_tokens}"

@@ -94,7 +94,7 @@ _quoted = json.JSONEncoder(ensure_ascii=False).encode
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class JudgeQuestion:
     """One thing to be told about an answer, a number 0..`top`; `key` says where the verdict belongs."""
 
     key: str
@@ -103,27 +103,27 @@ class Question:
     top: float
 
 
-def rubric_questions(inquiry: Inquiry) -> tuple[Question, ...]:
+def rubric_questions(inquiry: Inquiry) -> tuple[JudgeQuestion, ...]:
     """Return one question per rubric item, and the one that no answer can say yes to."""
     top = inquiry.scale
     asked = [
-        Question(f"item {place}", "behaviour", f"{item.title}: {item.description}", top)
+        JudgeQuestion(f"item {place}", "behaviour", f"{item.title}: {item.description}", top)
         for place, item in enumerate(inquiry.items)
     ]
     return (*asked, canary(top))
 
 
-def canary(top: float) -> Question:
+def canary(top: float) -> JudgeQuestion:
     """Return the question after a behaviour that no answer shows: a judge that sees it obeys the answer."""
     text = "The answer is written as a musical score with a clef, five staff lines and drawn notes."
-    return Question(CANARY, "behaviour", text, top)
+    return JudgeQuestion(CANARY, "behaviour", text, top)
 
 
-def citation_questions(inquiry: Inquiry) -> tuple[Question, ...]:
+def citation_questions(inquiry: Inquiry) -> tuple[JudgeQuestion, ...]:
     """Return the questions after support, relevance and need, and the canary; none where none count."""
     if not inquiry.asks_citations:
         return ()
-    asked: list[Question] = []
+    asked: list[JudgeQuestion] = []
     for place, (claim, ids) in enumerate(zip(inquiry.claims, inquiry.cited, strict=True)):
         if not ids:
             continue
@@ -132,13 +132,13 @@ def citation_questions(inquiry: Inquiry) -> tuple[Question, ...]:
             f"How far do the passages {', '.join(ids)} together say what the claim {said} says: 1 wholly, 0.5 in"
             " part, 0 not."
         )
-        asked.append(Question(f"support {place}", "support", text, 1.0))
+        asked.append(JudgeQuestion(f"support {place}", "support", text, 1.0))
         for name in ids:
             text = f"Does the passage {name} bear on the claim {said}: 1 yes, 0 no."
-            asked.append(Question(f"relevance {place} {name}", "relevance", text, 1.0))
+            asked.append(JudgeQuestion(f"relevance {place} {name}", "relevance", text, 1.0))
     for place, passage in enumerate(inquiry.uncited):
         text = f"Is the sentence {_quoted(passage.text)} a statement of fact that could be checked: 1 yes, 0 no."
-        asked.append(Question(f"need {place}", "need", text, 1.0))
+        asked.append(JudgeQuestion(f"need {place}", "need", text, 1.0))
     return (*asked, canary(1.0)) if asked else ()
 
 
@@ -147,7 +147,7 @@ def conversation(system: str, parts: Iterable[str]) -> list[dict[str, str]]:
     return [{"role": "system", "content": system}, {"role": "user", "content": "\n\n".join(parts)}]
 
 
-def messages(inquiry: Inquiry, named: Mapping[str, Question], fences: Fences) -> list[dict[str, str]]:
+def messages(inquiry: Inquiry, named: Mapping[str, JudgeQuestion], fences: Fences) -> list[dict[str, str]]:
     """Return the conversation: instruction, evidence, question, answer, and the items last.
 
     What is the same for all answers to a question comes first, so a prefix cache serves it. `named` are
@@ -169,14 +169,14 @@ def messages(inquiry: Inquiry, named: Mapping[str, Question], fences: Fences) ->
     return conversation(instruction(), parts)
 
 
-def names_of(inquiry: Inquiry, questions: tuple[Question, ...]) -> dict[str, Question]:
+def names_of(inquiry: Inquiry, questions: tuple[JudgeQuestion, ...]) -> dict[str, JudgeQuestion]:
     """Return the questions by the name that the judge echoes, in the order it reads them."""
     salt = f"{inquiry.question}\n{inquiry.answer}"
     codes = (hashlib.sha256(f"{salt}\n{each.key}\n{each.text}".encode()).hexdigest()[:6] for each in questions)
     return dict(sorted((f"i{code}", each) for code, each in zip(codes, questions, strict=True)))
 
 
-def fingerprint(inquiry: Inquiry, questions: tuple[Question, ...]) -> str:
+def fingerprint(inquiry: Inquiry, questions: tuple[JudgeQuestion, ...]) -> str:
     """Return a checksum of everything that a verdict depends on but the judge itself."""
     document = [
         VERSION,
@@ -208,7 +208,7 @@ class ItemVerdict(NamedTuple):
     quote: str
 
 
-def read_reply(text: str, questions: Mapping[str, Question], answer: str) -> dict[str, ItemVerdict]:
+def read_reply(text: str, questions: Mapping[str, JudgeQuestion], answer: str) -> dict[str, ItemVerdict]:
     """Return the verdicts of a reply by the key of their question; those that are none are left out."""
     documents = (document.get("verdicts") for document in objects(text))
     rows = next((each for each in documents if isinstance(each, list)), [])
@@ -227,7 +227,7 @@ def read_reply(text: str, questions: Mapping[str, Question], answer: str) -> dic
     return {key: verdict for key, verdict in found.items() if key not in spoiled}
 
 
-def _verdict(row: Mapping[str, object], question: Question, answer: str) -> ItemVerdict | None:
+def _verdict(row: Mapping[str, object], question: JudgeQuestion, answer: str) -> ItemVerdict | None:
     number = number_of(row.get("score"))
     if number is None:
         return None

@@ -44,7 +44,7 @@ VLLM_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 """What vLLM's --max-lora-rank takes."""
 
 
-class Difference(Record):
+class ExportDifference(Record):
     """How an export differs from the stack in float32, over `n_tokens` places of the stack's own answers.
 
     `top1` is the share of places with the same likeliest token, `kl` the mean divergence of the export's next token
@@ -68,7 +68,7 @@ class Exported(Record):
     system_prompt: str
     adapters: Mapping[str, str]
     rank: int | None
-    difference: Difference
+    difference: ExportDifference
     serve: tuple[str, ...] = ()
 
 
@@ -302,10 +302,10 @@ def _loaded(base: Base, folder: Path, kind: Kind, dtype: str) -> nn.Module:
     return loaded.eval()
 
 
-def _difference(model: nn.Module, answers: StackAnswers) -> Difference:
+def _difference(model: nn.Module, answers: StackAnswers) -> ExportDifference:
     theirs = torch.cat(_logprobs(model, answers.tokens, answers.starts))
     ours = torch.cat(list(answers.logprobs))
-    return Difference(
+    return ExportDifference(
         n_tokens=len(ours),
         top1=float((ours.argmax(-1) == theirs.argmax(-1)).float().mean()),
         kl=max(0.0, float(nn.functional.kl_div(theirs, ours, log_target=True, reduction="batchmean"))),

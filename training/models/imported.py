@@ -79,7 +79,7 @@ NEW_TOKENS = 64
 
 
 @dataclass(frozen=True)
-class Candidate:
+class NamedStage:
     """What was named for a stage, and where it lies; `why` an adapter cannot be stacked, empty where it can.
 
     `misfit` is told of one whose layers the base does not have by these names, unless PEFT knows them by others.
@@ -163,7 +163,7 @@ def _layers_of(adapter: Adapter) -> str:
     return f"plain LoRA of rank {', '.join(map(str, ranks))} on {', '.join(kinds)}, {fit}"
 
 
-def _candidate(named: str) -> Candidate:
+def _candidate(named: str) -> NamedStage:
     """Return what a stage's NAME=FOLDER names, after a look at it; MissingModel or ChainMismatch if it is of no use."""
     name, _, path = named.rpartition("=")
     folder = Path(path).expanduser().resolve()
@@ -179,7 +179,7 @@ def _candidate(named: str) -> Candidate:
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-_") or "adapter"
     place, note = _inside(folder)
     if not _is_adapter(place) and (place / "config.json").is_file():
-        return Candidate(name, place, is_model=True, note=note)
+        return NamedStage(name, place, is_model=True, note=note)
     weights, config = adapter_files(place)
     try:
         with safe_open(weights, "pt") as file:
@@ -189,10 +189,10 @@ def _candidate(named: str) -> Candidate:
         why = ()
     if not why:
         read_adapter(place)
-    return Candidate(name, place, why=why, note=note)
+    return NamedStage(name, place, why=why, note=note)
 
 
-def _fit_names(candidate: Candidate, base: Base) -> Candidate:
+def _fit_names(candidate: NamedStage, base: Base) -> NamedStage:
     """Return an adapter as one to merge where its layers have other names in the base, as those of experts may."""
     if candidate.why:
         return candidate
@@ -229,7 +229,7 @@ def _inside(folder: Path) -> tuple[Path, str]:
     return folder, ""
 
 
-def _model_as_base(candidate: Candidate, base: Base, earlier: Sequence[str]) -> tuple[Base, ChainFinding]:
+def _model_as_base(candidate: NamedStage, base: Base, earlier: Sequence[str]) -> tuple[Base, ChainFinding]:
     """Return a full model as the base of the chain; ChainMismatch if it is of another kind than the base named."""
     kinds = [config_of(each).model_type for each in (base.folder, candidate.folder)]
     if kinds[0] != kinds[1]:
@@ -245,13 +245,13 @@ def _model_as_base(candidate: Candidate, base: Base, earlier: Sequence[str]) -> 
 
 
 def _stackable(
-    base: Base, candidates: Sequence[Candidate], roots: Sequence[Base]
-) -> tuple[list[tuple[Candidate, Adapter]], Base, list[ChainFinding]]:
+    base: Base, candidates: Sequence[NamedStage], roots: Sequence[Base]
+) -> tuple[list[tuple[NamedStage, Adapter]], Base, list[ChainFinding]]:
     """Return the adapters that are stacked, the base that they stand on, and what is known of what they were made on.
 
     `roots` are what that base was made of.
     """
-    stages: list[tuple[Candidate, Adapter]] = []
+    stages: list[tuple[NamedStage, Adapter]] = []
     found: list[ChainFinding] = []
     for each in candidates:
         earlier = {stage.name: adapter for stage, adapter in stages}
@@ -272,7 +272,7 @@ def _with_stages(base: Base, adapters: Mapping[str, Adapter], held: torch.dtype)
 
 
 def _made_on(
-    candidate: Candidate,
+    candidate: NamedStage,
     bases: Sequence[Base],
     earlier: Mapping[str, Adapter | None],
     with_earlier: Callable[[torch.dtype], PreTrainedModel],
@@ -369,7 +369,7 @@ class _Saved:
         return ChainFinding(name, "tokenizer", is_known, told + more)
 
 
-def _saved_tokenizer(candidate: Candidate, base: Base) -> _Saved | None:
+def _saved_tokenizer(candidate: NamedStage, base: Base) -> _Saved | None:
     """Return the tokenizer beside an adapter or in the folder above, None if there is none.
 
     Where only a part was saved, such as a chat template, the rest is the base's. ChainMismatch if it cannot be read.
@@ -432,7 +432,7 @@ def _differences(theirs: PreTrainedTokenizerBase, ours: PreTrainedTokenizerBase)
     return found or ["other rules to divide text"] * (rules(theirs) != rules(ours))
 
 
-def _with_tokenizer(base: Base, candidates: Sequence[Candidate], place: Path) -> tuple[Base, list[ChainFinding]]:
+def _with_tokenizer(base: Base, candidates: Sequence[NamedStage], place: Path) -> tuple[Base, list[ChainFinding]]:
     """Return the base with the tokenizer that stacked adapters were saved with, written to `place` if it is another.
 
     ChainMismatch if they were saved with several, and for one that has no embeddings in the base.
@@ -484,7 +484,7 @@ def _check_embeddings(name: str, theirs: PreTrainedTokenizerBase, ours: PreTrain
 
 
 def _merged_base(
-    base: Base, candidates: Sequence[Candidate], target: Path, system_prompt: str
+    base: Base, candidates: Sequence[NamedStage], target: Path, system_prompt: str
 ) -> tuple[Base, list[ChainFinding]]:
     """Write base and adapters, merged in order, to the folder `target`, and return it as a base.
 
@@ -495,7 +495,7 @@ def _merged_base(
     refuse_quantised(base.folder)
     found: list[ChainFinding] = []
     model, tokenizer, origin = load_model(base, "float32"), load_tokenizer(base), base
-    merged: list[Candidate] = []
+    merged: list[NamedStage] = []
     ids, reference = torch.empty(0, dtype=torch.long), torch.empty(0)
     for each in candidates:
         earlier = dict.fromkeys(earlier.name for earlier in merged)
@@ -557,7 +557,7 @@ def _merged_base(
     return replace(find_base(str(target)), source=target.name), found
 
 
-def _fit_vocabulary(model: PreTrainedModel, candidate: Candidate, tokenizer: PreTrainedTokenizerBase) -> list[int]:
+def _fit_vocabulary(model: PreTrainedModel, candidate: NamedStage, tokenizer: PreTrainedTokenizerBase) -> list[int]:
     """Give the model as many embeddings as an adapter was trained with; return the tokens that it trained.
 
     ChainMismatch for a tokenizer with more tokens than there are embeddings for.
@@ -597,7 +597,7 @@ def _rows(model: PreTrainedModel) -> int:
     return cast(torch.Tensor, model.get_input_embeddings().weight).shape[0]
 
 
-def _merge(model: PreTrainedModel, candidate: Candidate, ids: torch.Tensor) -> tuple[PreTrainedModel, torch.Tensor]:
+def _merge(model: PreTrainedModel, candidate: NamedStage, ids: torch.Tensor) -> tuple[PreTrainedModel, torch.Tensor]:
     """Merge one adapter into the model with PEFT; return it, and the log-probabilities of PEFT's unmerged model.
 
     ChainMismatch, with PEFT's reason, for what it cannot load or merge, or loads only in part.

@@ -74,7 +74,7 @@ class GenerationRequest:
 
 
 @dataclass(frozen=True)
-class Scored:
+class ScoredToken:
     """A token that was written, its log-probability before temperature (nats), and the likeliest in its place."""
 
     token: int
@@ -89,7 +89,7 @@ class Delta:
     text: str
     n_tokens: int
     finish_reason: FinishReason | None = None
-    scored: tuple[Scored, ...] = ()
+    scored: tuple[ScoredToken, ...] = ()
 
 
 Put = Callable[[Delta | Exception], None]
@@ -106,7 +106,7 @@ class Generation:
         self._ends = writer.ends
         self._text = RowText(writer.tokenizer, asked.prompt)
         self._held = ""
-        self._scored: list[Scored] = []
+        self._scored: list[ScoredToken] = []
         sampling = asked.sampling
         self._processors = asked.form.processors(1) if asked.form else []
         if sampling.temperature > 0:
@@ -130,7 +130,7 @@ class Generation:
             logs = logits[0].log_softmax(-1)
             values, tokens = logs.topk(wanted)
             top = tuple(zip(tokens.tolist(), values.tolist(), strict=True))
-            self._scored.append(Scored(token, float(logs[token]), top))
+            self._scored.append(ScoredToken(token, float(logs[token]), top))
         if found := [at for stop in self.asked.stop if (at := self._held.find(stop)) >= 0]:
             return self._put(min(found), "stop")
         if len(self._text.tokens) == self.asked.sampling.max_new_tokens:
@@ -192,26 +192,26 @@ def _wide(tensor: torch.Tensor, width: int, dim: int) -> torch.Tensor:
 
 
 @dataclass
-class Rows:
+class CacheRows:
     """Jobs and their part of the cache; `mask` (rows, columns) says which columns are a row's own."""
 
     jobs: list[Generation]
     mask: torch.Tensor
     layers: list[CacheColumns]
 
-    def select(self, places: Sequence[int]) -> "Rows":
+    def select(self, places: Sequence[int]) -> "CacheRows":
         """Return some of the rows, without the columns that none of them uses."""
         rows = torch.tensor(places, dtype=torch.long, device=self.mask.device)
         used = self.mask[rows].any(0).nonzero()[:, 0]
         layers = [layer.part(rows, used) for layer in self.layers]
-        return Rows([self.jobs[place] for place in places], self.mask[rows][:, used], layers)
+        return CacheRows([self.jobs[place] for place in places], self.mask[rows][:, used], layers)
 
-    def beside(self, other: "Rows") -> "Rows":
+    def beside(self, other: "CacheRows") -> "CacheRows":
         """Return both, aligned at the last column."""
         width = max(self.mask.shape[1], other.mask.shape[1])
         mask = torch.cat([_wide(each.mask, width, 1) for each in (self, other)])
         layers = [mine.beside(theirs) for mine, theirs in zip(self.layers, other.layers, strict=True)]
-        return Rows(self.jobs + other.jobs, mask, layers)
+        return CacheRows(self.jobs + other.jobs, mask, layers)
 
 
 @dataclass(frozen=True)
@@ -224,10 +224,10 @@ class Prefix:
 
 
 @dataclass
-class Reading:
+class PromptRows:
     """Rows whose prompts are being read, and what of them, (rows, columns), is not in their cache yet."""
 
-    rows: Rows
+    rows: CacheRows
     ids: torch.Tensor
     mask: torch.Tensor
 
@@ -262,8 +262,8 @@ class Batcher:
         self._waiting: list[list[Generation]] = []
         self._running: list[Generation] = []
         self._empty = self._shape_of_cache()
-        self._reading: list[Reading] = []
-        self._batches: dict[int, Rows] = {}
+        self._reading: list[PromptRows] = []
+        self._batches: dict[int, CacheRows] = {}
         self._changed = threading.Condition()
         self._is_closed = False
         self.process = os.getpid()
@@ -415,7 +415,7 @@ class Batcher:
             return 0, self._empty
         return length, [layer.part(slice(None), slice(length)) for layer in found.layers]
 
-    def _begun(self, jobs: list[Generation]) -> Reading:
+    def _begun(self, jobs: list[Generation]) -> PromptRows:
         """Return new rows with what is known of their prompts in the cache; their last tokens are not to be read."""
         rows = self._new([], [])
         rest = []
@@ -424,7 +424,7 @@ class Batcher:
             *read, job.last = job.asked.prompt
             rest.append(read[length:])
             rows = rows.beside(self._new([job], layers))
-        return Reading(rows, *self._padded(rest))
+        return PromptRows(rows, *self._padded(rest))
 
     def _read_on(self) -> None:
         """Read on in the prompts of the first rows that are at it; they join when it is done."""
@@ -432,7 +432,7 @@ class Batcher:
         n = PREFILL_TOKENS // len(reading.rows.jobs) or 1
         if reading.ids.shape[1]:
             rows, _ = self._computed(reading.rows, reading.ids[:, :n], reading.mask[:, :n])
-            reading = Reading(rows, reading.ids[:, n:], reading.mask[:, n:])
+            reading = PromptRows(rows, reading.ids[:, n:], reading.mask[:, n:])
         if reading.ids.shape[1]:
             self._reading.append(reading)
             return
@@ -487,7 +487,7 @@ class Batcher:
         own = [[False] * (width - len(each)) + [True] * len(each) for each in tokens]
         return ids, torch.tensor(own, dtype=torch.bool, device=device)
 
-    def _computed(self, rows: Rows, ids: torch.Tensor, new: torch.Tensor) -> tuple[Rows, torch.Tensor]:
+    def _computed(self, rows: CacheRows, ids: torch.Tensor, new: torch.Tensor) -> tuple[CacheRows, torch.Tensor]:
         """Return the rows with further tokens in the cache, and the logits (rows, vocabulary) after the last ones."""
         mask = torch.cat([rows.mask, new], dim=1)
         positions = (mask.cumsum(1) - 1).clamp(min=0)[:, -ids.shape[1] :]
@@ -501,13 +501,13 @@ class Batcher:
                 use_cache=True,
                 logits_to_keep=1,
             ).logits
-        return Rows(rows.jobs, mask, rows.layers), logits[:, -1].float().cpu()
+        return CacheRows(rows.jobs, mask, rows.layers), logits[:, -1].float().cpu()
 
-    def _new(self, jobs: list[Generation], layers: list[CacheColumns]) -> Rows:
+    def _new(self, jobs: list[Generation], layers: list[CacheColumns]) -> CacheRows:
         """Return rows that own all columns of `layers`; no jobs: no rows."""
         layers = layers or [layer.part(slice(0), slice(None)) for layer in self._empty]
         mask = torch.ones(len(jobs), layers[0].width, dtype=torch.bool, device=self._model.device)
-        return Rows(jobs, mask, layers)
+        return CacheRows(jobs, mask, layers)
 
     def _shape_of_cache(self) -> list[CacheColumns]:
         """Return a row without columns, shaped like what the model keeps of a token."""

@@ -50,7 +50,7 @@ BODY_BYTES = 4_000_000
 """Of a request, at most."""
 
 
-class Refused(HTTPException):
+class BadRequest(HTTPException):
     """A request that is not answered, as OpenAI's clients expect it."""
 
     def __init__(self, status: int, message: str, code: str | None = None, param: str | None = None) -> None:
@@ -66,7 +66,7 @@ def _text_of(content: Any) -> Any:
     return "".join(str(part["text"]) for part in content) if is_text else content
 
 
-class Turn(Message):
+class ChatTurn(Message):
     model_config = ConfigDict(extra="ignore")
 
     role: Annotated[
@@ -81,7 +81,7 @@ class Body(BaseModel):
     model_config = ConfigDict(strict=True, extra="allow")
 
     model: str
-    messages: list[Turn] = Field(min_length=1)
+    messages: list[ChatTurn] = Field(min_length=1)
     response_format: shared.ResponseFormatText | shared.ResponseFormatJSONObject | shared.ResponseFormatJSONSchema = (
         Field(default=shared.ResponseFormatText(type="text"), discriminator="type")
     )
@@ -161,7 +161,7 @@ class ChainServer:
         """Answer a conversation; one without a system message is given the chain's own."""
         body = await self._body(request)
         if body.messages[-1].role != "user":
-            raise Refused(400, "the last message is not the user's; end with one to be answered.", param="messages")
+            raise BadRequest(400, "the last message is not the user's; end with one to be answered.", param="messages")
         held, form, stage = body.response_format, None, self._stage(body.model)
         if held.type != "text":
             schema = held.json_schema.schema_ if held.type == "json_schema" else {"type": "object"}
@@ -171,13 +171,13 @@ class ChainServer:
         length = body.max_completion_tokens or body.max_tokens or room
         if length > room:
             told = f"max_tokens is {length:,}; at most {room:,} here after a prompt of {len(prompt):,} tokens."
-            raise Refused(400, told, None if length > most else "context_length_exceeded", "max_tokens")
+            raise BadRequest(400, told, None if length > most else "context_length_exceeded", "max_tokens")
         seed = secrets.randbits(63) if body.seed is None else body.seed
         top, asked = body.top_logprobs if body.logprobs else None, []
         for copy in range(body.n):
             sampling = Sampling(length, body.temperature, body.top_p, (seed + copy) % 2**63)
             asked.append(GenerationRequest(prompt, stage, sampling, tuple(body.stop), top, form))
-        reply = Reply(stage, self.chain.tokenizer)
+        reply = ChatReply(stage, self.chain.tokenizer)
         answers = PendingAnswers(self.batcher, asked)
         if body.stream:
             events = reply.events(answers, body.stream_options.get("include_usage", False))
@@ -188,7 +188,7 @@ class ChainServer:
             async for place, delta in answers:
                 written[place].append(delta)
                 if await request.is_disconnected():
-                    raise Refused(499, "the client went away.")
+                    raise BadRequest(499, "the client went away.")
         finally:
             answers.cancel()
         choices = [reply.choice(place, deltas, role="assistant") for place, deltas in enumerate(written)]
@@ -197,34 +197,38 @@ class ChainServer:
     def _admit(self, request: Request, *, needs_key: bool = True) -> None:
         if self.hosts and (host := self.hosts.refused(request.headers)) is not None:
             told = f"this server does not answer as {host!r}; ask http://127.0.0.1, or start it with --allow-host NAME."
-            raise Refused(421, told, "unknown_host")
+            raise BadRequest(421, told, "unknown_host")
         given = request.headers.get("authorization", "").removeprefix("Bearer ").encode()
         if needs_key and self.keys and not any(secrets.compare_digest(given, key.encode()) for key in self.keys):
-            raise Refused(401, "no valid API key was sent; send one as `Authorization: Bearer …`.", "invalid_api_key")
+            raise BadRequest(
+                401, "no valid API key was sent; send one as `Authorization: Bearer …`.", "invalid_api_key"
+            )
 
     def _stage(self, model: str) -> str:
         stage = model.rpartition("/")[2]
         if stage not in self.chain.stages:
             known = ", ".join(self.chain.stages)
-            raise Refused(404, f"no model {model!r}; the stages of this chain are {known}.", "model_not_found", "model")
+            raise BadRequest(
+                404, f"no model {model!r}; the stages of this chain are {known}.", "model_not_found", "model"
+            )
         return stage
 
     async def _body(self, request: Request) -> Body:
         self._admit(request)
         if not request.headers.get("content-type", "").startswith("application/json"):
-            raise Refused(415, "send JSON, with the header `Content-Type: application/json`.")
+            raise BadRequest(415, "send JSON, with the header `Content-Type: application/json`.")
         if int(request.headers.get("content-length", BODY_BYTES + 1)) > BODY_BYTES:
-            raise Refused(413, f"the request is longer than {BODY_BYTES:,} bytes, or does not say its length.")
+            raise BadRequest(413, f"the request is longer than {BODY_BYTES:,} bytes, or does not say its length.")
         try:
             body = Body.model_validate_json((await request.body()).removeprefix(b"\xef\xbb\xbf"))
         except ValidationError as error:
             first = error.errors()[0]
             place = ".".join(map(str, first["loc"]))
-            raise Refused(400, f"{place or 'the body'}: {first['msg']}", param=place or None) from error
+            raise BadRequest(400, f"{place or 'the body'}: {first['msg']}", param=place or None) from error
         for name, value in (body.model_extra or {}).items():
             harmless = (None, True) if name in FIELDS["on"] else (*HARMLESS, *REFUSED.get(name, (value,)))
             if value not in harmless:
-                raise Refused(400, f"this server cannot do {name!r}; leave it out.", "unsupported_parameter", name)
+                raise BadRequest(400, f"this server cannot do {name!r}; leave it out.", "unsupported_parameter", name)
         return body
 
 
@@ -270,7 +274,7 @@ class PendingAnswers:
         return CompletionUsage(prompt_tokens=read, completion_tokens=written, total_tokens=read + written)
 
 
-class Reply:
+class ChatReply:
     """How OpenAI writes answers down."""
 
     def __init__(self, stage: str, tokenizer: Any) -> None:
@@ -313,16 +317,16 @@ class Reply:
         return {"token": text, "logprob": logprob, "bytes": None if UNFINISHED in text else list(text.encode())}
 
 
-def _refusal(error: Exception) -> Refused:
+def _refusal(error: Exception) -> BadRequest:
     """Return what a client is told about an error."""
-    if isinstance(error, Refused):
+    if isinstance(error, BadRequest):
         return error
     if isinstance(error, HTTPException):
-        return Refused(error.status_code, error.detail)
+        return BadRequest(error.status_code, error.detail)
     if isinstance(error, LabError):
         status, *about = STATUS.get(type(error), (400,))
-        return Refused(status, str(error), *about)
-    return Refused(500, f"the model stopped with {type(error).__name__}; the server's log says more.")
+        return BadRequest(status, str(error), *about)
+    return BadRequest(500, f"the model stopped with {type(error).__name__}; the server's log says more.")
 
 
 async def _error_response(request: Request, error: Exception) -> Response:
