@@ -74,10 +74,19 @@ UNFINISHED = "�"
 
 
 @dataclass(frozen=True)
+class ScoredToken:
+    """A token that was written, its log-probability before temperature (nats), and the likeliest in its place."""
+
+    token: int
+    logprob: float
+    top: tuple[tuple[int, float], ...]
+
+
+@dataclass(frozen=True)
 class Piece:
     """New text of one stage, `n_tokens` written so far; `finish_reason` stands on its last piece alone.
 
-    `note` says of a hosted model's answer what it cost, or why there is none.
+    `note` says of a hosted model's answer what it cost, or why there is none. `scored` are its tokens, where they are asked for.
     """
 
     stage: str
@@ -85,6 +94,7 @@ class Piece:
     finish_reason: FinishReason | None
     n_tokens: int
     note: str = ""
+    scored: tuple[ScoredToken, ...] = ()
 
 
 THOUGHT_END = "</think>"

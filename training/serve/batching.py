@@ -17,7 +17,6 @@ import queue
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 from torch.nn import functional
@@ -26,7 +25,18 @@ from transformers.cache_utils import DynamicLayer
 
 from evals.errors import BadConfig, LabError
 from evals.schema.questions import Sampling
-from training.models.generation import BATCH_ROWS, FinishReason, Form, Piece, Row, RowText, SeededRows, Writer, row_seed
+from training.models.generation import (
+    BATCH_ROWS,
+    FinishReason,
+    Form,
+    Piece,
+    Row,
+    RowText,
+    ScoredToken,
+    SeededRows,
+    Writer,
+    row_seed,
+)
 
 log = logging.getLogger(__name__)
 
@@ -73,26 +83,7 @@ class GenerationRequest:
         return max(SHORT, 1 << (self.length - 1).bit_length())
 
 
-@dataclass(frozen=True)
-class ScoredToken:
-    """A token that was written, its log-probability before temperature (nats), and the likeliest in its place."""
-
-    token: int
-    logprob: float
-    top: tuple[tuple[int, float], ...]
-
-
-@dataclass(frozen=True)
-class Delta:
-    """New text of an answer, `n_tokens` written so far; `finish_reason` stands on the last one alone."""
-
-    text: str
-    n_tokens: int
-    finish_reason: FinishReason | None = None
-    scored: tuple[ScoredToken, ...] = ()
-
-
-Put = Callable[[Delta | Exception], None]
+Put = Callable[[Piece | Exception], None]
 
 
 class Generation:
@@ -142,7 +133,7 @@ class Generation:
 
     def _put(self, shown: int, reason: FinishReason | None = None) -> bool:
         text, self._held = self._held[:shown], self._held[shown:]
-        self.put(Delta(text, len(self._text.tokens), reason, tuple(self._scored)))
+        self.put(Piece(self.asked.stage, text, reason, len(self._text.tokens), scored=tuple(self._scored)))
         self._scored.clear()
         return reason is not None
 
@@ -295,26 +286,22 @@ class Batcher:
         self, writer: Writer, rows: Sequence[Row], sampling: Sampling, stop: threading.Event, form: Form | None = None
     ) -> Iterator[Piece]:
         """Yield the answers of rows, one per stage, as `Writer.stream` does."""
-        found: queue.SimpleQueue[tuple[str, Delta | Exception]] = queue.SimpleQueue()
-
-        def put(stage: str, item: Delta | Exception) -> None:
-            found.put((stage, item))
-
+        found: queue.SimpleQueue[Piece | Exception] = queue.SimpleQueue()
         requests = [GenerationRequest(row.prompt, row.stage, sampling, form=form) for row in rows]
-        jobs = self.submit_together([(each, partial(put, each.stage)) for each in requests], writer)
+        jobs = self.submit_together([(each, found.put) for each in requests], writer)
         n_tokens = dict.fromkeys((row.stage for row in rows), 0)  # of those that have not ended
         try:
             while n_tokens and not stop.is_set():
                 try:
-                    stage, item = found.get(timeout=POLL_SECONDS)
+                    item = found.get(timeout=POLL_SECONDS)
                 except queue.Empty:
                     continue
                 if isinstance(item, Exception):
                     raise item
-                n_tokens[stage] = item.n_tokens
+                n_tokens[item.stage] = item.n_tokens
                 if item.finish_reason:
-                    del n_tokens[stage]
-                yield Piece(stage, item.text, item.finish_reason, item.n_tokens)
+                    del n_tokens[item.stage]
+                yield item
             for stage, count in n_tokens.items():
                 yield Piece(stage, "", "cancelled", count)
         finally:

@@ -34,8 +34,8 @@ from evals.schema import Message
 from evals.schema.questions import Sampling
 from training.hosts import OwnHosts
 from training.models.chain import LoadedChain
-from training.models.generation import UNFINISHED, LongPrompt
-from training.serve.batching import Batcher, Busy, Delta, Generation, GenerationRequest
+from training.models.generation import UNFINISHED, LongPrompt, Piece
+from training.serve.batching import Batcher, Busy, Generation, GenerationRequest
 
 HARMLESS: tuple[object, ...] = (None, False, 0, "", [], {}, {"type": "text"})
 FIELDS = tomllib.loads(files("training.serve").joinpath("refused_fields.toml").read_text(encoding="utf-8"))
@@ -183,15 +183,15 @@ class ChainServer:
             events = reply.events(answers, body.stream_options.get("include_usage", False))
             ended = BackgroundTask(answers.cancel)  # however the connection ends, their rows are free then
             return StreamingResponse(events, 200, {"Cache-Control": "no-cache"}, "text/event-stream", ended)
-        written: list[list[Delta]] = [[] for _ in asked]
+        written: list[list[Piece]] = [[] for _ in asked]
         try:
-            async for place, delta in answers:
-                written[place].append(delta)
+            async for place, piece in answers:
+                written[place].append(piece)
                 if await request.is_disconnected():
                     raise BadRequest(499, "the client went away.")
         finally:
             answers.cancel()
-        choices = [reply.choice(place, deltas, role="assistant") for place, deltas in enumerate(written)]
+        choices = [reply.choice(place, pieces, role="assistant") for place, pieces in enumerate(written)]
         return Response(reply.json(choices, answers.usage), media_type="application/json")
 
     def _admit(self, request: Request, *, needs_key: bool = True) -> None:
@@ -238,11 +238,11 @@ class PendingAnswers:
     def __init__(self, batcher: Batcher, asked: Sequence[GenerationRequest]) -> None:
         """Submit all of them, or none; Busy where they find no place."""
         self._batcher, self._n_read, self._counts = batcher, len(asked[0].prompt), [0] * len(asked)
-        self._items: asyncio.Queue[tuple[int, Delta | Exception]] = asyncio.Queue()
+        self._items: asyncio.Queue[tuple[int, Piece | Exception]] = asyncio.Queue()
         self._jobs: list[Generation] = []
         loop = asyncio.get_running_loop()
 
-        def put(place: int, item: Delta | Exception) -> None:
+        def put(place: int, item: Piece | Exception) -> None:
             with suppress(RuntimeError):  # the loop is closed: nobody reads any more
                 loop.call_soon_threadsafe(self._items.put_nowait, (place, item))
 
@@ -253,7 +253,7 @@ class PendingAnswers:
             self.cancel()
             raise
 
-    async def __aiter__(self) -> AsyncIterator[tuple[int, Delta]]:
+    async def __aiter__(self) -> AsyncIterator[tuple[int, Piece]]:
         """Yield new text until all answers have ended."""
         n_open = len(self._jobs)
         while n_open:
@@ -288,10 +288,10 @@ class ChatReply:
         told = {**self._head, "object": name, "choices": choices, **({"usage": usage} if usage else {})}
         return kind.model_validate(told).model_dump_json(exclude_unset=True, warnings=False)
 
-    def choice(self, place: int, deltas: Sequence[Delta], part: str = "message", **role: str) -> object:
+    def choice(self, place: int, pieces: Sequence[Piece], part: str = "message", **role: str) -> object:
         """Return one answer, or what is new of it, which is `part` of a reply."""
-        text, scored = "".join(delta.text for delta in deltas), [each for delta in deltas for each in delta.scored]
-        told: dict[str, Any] = {"index": place, "finish_reason": deltas[-1].finish_reason, "logprobs": None}
+        text, scored = "".join(piece.text for piece in pieces), [each for piece in pieces for each in piece.scored]
+        told: dict[str, Any] = {"index": place, "finish_reason": pieces[-1].finish_reason, "logprobs": None}
         if scored:
             top = ([self._scored(*pair) for pair in each.top] for each in scored)
             content = [{**self._scored(each.token, each.logprob), "top_logprobs": next(top)} for each in scored]
@@ -302,10 +302,10 @@ class ChatReply:
         """Yield server-sent events; what breaks in between is one of them."""
         try:
             begun: set[int] = set()
-            async for place, delta in answers:
+            async for place, piece in answers:
                 role = {} if place in begun else {"role": "assistant"}
                 begun.add(place)
-                yield f"data: {self.json([self.choice(place, [delta], 'delta', **role)], is_event=True)}\n\n"
+                yield f"data: {self.json([self.choice(place, [piece], 'delta', **role)], is_event=True)}\n\n"
             if has_usage:
                 yield f"data: {self.json([], answers.usage, is_event=True)}\n\n"
             yield "data: [DONE]\n\n"
