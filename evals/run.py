@@ -17,13 +17,12 @@ from evals.errors import BadConfig
 from evals.io import write_whole
 from evals.questions.baselines import BASELINES
 from evals.questions.task import Questions
-from evals.readers import Way
+from evals.readers import AnswerReader, Way
 from evals.report import instrument, summarise, task_of
 from evals.schema import Completion, EvalReport, Metric, Record, Verdict
 from evals.schema.questions import Model, Progress, Sampling
 from evals.schema.reports import ArticleScore, RefinerRow, Report
 from evals.task import GradedAnswer, StageAnswer, Task
-from evals.verifiers.judged import AnswerReader
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from lab.ui import components as views
 from lab.ui.components import ASSETS, AT_ONCE, QUIET, ROUTE, Theme
 from lab.ui.text import lines, say
 from lab.visitors import Door, can_sign_in, door, meet, meet_signed_in
-from training.hosts import OwnHosts
+from training.serve import OwnHosts
 
 STATUS_SECONDS = 1.0
 LARGEST_UPLOAD = "50mb"

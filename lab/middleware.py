@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lab.settings import MOST_WRONG, WAIT_SECONDS
 from lab.ui.text import say
-from training.hosts import OwnHosts
+from training.serve import OwnHosts
 
 KEY, AGAIN = "x-assay-key", "x-assay-again"
 """Headers that the page's script gives what it sends (`lab/ui/assets/lab.js`)."""

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pydantic import ValidationError
 
 from evals.errors import BadConfig
+from evals.refine.files import CheckedRecord
 from evals.refine.grammar import WORD
 from evals.refine.judge import Judge, Verdicts, support_by_words
-from evals.refine.records import CheckedRecord
 from evals.refine.score import AnswerFigures, PreparedAnswer, copied, prepare, settle
 from evals.schema.refiner import RefinerRecord, RewardConfig
 from training.judge.judge import HttpJudge, StopRule, by_deadline, fit_judge, judge_of, late

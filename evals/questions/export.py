@@ -38,8 +38,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 TOOLS: dict[str, dict[str, Any]] = tomllib.loads((TEMPLATES / "tools.toml").read_text(encoding="utf-8"))
 """Of each tool its title, the splits it uses, files by path with their templates, and commands; texts take $words, Python none."""
 GRADER = ("__init__.py", "errors.py", "wording.py", "facts", "schema", "verifiers")
-"""Files and folders of `evals` whose copy grades an answer, without what reads answers by a judge."""
-NOT_GRADING = frozenset({"verifiers/judged.py"})
+"""Files and folders of `evals` whose copy grades an answer."""
 PACKAGE = re.compile(r"\bquestion_set\b")
 OURS = re.compile(r"\bevals(?=\.\w| import\b)")
 
@@ -166,7 +165,7 @@ def grader_files(package: str) -> dict[str, str]:
     """Return the modules that grade an answer, and their data, as files of the package `package`."""
     paths = (path for name in GRADER for path in (EVALS / name, *sorted((EVALS / name).rglob("*"))) if path.is_file())
     found = {path.relative_to(EVALS).as_posix(): path for path in paths if path.suffix != ".pyc"}
-    texts = {name: path.read_text(encoding="utf-8") for name, path in found.items() if name not in NOT_GRADING}
+    texts = {name: path.read_text(encoding="utf-8") for name, path in found.items()}
     return {name: OURS.sub(package, text) if name.endswith(".py") else text for name, text in texts.items()}
 
 

@@ -14,13 +14,12 @@ import numpy as np
 
 from evals.questions.baselines import BASELINES, baseline_answers
 from evals.questions.prompt import SYSTEM_PROMPT, conversation
-from evals.readers import Way, verdicts_on
+from evals.readers import AnswerReader, GivenAnswer, Way, verdicts_on
 from evals.schema import EvalReport, EvalRow, Example, Grade, Message, Metric
 from evals.stats import scores
 from evals.stats.calibration import CalibrationSettings, bin_edges, ece, null_ece
 from evals.stats.intervals import Floats
 from evals.task import Measure, StageAnswer, Task, calibrated, mean, share, shown
-from evals.verifiers.judged import AnswerReader, GivenAnswer
 from evals.verifiers.score import SCORED, VERIFIERS, Scoring
 
 HEADLINE = "unaided"

@@ -6,9 +6,9 @@ from functools import partial
 from typing import ClassVar
 
 from evals.refine.bank import BASELINES, refiner_bank
+from evals.refine.files import records_sha256
 from evals.refine.grammar import HARD, WORD, EvidenceBlock, blocks, evidence_of, parse
 from evals.refine.judge import QUOTED, AskJudge, HeuristicJudge, Inquiry, Verdicts, compare_words, judge_citations
-from evals.refine.records import records_sha256
 from evals.refine.score import copied, explain, prepare
 from evals.schema import Grade, Message
 from evals.schema.refiner import RefinerRecord, RewardConfig

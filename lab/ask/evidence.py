@@ -11,9 +11,9 @@ from pydantic import ValidationError
 
 from evals.errors import LabError
 from evals.refine.bank import kept_for_testing, refiner_bank
+from evals.refine.files import CheckedRecord
 from evals.refine.grammar import HARD, SOFT, TAG, Evidence, content, evidence_of, tokens
 from evals.refine.judge import QUOTED
-from evals.refine.records import CheckedRecord
 from evals.refine.task import messages
 from evals.schema.questions import Sampling
 from evals.schema.refiner import (

@@ -226,8 +226,8 @@ def serve(settings: ServeSettings) -> None:
     """
     import uvicorn
 
-    from training.hosts import OwnHosts
     from training.models.chain import load_chain
+    from training.serve import OwnHosts
     from training.serve.server import ChainServer
 
     host, keys = settings.host, settings.keys or ()

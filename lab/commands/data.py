@@ -439,14 +439,14 @@ def refiner(settings: MadeSettings) -> None:
 
     Example: assay data refiner --out data/refiner
     """
-    from evals.refine import records
     from evals.refine.bank import refiner_bank
+    from evals.refine.files import as_jsonl, card, statistics_of
 
     seed = settings.seed
-    splits = {name: (found, records.as_jsonl(found)) for name, found in refiner_bank(seed)._asdict().items()}
-    statistics = records.statistics_of(splits, seed)
+    splits = {name: (found, as_jsonl(found)) for name, found in refiner_bank(seed)._asdict().items()}
+    statistics = statistics_of(splits, seed)
     files = {f"{name}.jsonl": text for name, (_, text) in splits.items()}
-    files |= {"README.md": records.card(statistics), "statistics.json": json_text(statistics)}
+    files |= {"README.md": card(statistics), "statistics.json": json_text(statistics)}
     _write(settings.out, files, statistics, "refiner records (synthetic)", as_json=settings.as_json)
 
 

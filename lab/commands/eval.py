@@ -339,7 +339,7 @@ def rescore(settings: RescoreSettings) -> None:
 
 def _refined_again(old: RefinerReport, settings: RescoreSettings) -> RefinerReport:
     """Return a report on refined answers, judged by another judge; IncomparableReports for other records."""
-    from evals.refine.records import records_sha256
+    from evals.refine.files import records_sha256
 
     first = FIRST.fullmatch(old.data_name)
     source = settings.data or (first["name"] if first else old.data_name)

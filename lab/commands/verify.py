@@ -13,10 +13,20 @@ from pydantic import ConfigDict
 
 from evals.errors import BadConfig
 from evals.io import jsonl_text, read_rows, write_whole
-from evals.readers import Agreement, LabelRow, check_way, compare_readers, verdicts_on, with_texts
+from evals.readers import (
+    Agreement,
+    GivenAnswer,
+    LabelRow,
+    Reading,
+    ReadRequest,
+    check_way,
+    compare_readers,
+    task_of,
+    verdicts_on,
+    with_texts,
+)
 from evals.schema import Claim, EvalReport, GroundTruth, Metric, Record, Share
 from evals.verifiers import READINGS, instrument
-from evals.verifiers.judged import GivenAnswer, Reading, ReadRequest, task_of
 from evals.verifiers.score import Scoring, pays_falsehood
 from evals.verifiers.score import weights as weights_of
 from lab.commands import JsonSettings, terminal

@@ -11,7 +11,19 @@ from pydantic import TypeAdapter
 import evals
 from evals.errors import BadConfig, LabError
 from evals.io import read_rows
-from evals.readers import LabelRow, check_way, compare_readers, with_texts
+from evals.readers import (
+    GivenAnswer,
+    LabelRow,
+    Reading,
+    ReadRequest,
+    check_way,
+    compare_readers,
+    judge_answers,
+    problem_of,
+    task_of,
+    verdict_of,
+    with_texts,
+)
 from evals.schema import (
     CANNOT_BE_TOLD,
     AbstainTruth,
@@ -24,7 +36,6 @@ from evals.schema import (
 )
 from evals.stats.intervals import wilson
 from evals.verifiers import judge
-from evals.verifiers.judged import GivenAnswer, Reading, ReadRequest, judge_answers, problem_of, task_of, verdict_of
 
 ASKED = "How does adipogenesis respond in the thymus of mice flown in space?"
 CASES = yaml.safe_load((Path(__file__).parent / "cases" / "judged.yaml").read_text(encoding="utf-8"))

@@ -7,12 +7,12 @@ import pytest
 from evals.errors import BadConfig
 from evals.questions import DATASETS, SYSTEM_PROMPT, answer_form
 from evals.questions.task import Questions
+from evals.readers import Reading
 from evals.report import instrument, summarise
 from evals.run import Rescored, RunSettings, baseline_rows, rescore, run_task
 from evals.schema import EvalReport, EvalRow, Verdict
 from evals.schema.questions import Sampling
 from evals.verifiers import Read, verify
-from evals.verifiers.judged import Reading
 from tests.evals.reports import ScriptedModel, few, scripted, small_report
 
 EXAMPLES = few(7)

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from evals.refine.bank import BASELINES
-from evals.refine.records import records_sha256
+from evals.refine.files import records_sha256
 from evals.report import load_report
 from evals.schema.refiner import RefinerRecord
 from evals.schema.reports import RefinerReport

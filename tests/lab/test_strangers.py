@@ -16,7 +16,7 @@ from tests.coroutines import result_of
 from tests.lab.chains import lab_with
 from tests.lab.served import ON_AIR, on_air
 from tests.lab.test_people import PASSWORD, entered, file_of_people, people  # noqa: F401
-from training.hosts import OwnHosts
+from training.serve import OwnHosts
 
 TABLE = Path(__file__).parent / "cases/routes.yaml"
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from evals.errors import BadConfig, LabError, TrainingStopped
+from evals.readers import GivenAnswer, Reading, ReadRequest, judge_answers
 from evals.refine.judge import HeuristicJudge
 from evals.refine.score import settle
 from evals.schema import ChoiceTruth, DirectTruth, RubricItem, RubricTruth
 from evals.schema.refiner import BehaviourItem
 from evals.verifiers import judge
-from evals.verifiers.judged import GivenAnswer, Reading, ReadRequest, judge_answers
 from tests.evals.refiner.answers import GOOD, prepared, record
 from tests.training.cases import cases
 from tests.training.judge_server import (

@@ -12,8 +12,7 @@ from pathlib import Path
 
 from evals.errors import BadConfig, ChainMismatch
 from evals.refine.bank import kept_for_testing, refiner_bank
-from evals.refine.files import SUFFIXES, has_contexts, is_ragas, read_records
-from evals.refine.records import records_sha256, split_by_group
+from evals.refine.files import SUFFIXES, has_contexts, is_ragas, read_records, records_sha256, split_by_group
 from evals.refine.task import SYSTEM_PROMPT, messages, shortened
 from evals.schema.refiner import RefinerRecord
 from training.data.tables import first_row

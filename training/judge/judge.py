@@ -14,12 +14,12 @@ from pydantic import Field
 
 from evals.errors import BadConfig, LabError, TrainingStopped
 from evals.io import Cache
+from evals.readers import Reading, ReadRequest, problem_of
 from evals.refine.judge import HeuristicJudge, Inquiry, Item, Judge, StubJudge, Verdicts, missing, number_of
 from evals.refine.score import prepare, settle
 from evals.schema.record import Record
 from evals.schema.refiner import RefinerRecord, RewardConfig
 from evals.verifiers.expected import normalised
-from evals.verifiers.judged import Reading, ReadRequest, problem_of
 from training.judge.client import ChatClient, Constraint, Messages, Reply, in_a_loop
 from training.judge.prompts import (
     CANARY,

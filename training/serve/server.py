@@ -32,9 +32,9 @@ from starlette.routing import Route
 from evals.errors import LabError
 from evals.schema import Message
 from evals.schema.questions import Sampling
-from training.hosts import OwnHosts
 from training.models.chain import LoadedChain
 from training.models.generation import UNFINISHED, LongPrompt, Piece
+from training.serve import OwnHosts
 from training.serve.batching import Batcher, Busy, Generation, GenerationRequest
 
 HARMLESS: tuple[object, ...] = (None, False, 0, "", [], {}, {"type": "text"})

@@ -9,10 +9,9 @@ from evals.questions import is_held_out, kmp_test, pathway_heldout
 from evals.questions.kmp import contrast_name, degs
 from evals.questions.sets import normalised
 from evals.refine.bank import kept_for_testing, refiner_bank
-from evals.refine.files import read_records
+from evals.refine.files import as_jsonl, read_records
 from evals.refine.grammar import evidence_of, is_negated
 from evals.refine.judge import compare_words
-from evals.refine.records import as_jsonl
 from evals.refine.score import prepare, settle
 from evals.refine.task import SYSTEM_PROMPT, messages, shortened
 from evals.schema.refiner import RewardConfig

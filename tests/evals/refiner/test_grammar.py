@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evals.errors import BadConfig, BadRow
-from evals.refine.files import read_records
+from evals.refine.files import as_jsonl, read_records, records_sha256, split_by_group
 from evals.refine.grammar import evidence_of, format_bonus, parse
-from evals.refine.records import as_jsonl, records_sha256, split_by_group
 from tests.evals.refiner.answers import CASES, GOOD, PARTS, prepared, record, written
 
 BASE = {"id": "r1", "prompt": "Which way?", "tool_output": "<snippet id=S1>up</snippet>"}
