@@ -21,7 +21,6 @@ from lab.page import Download, Painted, event, show_errors
 from lab.results import batch
 from lab.results.rows import link
 from lab.services import Services
-from lab.session import minute
 from lab.ui.components import (
     CHOSEN,
     QUIET,
@@ -220,37 +219,20 @@ def _batches(services: Services, door: Door, tab: gr.Tab, picked: gr.Dropdown) -
         ask = gr.Button(say("batch.ask"), variant="primary", size="sm", elem_id="batch-ask")
         line = gr.HTML(elem_id="batch-line")
         table = gr.HTML(empty(say("batch.none")), elem_id="batch-table")
-        with gr.Row(elem_classes="rate-form"):
-            one = gr.Dropdown([], label=say("batch.one"), elem_id="batch-one")
-        with gr.Row():
-            cancel = gr.Button(say("batch.cancel"), size="sm", elem_id="batch-cancel")
     timer = gr.Timer(LOOK_SECONDS, active=False)
-    seen = [table, one, timer, cancel]
+    seen = [table, timer]
 
-    def on_tick(chosen: str | None) -> Painted:
+    def on_tick() -> Painted:
         """Return how far the batches are."""
-        return look(chosen, is_tick=True)
-
-    def look(chosen: str | None, *, is_tick: bool = False) -> Painted:  # a tick may come late: it chooses nothing
         found = [job for job in services.jobs.all() if job.kind == batch.KIND][:BATCHES]
-        choices = [(f"{job.title} · {say(f'job.{job.state}')} · {minute(job.started_at)}", job.id) for job in found]
-        here = next((job for job in found if job.id == chosen), found[0] if found else None)
-        known = here.id if here else None
         shown = grid(say("batch.table"), say("batch.columns").split(" | "), [_cells(job) for job in found])
         busy = any(not job.is_over for job in found)
-        return {
-            table: shown if found else empty(say("batch.none")),
-            one: gr.Dropdown(choices=choices)
-            if is_tick and known == chosen
-            else gr.Dropdown(choices=choices, value=known),
-            timer: gr.Timer(active=busy),
-            cancel: gr.Button(interactive=bool(here and not here.is_over)),
-        }
+        return {table: shown if found else empty(say("batch.none")), timer: gr.Timer(active=busy)}
 
-    def on_open(chosen: str | None, named: Sequence[str]) -> Painted:
+    def on_open(named: Sequence[str]) -> Painted:
         found = list(_stages(services))
         value = [each for each in named if each in found] or found
-        return look(chosen) | {stages: gr.CheckboxGroup([(stage_name(each), each) for each in found], value=value)}
+        return on_tick() | {stages: gr.CheckboxGroup([(stage_name(each), each) for each in found], value=value)}
 
     @show_errors(line)
     def on_ask(
@@ -260,26 +242,13 @@ def _batches(services: Services, door: Door, tab: gr.Tab, picked: gr.Dropdown) -
         sets = QuestionSets(services, visitor)
         if not name:
             raise LabError(say("batch.draft"))
-        id = batch.start(services, sets.open(name), split, stages, (seed, length, heat), sets.owner)
-        return look(id) | {line: notice(say("batch.started"), "good")}
+        batch.start(services, sets.open(name), split, stages, (seed, length, heat), sets.owner)
+        return on_tick() | {line: notice(say("batch.started"), "good")}
 
-    @show_errors(line)
-    def on_cancel(visitor: Visitor | None, chosen: str | None, request: gr.Request) -> Painted:
-        """End a batch; what was answered is kept, so that the same batch goes on from there."""
-        job = services.jobs.get(chosen or "")
-        if services.role_of(request.username) != "admin" and job.who != QuestionSets(services, visitor).owner:
-            raise LabError(say("job.not_yours"))
-        if job.is_over:
-            raise LabError(say("batch.over"))
-        services.jobs.cancel(job.id)
-        return look(chosen) | {line: notice(say("batch.ended"))}
-
-    gr.on([tab.select, picked.change], on_open, [one, stages], [*seen, stages], api_visibility="private", **QUIET)
-    timer.tick(on_tick, one, seen, api_name="questions_batches", **QUIET)
-    one.input(on_tick, one, seen, api_visibility="private", **CHOSEN)
+    gr.on([tab.select, picked.change], on_open, stages, [*seen, stages], api_visibility="private", **QUIET)
+    timer.tick(on_tick, None, seen, api_name="questions_batches", **QUIET)
     given = [door.known, picked, split, stages, seed, length, heat]
     ask.click(on_ask, given, [*seen, line], api_name="questions_batch", **QUIET)
-    cancel.click(on_cancel, [door.known, one], [*seen, line], api_name="job_cancel", **QUIET)
 
 
 # ---- what people said ----------------------------------------------------------------------------
