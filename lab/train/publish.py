@@ -124,7 +124,7 @@ class Publishing:
         fields = [view, *typed, self.with_base, is_public]
         event(self.fold.expand, self.on_open, [view], self.outputs, "publish", shows=self.line, **QUIET)
         event(look.click, self.on_look, fields, planned, "publish_plan", shows=self.line, trigger_mode="once")
-        sent = [self.line, self.work, self.timer, *planned[1:]]
+        sent = [self.line, self.work, self.timer, self.done, *planned[1:]]
         event(self.go.click, self.on_go, [self.planned, *fields], sent, "publish_start", shows=self.line, **QUIET)
         seen = [self.work, self.timer, self.done]
         event(self.timer.tick, self.looked, [view], seen, "publish_look", shows=self.work, **QUIET)

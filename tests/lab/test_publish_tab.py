@@ -1,17 +1,21 @@
 """Publish: a tiny run's card and plan, its publication to a Hub on this machine as a job, and what is refused before that."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
+from types import SimpleNamespace
 
+import gradio as gr
 import pytest
 from huggingface_hub import HfApi, constants
 
 from evals.errors import LabError
 from hub import client
 from lab.publishing import Order, Preview, preview, publish
-from lab.train.publish import receipts_of, shown_card, shown_plan, shown_receipts
+from lab.train.publish import Publishing, receipts_of, shown_card, shown_plan, shown_receipts
+from lab.train.runs import chains_of_runs
 from tests.hub.local import Hub, LocalHub
 from tests.lab.trainings import plain, record
+from tests.lab.votes import services_in
 from tests.models import tiny_chain
 from training.run.folder import RunFolder
 
@@ -91,3 +95,22 @@ def test_a_card_shows_no_image_from_elsewhere_and_its_front_matter_apart():
     assert "license: mit" in front
     assert words == "<h1>A</h1>\n<p>text</p>\n"
     assert shown_card(Preview((), "", problem="x")) == ("", "")
+
+
+def test_what_was_planned_is_sent_and_only_that_and_the_fold_shows_that_it_goes_on(tmp_path):
+    folder = tiny_chain(tmp_path / "runs", ranks={"sft": 4})
+    RunFolder(folder).write(record("sft", stage="sft", status="finished"))
+    services = services_in(tmp_path)
+    known = replace(services.settings.training, runs=(tmp_path / "runs",))
+    services = replace(services, settings=replace(services.settings, training=known))
+    with gr.Blocks() as page:
+        fold = Publishing(services, gr.State(None))
+    (name,) = chains_of_runs(services)
+    view = SimpleNamespace(name=name, watched=SimpleNamespace(run=folder))
+    asked = ("you/tiny", "v1.0", "mit", "", True, False)
+    shown = fold.on_go(SimpleNamespace(username=""), fold.order(view, *asked), view, *asked)
+    (sent,) = (each for each in page.fns.values() if each.api_name == "publish_start")
+    assert "you/tiny" in shown[fold.line]
+    assert shown.keys() <= {*sent.outputs}
+    with pytest.raises(LabError, match="changed"):
+        fold.on_go(SimpleNamespace(username=""), None, view, *asked)
