@@ -12,7 +12,7 @@ from gradio.utils import get_upload_folder
 
 from evals.errors import LabError
 from lab.services import Services
-from lab.session import Exported, Own, Tab, View, stop
+from lab.session import ExportedFile, Own, Tab, View, stop
 from lab.ui.components import ANSWERING, CHOSEN, QUIET, heading, notice, script
 from lab.ui.text import say
 from lab.visitors import Door, Visitor, meet, named
@@ -216,7 +216,7 @@ class DocumentTab:
         pane = self.pane
         event(button.click, on_undo, [pane.kept], pane.shown, api_name, door=self.door, shows=pane.line, **QUIET)
 
-    def export(self, forms: Sequence[str], make: Callable[[Own, str | None, Any], Exported], api_name: str) -> None:
+    def export(self, forms: Sequence[str], make: Callable[[Own, str | None, Any], ExportedFile], api_name: str) -> None:
         """Lay out and wire the files that `make` gives of the visitor's documents, the id of that shown, and a format."""
         panel = export_panel(self.task, forms)
 

@@ -92,7 +92,7 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Preview:
+class PublicationPreview:
     """What publishing would do: its plans, the card as it will be, and what must be mended first."""
 
     plans: "Sequence[PublishPlan]"
@@ -106,7 +106,7 @@ class Preview:
         return any(found.check == "token" for plan in self.plans for found in plan.warnings)
 
 
-def preview(order: Order) -> Preview:
+def preview(order: Order) -> PublicationPreview:
     """Return what publishing would do; nothing is written. LabError for a run that cannot be published at all."""
     from hub.chains import pack_last, plan_chain
     from hub.checks import Refused
@@ -128,7 +128,7 @@ def preview(order: Order) -> Preview:
             refused = refused or error.findings
         except LabError as error:
             problem = problem or str(error)
-    return Preview(plans, card, problem, refused)
+    return PublicationPreview(plans, card, problem, refused)
 
 
 def publish(

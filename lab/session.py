@@ -246,7 +246,7 @@ def session_of(services: Services, visitor: Visitor, tab: Tab) -> str:
 
 
 @dataclass(frozen=True)
-class Exported:
+class ExportedFile:
     """A file before it is written, what it holds, counted, and how much was left out by reason."""
 
     name: str
@@ -315,7 +315,7 @@ class Own:
         kept = self.documents.newest(self.session)
         return [(f"{minute(each.made_at)} · {label(each)}", each.id) for each in kept]
 
-    def write(self, folder: Path, made: Exported) -> tuple[str, str]:
+    def write(self, folder: Path, made: ExportedFile) -> tuple[str, str]:
         """Write a file into a folder; return a line about it and its path."""
         write_whole(folder / made.name, made.text)
         line = say("export.made", name=made.name, held=counted(made.n, made.noun))

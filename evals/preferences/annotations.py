@@ -79,7 +79,7 @@ def queue(
     return sorted(waiting, key=lambda item: (item.id not in mine, rater not in item.assigned, not others[item.id]))
 
 
-class Progress(NamedTuple):
+class AnnotationProgress(NamedTuple):
     """How far a project is: items by state, and annotations still wanted."""
 
     items: int
@@ -92,7 +92,7 @@ class Progress(NamedTuple):
 
 def progress(
     project: AnnotationProject, items: Sequence[AnnotationItem], annotations: Sequence[Annotation]
-) -> Progress:
+) -> AnnotationProgress:
     """Count the items of a project; complete = submitted by as many raters as were asked for."""
     own = [each for each in annotations if not each.is_adjudication]
     submitted = Counter(each.item for each in own if each.state == "submitted")
@@ -100,7 +100,7 @@ def progress(
     discarded = {each.item for each in annotations if each.state == "discarded"} - touched
     asked = {item.id: len(item.assigned) or project.raters_per_item for item in items}
     complete = sum(submitted[item] >= n for item, n in asked.items())
-    return Progress(
+    return AnnotationProgress(
         items=len(items),
         complete=complete,
         begun=len(touched & asked.keys()) - complete,

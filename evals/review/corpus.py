@@ -188,7 +188,7 @@ class Corpus:
 
 
 @dataclass(frozen=True)
-class Recipe:
+class CorpusRecipe:
     """How a corpus is made: which concerns, in how many tokens, counted by whom."""
 
     rules: Rules
@@ -197,7 +197,7 @@ class Recipe:
 
 
 def make_corpus(
-    examples: Sequence[ReviewExample], split: Split, recipe: Recipe, progress: Progress | None = None
+    examples: Sequence[ReviewExample], split: Split, recipe: CorpusRecipe, progress: Progress | None = None
 ) -> Corpus:
     """Return the rows of one split. Papers without text and with too few concerns are dropped and counted."""
     mine = [each for each in examples if each.split == split]
@@ -217,7 +217,7 @@ def make_corpus(
     return corpus
 
 
-def statistics_of(corpus: Corpus, recipe: Recipe, source: str, file: tuple[str, str]) -> dict[str, Any]:
+def statistics_of(corpus: Corpus, recipe: CorpusRecipe, source: str, file: tuple[str, str]) -> dict[str, Any]:
     """Return what stands beside the rows of a corpus; `file` is the name of their file and the text in it.
 
     Papers are dropped by reason, concerns counted of kept papers. `input_tokens` is what a model reads of a row before

@@ -53,7 +53,7 @@ class Kind(Record):
     statement: str
 
 
-class Pair(Record):
+class InsertionPair(Record):
     """One paper with a flaw (`planted`, an id) and without it (`mended`); `sentence` is the flawed one, if there is one.
 
     `values` fill the pattern that names the flaw: the number that is wrong, and the right one.
@@ -85,7 +85,7 @@ def kinds() -> dict[str, Kind]:
 
 def make_pairs(
     papers: Sequence[ReviewExample], n: int, seed: int = 0, chosen: Sequence[str] = ()
-) -> tuple[list[Pair], list[ReviewExample]]:
+) -> tuple[list[InsertionPair], list[ReviewExample]]:
     """Return at most `n` pairs, as many of each kind as can be, and both versions of each paper.
 
     Ids tell neither the kind nor which version is which. LabError for a kind that is none, or where nothing fits.
@@ -95,7 +95,7 @@ def make_pairs(
     generator = np.random.default_rng(seed)
     wanted = [each for name, each in kinds().items() if not chosen or name in chosen]
     queues = [[(kind, papers[at]) for at in generator.permutation(len(papers))] for kind in wanted]
-    pairs: list[Pair] = []
+    pairs: list[InsertionPair] = []
     versions: list[ReviewExample] = []
     while len(pairs) < n and any(queues):
         for queue in queues:
@@ -107,7 +107,7 @@ def make_pairs(
                     continue
                 names = [f"insertion:{len(pairs):03d}{side}" for side in generator.permutation(["a", "b"])]
                 planted, mended, section, sentence, instead, values = made
-                pair = Pair(
+                pair = InsertionPair(
                     id=names[0][:-1],
                     kind=kind.name,
                     paper=paper.id,
@@ -313,7 +313,7 @@ class InsertionScore(Record):
     outcomes: tuple[PairOutcome, ...]
 
 
-def names_flaw(text: str, pair: Pair) -> bool:
+def names_flaw(text: str, pair: InsertionPair) -> bool:
     """Return whether a concern objects to the flaw of a pair, by the words of its kind; quoted words only say where."""
     kind, own = kinds()[pair.kind], QUOTED.sub(" ", text)
     pattern = kind.names or kind.topic
@@ -325,7 +325,7 @@ def names_flaw(text: str, pair: Pair) -> bool:
 
 
 def score_pairs(
-    pairs: Sequence[Pair],
+    pairs: Sequence[InsertionPair],
     versions: Mapping[str, Article],
     said: Mapping[str, Sequence[str]],
     system: str = "",
@@ -344,7 +344,7 @@ def score_pairs(
             f" {pairs[0].mended!r}: review the papers.jsonl of the test."
         )
 
-    def naming(pair: Pair, version: str) -> tuple[str, ...]:
+    def naming(pair: InsertionPair, version: str) -> tuple[str, ...]:
         found = (each for each in said[version] if names_flaw(each, pair))
         return tuple(each for each in found if not copied(QUOTED.sub(" ", each), versions[version]))
 

@@ -34,7 +34,7 @@ def words_of(said: Annotation, dimensions: Sequence[Dimension]) -> list[tuple[st
 
 
 @dataclass(frozen=True)
-class Panel:
+class AnnotationPanel:
     """The widgets of a panel. `item` holds the id of what is rated, None = nothing; `adjudicating` who speaks."""
 
     services: Services
@@ -143,7 +143,7 @@ def build_panel(
     here: Sequence[Any] = (),
     advance: Callable[..., Painted] | None = None,
     also: Sequence[Any] = (),
-) -> Panel:
+) -> AnnotationPanel:
     """Lay out a panel and wire it. Ids and endpoints begin with `name`; `is_named` shows stages from the start.
 
     `advance(visitor, skipped, *here)` gives what to show after an answer was submitted, discarded or skipped (then
@@ -199,7 +199,7 @@ def build_panel(
                     skip = gr.Button(say("annotate.skip"), visible=advance is not None, elem_id=f"{name}-skip")
                     discard = gr.Button(say("annotate.discard"), elem_id=f"{name}-discard")
                     undo = gr.Button(say("annotate.undo"), elem_id=f"{name}-undo")
-    panel = Panel(
+    panel = AnnotationPanel(
         services=services,
         is_named=is_named,
         item=item,

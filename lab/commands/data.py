@@ -21,7 +21,7 @@ from lab.settings import comma_separated, from_environment
 if TYPE_CHECKING:
     from evals.questions.checking import SetReport
     from evals.questions.pairs import Sample
-    from evals.review.corpus import Recipe
+    from evals.review.corpus import CorpusRecipe
     from evals.schema import ReviewExample
 
 app = typer.Typer(
@@ -528,7 +528,7 @@ def _corpora(
     examples: "tuple[ReviewExample, ...]", settings: ReviewDataSettings
 ) -> dict[str, tuple[dict[str, Any], str]]:
     """Return the statistics and the rows of a corpus to train on, by split."""
-    from evals.review.corpus import CORPORA, Recipe
+    from evals.review.corpus import CORPORA, CorpusRecipe
     from evals.review.prompt import Budget
     from training.data.tokens import ChatCounter
     from training.models.base import find_base, load_tokenizer
@@ -538,12 +538,12 @@ def _corpora(
     rules = replace(rules, **{name: each for name, each in given.items() if each is not None})
     found = find_base(settings.base, lambda _, message: notes.print(message))
     budget = Budget(settings.context, settings.reply_reserve, settings.overlap, settings.max_parts)
-    recipe = Recipe(rules, budget, ChatCounter(load_tokenizer(found), found.public_name))
+    recipe = CorpusRecipe(rules, budget, ChatCounter(load_tokenizer(found), found.public_name))
     return {split: _corpus(examples, split, recipe, settings.papers) for split in TAUGHT}
 
 
 def _corpus(
-    examples: "tuple[ReviewExample, ...]", split: Literal["train", "dev"], recipe: "Recipe", papers: str
+    examples: "tuple[ReviewExample, ...]", split: Literal["train", "dev"], recipe: "CorpusRecipe", papers: str
 ) -> tuple[dict[str, Any], str]:
     from evals.review.corpus import make_corpus, statistics_of
 

@@ -14,7 +14,7 @@ from evals.io import jsonl_text
 from evals.review.places import as_letter, as_markdown, line
 from evals.schema.articles import DraftConcern, KeptReview, ReviewForm
 from evals.schema.reviews import Concern
-from lab.session import Exported
+from lab.session import ExportedFile
 from lab.ui.text import say
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 ENDINGS = {"json": "json", "markdown": "md", "letter": "md", "sft": "jsonl", "dpo": "jsonl"}
 
 
-def export(standing: "Standing[KeptReview, DraftConcern]", form: ReviewForm) -> Exported:
+def export(standing: "Standing[KeptReview, DraftConcern]", form: ReviewForm) -> ExportedFile:
     """Return a review in one form; LabError where there is nothing that the person stands by."""
     review, concerns = standing.document, standing.parts
     slug = re.sub(r"[^a-z0-9]+", "-", review.article.title.lower()).strip("-")[:40].rstrip("-") or "paper"
@@ -36,18 +36,18 @@ def export(standing: "Standing[KeptReview, DraftConcern]", form: ReviewForm) -> 
         document["concerns"] = [each.model_dump(mode="json") for each in concerns]
         document["as_written"] = [each.model_dump(mode="json") for each in review.concerns]
         text = json.dumps(document, ensure_ascii=False, indent=1) + "\n"
-        return Exported(name, text, len(concerns), "concern")
+        return ExportedFile(name, text, len(concerns), "concern")
     if form == "markdown":
         n_accepted = sum(each.decision == "accepted" for each in concerns)
         by = f"Written by {review.reviewer.name} on {review.made_at:%Y-%m-%d}; {n_accepted} accepted by a person."
-        return Exported(name, as_markdown(title, [(each, each.place) for each in kept], by), len(kept), "concern")
+        return ExportedFile(name, as_markdown(title, [(each, each.place) for each in kept], by), len(kept), "concern")
     if not mine and form != "dpo":
         raise LabError(say("review.export.undecided"))
     if form == "letter":
-        return Exported(name, as_letter(title, mine), len(mine), "concern")
+        return ExportedFile(name, as_letter(title, mine), len(mine), "concern")
     stood_by = [each.concern for each in mine]
     rows = _training(review, stood_by) if form == "sft" else _pairs(review, stood_by)
-    return Exported(name, jsonl_text(rows), len(rows))
+    return ExportedFile(name, jsonl_text(rows), len(rows))
 
 
 def _training(review: KeptReview, stood_by: list[Concern]) -> list[dict[str, object]]:

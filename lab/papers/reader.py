@@ -51,7 +51,15 @@ class Reader:
         from evals.review.prompt import Budget
         from training.judge.client import Reply
         from training.judge.prompts import ServerSettings
-        from training.reviewer.engine import Asking, ChainEngine, Estimate, Replies, Room, ServerEngine, stream_review
+        from training.reviewer.engine import (
+            Asking,
+            ChainEngine,
+            EstimatedTokens,
+            Replies,
+            Room,
+            ServerEngine,
+            stream_review,
+        )
         from training.reviewer.staged import StagedEngine
 
         context = self.server.context if self.server else chain.context
@@ -66,7 +74,7 @@ class Reader:
             engine: ReviewEngine = ChainEngine(chain, asking, self.stage)
         else:
             where = ServerSettings(server.url, server.model, server.key_variable, server.allow_remote)
-            engine = ServerEngine(where, asking, Room(Estimate(), context))
+            engine = ServerEngine(where, asking, Room(EstimatedTokens(), context))
         if is_staged:
             engine = StagedEngine(engine, SECTIONS_OF_A_SERVER if server else 1)
         kept, seconds = dict((before or {}).get("replies", {})), (before or {}).get("seconds", 0.0)

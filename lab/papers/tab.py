@@ -27,7 +27,7 @@ from lab.papers.session import (
 )
 from lab.papers.view import concerns, page_view, paper
 from lab.services import Services
-from lab.session import Exported, Own
+from lab.session import ExportedFile, Own
 from lab.ui.components import ANSWERING, QUIET, Range, clicks, heading, lead, notice, sampling_fields
 from lab.ui.text import say
 from lab.visitors import Door, Visitor
@@ -108,7 +108,7 @@ def build(services: Services, door: Door) -> None:
         how = (seed, length, temperature)
         yield from map(pane.paint, review(services, visitor, (article, text), name, how, is_staged=bool(is_staged)))
 
-    def make(own: Own, review_id: str | None, form: ReviewForm) -> Exported:
+    def make(own: Own, review_id: str | None, form: ReviewForm) -> ExportedFile:
         return export(own.get(review_id), form)
 
     seen = [article, text, page, *pane.shown]

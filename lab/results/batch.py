@@ -1,6 +1,6 @@
 """A question set asked of stages of a chain as long work: graded, kept as answers come, written as `assay eval run` does.
 
-Train and Home have a finished run measured so, the Questions tab a frozen set asked: each kind of job is an `Order`.
+Train and Home have a finished run measured so, Data has a frozen set asked: each kind of job is a `BatchOrder`.
 """
 
 import hashlib
@@ -39,7 +39,7 @@ TOGETHER = 8
 
 
 @dataclass(frozen=True)
-class Order:
+class BatchOrder:
     """What is asked of whom: `chain` as the engine calls it, `stages` none = all; `known` is what a command says of both."""
 
     name: str
@@ -124,7 +124,7 @@ def start(
     return services.jobs.start(KIND, title, settings, who)
 
 
-def _of_run(services: Services, settings: Mapping[str, JSON]) -> Order:
+def _of_run(services: Services, settings: Mapping[str, JSON]) -> BatchOrder:
     from training.data.tables import from_hub
 
     if "set" in settings:
@@ -132,10 +132,10 @@ def _of_run(services: Services, settings: Mapping[str, JSON]) -> Order:
     run, data = Path(settings["run"]), str(settings["data"])
     examples, known = load_questions(data, from_hub, part="test"), {"chain": str(run), "data": data}
     out = run / REPORTS / f"{file_name(Path(data).stem)}.json"
-    return Order(data, str(run), (), examples, training_rows(data), Sampling(), out, known)
+    return BatchOrder(data, str(run), (), examples, training_rows(data), Sampling(), out, known)
 
 
-def _of_set(services: Services, settings: Mapping[str, JSON]) -> Order:
+def _of_set(services: Services, settings: Mapping[str, JSON]) -> BatchOrder:
     from lab.data.sets import as_jsonl, frozen_set
 
     known, chain, name = frozen_set(services, settings["set"]), str(settings["chain"]), settings["name"]
@@ -149,10 +149,10 @@ def _of_set(services: Services, settings: Mapping[str, JSON]) -> Order:
     train = tuple(each for each in known.examples() if each.split == "train")
     own = "" if chain == services.settings.chain else chain
     sampling, out = Sampling(**settings.get("sampling", {})), folder / f"{file_name(name)}.json"
-    return Order(name, own, settings["stages"], examples, train, sampling, out, asked)
+    return BatchOrder(name, own, settings["stages"], examples, train, sampling, out, asked)
 
 
-KINDS: Mapping[str, Callable[[Services, Mapping[str, JSON]], Order]] = {"evaluate": _of_run, KIND: _of_set}
+KINDS: Mapping[str, Callable[[Services, Mapping[str, JSON]], BatchOrder]] = {"evaluate": _of_run, KIND: _of_set}
 
 
 class _Stoppable:

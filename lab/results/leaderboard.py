@@ -127,7 +127,7 @@ def _scale(metric: str) -> Scale:
 
 
 @dataclass(frozen=True)
-class Board:
+class LeaderboardPage:
     """What the tab shows: the report, group and metric that were found, and their tables as HTML."""
 
     report: EvalReport
@@ -142,7 +142,7 @@ def board(
     group: str | None = None,
     order: str | None = None,
     stages: str | None = None,
-) -> Board:
+) -> LeaderboardPage:
     """Return the tables of one report in one group, ordered by one metric; every figure opens the answers behind it.
 
     What is not found is the first report, the headline group, accuracy and all stages. There must be a report. Ranks and
@@ -159,7 +159,7 @@ def board(
     rows = [row for row in ranked(report, found, by) if row.is_baseline or row.stage in shown_stages]
     ranking = ranking_table(rows, columns_of(report, by), opens)
     parts = (ranking, progress(report, found, by, opens, shown_stages), source(report))
-    return Board(report, found, by, "".join(parts))
+    return LeaderboardPage(report, found, by, "".join(parts))
 
 
 def ranking_table(rows: Sequence[LeaderboardRow], names: Sequence[str], opens: Opens) -> Html:

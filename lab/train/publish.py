@@ -12,7 +12,7 @@ import gradio as gr
 from evals.errors import LabError
 from lab.home.work import shown_works, works
 from lab.page import Painted, event
-from lab.publishing import Order, Preview, preview, publish
+from lab.publishing import Order, PublicationPreview, preview, publish
 from lab.results.rows import read_place
 from lab.services import Services
 from lab.train.runs import chain_of
@@ -60,7 +60,7 @@ def base_of(run: Path) -> str:
     return "" if base.hub_id and base.source != EMBEDDED else base.source
 
 
-def shown_plan(made: Preview) -> str:
+def shown_plan(made: PublicationPreview) -> str:
     """Return the plans and what was found, with what to do about it."""
     if made.refused:
         n = len(made.refused)
@@ -72,7 +72,7 @@ def shown_plan(made: Preview) -> str:
     return top + "".join(parts)
 
 
-def shown_card(made: Preview) -> tuple[str, str]:
+def shown_card(made: PublicationPreview) -> tuple[str, str]:
     """Return what stands before the words of a card, and its words without images, as HTML."""
     front = FRONT.match(made.card)
     head = draw("card", front=front[1] if front else "") if made.card else Html()

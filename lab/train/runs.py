@@ -320,7 +320,7 @@ class Training:
 
 
 @dataclass(frozen=True)
-class Progress:
+class RunProgress:
     """How far a run is; None for what is not known (yet)."""
 
     step: int
@@ -373,14 +373,14 @@ def look(run: Path, now: datetime) -> Training:
     return Training(run, _state(run, record, launched, now), begun, record, launched)
 
 
-def progress_of(training: Training, watched: Watched, now: datetime) -> Progress:
+def progress_of(training: Training, watched: Watched, now: datetime) -> RunProgress:
     """Return how far a run is, and how long it will take if it goes on as in its last steps."""
     steps = _steps(training.record, watched)
     pace = _seconds_per_step(training, watched)
     if not training.is_live or steps is None or pace is None or watched.step >= steps:
-        return Progress(watched.step, steps, None)
+        return RunProgress(watched.step, steps, None)
     waited = (now - (last_sign(training.path) or now)).total_seconds()
-    return Progress(watched.step, steps, max(0.0, (steps - watched.step) * pace - waited))
+    return RunProgress(watched.step, steps, max(0.0, (steps - watched.step) * pace - waited))
 
 
 def last_sign(run: Path) -> datetime | None:

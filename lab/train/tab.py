@@ -44,7 +44,7 @@ LOOK_SECONDS, IDLE_SECONDS = 2.0, 10.0
 
 
 @dataclass(frozen=True)
-class View:
+class TrainView:
     """What one page is watching: a run by its name in the list, and the list as it was shown."""
 
     name: str
@@ -130,20 +130,20 @@ class TrainPage:
             known: dict[str, Any] = {"js": "assayWithAddress", "shows": self.publishing.line, **QUIET}
             event(shown.then, self.publishing.on_linked, [self.view, self.address], self.publishing.outputs, **known)
 
-    def _act(self, act: Callable[[Path, Any, Any], None], said: str, view: View | None) -> Painted:
+    def _act(self, act: Callable[[Path, Any, Any], None], said: str, view: TrainView | None) -> Painted:
         """Stop the run or go on with it, and show how it stands then."""
         if view is None:
             return {self.note: notice(say("train.empty"), "problem")}
         act(view.watched.run, self.services.settings.training, self.services.now())
         return self.opened(view.name) | {self.note: notice(say(said))}
 
-    def on_measure(self, view: View | None, data: str | None, request: gr.Request) -> Painted:
+    def on_measure(self, view: TrainView | None, data: str | None, request: gr.Request) -> Painted:
         """Put the measuring of the run that is shown in line."""
         run = view.name if view else ""
         data = start_run(self.services, run, data, request.username or "")
         return {self.note: notice(say("train.measured", run=run, data=data), "good")}
 
-    def on_place(self, view: View | None, address: str) -> Painted:
+    def on_place(self, view: TrainView | None, address: str) -> Painted:
         """Show what the address asks for: another run, or other answers of this one."""
         place = read_place(address, "train")
         if view is None or place.get("run", view.name) != view.name or place.get("publish"):
@@ -159,7 +159,7 @@ class TrainPage:
         called = [each for each in found if chosen in (each.name, str(each.path))]
         training = called[0] if called else first_to_show(found, EMBEDDED_RUNS)
         seen = follow(Watched(training.path))
-        view = View(training.name, seen, tuple(map(label, found)))
+        view = TrainView(training.name, seen, tuple(map(label, found)))
         sets = sets_to_measure(self.services)
         return {
             self.data: gr.Dropdown(choices=sets, value=sets[0][1]),
@@ -173,7 +173,7 @@ class TrainPage:
             **self.listed(view, place or {}, training),
         }
 
-    def looked(self, view: View | None, address: str) -> Painted:
+    def looked(self, view: TrainView | None, address: str) -> Painted:
         """Return what has changed since the last look."""
         if view is None:
             return self.opened(None)
@@ -198,7 +198,7 @@ class TrainPage:
             page |= self.listed(view, place)
         return page
 
-    def listed(self, view: View, place: Place, training: Training | None = None) -> Painted:
+    def listed(self, view: TrainView, place: Place, training: Training | None = None) -> Painted:
         """Return the answers of a step that the address asks for; in words why there are none."""
         batches = view.watched.batches
         chosen = [batch for batch in batches if str(batch.step) == place.get("step")] or list(batches)

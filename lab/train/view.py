@@ -12,7 +12,7 @@ from evals.schema import Grade, Message, RunRecord
 from evals.schema.reports import GradedRow
 from lab.results.rows import Behind, link
 from lab.services import REPORTS
-from lab.train.runs import Progress, Training, Watched
+from lab.train.runs import RunProgress, Training, Watched
 from lab.ui.components import Html, notice, render, sentence
 from lab.ui.text import lines, say
 from training.config import StageSettings
@@ -79,7 +79,7 @@ def label(training: Training) -> str:
     return say("train.run", name=training.name, state=say(f"train.state.{training.state}"))
 
 
-def panel(training: Training, watched: Watched, progress: Progress, now: datetime) -> Html:
+def panel(training: Training, watched: Watched, progress: RunProgress, now: datetime) -> Html:
     """Return everything there is to say about a run in words and figures; alerts, the newest first."""
     record = training.record
     if training.is_live and not progress.step:

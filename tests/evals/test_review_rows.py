@@ -7,7 +7,7 @@ import pytest
 from evals.errors import BadConfig, ChainMismatch
 from evals.review.corpus import (
     CORPORA,
-    Recipe,
+    CorpusRecipe,
     Rules,
     assigned,
     make_corpus,
@@ -171,7 +171,7 @@ def test_what_a_corpus_drops_is_counted_by_reason():
 
 
 def corpus_of(*papers, **budget):
-    recipe = Recipe(A, Budget(**({"context": 2500, "reply_reserve": 300, "overlap": 40} | budget)), COUNTER)
+    recipe = CorpusRecipe(A, Budget(**({"context": 2500, "reply_reserve": 300, "overlap": 40} | budget)), COUNTER)
     return make_corpus(papers, "train", recipe), recipe
 
 

@@ -10,7 +10,7 @@ from huggingface_hub import HfApi, constants
 
 from evals.errors import LabError
 from hub import client
-from lab.publishing import Order, Preview, preview, publish
+from lab.publishing import Order, PublicationPreview, preview, publish
 from lab.train.publish import Publishing, receipts_of, shown_card, shown_plan, shown_receipts
 from lab.train.runs import chains_of_runs
 from tests.hub.local import Hub, LocalHub
@@ -90,11 +90,11 @@ def test_without_a_token_the_page_says_how_to_log_in_and_offers_no_publishing(ru
 
 def test_a_card_shows_no_image_from_elsewhere_and_its_front_matter_apart():
     card = "---\nlicense: mit\n---\n# A\n![x](https://evil.example/x.png) text ![y](plot.png)"
-    front, words = shown_card(Preview((), card))
+    front, words = shown_card(PublicationPreview((), card))
     assert "evil" not in front + words
     assert "license: mit" in front
     assert words == "<h1>A</h1>\n<p>text</p>\n"
-    assert shown_card(Preview((), "", problem="x")) == ("", "")
+    assert shown_card(PublicationPreview((), "", problem="x")) == ("", "")
 
 
 def test_what_was_planned_is_sent_and_only_that_and_the_fold_shows_that_it_goes_on(tmp_path):

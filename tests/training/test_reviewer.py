@@ -30,7 +30,7 @@ from training.models.chain import load_chain
 from training.reviewer.engine import (
     Asking,
     ChainEngine,
-    Estimate,
+    EstimatedTokens,
     Room,
     ServerEngine,
     ServerSettings,
@@ -187,7 +187,7 @@ def test_a_server_is_sent_an_injected_paper_as_one_question_and_an_answer_in_it_
 # ---- a server, over real HTTP ---------------------------------------------------------------------------
 
 SERVER_ASKING = Asking(max_new_tokens=300, repetition_penalty=1.0)
-ROOM = Room(Estimate(), 8192)
+ROOM = Room(EstimatedTokens(), 8192)
 SAID = '[{"text": "There is no control arm.", "category": "design_flaw", "severity": "major"}]'
 
 
@@ -331,8 +331,8 @@ def test_a_server_on_another_machine_or_without_a_model_is_refused():
 
 def test_a_guess_at_tokens_is_never_too_low_for_english():
     text = "Mice were treated with the drug and the controls grew on plates."
-    assert len(Estimate().ends(text)) >= len(text.split())
-    assert (Estimate().ends(text)[-1], Estimate().ends("")) == (len(text), ())
+    assert len(EstimatedTokens().ends(text)) >= len(text.split())
+    assert (EstimatedTokens().ends(text)[-1], EstimatedTokens().ends("")) == (len(text), ())
 
 
 # ---- many papers into one file: interrupted, gone on with, one row per paper -------------------------
@@ -346,7 +346,7 @@ class Scripted:
     """An engine that says one concern about each paper, or what `say` makes of the request."""
 
     def __init__(self, say: Callable[[str], Answer] | None = None, name: str = "scripted") -> None:
-        self.room = Room(Estimate(), 8192)
+        self.room = Room(EstimatedTokens(), 8192)
         self.name, self.say = name, say
         self.batches: list[int] = []
 

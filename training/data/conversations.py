@@ -62,7 +62,7 @@ ACCEPTED = (
 
 
 @dataclass(frozen=True)
-class Conversation:
+class ChatRow:
     """One row: turns, of which those at `learned` are learned; or a text without a template."""
 
     turns: tuple[Mapping[str, str], ...] = ()
@@ -97,7 +97,7 @@ def asked_in(text: str) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Conversations(Rows[Conversation]):
+class Conversations(Rows[ChatRow]):
     """Conversations to learn from. `drops` says whether a row that a chat template refuses is left out."""
 
     drops: bool = False
@@ -112,7 +112,7 @@ class Conversations(Rows[Conversation]):
         Templates such as Qwen3's write an earlier answer in another way than the last one. BadRow for rows that the
         template refuses, or in which it hides what is to be learned.
         """
-        named: dict[str, Conversation] = {}
+        named: dict[str, ChatRow] = {}
         left: Counter[str] = Counter()
         bad: list[BadRow] = []
         parted = silent = 0
@@ -145,7 +145,7 @@ class Conversations(Rows[Conversation]):
         )
 
 
-def _written(item: Conversation, tokenizer: Tokenizer) -> dict[int, tuple[str, str]]:
+def _written(item: ChatRow, tokenizer: Tokenizer) -> dict[int, tuple[str, str]]:
     """Return the texts up to each learned turn; Unusable where the chat template refuses or hides one."""
     try:
         found = turns_written(item.row(), tokenizer)
@@ -163,7 +163,7 @@ def _written(item: Conversation, tokenizer: Tokenizer) -> dict[int, tuple[str, s
     return found
 
 
-def _silent(item: Conversation, written: Mapping[int, tuple[str, str]]) -> int:
+def _silent(item: ChatRow, written: Mapping[int, tuple[str, str]]) -> int:
     """Return how many answers have reasoning that the chat template does not write."""
     lost = 0
     for at, (_, whole) in written.items():
@@ -198,7 +198,7 @@ def read_conversations(
     says which answers of a conversation are learned, `all` or the `last`. `questions` reads a source that is a question set, as turns by name.
     BadRow names a row that cannot be used, unless `drops`; BadConfig for rows that are kept for testing.
     """
-    found: dict[str, Conversation] = {}
+    found: dict[str, ChatRow] = {}
     counts: dict[str, int] = {}
     left: Counter[str] = Counter()
     facts: dict[str, str | int] = {}
@@ -207,7 +207,7 @@ def read_conversations(
         before = len(found)
         if questions and not are_conversations(source):
             turns = questions(source)
-            found |= {name: Conversation(each, (len(each) - 1,)) for name, each in turns.items()}
+            found |= {name: ChatRow(each, (len(each) - 1,)) for name, each in turns.items()}
             counts[public_name(source)] = len(found) - before
             continue
         table = read_table(source)
@@ -243,7 +243,7 @@ def read_conversations(
     )
     return Conversations(
         found,
-        Conversation.row,
+        ChatRow.row,
         lambda item: item.asked,
         lambda items: sha256_of_text("".join(map(_line, items))),
         prompt,
@@ -254,11 +254,11 @@ def read_conversations(
     )
 
 
-def _line(item: Conversation) -> str:
+def _line(item: ChatRow) -> str:
     return json.dumps(item.row(), sort_keys=True) + "\n"
 
 
-def _with_chain_prompt(item: Conversation, template: str, notes: Counter[str]) -> Conversation:
+def _with_chain_prompt(item: ChatRow, template: str, notes: Counter[str]) -> ChatRow:
     """Return a conversation with the chain's system message before it, where it has none of its own."""
     if not item.turns:
         return item
@@ -316,7 +316,7 @@ def form_of_table(table: SourceRows, facts: dict[str, str | int]) -> Form:
     return form
 
 
-def conversation_of(row: Row, form: Form, notes: Counter[str], *, train_on: str = "all") -> Conversation:
+def conversation_of(row: Row, form: Form, notes: Counter[str], *, train_on: str = "all") -> ChatRow:
     """Return a row as a conversation; Unusable, with the field, if nothing can be learned from it.
 
     What stands after the last answer that is learned is left out.
@@ -338,7 +338,7 @@ def conversation_of(row: Row, form: Form, notes: Counter[str], *, train_on: str 
         turns = headed(text)
         if not turns:
             notes["texts without a question, learned whole and without a chat template"] += 1
-            return Conversation(text=text)
+            return ChatRow(text=text)
         notes["texts with ### Instruction:, read as question and answer"] += 1
     elif form[0] in TURNS:
         turns = _turns(form[0], row[form[0]])
@@ -355,7 +355,7 @@ def conversation_of(row: Row, form: Form, notes: Counter[str], *, train_on: str 
         raise Unusable(where, "begins with an answer; a question has to stand before it")
     learned = answers[-1:] if train_on == "last" else answers
     notes["turns after the last answer, not read"] += len(turns) - 1 - learned[-1]
-    return Conversation(tuple(turns[: learned[-1] + 1]), tuple(learned))
+    return ChatRow(tuple(turns[: learned[-1] + 1]), tuple(learned))
 
 
 def _turns(name: str, value: object) -> list[Turn]:

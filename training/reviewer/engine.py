@@ -585,7 +585,7 @@ class ServerEngine(ReviewEngine):
         return replies
 
 
-class Estimate:
+class EstimatedTokens:
     """Counts tokens of a model whose tokenizer is not here: one for every three characters, too many."""
 
     name = "estimated, a token for three characters"

@@ -6,7 +6,7 @@ import verifiers.v1 as vf
 from question_set.grade import ABOUT, grade, measures, rows
 from verifiers.v1.harnesses.null import NullHarness
 
-__all__ = ["Chat", "Questions"]
+__all__ = ["Chat", "QuestionTaskset"]
 
 
 class Data(vf.TaskData):
@@ -44,7 +44,7 @@ class QuestionsConfig(vf.TasksetConfig):
     task: ReadConfig = ReadConfig()
 
 
-class Questions(vf.Taskset[Question, QuestionsConfig]):
+class QuestionTaskset(vf.Taskset[Question, QuestionsConfig]):
     """The questions of one split."""
 
     def load(self) -> list[Question]:

@@ -378,10 +378,10 @@ def score_insertion(settings: DetectionSettings) -> None:
     Example: assay review insertion score insertion insertion/reviewer.jsonl --out score.json
     """
     from evals.papers.collection import read_collection
-    from evals.validity.insertion import Pair, score_pairs
+    from evals.validity.insertion import InsertionPair, score_pairs
 
     test, out = settings.test, settings.out
-    pairs = read_rows(test / PAIRS, Pair, key=lambda row: row.id)
+    pairs = read_rows(test / PAIRS, InsertionPair, key=lambda row: row.id)
     versions = {each.id: each.article for each in read_collection(str(test / PAPERS)).examples}
     rows = read_rows(settings.predictions, PredictionRow, key=lambda row: row.article_id)
     said = {row.article_id: texts_of(row) for row in rows}

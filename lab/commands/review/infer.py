@@ -245,9 +245,9 @@ def _papers(papers: str, split: str, limit: int) -> list[ReviewExample]:
 
 
 def _server(settings: InferSettings, asking: "Asking") -> "ReviewEngine":
-    from training.reviewer.engine import Estimate, Room, ServerEngine
+    from training.reviewer.engine import EstimatedTokens, Room, ServerEngine
 
-    counter: TokenCounter = Estimate()
+    counter: TokenCounter = EstimatedTokens()
     if settings.tokenizer:
         from training.data.tokens import ChatCounter
         from training.models.base import find_base, load_tokenizer
