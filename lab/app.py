@@ -239,7 +239,7 @@ def open_arena(environment: Mapping[str, str], answers: Path, **options: Any) ->
     """
     from hub.client import connect
     from hub.copies import VoteLog
-    from lab.compare.recorded import Recorded
+    from lab.shared.recorded import Recorded
 
     recorded = Recorded.read(answers)
     with tempfile.TemporaryDirectory(prefix="assay-arena-") as folder:

@@ -97,8 +97,8 @@ def training_address(services: Services, files: Mapping[str, str] | None = None)
 
     LabError where nothing can be trained from this page, or no vote prefers an answer.
     """
-    from lab.results.rows import link  # late: `assay prefs export` goes without the page
-    from lab.train.runner import refusal
+    from lab.shared.rows import link  # late: `assay prefs export` goes without the page
+    from lab.shared.runner import refusal
 
     settings = services.settings.training
     if why := refusal(settings):

@@ -19,9 +19,9 @@ from training.models.manifest import OURS, chain_file
 
 if TYPE_CHECKING:
     from evals.refine.judge import Judge
-    from lab.compare.recorded import Recorded
-    from lab.papers.reader import Reader
-    from lab.results.evaluations import Evaluations
+    from lab.shared.evaluations import Evaluations
+    from lab.shared.reader import Reader
+    from lab.shared.recorded import Recorded
     from lab.store.answers import Store
 
 JUDGED_AT_ONCE = 8
@@ -135,7 +135,7 @@ def loading(settings: LabSettings) -> Load:
 
 def load_reports(chain: str, *others: Path) -> "Evaluations":
     """Return the evaluations that lie beside the chain, or in other folders; none if it was never evaluated."""
-    from lab.results.evaluations import read_evaluations
+    from lab.shared.evaluations import read_evaluations
 
     return read_evaluations(chain, *dict.fromkeys((chain_file(chain).parent / REPORTS, *others)))
 
@@ -158,6 +158,6 @@ def find_judge(server: Server | None) -> "Judge":
 
 
 def readers_of(settings: LabSettings) -> "tuple[Reader, ...]":
-    from lab.papers.reader import find_readers
+    from lab.shared.reader import find_readers
 
     return find_readers(settings)

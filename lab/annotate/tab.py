@@ -11,8 +11,11 @@ from evals.preferences.annotations import agreements, settle, usual_guidelines
 from evals.preferences.files import LAYOUTS, Layout, read_annotations
 from evals.questions import is_held_out
 from evals.stats.agreement import NAMES, WEIGHTED_NAMES
-from lab.annotate.panel import build_panel, draw, quoted, words_of
-from lab.annotate.session import (
+from lab.exports import annotations_of, for_training
+from lab.page import Painted, name_field, show_errors
+from lab.services import Services
+from lab.session import session_of
+from lab.shared.rater import (
     Opened,
     Queue,
     Rater,
@@ -24,11 +27,8 @@ from lab.annotate.session import (
     typed_guidelines,
     whole,
 )
-from lab.exports import annotations_of, for_training
-from lab.page import Painted, name_field, show_errors
-from lab.services import Services
-from lab.session import session_of
-from lab.train.runner import refusal
+from lab.shared.rating import build_panel, draw, quoted, words_of
+from lab.shared.runner import refusal
 from lab.ui.components import QUIET, empty, grid, heading, lead, markdown, measure, notice, stage_name
 from lab.ui.text import counted, say
 from lab.visitors import Door, Visitor

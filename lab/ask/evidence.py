@@ -28,10 +28,10 @@ from evals.schema.refiner import (
     ScoredAnswer,
 )
 from evals.schema.votes import AnnotationItem
-from lab.annotate.session import RATED, Rater
 from lab.ask import by_words, support_kind, support_word
 from lab.services import Services, find_judge
 from lab.session import Cards, Moment, QuestionRequest, View, answered, checked_sampling, new_id, origin, plain_text
+from lab.shared.rater import RATED, Rater
 from lab.ui.components import Html, cards, empty, escape, grid, notice, render, stage_name, thumbs, waiting_line
 from lab.ui.text import counted, lines, say
 from lab.visitors import Visitor, new_visitor

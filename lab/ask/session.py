@@ -9,7 +9,6 @@ from evals import questions
 from evals.errors import LabError
 from evals.schema import Answer, Example
 from evals.schema.questions import Sampling
-from lab.annotate.session import Rater
 from lab.services import Services
 from lab.session import (
     Answered,
@@ -21,7 +20,8 @@ from lab.session import (
     checked_sampling,
     session_of,
 )
-from lab.train.runs import chain_of
+from lab.shared.rater import Rater
+from lab.shared.runs import chain_of
 from lab.ui.components import card_of, cards, empty, notice, thumbs, waiting_line
 from lab.ui.text import say
 from lab.visitors import Visitor, new_visitor

@@ -9,15 +9,15 @@ import gradio as gr
 from evals.errors import LabError
 from evals.schema.questions import Sampling
 from evals.schema.votes import AnnotationItem
-from lab.annotate.panel import build_rating
-from lab.annotate.session import RATED, item_of_answer
 from lab.ask import evidence as cited
 from lab.ask.session import ask, earlier, examples, find_earlier, replay, show_earlier
 from lab.page import DocumentPane, Painted, choices, event, met, stops
-from lab.results.rows import read_place
 from lab.services import Services
 from lab.settings import EMBEDDED, REFINER
-from lab.train.runs import choices_of_chains
+from lab.shared.rater import RATED, item_of_answer
+from lab.shared.rating import build_rating
+from lab.shared.rows import read_place
+from lab.shared.runs import choices_of_chains
 from lab.ui.components import ANSWERING, QUIET, clicks, empty, heading, lead, notice, sampling_fields, script
 from lab.ui.text import say
 from lab.visitors import Door, Visitor

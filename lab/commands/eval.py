@@ -41,10 +41,10 @@ from evals.task import StageAnswer
 from lab.commands import FileSettings, HostedModels, InFile, JsonSettings, command, terminal, verify
 from lab.commands.terminal import counted, emit, notes
 from lab.commands.verify import LabelledJudge, judge_server, tried_judge
-from lab.results.batch import training_rows
-from lab.results.evaluations import about_run, command_line, public
 from lab.services import REPORTS
 from lab.settings import EMBEDDED, from_environment
+from lab.shared.batch import training_rows
+from lab.shared.evaluations import about_run, command_line, public
 from lab.ui.text import say
 from training.models.manifest import chain_file
 

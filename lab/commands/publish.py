@@ -363,7 +363,7 @@ def _recorded(sources: "Sequence[str]") -> dict[str, bytes]:
     from evals.schema import Answer
     from hub.client import connect
     from hub.datasets import fetch_files
-    from lab.compare.recorded import ANSWERS, Recorded, answers_of
+    from lab.shared.recorded import ANSWERS, Recorded, answers_of
 
     found: list[Answer] = []
     for source in sources:

@@ -97,7 +97,7 @@ for _name, _kind in STAGES.items():
 
 def _run(plan: "Plan", checkpoints_to: str | None, *, as_json: bool) -> None:
     """Run the line with this Python and print what it left; a first Ctrl-C lets training end in order."""
-    from lab.train.runner import has_gpu
+    from lab.shared.runner import has_gpu
     from training.launch.accelerate import check_equipment, gpus_here
     from training.run.folder import RunFolder
 
@@ -172,7 +172,7 @@ def _submit(plan: "Plan", options: tuple[str, ...], *, as_json: bool) -> None:
 
 def _look(plan: "Plan", asked: Mapping[str, Any] | None, *, as_json: bool) -> None:
     """Print what would be run, or as a job `asked` for of SLURM."""
-    from lab.train.runner import has_gpu
+    from lab.shared.runner import has_gpu
     from training.launch.accelerate import gpus_here, missing, unused_gpus
     from training.launch.preview import preview
 

@@ -13,10 +13,10 @@ from evals.schema.votes import Board, Boards, ExportFormat, JudgedPair, Reason, 
 from evals.stats.ranking import Vote, ratings
 from lab.exports import VOTE_FORMS, for_training, votes_file
 from lab.page import Download, Painted, show_errors
-from lab.results.rows import read_place
 from lab.services import Services
+from lab.shared.rows import read_place
+from lab.shared.runner import refusal
 from lab.store.answers import Mark
-from lab.train.runner import refusal
 from lab.ui.components import QUIET, Column, Html, draw, empty, grid, notice, number, shown, stacked, stage_name, tiles
 from lab.ui.text import counted, lines, page, say
 

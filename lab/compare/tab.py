@@ -449,8 +449,8 @@ def _stages(services: Services, chosen: gr.State) -> None:
 
 def _rating(services: Services, door: Door, last: gr.HTML, voted: gr.State) -> None:
     """Lay out where the answers that were voted on last are rated."""
-    from lab.annotate.panel import build_rating
-    from lab.annotate.session import RATED, item_of_answer
+    from lab.shared.rater import RATED, item_of_answer
+    from lab.shared.rating import build_rating
 
     def stored(visitor: Visitor | None, names: str) -> "list[AnnotationItem]":
         own = session_of(services, visitor, "compare") if visitor else ""

@@ -14,13 +14,13 @@ from evals.io import data_sha256, write_whole
 from evals.preferences.files import FORMS
 from evals.questions.layouts import FILES
 from evals.questions.sets import SPLITS, right_answer
-from lab.data.sets import OpenSet, QuestionSets, as_jsonl
 from lab.exports import VOTE_FORMS, annotations_file, votes_file
 from lab.jobs import Job
 from lab.page import Download, Painted, event, show_errors
-from lab.results import batch
-from lab.results.rows import link
 from lab.services import Services
+from lab.shared import batch
+from lab.shared.rows import link
+from lab.shared.sets import OpenSet, QuestionSets, as_jsonl
 from lab.ui.components import (
     CHOSEN,
     QUIET,

@@ -2,9 +2,9 @@
 
 import gradio as gr
 
-from lab.home.work import draw, end, own_runs, shown_works, works
 from lab.page import Painted, event
 from lab.services import Services
+from lab.shared.work import draw, end, own_runs, shown_works, works
 from lab.ui.components import QUIET, clicks, empty, heading, lead, notice, tiles
 from lab.ui.text import say
 from lab.visitors import Door, Visitor

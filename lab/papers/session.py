@@ -35,7 +35,7 @@ from lab.ui.text import say
 from lab.visitors import Visitor, new_visitor
 
 if TYPE_CHECKING:
-    from lab.papers.reader import Reader
+    from lab.shared.reader import Reader
     from lab.store.documents import Standing
 
     Review = Standing[KeptReview, DraftConcern]

@@ -12,7 +12,6 @@ from evals.report import MEASURES, stages_of
 from evals.schema import EvalReport, Metric
 from evals.stats.calibration import Calibration
 from evals.task import narrow
-from lab.results.evaluations import Evaluations
 from lab.results.reports import (
     Counted,
     calibrated,
@@ -25,7 +24,8 @@ from lab.results.reports import (
     scale_of,
     source,
 )
-from lab.results.rows import link
+from lab.shared.evaluations import Evaluations
+from lab.shared.rows import link
 from lab.ui.charts import Opens, reliability, risk_coverage
 from lab.ui.components import Html, emphasis, empty, grid, measure, opening, shown, stacked, stage_name
 from lab.ui.text import lines as known_lines

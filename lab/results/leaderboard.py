@@ -10,7 +10,6 @@ from evals.report import LOWER_IS_BETTER, MEASURES
 from evals.report import reading as reading_of
 from evals.schema import EvalReport
 from evals.task import narrow
-from lab.results.evaluations import Evaluations
 from lab.results.reports import (
     behind,
     called,
@@ -24,7 +23,8 @@ from lab.results.reports import (
     scale_of,
     source,
 )
-from lab.results.rows import Place, link
+from lab.shared.evaluations import Evaluations
+from lab.shared.rows import Place, link
 from lab.ui.components import (
     Column,
     Html,

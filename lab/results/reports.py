@@ -12,8 +12,8 @@ from evals.report import HEADLINE, MEASURES, calibration_of, instrument, rows_be
 from evals.schema import EvalReport, EvalRow
 from evals.stats.calibration import SHARES
 from evals.stats.scores import OVERCONFIDENT, UNDERCONFIDENT
-from lab.results.evaluations import Outdated
-from lab.results.rows import Behind, Place
+from lab.shared.evaluations import Outdated
+from lab.shared.rows import Behind, Place
 from lab.ui.components import Html, Scale, render, shown, stage_name
 from lab.ui.text import say
 

@@ -11,11 +11,8 @@ from evals.errors import LabError
 from evals.report import stages_of
 from evals.schema import EvalReport, EvalRow
 from evals.schema.votes import AnnotationItem
-from lab.annotate.panel import build_rating
-from lab.annotate.session import RATED, Rater, item_of_row, row_name
 from lab.page import Painted
 from lab.results.calibration import diagram
-from lab.results.evaluations import Evaluations
 from lab.results.leaderboard import board
 from lab.results.reports import (
     behind_figure,
@@ -28,9 +25,12 @@ from lab.results.reports import (
     orders_of,
     outdated_notices,
 )
-from lab.results.rows import link, read_place, rows_page, said_of
 from lab.services import REPORTS, Services, load_reports
-from lab.train.runs import chain_of
+from lab.shared.evaluations import Evaluations
+from lab.shared.rater import RATED, Rater, item_of_row, row_name
+from lab.shared.rating import build_rating
+from lab.shared.rows import link, read_place, rows_page, said_of
+from lab.shared.runs import chain_of
 from lab.ui.components import Html, clicks, empty, lead, notice, script, shown, stage_name, thumbs
 from lab.ui.text import lines, page, say
 from lab.visitors import Door, Visitor

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from evals.errors import LabError
-from lab.home.work import shown_works, works
 from lab.page import Painted, event
 from lab.publishing import Order, PublicationPreview, preview, publish
-from lab.results.rows import read_place
 from lab.services import Services
-from lab.train.runs import chain_of
+from lab.shared.rows import read_place
+from lab.shared.runs import chain_of
+from lab.shared.work import shown_works, works
 from lab.ui.components import QUIET, Html, markdown, notice, render
 from lab.ui.text import say
 from training.models.manifest import EMBEDDED, FILE_NAME, read_chain
 
 if TYPE_CHECKING:
     from evals.schema.runs import Receipt
-    from lab.train.runs import Training
+    from lab.shared.runs import Training
 
 draw = partial(render, "train/publish.html.jinja")
 FRONT = re.compile(r"\A---\n(.*?)\n---\n", re.DOTALL)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from evals.schema import Grade, Message, RunRecord
 from evals.schema.reports import GradedRow
-from lab.results.rows import Behind, link
 from lab.services import REPORTS
-from lab.train.runs import RunProgress, Training, Watched
+from lab.shared.rows import Behind, link
+from lab.shared.runs import RunProgress, Training, Watched, duration
 from lab.ui.components import Html, notice, render, sentence
 from lab.ui.text import lines, say
 from training.config import StageSettings
@@ -148,18 +148,6 @@ def onward(training: Training, *, may_publish: bool) -> str:
     if may_publish:
         places["publish"] = {"tab": "train", "run": training.name, "publish": "1"}
     return draw("onward", places=[(say(f"train.onward.{name}"), link(place)) for name, place in places.items()])
-
-
-def duration(seconds: float) -> str:
-    """Return a time as people say it.
-
-    >>> duration(42), duration(200), duration(9000)
-    ('42 s', '3 min', '2 h 30 min')
-    """
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
 def _trouble(training: Training) -> str:

@@ -18,7 +18,7 @@ import plotly.graph_objects as go
 from evals.stats.calibration import Bin
 from evals.stats.scores import RiskPoint
 from evals.verifiers.score import VERIFIERS
-from lab.train.runs import Watched
+from lab.shared.runs import Watched
 from lab.ui.components import stage_name
 from lab.ui.text import say
 

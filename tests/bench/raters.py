@@ -48,11 +48,11 @@ def serve(port: int) -> None:
 
     from evals.schema import Verdict
     from evals.schema.votes import Guidelines
-    from lab.annotate.session import item_of_answer, new_project
     from lab.app import build_app, put_on_air, run
-    from lab.compare.recorded import Recorded
     from lab.services import build_services
     from lab.settings import from_environment
+    from lab.shared.rater import item_of_answer, new_project
+    from lab.shared.recorded import Recorded
     from tests.lab.votes import answer
 
     verdict = Verdict.model_validate(

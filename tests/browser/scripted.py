@@ -14,9 +14,9 @@ from evals.schema import EvalReport, Message
 from evals.schema.questions import Sampling
 from lab.app import build_app, put_on_air, run
 from lab.engine import LabEngine
-from lab.results.evaluations import Evaluations
 from lab.services import build_services
 from lab.settings import from_environment, password_check
+from lab.shared.evaluations import Evaluations
 from tests.lab.chains import STAGES, ScriptedChain, Word
 from tests.lab.evaluations import MUTE, scripted_report
 from tests.lab.reviewers import SAID, ScriptedReader

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from evals.errors import LabError
 from evals.schema.votes import Guidelines
-from lab.annotate.session import Rater, item_of_answer, new_project
 from lab.compare.tab import next_pair, vote
+from lab.shared.rater import Rater, item_of_answer, new_project
 from lab.visitors import new_visitor
 from tests.lab.chains import lab_with
 

@@ -20,7 +20,8 @@ from evals.questions import pathway_training
 from evals.questions.task import Questions
 from evals.schema.votes import AnnotationItem, AnnotationProject
 from lab.annotate import tab
-from lab.annotate.session import (
+from lab.exports import annotations_file
+from lab.shared.rater import (
     RATED,
     Rater,
     as_typed,
@@ -31,7 +32,6 @@ from lab.annotate.session import (
     row_name,
     typed_guidelines,
 )
-from lab.exports import annotations_file
 from lab.ui.components import pieces
 from lab.visitors import Visitor, door
 from tests.evals.reports import small_report

@@ -7,9 +7,9 @@ import pytest
 from evals.report import calibration_of, rows_of, stages_of
 from evals.stats.calibration import Calibration, CalibrationSettings, NullEce
 from lab.results.calibration import diagram, sentence
-from lab.results.evaluations import Evaluations
 from lab.results.reports import calibrated, counted
 from lab.services import load_reports
+from lab.shared.evaluations import Evaluations
 from lab.ui.components import measure, stage_name
 from tests.lab.evaluations import MUTE, open_tab, plain, scripted_report
 from tests.lab.votes import services_in

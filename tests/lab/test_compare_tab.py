@@ -15,8 +15,8 @@ from evals.stats.ranking import next_match
 from lab.app import needs_chain
 from lab.ask.session import earlier
 from lab.compare import tab as compare
-from lab.compare.recorded import Recorded, answers_of
 from lab.compare.tab import Comparing, bank, drawn_question, explain, next_pair, restored, undo, vote
+from lab.shared.recorded import Recorded, answers_of
 from lab.ui.components import stage_name
 from lab.visitors import Visitor, door, meet, named, new_visitor
 from tests.lab.chains import ScriptedChain, lab_with

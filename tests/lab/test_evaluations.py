@@ -7,9 +7,9 @@ import pytest
 from evals.errors import LabError
 from evals.report import save_report
 from evals.schema import ChainManifest, ChainStage, EvalReport
-from lab.results.evaluations import Evaluations, read_evaluations
 from lab.results.reports import outdated_notices
 from lab.services import load_reports
+from lab.shared.evaluations import Evaluations, read_evaluations
 from tests.lab.chains import manifest
 from tests.lab.evaluations import STAGES, scripted_report
 

@@ -12,7 +12,6 @@ from evals.refine.judge import HeuristicJudge, compare_words, missing
 from evals.refine.score import explain, prepare
 from evals.refine.task import messages
 from evals.schema.refiner import KeptRefinement, RefinedAnswer, RewardConfig, ScoredAnswer
-from lab.annotate.session import RATED, Rater
 from lab.ask.evidence import (
     LONGEST,
     again,
@@ -31,6 +30,7 @@ from lab.ask.evidence import (
 )
 from lab.exports import annotations_of
 from lab.session import stop
+from lab.shared.rater import RATED, Rater
 from lab.ui.components import escape
 from lab.visitors import new_visitor as somebody
 from tests.lab.chains import ScriptedChain, lab_with

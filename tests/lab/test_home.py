@@ -10,11 +10,11 @@ import yaml
 
 from evals.errors import LabError
 from lab.exports import training_address
-from lab.home.work import shown_works, works
-from lab.results.rows import read_place
 from lab.settings import Person, TrainingSettings
-from lab.train.runner import proposed
-from lab.train.runs import Launched, beside, chain_of, choices_of_chains
+from lab.shared.rows import read_place
+from lab.shared.runner import proposed
+from lab.shared.runs import Launched, beside, chain_of, choices_of_chains
+from lab.shared.work import shown_works, works
 from tests.lab.trainings import plain, run_in
 from tests.lab.votes import NOON, cast
 

@@ -9,9 +9,9 @@ from evals.leaderboard import leaderboard
 from evals.questions.baselines import BASELINES
 from evals.report import MEASURES, summarise
 from evals.schema import Metric
-from lab.results.evaluations import Evaluations, Outdated
 from lab.results.leaderboard import board, difference_cell
 from lab.services import load_reports
+from lab.shared.evaluations import Evaluations, Outdated
 from lab.ui.components import grid, interval, measure, number, stage_name
 from tests.lab.evaluations import open_tab, plain, scripted_report
 from tests.lab.votes import services_in

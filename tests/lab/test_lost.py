@@ -13,9 +13,9 @@ import httpx
 import pytest
 
 from evals.schema.votes import Guidelines
-from lab.annotate.session import item_of_answer, new_project
 from lab.middleware import AGAIN, KEY
-from lab.results.evaluations import Evaluations
+from lab.shared.evaluations import Evaluations
+from lab.shared.rater import item_of_answer, new_project
 from lab.store.database import open_engine
 from tests.lab.chains import lab_with
 from tests.lab.evaluations import scripted_report

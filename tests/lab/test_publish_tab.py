@@ -11,8 +11,8 @@ from huggingface_hub import HfApi, constants
 from evals.errors import LabError
 from hub import client
 from lab.publishing import Order, PublicationPreview, preview, publish
+from lab.shared.runs import chains_of_runs
 from lab.train.publish import Publishing, receipts_of, shown_card, shown_plan, shown_receipts
-from lab.train.runs import chains_of_runs
 from tests.hub.local import Hub, LocalHub
 from tests.lab.trainings import plain, record
 from tests.lab.votes import services_in

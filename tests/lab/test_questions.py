@@ -15,11 +15,11 @@ from evals.questions import is_held_out
 from evals.questions import sets as sets_of
 from evals.questions.sets import examine, load_questions
 from evals.report import load_report
-from lab.data.sets import QuestionSets, as_jsonl
 from lab.data.tab import _checked, _state
 from lab.jobs import Jobs
-from lab.results import batch
 from lab.services import open_store
+from lab.shared import batch
+from lab.shared.sets import QuestionSets, as_jsonl
 from lab.visitors import Visitor
 from tests.evals.tables import write_sheets
 from tests.lab.chains import STAGES, ScriptedChain, lab_with
@@ -273,7 +273,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from lab.jobs import Jobs
-from lab.results import batch
+from lab.shared import batch
 from tests.lab.chains import ScriptedChain, lab_with
 
 class Telling(ScriptedChain):

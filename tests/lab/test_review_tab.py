@@ -13,12 +13,12 @@ import pytest
 from evals.errors import LabError, UnreadableArticle
 from evals.review.prompt import system_prompt
 from lab.engine import LabEngine
-from lab.home.work import end, works
 from lab.papers.export import export
 from lab.papers.session import act, demonstration, paper_of, read, returned, review, save, under_way
 from lab.papers.view import paper as paper_view
 from lab.session import Own, stop
 from lab.settings import from_environment
+from lab.shared.work import end, works
 from lab.ui.components import notice
 from lab.visitors import Visitor, new_visitor
 from tests.lab.chains import ScriptedChain, lab_with

@@ -8,14 +8,14 @@ import pytest
 
 from evals.schema.reports import GradedRow
 from evals.schema.votes import Annotation, AnnotationItem, AnnotationProject, Guidelines
-from lab.annotate.session import RATED, Rater, item_of_row, row_name
 from lab.results.calibration import diagram
-from lab.results.evaluations import Evaluations
 from lab.results.leaderboard import board
 from lab.results.reports import behind_figure, groups_of
-from lab.results.rows import PER_PAGE, chosen, link, read_place, row_card, rows_page, said_of
 from lab.results.tab import ResultsTab
 from lab.services import load_reports
+from lab.shared.evaluations import Evaluations
+from lab.shared.rater import RATED, Rater, item_of_row, row_name
+from lab.shared.rows import PER_PAGE, chosen, link, read_place, row_card, rows_page, said_of
 from lab.visitors import Visitor, door
 from tests.lab.evaluations import open_tab, plain, scripted_report
 from tests.lab.votes import NOON, answer, services_in, vote

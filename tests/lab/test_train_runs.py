@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from evals.errors import BadConfig
-from lab.results.rows import chosen, rows_page
 from lab.settings import from_environment
-from lab.train.runner import begin, go_on, halt, how_started, preview, read_recipe, recipes, refusal, with_values
-from lab.train.runs import (
+from lab.shared.rows import chosen, rows_page
+from lab.shared.runner import begin, go_on, halt, how_started, preview, read_recipe, recipes, refusal, with_values
+from lab.shared.runs import (
     ECHO_SECONDS,
     Launched,
     Watched,

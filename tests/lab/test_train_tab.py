@@ -119,6 +119,6 @@ def test_a_folder_outside_the_watched_ones_cannot_be_asked_for(tmp_path):
 def test_building_the_tab_reads_no_run_and_no_settings_file(tmp_path, monkeypatch):
     read = []
     monkeypatch.setattr(sys.modules["lab.train.tab"], "find", lambda *_: read.append("runs"))
-    monkeypatch.setattr("lab.train.form.recipes", lambda *_: read.append("files"))
+    monkeypatch.setattr("lab.train.tab.recipes", lambda *_: read.append("files"))
     page_of(services_for(tmp_path))
     assert read == []

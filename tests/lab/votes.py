@@ -8,9 +8,9 @@ from tempfile import TemporaryDirectory
 
 from evals.schema import Answer, Choice, Comparison, EvalReport
 from lab.engine import LabEngine
-from lab.results.evaluations import Evaluations
 from lab.services import Services
 from lab.settings import LabSettings
+from lab.shared.evaluations import Evaluations
 from lab.store.answers import Store
 from lab.store.database import upgrade
 

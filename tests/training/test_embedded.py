@@ -18,8 +18,8 @@ from evals.review.score import control_rates, micro_rates
 from evals.schema.reports import RefinerReport, ReviewReport
 from evals.schema.reviews import PredictionRow
 from evals.schema.runs import DEMONSTRATION
-from lab.papers.reader import find_readers
 from lab.settings import from_environment
+from lab.shared.reader import find_readers
 from tests.hub.test_adapter_card import packed
 from tests.models import embedded_cache
 from training.models.adapters import WEIGHTS_NAME

@@ -303,7 +303,7 @@ def find_cached(name: str) -> "Encoder":
 def report_on_stages(settings: InferSettings) -> None:
     """Write a report on the stages that are asked for."""
     from evals.report import save_report
-    from lab.results.evaluations import command_line
+    from lab.shared.evaluations import command_line
     from training.data.dev import MeasureSettings, graded, read_measure
     from training.run.folder import versions
 

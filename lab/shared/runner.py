@@ -21,7 +21,7 @@ from filelock import FileLock
 from evals.errors import BadConfig, LabError
 from evals.io import write_whole
 from lab.settings import EMBEDDED, TrainingSettings
-from lab.train.runs import SETTINGS, SUFFIX, Training, beside, find, is_alive, is_from_here, look, start, stop
+from lab.shared.runs import SETTINGS, SUFFIX, Training, beside, find, is_alive, is_from_here, look, start, stop
 from lab.ui.text import say
 from training.launch.accelerate import Launch, check_equipment, gpus_here
 from training.models.manifest import BARE, read_chain

@@ -20,13 +20,13 @@ from evals.schema import Completion, Example, Message
 from evals.schema.questions import Sampling
 from lab.engine import Waiting, WriteRequest
 from lab.jobs import JSON, Told
-from lab.results.evaluations import about_run, command_line
 from lab.services import REPORTS, Services, reports_folder
-from lab.train.runs import chain_of
+from lab.shared.evaluations import about_run, command_line
+from lab.shared.runs import chain_of
 from lab.ui.text import lines, say
 
 if TYPE_CHECKING:
-    from lab.data.sets import OpenSet
+    from lab.shared.sets import OpenSet
 
 TRAINING = {"pathways-heldout": "pathways-train", "kmp-test": "kmp-train"}
 """The training rows that belong to a set of test questions."""
@@ -136,7 +136,7 @@ def _of_run(services: Services, settings: Mapping[str, JSON]) -> BatchOrder:
 
 
 def _of_set(services: Services, settings: Mapping[str, JSON]) -> BatchOrder:
-    from lab.data.sets import as_jsonl, frozen_set
+    from lab.shared.sets import as_jsonl, frozen_set
 
     known, chain, name = frozen_set(services, settings["set"]), str(settings["chain"]), settings["name"]
     folder = reports_folder(chain, services.settings.reports)

@@ -20,12 +20,12 @@ from evals.schema import Example, Grade, StatedConfidence, Verdict
 from evals.stats.calibration import CalibrationSettings, bin_edges
 from evals.task import GradedAnswer
 from evals.verifiers.line import read_lines
-from lab.annotate.panel import quoted, words_of
 from lab.services import Services
+from lab.shared.rating import quoted, words_of
 from lab.ui.components import BADGES, Card, Html, card, number, render, stage_name
 from lab.ui.text import counted, lines, say
 
-draw = partial(render, "results/rows.html.jinja")
+draw = partial(render, "shared/rows.html.jinja")
 PER_PAGE = 20
 TAG = re.compile(r"</?[a-z_]+(?: [^<>]*)?>")
 """What prompts with passages are full of, left out where only their beginning is shown."""

@@ -373,6 +373,18 @@ def look(run: Path, now: datetime) -> Training:
     return Training(run, _state(run, record, launched, now), begun, record, launched)
 
 
+def duration(seconds: float) -> str:
+    """Return a time as people say it.
+
+    >>> duration(42), duration(200), duration(9000)
+    ('42 s', '3 min', '2 h 30 min')
+    """
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
 def progress_of(training: Training, watched: Watched, now: datetime) -> RunProgress:
     """Return how far a run is, and how long it will take if it goes on as in its last steps."""
     steps = _steps(training.record, watched)

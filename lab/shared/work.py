@@ -8,17 +8,16 @@ from functools import partial
 
 from evals.errors import LabError
 from lab.jobs import Job
-from lab.results.rows import link
 from lab.services import Services
 from lab.settings import EMBEDDED_RUNS
-from lab.train.runner import halt
-from lab.train.runs import Training, Watched, find, is_from_here, progress_of, read_metrics
-from lab.train.view import duration
+from lab.shared.rows import link
+from lab.shared.runner import halt
+from lab.shared.runs import Training, Watched, duration, find, is_from_here, progress_of, read_metrics
 from lab.ui.components import render
 from lab.ui.text import lines, say
 from lab.visitors import Visitor
 
-draw = partial(render, "home/view.html.jinja")
+draw = partial(render, "shared/work.html.jinja")
 LISTED = 12
 HASH = re.compile("[0-9a-f]{32}")
 """What the store knows a rater by."""

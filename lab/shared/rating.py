@@ -9,14 +9,14 @@ import gradio as gr
 
 from evals.errors import LabError
 from evals.schema.votes import Annotation, AnnotationItem, Dimension, Note, NoteKind, State, VerdictLabel
-from lab.annotate.session import DIMENSIONS, KINDS, RATED, Opened, Rater
 from lab.page import Painted, show_errors
 from lab.services import Services
+from lab.shared.rater import DIMENSIONS, KINDS, RATED, Opened, Rater
 from lab.ui.components import CHOSEN, QUIET, Html, clicks, empty, notice, pieces, render, stage_name
 from lab.ui.text import say
 from lab.visitors import Door, Visitor
 
-draw = partial(render, "annotate/view.html.jinja")
+draw = partial(render, "shared/rating.html.jinja")
 """Gives a note the words that are selected in the answer of its panel."""
 
 
