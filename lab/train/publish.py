@@ -82,6 +82,13 @@ def shown_card(made: PublicationPreview) -> tuple[str, str]:
 TYPED = ("repo", "tag", "licence", "base")
 
 
+def shown_run(view: Any) -> Any:
+    """Return which run is shown; LabError where there is none."""
+    if view is None:
+        raise LabError(say("train.empty"))
+    return view
+
+
 class Publishing:
     """The fold in which the run that is shown is published; `outputs` are what it paints, `view` says which run that is."""
 
@@ -126,8 +133,8 @@ class Publishing:
         event(look.click, self.on_look, fields, planned, "publish_plan", shows=self.line, trigger_mode="once")
         sent = [self.line, self.work, self.timer, self.done, *planned[1:]]
         event(self.go.click, self.on_go, [self.planned, *fields], sent, "publish_start", shows=self.line, **QUIET)
-        seen = [self.work, self.timer, self.done]
-        event(self.timer.tick, self.looked, [view], seen, "publish_look", shows=self.work, **QUIET)
+        going_on = [self.work, self.timer, self.done]
+        event(self.timer.tick, self.looked, [view], going_on, "publish_look", shows=self.work, **QUIET)
 
     def folded(self, training: "Training", *, is_open: bool = False) -> Painted:
         """Show the fold, closed, where a run can be published."""
@@ -144,7 +151,7 @@ class Publishing:
             return {self.where: notice(say("publish.denied")), self.form: gr.Column(visible=False)}
         from hub.client import connect
 
-        folder = view.watched.run
+        folder = shown_run(view).watched.run
         return {
             self.where: notice(say("publish.where", endpoint=connect().endpoint)),
             self.with_base: base_of(folder) not in ("", EMBEDDED),
@@ -165,7 +172,7 @@ class Publishing:
         """Return what was asked for; LabError if the run is not there any more."""
         *texts, with_base, is_public = typed
         known = dict(zip(TYPED, (str(each).strip() for each in texts), strict=True))
-        return Order(chain_of(self.services, view.name), **known, with_base=with_base, is_public=is_public)
+        return Order(chain_of(self.services, shown_run(view).name), **known, with_base=with_base, is_public=is_public)
 
     def on_look(self, *asked: Any) -> Iterator[Painted]:
         """Show the card of the run as it will be, and what would be sent; nothing is."""
@@ -200,5 +207,5 @@ class Publishing:
         return {
             self.work: shown_works(listed, is_admin=True),
             self.timer: gr.Timer(active=any(each.is_live for each in listed)),
-            self.done: shown_receipts(view.watched.run),
+            self.done: shown_receipts(shown_run(view).watched.run),
         }
