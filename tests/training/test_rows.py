@@ -22,7 +22,7 @@ from tests.lab.votes import NOON, answer, vote
 from tests.models import tiny_base, tiny_chain, tiny_tokenizer
 from tests.training.cases import cases, not_refused
 from tests.training.runs import SFT, figures, ready, record, sampled_run, settings_file, train
-from training.data.conversations import Conversation, read_conversations
+from training.data.conversations import ChatRow, read_conversations
 from training.data.preferences import Draws, chain_samples, read_preferences, run_samples
 from training.data.tokens import Rows, sequences_of
 from training.launch.plan import plan_of
@@ -202,7 +202,7 @@ def rows_file(folder: Path, *rows: Mapping[str, Any], name: str = "rows.jsonl") 
     return str(folder / name)
 
 
-def shown(item: Conversation) -> list[str] | str:
+def shown(item: ChatRow) -> list[str] | str:
     """Return a conversation as the cases write it."""
     if item.text:
         return item.text
@@ -325,7 +325,7 @@ def learned(row: Mapping[str, Any], tokenizer: PreTrainedTokenizerBase) -> dict[
 
 def test_every_answer_is_learned_with_its_end_in_one_sequence_or_one_by_one_where_the_template_changes_them():
     tokenizer = tiny_tokenizer()
-    both, last = (Conversation(tuple(turns(*TWO_TURNS)), which).row() for which in ((1, 3), (3,)))
+    both, last = (ChatRow(tuple(turns(*TWO_TURNS)), which).row() for which in ((1, 3), (3,)))
     assert learned(both, tokenizer) == {"messages": ["It goes up.<|im_end|>\n", "Stress.<|im_end|>\n"]}
     assert learned(last, tokenizer) == {"messages": ["Stress.<|im_end|>\n"]}
     tokenizer.chat_template = TEMPLATES["forgets"]
@@ -338,7 +338,7 @@ def test_every_answer_is_learned_with_its_end_in_one_sequence_or_one_by_one_wher
 def test_an_answer_that_the_template_does_not_end_is_learned_with_the_end_token():
     tokenizer = tiny_tokenizer()
     tokenizer.chat_template = "{% for m in messages %}[{{ m['role'] }}]{{ m['content'] }}{% endfor %}"
-    row = Conversation(tuple(turns(*TWO_TURNS)), (1, 3)).row()
+    row = ChatRow(tuple(turns(*TWO_TURNS)), (1, 3)).row()
     end = tokenizer.eos_token
     wanted = {"turn 2": [f"[assistant]It goes up.{end}"], "turn 4": [f"[assistant]Stress.{end}"]}
     assert learned(row, tokenizer) == wanted
