@@ -7,6 +7,7 @@ import sys
 import tokenize
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -42,6 +43,7 @@ def modules(package: Path) -> list[Path]:
     return sorted(path for path in package.rglob("*.py") if "__pycache__" not in path.parts)
 
 
+@cache
 def n_lines(path: Path) -> int:
     """Return how many lines of a file hold code: no blank lines, comments or docstrings."""
     text = path.read_text(encoding="utf-8")
