@@ -128,7 +128,7 @@ class TrainPage:
         self.outputs += [self.onward, self.measuring, self.data, self.answers, self.log_box, self.log]
         self.outputs += [self.timer, *self.plots, *([self.publishing.fold] if self.publishing else [])]
         here = [self.view, self.address]
-        chosen = self.runs.input(self.opened, [self.runs], self.outputs, api_name="train_run", **CHOSEN)
+        chosen = self.runs.input(self.on_run, [self.runs, self.view], self.outputs, api_name="train_run", **CHOSEN)
         chosen.then(None, self.runs, None, js="assayOpenRun")
         self.timer.tick(self.looked, here, self.outputs, js="assayWithAddress", api_name="train_look", **QUIET)
         asked: dict[str, Any] = {"js": "assayWithAddress", "api_name": "train_answers", "trigger_mode": "always_last"}
@@ -153,6 +153,10 @@ class TrainPage:
             return {self.note: notice(say("train.empty"), "problem")}
         act(view.watched.run, self.services.settings.training, self.services.now())
         return self.opened(view.name) | {self.note: notice(say(said))}
+
+    def on_run(self, chosen: str | None, view: TrainView | None) -> Painted:
+        """Show the run that was chosen; the one that is shown stays as it is, with the fold that is open."""
+        return {self.note: gr.skip()} if view and view.name == chosen else self.opened(chosen)
 
     def on_measure(self, view: TrainView | None, data: str | None, request: gr.Request) -> Painted:
         """Put the measuring of the run that is shown in line."""
