@@ -99,7 +99,7 @@ def manuscript_kind(data: bytes, name: str) -> Manuscript | None:
                 names = archive.namelist()
                 with archive.open("mimetype" if "mimetype" in names else names[0]) as first:
                     mimetype = first.read(50)
-        except (zipfile.BadZipFile, OSError, RuntimeError, NotImplementedError, IndexError):
+        except (zipfile.BadZipFile, OSError, RuntimeError, IndexError):
             return None
         return "docx" if "word/document.xml" in names else "odt" if mimetype.endswith(b".opendocument.text") else None
     if HTML_START.match(data[:2000]):

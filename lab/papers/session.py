@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from textwrap import shorten
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
@@ -210,7 +211,7 @@ def review(
     register(services)
     services.store.documents("review_asked").add(asked)
     known = {"session": asked.session, "page": owner("review", visitor), "name": visitor.name}
-    title = say("review.job", title=article.title[:70] or article.id)
+    title = say("review.job", title=shorten(article.title, 70, placeholder="…") or article.id)
     services.jobs.begin(KIND, title, {"review": asked.id, **known}, asked.session, asked.id)
     yield from watched(services, visitor, asked.id)
 
