@@ -60,7 +60,6 @@ class Reader:
             ServerEngine,
             stream_review,
         )
-        from training.reviewer.staged import StagedEngine
 
         context = self.server.context if self.server else chain.context
         share = min(context, Budget().context) // REPLY_SHARE
@@ -76,6 +75,8 @@ class Reader:
             where = ServerSettings(server.url, server.model, server.key_variable, server.allow_remote)
             engine = ServerEngine(where, asking, Room(EstimatedTokens(), context))
         if is_staged:
+            from training.reviewer.staged import StagedEngine
+
             engine = StagedEngine(engine, SECTIONS_OF_A_SERVER if server else 1)
         kept, seconds = dict((before or {}).get("replies", {})), (before or {}).get("seconds", 0.0)
         started = time.monotonic() - seconds

@@ -169,6 +169,7 @@ def test_votes_are_blind_cast_with_keys_taken_back_and_go_on_after_a_reload(open
     expect(page.locator("#compare-revealed .notice.good")).to_contain_text("taken back")
     expect(page.locator("#compare-question")).not_to_have_text(before)
     expect(page.locator("#compare-undo")).not_to_be_visible()
+    expect(page.locator("#compare-answers .card[data-state=done]")).to_have_count(2)
     expect(page.locator("#vote-left")).to_be_enabled()
 
     shown = page.inner_text("#compare-question"), page.inner_text("#compare-answers")

@@ -1,6 +1,7 @@
 """A base is found and a chain loads only where it is right; otherwise it says what is wrong and what to do."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -327,8 +328,12 @@ print(most[0] - before)
 def test_the_end_of_a_stage_holds_its_largest_weights_and_not_the_whole_base_in_float32(tmp_path: Path):
     whole, largest = 4 * 134_515_008, 4 * 49_152 * 576
     code = ENDING.replace("PLACE", repr(str(tmp_path)))
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
-    assert int(done.stdout) < 3.5 * largest < 0.75 * whole
+    # What is freed counts as freed: glibc's heap keeps, and breaks up, what was let go of, by the luck of its threads.
+    settings = {**os.environ, "MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": "1000000"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=settings, capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert int(done.stdout) < 2.5 * largest < 0.75 * whole
 
 
 # ---- the base: found by name, or the message says what to do -----------------------------------------
