@@ -19,7 +19,6 @@ from typing import Any, NamedTuple, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from evals.errors import BadRow, CannotWrite, LabError
-from evals.schema import Example
 
 WHOLE = "(whole line)"
 
@@ -282,16 +281,6 @@ def first_of(bad: list[BadRow]) -> BadRow:
 def data_sha256(examples: Iterable[BaseModel], *, exclude_defaults: bool = False) -> str:
     """Return a checksum of what the examples say; their order does not matter."""
     return sha256_of_text("\n".join(sorted(_line(example, exclude_defaults) for example in examples)))
-
-
-def read_examples(path: Path) -> tuple[Example, ...]:
-    """Return the examples of a JSONL file, whose ids differ; errors as `read_rows`."""
-    return tuple(read_rows(path, Example, lambda row: row.id, "write some with `assay data kmp --out DIR`"))
-
-
-def write_examples(path: Path, examples: Iterable[Example]) -> None:
-    """Write examples as JSONL, whole or not at all."""
-    write_whole(path, as_jsonl(examples))
 
 
 def as_jsonl(examples: Iterable[BaseModel], *, exclude_defaults: bool = False) -> str:

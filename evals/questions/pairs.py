@@ -33,9 +33,8 @@ from evals.io import sha256_of_text
 from evals.questions.pathways import succession
 from evals.questions.prompt import with_confidence
 from evals.questions.sets import is_held_out
-from evals.report import instrument
 from evals.schema import Example, Message, Record, Verdict
-from evals.verifiers import verify
+from evals.verifiers import instrument, verify
 from evals.verifiers.line import read_lines
 from evals.verifiers.score import applicable
 

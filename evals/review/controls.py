@@ -12,7 +12,6 @@ The strongest of them (`STRONGEST`; the bound is no list) is what a reviewer has
 """
 
 import re
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -40,7 +39,8 @@ COPIED = re.compile(r"method|material|procedure|experiment|participant|patient|s
 OBJECTION = "It was not stated that "
 FEWEST_WORDS = 5
 """Of a sentence that is copied."""
-STOP = frozenset(tomllib.loads(Path(__file__).with_name("stopwords.toml").read_text(encoding="utf-8"))["bm25"].split())
+STOP = frozenset(Path(__file__).with_name("stopwords.txt").read_text(encoding="utf-8").split())
+"""A word more or less changes the figures of the BM25 control."""
 _WORD = re.compile(r"[a-z0-9]{3,}")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[^a-z\s])|(?<=[。！？])|\n+")
 

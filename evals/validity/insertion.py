@@ -17,7 +17,7 @@ from pydantic import Field
 
 from evals.errors import LabError
 from evals.io import sha256_of_text
-from evals.review.places import LITTLE, QUOTED, WORD, sentences
+from evals.papers.places import LITTLE, QUOTED, WORD, sentences
 from evals.schema import Article, ReviewExample, Section
 from evals.schema.record import Record
 from evals.stats.intervals import NORMAL, Floats, Interval, Units, is_point, percentile_interval, resample

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 
 from scipy import stats
 
-from evals.review.places import sentences
+from evals.papers.places import sentences
 from evals.schema import Article
 from evals.schema.record import Record
 from evals.schema.reviews import Concern

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from evals.errors import LabError
 from evals.io import jsonl_text
-from evals.review.places import as_letter, as_markdown, line
+from evals.papers.places import as_letter, as_markdown, line
 from evals.schema.articles import DraftConcern, KeptReview, ReviewForm
 from evals.schema.reviews import Concern
 from lab.session import ExportedFile

@@ -11,7 +11,7 @@ from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from evals.errors import LabError, UnreadableArticle
-from evals.review.places import Map
+from evals.papers.places import Map
 from evals.schema import Article
 from evals.schema.articles import (
     AskedReview,

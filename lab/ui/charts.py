@@ -11,16 +11,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import plotly.graph_objects as go
 
 from evals.stats.calibration import Bin
 from evals.stats.scores import RiskPoint
 from evals.verifiers.score import VERIFIERS
-from lab.shared.runs import Watched
 from lab.ui.components import stage_name
 from lab.ui.text import say
+
+if TYPE_CHECKING:
+    from lab.shared.runs import Watched
 
 COLOURS = ("#0f8278", "#d55e00", "#2b84c6", "#9a6fc0", "#8a7a1f", "#c2527a")
 STAGE_COLOURS = ("#7b8494", *COLOURS[1:])

@@ -12,7 +12,7 @@ from functools import cache, partial
 from html import escape as _escape
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import gradio as gr
 import jinja2
@@ -21,8 +21,10 @@ from markdown_it import MarkdownIt
 
 from evals.schema import Answer, Metric, Verdict
 from evals.schema.votes import Thumb
-from lab.engine import Finish, Status, Waiting
 from lab.ui.text import lines, page, say
+
+if TYPE_CHECKING:
+    from lab.engine import Finish, Status, Waiting
 
 LAB = Path(__file__).parents[1]
 
@@ -110,7 +112,7 @@ class Card:
     meaning: str = ""
     stage: str = ""
     state: Literal["waiting", "writing", "done"] = "done"
-    finish_reason: Finish | None = None
+    finish_reason: "Finish | None" = None
     n_tokens: int | None = None
     seconds: float | None = None
     verdict: Verdict | None = None
@@ -205,18 +207,18 @@ def reveal(line: str, asked: str, shown: Sequence[Card]) -> Html:
     return draw("reveal", line=line, asked=asked, cards=cards(shown))
 
 
-def waiting_line(waiting: Waiting) -> str:
+def waiting_line(waiting: "Waiting") -> str:
     """Return why there is no answer yet, in one line."""
     if (status := waiting.status).state == "loading":
         return say("line.loading", percent=f"{status.share:.0%}", message=status.message)
     return say("line.next") if waiting.position == 1 else say("line.place", position=waiting.position)
 
 
-def model_pill(status: Status) -> Html:
+def model_pill(status: "Status") -> Html:
     return draw("pill", status=status, words=say(f"model.{status.state}", percent=f"{status.share:.0%}"))
 
 
-def model_problem(status: Status) -> str:
+def model_problem(status: "Status") -> str:
     """Return what went wrong with the model and what to do, or which base stands in for another."""
     if status.substitutions:
         return notice("; ".join(status.substitutions))

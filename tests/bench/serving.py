@@ -80,8 +80,8 @@ def _users_table(found: dict[str, list[tuple[float, float]]]) -> Table:
 
 def users() -> dict[str, list[tuple[float, float]]]:
     """Return for both ways and each round: seconds until all were answered, and until the last one's first token."""
+    from training.models.batching import Batcher
     from training.models.chain import load_chain
-    from training.serve.batching import Batcher
 
     loaded = load_chain(CHAIN)
     loaded.ends = (-1,)  # each writes all its tokens
@@ -91,7 +91,7 @@ def users() -> dict[str, list[tuple[float, float]]]:
 
 def _asked(batcher: Any) -> tuple[float, float]:
     from evals.schema.questions import Sampling
-    from training.serve.batching import GenerationRequest
+    from training.models.batching import GenerationRequest
 
     sampling, found = Sampling(max_new_tokens=USER_TOKENS), queue.SimpleQueue[tuple[int, float, Any]]()
     chain, begun, n_open, first = batcher.writer, time.perf_counter(), USERS, dict[int, float]()
@@ -156,8 +156,8 @@ def _stacked() -> Callable[[], object]:
 
 def _running() -> Callable[[], object]:
     from evals.schema.questions import Sampling
+    from training.models.batching import Batcher
     from training.models.chain import load_chain
-    from training.serve.batching import Batcher
 
     loaded = load_chain(CHAIN)
     loaded.ends = (-1,)

@@ -9,9 +9,9 @@ import yaml
 
 from evals.errors import LabError
 from evals.papers import demonstration
+from evals.papers.places import WORD, sentences
 from evals.review.controls import generic_concerns
 from evals.review.match import LEXICAL_THRESHOLD, agreement, labelled_pairs
-from evals.review.places import WORD, sentences
 from evals.validity.insertion import copied, kinds, make_pairs, names_flaw, plant, score_pairs, text_of
 from evals.validity.pvalues import finding, recompute
 from tests.evals.reviewed import example

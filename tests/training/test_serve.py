@@ -26,13 +26,14 @@ from tests.models import CONTEXT, broken_at_third_pass, tiny_base, tiny_chain, t
 from tests.training.cases import cases
 from tests.training.judge_server import JudgeServer
 from tests.training.test_stack import adapted
+from training.models import batching
 from training.models.adapters import read_adapter
+from training.models.batching import Batcher, Busy, GenerationRequest
 from training.models.chain import LoadedChain, load_chain
 from training.models.generation import Form, Row, RowText, SeededRows, Writer
 from training.models.manifest import active_adapters
 from training.models.stack import Stack
-from training.serve import OwnHosts, batching
-from training.serve.batching import Batcher, Busy, GenerationRequest
+from training.serve import OwnHosts
 from training.serve.hosted import with_hosted
 from training.serve.server import ChainServer
 

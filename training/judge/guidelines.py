@@ -17,8 +17,8 @@ from importlib.resources import files
 from typing import Any, Literal
 
 from evals.errors import BadConfig, LabError
+from evals.papers.places import LITTLE, WORD, Map
 from evals.review.parse import plain_label
-from evals.review.places import LITTLE, WORD, Map
 from evals.review.prompt import head_of, sections_of
 from evals.schema import Article, Section
 from evals.schema.articles import Place

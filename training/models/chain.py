@@ -42,6 +42,7 @@ from training.models.base import (
     tokenizer_sha256,
     unpacked_weights,
 )
+from training.models.batching import shared_batcher, unbatched_layers
 from training.models.check import (
     TOLERANCE,
     ChainFinding,
@@ -55,7 +56,6 @@ from training.models.check import (
 from training.models.generation import Form, Piece, Writer
 from training.models.manifest import BARE, BASE_STAGE, Chain, active_adapters, chain_file, mend_tokenizer, read_chain
 from training.models.stack import Stack
-from training.serve.batching import shared_batcher, unbatched_layers
 
 if TYPE_CHECKING:
     from training.serve.hosted import HostedModels

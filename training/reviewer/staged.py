@@ -15,8 +15,8 @@ from importlib import resources
 from textwrap import shorten
 
 from evals.papers import read_article
+from evals.papers.places import Map
 from evals.review.parse import answer_of, none_in
-from evals.review.places import Map
 from evals.review.prompt import MOST, conversation, prompt_sha256
 from evals.schema import Message
 from evals.schema.articles import DroppedConcern, EngineRecord, PartReply

@@ -32,10 +32,10 @@ from starlette.routing import Route
 from evals.errors import LabError
 from evals.schema import Message
 from evals.schema.questions import Sampling
+from training.models.batching import Batcher, Busy, Generation, GenerationRequest
 from training.models.chain import LoadedChain
 from training.models.generation import UNFINISHED, LongPrompt, Piece
 from training.serve import OwnHosts
-from training.serve.batching import Batcher, Busy, Generation, GenerationRequest
 
 HARMLESS: tuple[object, ...] = (None, False, 0, "", [], {}, {"type": "text"})
 FIELDS = tomllib.loads(files("training.serve").joinpath("refused_fields.toml").read_text(encoding="utf-8"))

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from evals.errors import BadConfig, IncomparableReports, LabError, MissingModel
 from evals.io import public_path, read_rows, write_whole
-from evals.review.places import Map, as_letter, as_markdown, line
+from evals.papers.places import Map, as_letter, as_markdown, line
 from evals.review.prompt import TokenCounter
 from evals.review.records import made_by
 from evals.schema import Article, ReviewExample

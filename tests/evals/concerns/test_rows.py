@@ -8,10 +8,10 @@ import pytest
 from typer.testing import CliRunner
 
 from evals.errors import BadConfig
+from evals.papers.places import Map
 from evals.review.clean import Cleaning, clean
 from evals.review.ensemble import Merging, Tool, clusters_of, merge, merging_threshold
 from evals.review.match import ReadyVectors
-from evals.review.places import Map
 from evals.review.records import COLUMNS, copy_record, made_by, made_rows, record_beside
 from evals.schema import Article, Section, TextOrigin
 from evals.schema.articles import ABSTRACT

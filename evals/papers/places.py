@@ -7,7 +7,6 @@ paper share, if it is long enough to be no accident. Case, blanks and the shape 
 """
 
 import re
-import tomllib
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,9 +27,7 @@ SHORTEST_RUN = 4
 """Words that a concern and a paper share by chance less often than once in a few papers."""
 TELLING = 2
 """Words of a run that say something; a run of little words alone places nothing."""
-LITTLE = frozenset(
-    tomllib.loads(Path(__file__).with_name("stopwords.toml").read_text(encoding="utf-8"))["places"].split()
-)
+LITTLE = frozenset(Path(__file__).with_name("stopwords.txt").read_text(encoding="utf-8").split())
 
 
 @dataclass(frozen=True)
