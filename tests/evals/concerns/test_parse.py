@@ -1,5 +1,6 @@
 """What a model wrote about a paper is read as a person would read it: `cases/review_answers.yaml`, then any text."""
 
+import gzip
 import json
 import time
 from pathlib import Path
@@ -11,10 +12,10 @@ from hypothesis import strategies as st
 
 from evals.review.clean import without_lead
 from evals.review.parse import none_in, parse
-from tests.evals.concerns import outputs
-from tests.evals.concerns.mutations import lost, mutated
 
-CASES = yaml.safe_load((Path(__file__).parents[1] / "cases/review_answers.yaml").read_text(encoding="utf-8"))
+FOLDER = Path(__file__).parents[1] / "cases"
+CASES = yaml.safe_load((FOLDER / "review_answers.yaml").read_text(encoding="utf-8"))
+OUTPUTS = FOLDER / "review_outputs.jsonl.gz"
 TEXTS = [json.loads(each)["text"] for each in CASES["concerns"].values()]
 A = CASES["concerns"]["A"]
 
@@ -130,21 +131,13 @@ def test_hostile_outputs_are_answered_in_bounded_time(part: str) -> None:
     assert time.process_time() - started < 5
 
 
-def test_fresh_outputs_of_every_form_lose_one_planted_concern_in_five_hundred_at_most_and_invent_none() -> None:
-    _little_lost(range(222))
-
-
-@pytest.mark.slow
-def test_two_thousand_fresh_outputs_lose_one_planted_concern_in_five_hundred_at_most_and_invent_none() -> None:
-    _little_lost(range(1_000, 3_000))
-
-
-def _little_lost(seeds: range) -> None:
-    assert len(outputs.FAMILIES) >= 26
-    lost, invented = zip(*map(outputs.read, seeds), strict=True)
-    planted = sum(len(outputs.output(seed)[2]) for seed in seeds)
-    assert [each for each in invented if each] == []
-    assert sum(map(len, lost)) <= planted / 500
+@pytest.mark.parametrize("part", [slice(722), pytest.param(slice(722, None), marks=pytest.mark.slow)])
+def test_nothing_is_lost_or_invented_in_2222_outputs_of_37_forms_and_500_damaged_ones(part: slice) -> None:
+    """Outputs made with planted concerns, and what was read of each when none that a person would find was lost."""
+    rows = [json.loads(line) for line in gzip.decompress(OUTPUTS.read_bytes()).splitlines()[part]]
+    found = [[" ".join(each.text.split()) for each in parse("x", raw).concerns] for raw, _ in rows]
+    assert len(rows) in (722, 2000)
+    assert [(raw, said, now) for (raw, said), now in zip(rows, found, strict=True) if said != now] == []
 
 
 def test_an_answer_that_is_cut_anywhere_says_nothing_but_what_stands_in_it() -> None:
@@ -158,8 +151,3 @@ def test_an_answer_that_is_cut_anywhere_says_nothing_but_what_stands_in_it() -> 
         found = {each.text for end in range(len(raw)) for each in parse("a", raw[:end]).concerns}
         debris |= {each for each in found if not any(row["text"].startswith(each) for row in rows)}
     assert debris == set()
-
-
-def test_five_hundred_damaged_outputs_lose_nothing_that_a_person_would_find() -> None:
-    gone = {seed: missing for seed in range(500) if (missing := lost(mutated(seed)))}
-    assert gone == {}
