@@ -11,8 +11,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
@@ -45,48 +43,6 @@ def seconds(work: Callable[[], object]) -> float:
     started = time.process_time()
     work()
     return time.process_time() - started
-
-
-@dataclass(frozen=True)
-class Way:
-    """One way of doing a piece of work: `prepare` gets at hand what is not timed and returns the work.
-
-    `factor` says how many times the work that is timed would have to be done; the limits are ours.
-    """
-
-    prepare: Callable[[], Callable[[], object]]
-    factor: float = 1.0
-    seconds: float | None = None
-    megabytes: float | None = None
-
-
-Ways = dict[str, dict[str, Way]]
-"""Work -> ways, the first of them the reference. A benchmark of this kind has them as WAYS."""
-
-
-def cost(module: str, work: str, way: str) -> tuple[float, float]:
-    """Return process time in seconds and growth of memory in MB of one way; call it in a process of its own."""
-    chosen = import_module(module).WAYS[work][way]
-    run = chosen.prepare()
-    Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
-    before, taken = resident("VmRSS"), seconds(run)
-    return taken * chosen.factor, resident("VmHWM") - before
-
-
-def compare(module: str, title: str, usual_rounds: int) -> None:
-    """Print the costs of all ways of a benchmark, measured in turns on one thread each."""
-    shown = Table("work", "way", "seconds", "ratio", "limit", "memory MB", title=title)
-    for work, ways in import_module(module).WAYS.items():
-        measures = {way: partial(apart, __name__, "cost", module, work, way, **ONE_THREAD) for way in ways}
-        reference = None
-        for way, costs in in_turns(usual_rounds, measures).items():
-            times, megabytes = zip(*costs, strict=True)
-            middle = statistics.median(times)
-            reference = reference or middle
-            limits = ((ways[way].seconds, "s"), (ways[way].megabytes, "MB"))
-            limit = ", ".join(f"{limit:g} {unit}" for limit, unit in limits if limit is not None)
-            shown.add_row(work, way, spread(times), f"{middle / reference:.4f}", limit, f"{max(megabytes):.0f}")
-    show(shown)
 
 
 def spread(values: list[float]) -> str:

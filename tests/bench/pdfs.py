@@ -129,24 +129,12 @@ def pdfplumber(data: bytes) -> Reading:
         return Reading("\n".join(page.extract_text() for page in document.pages))
 
 
-def docling(data: bytes) -> Reading:
-    """Return what docling reads, where it is installed and its models are there."""
-    from docling.datamodel.base_models import DocumentStream  # ty: ignore[import-not-found]
-    from docling.document_converter import DocumentConverter  # ty: ignore[import-not-found]
-
-    document = DocumentConverter().convert(DocumentStream(name="paper.pdf", stream=BytesIO(data))).document
-    items = [(str(each.label), each.text) for each, _ in document.iterate_items() if hasattr(each, "text")]
-    names = tuple(text for label, text in items if label in ("section_header", "title"))
-    return Reading("\n\n".join(text for _, text in items), names)
-
-
 READERS: Mapping[str, Callable[[bytes], Reading]] = {
     "ours": ours,
     "pypdfium2 plain text": plain,
     "pypdf": pypdf,
     "pdfminer.six": pdfminer,
     "pdfplumber": pdfplumber,
-    "docling": docling,
 }
 
 

@@ -6,18 +6,21 @@ in projects of a hundred, and reviews: one for every ten answers, ten and a hund
 """
 
 import os
+import subprocess
+import sys
 import tempfile
 import time
 from collections import defaultdict
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 from rich.table import Table
 
-from tests.bench._measure import SMALL, rounds, show
-from tests.bench.raters import served
+from tests.bench._measure import ROOT, SMALL, rounds, show
+from tests.browser.conftest import free_port
 
 FEW, MANY = 100, 300 if SMALL else 100_000
 LIMIT = 2.0
@@ -68,6 +71,27 @@ def serve(port: int) -> None:
     app = build_app(services)
     put_on_air(app, server_port=port, quiet=True)
     run(app, services, ready=lambda: None, tabs=("Home",))  # no chain is loaded
+
+
+@contextmanager
+def served(code: str, folder: Path, seconds: float = 60) -> Iterator[str]:
+    """Start a server in a process of its own; give its URL once it answers."""
+    port = free_port()
+    surroundings = os.environ | {"ASSAY_DATABASE_URL": f"sqlite:///{folder / 'assay.db'}"}
+    process = subprocess.Popen([sys.executable, "-c", code, port], cwd=ROOT, env=surroundings, stdout=sys.stderr)
+    try:
+        for _ in range(int(seconds / 0.2)):
+            if process.poll() is not None:
+                raise RuntimeError(f"a server ended with status {process.returncode}")
+            try:
+                httpx.get(f"http://127.0.0.1:{port}/config").raise_for_status()
+                break
+            except httpx.TransportError:
+                time.sleep(0.2)
+        yield f"http://127.0.0.1:{port}/gradio_api"
+    finally:
+        process.kill()
+        process.wait()
 
 
 class Page:
