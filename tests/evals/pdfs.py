@@ -5,49 +5,39 @@ data = pdf([[Put(72, 720, "A title", 18, bold=True), Put(72, 690, "Some text.")]
 
 import textwrap
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 WIDTH, HEIGHT = 595, 842
-LEFT, MIDDLE, LINE = 50, 312, 12
-"""Where columns begin, and the distance of lines, in points."""
+LEFT, LINE = 50, 12
+"""Where a column begins, and the distance of lines, in points."""
 
 
 @dataclass(frozen=True)
 class Put:
-    """A text at a place; `turned` = upwards along the page, `first` = what is set before it: colours, boxes, modes.
-
-    `math` is set in a font whose A is 𝜎 (U+1D70E), as files name mathematical italics: in two halves.
-    """
+    """A text at a place, in points from the lower left corner."""
 
     x: float
     y: float
     text: str
     size: float = 9
     bold: bool = False
-    turned: bool = False
-    first: str = ""
-    math: bool = False
 
 
-def pdf(pages: Sequence[Sequence[Put]], title: str = "", rotate: int = 0) -> bytes:
+def pdf(pages: Sequence[Sequence[Put]]) -> bytes:
     """Return a PDF 1.4 of A4 pages with these texts; a page without any shows a grey box, as a scan does."""
-    kids = " ".join(f"{8 + 2 * n} 0 R" for n in range(len(pages)))
-    letters = b"1 begincodespacerange <00> <FF> endcodespacerange 1 beginbfchar <41> <D835DF0E> endbfchar"
+    kids = " ".join(f"{5 + 2 * n} 0 R" for n in range(len(pages)))
     objects = [
         b"<< /Type /Catalog /Pages 2 0 R >>",
         f"<< /Type /Pages /Kids [{kids}] /Count {len(pages)} >>".encode(),
         b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>",
         b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica-Bold /Encoding /WinAnsiEncoding >>",
-        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding /ToUnicode 6 0 R >>",
-        f"<< /Length {len(letters)} >>\nstream\n".encode() + letters + b"\nendstream",
-        f"<< /Title ({title}) >>".encode(),
     ]
     for n, puts in enumerate(pages):
         stream = zlib.compress("\n".join(map(_drawn, puts)).encode("cp1252") or b"0.5 g 50 50 400 700 re f")
         objects.append(
-            f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 {WIDTH} {HEIGHT}] /Contents {9 + 2 * n} 0 R"
-            f" /Rotate {rotate} /Resources << /Font << /F1 3 0 R /F2 4 0 R /F3 5 0 R >> >> >>".encode()
+            f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 {WIDTH} {HEIGHT}] /Contents {6 + 2 * n} 0 R"
+            f" /Resources << /Font << /F1 3 0 R /F2 4 0 R >> >> >>".encode()
         )
         head = f"<< /Length {len(stream)} /Filter /FlateDecode >>\nstream\n".encode()
         objects.append(head + stream + b"\nendstream")
@@ -66,16 +56,9 @@ def column(text: str, x: float, y: float, width: int = 46, size: float = 9) -> l
     return puts
 
 
-def row_by_row(left: Sequence[Put], right: Sequence[Put]) -> Iterator[Put]:
-    """Give the lines of two columns as some programs write them: across the page, row by row."""
-    yield from sorted([*left, *right], key=lambda put: (-put.y, put.x))
-
-
 def _drawn(put: Put) -> str:
     text = put.text.replace("\\", r"\\").replace("(", r"\(").replace(")", r"\)")
-    matrix = f"0 1 -1 0 {put.x} {put.y}" if put.turned else f"1 0 0 1 {put.x} {put.y}"
-    font = 3 if put.math else 2 if put.bold else 1
-    return f"q {put.first} BT /F{font} {put.size} Tf {matrix} Tm ({text}) Tj ET Q"
+    return f"q BT /F{2 if put.bold else 1} {put.size} Tf 1 0 0 1 {put.x} {put.y} Tm ({text}) Tj ET Q"
 
 
 def _file(objects: Sequence[bytes]) -> bytes:
@@ -85,5 +68,5 @@ def _file(objects: Sequence[bytes]) -> bytes:
         data += f"{number} 0 obj\n".encode() + content + b"\nendobj\n"
     table = "".join(f"{place:010d} 00000 n \n" for place in places)
     head = f"xref\n0 {len(objects) + 1}\n0000000000 65535 f \n{table}"
-    tail = f"trailer\n<< /Size {len(objects) + 1} /Root 1 0 R /Info 7 0 R >>\nstartxref\n{len(data)}\n%%EOF\n"
+    tail = f"trailer\n<< /Size {len(objects) + 1} /Root 1 0 R >>\nstartxref\n{len(data)}\n%%EOF\n"
     return data + (head + tail).encode()
