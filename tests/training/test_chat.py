@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 from tokenizers import AddedToken, normalizers
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from evals.errors import BadConfig, BadRow, LabError
+from evals.errors import BadConfig, LabError
 from evals.questions import write_examples
 from evals.schema import Message
 from evals.schema.questions import Sampling
@@ -186,14 +186,6 @@ def test_a_chain_on_a_base_whose_template_writes_the_date_checks_and_goes_on_ano
     assert [each.detail for each in check_chain(second.path) if not each.is_ok] == []
 
 
-def test_a_template_among_several_is_mended_and_the_others_stay():
-    own = described()["tokenizers"]["gemma"]["template"]
-    tokenizer = tokenizer_for("gemma", template={"default": own, "tool_use": "tools"})
-    turns = [{"role": "system", "content": "Be fair."}, {"role": "user", "content": "Why?"}]
-    assert "user\nBe fair.\n\nWhy?" in tokenizer.apply_chat_template(turns, tokenize=False)
-    assert tokenizer.chat_template["tool_use"] == "tools"
-
-
 # ---- templates that open a thought -------------------------------------------------------------------
 
 
@@ -277,8 +269,3 @@ def test_a_mark_of_reasoning_inside_a_concern_stays(tmp_path: Path):
     assert data.items[0].reply == reply
     with pytest.raises(BadConfig, match="does not let the reply be told"):
         check_replies(data, reasoner(), "r1")  # which would cut it there
-
-
-def test_a_row_whose_reply_is_reasoning_alone_is_named(tmp_path: Path):
-    with pytest.raises(BadRow, match=r"line 2.*reasoning alone"):
-        read_reviews([chat_rows(tmp_path, chat("a"), chat("b", reply="<think>Hm, the mice"))])

@@ -12,7 +12,6 @@ from evals.papers.collection import split_by_family
 from evals.refine.bank import refiner_bank
 from evals.report import load_report
 from evals.review.page import named
-from evals.review.prompt import check_prompt
 from evals.review.records import made_by, made_rows
 from evals.review.score import control_rates, micro_rates
 from evals.schema.reports import RefinerReport, ReviewReport
@@ -22,7 +21,6 @@ from lab.settings import from_environment
 from lab.shared.reader import find_readers
 from tests.hub.test_adapter_card import packed
 from tests.models import embedded_cache
-from training.models.adapters import WEIGHTS_NAME
 from training.models.chain import check_chain
 from training.models.manifest import read_chain
 
@@ -35,11 +33,6 @@ REPORTS = FOLDER / "reports"
 @pytest.mark.slow
 def test_the_reviewer_computes_what_it_did_when_it_was_trained():
     assert all(finding.is_ok for finding in check_chain("reviewer", cache=embedded_cache()))
-
-
-def test_it_is_small_and_was_trained_with_the_instructions_that_it_is_asked_with():
-    assert (FOLDER / "adapter" / WEIGHTS_NAME).stat().st_size <= 5_000_000
-    check_prompt(read_chain("reviewer").manifest.system_prompt, "reviewer")
 
 
 def test_it_is_called_a_demonstration_wherever_it_is_named() -> None:
@@ -114,11 +107,6 @@ def refiner_report() -> RefinerReport:
 @pytest.mark.slow
 def test_the_refiner_computes_what_it_did_when_it_was_trained():
     assert all(finding.is_ok for finding in check_chain("refiner", cache=embedded_cache()))
-
-
-@pytest.mark.parametrize("stage", ["sft", "grpo"])
-def test_each_stage_is_small(stage: str):
-    assert (REFINER / stage / "adapter" / WEIGHTS_NAME).stat().st_size <= 2_600_000
 
 
 def test_every_stage_and_baseline_was_asked_all_held_out_records(refiner_report: RefinerReport):

@@ -250,15 +250,6 @@ def test_the_memory_of_runs_that_were_measured_is_estimated_within_an_eighth():
     assert found == pytest.approx([peak for _, peak in MEASURED], rel=1 / 8)
 
 
-def test_a_base_that_nobody_knows_has_no_shape_and_a_damaged_configuration_is_refused(tmp_path: Path):
-    assert shape_of("somebody/unknown-7B") is None
-    (tmp_path / "config.json").write_text('{"d_model": 512}', encoding="utf-8")
-    assert shape_of(str(tmp_path)) is None
-    (tmp_path / "config.json").write_text('{"d_model"', encoding="utf-8")
-    with pytest.raises(BadConfig, match="is no configuration of a model"):
-        shape_of(str(tmp_path))
-
-
 def test_the_steps_of_a_run_follow_from_its_rows():
     for settings, rows, processes, steps in CASES["steps"]:
         assert settings_of(*settings).steps(rows, processes) == steps, settings

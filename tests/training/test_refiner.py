@@ -12,7 +12,7 @@ import torch
 
 from evals.errors import BadConfig, ChainMismatch
 from evals.refine.bank import refiner_bank
-from evals.refine.judge import HeuristicJudge, Inquiry, Judge, Verdicts, missing
+from evals.refine.judge import Inquiry, Judge, Verdicts, missing
 from evals.refine.task import SYSTEM_PROMPT
 from evals.schema.refiner import RewardConfig
 from tests.evals.refiner.answers import EVIDENCE, GOOD
@@ -179,7 +179,6 @@ def test_groups_stay_whole_and_one_group_cannot_be_held_out():
 
 
 WRONG = "<answer><snippet id=S1>OXPHOS is up in liver</snippet></answer>"
-CUT = "<answer><snippet id=S1>OXPHOS is down"
 
 
 class Log:
@@ -239,32 +238,6 @@ def reward_by(judge: Judge, stop: StopRule | None = None) -> RefinerReward:
     return RefinerReward(RewardConfig(), judge, stop=stop)
 
 
-def test_a_good_answer_earns_more_than_a_wrong_one_and_a_broken_one_nothing():
-    good, wrong, cut = called(reward_by(HeuristicJudge()), [GOOD, WRONG, CUT])
-    assert good is not None and wrong is not None
-    assert 10.0 >= good > wrong > 0.0
-    assert cut == 0.0
-
-
-def test_a_missing_verdict_costs_an_answer_its_reward_and_no_points():
-    judge = Talked(lambda inquiry: "up" in inquiry.answer)
-    rewards = called(reward_by(judge, stop=StopRule(0.5)), [GOOD, WRONG, GOOD])
-    assert rewards[1] is None
-    assert rewards[0] == rewards[2] == pytest.approx(10.0)
-
-
-def test_parts_and_the_line_to_the_judge_are_logged():
-    log = Log()
-    with JudgeServer() as server:
-        reward = reward_by(HttpJudge(HttpSettings(server.url)))
-        called(reward, [GOOD, WRONG, CUT], log)
-    names = {"none_rate", "latency_s", "retries", "cache_hit", "loose"}
-    assert {f"judge/{name}" for name in names} <= set(log.metrics)
-    assert log.metrics["judge/asked"] == pytest.approx(2 / 3)
-    assert set(log.extras) == {"why", "rubric", "citation_f1", "format_bonus", "claims"}
-    assert all(len(values) == 3 for values in log.extras.values())
-
-
 def test_the_reward_travels_between_processes_and_with_a_cache_needs_no_server(tmp_path):
     with JudgeServer() as server:
         settings = HttpSettings(server.url, model="m", cache=tmp_path / "v.sqlite", retries=0)
@@ -281,17 +254,6 @@ def test_rows_of_a_table_are_read_without_a_record_column():
     (read,) = records_of({**columns, "question": [None]}, ["Which way?"], 1)
     assert read.tool_output == made_record().tool_output
     assert read.positive_rubrics == made_record().positive_rubrics
-
-
-def test_rows_that_hold_no_record_are_refused():
-    refused = (
-        ({}, "columns found: none"),
-        ({"record": ['{"id": "a", "prompt": "q"}']}, "tool_output"),
-        ({"id": ["a"], "tool_output": ["<snippet id=S1>x"]}, "never closed"),
-    )
-    for columns, says_what in refused:
-        with pytest.raises(BadConfig, match=says_what):
-            records_of(columns, ["q"], 1)
 
 
 PUBLISHED = RewardConfig.model_validate({"preset": "published"})

@@ -248,14 +248,6 @@ def test_a_server_that_knows_no_schema_is_asked_freely_unless_constrain_is_alway
     assert (record.constraint, record.substitutions) == ("none", ())
 
 
-def test_one_paper_that_fails_leaves_the_others_of_its_batch_alone():
-    def some(asked: Asked) -> Reply:
-        return (500, b"no") if "paper 1" in asked.text else completion()
-
-    replies, *_ = answers(some, n=3)
-    assert [bool(reply.error) for reply in replies] == [False, True, False]
-
-
 def test_a_reply_that_ran_out_of_tokens_says_length_even_where_it_only_thought():
     (reply,), *_ = answers(lambda _: completion(SAID[:40], "length"))
     assert reply.finish_reason == "length"
@@ -327,12 +319,6 @@ def test_a_server_on_another_machine_or_without_a_model_is_refused():
         ServerEngine(ServerSettings("http://example.org/v1"), ASKING, ROOM)
     with JudgeServer(models=("one", "two")) as server, pytest.raises(BadConfig, match="one, two"):
         ServerEngine(ServerSettings(server.url), ASKING, ROOM)
-
-
-def test_a_guess_at_tokens_is_never_too_low_for_english():
-    text = "Mice were treated with the drug and the controls grew on plates."
-    assert len(EstimatedTokens().ends(text)) >= len(text.split())
-    assert (EstimatedTokens().ends(text)[-1], EstimatedTokens().ends("")) == (len(text), ())
 
 
 # ---- many papers into one file: interrupted, gone on with, one row per paper -------------------------
@@ -479,16 +465,6 @@ def test_a_file_that_this_command_did_not_write_is_left_alone(tmp_path: Path):
     with pytest.raises(BadConfig, match="no record of it beside them"):
         run(out, Scripted())
     assert out.read_text() == "{}\n"
-
-
-def test_what_cannot_be_run_is_refused_before_anything_is_asked(tmp_path):
-    for name, papers, batch, told in (
-        ("p.json", PAPERS, 2, "ends in .jsonl"),
-        ("p.jsonl", [PAPERS[0], PAPERS[0]], 2, "'demo:a' is there twice"),
-        ("p.jsonl", PAPERS, 0, "batch is 0"),
-    ):
-        with pytest.raises(LabError, match=told):
-            run(tmp_path / name, Scripted(), papers, batch=batch)
 
 
 # ---- fine-tuning on the tiny model -------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -89,13 +88,6 @@ def test_a_prompt_inside_both_answers_is_taken_out_of_them_and_plain_text_stays_
     assert found.row() == plain
 
 
-def test_a_count_takes_the_first_rows_of_a_file(tmp_path: Path):
-    source = file(tmp_path, pair("1?"), pair("2?"), pair("3?"))
-    assert read_preferences([f"{source}[:2]"], SYSTEM).questions == {"1?", "2?"}
-    with pytest.raises(BadConfig, match=r"asks for 9 rows; votes.jsonl has 3"):
-        read_preferences([f"{source}[:9]"], SYSTEM)
-
-
 def test_pairs_that_say_nothing_are_left_out_and_counted(tmp_path: Path):
     same = pair("How?", rejected=turns(("assistant", "Because of A.")))
     data = read_preferences([file(tmp_path, pair(), same, pair())], SYSTEM)
@@ -140,17 +132,8 @@ def test_rows_and_sources_that_cannot_be_trained_on_are_named(tmp_path: Path):
         read_preferences([file(tmp_path, pair(), bad)], SYSTEM)
 
 
-def test_rows_that_are_no_pairs_are_named_with_the_stage_that_takes_them(tmp_path: Path):
-    row = {"messages": turns(("user", "Up?"), ("assistant", "Up."))}
-    with pytest.raises(BadRow, match="rows with one answer are no pairs: give them to `assay train sft`"):
-        read_preferences([file(tmp_path, row)], SYSTEM)
-    with pytest.raises(BadRow, match=r"field 'chosen': is missing.*\(KTO\).*`assay train sft`, with bad_rows drop"):
-        read_preferences([file(tmp_path, {**row, "label": True})], SYSTEM)
-
-
 # ---- answers that a run sampled, or a chain ---------------------------------------------------
 
-EMBEDDED = Path(__file__).parents[2] / "training" / "embedded" / "grpo"
 EXAMPLES = DATASETS["pathways-train"]()[:3]
 ORIGIN = SampleOrigin(source="tiny", stage="sft")
 
@@ -165,14 +148,6 @@ def test_the_answers_of_a_run_come_with_their_question_and_step(tmp_path: Path):
     assert {sample.example.split for sample in found.samples} == {"train"}
 
 
-def test_a_damaged_table_is_named(tmp_path: Path):
-    shutil.copy(EMBEDDED / "run.json", tmp_path)
-    (tmp_path / "completions").mkdir()
-    (tmp_path / "completions" / "completions_00001.parquet").write_bytes(b"PAR1 cut off")
-    with pytest.raises(LabError, match=r"completions_00001.parquet is no table"):
-        run_samples(RunFolder(tmp_path))
-
-
 def test_a_chain_answers_each_question_as_often_as_asked_each_time_with_its_own_seed(tmp_path: Path):
     chain = load_chain(tiny_chain(tmp_path), "float32", base=str(tmp_path / "model"))
     draws = Draws("sft", 3, Sampling(max_new_tokens=6, temperature=1.0, seed=5))
@@ -183,12 +158,6 @@ def test_a_chain_answers_each_question_as_often_as_asked_each_time_with_its_own_
     assert [sample.origin.seed for sample in found] == [5, 5, 5, 6, 6, 6, 7, 7, 7]
     assert len({sample.text for sample in found}) > 3
     assert all(sample.was_cut for sample in found if len(sample.text) > 30)
-
-
-def test_answers_that_cannot_differ_are_not_drawn():
-    for count, temperature in ((1, 1.0), (4, 0.0)):
-        with pytest.raises(BadConfig, match="no two different ones"):
-            chain_samples(None, ORIGIN, EXAMPLES, "Be brief.", Draws("sft", count, Sampling(temperature=temperature)))  # ty: ignore
 
 
 # ---- conversations -----------------------------------------------------------------------------------

@@ -1,6 +1,5 @@
 """A chain that answers: alone, in a running batch, as a server for OpenAI's client, beside hosted models."""
 
-import copy
 import json
 import queue
 import random
@@ -16,23 +15,17 @@ import openai
 import pytest
 import torch
 import uvicorn
-from peft import PeftModel
-from transformers import AutoConfig, AutoModelForCausalLM, LlamaForCausalLM
 
 from evals.errors import BadConfig, LabError
 from evals.schema import Message
 from evals.schema.questions import Sampling
-from tests.models import CONTEXT, broken_at_third_pass, tiny_base, tiny_chain, tiny_tokenizer
+from tests.models import CONTEXT, broken_at_third_pass, tiny_chain, tiny_tokenizer
 from tests.training.cases import cases
 from tests.training.judge_server import JudgeServer
-from tests.training.test_stack import adapted
 from training.models import batching
-from training.models.adapters import read_adapter
 from training.models.batching import Batcher, Busy, GenerationRequest
 from training.models.chain import LoadedChain, load_chain
-from training.models.generation import Form, Row, RowText, SeededRows, Writer
-from training.models.manifest import active_adapters
-from training.models.stack import Stack
+from training.models.generation import Form, RowText, SeededRows
 from training.serve import OwnHosts
 from training.serve.hosted import with_hosted
 from training.serve.server import ChainServer
@@ -93,12 +86,12 @@ def wait_for(is_so: Callable[[], bool]) -> None:
 # ---- the batch ---------------------------------------------------------------------------------
 
 
-def test_thirty_requests_that_come_and_go_are_each_answered_as_if_alone(chain, shared, monkeypatch):
+def test_sixteen_requests_that_come_and_go_are_each_answered_as_if_alone(chain, shared, monkeypatch):
     """Stages, prompts, lengths, draws and moments of joining differ; prompts begin alike, and are read once, in pieces."""
     monkeypatch.setattr(batching, "SHORT", 64)
     monkeypatch.setattr(batching, "PREFILL_TOKENS", 16)
     luck, requests = random.Random(0), []
-    for seed in range(30):
+    for seed in range(16):
         question = " ".join(luck.choices(WORDS, k=luck.randint(1, 40)))
         sampling = Sampling(luck.randint(1, 40), luck.choice([0.0, 1.0]), luck.choice([1.0, 0.9]), seed)
         requests.append((chain.messages(question), luck.choice(chain.stages), sampling))
@@ -152,61 +145,6 @@ def test_requests_together_never_take_more_of_the_cache_than_they_may(chain):
             most = max(most, batcher.load[0])
             time.sleep(0.001)
     assert most == 2 and {whole(each)[1] for each in streams} == {100}
-
-
-HEADS = {"head_dim": 16, "num_key_value_heads": 2}
-LINEAR = {
-    "linear_num_key_heads": 2,
-    "linear_num_value_heads": 2,
-    "linear_key_head_dim": 16,
-    "linear_value_head_dim": 16,
-}
-EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
-FAMILIES = {  # a window shorter than the prompts, the layers that are adapted, and whether a batch can be kept running
-    "gemma3_text": ({**HEADS, "sliding_window": 24, "tie_word_embeddings": False}, "(q|o|down)_proj", True),
-    "gpt_oss": ({**HEADS, "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 24}, "(q|o)_proj", True),
-    "qwen3_5_moe_text": (
-        {**HEADS, **LINEAR, **EXPERTS, "shared_expert_intermediate_size": 32},
-        r"(q|o|shared_expert\.down)_proj",
-        False,
-    ),
-}
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_stages_on_other_families_answer_in_company_what_plain_transformers_answers_alone(family, tmp_path):
-    """In a fixed batch, and in a running one where the base allows it; else that is refused."""
-    changes, targets, is_batched = FAMILIES[family]
-    tokenizer, sampling = tiny_tokenizer(), Sampling(max_new_tokens=16)
-    sizes = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 4, "num_attention_heads": 4}
-    ends = {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id}
-    told = {"vocab_size": len(tokenizer), "initializer_range": 0.2, **ends, **(sizes | changes)}
-    torch.manual_seed(0)
-    model = AutoModelForCausalLM.from_config(AutoConfig.for_model(family, **told), dtype=torch.float32).eval()
-    folder = adapted(model, tmp_path / "sft", rf".*({targets})")
-    plain = {"base": copy.deepcopy(model), "sft": PeftModel.from_pretrained(copy.deepcopy(model), folder)}
-    stack = Stack(model, {"sft": read_adapter(folder)})
-    writer = Writer(stack, tokenizer, {"base": frozenset(), "sft": frozenset({"sft"})})
-    prompts = [[Message(role="user", content="the soleus goes up " * n)] for n in (1, 2, 5)]
-    rows = [row for prompt in prompts for row in writer.rows(prompt, tuple(plain), sampling)]
-
-    def alone(row: Row) -> str:
-        ids = torch.tensor([row.prompt])
-        options = {"max_new_tokens": 16, "do_sample": False, "eos_token_id": list(writer.ends)}
-        with torch.inference_mode():
-            (written,) = plain[row.stage].eval().generate(input_ids=ids, attention_mask=torch.ones_like(ids), **options)
-        return tokenizer.decode(written[len(row.prompt) :], skip_special_tokens=True)
-
-    expected = [alone(row) for row in rows]
-    assert expected[::2] != expected[1::2], "the adapter must have an effect"
-    assert [each.text for answers in writer.generate(prompts, tuple(plain), sampling) for each in answers] == expected
-    if not is_batched:
-        with pytest.raises(BadConfig, match="continuous batching needs attention"):
-            Batcher(writer)
-        return
-    with closing(Batcher(writer)) as batcher:
-        streams = [submitted(batcher, GenerationRequest(row.prompt, row.stage, sampling))[1] for row in rows]
-        assert [whole(each)[0] for each in streams] == expected
 
 
 # ---- the server --------------------------------------------------------------------------------
@@ -434,18 +372,14 @@ def wait_until_idle(chain):
 
 
 @pytest.mark.parametrize("sampling", [SHORT, DRAWN], ids=["greedy", "drawn"])
-def test_an_answer_does_not_depend_on_what_else_is_asked(chain, prompts, sampling):
-    together = texts(chain.generate(prompts, STAGES, sampling))
+def test_an_answer_does_not_depend_on_what_else_is_asked_and_more_than_a_batch_come_back_in_order(
+    chain, prompts, sampling
+):
+    others = [chain.messages(f"{'long ' * (number % 5)}question {number}") for number in range(8)]
+    together = texts(chain.generate([*others, *prompts], STAGES, sampling))
     alone = [[chain.generate([prompt], (stage,), sampling)[0][0].text for stage in STAGES] for prompt in prompts]
-    assert together == alone
-    assert all(len(set(row)) == 3 for row in together)
-
-
-def test_more_prompts_than_fit_in_a_batch_come_back_in_order(chain):
-    prompts = [chain.messages(f"{'long ' * (number % 5)}question {number}") for number in range(11)]
-    rows = chain.generate(prompts, STAGES, SHORT)
-    assert len(rows) == 11
-    assert texts(rows[7:8]) == texts(chain.generate(prompts[7:8], STAGES, SHORT))
+    assert together[8:] == alone
+    assert all(len(set(row)) == 3 for row in alone)
 
 
 def test_draws_follow_the_probabilities_at_that_temperature():
@@ -533,27 +467,15 @@ def test_a_prompt_without_a_system_message_is_given_the_chain_s_own(chain, promp
 
 
 # ---- held to a form ----------------------------------------------------------------------------
-ASKED = [[Message(role="user", content=text)] for text in ("How many?", "Which way does it go?", "Why?")]
 
 
-@pytest.fixture(scope="module")
-def writer(tmp_path_factory: pytest.TempPathFactory) -> Writer:
-    folder = tiny_base(tmp_path_factory.mktemp("form"))
-    model = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32)
-    return Writer(Stack(model, {}), tiny_tokenizer(), active_adapters(()))
-
-
-def form(writer: Writer, **options: object) -> Form:
-    return Form(writer.tokenizer, writer.ends, **options)
-
-
-def test_without_a_schema_the_words_are_free_and_repetition_can_still_be_held_down(writer):
-    sampling = Sampling(max_new_tokens=30)
-    free = writer.generate(ASKED[:1], ("base",), sampling)
-    loose = writer.generate(ASKED[:1], ("base",), sampling, form(writer))
-    held = writer.generate(ASKED[:1], ("base",), sampling, form(writer, repetition_penalty=5.0))
-    assert loose == free
-    assert held != free
+def test_without_a_schema_the_words_are_free_and_repetition_can_still_be_held_down(chain, prompts):
+    sampling, rules = Sampling(max_new_tokens=30), ({}, {"repetition_penalty": 5.0})
+    free = chain.generate(prompts[:1], ("base",), sampling)
+    loose, held = (
+        chain.generate(prompts[:1], ("base",), sampling, Form(chain.tokenizer, chain.ends, **each)) for each in rules
+    )
+    assert loose == free != held
 
 
 def test_no_piece_ever_shows_part_of_a_character_and_bytes_that_never_become_one_are_shown_at_the_end():

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 import pytest
-import torch
 from accelerate import PartialState
 from trl import DPOConfig, GRPOConfig, SFTConfig
 from trl.scripts.vllm_serve import ScriptArguments, build_command
@@ -21,7 +20,6 @@ from evals.errors import BadConfig
 from evals.questions import SYSTEM_PROMPT, system_prompt
 from evals.schema import Message
 from evals.schema.questions import Sampling
-from evals.verifiers.score import MODES
 from tests.models import tiny_base, tiny_tokenizer
 from tests.training.cases import cases, not_refused
 from tests.training.runs import SFT, record, settings_file, train
@@ -275,11 +273,6 @@ def test_a_settings_file_that_is_not_whole_is_refused_with_the_reason(tmp_path: 
     assert not_refused(SETTINGS_CASES["files"], read_text) == []
 
 
-def test_a_command_line_without_a_file_is_told_how_to_name_one():
-    with pytest.raises(BadConfig, match="no settings file was named; add --config"):
-        read_request(SftSettings, [])
-
-
 def test_some_settings_are_read_without_the_others():
     assert read_values(SftSettings, {"data": "a,b", "epochs": "2"}, "the form") == {"data": ["a", "b"], "epochs": 2.0}
     with pytest.raises(BadConfig, match="the form sets epochs to 'x': Input should be a valid number"):
@@ -295,40 +288,8 @@ def test_settings_become_plain_json_values_and_come_back_from_them(tmp_path: Pat
 
 # ---- advice ------------------------------------------------------------------------------------
 
-STATED = torch.linspace(0.05, 0.95, 19)
-GROUPS, SIZE = 400, 8
-RATE = {"none": 4.0, "group": 1.0}  # undivided gains are a fraction as large
 
 SETTINGS = GrpoSettings(data=("kmp-train",), output="runs/g", chain="runs/sft")
-
-
-def settled(share_right: float, scale: str) -> float:
-    """Return the mean confidence that GRPO leads to, where an answer's group is right or wrong as a whole.
-
-    The confidence is drawn from a softmax over `STATED`; advantages are TRL's.
-    """
-    draw = torch.Generator().manual_seed(0)
-    earned = torch.tensor([[MODES["proper"]("direct", c, y) for c in STATED.tolist()] for y in (0.0, 1.0)])
-    is_right = (torch.arange(GROUPS) < GROUPS * share_right).long()[:, None]
-    logits = torch.zeros(len(STATED))
-    for _ in range(600):
-        chances = logits.softmax(0)
-        chosen = torch.multinomial(chances, GROUPS * SIZE, replacement=True, generator=draw)
-        chosen = chosen.view(GROUPS, SIZE)
-        gained = earned[is_right, chosen]
-        gained = gained - gained.mean(1, keepdim=True)
-        if scale == "group":
-            gained = gained / (gained.std(1, keepdim=True) + 1e-4)
-        pull = torch.zeros_like(logits).scatter_add_(0, chosen.flatten(), gained.flatten())
-        logits += RATE[scale] * pull / chosen.numel()
-    return float((logits.softmax(0) * STATED).sum())
-
-
-@pytest.mark.parametrize("share_right", [0.35, 0.65])
-def test_a_proper_score_leads_to_the_truth_undivided_and_to_false_sureness_divided(share_right):
-    assert settled(share_right, "none") == pytest.approx(share_right, abs=0.08)
-    divided = settled(share_right, "group")
-    assert divided > 0.85 if share_right > 0.5 else divided < 0.15
 
 
 def test_it_is_said_of_grpo_that_rewards_confidence_and_divides_by_the_deviation_of_groups():

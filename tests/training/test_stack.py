@@ -119,12 +119,6 @@ STACKED = {
     "the output layer, which is given the last tokens alone": ("llama", (["lm_head"], {}), (["q_proj", "lm_head"], {})),
     "different ranks": ("llama", (ALL_LINEAR, {"r": 8}), (ALL_LINEAR, {"r": 3})),
     "different layers": ("llama", (["q_proj", "v_proj"], {}), (["o_proj", "down_proj"], {})),
-    "rank-stabilised scale": ("llama", (ALL_LINEAR, {"use_rslora": True, "r": 8}), (ALL_LINEAR, {"r": 2})),
-    "some layers of the depth": (
-        "llama",
-        (ALL_LINEAR, {"layers_to_transform": [1]}),
-        (ALL_LINEAR, {"layers_to_transform": [0]}),
-    ),
 }
 
 
@@ -327,7 +321,7 @@ def test_a_layer_of_a_models_own_class_is_adapted_where_it_is_a_plain_linear_lay
     assert plain.weight.shape == (5, 6)
 
 
-def test_quantised_weights_and_adapters_of_another_base_are_refused_before_anything_is_changed(base, sft, tmp_path):
+def test_quantised_weights_are_refused_before_anything_is_changed(base, sft):
     packed = model(base)
     before = packed.model.layers[0].self_attn.q_proj.weight.clone()
     quantised = torch.zeros(64, 128, dtype=torch.int8)
@@ -335,9 +329,6 @@ def test_quantised_weights_and_adapters_of_another_base_are_refused_before_anyth
     with pytest.raises(BadConfig, match=r"quantised weights .*int8.* Use mode stack"):
         merge_into(packed, {"sft": read_adapter(sft)})
     assert torch.equal(packed.model.layers[0].self_attn.q_proj.weight, before)
-    deeper = read_adapter(tiny_adapter(tiny_base(tmp_path / "deeper", layers=3), tmp_path / "adapter"))
-    with pytest.raises(ChainMismatch, match="another base"):
-        merge_into(model(base), {"sft": deeper})
 
 
 def test_vllm_is_given_a_4_bit_policy_unpacked_with_its_adapters_added(base, sft):

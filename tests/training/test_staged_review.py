@@ -264,7 +264,7 @@ def test_an_item_is_missing_only_where_two_passes_say_so_and_a_made_up_quote_doe
 
 
 def test_a_long_paper_is_asked_about_in_parts_and_one_that_reports_the_item_is_enough():
-    last = f"{'Words and words of it. ' * 4000}\nThe work was paid for by the city of Bern."
+    last = f"{'Words and words of it. ' * 2700}\nThe work was paid for by the city of Bern."
     paper = example([("Methods", TRIAL), ("Discussion", last)]).article
 
     def paid(asked: Asked):
