@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from evals.schema import Article
 from evals.schema.articles import DroppedConcern, EngineRecord, ReviewedRow, ReviewStep
@@ -44,13 +44,14 @@ SAID = (
 
 @dataclass
 class ScriptedReader:
-    """Says `said`, one concern after another, with a pause before each; what was asked stands in `asked`."""
+    """Says `said`, one concern after another, with a pause before each; what it is told was read before stands in `asked`."""
 
     name: str = "Scripted"
     said: tuple[Concern, ...] = SAID
     pause: float = 0.0
     parts: int = 1
     chain: str | None = ""
+    asked: list[list[int] | None] = field(default_factory=list)
 
     def write(
         self,
@@ -64,6 +65,7 @@ class ScriptedReader:
         is_staged: bool = False,
     ) -> Iterator[ReviewStep]:
         """Say one concern of each part; those it said before are not said anew."""
+        self.asked.append(before)
         done = (before or [0])[-1]
         found = self.said[:done]
         reason = "stop"

@@ -8,11 +8,10 @@ from hypothesis import strategies as st
 from evals import questions
 from evals.errors import LabError
 from evals.verifiers.line import read_lines
-from lab.ask.session import ask, earlier, examples, find_earlier, replay, show_earlier
+from lab.ask.session import ask, earlier, find_earlier, replay, show_earlier
 from lab.engine import LabEngine
 from lab.session import LONGEST_QUESTION, BadQuestion, checked_question, checked_sampling, stop
 from lab.ui.components import Card, cards, escape
-from lab.ui.text import say
 from lab.visitors import new_visitor as somebody
 from tests.lab.chains import ScriptedChain, lab_with, ticking
 
@@ -92,16 +91,6 @@ def test_a_question_of_the_bank_gets_a_verdict_with_its_reason(tmp_path):
     assert view.cards.count("read from the text") == 1
     assert f'<mark class="claim good">{read_lines(example.answer).answer}</mark>' in view.cards
     assert stored["sft"].example_id == example.id
-
-
-def test_an_answer_that_no_rule_can_grade_is_not_called_one_without_a_claim(room):
-    example = next(row for row in questions.kmp_training() if row.ground_truth.kind == "facts")
-
-    view = last(ask(room, somebody(), example.prompt, SETTINGS))
-
-    assert view.cards.count(">Not scored<") == 3
-    assert "Makes no claim" not in view.cards
-    assert "read from the text" not in view.cards
 
 
 @given(st.text())
@@ -197,15 +186,6 @@ def test_answers_stay_on_the_page_when_they_cannot_be_stored(room, monkeypatch):
     assert not view.is_busy
 
 
-def test_the_questions_to_try_are_of_several_kinds_and_all_get_verdicts():
-    groups = examples()
-
-    assert [len({row.prompt for row in rows}) for rows in groups.values()] == [3, 3, 3]
-    assert len({row.kind for rows in groups.values() for row in rows}) >= 4
-    assert all(questions.find(row.prompt) == row for rows in groups.values() for row in rows)
-    assert questions.find(say("ask.placeholder").removeprefix("For example: "))
-
-
 # ---- earlier questions ---------------------------------------------------------------------------
 
 
@@ -258,9 +238,3 @@ def test_asking_a_stopped_question_again_blames_the_stop_and_not_the_numbers(tmp
     assert "stopped before its end" in again.notice
     assert "In bfloat16" not in again.notice
     assert 'class="notice info"' in again.notice
-
-
-def test_asking_again_without_a_choice_says_what_to_do(room):
-    for visitor, chosen in ((somebody(), None), (None, "gone")):
-        with pytest.raises(LabError, match="hoose one of your earlier questions"):
-            next(replay(room, visitor, chosen))

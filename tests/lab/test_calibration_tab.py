@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from evals.report import calibration_of, rows_of, stages_of
-from evals.stats.calibration import Calibration, CalibrationSettings, NullEce
+from evals.stats.calibration import Calibration, NullEce
 from lab.results.calibration import diagram, sentence
 from lab.results.reports import calibrated, counted
 from lab.services import load_reports
@@ -13,8 +13,6 @@ from lab.shared.evaluations import Evaluations
 from lab.ui.components import measure, stage_name
 from tests.lab.evaluations import MUTE, open_tab, plain, scripted_report
 from tests.lab.votes import services_in
-
-FEW = CalibrationSettings(draws=100)
 
 
 def test_without_reports_the_tab_names_the_command_that_makes_one(tmp_path):
@@ -64,16 +62,6 @@ def test_the_table_holds_every_figure_of_every_stage_and_those_of_the_report_rea
         assert plain(measure(summary.metrics[name], "number")) in row_of(page, heading)
 
 
-def test_a_rate_counts_only_the_answers_it_is_a_share_of():
-    report = scripted_report()
-    claims = [row for row in rows_of(report, "base") if row.verdict.verdict != "no_claim"]
-    sure = [row for row in claims if (row.verdict.confidence.value or 0) > 0.8]
-    wrong = sum(row.verdict.verdict != "correct" for row in sure)
-    told = row_of(diagram(Evaluations((report,)), None, None).page, "Sure and wrong ↓")
-    assert f"{100 * wrong / len(sure):.1f} %" in told
-    assert f"n = {len(sure)}" in told
-
-
 def test_answers_that_do_not_count_are_counted_by_reason():
     report = scripted_report()
     (row, *others) = (r for r in report.rows if r.stage == "grpo")
@@ -89,14 +77,6 @@ def test_answers_that_do_not_count_are_counted_by_reason():
     assert (found.stated, found.missing) == (of_kind["stated"], of_kind["missing"])
     assert found.no_claim == of_kind["no claim"]
     assert found.all == found.stated + found.missing + found.invalid + found.no_claim
-
-
-def test_a_group_of_questions_can_be_chosen(tmp_path):
-    services = services_in(tmp_path, (scripted_report(),))
-    found = open_tab(services, "?view=calibration&group=direct&stages=sft")
-    assert found.group["value"] == "direct"
-    n = len(rows_of(scripted_report(), "sft", "direct"))
-    assert f" of {n} " in row_of(found.page, "Answers that count here")
 
 
 @pytest.mark.parametrize(
@@ -123,14 +103,6 @@ def test_an_ece_is_held_against_what_chance_alone_would_show(ece, ends, words):
     assert words in sentence("sft", each)
 
 
-def test_an_overconfident_stage_is_said_to_be_so():
-    each = calibration_of(scripted_report(), "base", settings=FEW)
-    told = sentence("base", each)
-    assert each.mean_confidence > each.mean_accuracy
-    assert re.match(r"Base states \d+ % on average and is right \d+ % of the time: \d+ points over", told)
-    assert "more than chance explains" in told
-
-
 def test_a_stage_that_states_nothing_gets_a_sentence_in_place_of_empty_charts(tmp_path):
     report = scripted_report("kmp-test", (MUTE, "sft"))
     services = services_in(tmp_path, (report,))
@@ -140,13 +112,6 @@ def test_a_stage_that_states_nothing_gets_a_sentence_in_place_of_empty_charts(tm
     assert "Mute states no confidence that could be checked" in plain(found.words)
     assert "– no claim with a stated confidence" in row_of(found.page, "ECE ↓")
     assert re.search(r"0 of 20 no claim: \d+ · claim without", row_of(found.page, "Answers that count"))
-
-
-def test_a_stage_without_confidence_beside_others_is_left_out_of_the_charts_and_told():
-    report = scripted_report("kmp-test", (MUTE, "sft"))
-    found = diagram(Evaluations((report,)), None)
-    assert {one.name for one in found.charts[1].data} == {"SFT"}
-    assert "Mute states no confidence that could be checked" in plain(found.words)
 
 
 def test_opening_the_tab_again_does_not_resample_anything():

@@ -22,7 +22,7 @@ from evals.verifiers import verify
 from lab.cli import app
 from lab.commands.data import know
 from lab.settings import from_environment
-from tests.lab.commands import CASES, REPORT, every_command, problems_of
+from tests.lab.commands import CASES, every_command, problems_of
 from tests.lab.trainings import training_rows
 from tests.lab.votes import cast, new_store, url_in
 from tests.models import tiny_chain
@@ -105,33 +105,6 @@ def test_made_questions_are_those_of_the_bank_and_a_seed_changes_nothing_but_the
         assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
     mixed, plain = (read_examples(tmp_path / name / "train.jsonl") for name in ("a", "plain"))
     assert mixed != plain and data_sha256(mixed) == data_sha256(plain)
-
-
-def test_a_benchmark_is_imported_from_parquet_as_from_json_lines(tmp_path):
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    row = {"question": "Which organelle makes ATP?", "subject": "biology", "choices": ["a", "b"], "answer": 1}
-    (tmp_path / "set.jsonl").write_text(json.dumps(row))
-    pq.write_table(pa.Table.from_pylist([row]), tmp_path / "set.parquet")
-    made = []
-    for end in ("jsonl", "parquet"):
-        out = tmp_path / f"from-{end}.jsonl"
-        assay(
-            "data",
-            "import",
-            tmp_path / f"set.{end}",
-            "--split",
-            "test",
-            "--licence",
-            "mit",
-            "--answers-from",
-            "0",
-            "--out",
-            out,
-        )
-        made.append(out.read_text())
-    assert made[0] == made[1] != ""
 
 
 def test_ask_and_the_lab_know_the_sets_that_the_environment_names(tmp_path, monkeypatch):
@@ -249,12 +222,3 @@ def test_ask_shows_control_characters_as_marks(original):
     """A random model writes escape bytes; none of them may reach the terminal."""
     shown = assay("ask", "Why?", "--chain", original, "--temperature", 3).stdout
     assert not any(not c.isprintable() and c != "\n" for c in shown)
-
-
-def test_reports_without_a_stage_in_common_are_told_to_name_two(tmp_path):
-    files = [tmp_path / f"{stage}.json" for stage in ("base", "sft")]
-    for file in files:
-        only = tuple(each for each in REPORT.summaries if each.stage == file.stem)
-        file.write_text(REPORT.model_copy(update={"summaries": only}).model_dump_json())
-    with pytest.raises(LabError, match="no stage is in both"):
-        assay("eval", "compare", *files)

@@ -165,19 +165,6 @@ def test_a_new_question_of_the_same_page_takes_the_place_of_the_one_before():
     assert texts["base"].startswith("base on second")
 
 
-def test_a_page_that_is_closed_does_not_hold_up_the_line():
-    gate = threading.Semaphore(0)
-    engine = engine_of(ScriptedChain(gate=gate))
-    gone = engine.updates(engine.ask(asking("gone", "first")))
-    gate.release()
-    next(gone)
-
-    gone.close()
-    gate.release(100)
-
-    assert read(engine, engine.ask(asking("here", "second")))[0]["base"].startswith("base on second")
-
-
 class BreaksOnce(ScriptedChain):
     def __init__(self, error):
         super().__init__()
@@ -228,15 +215,3 @@ def test_a_chain_is_loaded_when_it_is_first_asked_for_while_another_answers():
     again = engine.ask(asking("two", stages=["base"], chain="reviewer"))
     assert read(engine, again)[0] == {"base": "here is reviewer"}
     assert loaded == ["", "reviewer"]
-
-
-def test_what_needs_no_chain_here_is_written_beside_the_line():
-    gate = threading.Semaphore(0)
-    engine = engine_of(ScriptedChain(gate=gate))
-    held = engine.ask(asking("one"))
-
-    aside = engine.ask(WriteRequest("two", lambda chain, stop: iter([f"by {chain}"]), None))
-
-    assert list(engine.updates(aside)) == [("by None",)]
-    gate.release(100)
-    assert read(engine, held)[0]

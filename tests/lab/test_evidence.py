@@ -31,7 +31,6 @@ from lab.ask.evidence import (
 from lab.exports import annotations_of
 from lab.session import stop
 from lab.shared.rater import RATED, Rater
-from lab.ui.components import escape
 from lab.visitors import new_visitor as somebody
 from tests.lab.chains import ScriptedChain, lab_with
 from tests.lab.refined import GOOD, HALF, PLAIN, RECORD, refining_lab
@@ -55,11 +54,6 @@ def test_every_stage_answers_as_the_refiner_was_trained_to_and_is_graded_with_th
     assert [view.cards.count(f'data-title="{name}"') for name in ("Base", "SFT", "GRPO")] == [1, 1, 1]
     assert "heuristic (word overlap" in view.cards
     assert "3 answers graded" in view.notice
-
-
-def test_a_setting_out_of_range_is_told_before_anything_is_asked(room):
-    with pytest.raises(LabError, match="-1"):
-        next(answer(room, somebody(), RECORD, (-1, 256, 0.0)))
 
 
 def test_a_stopped_answer_is_graded_as_far_as_it_came(tmp_path):
@@ -175,41 +169,12 @@ def test_each_claim_has_the_colour_of_its_citation_check_and_says_it_in_words():
     assert '<span class="uncited" title="States something without a citation">It fell by 40' in html
 
 
-def test_what_a_colour_says_depends_on_the_judge_and_without_a_verdict_it_says_nothing():
-    html = coloured(scored(GOOD).model_copy(update={"judge": "a model on a server"}), "a")
-    assert 'title="Claim 1: Supported. Shows its snippets."' in html
-    assert 'title="Claim 2: Not supported. Shows its snippets."' in html
-    html = coloured(scored(HALF, is_missing=True), "a")
-    assert re.findall(r'class="claim (\w+)"', html) == ["missing"]
-    assert coloured(scored(PLAIN)) == "OXPHOS is down. &lt;img src=x onerror=alert(1)&gt;"
-
-
-def test_the_panel_of_a_claim_holds_its_snippets_and_says_which_is_not_in_the_evidence():
-    html = refined(kept(GOOD))
-
-    first, second = re.findall(r'<section class="claim-why.*?</section>', html)
-    assert "hidden" in first and "shares words with the claim" in first
-    assert "RR-1, mouse" in words(first).replace("  ", " ")
-    assert "<b>OXPHOS</b>" in first
-    assert "S9" in second and "is not in the evidence" in second
-
-
 def test_scripts_in_answers_snippets_and_names_are_shown_and_never_run():
     html = refined(kept(GOOD, PLAIN, HALF))
 
     assert not re.search(r"<(script|img)\b|<b onclick|\$\{|\{\{", html)
     assert "&lt;script&gt;alert(&#x27;claim&#x27;)&lt;/script&gt;" in html
     assert "&lt;b onclick=alert(2)&gt;&#36;&#123;x&#125;" in html.replace("<b>", "").replace("</b>", "")
-
-
-def test_rubric_items_show_verdict_quote_weight_and_which_grade_every_answer():
-    html = words(rubric(scored(GOOD).items))
-
-    assert re.search(r"Direction\s+wanted", html)
-    assert "Overreach" in html and "unwanted · weight 2" in html
-    assert html.count("for every answer") == 3
-    assert "OXPHOS is down in flight in mouse liver." in html
-    assert "Seen, 100%" in html
 
 
 @pytest.mark.parametrize(
@@ -224,17 +189,6 @@ def test_rubric_items_show_verdict_quote_weight_and_which_grade_every_answer():
 )
 def test_the_reward_is_told_as_a_sum_or_as_the_rule_that_decided(text, config, told):
     assert re.search(told, words(parts(scored(text, config), config)))
-
-
-def test_alternatives_of_an_item_are_shown_as_a_person_would_write_them():
-    for description, shown in (
-        ('Names a mission: "MHU-2|RR-6".', 'Names a mission: "MHU-2" or "RR-6".'),
-        ('Says "a|b|c" in "eye".', 'Says "a", "b" or "c" in "eye".'),
-        ("No quotes | at all", "No quotes | at all"),
-        ('Empty "|" ways', "Empty  ways"),
-    ):
-        item = scored(HALF).items[0].model_copy(update={"description": description})
-        assert escape(shown) in rubric([item])
 
 
 def test_a_missing_verdict_shows_no_reward_and_why():

@@ -11,7 +11,7 @@ import pytest
 from evals.errors import LabError
 from evals.preferences.rows import export_votes
 from evals.questions import kmp_test, pathway_heldout, pathway_training
-from evals.schema.votes import DpoRow, ExportFormat, ExportStatistics, JudgedPair
+from evals.schema.votes import ExportFormat, ExportStatistics, JudgedPair
 from lab.compare.tab import Comparing, bank, drawn_question
 from lab.exports import write_export, zip_votes
 from tests.lab.votes import NOON, answer, vote
@@ -134,30 +134,3 @@ def test_a_folder_with_other_files_or_a_file_in_its_place_is_refused_and_left_al
         with pytest.raises(LabError, match=told):
             write_export(export_votes(VOTES, "dpo", EXPORTED), place)
     assert [file.read_text() for file in tmp_path.iterdir()] == ["mine"]
-
-
-@pytest.mark.slow
-def test_trl_takes_one_dpo_step_on_the_exported_folder_loaded_by_its_card(tmp_path):
-    from datasets import load_dataset
-    from transformers import AutoModelForCausalLM
-    from trl import DPOConfig, DPOTrainer
-
-    from tests.models import tiny_base, tiny_tokenizer
-
-    write_export(export_votes(VOTES, "dpo", EXPORTED), tmp_path / "out")
-    rows = load_dataset(str(tmp_path / "out"), cache_dir=str(tmp_path / "cache"), split="train")
-    assert (rows.num_rows, set(rows.column_names)) == (2, set(DpoRow.model_fields))
-    trainer = DPOTrainer(
-        model=AutoModelForCausalLM.from_pretrained(tiny_base(tmp_path / "base")),
-        args=DPOConfig(
-            output_dir=str(tmp_path / "run"),
-            max_steps=1,
-            per_device_train_batch_size=2,
-            report_to="none",
-            use_cpu=True,
-            disable_tqdm=True,
-        ),
-        train_dataset=rows,
-        processing_class=tiny_tokenizer(),
-    )
-    assert trainer.train().training_loss == pytest.approx(0.6931, abs=1e-3)

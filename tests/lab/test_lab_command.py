@@ -45,20 +45,6 @@ def test_a_port_that_is_taken_is_an_error_that_names_a_free_one_or_without_a_wis
         choose_port("127.0.0.1", None)
 
 
-@pytest.mark.parametrize("host", ["not a host", "192.0.2.1"])
-def test_a_host_that_is_not_this_machine_is_explained(network_guard, host):
-    with pytest.raises(LabError, match="not an address of this machine"):
-        commands.is_free(host, PORT)
-    network_guard.attempts.clear()
-
-
-def test_a_lab_on_the_network_tells_its_address(network_guard):
-    told = commands.address_on_network("0.0.0.0", 7860)
-    network_guard.attempts.clear()
-    assert told == "" or ":7860" in told
-    assert commands.address_on_network("127.0.0.1", 7860) == ""
-
-
 def test_assay_lab_serves_the_page_before_any_model_is_there(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = str(probe.getsockname()[1])

@@ -1,24 +1,16 @@
 """Nothing is lost: what was kept is kept once, and whoever tries in vain to keep something is told."""
 
-import json
-import shutil
 import sqlite3
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import replace
 
 import httpx
-import pytest
 
 from evals.schema.votes import Guidelines
 from lab.middleware import AGAIN, KEY
-from lab.shared.evaluations import Evaluations
 from lab.shared.rater import item_of_answer, new_project
 from lab.store.database import open_engine
 from tests.lab.chains import lab_with
-from tests.lab.evaluations import scripted_report
 from tests.lab.served import ON_AIR, on_air
 from tests.lab.votes import answer
 
@@ -62,26 +54,6 @@ def test_what_is_sent_again_under_one_key_is_done_once_also_when_the_lab_was_sta
         assert [each.comment for each in said.notes] == ["which one?"]
 
 
-@pytest.mark.slow
-@ON_AIR
-def test_a_project_whose_making_is_sent_again_is_made_once_also_when_the_lab_was_started_anew(tmp_path):
-    report = scripted_report()
-    typed = ("Liver", report.data_name, ["sft"], 3, 1, "Look closely.", "", "")
-
-    def made(again):
-        room = replace(lab_with(tmp_path), reports=lambda: Evaluations((report,)))
-        with on_air(room) as app:
-            post(app, "annotate_sources")
-            post(app, "annotate_stages", report.data_name)
-            replies = [post(app, "annotate_make", *typed, **{KEY: "k"}, **again) for _ in range(2)]
-            (project,) = room.store.annotations.projects()
-            assert (project.title, len(room.store.annotations.items(project.id))) == ("Liver", 3)
-        room.store.close()
-        return [each.status_code for each in replies]
-
-    assert [made({}), made({AGAIN: "1"})] == [[200, 200], [409, 409]]
-
-
 @ON_AIR
 def test_while_another_program_holds_the_database_a_rater_is_told_and_the_next_press_is_kept_once(
     tmp_path, monkeypatch, caplog
@@ -100,24 +72,3 @@ def test_while_another_program_holds_the_database_a_rater_is_told_and_the_next_p
         assert {post(app, *NOTE, **{KEY: "pressed again"}).status_code for _ in range(2)} == {200}
         (said,) = room.store.annotations.standing(project.id)
         assert [each.comment for each in said.notes] == ["which one?"]
-
-
-@pytest.mark.slow
-def test_on_a_full_disk_people_are_told_and_nothing_before_is_damaged(tmp_path):
-    """On a file system of 600 kB, made in a name space of its own."""
-    within = ["unshare", "-rm", "sh", "-c", f'mount -t tmpfs -o size=600k none {tmp_path} && exec "$0" "$@"']
-    if not shutil.which("unshare") or subprocess.run([*within, "true"], capture_output=True, check=False).returncode:
-        pytest.skip("this user may not mount a small file system here")
-    done = subprocess.run(
-        [*within, sys.executable, "-m", "tests.lab.full", str(tmp_path)], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    told, sound = json.loads(done.stdout)
-    assert sound == "ok"
-    full = "The disk is full: free some space and try again. What was being saved is not stored"
-    for (vote, votes, rating, ratings), (n, comment, is_kept) in zip(
-        told, ((1, "remark 0", True), (1, "remark 0", False), (2, "remark 2", True)), strict=True
-    ):
-        assert ("Your vote is stored" in vote, rating == comment) == (is_kept, is_kept), told
-        assert is_kept or (full in vote and full in rating)
-        assert (votes, ratings) == (n, [comment])

@@ -1,14 +1,12 @@
 """What the command adds to publishing: where it finds the base, the page of a leaderboard, and its help."""
 
 import pytest
-from typer.testing import CliRunner
 
 from evals.errors import IncomparableReports, LabError, MissingModel
 from evals.questions import is_held_out
 from evals.report import save_report
 from hub.adapters import Publication
 from hub.spaces import bundle_folder
-from lab.cli import app
 from lab.commands.publish import _board, _recorded
 from lab.publishing import with_copy
 from lab.shared.recorded import Recorded
@@ -92,23 +90,3 @@ def test_an_arena_shows_the_answers_of_the_reports_that_are_named_and_says_which
     shipped = Recorded.read(bundle_folder("arena") / "answers.jsonl")
     assert len(shipped.questions) >= 24
     assert not any(map(is_held_out, shipped.questions)), "votes on these train"
-
-
-def test_a_space_that_does_not_exist_is_answered_with_those_that_do():
-    result = CliRunner().invoke(app, ["publish", "space", "nothing", "--repo", "org/x"])
-    assert isinstance(result.exception, LabError)
-    assert "arena, lab, leaderboard" in str(result.exception)
-
-
-@pytest.mark.parametrize(
-    ("wish", "told"),
-    [
-        (("--secret", "ASSAY_NOT_SET"), "no environment variable"),
-        (("--variable", "ASSAY_VOTES_REPO"), "NAME=VALUE"),
-        (("--hardware", "zero-a10g", "--create-pr"), "who owns the Space"),
-    ],
-)
-def test_a_space_s_settings_that_make_no_sense_are_refused_before_anything_is_sent(wish, told):
-    result = CliRunner().invoke(app, ["publish", "space", "arena", "--repo", "org/x", *wish])
-    assert isinstance(result.exception, LabError)
-    assert told in str(result.exception)

@@ -2,19 +2,15 @@
 
 import json
 import shlex
-import shutil
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from evals.refine.bank import BASELINES
-from evals.refine.files import records_sha256
 from evals.report import load_report
-from evals.schema.refiner import RefinerRecord
 from evals.schema.reports import RefinerReport
 from lab.cli import app
-from tests.training.judge_server import JudgeServer
 from tests.training.refiners import RECORDS, with_chain
 
 
@@ -42,10 +38,6 @@ def test_a_report_holds_every_answer_of_every_stage_and_of_those_without_a_model
     assert report.stage_checksums["sft"]
 
 
-def test_a_report_tells_nothing_of_the_folders_of_this_machine(folder: Path):
-    assert str(folder) not in (folder / "report.json").read_text(encoding="utf-8")
-
-
 def told(report: Path) -> list[str]:
     """Return the words of the command that a report keeps, its options in order of the alphabet."""
     words = shlex.split(load_report(report, RefinerReport).command)
@@ -58,20 +50,6 @@ def test_the_command_that_makes_a_report_again_has_what_differs_from_the_default
         *("chain sft", "data records.jsonl", "judge heuristic", "max-new-tokens 1"),
         *("out report.json", "stage all", "task refine"),
     ]
-
-
-def test_the_command_tells_of_a_limit_but_not_where_the_judge_is(folder: Path):
-    out, rows = folder / "voted.json", folder / "records.jsonl"
-    with JudgeServer() as server:
-        words = ["refiner", "run", "--chain", str(folder / "sft"), "--judge", server.url, "--data", str(rows)]
-        words[5] += "#tiny-judge"
-        done = CliRunner().invoke(app, [*words, "--stage", "sft", "--limit", "1", "--out", str(out)])
-        assert done.exit_code == 0, done.output
-    assert told(out) == [
-        *("chain sft", "data records.jsonl", "judge URL#tiny-judge", "limit 1"),
-        *("out voted.json", "stage sft", "task refine"),
-    ]
-    assert load_report(out, RefinerReport).judge_mode == "batched"
 
 
 def test_two_stages_of_a_report_are_compared(folder: Path):
@@ -107,56 +85,6 @@ def test_a_report_judged_again_keeps_both_commands_and_no_folder_of_this_machine
     assert first == load_report(folder / "report.json", RefinerReport).command
     assert second.startswith("assay eval rescore REPORT.json")
     assert str(folder) not in again.read_text(encoding="utf-8")
-
-
-def test_another_judge_reads_the_answers_of_a_report(folder: Path, again: Path):
-    with JudgeServer() as server:
-        words = ["eval", "rescore", str(again), "--judge", f"{server.url}#tiny-judge"]
-        words += ["--data", str(folder / "records.jsonl")]
-        done = CliRunner().invoke(app, [*words, "--out", str(folder / "served.json")])
-        assert done.exit_code == 0, done.output
-    assert "tiny-judge" in load_report(folder / "served.json", RefinerReport).judge
-
-
-@pytest.mark.parametrize("named", ["recs.jsonl (first 2)", "recs (first draft).jsonl (first 2)"])
-def test_a_report_on_the_first_records_is_judged_again_wherever_its_file_is_now(
-    folder: Path, tmp_path: Path, named: str
-):
-    moved = shutil.copy(folder / "records.jsonl", tmp_path / "moved (first draft).jsonl")
-    done = CliRunner().invoke(app, rescored(first_two(folder, tmp_path, named), "--data", moved))
-    assert done.exit_code == 0, done.output
-    new = load_report(tmp_path / "new.json", RefinerReport)
-    assert new.data_name == named
-    assert {row.scored.record_id for row in new.rows} == {row["id"] for row in RECORDS[:2]}
-
-
-def test_a_name_that_only_looks_like_a_number_of_first_records_is_a_name(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.chdir(tmp_path)
-    shutil.copy(folder / "records.jsonl", tmp_path / "recs (first draft).jsonl")
-    old = load_report(folder / "report.json", RefinerReport)
-    kept = old.model_copy(update={"data_name": "recs (first draft).jsonl"})
-    (tmp_path / "old.json").write_text(kept.model_dump_json(), encoding="utf-8")
-    done = CliRunner().invoke(app, rescored(tmp_path / "old.json"))
-    assert done.exit_code == 0, done.output
-
-
-def first_two(folder: Path, place: Path, name: str) -> Path:
-    """Write the part of the report that is about its first two records, and return the file."""
-    old = load_report(folder / "report.json", RefinerReport)
-    records = [RefinerRecord.model_validate(row) for row in RECORDS[:2]]
-    known = {record.id for record in records}
-    rows = tuple(row for row in old.rows if row.scored.record_id in known)
-    changed = {"data_name": name, "data_sha256": records_sha256(records), "rows": rows}
-    (place / "old.json").write_text(old.model_copy(update=changed).model_dump_json(), encoding="utf-8")
-    return place / "old.json"
-
-
-def rescored(report: Path, *words: object) -> list[str]:
-    """Return the words that have a report judged again, by words, into new.json beside it."""
-    out = report.with_name("new.json")
-    return ["eval", "rescore", str(report), "--judge", "heuristic", "--out", str(out), *map(str, words)]
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,11 @@
 """A baseline by API from end to end: a real server on this machine, rows, clean, score, board, report."""
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
-from evals.errors import BadConfig, LabError
-from evals.review.records import made_by
 from lab.cli import app
 from tests.evals.reviewed import concern, example, prose
 from tests.training.judge_server import Asked, JudgeServer, Reply
@@ -86,29 +83,7 @@ def test_score_page_and_lab_name_the_baseline_with_its_model_host_settings_and_d
     assert "temperature 0.2, top_p 0.9" in text
 
 
-def test_a_folder_named_whole_is_ranked_without_the_records_that_stand_beside_its_scores(place: Path, tmp_path: Path):
-    for file in [*(place / "scores").glob("*.json"), *place.glob("*.run.json")]:
-        shutil.copy(file, tmp_path)
-    files = sorted(tmp_path.glob("*.json"))
-    assert {"api.run.json", "cut.run.json"} <= {file.name for file in files}
-    (board,) = run("eval", "leaderboard", *files, "--task", "review", "--out", tmp_path / "board")
-    assert {row["stage"] for row in board["rows"]} == {"Vendor 4o", "own"}
-
-
 def test_the_key_stands_in_no_file(place: Path):
     files = [path for path in place.rglob("*") if path.is_file()]
     assert len(files) > 8
     assert not [path for path in files if KEY in path.read_text(encoding="utf-8")]
-
-
-def test_a_key_that_is_not_set_is_asked_for_by_the_name_of_its_variable(tmp_path: Path):
-    (tmp_path / "vendor.yaml").write_text("server: http://127.0.0.1:9\nkey_env: NO_KEY_X\n", encoding="utf-8")
-    words = ("--papers", corpus(tmp_path), "--config", tmp_path / "vendor.yaml")
-    with pytest.raises(BadConfig, match="NO_KEY_X that is to hold the server's key"):
-        run("review", "infer", *words, "--out", tmp_path / "p.jsonl")
-
-
-def test_a_record_that_cannot_be_read_is_named_and_not_passed_over(tmp_path: Path):
-    (tmp_path / "p.run.json").write_text("{}", encoding="utf-8")
-    with pytest.raises(LabError, match=r"p\.run\.json says how the rows of p\.jsonl came about"):
-        made_by(tmp_path / "p.jsonl")

@@ -92,18 +92,3 @@ def test_the_sequence_of_the_page_runs_as_written(tmp_path: Path, monkeypatch: p
     assert score["micro"]["n_human"] == 16
     assert {"count_bound", "bm25", "echo"} <= {name for name, each in score["controls"].items() if each}
     assert "F1 over thresholds" in Path("runs/review/tuned-clean.md").read_text(encoding="utf-8")
-
-
-def test_infer_says_what_is_wrong_before_a_model_is_loaded(tmp_path: Path):
-    paper = tmp_path / "a.pdf"
-    paper.write_bytes(b"%PDF-1.4")
-    (tmp_path / "maybe.yaml").write_text("constrain: maybe\n", encoding="utf-8")
-    cases = (
-        (("--papers", tmp_path / "none"), "there are no papers"),
-        (("--config", tmp_path / "maybe.yaml"), "found 'maybe'"),
-        (("--papers", paper), "cannot be read as a PDF"),
-    )
-    for words, said in cases:
-        done = RUN.invoke(app, ["review", "infer", *map(str, words), "--out", str(tmp_path / "p.jsonl")])
-        assert done.exit_code != 0
-        assert said in f"{done.output}{done.exception}"

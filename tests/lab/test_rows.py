@@ -104,13 +104,6 @@ def test_the_surest_wrong_answer_stands_first_and_pages_follow_each_other():
     assert 'aria-current="page">6' in page_of(page="999")
 
 
-def test_an_empty_page_has_a_way_out_that_keeps_what_was_opened():
-    shown = page_of(find="no such words", verdict="correct")
-    assert "No answer is left" in plain(shown)
-    out = unescape(re.search(r'<div class="empty">.*?href="([^"]*)"', shown)[1])
-    assert read_place(out, "results") == PLACE
-
-
 def test_the_link_to_a_row_opens_that_row_alone_with_the_stages_side_by_side():
     (href, *_) = re.findall(r'<a href="([^"]*row=[^"]*)"', page_of(against="sft"))
     place = read_place(unescape(href), "results")
@@ -189,11 +182,3 @@ def test_the_thumb_that_a_visitor_gave_a_row_is_shown_as_pressed_to_them_alone(t
         (shown,) = (each for each in show(visitor, link(PLACE, row=row.id)).values() if "rows-one" in str(each))
         found = re.findall(r'data-do="(\w+)" data-id="([^"]*)" aria-pressed="true"', shown)
         assert [(thumb, f"{RATED}:{unescape(name)}") for thumb, name in found] == pressed
-
-
-def test_calibration_opens_from_its_address_without_choices_having_been_listed(tmp_path):
-    reports = (REPORT, scripted_report("kmp-test"))
-    found = open_tab(services_in(tmp_path, reports), "?view=calibration&questions=kmp-test&group=all&stages=sft")
-    page = found.page
-    assert found.data["value"] == "kmp-test"
-    assert "--data kmp-test" in plain(page)

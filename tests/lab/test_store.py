@@ -18,28 +18,12 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import select, text
-from sqlalchemy.dialects import postgresql
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.schema import CreateIndex, CreateTable
+from sqlalchemy import event, text
 
 from evals.errors import BadConfig, LabError
-from evals.preferences.rows import ratings_of
 from evals.schema import Answer, StatedConfidence, Verdict
-from evals.schema.votes import CHOICES
-from evals.stats.agreement import agreement
 from lab.store.answers import Store, is_current
-from lab.store.database import (
-    REVISION,
-    SCRIPTS,
-    AnswerRow,
-    ComparisonRow,
-    StoreTable,
-    open_engine,
-    reading,
-    upgrade,
-    writing,
-)
+from lab.store.database import REVISION, SCRIPTS, AnswerRow, StoreTable, open_engine, upgrade, writing
 from tests.lab.votes import NOON, answer, cast, new_store, url_in, vote
 
 LAB = Path(__file__).parents[1] / "frozen" / "files" / "lab.sql"
@@ -166,17 +150,6 @@ def test_counts_say_who_beat_whom_whichever_side_they_stood_on(store):
     assert (counts.answers, counts.votes, counts.usable) == (12, 6, 3)
 
 
-def test_raters_who_were_given_the_same_two_texts_on_whichever_side_rated_one_unit(store):
-    said = (("ann", "right", "base"), ("bob", "left", "sft"), ("cy", "left", "base"))
-    for number, (rater, choice, left) in enumerate(said):
-        sides = [answer(f"{side}{number}", side) for side in SIDES]
-        store.add_answers(sides)
-        store.add_comparison(vote(*(sides if left == "base" else sides[::-1]), choice, rater=rater))
-    ratings = tuple(ratings_of(store.preference_pairs()))
-    assert (len({each[0] for each in ratings}), len({each[1] for each in ratings})) == (1, 3)
-    assert agreement(ratings, CHOICES)["percent_agreement"].value == pytest.approx(1 / 3)
-
-
 def test_twenty_users_in_two_programs_at_once_lose_no_row(store, tmp_path):
     other = Store(url_in(tmp_path))
     failures: list[Exception] = []
@@ -272,12 +245,22 @@ def test_a_locked_or_write_protected_database_can_be_read_and_says_why_nothing_i
     protected.close()
 
 
-@pytest.mark.parametrize("failure", [sqlite3.InterfaceError("bad parameter"), sqlite3.OperationalError("gone")])
-def test_whatever_the_driver_reports_comes_with_what_to_do(failure, tmp_path):
-    engine = open_engine(url_in(tmp_path))
-    with pytest.raises(LabError, match=r"Check ASSAY_DATABASE_URL"), reading(engine):
-        raise DBAPIError.instance("SELECT 1", None, failure, sqlite3.Error)
-    engine.dispose()
+def test_on_a_full_disk_people_are_told_and_nothing_before_is_damaged(store, tmp_path):
+    cast(store, 1, SIDES, "left")
+    store.close()
+
+    @event.listens_for(store._engine, "connect")
+    def fill(connection, _):
+        connection.execute(f"PRAGMA max_page_count = {(tmp_path / 'assay.db').stat().st_size // 4096 + 1}")
+
+    with pytest.raises(LabError, match=r"The disk is full: free some space and try again.*is not stored"):
+        store.add_answers([answer("large", text="x" * 100_000)])
+    event.remove(store._engine, "connect", fill)
+    store.close()
+    assert (store.counts().votes, store.counts().answers) == (1, 2)
+    store.add_answers([answer("large", text="x" * 100_000)])
+    with closing(sqlite3.connect(tmp_path / "assay.db")) as database:
+        assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
 # ---- databases of earlier and later versions --------------------------------------------------
@@ -346,16 +329,6 @@ def test_two_programs_starting_at_once_make_one_set_of_tables(tmp_path):
         runs = pool.map(lambda _: subprocess.run([sys.executable, "-c", code], check=True), range(2))
     assert [run.returncode for run in runs] == [0, 0]
     Store(url_in(tmp_path)).close()
-
-
-def test_the_tables_and_the_vote_query_compile_for_postgresql():
-    dialect = postgresql.dialect()
-    created = "\n".join(str(CreateTable(each).compile(dialect=dialect)) for each in StoreTable.metadata.sorted_tables)
-    assert "asked_at TIMESTAMP WITH TIME ZONE NOT NULL" in created
-    (index,) = [i for i in ComparisonRow.__table__.indexes if i.unique]
-    assert str(CreateIndex(index).compile(dialect=dialect)).endswith("WHERE voided_at IS NULL")
-    standing = select(ComparisonRow).where(ComparisonRow.voided_at.is_(None))
-    assert "voided_at IS NULL" in str(standing.compile(dialect=dialect))
 
 
 @pytest.fixture(scope="module")

@@ -1,9 +1,6 @@
 """`assay train` on a tiny base: what is planned, trained and said. Refusals: cases/train.yaml."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,7 +13,6 @@ from lab.cli import app
 from tests.evals.reviewed import example, prose
 from tests.lab.trainings import training_rows
 from tests.models import tiny_base
-from tests.training.runs import environment
 from training.data.dev import development_papers
 from training.run.folder import RunFolder
 
@@ -83,27 +79,6 @@ def test_a_dry_run_of_a_job_shows_what_slurm_would_be_asked_for_and_of_a_run_her
     job = json.loads(invoke(*words, "--slurm", "--slurm-option", "partition=gpu").stdout)
     assert (job["slurm"]["mem"], job["slurm"]["gpus_per_node"], job["slurm"]["partition"]) == ("64GB", 1, "gpu")
     assert job["advice"] == [], "GPUs of the machine that submits a job say nothing"
-
-
-def typed(folder: Path, *words: object) -> subprocess.CompletedProcess[str]:
-    """Run the command in a folder as a person types it."""
-    program = [sys.executable, "-c", "from lab.cli import main; main()", "train", *map(str, words)]
-    settings = environment() | {"HOME": os.environ.get("HOME", "")}
-    return subprocess.run(program, cwd=folder, env=settings, capture_output=True, text=True, check=False)
-
-
-@pytest.mark.slow
-def test_the_command_trains_and_prints_the_record_of_the_run_or_says_that_it_did_not_finish(folder):
-    settings = folder / "sft.yaml"
-    failed = typed(folder, "sft", "--config", settings, "--", "--no_such_option")
-    assert failed.returncode == 1
-    assert failed.stderr.rstrip().endswith("training did not finish: see the first error above")
-    done = typed(folder, "sft", "--config", settings, "--seed", "1", "--json")
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert f"$ accelerate launch --num_processes 1 -m training.sft --config {settings} --seed 1" in done.stderr
-    found = json.loads(done.stdout)
-    assert (found["status"], found["seed"], found["config"]["data"]) == ("finished", 1, ["rows.jsonl"])
-    assert str(folder) not in done.stdout
 
 
 def test_a_run_that_was_stopped_ends_with_code_3_and_is_no_chain_yet(folder, monkeypatch):

@@ -25,15 +25,12 @@ from lab.shared.runs import (
     first_to_show,
     follow,
     is_alive,
-    last_lines,
     look,
     progress_of,
     read_launch,
-    start,
     stop,
 )
 from lab.train.view import behind_step, facts, panel
-from lab.ui.charts import CHARTS, curve
 from lab.ui.components import escape
 from tests.lab.trainings import ROWS, allowed_in, now, plain, run_in, table
 from training.launch.accelerate import Launch
@@ -170,14 +167,6 @@ def test_metrics_that_a_resumed_run_has_cut_are_read_anew(tmp_path):
     assert len(again.rows) == 3
 
 
-def test_a_line_that_a_fault_has_garbled_is_counted_and_the_others_are_shown(tmp_path):
-    run = run_in(tmp_path / "mine", steps=1)
-    with run.metrics.open("ab") as file:
-        file.write(b'\xff\xfe garbage\n{"step": 2, "loss": 0.5}\n[1]\n')
-    assert (seen_of(run).step, seen_of(run).unreadable) == (2, 2)
-    assert "2 lines of metrics.jsonl cannot be read" in plain(shown(run))
-
-
 def test_a_table_of_answers_that_is_not_whole_is_left_for_the_next_look(tmp_path):
     run = run_in(tmp_path / "mine", steps=1)
     whole = table(run.completions, 1, *ROWS).read_bytes()
@@ -189,36 +178,6 @@ def test_a_table_of_answers_that_is_not_whole_is_left_for_the_next_look(tmp_path
     # over answers that were scored and state a confidence: |0 - 0.9| and |1 - 0.8|, one answer in each bin
     assert first.ece == pytest.approx((0.9 + 0.2) / 2)
     assert (second.step, second.ece) == (2, None)
-
-
-def test_the_log_is_shown_as_a_terminal_would(tmp_path):
-    log = tmp_path / "log.txt"
-    log.write_bytes(b"loading\n 10%|#\r 50%|##\r100%|###\r\n\x1b[31mred\x1b[0m\n\n")
-    assert last_lines(log) == "loading\n100%|###\nred"
-    assert last_lines(tmp_path / "none") == ""
-
-
-def test_only_charts_that_the_run_has_figures_for_are_drawn(tmp_path):
-    run = run_in(tmp_path / "mine", steps=3)
-    run.append_metrics({"step": 4, "reward": 0.7, "verifier/V1": 0.9, "verifier/V4": None})
-    drawn = {chart.name: figure for chart in CHARTS if (figure := curve(chart, seen_of(run)))}
-    assert set(drawn) == {"reward", "loss"}
-    points = [(trace.name, list(trace.y)) for trace in drawn["reward"].data]
-    assert points == [("reward", [0.5, 0.5, 0.5, 0.7]), ("V1", [0.9])]
-
-
-def test_a_noisy_course_is_drawn_as_means_over_ten_steps_with_the_single_ones_behind(tmp_path):
-    values = [float(step % 2) for step in range(1, 41)]
-    rows = tuple({"step": n, "completions/mean_length": value} for n, value in enumerate(values, start=1))
-    (length,) = [chart for chart in CHARTS if chart.name == "length"]
-    figure = curve(length, Watched(tmp_path, rows=rows))
-    single, mean = figure.data
-    assert list(single.y) == values
-    assert list(mean.y)[:4] == [1.0, 0.5, 2 / 3, 0.5]
-    assert set(mean.y[9:]) == {0.5}
-    assert figure.layout.title.text.endswith("(mean of 10)")
-    (few,) = curve(length, Watched(tmp_path, rows=rows[:19])).data
-    assert list(few.y) == values[:19]
 
 
 ORDERS = {
@@ -249,14 +208,6 @@ def test_a_sampled_answer_stands_with_its_figures_beside_the_others_to_its_quest
     assert "no source" in plain(body).lower() and body.count("<article") == 2
 
 
-def test_an_alert_leads_to_the_answers_that_were_sampled_nearest_to_it(tmp_path):
-    run = run_in(tmp_path / "mine", steps=3)
-    for step in (1, 3):
-        table(run.completions, step, *ROWS)
-    run.append_metrics({"step": 4, "alert": "rewards are all equal"})
-    assert 'step=3" aria-label="Step 4: open the answers' in shown(run)
-
-
 # ---- who may train, and a settings file as a form ------------------------------------------------
 
 WHO = [
@@ -284,12 +235,6 @@ def test_a_page_that_anybody_can_reach_trains_nothing_unless_told_to(tmp_path):
         assert (found.is_allowed, found.is_shared, found.is_space) == expected, environment
     with pytest.raises(BadConfig, match="ASSAY_ALLOW_TRAINING is 'yes'"):
         from_environment({"ASSAY_ALLOW_TRAINING": "yes"})
-
-
-def test_a_place_where_no_folder_can_be_made_is_named(tmp_path):
-    (tmp_path / "runs").write_text("a file, where the runs should go")
-    assert str(tmp_path / "runs") in refusal(allowed_in(tmp_path))
-    assert str(tmp_path / "runs") in refusal(allowed_in(tmp_path / "runs"))
 
 
 def test_what_is_not_allowed_is_refused_by_the_server_and_not_only_hidden(tmp_path):
@@ -331,11 +276,6 @@ MISTAKES = [
 def test_a_form_that_cannot_be_run_says_what_it_takes(tmp_path, fields, message):
     with pytest.raises(BadConfig, match=re.escape(message)):
         preview(recipe_for(tmp_path, **fields), allowed_in(tmp_path))
-
-
-def test_a_form_that_is_no_yaml_says_so(tmp_path):
-    with pytest.raises(BadConfig, match="is not YAML"):
-        preview(replace(recipe_for(tmp_path), text="seed: ["), allowed_in(tmp_path))
 
 
 def test_a_second_training_is_refused_with_the_name_of_the_first(tmp_path):
@@ -413,13 +353,3 @@ def test_stopping_interrupts_first_so_that_a_checkpoint_is_written_and_then_term
             assert look(run, now()).state == "stopped"
         finally:
             process.kill()
-
-
-@pytest.mark.slow
-def test_a_launch_that_fails_is_told_with_its_log_and_can_be_started_anew(tmp_path, monkeypatch):
-    monkeypatch.chdir(ROOT)
-    run = tmp_path / "runs" / "mine"
-    start(run, ("accelerate", "launch", "--no_such_option"), 1, now())
-    until(lambda: look(run, now()).state == "failed", seconds=90)
-    assert "training_script" in (beside(run) / "log.txt").read_text()
-    assert [each.state for each in find([tmp_path / "runs"], now())] == ["failed"]

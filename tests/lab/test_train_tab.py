@@ -1,7 +1,6 @@
 """What the Train tab shows over HTTP, as a browser asks for it."""
 
 import json
-import sys
 from dataclasses import replace
 
 import gradio as gr
@@ -114,11 +113,3 @@ def test_a_folder_outside_the_watched_ones_cannot_be_asked_for(tmp_path):
     reply = posted(page_of(services_for(tmp_path)), "train_run", str(tmp_path / "secret"))
     assert "loss" not in reply.text
     assert reply.status_code == 500  # Gradio takes nothing that is not in the list
-
-
-def test_building_the_tab_reads_no_run_and_no_settings_file(tmp_path, monkeypatch):
-    read = []
-    monkeypatch.setattr(sys.modules["lab.train.tab"], "find", lambda *_: read.append("runs"))
-    monkeypatch.setattr("lab.train.tab.recipes", lambda *_: read.append("files"))
-    page_of(services_for(tmp_path))
-    assert read == []

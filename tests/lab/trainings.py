@@ -13,8 +13,6 @@ from tests.evals.reviewed import concern, example, prose
 from training.run.folder import RunFolder
 
 QUESTIONS = DATASETS["kmp-train"]()
-MEASURE = {"max_new_tokens": 60, "temperature": 1.0, "encoder": "lexical", "threshold": "0.1", "draws": 20, "limit": 3}
-"""How a tiny reviewer is measured on that corpus."""
 SPLITS = ("train", "dev", "dev", "dev", "dev", "test")
 
 

@@ -212,7 +212,8 @@ def merged_folder(
 MERGED: dict[str, tuple[str, torch.dtype, int, dict[str, Any]]] = {
     "in float16, not tied": ("llama-untied", torch.float16, 1, {}),
     "in float32, written in bfloat16": ("llama-untied", torch.float32, 1, {"cast": torch.bfloat16}),
-    "two in bfloat16, one after the other, safely": ("llama", torch.bfloat16, 2, {"safe_merge": True}),
+    "in bfloat16, safely": ("llama", torch.bfloat16, 1, {"safe_merge": True}),
+    "two in bfloat16, one after the other": ("llama", torch.bfloat16, 2, {}),
     "two in float32, in several files": ("llama", torch.float32, 2, {"max_shard_size": "100KB"}),
 }
 

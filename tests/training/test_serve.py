@@ -310,7 +310,7 @@ def test_what_cannot_be_answered_is_refused_in_openai_s_own_shape(client):
 def test_keys_queue_and_other_mistakes_have_their_status(chain, url):
     def post(body: object = {}, path: str = "chat/completions", raw: bytes = b"", **headers: str) -> httpx2.Response:
         given = {"Authorization": "Bearer secret", "Content-Type": "application/json", **headers}
-        return httpx2.post(f"{url}/v1/{path}", content=raw or json.dumps(body), headers=given)
+        return httpx2.post(f"{url}/v1/{path}", content=raw or json.dumps(body), headers=given, timeout=60)
 
     harmless = {"max_tokens": 1, "metadata": {"a": "b"}, "top_k": -1, "repetition_penalty": 1.0}
     half = [{"role": "user", "content": "\ud800"}]
@@ -333,7 +333,7 @@ def test_keys_queue_and_other_mistakes_have_their_status(chain, url):
     assert httpx2.get(f"{url}/v1/models").status_code == 401
     asked = {"model": "grpo", **GREEDY, "max_tokens": 100}
     with serving(chain, keys=(), rows=1, waiting=0) as busy, ThreadPoolExecutor(8) as pool:
-        replies = list(pool.map(lambda _: httpx2.post(f"{busy}/v1/chat/completions", json=asked), range(8)))
+        replies = list(pool.map(lambda _: httpx2.post(f"{busy}/v1/chat/completions", json=asked, timeout=60), range(8)))
     refused = [each for each in replies if each.status_code != 200]
     assert 0 < len(refused) < 8
     for reply in refused:
