@@ -6,17 +6,7 @@ import zipfile
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.pages import (
-    DONE,
-    EVIDENCE,
-    QUESTION,
-    ask,
-    ask_with_evidence,
-    choose,
-    downloaded,
-    open_tab,
-    start_comparing,
-)
+from tests.browser.pages import QUESTION, ask, choose, downloaded, open_tab, start_comparing
 
 STAGES = ("base", "sft", "grpo")
 
@@ -91,42 +81,6 @@ def test_a_question_is_answered_judged_stopped_shown_as_text_and_found_again(ope
     page.goto("about:blank")  # a page that still comes up can cut the next one off
     page.goto(link)
     expect(page.locator("#ask-notice")).to_contain_text("Stored answers from")
-
-
-@pytest.mark.slow  # without a browser: tests/lab/test_evidence.py
-def test_with_evidence_answers_cite_are_graded_claim_by_claim_rated_and_found_again(open_page, scripted_lab):
-    page = open_page(f"{scripted_lab}?tab=refine", ready="#ask-button")  # as it was called once
-    page.wait_for_url("**/?tab=ask")
-    ask_with_evidence(page, "Which way does OXPHOS move in mouse liver?")
-    card = page.locator("#ask-answers .refined[data-title=GRPO]")
-    expect(card.locator(".answer .claim")).to_have_count(2)
-    assert page.locator("#ask-answers .answer :is(img, script)").count() == 0
-    expect(page.locator("#ask-answers .refine-judge")).to_contain_text("word overlap")
-    expect(page.locator("#ask-answers caption")).to_have_text("Answers compared")
-
-    why = card.locator(".claim-why")
-    expect(why.first).to_be_hidden()
-    card.locator(".answer .claim.full").click()
-    expect(why.first).to_contain_text("it is down in flight")
-    card.locator(".answer .claim.none").focus()
-    page.keyboard.press("Enter")
-    expect(why.first).to_be_hidden()
-    expect(why.last).to_contain_text("is not in the evidence")
-
-    thumb = card.locator("[data-do=down]")
-    thumb.click()
-    expect(thumb).to_have_attribute("aria-pressed", "true")
-    page.wait_for_url("**answer=*")
-    page.reload()
-    expect(page.locator("#ask-answers .refined")).to_have_count(3)
-    expect(card.locator("[data-do=down]")).to_have_attribute("aria-pressed", "true")
-    expect(page.locator("#ask-evidence textarea")).to_have_value(EVIDENCE)
-
-    page.locator(".examples button").first.click()  # a question without evidence takes it out of the form
-    expect(page.locator("#ask-evidence textarea")).to_have_value("")
-    page.click("#ask-button")
-    expect(page.locator("#ask-answers .refined")).to_have_count(0)
-    expect(page.locator(DONE)).to_have_count(3)
 
 
 @pytest.mark.slow  # without a browser: tests/lab/test_compare_tab.py

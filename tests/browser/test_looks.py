@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.pages import OUTLINE, ask, ask_with_evidence, choose, flaws, open_tab, start_comparing
+from tests.browser.pages import ask, ask_with_evidence, choose, flaws, open_tab, start_comparing
 from tests.browser.test_review import paper_file
 
 READ = json.loads(Path(__file__).with_name("read.json").read_text(encoding="utf-8"))
@@ -55,6 +55,11 @@ def see_review(page, folder):
 
 def see_evidence(page, folder):
     ask_with_evidence(page, f"Which way does OXPHOS move? {LONG}")
+    claims, why = (page.locator(f"#ask-answers .refined[data-title=GRPO] {each}") for each in (".claim", ".claim-why"))
+    claims.first.click()
+    expect(why.first).to_contain_text("it is down in flight")
+    claims.nth(1).press("Enter")
+    expect(why.first).to_be_hidden()
 
 
 def see_train(page, folder):
@@ -95,6 +100,21 @@ SEE = {
 }
 
 
+def see_theme_and_keys(page):
+    """Look at the list of keys, and choose the other theme, which the page remembers."""
+    page.locator("h1").click()
+    page.keyboard.press("?")
+    expect(page.locator("#keys")).to_contain_text("the left answer is better")
+    page.keyboard.press("Escape")
+    expect(page.locator("#keys")).to_be_hidden()
+    is_dark = "document.body.classList.contains('dark')"
+    was_dark = page.evaluate(is_dark)
+    page.click("#theme-toggle")
+    page.reload()
+    page.wait_for_selector("#tabs")
+    page.wait_for_function(f"{is_dark} !== {str(was_dark).lower()}")
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(("width", "dark"), [(390, True), (1440, False)])
@@ -116,58 +136,5 @@ def test_text_of_every_tab_stands_out_and_nothing_is_wider_than_the_page(
     if width == 390:
         assert page.evaluate("document.querySelector('#header').getBoundingClientRect().height") < 70, "one line"
     assert {name: each for name, each in found.items() if each} == {}
-
-
-@pytest.mark.slow
-def test_fonts_theme_and_keyboard_are_the_page_s_own(open_page, scripted_lab):
-    page = open_page(scripted_lab, dark=True)
-    page.wait_for_timeout(500)
-    loaded = page.evaluate("[...document.fonts].filter((font) => font.status === 'loaded').map((font) => font.family)")
-    assert {name.strip('"') for name in loaded} >= {"Source Sans 3", "Source Serif 4"}
-
-    page.locator("#ask-question textarea").focus()
-    reached, outlines = [], []
-    for _ in range(14):
-        page.keyboard.press("Tab")
-        reached.append(page.evaluate("document.activeElement.id || document.activeElement.innerText"))
-        outlines.append(page.evaluate(OUTLINE))
-    assert "ask-button" in reached
-    assert any("kaempferol" in str(name) for name in reached)
-    assert min(outlines) >= 2, list(zip(reached, outlines, strict=True))
-
-    page.locator("h1").click()
-    page.keyboard.press("?")
-    expect(page.locator("#keys")).to_be_visible()
-    assert "the left answer is better" in page.inner_text("#keys")
-    page.keyboard.press("Escape")
-    expect(page.locator("#keys")).to_be_hidden()
-
-    is_dark = "document.body.classList.contains('dark')"
-    assert page.evaluate(is_dark), "the page follows the system"
-    page.click("#theme-toggle")
-    assert not page.evaluate(is_dark)
-    page.reload()
-    page.wait_for_selector("#tabs")
-    page.wait_for_timeout(500)
-    assert not page.evaluate(is_dark), "and remembers a choice against it"
-
-
-KEYS_AT_FIRST_SIGHT = """new MutationObserver((changes, watch) => {
-  if (!document.querySelector("#ask-button")) return;
-  watch.disconnect();
-  window.keysWereReady = Boolean(window.assayShowPlace);
-}).observe(document, { childList: true, subtree: true });"""
-
-
-@pytest.mark.slow
-def test_keys_work_from_the_first_moment_that_the_page_is_there(chromium, scripted_lab):
-    page = chromium.new_page()
-    page.add_init_script(KEYS_AT_FIRST_SIGHT)
-    # a file that is slow to come must not matter
-    page.route("**/lab-assets/*.js", lambda route: (page.wait_for_timeout(500), route.continue_()))
-
-    page.goto(f"{scripted_lab}?tab=ask")
-    page.wait_for_selector("#ask-button")
-
-    assert page.evaluate("window.keysWereReady")
-    page.close()
+    if width == 1440:
+        see_theme_and_keys(page)

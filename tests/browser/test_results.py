@@ -18,11 +18,6 @@ def test_the_leaderboard_is_ordered_and_a_cell_opens_answers_that_an_address_lea
     ordered = page.locator("#results-page th[aria-sort]")
     expect(ordered).to_have_text("Brier score ↓")
     expect(ordered).to_have_attribute("aria-sort", "ascending")
-    reading = page.locator(".assay-reading:visible")
-    reading.locator("> button").focus()
-    page.keyboard.press("Enter")
-    expect(reading).to_contain_text("one more than the number of entries that are shown")
-
     choose(page, "input[aria-label='Group of questions']:visible", "All questions (107)")
     page.wait_for_url("**group=all*")
     expect(page.locator("#results-page")).to_contain_text("n = 107")
@@ -66,16 +61,6 @@ def test_charts_have_a_name_and_files_and_a_point_opens_the_answers_of_its_bin(o
     page = open_page(f"{scripted_lab}?tab=calibration&drawn=sft", ready="#results-page table")  # as it was called once
     page.wait_for_url("**/?tab=results*stages=sft*")
     expect(page.locator("#results-page table.assay-grid").first).to_be_attached()
-    page.get_by_label("KMP study, test set (20)").locator("visible=true").check()
-    page.locator("#results-stages").get_by_label("Mute", exact=True).check()
-    page.wait_for_url("**stages=*mute*")
-    page.locator("#results-stages").get_by_label("SFT", exact=True).uncheck()
-    expect(page.locator("#calibration-words .empty")).to_contain_text("states no confidence")
-    expect(page.locator("#calibration-reliability")).not_to_be_visible()
-
-    page.locator("#results-stages").get_by_label("SFT", exact=True).check()
-
-    expect(page.locator("#calibration-words .empty")).to_have_count(0)
     for name in ("reliability", "risk"):
         chart = page.locator(f"#calibration-{name} .main-svg").first
         expect(chart).to_be_visible()
@@ -99,13 +84,5 @@ def test_charts_have_a_name_and_files_and_a_point_opens_the_answers_of_its_bin(o
     page.mouse.up()
     page.wait_for_url("**confidence=*")
     expect(page.locator("#results-page .rows-count")).to_contain_text("answers")
-    place = page.url
-    open_tab(page, "Home")
-    page.wait_for_url("**/?tab=home")
-    open_tab(page, "Results")
-    assert page.url == place
-    page.go_back()
-    page.go_back()
-    expect(page.locator("#results-page .rows-count")).to_be_visible()
     page.get_by_role("link", name="All figures").click()
     expect(page.locator("#calibration-reliability .main-svg").first).to_be_visible()

@@ -53,22 +53,6 @@ def test_the_arena_takes_blind_votes_on_recorded_answers_and_nothing_else(open_p
     assert vote.choice == "left"
 
 
-@pytest.mark.slow
-def test_the_lab_shows_its_leaderboard(open_page, tmp_path):
-    with space(open_page, "lab", tmp_path, ASSAY_CHAIN="embedded") as page:
-        page.get_by_role("tab", name="Results").click()
-        expect(page.locator("#results-page table").first).to_be_visible(timeout=PATIENCE)
-        expect(page.locator("#results-page")).to_contain_text("GRPO")
-
-
-@pytest.mark.slow
-def test_the_reviewer_opens_a_paper_and_nothing_else(open_page, tmp_path):
-    with space(open_page, "reviewer", tmp_path) as page:
-        page.click("#review-demo")
-        expect(page.locator("#review-paper")).to_contain_text("Methods", timeout=PATIENCE)
-        assert page.locator("[role=tab]").all_inner_texts() == ["Papers"]
-
-
 def test_the_leaderboard_needs_no_server(open_page, tmp_path):
     from lab.commands.publish import _board
 
@@ -76,8 +60,3 @@ def test_the_leaderboard_needs_no_server(open_page, tmp_path):
     page = open_page((folder / "index.html").as_uri(), ready="table")
     expect(page.locator("h2")).to_have_count(3)
     expect(page.locator("table").first).to_contain_text("sft of grpo")
-
-
-def test_the_page_of_a_metric_needs_no_server(open_page, tmp_path):
-    folder = bundle("stated_calibration", tmp_path / "metric")
-    open_page((folder / "index.html").as_uri(), ready="text=Stated calibration")

@@ -10,7 +10,7 @@ import yaml
 from playwright.sync_api import expect
 
 from tests.browser.conftest import started
-from tests.browser.pages import choose, flaws, open_tab
+from tests.browser.pages import choose, open_tab
 
 PATIENCE = 120_000
 
@@ -100,32 +100,3 @@ def test_a_run_is_started_survives_page_and_lab_is_stopped_and_gone_on_with(open
         wait_for_step(page, stopped_at + 1)
         log = (place / "runs" / "mine.lab" / "log.txt").read_text()
         assert f"going on from {checkpoint.name}" in log
-
-
-@pytest.mark.slow
-def test_a_visitor_who_may_only_watch_sorts_and_unfolds_what_a_run_answered(open_page, scripted_lab):
-    page = open_page(scripted_lab, width=390)
-    open_tab(page, "Train")
-    expect(page.locator("#train-refused")).to_contain_text("switched off here")
-    expect(page.locator("#train-panel .finished")).to_be_visible()
-    expect(page.locator("#train-loss .js-plotly-plot")).to_be_visible()
-    assert page.locator("#train-new").count() == 0
-
-    rows = page.locator("#train-answers .rows-one")
-    expect(rows).to_have_count(20)
-    page.select_option("#train-answers [name=sort]", "worst")
-    expect(rows.first).to_contain_text("Incorrect")
-    expect(page.locator("#train-answers [name=sort]")).to_be_focused()
-    choose(page, "#train-runs input", "refiner")
-    expect(rows).to_have_count(16)
-    assert "<question>" not in rows.first.inner_text()
-    assert page.evaluate("document.documentElement.scrollHeight") < 9000
-    rows.first.locator("summary").click()
-    expect(rows.first.locator(".row-body > .question")).to_contain_text("<tool_output>")
-    expect(rows.first.locator(".card")).to_have_count(8)
-    assert flaws(page, [".rows-one .row-text", ".row-facts a", ".rows-count"]) == {}
-    page.select_option("#train-answers [name=step]", "3")
-    expect(page.locator("#train-answers h2")).to_have_text("Answers sampled at step 3")
-    page.reload()
-    expect(page.locator("#train-answers h2")).to_have_text("Answers sampled at step 3")
-    expect(rows).to_have_count(16)

@@ -45,6 +45,7 @@ def test_a_port_that_is_taken_is_an_error_that_names_a_free_one_or_without_a_wis
         choose_port("127.0.0.1", None)
 
 
+@pytest.mark.slow
 def test_assay_lab_serves_the_page_before_any_model_is_there(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = str(probe.getsockname()[1])

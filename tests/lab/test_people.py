@@ -199,13 +199,19 @@ def open_lab(tmp_path_factory):
         yield app
 
 
+ALIKE = re.compile("^(rate|pair|leaderboard_row|calibration_row)_")
+"""The panels to rate in, whose events do the same."""
+
+
 def typed_into(app, value):
-    """Yield each event with this in every field that a browser fills in."""
-    config = app.get_config_file()
+    """Yield each event that has a field that a browser fills in, with this in every one; of those alike one each."""
+    config, known = app.get_config_file(), set()
     kinds = {each["id"]: each["type"] for each in config["components"]}
     for event in config["dependencies"]:
-        if event["backend_fn"] and event["api_name"]:
-            data = [None if kinds[part] == "state" else value for part in event["inputs"]]
+        data = [None if kinds[part] == "state" else value for part in event["inputs"]]
+        name = ALIKE.sub("annotate_", str(event["api_name"]))
+        if event["backend_fn"] and event["api_name"] and any(data) and name not in known:
+            known.add(name)
             yield event, kinds, {"data": data, "fn_index": event["id"], "session_hash": f"s{event['id']}"}
 
 
@@ -334,7 +340,7 @@ UNREADABLE = {
 def public(app: gr.Blocks) -> list:
     """The public events, of those that do the same (the panels to rate in) one each."""
     named = {event.api_name: event for event in app.fns.values() if event.api_visibility == "public"}
-    alike = {re.sub("^(rate|pair|leaderboard_row|calibration_row)_", "annotate_", name): named[name] for name in named}
+    alike = {ALIKE.sub("annotate_", name): named[name] for name in named}
     return list(alike.values())
 
 
