@@ -6,7 +6,7 @@ import zipfile
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.pages import QUESTION, ask, choose, downloaded, open_tab, start_comparing
+from tests.browser.pages import QUESTION, ask, choose, downloaded, start_comparing
 
 STAGES = ("base", "sft", "grpo")
 
@@ -39,9 +39,6 @@ def test_a_question_is_answered_judged_stopped_shown_as_text_and_found_again(ope
     expect(page.locator("#ask-notice .problem")).to_contain_text("100,000 characters")
     assert len(page.input_value(QUESTION)) == 100_000, "what cannot be asked stays"
 
-    page.goto("about:blank")
-    page.goto(f"{scripted_lab}?tab=ask")
-    page.wait_for_selector("#ask-button")
     ask(page, "Is <b onmouseover=alert(3)>this</b> remembered? <script>alert(4)</script>")
     base = page.locator(".card[data-title=Base] .answer").inner_text()
     assert base == "alpha <script>alert('answer')</script> <img src=x onerror=alert(1)> ${alert(2)} {{x}}"
@@ -56,15 +53,11 @@ def test_a_question_is_answered_judged_stopped_shown_as_text_and_found_again(ope
     expect(page.locator("#rate-notice")).to_contain_text("Submitted.")
 
     page.wait_for_url("**answer=*")
-    link = page.url
     page.reload()
     page.wait_for_selector("#ask-button")
     page.fill(QUESTION, "typed while the answers of the link come")
     page.click("#ask-history > button")
     expect(page.locator("#ask-history")).not_to_contain_text("Nothing asked yet")
-    expect(page.locator("#ask-answers .card")).to_have_count(3)
-    page.click("#ask-earlier input")
-    page.locator("h1").click()
     expect(page.locator("#ask-answers .card")).to_have_count(3)
     assert page.input_value(QUESTION) == "typed while the answers of the link come"
     choose(page, "#ask-earlier input", "remembered?", stays=True)
@@ -73,14 +66,6 @@ def test_a_question_is_answered_judged_stopped_shown_as_text_and_found_again(ope
     expect(page.locator("#ask-answers .card:last-child [data-do=down]")).to_have_attribute("aria-pressed", "true")
     page.click("#ask-again button, button#ask-again")
     expect(page.locator("#ask-notice .good")).to_contain_text("word for word")
-
-    open_tab(page, "Results")
-    page.wait_for_url("**/?tab=results*")
-    page.go_back()
-    expect(page.locator("#ask-button")).to_be_visible()
-    page.goto("about:blank")  # a page that still comes up can cut the next one off
-    page.goto(link)
-    expect(page.locator("#ask-notice")).to_contain_text("Stored answers from")
 
 
 @pytest.mark.slow  # without a browser: tests/lab/test_compare_tab.py

@@ -1,5 +1,4 @@
 import json
-import random
 import sqlite3
 import subprocess
 import sys
@@ -15,9 +14,7 @@ from gradio.routes import App
 
 from evals.errors import LabError
 from evals.preferences.annotations import agreements, disagreements, settle, usual_guidelines
-from evals.preferences.files import FORMS, LAYOUTS, export, read_annotations
-from evals.questions import pathway_training
-from evals.questions.task import Questions
+from evals.preferences.files import export
 from evals.schema.votes import AnnotationItem, AnnotationProject
 from lab.annotate import tab
 from lab.exports import annotations_file
@@ -37,7 +34,6 @@ from lab.visitors import Visitor, door
 from tests.evals.reports import small_report
 from tests.lab.test_store import LAB
 from tests.lab.votes import NOON, answer, new_store, services_in, url_in
-from tests.models import tiny_base, tiny_tokenizer
 
 ANN, BOB, CAT = (Visitor(name, f"page of {name}") for name in ("ann", "bob", "cat"))
 PROJECT = AnnotationProject(
@@ -239,8 +235,6 @@ def test_guidelines_are_typed_as_lines_and_their_text_and_reasons_are_changed_la
     for line, words in (
         (": what?", "no dimension"),
         ("A: x\nA: y", "stands twice"),
-        ("A (3 to 1): x", "goes from 3 to 1"),
-        ("Verdict: x", "asked of every answer already"),
         ("\n".join(f"A{n}: x" for n in range(9)), "9 dimensions are more"),
     ):
         with pytest.raises(LabError, match=words):
@@ -297,14 +291,6 @@ def test_the_page_makes_a_project_rates_exports_and_takes_a_file_in(services, tm
     Rater(services, BOB).say_of(store.items(name)[0].id, "submitted", ratings={"factual": 4}, thumb="up")
     shown = called("annotate_agreement", name)[0]
     assert "Gwet&#x27;s AC2" in shown and "answers: 1, settled: 0" in shown
-
-
-def test_forgetting_a_rater_deletes_what_they_said_and_nobody_elses(services, project):
-    for rater in (ANN, BOB):
-        Rater(services, rater).say_of("i0", "submitted", thumb="up")
-    assert services.store.belongings("ann").annotations == 1
-    assert services.store.forget_rater("ann").total == 1
-    assert [each.rater for each in project.standing()] == [services.store.hash_rater("bob")]
 
 
 @pytest.mark.parametrize("kills", [20, pytest.param(1000, marks=[pytest.mark.slow, pytest.mark.timeout(900)])])
@@ -370,78 +356,3 @@ def test_ratings_notes_and_verdicts_of_an_earlier_version_of_the_lab_are_read_as
     assert export(project, items, said, "labels").rows == 1 and first.corrected.startswith("Ionizing")
     assert [each.by for each in settle(items, said)] == ["cc" * 16]
     store.close()
-
-
-@pytest.mark.slow
-def test_two_raters_annotate_thirty_answers_are_settled_and_every_tool_reads_what_they_said(
-    services, tmp_path, monkeypatch, capsys
-):
-    """Each works through a queue of their own; two of three verdicts contradict the program's where it is wrong."""
-    from datasets import load_dataset
-    from transformers import AutoModelForCausalLM
-    from trl import DPOConfig, DPOTrainer, KTOConfig, KTOTrainer, SFTConfig, SFTTrainer
-
-    store, draw = services.store.annotations, random.Random(5)
-    asked = [row for row in pathway_training() if row.kind == "direct"][:10]
-    known = PROJECT.model_copy(update={"id": "thirty", "raters_per_item": 2})
-    store.keep_project(known)
-    for at, row in enumerate(asked):
-        texts = {
-            "grpo": row.answer,
-            "sft": row.answer.replace("up", "down") if "up" in row.answer else row.answer.replace("down", "up"),
-            "base": "Nobody can say.",
-        }
-        verdicts = [grade.detail for grade in Questions().grade([row] * 3, [*texts.values()])]
-        stages = zip(texts.items(), verdicts, strict=True)
-        store.add_items([
-            AnnotationItem(
-                id=f"{at}-{stage}", project="thirty", added_at=NOON, question=row.prompt, text=text, stage=stage,
-                chain="embedded", example_id=row.id, verdict=verdict,
-            ) for (stage, text), verdict in stages
-        ])  # fmt: skip
-    raters = [Visitor(name, f"page of {name}", f"name:{name}") for name in ("Ann", "Bob")]
-    for visitor in raters:
-        rater = Rater(services, visitor)
-        while opened := rater.queue("thirty").next():
-            worth = {"grpo": 5, "sft": 2, "base": 1}[opened.item.stage]
-            value = min(5, max(1, worth + draw.choice((0, 0, 0, 1, -1, 3))))
-            verdict = opened.item.verdict.verdict if draw.random() < 0.8 else "incorrect"
-            rater.note(opened.item.id, f"0-{min(6, len(opened.item.text))}", "good" if value > 3 else "unsupported", "")
-            thumb = "up" if value > 3 else "down"
-            rater.say_of(opened.item.id, "submitted", ratings={"factual": value}, thumb=thumb, verdict=verdict)
-    items, said = store.items("thirty"), store.standing("thirty")
-    assert len(said) == 60 and Rater(services, CAT).queue("thirty").progress()[0] == 1
-    figures = agreements(known, said, draws=500)
-    for found in (*figures["factual"].values(), *figures["thumb"].values()):
-        assert found.n == 30 and found.low < found.value < found.high
-    judge, settled = Rater(services, CAT, is_adjudicating=True), 0
-    while opened := judge.queue("thirty").next():
-        judge.say_of(
-            opened.item.id,
-            "submitted",
-            ratings={"factual": 1},
-            thumb="down",
-            verdict="incorrect",
-            corrected="It is up.",
-        )
-        settled += 1
-    assert settled == sum(bool(each.by) for each in settle(items, store.standing("thirty"))) > 3
-
-    monkeypatch.setenv("ASSAY_DATABASE_URL", url_in(tmp_path))
-    files = {form: tmp_path / form for form in FORMS}
-    for form, out in files.items():
-        ran(monkeypatch, capsys, "prefs", "export", "--project", "thirty", "--format", form, "--out", str(out))
-    found = ran(monkeypatch, capsys, "eval", "readers", str(files["labels"] / "labels.jsonl"), "--draws", "100")
-    assert found["n"] == 30
-    for layout in LAYOUTS:
-        file = next(each for each in files[layout].iterdir() if each.name not in ("config.xml", "settings.json"))
-        taken = read_annotations(file, layout, known, items, NOON)
-        assert len(taken.annotations) == 60 + settled and not taken.items, layout
-    model = AutoModelForCausalLM.from_pretrained(tiny_base(tmp_path / "base"))
-    trainers = {"dpo": (DPOTrainer, DPOConfig), "kto": (KTOTrainer, KTOConfig), "sft": (SFTTrainer, SFTConfig)}
-    for form, (trainer, config) in trainers.items():
-        rows = load_dataset("json", data_files=str(files[form] / "train.jsonl"), split="train", cache_dir=str(tmp_path))
-        args = {"max_steps": 1, "per_device_train_batch_size": 2, "report_to": "none", "use_cpu": True}
-        made = config(output_dir=str(tmp_path / "run"), disable_tqdm=True, **args)
-        taught = trainer(model=model, args=made, train_dataset=rows, processing_class=tiny_tokenizer())
-        assert taught.train().training_loss > 0, form

@@ -94,32 +94,6 @@ def test_five_browsers_at_once_over_http_read_their_own_answers_only(served):
         assert set(re.findall(r" on question (\w)\? with seed", read[name])) == {name}
 
 
-@ON_AIR
-def test_a_model_that_fails_leaves_the_other_tabs_working_and_can_be_tried_again(tmp_path):
-    attempts = []
-
-    def load(*_):
-        attempts.append(1)
-        if len(attempts) == 1:
-            raise MissingModel("the base is not here. Run `make setup`.")
-        return ScriptedChain()
-
-    services = replace(lab_with(tmp_path), engine=LabEngine(load))
-    with on_air(services) as app:
-        browser = Browser(app, app.local_url)
-        asked = browser.call("ask", "What is HSF1?", 0, 64, 0, "", "")
-        shown = browser.call("model")
-        preferences = browser.call("preferences")
-        retried = browser.call("reload_model")
-        asked_again = browser.call("ask", "What is HSF1?", 0, 64, 0, "", "")
-
-    assert "Run `make setup`" in asked
-    assert "Run `make setup`" in shown
-    assert "No votes yet" in preferences
-    assert "failed" not in retried.lower()
-    assert "grpo on What is HSF1?" in asked_again
-
-
 def test_the_model_shows_how_far_it_is_and_on_failure_what_to_do():
     engine = LabEngine(lambda *_: ScriptedChain())
     loading = replace(engine.status, state="loading", share=0.42, message="unpacking")

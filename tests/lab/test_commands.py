@@ -131,14 +131,7 @@ def test_a_rater_is_forgotten_by_identifier_and_by_the_hash_that_exports_show(tm
         json.loads(assay("prefs", "forget", name, *words, "--json").stdout) for words in (["--dry-run"], ["--yes"])
     )
     assert planned == done
-    assert done["kinds"] == {
-        "votes": 1,
-        "reviews": 0,
-        "graded_answers": 0,
-        "annotations": 0,
-        "answers": 0,
-        "question_drafts": 0,
-    }
+    assert done["kinds"].pop("votes") == 1 and not any(done["kinds"].values())
 
 
 @pytest.fixture

@@ -133,21 +133,6 @@ def test_votes_without_a_name_are_one_rater_s_and_a_name_is_one_person_s_in_ever
     assert len({rating.rater for rating in ratings_of(room.store.preference_pairs())}) == 2
 
 
-def test_four_buttons_pressed_at_the_same_moment_are_one_vote(room):
-    visitor = new_visitor()
-    state, _ = last(next_pair(room, visitor, None))
-    threads = [
-        threading.Thread(target=lambda choice=choice: list(vote(room, visitor, state, choice)))
-        for choice in compare.CHOICES
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(20)
-
-    assert len(room.store.comparisons()) == 1
-
-
 def test_what_cannot_be_done_is_told_and_stores_nothing(room, tmp_path):
     (tmp_path / "one").mkdir()
     single = lab_with(tmp_path / "one", ScriptedChain(stages=("base",)))
@@ -182,13 +167,6 @@ def test_equal_answers_are_not_voted_on_and_bring_another_question(tmp_path):
         assert view.may_vote == (
             state.pair is not None and {state.pair.drafts[0].text, state.pair.drafts[1].text} != {"same"}
         )
-
-
-def test_answers_that_differ_only_in_their_confidence_are_said_to(tmp_path):
-    said = {stage: f"It falls.\nAnswer: down\nConfidence: {n}%" for n, stage in enumerate(SAID, start=50)}
-    _, view = last(next_pair(lab_with(tmp_path, ScriptedChain(said)), new_visitor(), None))
-    assert view.may_vote
-    assert "only in the confidence" in view.notice
 
 
 def test_a_pair_that_the_browser_remembers_is_voted_on_after_a_restart_by_its_own_visitor_only(room):
@@ -329,15 +307,6 @@ def test_a_page_chooses_who_takes_part_and_a_hosted_stage_that_was_silent_is_lef
     assert {draft.stage for pair in pairs for draft in pair.drafts} == {"base", "sft"}
 
 
-def test_a_question_of_ones_own_is_compared_and_stored_without_an_example(room):
-    visitor = new_visitor()
-    state, view = last(next_pair(room, visitor, None, "Is <i>HSF1</i> up?"))
-    last(vote(room, visitor, state, "both_bad"))
-
-    assert "Is &lt;i&gt;HSF1&lt;/i&gt; up?" in view.question
-    assert room.store.comparisons()[0].example_id is None
-
-
 def test_a_vote_that_cannot_be_stored_keeps_the_pair_on_the_table(room, monkeypatch):
     def refuse(_):
         raise LabError("the store is locked. Try again.")
@@ -370,14 +339,6 @@ def test_recorded_answers_are_compared_without_a_model_and_stored_with_their_own
     assert room.engine.status.state == "idle"
     assert "its own questions" in last(next_pair(services, visitor, state, "What is HSF1?"))[1].notice
     assert not needs_chain(services, ("Compare",))
-
-
-def test_records_without_a_pair_or_a_verdict_are_refused():
-    first, *_ = answers_of(scripted_report("kmp-test"))
-    with pytest.raises(LabError, match="two stages"):
-        Recorded([first])
-    with pytest.raises(LabError, match="has no verdict"):
-        Recorded([first.model_copy(update={"verdict": None})])
 
 
 @ON_AIR

@@ -11,7 +11,7 @@ from evals.refine.bank import refiner_bank
 from evals.refine.judge import HeuristicJudge, compare_words, missing
 from evals.refine.score import explain, prepare
 from evals.refine.task import messages
-from evals.schema.refiner import KeptRefinement, RefinedAnswer, RewardConfig, ScoredAnswer
+from evals.schema.refiner import BehaviourItem, KeptRefinement, RefinedAnswer, RefinerRecord, RewardConfig, ScoredAnswer
 from lab.ask.evidence import (
     LONGEST,
     again,
@@ -33,16 +33,34 @@ from lab.session import stop
 from lab.shared.rater import RATED, Rater
 from lab.visitors import new_visitor as somebody
 from tests.lab.chains import ScriptedChain, lab_with
-from tests.lab.refined import GOOD, HALF, PLAIN, RECORD, refining_lab
 from tests.lab.votes import NOON
 
+GOOD = (
+    "<answer><snippet id=S1>OXPHOS is down in flight in mouse liver.</snippet> It fell by 40 percent."
+    " <snippet id=S9>Adipogenesis <script>alert('claim')</script> is up.</snippet></answer>"
+)
+PLAIN = "OXPHOS is down. <img src=x onerror=alert(1)>"
+HALF = "<answer><snippet id=S1,S2>OXPHOS is down in liver.</snippet></answer>"
+RECORD = RefinerRecord(
+    id="r1",
+    prompt="Which way does OXPHOS move in mouse liver?",
+    agent_reasoning="I looked it up.",
+    tool_output=(
+        "<snippet id=S1>RR-1, mouse liver: OXPHOS NES -1.9, it is down in flight.</snippet>\n"
+        "<snippet id=S2>RR-3, mouse kidney <b onclick=alert(2)>${x} {{y}}</b>: no change.</snippet>"
+    ),
+    positive_rubrics=(BehaviourItem(title="Direction", description='Says that it is "down".'),),
+    negative_rubrics=(BehaviourItem(title="Overreach", description='Says that it is "proven".', weight=2.0),),
+    sources={"S1": "GLDS-1", "S2": "GLDS-3"},
+    split_group="genelab/liver",
+)
 USUAL = (0, 256, 0.0)
 BETTER = "<answer><snippet id=S1>OXPHOS is down in RR-1.</snippet></answer>"
 
 
 @pytest.fixture
 def room(tmp_path):
-    return refining_lab(tmp_path)
+    return lab_with(tmp_path, ScriptedChain({"base": PLAIN, "sft": HALF, "grpo": GOOD}))
 
 
 def test_every_stage_answers_as_the_refiner_was_trained_to_and_is_graded_with_the_judge_named(tmp_path):
@@ -86,10 +104,8 @@ def test_a_record_of_our_own_is_known_by_what_it_says_and_plain_paragraphs_becom
     [
         (0, " \n", "Type a question first"),
         (1, "<snippet>It is down.</snippet>", "has no legal id"),
-        (1, "<snippet id=S1>It is down.", "never closed"),
         (1, "x" * (LONGEST + 1), f"up to {LONGEST:,} can be read"),
         (2, "Direction: down", "line 1 of the rubric is 'Direction: down'"),
-        (2, "+ A: b\n\n+ [x] B: c", "line 3 of the rubric"),
         (2, "+ [0] B: c", "line 1 of the rubric"),
         (2, "+ A: b\n- A: c", "titles are unique"),
     ],

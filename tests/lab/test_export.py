@@ -134,3 +134,26 @@ def test_a_folder_with_other_files_or_a_file_in_its_place_is_refused_and_left_al
         with pytest.raises(LabError, match=told):
             write_export(export_votes(VOTES, "dpo", EXPORTED), place)
     assert [file.read_text() for file in tmp_path.iterdir()] == ["mine"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["dpo", "kto", "sft"])
+def test_trl_takes_a_step_on_the_exported_folder_loaded_by_its_card(form, tmp_path):
+    from datasets import load_dataset
+    from transformers import AutoModelForCausalLM
+    from trl import DPOConfig, DPOTrainer, KTOConfig, KTOTrainer, SFTConfig, SFTTrainer
+
+    from tests.models import tiny_base, tiny_tokenizer
+
+    write_export(export_votes(VOTES, form, EXPORTED), tmp_path / "out")
+    rows = load_dataset(str(tmp_path / "out"), cache_dir=str(tmp_path / "cache"), split="train")
+    trainers = {"dpo": (DPOTrainer, DPOConfig), "kto": (KTOTrainer, KTOConfig), "sft": (SFTTrainer, SFTConfig)}
+    trainer, config = trainers[form]
+    args = {"max_steps": 1, "per_device_train_batch_size": 2, "report_to": "none", "use_cpu": True}
+    taught = trainer(
+        model=AutoModelForCausalLM.from_pretrained(tiny_base(tmp_path / "base")),
+        args=config(output_dir=str(tmp_path / "run"), disable_tqdm=True, **args),
+        train_dataset=rows,
+        processing_class=tiny_tokenizer(),
+    )
+    assert taught.train().training_loss > 0

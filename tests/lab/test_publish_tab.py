@@ -67,18 +67,6 @@ def test_a_run_is_shown_as_it_will_be_then_published_as_a_job_and_leaves_a_recei
         publish(settings, lambda *far: None, lambda: True, None)
 
 
-def test_what_cannot_be_published_is_said_with_what_to_do(run, local_hub):
-    nowhere = preview(Order(str(run), "you/tiny"))
-    assert "--with-base" in plain(shown_plan(nowhere))
-    foreign = preview(Order(str(run), "somebody/tiny", with_base=True))
-    assert "somebody/tiny" in plain(shown_plan(foreign))
-    assert not nowhere.plans
-    assert not foreign.plans
-    refused = preview(Order(str(run), "you/tiny", with_base=True, licence="no such thing"))
-    told = plain(shown_plan(refused))
-    assert "to mend first" in told or "licence" in told.lower()
-
-
 def test_without_a_token_the_page_says_how_to_log_in_and_offers_no_publishing(run, local_hub, monkeypatch):
     monkeypatch.setattr(client, "HfApi", partial(HfApi, client.HfApi.args[0], None))
     monkeypatch.delenv("HF_TOKEN", raising=False)

@@ -22,7 +22,7 @@ from evals.questions import SYSTEM_PROMPT
 from evals.schema.questions import Sampling
 from lab.cli import app
 from tests.models import TEMPLATE, VOCABULARY, tiny_adapter, tiny_base, tiny_llama, tiny_tokenizer
-from tests.training.cases import cases
+from tests.training.cases import cases, quick_or_slow
 from tests.training.runs import SFT, settings_file, train
 from training.launch.plan import plan_of
 from training.launch.preview import preview
@@ -87,9 +87,7 @@ def gap(peft: torch.nn.Module, chain: Path, stage: str) -> float:
 QUICK = ("rsLoRA with rank and alpha patterns", "DoRA", "a whole module", "a resized vocabulary")
 
 
-@pytest.mark.parametrize(
-    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in KINDS]
-)
+@pytest.mark.parametrize("name", quick_or_slow(KINDS, QUICK))
 def test_an_adapter_of_any_kind_answers_as_peft_s_own_model_does(name, bases, tmp_path):
     kind, base = KINDS[name], KINDS[name].get("base", "llama")
     is_stacked = kind.get("stacked", False)
@@ -218,7 +216,7 @@ MERGED: dict[str, tuple[str, torch.dtype, int, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("how", MERGED)
+@pytest.mark.parametrize("how", quick_or_slow(MERGED, ("in float16, not tied", "two in bfloat16, one after the other")))
 def test_an_adapter_made_on_a_merged_folder_is_stacked_on_what_that_folder_is_the_sum_of(how, bases, tmp_path):
     name, dtype, count, options = MERGED[how]
     base, names = bases[name], ["first", "other"][:count]
@@ -237,7 +235,7 @@ WEAK = 0.0005
 """Of a standard deviation of lora_B: what is added is less than bfloat16 rounds a sum by."""
 
 
-@pytest.mark.parametrize("merged", ["another weak adapter", "none", "a weak one more"])
+@pytest.mark.parametrize("merged", quick_or_slow(["another weak adapter", "none", "a weak one more"], ("none",)))
 def test_a_folder_in_bfloat16_without_a_weak_adapter_or_with_another_is_not_taken_for_the_sum(merged, bases, tmp_path):
     for seed, name in enumerate(("first", "other")):
         tiny_adapter(bases["llama"], tmp_path / name, seed=seed, targets=QKV, strength=WEAK)
@@ -397,7 +395,10 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("how", REFUSED)
+QUICK_REFUSALS = ("other weights", "no folder", "prompt tuning", "a part that is missing", "a draw", "a pickle")
+
+
+@pytest.mark.parametrize("how", quick_or_slow(REFUSED, QUICK_REFUSALS))
 def test_what_cannot_even_be_merged_is_refused_and_leaves_nothing(how, bases, tmp_path):
     make, error, words = REFUSED[how]
     make(bases, tmp_path / "theirs")
@@ -521,7 +522,11 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+QUICK_CASES = ("the base's own", "no template", "another template", "a template alone", "another end token")
+QUICK_CASES += ("new tokens that the base has embeddings for",)
+
+
+@pytest.mark.parametrize("name", quick_or_slow(CASES, QUICK_CASES))
 def test_a_chain_is_asked_as_its_adapter_was_trained_and_import_says_with_which_tokenizer(name, folder, tmp_path):
     case, adapter = CASES[name], tmp_path / "out" / "theirs"
     shutil.copytree(folder / "adapter", adapter)

@@ -202,6 +202,7 @@ finally:
 """
 
 
+@pytest.mark.slow
 def test_asking_a_server_loads_no_torch(papers):
     with JudgeServer(answering()) as server:
         words = ["review", "infer", "--papers", papers / "one.jsonl", "--server", server.url, "--staged"]

@@ -133,7 +133,7 @@ def test_a_4_bit_base_is_nf4_with_doubly_quantised_scales_and_steps_of_published
 # ---- DPO ---------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module", params=["stack", "continue", "merge_then_new"])
+@pytest.fixture(scope="module", params=["stack", pytest.param("continue", marks=slow), "merge_then_new"])
 def preferred(taught: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> RunFolder:
     """A DPO run on the taught chain, built on it in each way."""
     output = tmp_path_factory.mktemp(request.param) / request.param

@@ -7,7 +7,7 @@ import pytest
 from transformers import AutoConfig
 
 from evals.errors import BadConfig
-from tests.training.cases import cases
+from tests.training.cases import cases, quick_or_slow
 from tests.training.test_launch import RECIPES, stage_of
 from training.config import read_settings
 from training.grpo import GrpoSettings
@@ -39,15 +39,10 @@ def sft(**values: object) -> SftSettings:
     return SftSettings.model_validate({"data": ("x",), "output": "x", **values})
 
 
-def quick_or_slow(names: list[str], quick: tuple[str, ...]) -> list[object]:
-    """Return the cases of a table; those of kinds that a quick one stands for are slow."""
-    return [name if name in quick else pytest.param(name, marks=pytest.mark.slow) for name in names]
-
-
 QUICK = ("llama", "phi 3", "gpt 2", "qwen 3 moe", "deepseek v3", "qwen 3.5 moe", "gemma 3 with pictures")
 
 
-@pytest.mark.parametrize("family", quick_or_slow([*CASES["adapted"]], QUICK))
+@pytest.mark.parametrize("family", quick_or_slow(CASES["adapted"], QUICK))
 def test_all_linear_and_the_usual_names_are_laid_on_the_language_model_alone_and_what_is_left_out_is_said(
     tmp_path: Path, family: str
 ):
@@ -98,7 +93,7 @@ TRIALS = {f"{told['model_type']} {at}": (told, words) for at, (told, words) in e
 QUICK_TRIALS = ("mamba 1", "doge 3", "jetmoe 5", "idefics3 7", "bert 8", "t5 11", "qwen3 13")
 
 
-@pytest.mark.parametrize("name", quick_or_slow([*TRIALS], QUICK_TRIALS))
+@pytest.mark.parametrize("name", quick_or_slow(TRIALS, QUICK_TRIALS))
 def test_a_base_whose_run_could_not_end_well_or_that_writes_no_text_is_refused_from_its_configuration_and_no_other(
     tmp_path: Path, name: str
 ):

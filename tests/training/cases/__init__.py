@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from evals.errors import LabError
@@ -24,3 +25,8 @@ def not_refused(table: Iterable[Sequence[Any]], attempt: Callable[..., object]) 
         except LabError as error:
             wrong += [] if words in str(error) else [(*case, words, str(error))]
     return wrong
+
+
+def quick_or_slow(names: Iterable[str], quick: Sequence[str]) -> list[Any]:
+    """Return the cases of a table as parameters; those of a kind that a quick one stands for are slow."""
+    return [name if name in quick else pytest.param(name, marks=pytest.mark.slow) for name in names]
