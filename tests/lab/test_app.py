@@ -76,7 +76,7 @@ def test_the_page_is_served_with_its_own_style_script_and_fonts(served):
 
 
 @ON_AIR
-def test_five_browsers_at_once_over_http_read_their_own_answers_only(served):
+def test_three_browsers_at_once_over_http_read_their_own_answers_only(served):
     read = {}
 
     def visit(name):
@@ -84,13 +84,13 @@ def test_five_browsers_at_once_over_http_read_their_own_answers_only(served):
         browser.call("meet", None)
         read[name] = browser.call("ask", f"question {name}?", 0, 64, 0, "", "")
 
-    threads = [threading.Thread(target=visit, args=(name,)) for name in "abcde"]
+    threads = [threading.Thread(target=visit, args=(name,)) for name in "abc"]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(120)
 
-    for name in "abcde":
+    for name in "abc":
         assert set(re.findall(r" on question (\w)\? with seed", read[name])) == {name}
 
 

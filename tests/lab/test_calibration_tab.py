@@ -150,14 +150,3 @@ def test_the_charts_draw_bins_with_their_intervals_every_stated_confidence_and_t
     assert list(curve.x) == [point.coverage for point in each.risk_coverage]
     assert list(curve.y) == [point.risk for point in each.risk_coverage]
     assert (curve.customdata[-1][1], curve.text[-1]) == (stated, str(stated))
-
-
-def test_stages_laid_over_each_other_keep_their_colours_and_differ_in_shape_too():
-    measured = Evaluations((scripted_report(),))
-    alone, together = diagram(measured, None, "sft").charts[0], diagram(measured, None).charts
-    assert trace(together[0], "SFT").marker.color == trace(alone, "SFT").marker.color
-    for figure in together:
-        marks = {
-            (one.marker.color, one.marker.symbol) for one in figure.data if one.type == "scatter" and one.marker.symbol
-        }
-        assert len({colour for colour, _ in marks}) == len({shape for _, shape in marks}) == 3

@@ -133,18 +133,6 @@ def test_an_ece_orders_the_table_but_ranks_nobody_and_the_page_says_why():
     assert " rank 2 " not in page
 
 
-def test_a_report_of_earlier_verifiers_is_shown_as_outdated_with_the_command_that_helps(tmp_path):
-    old = scripted_report().model_copy(update={"versions": {"verifiers": "verifiers-0"}})
-    told = Outdated("old.json", "another version of the verifiers", "assay eval rescore old.json", old)
-    services = replace(services_in(tmp_path), reports=lambda: Evaluations((), (told,)))
-    found = open_tab(services)
-    data, tables = found.data, found.page
-    assert data["choices"][0][0] == "Pathways in held-out tissues (107, outdated)"
-    assert "old.json is outdated: it was judged by verifiers-0, and today's instrument is" in plain(tables)
-    assert "assay eval rescore old.json" in plain(tables)
-    assert "<table" in tables
-
-
 def test_instrument_settings_and_command_stand_beneath_and_markup_in_them_is_text():
     report = scripted_report()
     page = shown(report)

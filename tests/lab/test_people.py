@@ -265,10 +265,10 @@ def test_no_event_reads_a_file_or_an_address_that_it_is_given(open_lab, tmp_path
 @ON_AIR
 def test_markup_comes_back_as_text_from_whatever_answers_at_once(open_lab):
     for event, kinds, payload in typed_into(open_lab, MARKER):
-        reply = VISITOR.post(f"{open_lab.local_url}gradio_api/run/predict", json=payload)
-        for part, value in zip(event["outputs"], reply.json().get("data", []), strict=False):
-            if kinds[part] in ("html", "markdown"):
-                assert MARKER not in str(value), event["api_name"]
+        shown = [at for at, part in enumerate(event["outputs"]) if kinds[part] in ("html", "markdown")]
+        if shown:
+            reply = VISITOR.post(f"{open_lab.local_url}gradio_api/run/predict", json=payload).json()
+            assert MARKER not in str([reply["data"][at] for at in shown] if "data" in reply else ""), event["api_name"]
 
 
 @ON_AIR

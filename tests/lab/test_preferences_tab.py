@@ -1,16 +1,14 @@
 from pathlib import Path
-from zipfile import ZipFile
 
 import gradio as gr
 import yaml
 from fastapi.testclient import TestClient
 from gradio.routes import App
 
-from evals.questions import find, kmp_test, kmp_training
+from evals.questions import find, kmp_training
 from evals.schema.votes import names_itself
 from lab.compare import preferences
 from lab.compare.preferences import board, boards, overview
-from lab.exports import votes_file
 from tests.lab.evaluations import plain
 from tests.lab.votes import answer, cast
 
@@ -86,13 +84,3 @@ def test_answers_that_name_who_wrote_them_are_known_and_words_of_biology_are_not
         for each in said
     }
     assert [each for each in cases["yes"] if not told[each]] + [each for each in cases["no"] if told[each]] == []
-
-
-def test_the_export_is_a_zip_whose_counts_are_told(services, tmp_path):
-    cast(services.store, 1, ("base", "sft"), "left")
-    cast(services.store, 2, ("base", "sft"), "tie")
-    cast(services.store, 3, ("base", "sft"), "left", question=kmp_test()[0].prompt)
-    message, file = votes_file(services, "dpo", tmp_path / "exports")
-    assert "1 row from 3 votes; left out: 1 on held-out questions, 1 tied." in plain(message)
-    with ZipFile(file) as archive:
-        assert len(archive.read("preferences-dpo/train.jsonl").decode().splitlines()) == 1

@@ -60,20 +60,14 @@ def test_reports_that_cannot_stand_side_by_side_are_refused_with_the_reason(repo
 
 
 def test_every_report_is_published_whatever_its_file_is_called(tmp_path, report):
-    for number, (given, names) in enumerate(
-        [
-            (("a/kmp.json", "b/kmp.json", "c/kmp-2.json"), ("kmp.json", "kmp-2.json", "kmp-2-2.json")),
-            (("c/kmp-2.json", "a/kmp.json", "b/kmp.json"), ("kmp-2.json", "kmp.json", "kmp-3.json")),
-        ]
-    ):
-        files = [tmp_path / str(number) / name for name in given]
-        for chain, file in enumerate(files):
-            file.parent.mkdir(parents=True, exist_ok=True)
-            save_report(report.model_copy(update={"chain_name": f"chain {chain}"}), file)
-        page = _board(files)
-        assert set(page) == {"index.html", *(f"reports/{name}" for name in names)}
-        for file, name in zip(files, names, strict=True):
-            assert page[f"reports/{name}"] == file.read_bytes()
+    files = [tmp_path / name for name in ("a/kmp.json", "b/kmp.json", "c/kmp-2.json")]
+    for chain, file in enumerate(files):
+        file.parent.mkdir()
+        save_report(report.model_copy(update={"chain_name": f"chain {chain}"}), file)
+    page = _board(files)
+    names = ["kmp.json", "kmp-2.json", "kmp-2-2.json"]
+    assert [page.pop(f"reports/{name}") for name in names] == [file.read_bytes() for file in files]
+    assert set(page) == {"index.html"}
 
 
 def test_an_arena_shows_the_answers_of_the_reports_that_are_named_and_says_which_train_nothing(

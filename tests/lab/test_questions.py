@@ -141,21 +141,6 @@ def batch_on(services, sets, **changes):
     return batch.start(services, known, asked["split"], asked["stages"], asked["sampled"], sets.owner)
 
 
-def test_a_batch_ends_in_a_report_as_assay_eval_run_writes_it(room, sets):
-    batch.register(room)
-    id = batch_on(room, sets)
-    with room.jobs.working():
-        job = until(room.jobs, id, lambda job: job.is_over)
-    assert (job.state, job.done, job.total, job.error) == ("done", 60, 60, "")
-    report = load_report(Path(job.result["report"]))
-    answered = [(row.example.id, row.stage) for row in report.rows if row.stage in STAGES]
-    assert len(answered) == len(set(answered)) == 180
-    assert report.data_name == "codons-and-enzymes v1[all], 32 tokens" and "constant answer" not in str(report.settings)
-    assert report.data_sha256 == sets.open(job.settings["set"]).sha256
-    assert "--data codons-and-enzymes-v1.jsonl[all]" in report.command.replace("'", "")
-    assert {"accuracy", "ece"} <= report.summaries[0].metrics.keys()
-
-
 def test_each_batch_keeps_its_own_report_whose_checksum_the_page_and_the_command_give_too(room, sets):
     batch.register(room)
     known = sets.freeze(sets.bring_named("codons-and-enzymes").id)
@@ -165,7 +150,12 @@ def test_each_batch_keeps_its_own_report_whose_checksum_the_page_and_the_command
         kept = Path(jobs[0].result["report"]).read_bytes()
         waiting = [batch_on(room, sets, **{"split": "all", **changes}) for changes in others]
         jobs += [until(room.jobs, id, lambda job: job.is_over) for id in waiting]
+    assert {(job.state, job.error, job.done == job.total) for job in jobs} == {("done", "", True)}
     reports = [load_report(Path(job.result["report"])) for job in jobs]
+    answered = [(row.example.id, row.stage) for row in reports[0].rows if row.stage in STAGES]
+    assert len(answered) == len(set(answered)) == 180 and reports[0].data_sha256 == known.sha256
+    assert "constant answer" not in str(reports[0].settings) and "accuracy" in reports[0].summaries[0].metrics
+    assert "--data codons-and-enzymes-v1.jsonl[all]" in reports[0].command.replace("'", "")
     first = "codons-and-enzymes v1[all], 32 tokens"
     names = [first, f"{first}, run 2", "codons-and-enzymes v1, seed 7 at 0.8"]
     assert [job.result["name"] for job in jobs] == names == [report.data_name for report in reports]

@@ -239,24 +239,6 @@ def test_a_review_can_be_stopped_and_keeps_what_was_found(room):
     assert len(standing(room, visitor, last)) == 1
 
 
-def test_a_second_visitor_is_answered_beside_the_first_and_one_without_room_is_told_to_wait(room):
-    first = review(room, new_visitor(), (None, PAPER), "Slow", USUAL)
-    next(first), next(first)
-    *_, last = review(room, new_visitor(), (None, PAPER), "Scripted", USUAL)
-    assert last.kept
-    first.close()
-
-    narrow = replace(room, engine=LabEngine(lambda *_: ScriptedChain(), at_once=1))
-    first = review(narrow, new_visitor(), (None, PAPER), "Slow", USUAL)
-    next(first), next(first)
-    second = review(narrow, new_visitor(), (None, PAPER), "Scripted", USUAL)
-    seen = [next(second).notice, next(second).notice]
-    assert "You are next" in seen[1]
-    first.close()
-    *_, last = second
-    assert last.kept
-
-
 def test_a_paper_is_shown_as_it_was_read_and_what_is_none_is_told_with_what_to_do():
     article, view = read(None, PAPER)
     assert [each.name for each in article.sections] == ["Methods", "Results"]

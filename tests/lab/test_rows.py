@@ -58,14 +58,6 @@ def test_a_cell_of_the_leaderboard_leads_to_a_page_that_names_it_and_counts_what
     assert shown.count("<details") == PER_PAGE
 
 
-def test_points_of_both_charts_lead_to_as_many_answers_as_they_stand_for():
-    for chart, n_at in zip(diagram(Evaluations((REPORT,)), None, "sft").charts, (0, 1), strict=True):
-        points = next(one for one in chart.data if one.mode == ("lines+markers" if n_at == 0 else "lines+markers+text"))
-        for each in points.customdata:
-            place = read_place(each[-1], "results")
-            assert len(chosen(behind_figure(REPORT, place["group"], place, ""), place)) == each[n_at]
-
-
 FILTERS = [
     ({"verdict": "incorrect"}, lambda row: row.verdict.verdict == "incorrect"),
     ({"tissue": "eye"}, lambda row: row.example.tissue == "eye"),
