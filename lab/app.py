@@ -41,9 +41,7 @@ def _tab(module: str) -> Any:
 TABS: dict[str, Callable[[Services, Door, gr.Tab, Collection[str]], None]] = {
     "Home": lambda services, visitor, tab, _: _tab("home.tab").build(services, visitor, tab),
     "Ask": lambda services, visitor, tab, _: _tab("ask.tab").build(services, visitor, tab),
-    "Compare": lambda services, visitor, tab, tabs: _tab("compare.tab").build(
-        services, visitor, tab, is_rated="Annotate" in tabs
-    ),
+    "Compare": lambda services, visitor, tab, _: _tab("compare.tab").build(services, visitor, tab),
     "Annotate": lambda services, visitor, tab, _: _tab("annotate.tab").build(services, visitor, tab),
     "Papers": lambda services, visitor, *_: _tab("papers.tab").build(services, visitor),
     "Data": lambda services, visitor, tab, _: _tab("data.tab").build(services, visitor, tab),

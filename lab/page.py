@@ -13,7 +13,7 @@ from gradio.utils import get_upload_folder
 from evals.errors import LabError
 from lab.services import Services
 from lab.session import ExportedFile, Own, Tab, View, stop
-from lab.ui.components import ANSWERING, CHOSEN, QUIET, heading, notice, script
+from lab.ui.components import ANSWERING, CHOSEN, QUIET, heading, notice, script, stage_name
 from lab.ui.text import say
 from lab.visitors import Door, Visitor, meet, named
 
@@ -141,6 +141,23 @@ def name_field(door: Door, tab: str) -> None:
     naming: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
     gr.on([name.submit, name.blur], on_name, [door.remembered, name], [door.known, door.remembered], **naming)
     door.known.change(on_met, door.known, name, **naming)
+
+
+def stage_choice(services: Services, chosen: gr.State, tab: Tab) -> None:
+    """Lay out which stages of the lab's own chain answer on this page, kept in `chosen`; none named = all."""
+    with gr.Accordion(say(f"{tab}.stages"), open=False, elem_id=f"{tab}-stages") as fold:
+        box = gr.CheckboxGroup(label=say("stages.chosen"), info=say("stages.info"))
+
+    def on_expand(chosen: Sequence[str]) -> gr.CheckboxGroup:
+        try:
+            stages = services.engine.chain().stages
+        except LabError as error:
+            return gr.CheckboxGroup(choices=[], value=[], info=str(error))
+        kept = [each for each in stages if each in chosen] or list(stages)
+        return gr.CheckboxGroup([(stage_name(each), each) for each in stages], value=kept, info=say("stages.info"))
+
+    fold.expand(on_expand, chosen, box, api_name=f"{tab}_stages", **QUIET)
+    box.input(tuple, box, chosen, api_visibility="private", **CHOSEN)
 
 
 def stops(services: Services, door: Door, tab: Tab, button: gr.Button, api_name: str) -> None:

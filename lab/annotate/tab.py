@@ -1,14 +1,12 @@
-"""Annotate tab: projects of answers, a queue for each rater, agreement, disagreements to settle, export and import."""
+"""Annotate tab: projects of answers, a queue for each rater, agreement, disagreements to settle, training on them."""
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import gradio as gr
 
 from evals.errors import LabError
 from evals.preferences.annotations import agreements, settle, usual_guidelines
-from evals.preferences.files import LAYOUTS, Layout, read_annotations
 from evals.questions import is_held_out
 from evals.stats.agreement import NAMES, WEIGHTED_NAMES
 from lab.exports import annotations_of, for_training
@@ -20,7 +18,6 @@ from lab.shared.rater import (
     Queue,
     Rater,
     as_typed,
-    change_guidelines,
     item_of_answer,
     items_of_report,
     new_project,
@@ -29,14 +26,12 @@ from lab.shared.rater import (
 )
 from lab.shared.rating import build_panel, draw, quoted, words_of
 from lab.shared.runner import refusal
-from lab.ui.components import QUIET, empty, grid, heading, lead, markdown, measure, notice, stage_name
+from lab.ui.components import QUIET, empty, grid, lead, markdown, measure, notice, stage_name
 from lab.ui.text import counted, say
 from lab.visitors import Door, Visitor
 
 FEWEST_SHOWN = 2
 """Raters from whom on there is an agreement to show."""
-Again = Callable[[Any], None]
-"""Shows the project anew after an event that changed it."""
 
 
 def build(services: Services, door: Door, tab: gr.Tab) -> None:
@@ -92,9 +87,6 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     def on_known(visitor: Visitor | None, project: str | None, role: str) -> Painted:
         return on_project(visitor, project, role) if project else {others: gr.skip()}
 
-    def again(event: Any) -> None:
-        event.then(on_project, **seen, api_visibility="private", **QUIET)
-
     # First: a reload opens what is shown.
     gr.on([project.change, role.change], None, [project, role], None, js="assayPlaceProject")
     project.change(on_project, **seen, api_name="annotate_project", **QUIET)
@@ -113,9 +105,9 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     _agreement(services, project)
     with gr.Row(elem_classes="composer", elem_id="annotate-manage") as manage:
         with gr.Column(scale=6, min_width=300, elem_classes="rate-form"):
-            _projects(services, door, tab, project, again)
+            _projects(services, door, tab, project)
         with gr.Column(scale=5, min_width=300):
-            _files(services, project, again)
+            _files(services, project)
 
     def on_role(request: gr.Request) -> gr.Row:
         return gr.Row(visible=services.role_of(request.username) == "admin")
@@ -171,8 +163,8 @@ def _agreement(services: Services, project: gr.Dropdown) -> None:
     project.change(lambda: gr.Accordion(open=False), None, fold, api_visibility="private", **QUIET)
 
 
-def _projects(services: Services, door: Door, tab: gr.Tab, project: gr.Dropdown, again: Again) -> None:
-    """Lay out and wire how projects are made and their guidelines changed."""
+def _projects(services: Services, door: Door, tab: gr.Tab, project: gr.Dropdown) -> None:
+    """Lay out and wire how projects are made."""
     usual = as_typed(usual_guidelines())
     with gr.Accordion(say("annotate.new"), open=False, elem_id="annotate-new") as fold:
         title = gr.Textbox(label=say("annotate.new.title"), elem_id="annotate-title")
@@ -189,10 +181,6 @@ def _projects(services: Services, door: Door, tab: gr.Tab, project: gr.Dropdown,
         ]
         make = gr.Button(say("annotate.new.make"), variant="primary", size="sm", elem_id="annotate-make")
         made = gr.HTML()
-    with gr.Accordion(say("annotate.change"), open=False, elem_id="annotate-change") as change:
-        own = [_guideline_field(name, "", "annotate-change") for name in ("text", "reasons")]
-        keep = gr.Button(say("annotate.change.keep"), size="sm", elem_id="annotate-change-keep")
-        changed = gr.HTML()
 
     def on_open() -> gr.Dropdown:
         found = [
@@ -240,24 +228,12 @@ def _projects(services: Services, door: Door, tab: gr.Tab, project: gr.Dropdown,
             line += " " + say("annotate.new.held_out", n=n_held)
         return {made: notice(line, "good"), project: gr.Dropdown(choices=choices(services), value=known.id)}
 
-    def on_change_open(project: str | None) -> list[str]:
-        known = services.store.annotations.project(project).guidelines if project else None
-        return [known.text, "\n".join(known.reasons)] if known else ["", ""]
-
-    @show_errors(changed)
-    def on_keep(visitor: Visitor | None, project: str | None, *typed: str) -> Painted:
-        known = change_guidelines(Rater(services, visitor), chosen(project), *typed)
-        return {changed: notice(say("annotate.change.kept", version=known.guidelines.version), "good")}
-
     fold.expand(on_open, None, source, api_name="annotate_sources", **QUIET)
     first = tab.select(on_first, None, fold, api_visibility="private", **QUIET)
     first.then(on_first_open, None, source, api_visibility="private", **QUIET)
     source.change(on_source, source, stages, api_name="annotate_stages", **QUIET)
     given = [door.known, title, source, stages, n, raters, *typed]
     make.click(on_make, given, [made, project], api_name="annotate_make", **QUIET)
-    change.expand(on_change_open, project, [*own], api_name="annotate_guidelines", **QUIET)
-    project.change(lambda: gr.Accordion(open=False), None, change, api_visibility="private", **QUIET)
-    again(keep.click(on_keep, [door.known, project, *own], [changed], api_name="annotate_change", **QUIET))
 
 
 def _guideline_field(field: str, value: str, name: str) -> gr.Textbox:
@@ -265,43 +241,16 @@ def _guideline_field(field: str, value: str, name: str) -> gr.Textbox:
     return gr.Textbox(value, label=label, info=info, lines=4, max_lines=14, elem_id=f"{name}-{field}")
 
 
-def _files(services: Services, project: gr.Dropdown, again: Again) -> None:
-    """Lay out and wire import, and what trains on a project; it is exported in Data."""
+def _files(services: Services, project: gr.Dropdown) -> None:
+    """Lay out and wire what trains on a project; it is exported in Data."""
     if services.is_local:
         gr.HTML(f'<p class="rate-onward"><a href="?tab=data">{say("annotate.export")}</a></p>')
     can_train = not refusal(services.settings.training)
     train = gr.Button(say("annotate.train"), size="sm", visible=can_train, elem_id="annotate-train")
     trained, address = gr.HTML(elem_id="annotate-train-told"), gr.Textbox(visible=False, label=say("report.address"))
-    with gr.Column(elem_classes="assay-panel", elem_id="annotate-import"):
-        gr.HTML(heading(say("annotate.import")))
-        layouts = [(say(f"annotate.export.{each}"), each) for each in LAYOUTS]
-        layout = gr.Radio(layouts, value="csv", label=say("annotate.export.format"))
-        file = gr.UploadButton(say("annotate.import.file"), size="sm", elem_id="annotate-import-file")
-        told = gr.HTML()
 
     def on_train(project: str | None) -> tuple[str, str]:
         return for_training(services, lambda: annotations_of(services, project, "dpo").files)
 
-    @show_errors(told)
-    def on_import(project: str | None, layout: Layout, file: str) -> Painted:
-        store = services.store.annotations
-        known = store.project(chosen(project))
-        try:
-            found = read_annotations(Path(file), layout, known, store.items(known.id), services.now())
-        except LabError as error:  # where it lies here is nothing for raters
-            raise LabError(str(error).replace(file, Path(file).name)) from None
-        store.add_items(found.items)
-        store.save(found.annotations)
-        held = counted(len(found.annotations), "annotation")
-        return {told: notice(say("annotate.imported", held=held, new=counted(len(found.items), "new answer")), "good")}
-
     made = train.click(on_train, project, [address, trained], api_name="annotate_train", show_progress="hidden")
     made.then(None, address, None, js="assayFollow")
-    again(file.upload(on_import, [project, layout, file], [told], api_name="annotate_import", **QUIET))
-
-
-def chosen(project: str | None) -> str:
-    """Return the project that is chosen; LabError where there is none."""
-    if not project:
-        raise LabError(say("annotate.no_project_yet"))
-    return project

@@ -1,6 +1,6 @@
 """What a visitor asks: answered, found again in the store, and asked again to compare."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from textwrap import shorten
@@ -37,14 +37,19 @@ def ask(
     question: str,
     settings: tuple[object, object, object],
     chain: str | None = None,
+    chosen: Sequence[str] = (),
 ) -> Iterator[View]:
-    """Yield what to show until every stage has answered. `settings`: seed, length, temperature; `chain` as it is listed.
+    """Yield what to show until the stages that are `chosen`, or all, have answered.
 
-    Raises LabError if this cannot be asked, or the model cannot answer.
+    `settings`: seed, length, temperature; `chain` as it is listed. Raises LabError if this cannot be asked, or the model cannot answer.
     """
     asker, sampling = visitor or new_visitor(), checked_sampling(*settings)
     name = chain_of(services, chain) if chain else ""
-    yield from _views(services, QuestionRequest(asker, checked_question(question), sampling, "ask", chain=name))
+
+    def pick(stages: Stages) -> Stages:
+        return tuple(stage for stage in stages if stage in chosen) or stages
+
+    yield from _views(services, QuestionRequest(asker, checked_question(question), sampling, "ask", pick, name))
 
 
 def replay(services: Services, visitor: Visitor | None, chosen: str | None) -> Iterator[View]:

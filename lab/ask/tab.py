@@ -11,7 +11,7 @@ from evals.schema.questions import Sampling
 from evals.schema.votes import AnnotationItem
 from lab.ask import evidence as cited
 from lab.ask.session import ask, earlier, examples, find_earlier, replay, show_earlier
-from lab.page import DocumentPane, Painted, choices, event, met, stops
+from lab.page import DocumentPane, Painted, choices, event, met, stage_choice, stops
 from lab.services import Services
 from lab.settings import EMBEDDED, REFINER
 from lab.shared.rater import RATED, item_of_answer
@@ -50,6 +50,8 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
             chain = gr.Dropdown([], label=say("ask.chain"), visible=False, elem_id="ask-chain")
             with gr.Accordion(say("ask.settings"), open=False, elem_id="ask-settings"):
                 settings = sampling_fields(0, Sampling.max_new_tokens, Sampling.temperature)
+            stages = gr.State(())
+            stage_choice(services, stages, "ask")
     line = gr.HTML(elem_id="ask-notice")
     answers = gr.HTML(empty(say("ask.empty")), js_on_load=clicks("annotate"), elem_id="ask-answers")
     pane, linked = DocumentPane(line, answers, gr.State(None), [start], stopping), gr.JSON(visible=False)
@@ -89,6 +91,7 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
         length: float,
         temperature: float,
         chain: str | None = None,
+        stages: Sequence[str] = (),
         evidence: str = "",
         rubric: str = "",
     ) -> Iterator[Painted]:
@@ -97,7 +100,7 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
             record = cited.record_of(question, evidence, rubric)
             yield from map(pane.paint, cited.answer(services, visitor, record, (seed, most, temperature)))
             return
-        yield from map(pane.paint, ask(services, visitor, question, (seed, length, temperature), chain))
+        yield from map(pane.paint, ask(services, visitor, question, (seed, length, temperature), chain, stages))
 
     def on_tab(address: str) -> tuple[gr.Dropdown, str]:
         """Return the chains that can be asked, the one of the address chosen."""
@@ -156,7 +159,7 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     chain.input(on_chain, chain, asked_of, js="assayPlaceChain", api_name="chain", **QUIET)
     on = partial(event, door=door, shows=pane)
     asking = met(door, start.click, question.submit)
-    given = [question, *settings, asked_of, evidence, rubric]
+    given = [question, *settings, asked_of, stages, evidence, rubric]
     asked = on(asking.then, on_ask, given, pane.outputs, "ask", **ANSWERING)
     event(file.upload, on_file, [file], [evidence, fold, line], "read_evidence", shows=line, **QUIET)
     replayed = on(again.click, on_replay, [chosen], pane.outputs, "replay", **ANSWERING)

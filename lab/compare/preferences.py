@@ -9,16 +9,16 @@ import gradio as gr
 from evals.leaderboard import shown_ranks
 from evals.questions import find
 from evals.schema import Answer, VoteCounts
-from evals.schema.votes import Board, Boards, ExportFormat, JudgedPair, Reason, names_itself, rater_of
+from evals.schema.votes import Board, Boards, JudgedPair, Reason, names_itself, rater_of
 from evals.stats.ranking import Vote, ratings
-from lab.exports import VOTE_FORMS, for_training, votes_file
-from lab.page import Download, Painted, show_errors
+from lab.exports import for_training
+from lab.page import Painted, show_errors
 from lab.services import Services
 from lab.shared.rows import read_place
 from lab.shared.runner import refusal
 from lab.store.answers import Mark
 from lab.ui.components import QUIET, Column, Html, draw, empty, grid, notice, number, shown, stacked, stage_name, tiles
-from lab.ui.text import counted, lines, page, say
+from lab.ui.text import counted, lines, say
 
 RATED = 2000
 """Votes that the page rates, the newest."""
@@ -143,21 +143,14 @@ def overview(counts: VoteCounts) -> Html:
 
 
 def build_board(services: Services, tab: gr.Tab) -> None:
-    """Lay out and wire the fold beneath the pairs: how the votes fell, and all of them as a data set."""
+    """Lay out and wire the fold beneath the pairs: how the votes fell, ratings, and where they become files."""
     with gr.Accordion(say("preferences"), open=False, elem_id="preferences") as fold:
         figures = gr.HTML(elem_id="preferences-figures")
         with gr.Row(elem_classes="actions"):
             train = gr.Button(visible=False, variant="primary", elem_id="preferences-train")
         told, address = gr.HTML(elem_id="preferences-told"), gr.Textbox(visible=False, label=say("report.address"))
-        with gr.Column():
-            gr.Markdown(page("preferences-export"))
-            choices = [(say(f"preferences.format.{form}"), form) for form in VOTE_FORMS]
-            panel = Download(
-                gr.Radio(choices, value="dpo", label=say("preferences.format")),
-                gr.Button(say("preferences.make"), elem_id="preferences-make"),
-                gr.HTML(elem_id="preferences-message"),
-                gr.DownloadButton(say("preferences.download"), visible=False, elem_id="preferences-download"),
-            )
+        if services.is_local:
+            gr.HTML(f'<p class="rate-onward"><a href="?tab=data">{say("preferences.export")}</a></p>')
     seen: list[tuple[Mark, str, int]] = []
 
     @show_errors(figures)
@@ -176,14 +169,9 @@ def build_board(services: Services, tab: gr.Tab) -> None:
             return {fold: gr.skip()}
         return {fold: gr.Accordion(open=True), **show(request)}
 
-    def offer(chosen: ExportFormat) -> Painted:
-        """Make a file of all votes."""
-        return panel.give("exports", partial(votes_file, services, chosen))
-
     fold.expand(show, None, [figures, train], api_name="preferences", show_progress="hidden")
     tab.select(on_open, address, [fold, figures, train], js="assayAddress", api_visibility="private", **QUIET)
     made = train.click(
         partial(for_training, services), None, [address, told], api_name="preferences_train", show_progress="hidden"
     )
     made.then(None, address, None, js="assayFollow")
-    panel.make.click(offer, panel.form, panel.outputs, api_name="export_preferences")

@@ -1,4 +1,4 @@
-"""Compare tab: two answers whose stages are hidden, one vote, then the names and the next pair.
+"""Compare tab: two answers whose stages are hidden, one vote, then their names and the right answer, then the next pair.
 
 Who wrote which answer is kept in `gr.State`, which never leaves the server; what goes to the
 browser before the vote is the two texts and nothing else about them.
@@ -6,10 +6,13 @@ browser before the vote is the two texts and nothing else about them.
 
 import random
 import re
-from collections.abc import Callable, Iterator, Sequence
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextvars import copy_context
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache, partial, reduce
-from typing import TYPE_CHECKING, Any
+from functools import cache, lru_cache, partial
+from queue import SimpleQueue
+from typing import Any
 
 import gradio as gr
 
@@ -17,7 +20,7 @@ from evals.errors import LabError
 from evals.schema import Answer, Choice, Comparison
 from evals.schema.questions import Sampling
 from evals.schema.votes import REMARK_CHARACTERS, Strength, names_itself
-from lab.page import Painted, event, name_field
+from lab.page import Painted, event, name_field, stage_choice
 from lab.services import Services
 from lab.session import (
     Answered,
@@ -32,21 +35,19 @@ from lab.session import (
     stored_moment,
 )
 from lab.ui import components as views
-from lab.ui.components import clicks
 from lab.ui.text import page, say
 from lab.visitors import BROWSER_SECRET, Door, Visitor, meet, new_visitor
-
-if TYPE_CHECKING:
-    from evals.schema.votes import AnnotationItem
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Two complete, stored answers, left and right. Never sent to the browser as it is."""
+    """Two complete, stored answers, left and right, and the right one. Never sent to the browser as it is."""
 
     question: str
     moment: Answered
     vote: Comparison | None = None
+    key: str = ""
+    is_held_out: bool = False
 
     @property
     def answers(self) -> tuple[Answer, ...]:
@@ -59,13 +60,24 @@ class Pair:
         return self.moment.written or ()
 
 
+def pair_of(services: Services, question: str, moment: Answered) -> Pair:
+    """Return a pair with what is known of its question; nothing where answers were recorded."""
+    if services.recorded:
+        return Pair(question, moment)
+    from evals import questions  # not in an arena
+    from evals.verifiers.line import read_lines
+
+    example = questions.find(question)
+    key = (read_lines(example.answer).answer or "") if example else ""
+    return Pair(question, moment, key=key, is_held_out=questions.is_held_out(question))
+
+
 @dataclass(frozen=True)
 class Comparing:
-    """What one page is comparing: the pair on the table, and the last one voted on.
+    """What one page is comparing: the pair on the table, and the last one voted on, shown until the next one.
 
-    `place` counts the questions of the bank that were taken so far, in the order of `seed`; `asked` is the one asked
-    last. `remark` stands where the names of the last pair would: a vote was taken back. `is_rated`: what was voted on
-    can be rated here.
+    `place` counts the questions that were drawn so far, in the order of `seed`; `asked` is the one asked last.
+    `ahead` is the pair after this one.
     """
 
     pair: Pair | None = None
@@ -73,35 +85,56 @@ class Comparing:
     seed: int = 0
     place: int = 0
     asked: str = ""
-    remark: str = ""
-    is_rated: bool = True
+    ahead: "PairAhead | None" = None
 
 
 def begun(services: Services, pair: Pair | None = None) -> Comparing:
     """Return the state of a page that opens, with the pair that it still shows."""
-    return Comparing(pair, seed=services.random.getrandbits(32), is_rated=services.recorded is None)
+    return Comparing(pair, seed=services.random.getrandbits(32))
 
 
 def restored(services: Services, visitor: Visitor, table: object) -> Comparing | None:
     """Return the pair whose ids (`table`) the browser still shows after a new start; None if there is none of this visitor's.
 
-    It is the last one where it was voted on meanwhile: the browser was not told.
+    It is the last one where it was voted on: the browser may not have been told.
     """
     ids = [each for each in table if isinstance(each, str)] if isinstance(table, list) else []
     answers = services.store.stored(ids, session_of(services, visitor, "compare"))
     if len(answers) != 2:
         return None
-    pair = Pair(answers[0].question, stored_moment(answers))
+    pair = pair_of(services, answers[0].question, stored_moment(answers))
     kept = services.store.vote_on(answers[0].id, answers[1].id, visitor.voter)
     return replace(begun(services), last=replace(pair, vote=kept)) if kept else begun(services, pair)
 
 
 @cache
 def bank() -> tuple[str, ...]:
-    """Return the questions that pairs are drawn on: votes train, so none that measures a model."""
+    """Return the questions of Assay that pairs are drawn on: none that measures a model, because votes train."""
     from evals.questions import kmp_training, pathway_training
 
     return tuple(row.prompt for row in (*kmp_training(), *pathway_training()))
+
+
+def offered(services: Services, source: str | None) -> tuple[str, ...]:
+    """Return what pairs are drawn on: the questions of a frozen set that may train, all of them where none may.
+
+    None is the newest set, "" the bank, which stands in where there is no set.
+    """
+    if services.recorded:
+        return services.recorded.questions
+    if not (source := sets_to_compare(services)[0][1] if source is None else source):
+        return bank()
+    from evals.questions import is_held_out
+    from lab.shared.sets import frozen_set
+
+    asked = tuple(row.prompt for row in frozen_set(services, source).rows)
+    return tuple(each for each in asked if not is_held_out(each)) or asked
+
+
+def sets_to_compare(services: Services) -> list[tuple[str, str]]:
+    """Return the frozen sets by what they are called, the newest first, then the bank."""
+    sets = services.store.documents("question_set").titles("")
+    return [*((f"{title} v{version}", name) for name, title, version in sets), (say("compare.bank"), "")]
 
 
 @lru_cache(maxsize=64)
@@ -129,17 +162,47 @@ CONFIDENCE = re.compile(r"(?im)^\W*confidence\b.*$")
 
 @dataclass(frozen=True)
 class CompareView:
-    """What the tab shows at one moment, as HTML, and whether one may vote or take a vote back."""
+    """What the tab shows at one moment, as HTML, and what one may do; `is_told`: the names of the pair are shown."""
 
     notice: str
     question: str
     cards: str
-    revealed: str
-    may_vote: bool
-    may_undo: bool
+    may_vote: bool = False
+    may_undo: bool = False
+    is_told: bool = False
 
 
 Step = tuple[Comparing, CompareView]
+
+
+class PairAhead:
+    """A pair that is written in a thread of its own while the one before it is read; it can be taken once.
+
+    `asked` is what it was drawn from, to be compared with what is wanted when it is taken.
+    """
+
+    def __init__(self, asked: object, steps: Iterator[Step]) -> None:
+        self.asked = asked
+        self._steps: SimpleQueue[Step | None] = SimpleQueue()
+        threading.Thread(target=copy_context().run, args=(self._write, steps), name="assay-pair", daemon=True).start()
+
+    def _write(self, steps: Iterator[Step]) -> None:
+        try:
+            for step in steps:
+                self._steps.put(step)
+        finally:
+            self._steps.put(None)
+
+    def __iter__(self) -> Iterator[Step]:
+        """Yield the newest step, then each as it comes; nothing for who comes second."""
+        while (step := self._steps.get()) is not None:
+            after = step
+            while after is not None and not self._steps.empty():
+                step, after = after, self._steps.get()
+            yield after or step
+            if after is None:
+                break
+        self._steps.put(None)
 
 
 def next_pair(
@@ -148,10 +211,35 @@ def next_pair(
     state: Comparing | None,
     own: str | None = None,
     chosen: Sequence[str] = (),
+    source: str | None = None,
 ) -> Iterator[Step]:
-    """Yield the next pair as it is written: on the visitor's own question, or one of the bank; among those `chosen`, or all."""
-    state, visitor = replace(state or begun(services), pair=None), visitor or new_visitor()
-    drawn = services.recorded.questions if services.recorded else bank()
+    """Yield the next pair as it is written, and have the one after it written meanwhile.
+
+    It is on the visitor's `own` question, or one of `source` (`offered`), among the stages `chosen`, or all.
+    """
+    state, visitor = state or begun(services), visitor or new_visitor()
+    beside, wanted = replace(visitor, page=f"{visitor.page} ahead"), (tuple(chosen), source)
+    steps: Iterable[Step] | None = state.ahead
+    if own is not None or state.ahead is None or state.ahead.asked != wanted:
+        stop(services, beside, "compare", silently=True)
+        steps = written(services, visitor, state, own, chosen, source)
+    for now, view in steps or ():
+        now = replace(now, last=state.last, ahead=None)
+        if now.pair and not services.recorded:
+            now = replace(now, ahead=PairAhead(wanted, written(services, beside, now, None, chosen, source)))
+        yield now, replace(view, may_undo=state.last is not None)
+
+
+def written(
+    services: Services,
+    visitor: Visitor,
+    state: Comparing,
+    own: str | None = None,
+    chosen: Sequence[str] = (),
+    source: str | None = None,
+) -> Iterator[Step]:
+    """Yield a pair as it is written; of questions that are drawn, another one where both answers are the same."""
+    state = replace(state, pair=None)
 
     def pick(stages: tuple[str, ...]) -> tuple[str, ...]:
         if chosen and len(stages := tuple(each for each in stages if each in chosen)) < 2:
@@ -165,6 +253,7 @@ def next_pair(
         return next_match(stages, *services.store.matches(visitor.voter), services.random)
 
     try:
+        drawn = offered(services, source) if own is None else ()
         for attempt in range(ATTEMPTS):
             if own is None:
                 state = replace(state, place=state.place + 1)
@@ -183,7 +272,7 @@ def next_pair(
                 if silent:
                     raise LabError(silent)
                 is_same = not moment.problem and len({draft.text for draft in moment.written or ()}) == 1
-                state = replace(state, pair=Pair(asked, moment) if moment.kept and not is_same else None)
+                state = replace(state, pair=pair_of(services, asked, moment) if moment.kept and not is_same else None)
                 view = shown(state, asked, moment)
                 if attempt and moment.kept is None and not moment.problem:
                     view = replace(view, notice=views.notice(say("compare.same.next")))
@@ -194,14 +283,11 @@ def next_pair(
         yield state, _problem(state, str(error))
 
 
-def vote(
-    services: Services, visitor: Visitor | None, state: Comparing | None, choice: Choice, chosen: Sequence[str] = ()
-) -> Iterator[Step]:
-    """Store the vote, yield the names behind the pair, and go on; nothing for a second vote on the same pair."""
+def vote(services: Services, visitor: Visitor | None, state: Comparing | None, choice: Choice) -> Step | None:
+    """Store the vote and tell the names behind the pair and the right answer; None for a second vote on the same pair."""
     state, visitor = state or Comparing(), visitor or new_visitor()
     if state.pair is None:
-        yield state, _problem(state, say("compare.early"))
-        return
+        return state, _problem(state, say("compare.early"))
     try:
         left, right = state.pair.answers
         mine = Comparison(
@@ -219,30 +305,39 @@ def vote(
         )
         kept = services.store.add_comparison(mine)
     except LabError as error:
-        yield state, _problem(state, str(error))
-        return
+        return state, _problem(state, str(error))
     if kept.id != mine.id:
-        return
-    state = replace(state, pair=None, last=replace(state.pair, vote=kept), remark="")
-    yield from next_pair(services, visitor, state, chosen=chosen)
+        return None
+    state = replace(state, pair=None, last=replace(state.pair, vote=kept))
+    return state, told(state)
 
 
 def explain(
-    services: Services, visitor: Visitor | None, vote: str, strength: Strength | None, reasons: list[str], remark: str
+    services: Services,
+    visitor: Visitor | None,
+    state: Comparing | None,
+    strength: Strength | None,
+    reasons: list[str],
+    remark: str,
 ) -> str:
     """Keep how much better the chosen answer is and why, and return a line that says so.
 
-    LabError unless the vote is this visitor's and stands.
+    LabError unless the last vote is this visitor's and stands.
     """
+    vote = state.last.vote.id if state and state.last and state.last.vote else ""
     said = {"strength": strength, "reasons": tuple(reasons or ()), "remark": plain_text(remark)[:REMARK_CHARACTERS]}
     services.store.explain_comparison(vote, (visitor or new_visitor()).voter, **said)
     return views.notice(say("compare.why.kept"))
 
 
 def undo(
-    services: Services, visitor: Visitor | None, state: Comparing | None, chosen: Sequence[str] = ()
+    services: Services,
+    visitor: Visitor | None,
+    state: Comparing | None,
+    chosen: Sequence[str] = (),
+    source: str | None = None,
 ) -> Iterator[Step]:
-    """Take the last vote back and go on with another pair: this one's names were shown."""
+    """Take the last vote back; where its names are shown, go on with another pair."""
     state = state or Comparing()
     if visitor is None or state.last is None or state.last.vote is None:
         yield state, _problem(state, say("compare.nothing_to_undo"))
@@ -252,19 +347,23 @@ def undo(
     except LabError as error:
         yield state, _problem(state, str(error))
         return
-    stop(services, visitor, "compare", silently=True)
-    state = replace(state, pair=None, last=None, remark=say("compare.taken_back"))
-    yield from next_pair(services, visitor, state, chosen=chosen)
+    state, line = replace(state, last=None), views.notice(say("compare.taken_back"), "good")
+    if state.pair is not None:
+        yield state, replace(shown(state, state.pair.question, state.pair.moment), notice=line)
+        return
+    for now, view in next_pair(services, visitor, state, chosen=chosen, source=source):
+        yield now, replace(view, notice=line) if now.pair else view
 
 
 def shown(state: Comparing, asked: str, moment: Answered) -> CompareView:
-    """Return the view of one moment: two texts, and of the last pair everything."""
+    """Return the view of one moment: two texts, and nothing about who wrote them."""
     line = say("compare.same") if moment.kept else say("compare.writing") if moment.written else ""
     if moment.waiting is not None:
         line = views.waiting_line(moment.waiting)
     elif state.pair is not None:
         kept = {CONFIDENCE.sub("", draft.text).strip() for draft in state.pair.drafts}
         line = say("compare.reading" if len(kept) == 2 else "compare.confidence")
+        line += f" {say('compare.held_out')}" if state.pair.is_held_out else ""
     # Both end together: which one finished first would tell something about who wrote it.
     done = bool(moment.written) and all(draft.finish_reason for draft in moment.written)
     texts = [draft.text for draft in moment.written or ()] or ["", ""]
@@ -276,73 +375,69 @@ def shown(state: Comparing, asked: str, moment: Answered) -> CompareView:
         notice=views.notice(line) if moment.problem is None else views.notice(moment.problem, "problem"),
         question=views.question(asked),
         cards=views.cards(blind),
-        revealed=revealed(state) or (views.notice(state.remark, "good") if state.remark else ""),
         may_vote=state.pair is not None,
         may_undo=state.last is not None,
     )
 
 
-def revealed(state: Comparing) -> str:
-    """Return the names and verdicts behind the pair that was voted on last, with thumbs where answers are rated."""
+def told(state: Comparing) -> CompareView:
+    """Return the view of the pair that was voted on last, in its place: names, verdicts, the right answer."""
     pair = state.last
     if pair is None or pair.vote is None:
-        return ""
+        return CompareView("", "", views.empty(say("compare.empty")))
     left, right = (draft.title for draft in pair.drafts)
     line = say("compare.thanks", choice=say(f"compare.{pair.vote.choice}").lower(), left=left, right=right)
-    if names_itself(*pair.answers):
-        line = f"{line} {say('compare.named')}"
-    shown = list(pair.drafts)
-    if state.is_rated:
-        from lab.ui.components import thumbs
-
-        shown = [replace(card, beneath=thumbs(each.id)) for card, each in zip(shown, pair.answers, strict=True)]
-    return views.reveal(line, pair.question, shown)
+    line += f" {say('compare.key', answer=pair.key)}" if pair.key else ""
+    line += f" {say('compare.named')}" if names_itself(*pair.answers) else ""
+    known = [replace(draft, expected=pair.key, meaning="", n_tokens=None, seconds=None) for draft in pair.drafts]
+    asked = views.question(pair.question)
+    return CompareView(views.notice(line, "good"), asked, views.cards(known), may_undo=True, is_told=True)
 
 
 def _problem(state: Comparing, text: str) -> CompareView:
     """Return the view with what went wrong; a pair on the table stays there."""
-    line = views.notice(text, "problem")
-    if state.pair is not None:
-        return replace(shown(state, state.pair.question, state.pair.moment), notice=line)
-    return CompareView(line, "", views.empty(say("compare.empty")), revealed(state), False, state.last is not None)
+    view = shown(state, state.pair.question, state.pair.moment) if state.pair else told(state)
+    return replace(view, notice=views.notice(text, "problem"))
 
 
 # ---- layout ----------------------------------------------------------------------------------
 
 
-def build(services: Services, door: Door, tab: gr.Tab, *, is_rated: bool = True) -> None:
-    """Lay out the tab inside the `gr.Blocks` that is currently open; `is_rated`: what was voted on can be annotated."""
+def build(services: Services, door: Door, tab: gr.Tab) -> None:
+    """Lay out the tab inside the `gr.Blocks` that is currently open."""
     state, table = gr.State(None), gr.BrowserState(None, storage_key="assay-pair", secret=BROWSER_SECRET)
-    has_own = services.recorded is None
+    has_own, chosen = services.recorded is None, gr.State(())
     gr.HTML(views.lead("compare"))
-    with gr.Accordion(say("compare.guidelines"), open=False, elem_id="compare-guidelines"):
-        gr.Markdown(page("guidelines"))
-    last = gr.HTML(js_on_load=clicks("annotate") if is_rated else None, elem_id="compare-revealed")
-    voted = gr.State(None)
-    with gr.Column(visible=False, elem_id="compare-why") as why:
-        about = gr.Textbox(visible=False)  # the vote, as the page knows it: its next one may be on the way
-        chips = [(say(f"compare.why.{each}", number=k), each) for k, each in enumerate((*STRENGTHS, *REASONS), 1)]
-        strength = gr.Radio(chips[: len(STRENGTHS)], label=say("compare.why.strength"))
-        reasons = gr.CheckboxGroup(chips[len(STRENGTHS) :], label=say("compare.why.reasons"))
-        remark = gr.Textbox(label=say("compare.why.remark"), max_length=REMARK_CHARACTERS, elem_id="compare-remark")
-        said = gr.HTML(elem_id="compare-why-kept")
-    if is_rated:
-        _rating(services, door, last, voted)
+    with gr.Row(visible=has_own, elem_classes="composer"):
+        source = gr.Dropdown([], value=None, label=say("compare.from"), elem_id="compare-from", min_width=300)
+        if has_own:
+            stage_choice(services, chosen, "compare")
     asked = gr.HTML(elem_id="compare-question")
     answers = gr.HTML(views.empty(say("compare.empty")), elem_id="compare-answers")
-    line = gr.HTML(elem_id="compare-notice")
-    votes = vote_buttons()
-    with gr.Row(elem_classes="actions"):
-        start = gr.Button(say("compare.start"), variant="primary", elem_id="compare-start")
-        skip = gr.Button(say("compare.skip"), visible=False, elem_id="compare-skip", size="sm")
-        back = gr.Button(say("compare.undo"), visible=False, elem_id="compare-undo", size="sm")
+    with gr.Column(elem_id="compare-bar"):
+        line = gr.HTML(elem_id="compare-notice")
+        votes = vote_buttons()
+        chips = [(say(f"compare.why.{each}", number=k), each) for k, each in enumerate((*STRENGTHS, *REASONS), 1)]
+        with gr.Row(visible=False, elem_id="compare-why") as why:
+            strength = gr.Radio(chips[: len(STRENGTHS)], label=say("compare.why.strength"), scale=2, min_width=240)
+            reasons = gr.CheckboxGroup(chips[len(STRENGTHS) :], label=say("compare.why.reasons"), scale=7)
+        with gr.Row(elem_classes="actions"):
+            onward = gr.Button(say("compare.start"), variant="primary", elem_id="compare-next")
+            back = gr.Button(say("compare.undo"), visible=False, elem_id="compare-undo")
+            remark = gr.Textbox(
+                label=say("compare.why.remark"),
+                placeholder=say("compare.why.remark"),
+                container=False,
+                visible=False,
+                max_length=REMARK_CHARACTERS,
+                elem_id="compare-remark",
+            )
+        said = gr.HTML(elem_id="compare-why-kept")
+    with gr.Accordion(say("compare.guidelines"), open=False, elem_id="compare-guidelines"):
+        gr.Markdown(page("guidelines"))
     with gr.Accordion(say("compare.own"), open=False, visible=has_own, elem_id="compare-own"):
         own = gr.Textbox(label=say("compare.own.question"), lines=2, elem_id="compare-own-question")
         own_button = gr.Button(say("compare.own.ask"), elem_id="compare-own-button", size="sm")
-
-    chosen = gr.State(())
-    if has_own:
-        _stages(services, chosen)
     name_field(door, "compare")
     if has_own:
         from lab.compare.preferences import build_board  # an arena shows no board
@@ -351,47 +446,48 @@ def build(services: Services, door: Door, tab: gr.Tab, *, is_rated: bool = True)
 
     def painted(step: Step) -> Painted:
         now, view = step
-        is_begun = bool(view.question)
+        on_table = now.pair or (now.last if view.is_told else None)
+        can_explain = bool(view.is_told and now.last and now.last.vote and now.last.vote.choice in ("left", "right"))
+        is_voting = bool(view.question) and not view.is_told
+        label = "next" if view.is_told else "skip" if is_voting else "start"
+        buttons = {each: gr.Button(visible=is_voting, interactive=view.may_vote) for each in votes.values()}
         return {
             state: now,
-            table: [each.id for each in now.pair.answers] if now.pair else now.asked or None,
+            table: [each.id for each in on_table.answers] if on_table else now.asked or None,
             line: view.notice,
             asked: view.question,
             answers: view.cards,
-            last: view.revealed,
-            voted: " ".join(each.id for each in now.last.answers) if now.last else None,
-            **{button: gr.Button(visible=is_begun, interactive=view.may_vote) for button in votes.values()},
-            start: gr.Button(visible=not is_begun),
-            skip: gr.Button(visible=is_begun),
+            **buttons,
+            onward: gr.Button(say(f"compare.{label}"), variant="secondary" if is_voting else "primary"),
             back: gr.Button(visible=view.may_undo),
+            why: gr.Row(visible=can_explain),
+            remark: gr.Textbox("", visible=can_explain),
+            **{strength: None, reasons: [], said: ""},
         }
 
-    def painted_why(steps: Iterator[Step], before: Pair | None) -> Iterator[Painted]:
-        """Ask why anew as soon as there is another last vote, and never again for the same one."""
-        for step in steps:
-            page, now = painted(step), step[0].last
-            if now is not before:
-                chosen = now.vote if now and now.vote and now.vote.choice in {"left", "right"} else None
-                page |= {why: gr.Column(visible=chosen is not None), about: chosen.id if chosen else "", said: ""}
-                page |= {strength: None, reasons: [], remark: ""}
-                before = now
-            yield page
-
-    def on_next(visitor: Visitor | None, state: Comparing | None, chosen: Sequence[str], question: Any = None) -> Any:
-        yield from map(painted, next_pair(services, visitor, state, question, chosen))
-
-    def on_undo(visitor: Visitor | None, state: Comparing | None, chosen: Sequence[str]) -> Iterator[Painted]:
-        yield from painted_why(undo(services, visitor, state, chosen), state.last if state else None)
-
-    def on_vote(
-        choice: Choice, visitor: Visitor | None, state: Comparing | None, chosen: Sequence[str]
+    def on_next(
+        visitor: Visitor | None,
+        state: Comparing | None,
+        chosen: Sequence[str],
+        source: str | None,
+        question: Any = None,
     ) -> Iterator[Painted]:
-        yield {line: gr.skip()}  # a second vote on a pair gives nothing, which Gradio would paint as empty buttons
-        yield from painted_why(vote(services, visitor, state, choice, chosen), state.last if state else None)
+        yield from map(painted, next_pair(services, visitor, state, question, chosen, source))
 
-    def paced(act: Callable[..., Iterator[Painted]]) -> Callable[..., Any]:
-        """Return an event that is painted as it goes on; in one piece where answers were recorded: nobody waits for them."""
-        return (lambda *given: reduce(dict.__or__, act(*given))) if services.recorded else act
+    def on_source(
+        visitor: Visitor | None, state: Comparing | None, chosen: Sequence[str], source: str | None
+    ) -> Iterator[Painted]:
+        is_begun = state is not None and state.asked
+        yield from on_next(visitor, state, chosen, source) if is_begun else iter([{line: gr.skip()}])
+
+    def on_undo(
+        visitor: Visitor | None, state: Comparing | None, chosen: Sequence[str], source: str | None
+    ) -> Iterator[Painted]:
+        yield from map(painted, undo(services, visitor, state, chosen, source))
+
+    def on_vote(choice: Choice, visitor: Visitor | None, state: Comparing | None) -> Painted:
+        step = vote(services, visitor, state, choice)
+        return painted(step) if step else {line: gr.skip()}
 
     def on_return(
         visitor: Visitor | None, remembered: object, now: Comparing | None, left: object, request: gr.Request
@@ -405,58 +501,34 @@ def build(services: Services, door: Door, tab: gr.Tab, *, is_rated: bool = True)
         if found and found.pair:
             yield painted((found, shown(found, found.pair.question, found.pair.moment)))
         elif found:
-            yield from map(painted, next_pair(services, visitor, found))
+            yield painted((found, told(found)))
         elif not now and isinstance(left, str):  # the page was left while its pair was being written
-            yield from on_next(visitor, None, (), left)
+            yield from on_next(visitor, None, (), None, left)
         else:
             yield {line: gr.skip()}
 
-    here = [door.known, state, chosen]
-    outputs = [state, table, line, asked, answers, last, voted, *votes.values(), start, skip, back]
-    start.click(paced(on_next), here, outputs, api_name="pair", **views.ANSWERING)
-    skip.click(paced(on_next), here, outputs, api_name="skip", **views.ANSWERING)
+    def on_tab(source: str | None) -> gr.Dropdown:
+        """List the frozen sets; the newest is chosen until somebody chooses."""
+        known = sets_to_compare(services)
+        return gr.Dropdown(choices=known, value=known[0][1] if source is None else source)
+
+    here = [door.known, state, chosen, source]
+    outputs = [state, table, line, asked, answers, *votes.values(), onward, back, why, strength, reasons, remark, said]
+    if has_own:
+        tab.select(on_tab, source, source, api_name="compare_sets", **views.QUIET)
+        source.input(on_source, here, outputs, api_name="compare_set", **views.ANSWERING)
+    onward.click(on_next, here, outputs, api_name="pair", **views.ANSWERING)
     gr.on([own_button.click, own.submit], on_next, [*here, own], outputs, api_name="pair_on", **views.ANSWERING)
-    asked_why = [why, about, strength, reasons, remark, said]
-    given, saying = [about, strength, reasons, remark], [strength.input, reasons.input, remark.submit, remark.blur]
+    given, saying = [state, strength, reasons, remark], [strength.input, reasons.input, remark.submit, remark.blur]
     event(saying, partial(explain, services), given, [said], "vote_why", door=door, shows=said, **views.CHOSEN)
-    back.click(paced(on_undo), here, [*outputs, *asked_why], api_name="undo", **views.ANSWERING)
+    back.click(on_undo, here, outputs, api_name="undo", **views.ANSWERING)
     for choice, button in votes.items():
         known = [door.known, door.remembered, state]
         returned = button.click(on_return, [*known, table], known, api_visibility="private", **views.QUIET)
         returned.then(
-            paced(partial(on_vote, choice)), here, [*outputs, *asked_why], api_name=f"vote_{choice}", **views.ANSWERING
+            partial(on_vote, choice), [door.known, state], outputs, api_name=f"vote_{choice}", **views.ANSWERING
         )
     door.known.change(on_open, [door.known, state, table], outputs, api_visibility="private", **views.ANSWERING)
-
-
-def _stages(services: Services, chosen: gr.State) -> None:
-    """Lay out which stages take part on this page, kept in `chosen`; none named = all."""
-    with gr.Accordion(say("compare.stages"), open=False, elem_id="compare-stages") as fold:
-        box = gr.CheckboxGroup(label=say("compare.stages.chosen"), info=say("compare.stages.info"))
-
-    def on_expand(chosen: Sequence[str]) -> gr.CheckboxGroup:
-        try:
-            stages = services.engine.chain().stages
-        except LabError as error:
-            return gr.CheckboxGroup(choices=[], value=[], info=str(error))
-        kept = [each for each in stages if each in chosen] or list(stages)
-        choices = [(views.stage_name(each), each) for each in stages]
-        return gr.CheckboxGroup(choices=choices, value=kept, info=say("compare.stages.info"))
-
-    fold.expand(on_expand, chosen, box, api_name="compare_stages", **views.QUIET)
-    box.input(tuple, box, chosen, api_visibility="private", **views.CHOSEN)
-
-
-def _rating(services: Services, door: Door, last: gr.HTML, voted: gr.State) -> None:
-    """Lay out where the answers that were voted on last are rated."""
-    from lab.shared.rater import RATED, item_of_answer
-    from lab.shared.rating import build_rating
-
-    def stored(visitor: Visitor | None, names: str) -> "list[AnnotationItem]":
-        own = session_of(services, visitor, "compare") if visitor else ""
-        return [item_of_answer(each, RATED) for each in services.store.stored(names.split(), own)]
-
-    build_rating(services, door, "compare", "pair", last.click, voted, stored)
 
 
 def vote_buttons() -> dict[Choice, gr.Button]:

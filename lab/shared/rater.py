@@ -344,17 +344,5 @@ def as_typed(guidelines: Guidelines) -> tuple[str, str, str]:
     return guidelines.text, "\n".join(lines), "\n".join(guidelines.reasons)
 
 
-def change_guidelines(rater: Rater, project: str, text: str, reasons: str) -> AnnotationProject:
-    """Keep another text and other reasons as the next version; an annotation names the version it was made under."""
-    known = rater.store.project(project)
-    now = known.guidelines
-    changed = now.model_copy(update={"text": text.strip(), "reasons": _lines(reasons), "version": now.version + 1})
-    if (changed.text, changed.reasons) == (now.text, now.reasons):
-        return known
-    known = known.model_copy(update={"guidelines": changed})
-    rater.store.keep_project(known)
-    return known
-
-
 def _lines(text: str) -> tuple[str, ...]:
     return tuple(filter(None, map(str.strip, text.splitlines())))

@@ -202,11 +202,6 @@ def question(text: str) -> Html:
     return draw("question", text=text)
 
 
-def reveal(line: str, asked: str, shown: Sequence[Card]) -> Html:
-    """Return the vote and the names in one line that opens to the two answers."""
-    return draw("reveal", line=line, asked=asked, cards=cards(shown))
-
-
 def waiting_line(waiting: "Waiting") -> str:
     """Return why there is no answer yet, in one line."""
     if (status := waiting.status).state == "loading":

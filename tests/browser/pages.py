@@ -67,7 +67,7 @@ def ask_with_evidence(page, question):
 
 def start_comparing(page):
     open_tab(page, "Compare")
-    page.click("#compare-start")
+    page.click("#compare-next")
     expect(page.locator("#vote-left")).to_be_enabled()
 
 

@@ -76,36 +76,42 @@ def test_votes_are_blind_cast_with_keys_taken_back_and_go_on_after_a_reload(open
     start_comparing(page)
     told = " ".join(reply.text() for reply in bodies if "join" in reply.url).lower()
     shown = page.locator("#tabs").inner_html().lower()
-    pair = shown[shown.index('id="compare-question"') : shown.index('id="compare-own"')]
+    pair = shown[shown.index('id="compare-question"') : shown.index('id="compare-guidelines"')]
     assert [name for name in STAGES if name in told] == [], "the browser is not told who wrote what"
     assert [name for name in STAGES if f'"{name}"' in pair or f">{name}<" in pair] == []
-    expect(page.locator("#compare-rate")).to_be_hidden()
-    expect(page.locator("#compare-answers .thumbs")).to_have_count(0)
 
     page.click("#compare-own > button")
     page.locator("#compare-own-question textarea").press_sequentially("a bat? ns")
     page.wait_for_timeout(500)
-    assert page.locator("#compare-revealed summary").count() == 0, "keys do not vote while a question is typed"
+    assert "stored" not in page.inner_text("#compare-notice"), "keys do not vote while a question is typed"
     assert not page.locator("#keys").is_visible()
     page.locator("h1").click()
 
     for key, words in (("a", "left is better"), ("b", "right is better"), ("t", "tie"), ("n", "both are bad")):
         before = page.inner_text("#compare-question")
         page.keyboard.press(key)
-        expect(page.locator("#compare-revealed summary")).to_contain_text(words)
-        expect(page.locator("#compare-question")).not_to_have_text(before)
-        expect(page.locator("#vote-left")).to_be_enabled()
+        expect(page.locator("#compare-notice")).to_contain_text(words)
+        assert page.inner_text("#compare-question") == before, "the names are told where the pair stands"
         expect(page.locator("#compare-why")).to_be_visible(visible=key in "ab")
+        top = page.evaluate(
+            "['question', 'next'].map((each) => document.getElementById(`compare-${each}`).getBoundingClientRect())"
+        )
+        assert all(each["top"] >= 0 and each["bottom"] <= 900 for each in top), "nothing to scroll"
         if key == "a":
             page.keyboard.press("2")
             page.keyboard.press("3")
             expect(page.locator("#compare-why :checked")).to_have_count(2)
             expect(page.locator("#compare-why-kept")).to_contain_text("Kept with your vote")
-        expect(page.locator("#compare-why :checked")).to_have_count(2 if key == "a" else 0)
+        page.keyboard.press("Enter")
+        expect(page.locator("#compare-question")).not_to_have_text(before)
+        expect(page.locator("#vote-left")).to_be_enabled()
+        expect(page.locator("#compare-why")).to_be_hidden()
 
+    page.keyboard.press("b")
+    expect(page.locator("#compare-next")).to_have_text("Next pair (Enter)")
     before = page.inner_text("#compare-question")
     page.keyboard.press("u")
-    expect(page.locator("#compare-revealed .notice.good")).to_contain_text("taken back")
+    expect(page.locator("#compare-notice .notice.good")).to_contain_text("taken back")
     expect(page.locator("#compare-question")).not_to_have_text(before)
     expect(page.locator("#compare-undo")).not_to_be_visible()
     expect(page.locator("#compare-answers .card[data-state=done]")).to_have_count(2)
@@ -116,9 +122,7 @@ def test_votes_are_blind_cast_with_keys_taken_back_and_go_on_after_a_reload(open
     expect(page.locator("#vote-left")).to_be_enabled()
     assert (page.inner_text("#compare-question"), page.inner_text("#compare-answers")) == shown
     page.click("#vote-left")
-    page.click("#compare-revealed summary")
-    page.locator("#compare-revealed [data-do=down]").last.click()
-    expect(page.locator("#compare-thumb")).to_contain_text("Kept as bad")
+    expect(page.locator("#compare-notice")).to_contain_text("is stored")
     page.click("#compare-own > button")
     page.fill("#compare-own-question textarea", "Does it go slowly up in the liver?")
     page.click("#compare-own-button")
@@ -135,8 +139,8 @@ def test_votes_are_blind_cast_with_keys_taken_back_and_go_on_after_a_reload(open
 
 def exported(page):
     """Export the votes as DPO rows and return them."""
-    page.goto(f"{page.url.partition('?')[0]}?tab=preferences")  # as it was called once
-    page.click("#preferences-make")
-    with zipfile.ZipFile(downloaded(page, "#preferences-download")) as archive:
+    page.goto(f"{page.url.partition('?')[0]}?tab=data")
+    page.click("#data-said-make")
+    with zipfile.ZipFile(downloaded(page, "#data-said-download")) as archive:
         name = next(name for name in archive.namelist() if name.endswith("train.jsonl"))
         return [json.loads(line) for line in archive.read(name).decode().splitlines()]

@@ -32,7 +32,7 @@ RAN = """() => [...document.querySelectorAll(
 FIELDS = "textarea, input:is(:not([type]), [type=text]):not([role=listbox])"
 TYPED = {"annotate-new-dimensions": f"Fact {MARK}: {ATTACK.splitlines()[0]}"}
 """What a field gets that takes no other."""
-LEFT_ALONE = ("train-begin", "train-stop", "publish-go", "annotate-change-keep")
+LEFT_ALONE = ("train-begin", "train-stop", "publish-go")
 """Buttons that start long work; changed guidelines are those of a new project."""
 
 

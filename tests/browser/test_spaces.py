@@ -42,12 +42,12 @@ def test_the_arena_takes_blind_votes_on_recorded_answers_and_nothing_else(open_p
     from lab.store.answers import Store
 
     with space(open_page, "arena", tmp_path) as page:
-        page.click("#compare-start")
+        page.click("#compare-next")
         expect(page.locator("#vote-left")).to_be_enabled(timeout=PATIENCE)
         assert page.locator("[role=tab]").all_inner_texts() == ["Compare"]
         assert page.locator("#sign-in").count() == 0, "no OAuth here, so no button"
         page.click("#vote-left")
-        expect(page.locator("#compare-revealed summary")).to_contain_text("left is better")
+        expect(page.locator("#compare-notice")).to_contain_text("left is better")
         (vote,) = Store(f"sqlite:///{tmp_path / 'assay.db'}").comparisons()
 
     assert vote.choice == "left"

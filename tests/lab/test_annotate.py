@@ -22,7 +22,6 @@ from lab.shared.rater import (
     RATED,
     Rater,
     as_typed,
-    change_guidelines,
     item_of_answer,
     item_of_row,
     items_of_report,
@@ -221,17 +220,11 @@ def test_leaving_a_field_while_submit_is_pressed_takes_no_submission_back(servic
     assert ann.say_of("i1", comment="why").said.state == "discarded"
 
 
-def test_guidelines_are_typed_as_lines_and_their_text_and_reasons_are_changed_later_as_a_new_version(services, project):
+def test_guidelines_are_typed_as_lines():
     text, dimensions, reasons = as_typed(PROJECT.guidelines)
     assert typed_guidelines(text, dimensions, reasons) == PROJECT.guidelines.model_copy(update={"text": text.strip()})
     (dimension,) = typed_guidelines("", "Dose response (0 to 2): 0 none · 2 right", "").dimensions
     assert (dimension.name, dimension.low, dimension.high) == ("dose_response", 0, 2)
-    ann = Rater(services, ANN)
-    changed = change_guidelines(ann, "liver", "Be brief.", "too long\n").guidelines
-    assert (changed.version, changed.text, changed.reasons) == (2, "Be brief.", ("too long",))
-    assert changed.dimensions == PROJECT.guidelines.dimensions
-    assert change_guidelines(ann, "liver", "Be brief. ", "too long").guidelines.version == 2
-    assert ann.say_of("i0", ratings={"factual": 2}).said.guidelines == 2
     for line, words in (
         (": what?", "no dimension"),
         ("A: x\nA: y", "stands twice"),

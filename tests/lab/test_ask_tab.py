@@ -45,6 +45,11 @@ def test_every_stage_answers_side_by_side_with_name_and_meaning_and_is_kept_as_i
     assert grpo.finish_reason == "stop"
 
 
+def test_a_page_chooses_which_stages_answer(room):
+    view = last(ask(room, somebody(), "What is HSF1?", SETTINGS, None, ("sft",)))
+    assert (view.cards.count("<article"), "<h3>SFT</h3>" in view.cards) == (1, True)
+
+
 def test_the_model_reads_its_chains_system_prompt_with_what_may_answer_then_the_question(tmp_path):
     known = next(row for row in questions.DATASETS["pathways-heldout"]() if row.kind == "direct")
     chain = ScriptedChain()

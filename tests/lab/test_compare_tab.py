@@ -1,5 +1,4 @@
 import random
-import threading
 from collections import Counter
 from dataclasses import replace
 from itertools import combinations, product
@@ -15,8 +14,9 @@ from evals.stats.ranking import next_match
 from lab.app import needs_chain
 from lab.ask.session import earlier
 from lab.compare import tab as compare
-from lab.compare.tab import Comparing, bank, drawn_question, explain, next_pair, restored, undo, vote
+from lab.compare.tab import Comparing, bank, drawn_question, explain, next_pair, offered, restored, undo, vote, written
 from lab.shared.recorded import Recorded, answers_of
+from lab.shared.sets import QuestionSets
 from lab.ui.components import stage_name
 from lab.visitors import Visitor, door, meet, named, new_visitor
 from tests.lab.chains import ScriptedChain, lab_with
@@ -77,10 +77,10 @@ def test_nothing_but_the_two_texts_is_told_before_the_vote_nor_which_one_ended_f
     said = {"base": "one.\nConfidence: 80%", "sft": "one two three", "grpo": "one two three four five"}
     services = lab_with(tmp_path, ScriptedChain(said, seconds_per_word=0.01))
 
-    steps = list(next_pair(services, new_visitor(), None, "What is HSF1?"))
+    steps = list(written(services, new_visitor(), Comparing(), "What is HSF1?"))
 
     for _, view in steps:
-        told = f"{view.notice}{view.cards}{view.revealed}".lower().replace("\nconfidence:", "")
+        told = f"{view.notice}{view.cards}".lower().replace("\nconfidence:", "")
         assert [tell for tell in TELLS if tell in told] == []
         states = [state for state in ("waiting", "writing", "done") if f'"{state}"' in view.cards]
         assert states != ["writing", "done"]
@@ -89,11 +89,11 @@ def test_nothing_but_the_two_texts_is_told_before_the_vote_nor_which_one_ended_f
 
 
 @pytest.mark.parametrize("choice", compare.CHOICES)
-def test_each_choice_is_stored_as_it_was_made_then_names_are_told_and_the_next_question_comes(room, choice):
+def test_each_choice_is_stored_as_it_was_made_then_names_and_the_right_answer_are_told_in_place(room, choice):
     visitor = new_visitor()
     state, _ = last(next_pair(room, visitor, None))
 
-    steps = list(vote(room, visitor, state, choice))
+    after, view = vote(room, visitor, state, choice)
 
     (stored,) = room.store.comparisons()
     assert stored.choice == choice
@@ -104,12 +104,49 @@ def test_each_choice_is_stored_as_it_was_made_then_names_are_told_and_the_next_q
     answers = {answer.id: answer for answer in room.store.answers()}
     assert answers[stored.left_answer].text == state.pair.drafts[0].text
     left, right = NAMES[state.pair.drafts[0].stage], NAMES[state.pair.drafts[1].stage]
-    assert f"Left was {left}, right was {right}." in steps[0][1].revealed
-    after, view = steps[-1]
-    assert after.pair.question != state.pair.question
-    assert (view.may_vote, view.may_undo) == (True, True)
-    assert list(vote(room, visitor, state, "left")) == [], "a second vote on the same pair"
+    assert f"Left was {left}, right was {right}. The right answer is: " in view.notice
+    assert (state.pair.question in view.question, view.may_vote, view.may_undo) == (True, False, True)
+    assert vote(room, visitor, state, "left") is None, "a second vote on the same pair"
+    assert "Wait until" in vote(room, visitor, after, "left")[1].notice, "names are shown"
     assert [each.choice for each in room.store.comparisons()] == [choice]
+    following, view = last(next_pair(room, visitor, after))
+    assert following.pair.question != state.pair.question
+    assert (view.may_vote, view.may_undo) == (True, True)
+
+
+def test_the_next_pair_is_written_while_this_one_is_read_and_again_where_something_else_is_wanted(room):
+    visitor = new_visitor()
+    state, _ = last(next_pair(room, visitor, None))
+    assert last(next_pair(room, visitor, state))[0].place == 2
+    assert [*state.ahead] == [], "it is taken once"
+    state, _ = last(next_pair(room, visitor, None))
+    asked = len(room.engine.chain().prompts)
+    wanted = ("sft", "grpo")
+    state, _ = last(next_pair(room, visitor, state, chosen=wanted))
+    assert {draft.stage for draft in state.pair.drafts} == set(wanted)
+    assert len(room.engine.chain().prompts) > asked
+
+
+def test_pairs_are_drawn_from_the_newest_set_of_ones_own_and_a_held_out_question_says_that_it_trains_nothing(room):
+    assert offered(room, None) == bank()
+    made = {}
+    for title, splits in (("old", ("train", "test")), ("new", ("test", "test"))):
+        rows = [
+            {"id": f"{title}-{n}", "prompt": f"{title} question {n}?", "group": f"{n}", "split": split}
+            | {"truth": {"kind": "choice", "value": "yes", "options": ["yes", "no"]}}
+            for n, split in enumerate(splits)
+        ]
+        sets = QuestionSets(room, new_visitor())
+        draft = sets._draft(title, title, list(enumerate(rows, 1)), [])
+        made[title] = sets.freeze(draft.id).id
+    assert offered(room, made["old"]) == ("old question 0?",)
+    assert offered(room, "") == bank()
+    visitor = new_visitor()
+    for source, is_told in ((None, True), (made["old"], False)):
+        state, view = last(next_pair(room, visitor, None, source=source))
+        assert state.asked.startswith("new" if source is None else "old")
+        assert ("trains nothing" in view.notice) == is_told
+    assert "The right answer is: yes." in vote(room, visitor, state, "tie")[1].notice
 
 
 def test_votes_without_a_name_are_one_rater_s_and_a_name_is_one_person_s_in_every_browser(room):
@@ -127,7 +164,7 @@ def test_votes_without_a_name_are_one_rater_s_and_a_name_is_one_person_s_in_ever
     assert [box.interactive for box in shown.values()] == [True, False, True, False]
     for visitor in (*visitors, ada, again):
         state, _ = last(next_pair(room, visitor, None, "What is HSF1?"))
-        next(vote(room, visitor, state, "left"))
+        vote(room, visitor, state, "left")
     assert len({each.rater for each in room.store.comparisons()}) == 4
     assert room.store.counts().raters == 2
     assert len({rating.rater for rating in ratings_of(room.store.preference_pairs())}) == 2
@@ -138,8 +175,7 @@ def test_what_cannot_be_done_is_told_and_stores_nothing(room, tmp_path):
     single = lab_with(tmp_path / "one", ScriptedChain(stages=("base",)))
     visitor = new_visitor()
     for steps, told in (
-        (vote(room, visitor, None, "tie"), "Wait until both answers are complete"),
-        (vote(room, visitor, Comparing(), "tie"), "Wait until both answers are complete"),
+        ([vote(room, visitor, None, "tie")], "Wait until both answers are complete"),
         (undo(room, visitor, None), "no vote of yours"),
         (next_pair(room, visitor, None, "x" * 100_000), "100,000 characters"),
         (next_pair(single, visitor, None), "has only 1 stage"),
@@ -159,7 +195,7 @@ def test_equal_answers_are_not_voted_on_and_bring_another_question(tmp_path):
         state, view = steps[-1]
         assert "nothing to vote on" in view.notice
         assert not any(view.may_vote for _, view in steps)
-        assert "Wait until" in last(vote(services, visitor, state, "left"))[1].notice
+        assert "Wait until" in vote(services, visitor, state, "left")[1].notice
 
     services = lab_with(tmp_path, ScriptedChain({"base": "same", "sft": "same", "grpo": "other"}))
     for _ in range(5):
@@ -175,75 +211,38 @@ def test_a_pair_that_the_browser_remembers_is_voted_on_after_a_restart_by_its_ow
     table = [answer.id for answer in state.pair.answers]
     found = restored(room, visitor, table)
     assert (found.pair.question, found.pair.drafts[0].text) == (state.pair.question, state.pair.drafts[0].text)
-    next(vote(room, visitor, found, "right"))
+    vote(room, visitor, found, "right")
     (stored,) = room.store.comparisons()
     assert [stored.left_answer, stored.right_answer] == table
     assert restored(room, new_visitor(), table) is None
     assert [restored(room, visitor, odd) for odd in (None, "x", [], ["no"], [1, 2])] == [None] * 5
 
 
-def test_skipping_in_the_middle_drops_the_unfinished_pair_for_good(tmp_path):
-    gate = threading.Semaphore(0)
-    services = lab_with(tmp_path, ScriptedChain(SAID, gate=gate))
-    visitor = new_visitor()
-    unfinished = next_pair(services, visitor, None)
-    gate.release()
-    state, first = next(step for step in unfinished if "writing" in step[1].cards)
-
-    skipped = next_pair(services, visitor, state)
-    next(skipped)
-    seen = []
-    thread = threading.Thread(target=lambda: seen.extend(skipped))
-    thread.start()
-    threading.Timer(0.3, gate.release, [1000]).start()
-    rest = list(unfinished)
-    thread.join(20)
-
-    assert [view for _, view in rest if view.may_vote] == []
-    assert seen[-1][1].question != first.question
-    assert seen[-1][1].may_vote
-    assert services.store.comparisons() == ()
-
-
 def test_a_vote_taken_back_leaves_the_named_pair_and_goes_on_blind(room):
     visitor = new_visitor()
     state, _ = last(next_pair(room, visitor, None))
-    voted, _ = last(vote(room, visitor, state, "left"))
+    voted, _ = vote(room, visitor, state, "left")
 
     back, view = last(undo(room, visitor, voted))
 
     assert room.store.comparisons() == ()
     assert room.store.counts().withdrawn == 1
-    assert back.pair.question not in {state.pair.question, voted.pair.question}
+    assert back.pair.question != state.pair.question
     assert (view.may_vote, view.may_undo) == (True, False)
-    assert "taken back" in view.revealed
-    last(vote(room, visitor, back, "right"))
+    assert "taken back" in view.notice
+    voted, _ = vote(room, visitor, back, "right")
     assert [stored.choice for stored in room.store.comparisons()] == ["right"]
+    going_on, _ = last(next_pair(room, visitor, voted))
+    back, view = last(undo(room, visitor, going_on))
+    assert (back.pair, view.may_vote, room.store.comparisons()) == (going_on.pair, True, ())
 
 
 def test_a_vote_cast_before_the_rater_gave_a_name_is_taken_back_under_that_name(room):
     anonymous = new_visitor()
     state, _ = last(next_pair(room, anonymous, None))
-    voted, _ = last(vote(room, anonymous, state, "left"))
+    voted, _ = vote(room, anonymous, state, "left")
     last(undo(room, replace(anonymous, name="name:Ann"), voted))
     assert room.store.comparisons() == ()
-
-
-def test_a_vote_taken_back_at_once_is_not_overrun_by_the_next_pair(tmp_path):
-    gate = threading.Semaphore(2)
-    services = lab_with(tmp_path, ScriptedChain(SAID, gate=gate))
-    visitor = new_visitor()
-    state, _ = last(next_pair(services, visitor, None))
-    going_on = vote(services, visitor, state, "left")
-    voted, _ = next(going_on)
-
-    taking_back = undo(services, visitor, voted)
-    next(taking_back)
-    gate.release(100)
-
-    assert list(going_on) == []
-    back, _ = last(taking_back)
-    assert back.pair.question != state.pair.question
 
 
 def test_after_a_vote_on_an_answer_that_names_itself_the_page_tells_that_it_counts_nowhere(tmp_path):
@@ -253,27 +252,27 @@ def test_after_a_vote_on_an_answer_that_names_itself_the_page_tells_that_it_coun
         )
         visitor = new_visitor()
         state, view = last(next_pair(services, visitor, None))
-        assert "named" not in f"{view.notice}{view.revealed}", "not before the vote"
-        assert ("named who wrote it" in next(vote(services, visitor, state, "left"))[1].revealed) == is_told
+        assert "named" not in view.notice, "not before the vote"
+        assert ("named who wrote it" in vote(services, visitor, state, "left")[1].notice) == is_told
 
 
 @pytest.mark.parametrize("choice", ["left", "tie"])
 def test_after_a_vote_for_a_side_its_strength_and_reasons_are_kept_by_its_rater_until_it_is_taken_back(room, choice):
     visitor = new_visitor()
     state, _ = last(next_pair(room, visitor, None))
-    voted, _ = last(vote(room, visitor, state, choice))
-    told = explain(room, visitor, voted.last.vote.id, "clear", ["fact", "safer"], " It is \0right. " + "x" * 600)
+    voted, _ = vote(room, visitor, state, choice)
+    told = explain(room, visitor, voted, "clear", ["fact", "safer"], " It is \0right. " + "x" * 600)
     assert "Kept with your vote" in told
     (kept,) = room.store.comparisons()
     assert (kept.strength, kept.reasons, len(kept.remark)) == ("clear", ("fact", "safer"), 500)
-    explain(room, visitor, kept.id, None, [], "")
+    explain(room, visitor, voted, None, [], "")
     assert room.store.comparisons()[0] == kept.model_copy(update={"strength": None, "reasons": (), "remark": ""})
-    for other, vote_id in ((new_visitor(), kept.id), (visitor, "no such vote")):
+    for other, page in ((new_visitor(), voted), (visitor, None)):
         with pytest.raises(LabError, match="no vote"):
-            explain(room, other, vote_id, "slight", [], "")
+            explain(room, other, page, "slight", [], "")
     last(undo(room, visitor, voted))
     with pytest.raises(LabError, match="no vote"):
-        explain(room, visitor, kept.id, "slight", [], "")
+        explain(room, visitor, voted, "slight", [], "")
 
 
 def test_each_rater_sees_each_stage_equally_often_on_both_sides(room):
@@ -281,7 +280,7 @@ def test_each_rater_sees_each_stage_equally_often_on_both_sides(room):
     for visitor in visitors * 24:
         state, _ = last(next_pair(room, visitor, None))
         seen[visitor.rater, *(draft.stage for draft in state.pair.drafts)] += 1
-        next(vote(room, visitor, state, "tie"))
+        vote(room, visitor, state, "tie")
     for visitor, (one, other) in product(visitors, combinations(SAID, 2)):
         assert abs(seen[visitor.rater, one, other] - seen[visitor.rater, other, one]) <= 1
 
@@ -315,10 +314,10 @@ def test_a_vote_that_cannot_be_stored_keeps_the_pair_on_the_table(room, monkeypa
     state, _ = last(next_pair(room, visitor, None))
     monkeypatch.setattr(room.store, "add_comparison", refuse)
 
-    after, view = last(vote(room, visitor, state, "left"))
+    after, view = vote(room, visitor, state, "left")
 
     assert "The store is locked. Try again." in view.notice
-    assert (after, view.may_vote, view.revealed) == (state, True, "")
+    assert (after, view.may_vote, view.is_told) == (state, True, False)
 
 
 def test_recorded_answers_are_compared_without_a_model_and_stored_with_their_own_origin(room):
@@ -327,15 +326,14 @@ def test_recorded_answers_are_compared_without_a_model_and_stored_with_their_own
     state, view = last(next_pair(services, visitor, None))
     assert view.may_vote
     assert state.asked in {each.question for each in answers}
-    state, view = last(vote(services, visitor, state, "left"))
+    state, view = vote(services, visitor, state, "left")
 
     ((kept, left, right),) = [(each.vote, each.left, each.right) for each in room.store.preference_pairs()]
     recorded = {(each.question, each.stage): each for each in answers}
     for shown in (left, right):
         source = recorded[kept.question, shown.stage]
         assert shown == source.model_copy(update={"id": shown.id, "session": shown.session})
-    assert f"Left was {stage_name(left.stage)}" in view.revealed
-    assert "thumb" not in view.revealed, "nothing is rated here"
+    assert f"Left was {stage_name(left.stage)}" in view.notice
     assert room.engine.status.state == "idle"
     assert "its own questions" in last(next_pair(services, visitor, state, "What is HSF1?"))[1].notice
     assert not needs_chain(services, ("Compare",))
@@ -346,7 +344,7 @@ def test_over_http_the_stages_stay_on_the_server_until_the_vote(room):
     with on_air(room) as app:
         browser = Browser(app, app.local_url)
         browser.call("meet", None)
-        sent = browser.call("pair_on", "What is HSF1?")
+        sent = browser.call("pair_on", None, "What is HSF1?")
         told = browser.call("vote_tie")
 
     assert "words" in sent

@@ -236,7 +236,7 @@ def test_each_vote_is_told_once_with_both_answers_and_without_the_rater_then_why
 def test_the_arena_has_one_tab_says_where_votes_are_lost_and_signs_in_only_where_a_space_can(tmp_path, monkeypatch):
     app = build_app(services_in(tmp_path), ("Compare",), note="votes are lost")
     shown = str(app.get_config_file()["components"])
-    assert "compare-start" in shown
+    assert "compare-next" in shown
     assert "Votes are lost" in shown
     assert not {each for each in ("ask-button", "sign-in") if each in shown}
     space = dict.fromkeys(NEEDED, "x")

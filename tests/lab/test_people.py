@@ -26,8 +26,7 @@ from tests.lab.served import ON_AIR, Browser, on_air
 from tests.lab.votes import answer, vote
 
 PASSWORD = "a long password"
-ADMIN = """annotate_change annotate_guidelines annotate_import
-annotate_make annotate_sources annotate_stages annotate_train export_preferences export_said preferences_train
+ADMIN = """annotate_make annotate_sources annotate_stages annotate_train export_said preferences_train
 publish_look publish_plan publish_start questions_batch reload_model train_check train_measure train_resume
 train_start train_stop"""
 
@@ -83,8 +82,8 @@ def test_every_event_of_the_page_that_only_an_admin_may_call_is_known(room):
 
 
 CALLS = {
-    "reader": ("rea", {"preferences": True, "undo": False, "export_preferences": False, "train_stop": False}),
-    "rater": ("rob", {"preferences": True, "undo": True, "export_preferences": False, "train_start": False}),
+    "reader": ("rea", {"preferences": True, "undo": False, "export_said": False, "train_stop": False}),
+    "rater": ("rob", {"preferences": True, "undo": True, "export_said": False, "train_start": False}),
     "admin": ("ada", {"preferences": True, "undo": True, "annotate_sources": True}),
 }
 

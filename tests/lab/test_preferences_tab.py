@@ -29,10 +29,6 @@ def test_the_page_shows_votes_exports_them_and_tells_what_is_wrong_with_the_stor
     assert opened().startswith("No votes yet. Read two answers")
     cast(services.store, 1, ("base", "sft"), "right")
     assert "1 Votes 1 Preference pairs" in opened()
-    message, button = called("export_preferences", "dpo")
-    assert "1 row from 1 vote" in plain(message)
-    assert button["visible"] is True
-    assert browser.get(f"/gradio_api/file={button['value']['path']}").content.startswith(b"PK")
     services.store.close()
     (tmp_path / "assay.db").unlink()
     (tmp_path / "assay.db").write_text("overwritten by something else\n" * 500)

@@ -7,7 +7,7 @@
     b: ["vote-right"],
     t: ["vote-tie"],
     n: ["vote-both-bad"],
-    s: ["compare-skip"],
+    s: ["compare-next"],
     u: ["compare-undo"],
   };
   // What Ctrl Enter presses in a field of its own; elsewhere it has the shown tab's question answered.
@@ -159,6 +159,7 @@
       if (isShown(chip?.closest("label"))) chip.click();
       return;
     }
+    if (event.key === "Enter" && !isShown(find("vote-left")) && !event.target.closest?.("button, a, summary")) press("compare-next");
     if (KEYS[event.key.toLowerCase()]?.some(press)) event.preventDefault();
   });
 
