@@ -147,11 +147,6 @@ def drawn_question(state: Comparing, asked: Sequence[str]) -> str:
     return asked[_order(state.seed, len(asked))[(state.place - 1) % len(asked)]]
 
 
-def answers_to(services: Services, asked: QuestionRequest) -> Iterator[Answered]:
-    """Yield moments until both answers are stored: those that were recorded, else new ones of the lab's own chain."""
-    return services.recorded.answering(services, asked) if services.recorded else answering(services, asked)
-
-
 ATTEMPTS = 4
 """Questions of the bank that are tried in a row until two answers differ."""
 CHOICES: tuple[Choice, ...] = ("left", "tie", "both_bad", "right")
@@ -261,7 +256,9 @@ def written(
             state = replace(state, asked=asked)
             pair = QuestionRequest(visitor, asked, Sampling(), "compare", pick)
             is_same, silent = False, ""
-            for moment in answers_to(services, pair):
+            for moment in (
+                services.recorded.answering(services, pair) if services.recorded else answering(services, pair)
+            ):
                 if moment.is_replaced:
                     return
                 for failed in moment.written or ():
