@@ -190,10 +190,7 @@ def _projects(services: Services, door: Door, tab: gr.Tab, project: gr.Dropdown)
         return gr.Dropdown(choices=found)  # a choice made meanwhile stays
 
     def on_first() -> Any:
-        return gr.skip() if choices(services) else gr.Accordion(open=True)
-
-    def on_first_open() -> Any:
-        return gr.skip() if choices(services) else on_open()
+        return (gr.skip(), gr.skip()) if choices(services) else (gr.Accordion(open=True), on_open())
 
     def on_source(name: str) -> gr.CheckboxGroup:
         report = next((each for each in services.reports().reports if each.data_name == name), None)
@@ -229,8 +226,7 @@ def _projects(services: Services, door: Door, tab: gr.Tab, project: gr.Dropdown)
         return {made: notice(line, "good"), project: gr.Dropdown(choices=choices(services), value=known.id)}
 
     fold.expand(on_open, None, source, api_name="annotate_sources", **QUIET)
-    first = tab.select(on_first, None, fold, api_visibility="private", **QUIET)
-    first.then(on_first_open, None, source, api_visibility="private", **QUIET)
+    tab.select(on_first, None, [fold, source], api_visibility="private", **QUIET)
     source.change(on_source, source, stages, api_name="annotate_stages", **QUIET)
     given = [door.known, title, source, stages, n, raters, *typed]
     make.click(on_make, given, [made, project], api_name="annotate_make", **QUIET)
