@@ -15,6 +15,7 @@ from hub.chains import plan_chain, publish_chain
 from hub.checks import MARK, Upload, part_of
 from hub.datasets import pack_dataset
 from hub.publish import check_tag, check_title, look, plan, publish
+from tests.hub.cases import CASES
 from tests.hub.conftest import OTHER
 from tests.hub.local import InjectedFault
 from tests.hub.rows import put
@@ -144,24 +145,8 @@ def test_a_proposal_that_failed_is_opened_once_by_the_next_run(stand, run, troub
     assert stand.on_main(name) == set()
 
 
-STEPS = {
-    "making the repository": ("POST", "/api/repos/create"),
-    "looking": ("GET", "/api/models/[^/]+/[^/]+(/revision|/tree|/refs|$)"),
-    "asking how to upload": ("POST", "/preupload/"),
-    "asking where to upload": ("POST", "/objects/batch"),
-    "sending the bytes": ("PUT", "/_lfs/"),
-    "committing": ("POST", "/commit/"),
-    "downloading again": ("GET", "/resolve/"),
-    "tagging": ("POST", "/tag/"),
-}
-TROUBLES = {
-    "403": {"status": 403},
-    "409": {"status": 409},
-    "412": {"status": 412},
-    "500": {"status": 500},
-    "torn": {"drop": True},
-    "answer lost": {"drop": True, "after": True},
-}
+STEPS, TROUBLES = CASES["steps"], CASES["troubles"]
+"""What is asked of the Hub in each step, and what can go wrong there."""
 QUICK = {("committing", "answer lost"), ("sending the bytes", "403"), ("downloading again", "500")}
 EVERYWHERE = ("500", "torn", "answer lost")
 TRIED = [
@@ -333,31 +318,6 @@ def test_a_full_window_is_waited_for_as_long_as_the_hub_says(stand, run, part, m
     assert "The Hub asks to wait 43 minutes" in stand.publish(run, f"{name}-long")
 
 
-BAD_TAGS = (
-    *(
-        "",
-        "-x",
-        "v 1",
-        "v1.0~1",
-        "a..b",
-        "a^",
-        "a:b",
-        "a?",
-        "a*",
-        "a[b",
-        "a\\b",
-        "a\nb",
-        "/a",
-        "a/",
-        "a//b",
-        "a.",
-        ".a",
-        "a/.b",
-    ),
-    *("a.lock", "a.lock/b", "@", "a@{b", "HEAD", "refs/pr/1", "0" * 40, "main", "v1.0/x", "x" * 201),
-)
-
-
 def test_a_version_that_git_does_not_take_or_that_is_a_branch_is_told_in_the_plan(stand, run):
     (receipt,) = stand.publish(run, "org/tags")
     assert (receipt.outcome, receipt.tag) == ("published", "v1.0")
@@ -365,19 +325,22 @@ def test_a_version_that_git_does_not_take_or_that_is_a_branch_is_told_in_the_pla
     assert "not the name of something else: main is there" in stand.plan(run, "org/tags", tag="main")
     assert stand.only_read()
     there = look(stand.api(), "org/tags", "model")
-    for tag in BAD_TAGS:
+    for tag in (*CASES["bad_tags"], "x" * 201):
         assert "cannot be a version" in str(stand.attempt(lambda tag=tag: check_tag(tag, there))), tag
-    for tag in ("v1.0", "v2", "2026-11", "release/2", "größer", "v1.0.1+build"):
+    for tag in CASES["good_tags"]:
         check_tag(tag, there)
 
 
-TITLES = {"": False, " ": False, "a\nb": False, "x" * 151: False, "My first": True, "x" * 150: True}
-
-
 def test_a_title_that_no_collection_can_have_is_told_before_anything_is_asked_of_the_hub(stand):
-    for title, is_good in TITLES.items():
-        told = stand.attempt(lambda title=title: check_title(title))
-        assert (told is None) == is_good, title
+    for title, is_good in {
+        "": False,
+        " ": False,
+        "a\nb": False,
+        "x" * 151: False,
+        "My first": True,
+        "x" * 150: True,
+    }.items():
+        assert (stand.attempt(lambda title=title: check_title(title)) is None) == is_good, title
 
 
 @pytest.fixture
@@ -417,17 +380,8 @@ def test_an_organisation_that_wants_a_resource_group_is_given_it(stand, run):
         stand.hub.grouped.clear()
 
 
-SAID = {
-    # what the Hub says with a 403, and what is advised
-    "Private repository storage limit reached, please upgrade your plan to increase it": "free some on the storage page",
-    "Your storage patterns tripped our internal systems!": "ask the Hub as it says",
-    "You have exceeded your billing limits": "look at the billing page",
-    "You don't have the rights to create a model under this namespace": "your token may not write there",
-}
-
-
 def test_a_403_is_told_in_the_words_of_the_hub_first_and_with_what_helps(stand, run):
-    for said, advice in SAID.items():
+    for said, advice in CASES["said_with_403"]:
         stand.hub.faults.append(InjectedFault("POST", "/api/repos/create", status=403, words=said))
         message = stand.publish(run, "org/refused")
         assert message.startswith(f"cannot create org/refused: {said} (403): ") and advice in message

@@ -26,25 +26,6 @@ ALPHABETS = {
     **{"h": "0123456789abcdef", "d": string.digits, "A": string.ascii_uppercase + string.digits},
 }
 EMBEDDED = ROOT / "training/embedded/grpo"
-PACKAGES = (
-    "trl",
-    "peft",
-    "datasets",
-    "transformers",
-    "accelerate",
-    "evaluate",
-    "gradio",
-    "rich",
-    "scipy",
-    "plotly",
-    "pydantic",
-    "typer",
-    "starlette",
-    "httpx2",
-    "pandas",
-    "sqlalchemy",
-    "tokenizers",
-)
 CARD = "---\nlicense: mit\nlanguage: en\n---\n\n# Votes\n"
 
 
@@ -158,7 +139,10 @@ def test_thirty_honest_files_raise_no_false_alarm():
         "completions/completions_00024.parquet",
     )
     files |= {Path(name).name: EMBEDDED / name for name in inner}
-    texts = {f"{name}.md": metadata.distribution(name).read_text("METADATA").split("\n\n", 1)[1] for name in PACKAGES}
+    texts = {
+        f"{name}.md": metadata.distribution(name).read_text("METADATA").split("\n\n", 1)[1]
+        for name in CASES["packages"]
+    }
     parts = {name: part_of(file) for name, file in files.items()}
     parts |= {name: part_of(text.encode()) for name, text in (texts | CASES["honest"]).items()}
     assert len(parts) == 30

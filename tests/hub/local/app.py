@@ -57,8 +57,6 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("POST", REPO + "/{what}", handlers.set_up),
     ("PUT", REPO + "/{what}", handlers.set_up),
     ("PUT", "/_lfs/{sha256}", handlers.receive),
-    ("PUT", "/_lfs/{sha256}/{number}", handlers.receive),
-    ("POST", "/_lfs/{sha256}", handlers.join),
     ("GET", "/_objects/{sha256}", handlers.content),
     ("POST", "/{kind:repos}/{org}/{name}/info/lfs/objects/batch", handlers.batch),
     ("POST", "/{org}/{name}/info/lfs/objects/batch", handlers.batch),
@@ -123,8 +121,6 @@ def make_app(hub: Hub) -> ASGIApp:
 def _endpoint(hub: Hub, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         parts = {key: str(value).replace("%2F", "/") for key, value in request.path_params.items()}
-        if int(request.headers.get("content-length", 0)) > handlers.MOST_BYTES and handler is not handlers.receive:
-            raise Refusal(413, "Payload too large")
         body = b"" if handler is handlers.receive else await request.body()
         call = Call(hub, request, parts, body)
         if request.method not in ("GET", "HEAD") and handler not in READING:

@@ -128,7 +128,7 @@ class Hub:
     """What requests work on, the contents of files in a folder; `organisations` are namespaces that all may write to, None = any.
 
     `readers` are the tokens that may only read, `scopes` what fine-grained ones may, as whoami tells it; `grouped`
-    organisations want a resource group for what is made there. Large files above `chunk_bytes` come in parts.
+    organisations want a resource group for what is made there.
     """
 
     def __init__(
@@ -139,9 +139,8 @@ class Hub:
         *,
         readers: Collection[str] = (),
         redirects: bool = False,
-        chunk_bytes: int = 64 << 20,
     ) -> None:
-        self.readers, self.chunk_bytes = frozenset(readers), chunk_bytes
+        self.readers = frozenset(readers)
         self.scopes: dict[str, dict[str, Any]] = {}
         self.grouped: set[str] = set()
         self.tokens = {"hf_local": "you"} if tokens is None else tokens
