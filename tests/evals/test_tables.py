@@ -1,7 +1,6 @@
 """Tables are read as spreadsheets save them, and what leaves as a table comes back unchanged."""
 
 import csv
-import datetime
 import io
 from pathlib import Path
 
@@ -10,9 +9,8 @@ import pytest
 from evals.errors import BadConfig, LabError
 from evals.io import NoRow
 from evals.tables import defused, read_table, restored, table_text
-from tests.evals.tables import write_sheets
 
-GRID = [["name", "n", "ok", "on"], ["µ β", 2.0, True, datetime.date(2026, 9, 2)], [], [None, 0.1, None, " y"]]
+SHEETS = Path(__file__).parent / "files/sheets"
 READ = [(2, {"name": "µ β", "n": "2", "ok": "TRUE", "on": "2026-09-02"}), (4, {"n": "0.1", "on": " y"})]
 TEXTS = {
     "commas": ("a,b\n1,x\n", [(2, "1", "x")]),
@@ -29,14 +27,14 @@ TEXTS = {
 
 @pytest.mark.parametrize("end", ["xlsx", "ods"])
 def test_sheets_read_as_the_csv_that_a_spreadsheet_would_save_with_the_numbers_of_its_rows(end, tmp_path):
-    file = write_sheets(tmp_path / f"t.{end}", {"First": GRID, "R & D": [["q"], ["z"]]})
+    file = SHEETS / f"two-sheets.{end}"
     assert (read_table(file).rows, read_table(file, "R & D").rows) == (READ, [(2, {"q": "z"})])
     assert "'R & D'" in read_table(file).note
     with pytest.raises(BadConfig, match="no sheet 'Three'; it has First, R & D"):
         read_table(file, "Three")
-    file.write_text("no spreadsheet")
+    (tmp_path / f"t.{end}").write_text("no spreadsheet")
     with pytest.raises(LabError, match=f"t.{end} cannot be read as a spreadsheet"):
-        read_table(file)
+        read_table(tmp_path / f"t.{end}")
 
 
 def test_separators_marks_and_line_ends_are_found_without_being_told(tmp_path):
@@ -45,11 +43,8 @@ def test_separators_marks_and_line_ends_are_found_without_being_told(tmp_path):
         file.write_bytes(text.encode("utf-8-sig"))
         found[name] = [(line, *row.values()) for line, row in read_table(file).rows]
     assert found == {name: rows for name, (_, rows) in TEXTS.items()}
-    big = "x" * 30_000_000
-    file.write_text(f"a,b\n1,{big}\n2,y,z\n")
-    table = read_table(file)
-    assert len(table.rows[0][1]["b"]) == 30_000_000
-    assert table.rows[1:] == [(3, NoRow("has 3 cells, the first line has 2 columns"))]
+    file.write_text("a,b\n1,x\n2,y,z\n")
+    assert read_table(file).rows[1:] == [(3, NoRow("has 3 cells, the first line has 2 columns"))]
     file.write_text('a,b\n1,"x"y\n')
     with pytest.raises(LabError, match=r"t\.csv, line 2: no CSV"):
         read_table(file)

@@ -1,5 +1,8 @@
 """A Hub on this machine for as long as the tests of a worker last, and the real client, told in this process to speak to it."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,3 +113,11 @@ def client_settings(url: str, home: Path) -> dict[str, str]:
     """Return what a process of its own needs to see to speak to this Hub."""
     offline = {f"HF_{name}_OFFLINE": "0" for name in ("HUB", "DATASETS", "EVALUATE")}
     return {**offline, "HF_ENDPOINT": url, "HF_HOME": str(home), "HF_TOKEN": TOKEN, "HF_HUB_DISABLE_XET": "1"}
+
+
+def as_another_person(url: str, home: Path, code: str, *words: str) -> list[str]:
+    """Run Python code in a process of its own with a fresh cache; return the lines that it prints."""
+    command, settings = [sys.executable, "-c", code, *words], os.environ | client_settings(url, home)
+    done = subprocess.run(command, env=settings, capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout.splitlines()

@@ -2,12 +2,9 @@
 
 import ast
 import json
-import os
 import re
 import shutil
 import socket
-import subprocess
-import sys
 from dataclasses import replace
 from functools import cache
 from importlib import metadata
@@ -35,7 +32,7 @@ from hub.spaces import (
     space_options,
 )
 from tests.hub.cases import was
-from tests.hub.conftest import client_settings
+from tests.hub.conftest import as_another_person
 from tests.hub.rows import put_report
 from tests.imports import imports_of
 from tests.spaces import uploaded
@@ -244,15 +241,7 @@ def test_what_is_published_is_read_by_its_users_own_libraries(stand, tmp_path):
     rows = {"org/codons": mine, "org/answers": put_report(tmp_path / "reports")}
     for name, folder in rows.items():
         publish(stand.api(), pack_dataset(folder, name, "cc0-1.0"))
-    done = subprocess.run(
-        [sys.executable, "-c", USED],
-        env=os.environ | client_settings(stand.url, tmp_path / "home"),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    found = json.loads(done.stdout.splitlines()[-1])
+    found = json.loads(as_another_person(stand.url, tmp_path / "home", USED)[-1])
     assert found["metric"] == [0.5, 4]
     assert found["verdicts"] == [["base", "incorrect"], ["base", "no_claim"], ["sft", "correct"], ["sft", "correct"]]
     assert found["questions"] == data_sha256(load_questions(mine))
@@ -274,13 +263,10 @@ def test_a_data_set_of_the_hub_makes_the_lab_read_no_file_and_no_address_but_its
             stand.commit(f"org/bad{number}", {"README.md": card.encode(), "rows.jsonl": row.encode()}, "dataset")
         stand.create(f"org/bad{len(given) + 2}", "dataset")  # HDF5 has links to other files
         stand.commit(f"org/bad{len(given) + 2}", {"rows.h5": b"\x89HDF\r\n\x1a\n"}, "dataset")
-        known = os.environ | client_settings(stand.url, tmp_path / "home")
-        command = [sys.executable, "-c", READ, str(len(given) + 3)]
-        told = subprocess.run(command, env=known, capture_output=True, text=True, check=False, timeout=120)
-        assert told.returncode == 0, told.stderr[-2000:]
-        *refused, pictured, own, linked = told.stdout.splitlines()
-        assert len(refused) == len(given) and all("no file of its own" in each for each in refused), told.stdout
-        assert address in pictured and "own" in own and "read as hdf5" in linked, told.stdout
+        told = as_another_person(stand.url, tmp_path / "home", READ, str(len(given) + 3))
+        *refused, pictured, own, linked = told
+        assert len(refused) == len(given) and all("no file of its own" in each for each in refused), told
+        assert address in pictured and "own" in own and "read as hdf5" in linked, told
         with pytest.raises(TimeoutError):
             inside.accept()
 
@@ -291,10 +277,10 @@ def test_conversations_of_the_hub_are_trained_on_without_the_rows_of_their_test_
     said = [{"from": "human", "value": "Up?", "weight": None}, {"from": "gpt", "value": "Up."}]
     row = json.dumps({"conversations": said, "id": 1}) + "\n"
     stand.commit("org/chat", {"train.jsonl": row.encode() * 2, "test.jsonl": row.encode()}, "dataset")
-    known = os.environ | client_settings(stand.url, tmp_path / "home")
-    told = subprocess.run([sys.executable, "-c", TAUGHT], env=known, capture_output=True, text=True, check=False)
-    assert told.returncode == 0, told.stderr[-2000:]
-    assert told.stdout.splitlines()[-1] == "2 ['Up.', 'Up.'] {'rows of the split test': 1} {'hub:org/chat@main': 2}"
+    assert (
+        as_another_person(stand.url, tmp_path / "home", TAUGHT)[-1]
+        == "2 ['Up.', 'Up.'] {'rows of the split test': 1} {'hub:org/chat@main': 2}"
+    )
 
 
 TAUGHT = """

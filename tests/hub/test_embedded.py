@@ -4,16 +4,13 @@ In a fresh cache, against the local Hub, in a process that cannot see the packag
 """
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from hub.adapters import BaseCopy
-from tests.hub.conftest import client_settings
+from tests.hub.conftest import as_another_person
 from tests.hub.runs import sha256
 
 EMBEDDED = Path(__file__).parents[2] / "training/embedded"
@@ -77,20 +74,8 @@ def test_the_embedded_chain_loads_by_its_card_with_the_very_same_logits(stand, t
     assert stand.add_chain(NAME, tmp_path / "back") == ["sft", "dpo", "grpo"]
     card = tmp_path / "card.md"
     card.write_bytes(stand.read(NAME, "README.md"))
-
-    done = subprocess.run(
-        [
-            *(sys.executable, "-c", LOADED, str(card), str(folder), str(copy.folder)),
-            *(str(tmp_path / "back"), str(tmp_path / "no-cache")),
-        ],
-        env=os.environ | client_settings(stand.url, tmp_path / "fresh"),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-    assert done.returncode == 0, done.stderr[-2000:]
-    *said, verdict = done.stdout.splitlines()
+    places = map(str, (card, folder, copy.folder, tmp_path / "back", tmp_path / "no-cache"))
+    *said, verdict = as_another_person(stand.url, tmp_path / "fresh", LOADED, *places)
     assert "".join(said).strip(), "the code on the card prints an answer"
     assert json.loads(verdict) == {"same": True, "alone": False, "wrong": [], "packages": False}
 
@@ -107,16 +92,15 @@ def test_the_embedded_chain_loads_by_its_card_with_the_very_same_logits(stand, t
 
 
 @pytest.mark.slow
-def test_a_dry_run_of_a_fresh_machine_leaves_no_base_behind(stand, tmp_path):
+def test_a_dry_run_of_a_fresh_machine_leaves_no_base_behind(stand, tmp_path, monkeypatch):
     for name in ("cache", "tmp"):
         (tmp_path / name).mkdir()
     places = {"ASSAY_CACHE": str(tmp_path / "cache"), "TMPDIR": str(tmp_path / "tmp")}
-    settings = {**os.environ, **client_settings(stand.url, tmp_path / "home"), **places}
+    for name, place in places.items():
+        monkeypatch.setenv(name, place)
     words = ["publish", "adapter", str(EMBEDDED / "sft"), "--repo", "org/dry-embedded", "--dry-run", "--json"]
-    line = [sys.executable, "-c", "from lab.cli import main; main()", *words]
-    done = subprocess.run(line, env=settings, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    base, last = json.loads(done.stdout)
+    printed = as_another_person(stand.url, tmp_path / "home", "from lab.cli import main; main()", *words)
+    base, last = json.loads("\n".join(printed))
     assert (base["repo"], base["is_new"], last["repo"]) == ("org/dry-embedded-base", True, "org/dry-embedded")
     assert [*(tmp_path / "cache").iterdir(), *(tmp_path / "tmp").glob("assay-*")] == []
     assert stand.only_read()

@@ -1,11 +1,8 @@
 """What anybody's one line loads from a published chain is the whole chain, and the card's stages are it bit for bit."""
 
 import json
-import os
 import re
 import shutil
-import subprocess
-import sys
 
 import pytest
 from transformers import AutoTokenizer
@@ -15,7 +12,7 @@ from evals.schema.questions import Sampling
 from hub.cards.lint import lint_card
 from lab.cli import app
 from tests.hub.cases import CASES
-from tests.hub.conftest import client_settings
+from tests.hub.conftest import as_another_person
 from tests.hub.runs import sha256
 from tests.models import tiny_adapter, tiny_chain
 from training.models.base import find_base
@@ -88,10 +85,10 @@ def publish(*words):
 def test_the_hub_s_line_peft_s_and_the_card_s_load_the_whole_chain(stand, run, tmp_path):
     (tmp_path / "first.yaml").write_text("collection: My first\n")
     (tmp_path / "merged.yaml").write_text("merged: true\n")
-    words = ("--repo", "org/loads", "--with-base", "--config", tmp_path / "first.yaml")
-    planned = publish(run, *words, "--out", tmp_path / "out")
+    options = ("--repo", "org/loads", "--with-base", "--config", tmp_path / "first.yaml")
+    planned = publish(run, *options, "--out", tmp_path / "out")
     assert stand.only_read(), "with --out nothing is sent"
-    receipts = publish(run, *words)
+    receipts = publish(run, *options)
     base = tmp_path / "out/org/loads-base"
     files = {str(file.relative_to(base)): file.read_bytes() for file in base.rglob("*") if file.is_file()}
     assert files == {path: stand.read("org/loads-base", path) for path in stand.on_main("org/loads-base")}
@@ -101,21 +98,14 @@ def test_the_hub_s_line_peft_s_and_the_card_s_load_the_whole_chain(stand, run, t
     assert "adapter_model.safetensors" not in stand.on_main("org/merged")
     assert {"tokenizer.json", "stage/adapter_model.safetensors"} <= stand.on_main("org/loads")
     told = [{"repo": repo, "card": stand.read(repo, "README.md").decode()} for repo in ("org/loads", "org/merged")]
-    done = subprocess.run(
-        [sys.executable, "-c", LOADED, *map(json.dumps, told), str(run.parent)],
-        env=os.environ | client_settings(stand.url, tmp_path / "fresh"),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    found = json.loads(done.stdout.splitlines()[-1])
+    words = (*map(json.dumps, told), str(run.parent))
+    found = json.loads(as_another_person(stand.url, tmp_path / "fresh", LOADED, *words)[-1])
     assert found["same"], "stage by stage it is the stack, bit for bit"
     assert found["apart"].pop("alone") > 0.1
     assert max(found["apart"].values()) < 1e-4, found["apart"]
     assert "<|im_start|>system" in found["text"]
 
-    again = publish(run, *words)
+    again = publish(run, *options)
     assert {each["outcome"] for each in again} == {"already there"}, "what is joined twice is the same file"
     (collection,) = stand.hub.collections.values()
     assert collection["private"] and collection["title"] == "My first"
@@ -193,15 +183,8 @@ def test_an_adapter_with_a_template_of_its_own_is_loaded_and_asked_with_it_by_an
     publish(runs / "own", "--repo", "org/own", "--with-base")
     card = stand.read("org/own", "README.md").decode()
     assert "from_pretrained(base" in card and "AutoTokenizer.from_pretrained(base" not in card
-    done = subprocess.run(
-        [sys.executable, "-c", BY_PEFT, str(runs / "model"), str(mine)],
-        env=os.environ | client_settings(stand.url, tmp_path / "fresh"),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    template, end, asked, gap = json.loads(done.stdout.splitlines()[-1])
+    printed = as_another_person(stand.url, tmp_path / "fresh", BY_PEFT, str(runs / "model"), str(mine))
+    template, end, asked, gap = json.loads(printed[-1])
     assert template == {"default": TEMPLATE, "tool_use": "x"} and end == "<|endoftext|>" and gap < 1e-5
     assert stand.add_chain("org/own", tmp_path / "back") == ["mine"]
     assert all(each.is_ok for each in check_chain(tmp_path / "back", base=str(runs / "model")))

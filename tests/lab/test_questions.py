@@ -16,10 +16,10 @@ from lab.services import open_store
 from lab.shared import batch
 from lab.shared.sets import QuestionSets, as_jsonl
 from lab.visitors import Visitor
-from tests.evals.tables import write_sheets
 from tests.lab.chains import STAGES, ScriptedChain, lab_with
 from tests.lab.test_jobs import until
 
+SHEETS = Path(__file__).parents[1] / "evals/files/sheets"
 ANN, BOB = (Visitor(name, f"page of {name}") for name in ("ann", "bob"))
 CSV = """id,prompt,kind,value,options,unit,tolerance,group,split
 codon/UUU,Which amino acid does the codon UUU code for?,choice,phenylalanine,leucine|phenylalanine|serine,,,phe,test
@@ -68,18 +68,9 @@ def test_a_file_that_gives_no_question_is_refused_in_words(sets, tmp_path, name,
 
 
 def test_a_sheet_of_questions_and_a_benchmark_are_brought_as_they_are_and_say_how_they_were_read(sets, tmp_path):
-    grid = [
-        ["id", "prompt", "kind", "value", "options", "group", "split"],
-        ["a", "Which?", "choice", 2, "1|2", "g", "test"],
-    ]
-    known = sets.bring(write_sheets(tmp_path / "mine.ods", {"Sheet": grid}))
+    known = sets.bring(SHEETS / "set.ods")
     assert [(row.id, row.truth.value, known.note) for row in known.rows] == [("a", "2", "")]
-    grid = [
-        ["Question", "A", "B", "Answer"],
-        ["Makes ATP?", "nucleus", "mitochondrion", "B"],
-        ["Holds DNA?", "x", "x", "A"],
-    ]
-    known = sets.bring(write_sheets(tmp_path / "quiz.xlsx", {"Quiz": grid, "Notes": [["x"]]}))
+    known = sets.bring(SHEETS / "quiz.xlsx")
     assert [(row.truth.value, row.truth.lettered) for row in known.rows] == [("mitochondrion", True)]
     assert [(fault.line, fault.field) for fault in sets.open(known.id).faults] == [(3, "A")]
     assert "layout mmlu" in known.note and "“Answer” is read as a letter" in known.note and "'Notes'" in known.note
