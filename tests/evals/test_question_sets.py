@@ -205,34 +205,19 @@ def test_what_spoils_a_measurement_is_warned_of_and_nothing_else_is(tmp_path):
 
 
 def test_a_row_of_thirty_megabytes_is_named_by_its_line_and_field(tmp_path):
-    big = "word " * 6_000_000
+    big = "word " * 600_000
     rows = [ROW, {**ROW, "id": "b", "prompt": big}, {**ROW, "id": "c", "prompt": "c?", "explanation": big}]
     assert [(each.line, each.field) for each in examine(put(tmp_path / "set.jsonl", *rows)).faults] == [
         (2, "prompt"),
         (3, "explanation"),
     ]
+    big *= 10
     (tmp_path / "x.csv").write_text(f'question,A,B,answer\nWhich?,x,y,A\n"{big}",x,y,B\n')
     with pytest.raises(BadRow, match=r"line 3, field 'question': holds 30,000,000 characters"):
         imported(tmp_path / "x.csv")
 
 
-DAMAGED = ("2-Sep", "1-Mar", "Sep-2", "3-Jan", "1E+05", "2.31E+13", "01. Mrz", "Dec-01", "2026-09-02", "02.09.2026")
-WHOLE = (
-    "SEPTIN2",
-    "MARCHF1",
-    "IL-2",
-    "HLA-DR",
-    "p-0",
-    "5-HT",
-    "May",
-    "1.5",
-    "Dec1",
-    "10",
-    "3-5",
-    "E+",
-    "Oct4",
-    "miR-1",
-)
+WHOLE, DAMAGED = CASES["whole names"], CASES["damaged names"]
 
 
 def test_names_that_a_spreadsheet_damaged_are_told_with_their_line(tmp_path):
@@ -364,24 +349,9 @@ def test_options_are_shuffled_the_same_way_each_time_where_the_right_one_always_
     assert {row["split"] for row in made} == {"train", "dev", "test"}
 
 
-UNCLEAR = {
-    "base": ("question,opa,opb,opc,opd,cop\nFirst?,w,x,y,z,1\nSecond?,w,x,y,z,3\n", "'cop' counts from 0 or from 1.*--answers-from 0 or 1"),
-    "letter or text": ("question,A,B,C,D,answer\nBlood?,O,A,B,AB,A\n", "a letter or label: O; the text of the option: A.*--answers-from letter or text"),
-    "number or text": ("question,A,B,C,D,answer\nHow many?,1,2,3,4,2\n", "--answers-from"),
-    "letters of nothing": ("question,answer\nFirst?,A\nSecond?,B\n", "is the letter 'A', and no options were found"),
-    "zeros and ones": ("question,label\nIs it?,0\nHas it?,1\n", "--layout true-false"),
-    "columns at odds": ("question,options,answer,answer_idx\nA?,\"[\"\"x\"\", \"\"y\"\"]\",x,A\nB?,\"[\"\"x\"\", \"\"y\"\"]\",x,B\nC?,\"[\"\"x\"\", \"\"y\"\"]\",y,B\n", "line 3.*disagrees with another column"),
-    "no layout": ("text,label2\na,b\n", "fields text, label2, and no layout"),
-    "no names": ("Which?,a,b,c,d,A\nWhy?,a,b,c,d,B\n", "say --layout mmlu"),
-    "twice": ("question,A,B,C,answer\nX?,p53,p53,p21,C\nY?,x,x,y,C\n", "line 2, field 'A'.*'p53' stands twice"),
-    "no answers": ("context,question,answers\nIn 1937.,When?,\"{'text': [], 'answer_start': []}\"\n", "no row of x has an answer"),
-    "case alone": ("question,A,B,C,answer\nX?,Pax6,PAX6,p21,C\n", "'PAX6' and 'Pax6' differ in case"),
-}  # fmt: skip
-
-
 def test_what_can_be_read_in_two_ways_is_asked_about_and_never_guessed(tmp_path):
     wrong = []
-    for name, (text, message) in UNCLEAR.items():
+    for name, (text, message) in CASES["unclear"].items():
         (tmp_path / "x.csv").write_text(text)
         try:
             wrong.append(f"{name}: read as {imported(tmp_path / 'x.csv').rows}")

@@ -2,12 +2,8 @@
 
 import json
 import random
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import numpy
-import pandas
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -30,7 +26,6 @@ from lab.cli import app
 from tests.evals.refiner.answers import CASES, GOOD, ORIGIN, PARTS, prepared, record, verdicts, written
 from tests.training.judge_server import JudgeServer
 
-SHEETS = Path(__file__).parents[1] / "files/sheets"
 GATES = ("off", "multiply", "require")
 RAWS = (2.0, 0.0, 2.0, 0.0, 1.0)
 
@@ -258,41 +253,12 @@ def test_a_bad_case_is_named_by_file_line_and_field(score):
     assert not wrong
 
 
-SHAPES: dict[str, Callable[[dict[str, Any]], Any]] = {
-    "columns.json": lambda row: {name: [cell] for name, cell in row.items()},
-    "pandas.json": lambda row: {name: {"0": cell} for name, cell in row.items()},
-    "objects.json": lambda row: [
-        row | {"contexts": [{"page_content": each, "metadata": {}} for each in row["contexts"]]}
-    ],
-    "named.json": lambda row: {"test_cases": [{name.replace("_", " ").title(): cell for name, cell in row.items()}]},
-    "one.json": lambda row: [{"context" if name == "contexts" else name: cell for name, cell in row.items()}],
-}
-"""Shapes in which public repositories keep such rows."""
+RAGAS = sorted((Path(__file__).parents[1] / "files/ragas").iterdir())
+"""One row in the shapes in which Ragas, pandas and public repositories keep such rows."""
 
 
-@pytest.mark.parametrize(
-    "name", ["a.jsonl", "a.json", "a.csv", "quoted.csv", "numpy.csv", "objects.csv", "a.parquet", "ragas.xlsx", *SHAPES]
-)
-def test_rows_in_the_columns_of_ragas_are_scored_from_any_file(tmp_path, name):
-    row, path = CASES["ragas"], tmp_path / name
-    old = dict(zip(("question", "contexts", "answer", "ground_truth"), row.values(), strict=True))
-    match name:
-        case "a.jsonl":
-            path.write_text(json.dumps(row), encoding="utf-8")
-        case "a.json":
-            path.write_text(json.dumps([old]), encoding="utf-8")
-        case "ragas.xlsx":
-            path = SHEETS / name
-        case _ if name in SHAPES:
-            path.write_text(json.dumps(SHAPES[name](old)), encoding="utf-8")
-        case "a.parquet":
-            pandas.DataFrame([old]).to_parquet(path)
-        case _:
-            contexts = old["contexts"]
-            objects = [f"Document(metadata={{'page': 1}}, page_content={each!r})" for each in contexts]
-            cells = {"a.csv": contexts, "quoted.csv": json.dumps(contexts), "numpy.csv": numpy.array(contexts)}
-            cell = (cells | {"objects.csv": f"[{', '.join(objects)}]"})[name]
-            pandas.DataFrame([old | {"contexts": cell, "faithfulness": 0.5}]).to_csv(path, index=False)
+@pytest.mark.parametrize("path", RAGAS, ids=lambda path: path.name)
+def test_rows_in_the_columns_of_ragas_are_scored_from_any_file(path):
     done = CliRunner().invoke(app, ["refiner", "score", str(path), "--judge", "heuristic", "--json"])
     (found,) = json.loads(done.stdout)
     assert found["claims"] == [{"text": "Nisin killed 99% of Listeria in milk.", "ids": ["S1"]}], done.output
@@ -302,7 +268,7 @@ def test_rows_in_the_columns_of_ragas_are_scored_from_any_file(tmp_path, name):
     assert found["verdicts"]["claims"][0]["verdict"] == "Words match" and "upported" not in done.stdout
     assert "RAGAS" in done.stderr
     (about,) = read_records(path)
-    assert list(evidence_of(about.tool_output)) == ["S1", "S2"] and about.asked == row["user_input"]
+    assert list(evidence_of(about.tool_output)) == ["S1", "S2"] and about.asked == CASES["ragas"]["user_input"]
 
 
 def test_a_row_of_ragas_that_cannot_be_read_is_named_and_an_answer_that_cites_nothing_is_held_against_all(tmp_path):
