@@ -212,6 +212,14 @@ def test_a_fault_of_any_card_is_named_with_its_line_and_what_to_do():
     assert wrong == []
 
 
+def test_front_matter_that_the_hub_refuses_is_an_error_of_the_card():
+    found = {
+        text: [each.problem for each in lint_card(f"---\n{text}\n---\n", "model", []) if each.is_error]
+        for text, _ in CASES["refused_cards"]
+    }
+    assert [text for text, word in CASES["refused_cards"] if not any(word in each for each in found[text])] == []
+
+
 def imported(folder, stages=("alpha", "beta"), **changes):
     """Write a chain of adapters that somebody trained elsewhere."""
     for at in range(len(stages)):
@@ -232,6 +240,7 @@ def test_the_card_of_an_imported_chain_claims_nothing_of_its_training_or_its_fig
         assert "Without a system text" in text
         for claim in CASES["unknown_of_imports"]:
             assert claim not in text, claim
+        assert not re.search(r"\bNone\b|- biology|thymus|All settings|How to train it again|role\": \"system", text)
         for heading in ("## Evaluation", "## Training"):
             assert heading not in text, heading
 

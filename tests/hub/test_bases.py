@@ -73,7 +73,7 @@ def test_a_base_on_the_hub_is_not_published_again_and_one_of_ones_own_only_if_as
         publication_of(run, pinned, True, lambda named: copy)
 
 
-def test_the_base_is_published_first_and_pinned_everywhere_and_not_twice(stand, run, copy):
+def test_the_base_is_published_first_and_pinned_everywhere_and_not_twice_and_all_comes_back(stand, run, copy, tmp_path):
     base, first, last = stand.publish(run, "org/whole", copy=copy, with_base=True)
     assert [base.repo, first.repo, last.repo] == ["org/whole-base", "org/whole-sft", "org/whole"]
     assert stand.on_main("org/whole-base") == BASE_FILES
@@ -92,6 +92,13 @@ def test_the_base_is_published_first_and_pinned_everywhere_and_not_twice(stand, 
         ("already there", each.revision) for each in (base, first, last)
     ]
     assert stand.asked("POST", "/commit/") == 0
+    assert stand.add_chain("org/whole", tmp_path / "back") == ["sft", "grpo"]
+    for mine, theirs in (("sft/adapter", "stages/sft/adapter"), ("grpo/adapter", "adapter")):
+        name = "adapter_model.safetensors"
+        assert sha256(run.parent / mine / name) == sha256(tmp_path / "back" / theirs / name)
+    back = json.loads((tmp_path / "back/chain.json").read_text())["base"]
+    assert back["weights_sha256"] == copy.origin.weights_sha256
+    assert back["packed_sha256"] == PACKED, "reports that came along name the base by it"
 
 
 @pytest.mark.slow
@@ -113,17 +120,6 @@ def test_the_dry_run_shows_the_base_first_and_only_reads(stand, run, copy):
     assert {each.path: each.change for each in base.files} == dict.fromkeys(BASE_FILES, "add")
     assert [each.repo for each in stages] == ["org/dry-base-sft", "org/dry-base"]
     assert stand.only_read()
-
-
-def test_a_chain_on_a_published_base_comes_back_bit_for_bit(stand, run, copy, tmp_path):
-    stand.publish(run, "org/comes", copy=copy, with_base=True)
-    assert stand.add_chain("org/comes", tmp_path / "back") == ["sft", "grpo"]
-    for mine, theirs in (("sft/adapter", "stages/sft/adapter"), ("grpo/adapter", "adapter")):
-        name = "adapter_model.safetensors"
-        assert sha256(run.parent / mine / name) == sha256(tmp_path / "back" / theirs / name)
-    back = json.loads((tmp_path / "back/chain.json").read_text())["base"]
-    assert back["weights_sha256"] == copy.origin.weights_sha256
-    assert back["packed_sha256"] == PACKED, "reports that came along name the base by it"
 
 
 def test_a_base_with_other_weights_is_refused_before_anything_is_uploaded(stand, run, copy, tmp_path):

@@ -142,20 +142,6 @@ def test_a_second_person_trains_on_a_downloaded_chain_and_publishes_on_top_of_it
     assert "the stage 'sft' lies in org/below-sft" in str(refused.exception)
 
 
-def test_a_plain_adapter_of_anybody_s_is_published_and_its_card_makes_nothing_up(stand, run, tmp_path):
-    runs = run.parent
-    adapters = [f"first={runs / 'sft/adapter'}", f"second={runs / 'grpo/adapter'}"]
-    import_chain(str(runs / "model"), adapters, runs, "plain")
-    receipts = publish(runs / "plain", "--repo", "org/plain", "--with-base")
-    assert [each["repo"] for each in receipts] == ["org/plain-base", "org/plain-first", "org/plain"]
-    for repo in ("org/plain-first", "org/plain"):
-        card = stand.read(repo, "README.md").decode()
-        assert "How it was trained is not recorded" in card and "Without a system text" in card
-        assert not re.search(r"\bNone\b|- biology|thymus|All settings|How to train it again|role\": \"system", card)
-        assert not [each for each in lint_card(card, "model", stand.on_main(repo)) if each.is_error]
-    assert stand.add_chain("org/plain", tmp_path / "back") == ["first", "second"]
-
-
 TEMPLATE = "{% for each in messages %}<|im_start|>{{ each['content'] }}<|im_end|>{% endfor %}<|im_start|>"
 BY_PEFT = """
 import json, sys, torch

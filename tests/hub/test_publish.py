@@ -440,7 +440,7 @@ def test_after_its_history_was_squashed_the_next_version_is_published(stand, tmp
     assert publish(stand.api(), pack_dataset(place, "org/rows", "mit")).outcome == "published"
 
 
-def space(repo, version, files=150):
+def space(repo, version, files=101):
     """Return a Space of many files, as large ones are packed."""
     contents = {"app.py": "import gradio\n", "requirements.txt": "spaces==0.50.0\n"}
     contents["README.md"] = "---\ntitle: A\nsdk: gradio\nsdk_version: 6.31.0\nlicense: mit\n---\n# A\n"
