@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from safetensors import SafetensorError, safe_open
 
 from evals.errors import LabError
-from evals.schema.runs import Diagnostic, PublicationKind
+from evals.schema.runs import Diagnostic, PublicationKind, check_patterns
 from evals.tables import parquet_rows
 from hub.cards.lint import PATTERNS, ROW_PATTERNS, lint_card, scan
 from hub.client import finding
@@ -263,6 +263,10 @@ def fit_findings(path: str, shapes: Mapping[str, tuple[int, ...]], config: Mappi
             problems.append(f"holds {name!r}, which is no part of a LoRA adapter")
     if not sides:
         problems.append("holds no LoRA matrices at all")
+    try:
+        check_patterns(config, sides)
+    except ValueError as error:
+        return [finding("unfit", path, file=path, problem=f"is of no use: adapter_config.json, {error}")]
     listed, ranks = config.get("target_modules"), config.get("rank_pattern") or {}
     targets = [str(each) for each in listed] if isinstance(listed, list) else []
 

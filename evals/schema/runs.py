@@ -1,7 +1,10 @@
 """run.json and chain.json: what a training run did, and the lineage of its adapter; what is published of it."""
 
 import json
-from collections.abc import Mapping
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
 from re import Pattern
@@ -47,15 +50,56 @@ class AdapterConfig(BaseModel):
     bias: str | None = None
 
 
+LARGEST_CONFIG = 2_000_000
+PATTERNS = ("rank_pattern", "alpha_pattern", "target_modules", "exclude_modules", "layers_pattern", "modules_to_save")
+"""Fields of adapter_config.json that PEFT reads as regular expressions."""
+MATCH_SECONDS = 5.0
+MATCH_ALL = r"""
+import json, re, sys, warnings
+from contextlib import suppress
+warnings.simplefilter("ignore")
+patterns, names = json.load(sys.stdin)
+for pattern in patterns:
+    with suppress(re.error, RecursionError):
+        matches = re.compile(rf"(.*\.)?({pattern})$").match
+        for name in names:
+            matches(name)
+"""
+
+
 def read_adapter_config(file: Path) -> dict[str, Any]:
     """Return all that an adapter_config.json holds; ValueError, with the field, for values that PEFT never writes."""
     data = file.read_bytes()
+    if len(data) > LARGEST_CONFIG:
+        raise ValueError(f"{file.name}: it has {len(data):,} bytes, and at most {LARGEST_CONFIG:,} are read")
     try:
         AdapterConfig.model_validate_json(data)
     except ValidationError as error:
         first = error.errors()[0]
         raise ValueError(f"{file.name}: {'.'.join(map(str, first['loc'])) or 'all of it'}: {first['msg']}") from None
+    except RecursionError:
+        raise ValueError(f"{file.name}: it is nested too deeply") from None
     return dict(json.loads(data))
+
+
+def check_patterns(settings: Mapping[str, Any], names: Iterable[str]) -> None:
+    """Raise ValueError where PEFT would match the regular expressions of an adapter_config.json for too long.
+
+    `names` are of the layers that they are matched with. Python's `re` cannot be stopped, so a process of its own tries it.
+    """
+    fields = {name: [given] if isinstance(given := settings.get(name), str) else given or () for name in PATTERNS}
+    for field, patterns in fields.items():
+        repeating = [each for each in patterns if isinstance(each, str) and re.search(r"[*+?{|]", each)]
+        if not repeating:
+            continue
+        try:
+            asked = json.dumps([repeating, list(names)])
+            subprocess.run(
+                [sys.executable, "-I", "-c", MATCH_ALL], input=asked, text=True, timeout=MATCH_SECONDS, check=False
+            )
+        except subprocess.TimeoutExpired:
+            told = f"to match {repeating[0]!r:.100} with the names of the layers takes more than {MATCH_SECONDS:.0f} seconds"
+            raise ValueError(f"{field}: {told}; write the layers' names instead") from None
 
 
 class Probe(Record):

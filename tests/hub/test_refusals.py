@@ -12,6 +12,7 @@ from peft import PeftModel
 from transformers import LlamaForCausalLM
 
 from evals.errors import LabError
+from evals.schema import runs
 from hub.adapters import Publication
 from hub.cards.lint import scan
 from hub.chains import plan_chain, publish_chain
@@ -20,6 +21,7 @@ from tests.hub.cases import CASES
 from tests.hub.runs import CONFIG, change_manifest, change_record, refit, tensors, write_adapter, write_run
 from tests.models import tiny_adapter, tiny_base
 from training.models.adapters import read_adapter
+from training.models.imported import import_chain
 
 WEIGHTS = "adapter/adapter_model.safetensors"
 FIRST = "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight"
@@ -175,6 +177,27 @@ PATTERNS = (
     {".*_proj": 2, "q_proj": 3},
     {"q|v_proj": 2},
 )
+
+
+FIELDS = ("rank_pattern", "alpha_pattern", "target_modules", "exclude_modules", "layers_pattern")
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_a_pattern_that_takes_for_ever_to_match_is_refused_by_field(field, tmp_path, monkeypatch):
+    """Python's `re` backtracks without end: import, stacking, merging and publishing are refused within seconds."""
+    monkeypatch.setattr(runs, "MATCH_SECONDS", 1.0)
+    base = tiny_base(tmp_path / "base")
+    folder = tiny_adapter(base, tmp_path / "adapter", targets=["q_proj", "v_proj"])
+    config = json.loads((folder / "adapter_config.json").read_text())
+    config[field] = {"(([a-z_0-9]+.?)+)+!": 4} if field in FIELDS[:2] else "(([a-z_0-9]+.?)+)+!"
+    shapes, _ = inspect(part_of(folder / "adapter_model.safetensors"), "adapter")
+    (found,) = fit_findings("adapter", shapes, config)
+    assert f"{field}: to match" in found.problem
+    for more in ({}, {"use_dora": True}):
+        config["layers_to_transform"] = [0] if field == "layers_pattern" else None
+        (folder / "adapter_config.json").write_text(json.dumps(config | more))
+        with pytest.raises(LabError, match=f"{field}: to match .* takes more than"):
+            import_chain(str(base), [str(folder)], tmp_path / "runs", "evil")
 
 
 @pytest.mark.parametrize("pattern", PATTERNS, ids=str)

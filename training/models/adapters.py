@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 
 from evals.errors import ChainMismatch, MissingModel
 from evals.io import sha256_of
-from evals.schema.runs import read_adapter_config
+from evals.schema.runs import check_patterns, read_adapter_config
 
 WEIGHTS_NAME = "adapter_model.safetensors"
 CONFIG_NAME = "adapter_config.json"
@@ -64,15 +64,20 @@ class Adapter:
     config_sha256: str
 
 
-def read_adapter(folder: Path) -> Adapter:
-    """Return the adapter in a PEFT folder; MissingModel without its files, ChainMismatch if it cannot be stacked."""
+def read_adapter(folder: Path, layers: Iterable[str] = ()) -> Adapter:
+    """Return the adapter in a PEFT folder; MissingModel without its files, ChainMismatch if it cannot be stacked.
+
+    `layers` are names of a model's layers that PEFT will match with its regular expressions, beside those that it changes.
+    """
     weights, config = adapter_files(folder)
     try:
         settings = read_adapter_config(config)
         tensors = load_file(weights)
+        changed = (match["module"] for name in tensors if (match := TENSOR_NAME.fullmatch(name)))
+        check_patterns(settings, {*layers, *changed})
     except (ValueError, SafetensorError) as error:
         raise ChainMismatch(
-            f"the adapter in {folder} cannot be read ({error}); the file is damaged. Fetch it again, or"
+            f"the adapter in {folder} cannot be read ({error}). If the file is damaged, fetch it again, or"
             " train the stage again."
         ) from error
     if found := unstackable(settings, tensors):

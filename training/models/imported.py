@@ -33,7 +33,7 @@ from evals.errors import BadConfig, ChainMismatch, MissingModel
 from evals.io import sha256_of, write_whole
 from evals.schema import MergedAdapter, MergedBase
 from evals.schema.questions import Progress
-from evals.schema.runs import IMPORTED, read_adapter_config
+from evals.schema.runs import IMPORTED, check_patterns, read_adapter_config
 from training.data.tokens import INSTRUCTION, notes_of, with_template
 from training.models.adapters import CONFIG_NAME, WEIGHTS_NAME, Adapter, adapter_files, read_adapter, unstackable
 from training.models.base import (
@@ -616,6 +616,7 @@ def _merge(model: PreTrainedModel, candidate: NamedStage, ids: torch.Tensor) -> 
             warnings.simplefilter("ignore")  # what PEFT warns of is checked below
             if PeftConfig.from_pretrained(place).is_prompt_learning:
                 raise NotImplementedError("it holds a prompt, not weights, so there is nothing to merge")
+            check_patterns(settings, [name for name, _ in model.named_modules()])
             peft = PeftModel.from_pretrained(model, place)
             loaded = peft.load_adapter(place, "default")
             reference = _logprobs(peft, ids)

@@ -203,7 +203,8 @@ def policy_of(model: PreTrainedModel, start: Start, settings: StageSettings) -> 
 
     Adapters that stay as they are lie beside weights in 4 bits, or divided among processes; to others they are added.
     """
-    adapters = {name: read_adapter(folder) for name, folder in {**start.merged, **start.frozen}.items()}
+    layers = [name for name, _ in model.named_modules()]
+    adapters = {name: read_adapter(folder, layers) for name, folder in {**start.merged, **start.frozen}.items()}
     is_whole = settings.weights != "nf4" and not (is_deepspeed_zero3_enabled() or is_fsdp_enabled())
     is_added = is_whole and all(is_plain(model.get_submodule(name)) for name in pairs_by_layer(model, adapters))
     frozen = {} if is_added else start.frozen
@@ -211,6 +212,7 @@ def policy_of(model: PreTrainedModel, start: Start, settings: StageSettings) -> 
     if start.continued is None:
         policy = stacked_policy(model, frozen, lora_config(settings, model), settings.seed)
     else:
+        read_adapter(start.continued, layers)
         policy = continued_policy(model, frozen, start.continued, settings)
     policy.is_rounded = settings.autocast == "bfloat16"
     return policy
