@@ -38,6 +38,7 @@ from evals.schema.runs import (
 from hub.cards import (
     HUB_IDS,
     TEMPLATES,
+    OwnCard,
     Source,
     add_own,
     conflicts,
@@ -372,9 +373,7 @@ def pack_adapter(run: Run, base: PinnedBase, wanted: Publication, earlier: tuple
     numbers = sum(prod(shape) for shape in (loaded or shapes).values())
     memory = 4 * numbers if "config.json" in whole else 4 * (numbers + base.parameters) if base.parameters else None
     lora = settings | {"size": weights.size, "memory": memory}
-    card = add_own(
-        adapter_card(run, base, lineage, wanted, licence, tables, parts, lora, has_own_words=bool(own.body)), own
-    )
+    card = add_own(adapter_card(run, base, lineage, wanted, licence, tables, parts, lora, own), own)
     if line := foreign_line(run.folder / "README.md", card):
         findings.append(finding("own words", "README.md", line))
     parts["README.md"] = part_of(card.encode())
@@ -465,8 +464,7 @@ def adapter_card(
     tables: Sequence[Measured],
     files: Mapping[str, Part],
     lora: Mapping[str, Any],
-    *,
-    has_own_words: bool,
+    own: OwnCard,
 ) -> str:
     """Return README.md, made from the run's own records: front matter and body."""
     run = replace(run, reports={each.source: run.reports[each.source] for each in tables} | run.reports)
@@ -505,7 +503,8 @@ def adapter_card(
         name=name,
         owner=wanted.repo.split("/")[0],
         lora=lora,
-        has_own_words=has_own_words,
+        authors=own.authors,
+        has_own_words=bool(own.body),
         method=known.get("method"),
         words=dict.fromkeys(("does", "whom", "not_for", "limits"), "")
         | WORDS["tasks"][run.task if record else "other"]

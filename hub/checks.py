@@ -266,7 +266,7 @@ def fit_findings(path: str, shapes: Mapping[str, tuple[int, ...]], config: Mappi
     try:
         check_patterns(config, sides)
     except ValueError as error:
-        return [finding("unfit", path, file=path, problem=f"is of no use: adapter_config.json, {error}")]
+        return [finding("unfit", path, file=path, problem=f"stands beside an adapter_config.json of which {error}")]
     listed, ranks = config.get("target_modules"), config.get("rank_pattern") or {}
     targets = [str(each) for each in listed] if isinstance(listed, list) else []
 

@@ -24,7 +24,7 @@ from evals.report import load_report
 from evals.schema import ChoiceTruth, Example
 from evals.schema.runs import Diagnostic, Receipt
 from evals.tables import parquet_rows
-from hub.cards import NO_OWN, OWN, add_own, known_front_matter, licence_text, read_own, render, unmarked
+from hub.cards import NO_OWN, OWN, about, add_own, known_front_matter, licence_text, read_own, render, unmarked
 from hub.cards.dataset import RATERS, Row, RowTable, flat, rows_card, rows_of
 from hub.cards.dataset import SPLITS as HUB_SPLITS
 from hub.checks import ROWS, TEXT_LIMIT, Part, Upload, file_of, part_of, size_finding, unpacked
@@ -87,6 +87,7 @@ def pack_dataset(folder: Path, repo: str, licence: str | None, tag: str = "v1.0"
         text = add_own(text, own.model_copy(update={"license": licence}))
         text = UNLICENSED.sub(f"This data set is published under `{licence}`.", text) if licence else text
         text = _from_the_hub(text, repo, tag)
+        text = text.replace(about(), about(repo, "dataset", tag, known_front_matter(text).get("license")))
         parts[CARD] = part_of(text.encode())
         if text_of := licence_text(known_front_matter(text).get("license")):
             parts.setdefault("LICENSE", part_of(text_of.encode()))
@@ -210,11 +211,9 @@ def _scores(examples: Sequence[Example]) -> dict[str, str]:
     test = [row for row in examples if row.split == "test"]
     scores = trick_scores(test or examples, [row for row in examples if test and row.split == "train"])
     best = sorted((each for each in scores if each.correct), key=lambda each: -each.correct)[:3]
+    told = ", ".join(f"“{each.policy}” {each.correct}" for each in best)
     where = "test rows" if test else "rows"
-    return {
-        f"{where} that “{each.policy}” gets right, an answer without a model": f"{each.correct} of {each.n}"
-        for each in best
-    }
+    return {"best answers without a model": f"{told} right of {best[0].n} {where}"} if best else {}
 
 
 def _asked(example: Example) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from markdown_it import MarkdownIt
 
 from evals.errors import LabError
 from evals.schema.runs import Diagnostic
-from hub.cards import NO_OWN, OwnCard, add_own, address, body_of, known_front_matter, render
+from hub.cards import NO_OWN, OwnCard, about, add_own, body_of, known_front_matter, render
 from hub.checks import Part, Upload, part_of
 from hub.client import TROUBLE, explained, finding, wording
 from hub.publish import Say
@@ -69,8 +69,9 @@ def pack_space(folder: Path, repo: str, made: Mapping[str, bytes], root: Path = 
     card = add_own(parts["README.md"].text(), own) if "README.md" in parts else ""
     settings = known_front_matter(card)
     if card:
-        known = f"From [Assay]({url})." if (url := address()) else "From Assay."
-        parts["README.md"] = part_of(card.replace("From Assay.", known).encode())
+        card = card.replace("From Assay.", about(repo, "space", licence=settings.get("license")))
+        card = card.replace(f'"{METRICS}/{folder.name}")  # a path, so nothing is downloaded', f'"{repo}")')
+        parts["README.md"] = part_of(card.encode())
     if card and settings.get("sdk") == "static" and "index.html" not in parts:
         body = MarkdownIt("commonmark", {"html": False}).enable("table").render(body_of(card))
         parts["index.html"] = part_of(render("page.html", title=settings.get("title", ""), body=body).encode())

@@ -54,16 +54,13 @@ LARGEST_CONFIG = 2_000_000
 PATTERNS = ("rank_pattern", "alpha_pattern", "target_modules", "exclude_modules", "layers_pattern", "modules_to_save")
 """Fields of adapter_config.json that PEFT reads as regular expressions."""
 MATCH_SECONDS = 5.0
-MATCH_ALL = r"""
-import json, re, sys, warnings
-from contextlib import suppress
-warnings.simplefilter("ignore")
+MATCH = r"""
+import json, re, sys
 patterns, names = json.load(sys.stdin)
-for pattern in patterns:
-    with suppress(re.error, RecursionError):
-        matches = re.compile(rf"(.*\.)?({pattern})$").match
-        for name in names:
-            matches(name)
+for pattern in map(re.compile, patterns):
+    for name in names:
+        for start in (0, *(dot.end() for dot in re.finditer(r"\.", name))):
+            pattern.fullmatch(name, start)
 """
 
 
@@ -83,23 +80,21 @@ def read_adapter_config(file: Path) -> dict[str, Any]:
 
 
 def check_patterns(settings: Mapping[str, Any], names: Iterable[str]) -> None:
-    """Raise ValueError where PEFT would match the regular expressions of an adapter_config.json for too long.
+    """Raise ValueError for regular expressions of an adapter_config.json that match for more than `MATCH_SECONDS`.
 
-    `names` are of the layers that they are matched with. Python's `re` cannot be stopped, so a process of its own tries it.
+    `names` are of the layers that PEFT matches them with. Python's `re` cannot be stopped, so a process of its own tries it.
     """
-    fields = {name: [given] if isinstance(given := settings.get(name), str) else given or () for name in PATTERNS}
-    for field, patterns in fields.items():
-        repeating = [each for each in patterns if isinstance(each, str) and re.search(r"[*+?{|]", each)]
-        if not repeating:
-            continue
-        try:
-            asked = json.dumps([repeating, list(names)])
-            subprocess.run(
-                [sys.executable, "-I", "-c", MATCH_ALL], input=asked, text=True, timeout=MATCH_SECONDS, check=False
-            )
-        except subprocess.TimeoutExpired:
-            told = f"to match {repeating[0]!r:.100} with the names of the layers takes more than {MATCH_SECONDS:.0f} seconds"
-            raise ValueError(f"{field}: {told}; write the layers' names instead") from None
+    known = [settings.get(name) or () for name in PATTERNS]
+    patterns = [each for given in known for each in ([given] if isinstance(given, str) else given)]
+    repeating = [each for each in patterns if isinstance(each, str) and re.search(r"[*+?{|]", each)]
+    try:
+        asked, command = json.dumps([repeating, list(names)]), [sys.executable, "-I", "-c", MATCH]
+        if repeating:
+            subprocess.run(command, input=asked, text=True, timeout=MATCH_SECONDS, check=True, capture_output=True)
+    except subprocess.SubprocessError as error:
+        problem = f"take more than {MATCH_SECONDS:.0f} seconds" if "timed out" in str(error) else "cannot be read"
+        told = f"the regular expressions for layers {problem}: {', '.join(repeating):.200}"
+        raise ValueError(f"{told}. Write the names of the layers instead") from None
 
 
 class Probe(Record):

@@ -56,6 +56,17 @@ def cell(text: object) -> str:
     return " ".join(str(text).split()).replace("|", "\\|")
 
 
+def about(repo: str = "", repo_type: str = "", tag: str | None = None, licence: str | None = None) -> str:
+    """Return the paragraph of a card on who published it, under what, whom to ask, how to cite it, and where Assay is.
+
+    Without `repo` it names none, as the cards do that are written before they are published.
+    """
+    owner, _, name = repo.partition("/")
+    page = f"https://huggingface.co/{repo_type}s/{repo}"
+    known = {"page": page, "owner": owner, "name": name, "tag": tag, "licence": licence} if repo else {}
+    return render("about.md", **known).strip()
+
+
 FRONT_MATTER = re.compile(r"\A\s*---\r?\n(?P<yaml>.*?)\r?\n---\s*(?:\r?\n|\Z)", re.DOTALL)
 
 

@@ -139,7 +139,7 @@ def rows_card(
     if kind_name == "questions" and all(table.source in DATASETS for table in tables):
         is_kmp = tables[0].source.startswith("kmp")
         figures = {name: each for name, each in load_provenance().items() if name.startswith("kmp") == is_kmp}
-        kind["made"] = kind["made_here"]
+        kind["made"], kind["summary"] = kind["made_here"], kind["summary_here"]
     if kind_name == "questions" and not any(table.split == "test" for table in tables):
         kind["whom"] = kind["usage"] = ""
     inner: dict[str, dict[str, str]] = kind.get("inner", {})
@@ -158,7 +158,9 @@ def rows_card(
         _table_configs(tables),
         kind["task"],
         kind=kind,
-        example=rows[0] if kind_name == "questions" else None,
+        example=next((each for each in rows if not str(each["target"]).isupper()), rows[0])  # no abbreviation
+        if kind_name == "questions"
+        else None,
         lines={"rows": len(rows), **counts, **(scores or {})},
         columns=columns if meanings else {},
         meanings=meanings,

@@ -9,11 +9,15 @@ import pytest
 import yaml
 
 from evals.errors import LabError
+from evals.schema.votes import DpoRow, ExportStatistics
 from hub.adapters import Publication, read_run
 from hub.cards import read_own, write_card
+from hub.cards.dataset import dataset_card
 from hub.cards.lint import lint_card
 from hub.chains import pack_last
 from hub.checks import check_upload
+from hub.datasets import pack_dataset
+from hub.spaces import bundle_folder, pack_space
 from tests.hub.cases import CASES, was
 from tests.hub.rows import put
 from tests.hub.runs import REVISION, change_manifest, change_record, write_run
@@ -230,6 +234,53 @@ def imported(folder, stages=("alpha", "beta"), **changes):
         for each in stages[:at]:
             (run.parent / each / "run.json").unlink()
     return run
+
+
+TEN = {
+    "what is it": "A LoRA adapter for|right answer|blind votes|Vote on answers",
+    "for whom": r"\*\*For\*\* |What it is for, and what not, is not recorded",
+    "how good": r"accuracy \*\*0.300 \[0.100, 0.500\]\*\*, n 20|Nothing was measured|5 right of 20|How the votes fell|How good",
+    "how do I run it": "load_adapter|AutoPeftModel|adapter_name=|load_dataset|choose left, right",
+    "may I use it": r"licence \| `|under `",
+    "who made it": r"(?i)published by (\| )?\[org\]\(https://huggingface.co/org\)",
+    "what must I not do": r"\*\*Not for\*\* |What it is for, and what not",
+    "what data": "trained on \\| |## How it was made|lie in `answers.jsonl`",
+    "how do I cite it": r"(cite \| |To cite it: )org, \*mine\*",
+    "whom do I ask": r"/org/mine/discussions\)",
+}
+"""What a reader of any card asks, and how the five kinds of cards answer."""
+
+
+def screens(text):
+    """Return what a window of 1440x900 shows of a card in two screens: 70 lines of text, 110 characters each."""
+    lines, height = text.split("---\n", 2)[2].splitlines(), 0.0
+    for number, line in enumerate(lines):
+        height += 0.3 if not line.strip() else max(1, len(line) / 110)
+        if height > 70:
+            return "\n".join(lines[:number])
+    return "\n".join(lines)
+
+
+def test_ten_questions_have_their_answers_on_the_first_two_screens_of_each_kind_of_card(embedded, tmp_path):
+    votes = put(tmp_path / "votes", "train.jsonl", [{"prompt": "?", "chosen": "up", "rejected": "down"}])
+    statistics = ExportStatistics.model_validate(CASES["votes"])
+    (votes / "README.md").write_text(str(dataset_card(statistics, DpoRow, guidelines="GUIDELINES.md")))
+    (votes / "GUIDELINES.md").write_text("# What raters were told\n")
+    cards = {
+        "embedded chain": embedded,
+        "imported adapter": packed(imported(tmp_path / "imported", ("alpha", "beta"))),
+        "question set": pack_dataset(Path("kmp-test"), "org/mine", "apache-2.0"),
+        "votes": pack_dataset(votes, "org/mine", "cc-by-4.0"),
+        "Space": pack_space(bundle_folder("arena"), "org/mine", {}),
+    }
+    shown = {kind: screens(each.parts["README.md"].text()) for kind, each in cards.items()}
+    missing = [
+        (kind, asks) for kind, text in shown.items() for asks, answer in TEN.items() if not re.search(answer, text)
+    ]
+    assert not missing, missing
+    assert all("make setup" in text for text in shown.values()), "how to install Assay"
+    chain = shown["embedded chain"]
+    assert chain.index("0.661 [0.540, 0.780], which is higher") < chain.index("(not held out"), "held-out ones first"
 
 
 def test_the_card_of_an_imported_chain_claims_nothing_of_its_training_or_its_figures(tmp_path):

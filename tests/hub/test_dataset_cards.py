@@ -66,7 +66,7 @@ def test_the_cards_of_votes_and_of_pairs_read_as_they_did():
 def test_the_card_of_votes_is_written_on_a_space_where_assay_is_no_installed_package(monkeypatch):
     monkeypatch.delenv("ASSAY_URL", raising=False)
     monkeypatch.setattr(sys, "path", [each for each in sys.path if not list(Path(each).glob("assay-*.dist-info"))])
-    assert "written with Assay, installed from a copy" in str(votes_card())
+    assert "Made with Assay, installed from a copy" in str(votes_card())
 
 
 def test_a_licence_nobody_chose_is_not_invented_and_a_chosen_one_stands_in_both_places():
@@ -219,7 +219,7 @@ def test_a_question_set_is_published_by_split_with_a_card_of_its_figures(tmp_pat
     assert set(parts) == {MARK, "README.md", "mine.yaml", "eval.yaml", *tables}
     card = parts["README.md"].text()
     assert "| rows | 60 |" in card
-    assert "“always abstain, 60%” gets right, an answer without a model | 2 of 16 |" in card
+    assert "“always abstain, 60%” 2 right of 16 test rows |" in card
     rows = [json.loads(line) for path in tables for line in parts[path].text().splitlines()]
     assert {row["id"] for row in rows} == {row.id for row in load_questions(mine)}
 

@@ -183,7 +183,7 @@ FIELDS = ("rank_pattern", "alpha_pattern", "target_modules", "exclude_modules", 
 
 
 @pytest.mark.parametrize("field", FIELDS)
-def test_a_pattern_that_takes_for_ever_to_match_is_refused_by_field(field, tmp_path, monkeypatch):
+def test_a_pattern_that_takes_for_ever_to_match_is_refused(field, tmp_path, monkeypatch):
     """Python's `re` backtracks without end: import, stacking, merging and publishing are refused within seconds."""
     monkeypatch.setattr(runs, "MATCH_SECONDS", 1.0)
     base = tiny_base(tmp_path / "base")
@@ -192,11 +192,11 @@ def test_a_pattern_that_takes_for_ever_to_match_is_refused_by_field(field, tmp_p
     config[field] = {"(([a-z_0-9]+.?)+)+!": 4} if field in FIELDS[:2] else "(([a-z_0-9]+.?)+)+!"
     shapes, _ = inspect(part_of(folder / "adapter_model.safetensors"), "adapter")
     (found,) = fit_findings("adapter", shapes, config)
-    assert f"{field}: to match" in found.problem
+    assert "take more than" in found.problem
     for more in ({}, {"use_dora": True}):
         config["layers_to_transform"] = [0] if field == "layers_pattern" else None
         (folder / "adapter_config.json").write_text(json.dumps(config | more))
-        with pytest.raises(LabError, match=f"{field}: to match .* takes more than"):
+        with pytest.raises(LabError, match="regular expressions for layers take more than"):
             import_chain(str(base), [str(folder)], tmp_path / "runs", "evil")
 
 
