@@ -236,7 +236,7 @@ def open_arena(environment: Mapping[str, str], answers: Path, **options: Any) ->
     Raises LabError for a file without pairs, or if there is no place for the votes that were to be kept.
     """
     from hub.client import connect
-    from hub.copies import VoteLog
+    from hub.votes import VoteLog
     from lab.shared.recorded import Recorded
 
     recorded = Recorded.read(answers)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from evals.errors import BadConfig, LabError
+from evals.errors import BadConfig
 from lab.commands import JsonSettings, SettingsCommand, command
 from lab.commands.terminal import emit, notes, table_of
 from training.config import as_document
@@ -17,7 +17,6 @@ from training.grpo import advice
 from training.stages import STAGES
 
 if TYPE_CHECKING:
-    from hub.copies import CheckpointCopies
     from training.launch.plan import Estimate, Plan
     from training.launch.preview import Preview
 
@@ -26,8 +25,6 @@ app = typer.Typer(no_args_is_help=True, help="Train a stage of an adapter chain:
 LAUNCHER = "launcher"
 STOPPED = 3
 """Exit code of a run that was stopped and can be gone on with, so that `train && infer` goes no further."""
-LOOK_SECONDS = 5.0
-"""How often a run is looked at for a checkpoint to be sent."""
 
 
 class TrainSettings(JsonSettings):
@@ -45,8 +42,6 @@ class TrainSettings(JsonSettings):
     """Submit as a job that resumes itself."""
     slurm_option: list[str] | None = None
     """KEY=VALUE for the job, such as partition=gpu; repeatable."""
-    checkpoints_to: str | None = None
-    """ORG/NAME: keep the newest checkpoint there, private, while it trains here."""
 
 
 class LaunchCommand(SettingsCommand):
@@ -69,19 +64,13 @@ def _stage(settings: TrainSettings, stage: str, own: tuple[str, ...], launcher: 
 
     words = ("--config", str(settings.file), *own, *(["--overwrite"] if settings.overwrite else []))
     plan = plan_of(stage, words, Launch(settings.profile, launcher), is_dry=settings.dry_run)
-    copies_to, options = settings.checkpoints_to, tuple(settings.slurm_option or ())
-    if copies_to and settings.slurm:
-        raise LabError(
-            f"--checkpoints-to {copies_to} goes with a run on this machine; on a cluster `hf upload` sends a run folder."
-        )
+    options = tuple(settings.slurm_option or ())
     if settings.dry_run:
         _look(plan, _asked(plan, options) if settings.slurm else None, as_json=settings.as_json)
-        if copies_to:
-            notes.print(f"would keep the newest checkpoint in {copies_to} on the Hub, private", soft_wrap=True)
     elif settings.slurm:
         _submit(plan, options, as_json=settings.as_json)
     else:
-        _run(plan, copies_to, as_json=settings.as_json)
+        _run(plan, as_json=settings.as_json)
 
 
 for _name, _kind in STAGES.items():
@@ -95,22 +84,14 @@ for _name, _kind in STAGES.items():
     )(_stage)
 
 
-def _run(plan: "Plan", checkpoints_to: str | None, *, as_json: bool) -> None:
+def _run(plan: "Plan", *, as_json: bool) -> None:
     """Run the line with this Python and print what it left; a first Ctrl-C lets training end in order."""
     from lab.shared.runner import has_gpu
     from training.launch.accelerate import check_equipment, gpus_here
     from training.run.folder import RunFolder
 
     check_equipment(plan.settings, has_gpu=has_gpu(), launch=plan.launch, gpus=gpus_here())
-    copies = None
-    if checkpoints_to:
-        from hub.client import connect
-        from hub.copies import CheckpointCopies
-
-        copies = CheckpointCopies(
-            connect(), checkpoints_to, plan.output, lambda words: notes.print(words, soft_wrap=True)
-        )
-    if run_line(plan, copies):
+    if run_line(plan):
         notes.print("training did not finish: see the first error above", style="red")
         raise typer.Exit(1)
     record = RunFolder(plan.output).record()
@@ -122,11 +103,8 @@ def _run(plan: "Plan", checkpoints_to: str | None, *, as_json: bool) -> None:
             raise typer.Exit(STOPPED)
 
 
-def run_line(plan: "Plan", copies: "CheckpointCopies | None" = None) -> int:
-    """Run a plan's line with this Python and return its exit code; a first Ctrl-C lets training end in order.
-
-    `copies` sends its checkpoints, the last of a run that was stopped too.
-    """
+def run_line(plan: "Plan") -> int:
+    """Run a plan's line with this Python and return its exit code; a first Ctrl-C lets training end in order."""
     from training.launch.accelerate import command_of, environment
 
     notes.print(f"$ {plan.command}", soft_wrap=True)
@@ -134,10 +112,8 @@ def run_line(plan: "Plan", copies: "CheckpointCopies | None" = None) -> int:
     process = subprocess.Popen(line, env=told, stdout=sys.stderr.fileno())
     code = None
     while code is None:
-        with suppress(KeyboardInterrupt, subprocess.TimeoutExpired):
-            code = process.wait(LOOK_SECONDS if copies else None)
-        if copies:
-            copies.look()
+        with suppress(KeyboardInterrupt):
+            code = process.wait()
     return code
 
 

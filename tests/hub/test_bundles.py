@@ -96,7 +96,7 @@ def test_the_card_of_a_space_holds_what_its_publisher_says():
     assert not [each for each in check_upload(upload) if each.is_error]
 
 
-MOST = {"arena": 99, "lab": 453, "reviewer": 255}
+MOST = {"arena": 84, "lab": 410, "reviewer": 225}
 
 
 @pytest.mark.parametrize("name", MOST)

@@ -4,7 +4,7 @@ import pytest
 from huggingface_hub import CommitOperationDelete, HfApi
 
 from hub.client import HubTrouble
-from hub.copies import VoteLog
+from hub.votes import VoteLog
 from tests.hub.local import InjectedFault
 
 
