@@ -30,7 +30,6 @@ from evals.schema.runs import (
     BaseOrigin,
     Diagnostic,
     Lineage,
-    PublicationKind,
     PublishedStage,
     is_demonstration,
     read_adapter_config,
@@ -53,7 +52,7 @@ from hub.cards import (
 )
 from hub.cards.figures import Measured, benchmark_results, eval_results, measured
 from hub.checks import PICKLES, STATE, Part, Upload, fit_findings, inspect, part_of, size_finding
-from hub.client import finding, wording
+from hub.client import PublicationKind, finding, wording
 
 PLAIN = "What can you help me with?"
 ROLES = {"human": "user", "gpt": "assistant"}

@@ -16,14 +16,15 @@ from safetensors import safe_open
 from evals.errors import ChainMismatch, LabError
 from evals.io import weights_identity
 from evals.schema import ChainManifest
-from evals.schema.runs import IMPORTED, BaseOrigin, Diagnostic, Lineage, PublishedStage, PublishPlan, Receipt
+from evals.schema.runs import IMPORTED, BaseOrigin, Diagnostic, Lineage, PublishedStage
 from hub import adapters
 from hub.adapters import CHAIN, CONFIG, LINEAGE, WEIGHTS, BaseCopy, PinnedBase, Publication, Run
 from hub.cards import duty
-from hub.checks import Part, Refused, Upload, inspect, part_of, size_finding
+from hub.checks import Part, PublishPlan, Refused, Upload, inspect, part_of, size_finding
 from hub.client import (
     TROUBLE,
     HubTrouble,
+    Receipt,
     check_receipts,
     check_repo,
     explained,

@@ -12,17 +12,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal
 
 import numpy as np
 import pyarrow.parquet as pq
+from pydantic import Field
 from safetensors import SafetensorError, safe_open
 
 from evals.errors import LabError
-from evals.schema.runs import Diagnostic, PublicationKind, check_patterns
+from evals.schema import Record
+from evals.schema.runs import Diagnostic, check_patterns
 from evals.tables import parquet_rows
 from hub.cards.lint import PATTERNS, ROW_PATTERNS, lint_card, scan
-from hub.client import finding
+from hub.client import PublicationKind, Visibility, finding
 
 GIGABYTE = 1_000_000_000
 MAX_BYTES, MAX_FILES = 50 * GIGABYTE, 10_000
@@ -119,6 +121,33 @@ class Upload:
     def repo_type(self) -> str:
         """What the Hub calls this kind of repository."""
         return "model" if self.kind == "adapter" else self.kind
+
+
+Change = Literal["add", "change", "same", "remote_only"]
+
+
+class PlannedFile(Record):
+    """What publishing would do with one file; sizes in bytes."""
+
+    path: str
+    change: Change
+    size: int = Field(ge=0)
+
+
+class PublishPlan(Record):
+    """What publishing would do. Nothing has been written."""
+
+    kind: PublicationKind
+    endpoint: str
+    repo: str
+    tag: str | None
+    is_new: bool
+    is_pull_request: bool
+    visibility: Visibility
+    parent: str | None
+    files: tuple[PlannedFile, ...]
+    upload_bytes: int = Field(ge=0)
+    warnings: tuple[Diagnostic, ...] = ()
 
 
 class Refused(LabError):

@@ -3,7 +3,9 @@
 import re
 import tempfile
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
+from typing import Literal
 
 import yaml
 from httpx2 import HTTPError
@@ -21,7 +23,8 @@ from pydantic import ValidationError
 
 from evals.errors import LabError
 from evals.io import write_whole
-from evals.schema.runs import Diagnostic, Receipt
+from evals.schema import Record
+from evals.schema.runs import Diagnostic
 
 REPO = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 TRANSIENT = frozenset((408, 409, 425, 429, 500, 502, 503, 504))
@@ -49,6 +52,26 @@ REASONS = {
     "billing|payment|upgrade|subscri": MEANINGS[402],
 }
 """What to do about a 403 that is not about the token, by what the Hub says: a pattern for each."""
+
+
+PublicationKind = Literal["adapter", "model", "dataset", "space"]
+Visibility = Literal["private", "public"]
+
+
+class Receipt(Record):
+    """What was published, and where. `files` holds the SHA-256 of each file that was uploaded."""
+
+    schema_version: Literal[1] = 1
+    kind: PublicationKind
+    endpoint: str
+    repo: str
+    revision: str
+    tag: str | None
+    pull_request: int | None
+    visibility: Visibility
+    outcome: Literal["published", "already there"]
+    files: dict[str, str]
+    finished_at: datetime
 
 
 class HubTrouble(LabError):

@@ -22,13 +22,13 @@ from evals.questions.checking import trick_scores
 from evals.questions.sets import SPLITS, SUFFIXES, examine, question_row, raw_rows
 from evals.report import load_report
 from evals.schema import ChoiceTruth, Example
-from evals.schema.runs import Diagnostic, Receipt
+from evals.schema.runs import Diagnostic
 from evals.tables import parquet_rows
 from hub.cards import NO_OWN, OWN, about, add_own, known_front_matter, licence_text, read_own, render, unmarked
 from hub.cards.dataset import RATERS, Row, RowTable, flat, rows_card, rows_of
 from hub.cards.dataset import SPLITS as HUB_SPLITS
 from hub.checks import ROWS, TEXT_LIMIT, Part, Upload, file_of, part_of, size_finding, unpacked
-from hub.client import TROUBLE, check_repo, explained, finding, wording
+from hub.client import TROUBLE, Receipt, check_repo, explained, finding, wording
 
 CARD, STATISTICS = "README.md", "statistics.json"
 SET_FILES = tuple(suffix for suffix in SUFFIXES if suffix != ".jsonl")

@@ -23,10 +23,10 @@ from huggingface_hub.errors import EntryNotFoundError, LocalTokenNotFoundError, 
 from huggingface_hub.hf_api import RepoFile
 
 from evals.errors import LabError
-from evals.schema.runs import Change, Diagnostic, PlannedFile, PublishPlan, Receipt
+from evals.schema.runs import Diagnostic
 from hub.cards import known_front_matter
-from hub.checks import MARK, Part, Upload, check_upload, part_of
-from hub.client import REPO, TROUBLE, HubTrouble, check_repo, explained, finding, wording
+from hub.checks import MARK, Change, Part, PlannedFile, PublishPlan, Upload, check_upload, part_of
+from hub.client import REPO, TROUBLE, HubTrouble, Receipt, check_repo, explained, finding, wording
 
 VERIFIED = "assay-verify-"
 NOT_OURS = frozenset((".gitattributes",))

@@ -35,7 +35,6 @@ PAGES = ("css", "html", "js", "svg", "woff2")
 SUFFIXES = frozenset(f".{name}" for name in ("py", *DATA, *PAGES))
 """Kinds of files that packages are made of; whatever else lies among them stays where it is."""
 LEFT = frozenset(("__pycache__", "published", "checkpoints"))
-ZERO_GPU = SpaceHardware.ZERO_A10G.value
 BUILDING = frozenset(("BUILDING", "RUNNING_BUILDING", "APP_STARTING", "RUNNING_APP_STARTING"))
 FAILED = frozenset(("BUILD_ERROR", "RUNTIME_ERROR", "CONFIG_ERROR", "NO_APP_FILE"))
 BUILD_SECONDS, OLD_SECONDS, POLL_SECONDS = 1800.0, 60.0, 3.0
@@ -202,16 +201,6 @@ def configure(api: HfApi, repo: str, options: Mapping[str, Any]) -> None:
             api.request_space_hardware(repo, hardware)
     except TROUBLE as error:
         raise explained(error, f"cannot set up the Space {repo}") from error
-
-
-def may_be_refused(api: HfApi, upload: Upload, hardware: str | None) -> str | None:
-    """Return what to know of accounts that do not pay, where a Space may be more than they can create; else None."""
-    card = known_front_matter(upload.parts["README.md"].text())
-    try:
-        is_paid = card.get("sdk") == "static" or hardware == ZERO_GPU or bool(api.whoami().get("isPro"))
-    except TROUBLE:
-        is_paid = False
-    return None if is_paid else wording("free account")
 
 
 def follow_build(api: HfApi, repo: str, revision: str, say: Say) -> str:

@@ -13,8 +13,9 @@ from lab.ui.text import say
 from training.models.manifest import read_chain
 
 if TYPE_CHECKING:
-    from evals.schema.runs import Diagnostic, PublishPlan
+    from evals.schema.runs import Diagnostic
     from hub.adapters import BaseCopy, Publication
+    from hub.checks import PublishPlan
 
 Shown = Callable[[], AbstractContextManager[Progress]]
 """Shows how far the packing is while a block lasts."""

@@ -51,7 +51,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "models data rewards refiner_rewards judge encoders run.folder",
         "config upstream run.checkpoints",
     ),
-    "hub": ("publish chains datasets spaces copies", "adapters cards checks", "client"),
+    "hub": ("publish chains datasets spaces votes", "adapters cards checks", "client"),
     "lab": (
         "cli",
         "app commands",

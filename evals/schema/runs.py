@@ -59,8 +59,7 @@ import json, re, sys
 patterns, names = json.load(sys.stdin)
 for pattern in map(re.compile, patterns):
     for name in names:
-        for start in (0, *(dot.end() for dot in re.finditer(r"\.", name))):
-            pattern.fullmatch(name, start)
+        [pattern.fullmatch(name, start.end()) for start in re.finditer(r"^|\.", name)]
 """
 
 
@@ -91,10 +90,9 @@ def check_patterns(settings: Mapping[str, Any], names: Iterable[str]) -> None:
         asked, command = json.dumps([repeating, list(names)]), [sys.executable, "-I", "-c", MATCH]
         if repeating:
             subprocess.run(command, input=asked, text=True, timeout=MATCH_SECONDS, check=True, capture_output=True)
-    except subprocess.SubprocessError as error:
-        problem = f"take more than {MATCH_SECONDS:.0f} seconds" if "timed out" in str(error) else "cannot be read"
-        told = f"the regular expressions for layers {problem}: {', '.join(repeating):.200}"
-        raise ValueError(f"{told}. Write the names of the layers instead") from None
+    except subprocess.SubprocessError:
+        told = f"take more than {MATCH_SECONDS:.0f} seconds or cannot be read: {', '.join(repeating):.200}"
+        raise ValueError(f"the regular expressions for layers {told}. Write the layers' names instead") from None
 
 
 class Probe(Record):
@@ -195,11 +193,6 @@ class ChainManifest(Record):
 # ---- what is published ---------------------------------------------------------------------------
 
 
-PublicationKind = Literal["adapter", "model", "dataset", "space"]
-Change = Literal["add", "change", "same", "remote_only"]
-Visibility = Literal["private", "public"]
-
-
 class PublishedStage(Record):
     """Where one stage's own adapter lies on the Hub. `revision` None = the repository this stands in.
 
@@ -265,46 +258,6 @@ class Diagnostic(Record):
 
     def __str__(self) -> str:
         return f"{self.path}{f', line {self.line}' if self.line else ''}: {self.problem}; {self.remedy}"
-
-
-class PlannedFile(Record):
-    """What publishing would do with one file; sizes in bytes."""
-
-    path: str
-    change: Change
-    size: int = Field(ge=0)
-
-
-class PublishPlan(Record):
-    """What publishing would do. Nothing has been written."""
-
-    kind: PublicationKind
-    endpoint: str
-    repo: str
-    tag: str | None
-    is_new: bool
-    is_pull_request: bool
-    visibility: Visibility
-    parent: str | None
-    files: tuple[PlannedFile, ...]
-    upload_bytes: int = Field(ge=0)
-    warnings: tuple[Diagnostic, ...] = ()
-
-
-class Receipt(Record):
-    """What was published, and where. `files` holds the SHA-256 of each file that was uploaded."""
-
-    schema_version: Literal[1] = 1
-    kind: PublicationKind
-    endpoint: str
-    repo: str
-    revision: str
-    tag: str | None
-    pull_request: int | None
-    visibility: Visibility
-    outcome: Literal["published", "already there"]
-    files: dict[str, str]
-    finished_at: datetime
 
 
 DEMONSTRATION = (

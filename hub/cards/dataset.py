@@ -158,9 +158,7 @@ def rows_card(
         _table_configs(tables),
         kind["task"],
         kind=kind,
-        example=next((each for each in rows if not str(each["target"]).isupper()), rows[0])  # no abbreviation
-        if kind_name == "questions"
-        else None,
+        example=rows[0] if kind_name == "questions" else None,
         lines={"rows": len(rows), **counts, **(scores or {})},
         columns=columns if meanings else {},
         meanings=meanings,

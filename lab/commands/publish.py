@@ -22,9 +22,10 @@ from lab.settings import EMBEDDED, from_environment
 from training.models.manifest import chain_file
 
 if TYPE_CHECKING:
-    from evals.schema.runs import Diagnostic, PublishPlan, Receipt
+    from evals.schema.runs import Diagnostic
     from hub.adapters import Publication
-    from hub.checks import Upload
+    from hub.checks import PublishPlan, Upload
+    from hub.client import Receipt
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -317,7 +318,7 @@ def space(settings: SpaceSettings) -> None:
     """
     from hub.cards import NO_OWN, read_own
     from hub.client import connect
-    from hub.spaces import bundle_folder, follow_build, may_be_refused, pack_space, space_options
+    from hub.spaces import bundle_folder, follow_build, pack_space, space_options
 
     name, answers = settings.name, settings.answers or []
     set_there = (settings.volume or [], settings.secret or [], settings.variable or [])
@@ -331,8 +332,6 @@ def space(settings: SpaceSettings) -> None:
     made = _board([Path(each) for each in answers]) if name == "leaderboard" else _recorded(answers) if answers else {}
     own = read_own(settings.card) if settings.card else NO_OWN
     upload = pack_space(bundle_folder(name), settings.repo, made, own=own)
-    if told := may_be_refused(connect(), upload, settings.hardware):
-        _tell(told)
     if receipt := _publish(upload, settings, settings.tag, options):
         page = f"{receipt.endpoint}/spaces/{settings.repo}"
         is_built = settings.wait and "app.py" in upload.parts and not settings.create_pr

@@ -21,7 +21,7 @@ from lab.ui.text import say
 from training.models.manifest import EMBEDDED, FILE_NAME, read_chain
 
 if TYPE_CHECKING:
-    from evals.schema.runs import Receipt
+    from hub.client import Receipt
     from lab.shared.runs import Training
 
 draw = partial(render, "train/publish.html.jinja")
@@ -34,7 +34,7 @@ def receipts_of(run: Path) -> "tuple[Receipt, ...]":
     """Return what was published from a run folder, the newest first; a file that is no receipt is left out."""
     from pydantic import ValidationError
 
-    from evals.schema.runs import Receipt
+    from hub.client import Receipt
 
     found = []
     for file in (run / "published").glob("*.json"):

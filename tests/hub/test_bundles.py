@@ -20,17 +20,7 @@ from hub.cards import OwnCard, known_front_matter
 from hub.checks import MARK, Refused, check_upload
 from hub.datasets import pack_dataset
 from hub.publish import publish
-from hub.spaces import (
-    PACKAGES,
-    ROOT,
-    bundle_folder,
-    bundles,
-    configure,
-    follow_build,
-    may_be_refused,
-    pack_space,
-    space_options,
-)
+from hub.spaces import PACKAGES, ROOT, bundle_folder, bundles, configure, follow_build, pack_space, space_options
 from tests.hub.cases import was
 from tests.hub.conftest import as_another_person
 from tests.hub.rows import put_report
@@ -224,13 +214,6 @@ def test_the_build_is_followed_and_one_that_fails_ends_with_its_log(stand, monke
     running |= {"stages": ["BUILDING", "BUILD_ERROR"], "log": ["ERROR: ResolutionImpossible"]}
     with pytest.raises(LabError, match=r"BUILD_ERROR(.|\n)*ResolutionImpossible"):
         follow_build(stand.api(), "org/paired_difference", revision, told.append)
-
-
-def test_what_an_account_that_does_not_pay_may_create_is_said_first(stand):
-    arena = packed("arena")
-    assert "two ZeroGPU Spaces" in may_be_refused(stand.api(), arena, "cpu-basic")
-    assert may_be_refused(stand.api(), arena, "zero-a10g") is None
-    assert may_be_refused(stand.api(), packed("leaderboard"), None) is None
 
 
 @pytest.mark.slow

@@ -73,8 +73,7 @@ def read_adapter(folder: Path, layers: Iterable[str] = ()) -> Adapter:
     try:
         settings = read_adapter_config(config)
         tensors = load_file(weights)
-        changed = (match["module"] for name in tensors if (match := TENSOR_NAME.fullmatch(name)))
-        check_patterns(settings, {*layers, *changed})
+        check_patterns(settings, {*layers, *(name.partition(".lora_")[0] for name in tensors)})
     except (ValueError, SafetensorError) as error:
         raise ChainMismatch(
             f"the adapter in {folder} cannot be read ({error}). If the file is damaged, fetch it again, or"
@@ -173,5 +172,5 @@ def _pair(module: str, sides: Mapping[str, torch.Tensor], settings: Mapping[str,
 
 def _for_layer(pattern: Mapping[str, Any] | None, module: str, default: Any) -> Any:
     """Return a layer's rank or alpha: of the first key that ends its name as PEFT matches them (get_pattern_key)."""
-    found = next((key for key in pattern or {} if re.match(rf"(.*\.)?({key})$", module)), None)
-    return default if found is None else (pattern or {})[found]
+    values = (value for key, value in (pattern or {}).items() if re.match(rf"(.*\.)?({key})$", module))
+    return next(values, default)

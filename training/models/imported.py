@@ -612,8 +612,7 @@ def _merge(model: PreTrainedModel, candidate: NamedStage, ids: torch.Tensor) -> 
     start = str(settings.get("init_lora_weights"))
     twin = copy.deepcopy(model) if start.startswith("pissa_niter") else None
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what PEFT warns of is checked below
+        with warnings.catch_warnings(action="ignore"):  # what PEFT warns of is checked below
             if PeftConfig.from_pretrained(place).is_prompt_learning:
                 raise NotImplementedError("it holds a prompt, not weights, so there is nothing to merge")
             check_patterns(settings, [name for name, _ in model.named_modules()])
@@ -628,8 +627,6 @@ def _merge(model: PreTrainedModel, candidate: NamedStage, ids: torch.Tensor) -> 
             if tied is not None:  # else what is added to one is added to both
                 tied.weight = nn.Parameter(cast(torch.Tensor, tied.weight).detach().clone(), False)
             merged = cast(PreTrainedModel, cast(Any, peft).merge_and_unload(safe_merge=True))
-    except ChainMismatch:
-        raise
     except Exception as error:  # whatever PEFT raises about files of others
         if candidate.misfit:
             raise ChainMismatch(candidate.misfit) from error
