@@ -187,7 +187,7 @@ class LogoutByPost:
 class UploadLimit:
     """Middleware that takes `MOST` uploads, or `MOST_BYTES` together, in an hour: of a name, or of an address without one.
 
-    What is `UNUSED` is not there (404). Any other request is read up to `MOST_BODY` bytes, `MOST_UNKNOWN` of those who have
+    What is `UNUSED` is not there (404), and who has no name yet has no heartbeat (401). Any other request is read up to `MOST_BODY` bytes, `MOST_UNKNOWN` of those who have
     not said yet who they are where the lab asks for it: as JSON it may take thirty times its size (413).
     """
 
@@ -209,8 +209,12 @@ class UploadLimit:
         told, app = Headers(scope=scope).get("content-length", ""), scope.get("app")
         tokens = getattr(app, "tokens", {})
         name = next(filter(None, (tokens.get(each) for each in HTTPConnection(scope).cookies.values())), "")
+        is_known = bool(name) or getattr(app, "auth", None) is None
+        if not is_known and "/heartbeat/" in scope["path"]:  # a stream without end, for which Gradio asks no name
+            await PlainTextResponse(say("people.unclear"), 401)(scope, receive, send)
+            return
         if scope.get("method") != "POST" or not scope["path"].rstrip("/").endswith("/upload"):
-            most = self.MOST_BODY if name or getattr(app, "auth", None) is None else self.MOST_UNKNOWN
+            most = self.MOST_BODY if is_known else self.MOST_UNKNOWN
             is_long = int(told) > most if told.isdecimal() else "transfer-encoding" in Headers(scope=scope)
             large = PlainTextResponse(say("people.large", size=f"{most // 1024:,} KB"), 413)
             await (large if is_long else self._app)(scope, receive, send)
