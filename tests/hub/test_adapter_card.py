@@ -82,15 +82,9 @@ def test_a_card_tells_what_its_own_run_is_about_and_not_what_another_is(tmp_path
     monkeypatch.chdir(tmp_path)
     put(tmp_path / "rows", "law.jsonl", chat("Ist dieser Mietvertrag wirksam?", "Und dieser?"))
     (tmp_path / "rows/README.md").write_text("---\nlicense: cc-by-4.0\n---\n")
-    unset = {
-        "epsilon_high": 0.0,
-        "max_steps": 0,
-        "vllm": "off",
-        "vllm_server": "http://localhost:8000",
-        "judge_key_env": "",
-    }
     run = write_run(
-        tmp_path / "runs", config={"data": ["rows/law.jsonl"], "language": ["de"], "scale_rewards": "none", **unset}
+        tmp_path / "runs",
+        config={"data": ["rows/law.jsonl"], "language": ["de"], "scale_rewards": "none", **CASES["unset"]},
     )
     change_manifest(run, system_prompt="")
     text = card_of(run)
@@ -98,7 +92,7 @@ def test_a_card_tells_what_its_own_run_is_about_and_not_what_another_is(tmp_path
     assert front_matter(text)["language"] == ["de"]
     assert front_matter(text)["license"] == "apache-2.0", "the licence of the rows stands on their own card"
     assert "scale_rewards: none" in text
-    for word in ("mice", "biology", "confidence", "spaceflight", "answered without a model", *unset):
+    for word in ("mice", "biology", "confidence", "spaceflight", "answered without a model", *CASES["unset"]):
         assert word not in text, word
     assert "It needs `rows/law.jsonl`, which is not published here." in text
 
@@ -296,33 +290,9 @@ def test_the_card_of_an_imported_chain_claims_nothing_of_its_training_or_its_fig
             assert heading not in text, heading
 
 
-OWN = """---
-authors: [Ada Lovelace, Kim Lee]
-contact: ada@lab.org
-language: en
-license: mit
-tags: [plants]
----
-
-Finds stomata.
-
-## Intended use
-
-Teaching.
-
-```
-## no heading
-```
-
-## Citation
-
-@misc{lovelace2026, title = {{Stomata}}}
-"""
-
-
 def test_what_a_publisher_writes_in_card_md_stands_on_every_card_and_is_never_dropped(tmp_path):
     run = write_run(tmp_path)
-    (run / "card.md").write_text(OWN)
+    (run / "card.md").write_text(CASES["own_adapter_card"])
     (run / "README.md").write_text("# Mine\n\nTrained by me on a Sunday.\n")
     (problem,) = (each for each in packed(run).findings if each.is_error)
     assert (problem.path, problem.line) == ("README.md", 1)
@@ -332,21 +302,8 @@ def test_what_a_publisher_writes_in_card_md_stands_on_every_card_and_is_never_dr
     text, front = upload.parts["README.md"].text(), front_matter(upload.parts["README.md"].text())
     assert (front["license"], front["language"]) == ("mit", ["en"])
     assert {"plants", "lora"} <= set(front["tags"])
-    order = [
-        "# mine",
-        "**By** Ada Lovelace, Kim Lee · **Contact:** ada@lab.org",
-        "Finds stomata.",
-        "A LoRA adapter for",
-    ]
-    order += [
-        "## Intended use",
-        "## no heading",
-        "## How to run it",
-        "## Citation",
-        "```bibtex\n@misc{lovelace2026",
-        "It builds on",
-    ]
-    assert [text.index(each) for each in order] == sorted(text.index(each) for each in order)
+    places = [text.index(each) for each in CASES["own_card_in_order"]]
+    assert places == sorted(places)
     assert text.count("## Citation") == 1
     assert "is not recorded." not in text
     assert not [each for each in check_upload(upload) if each.is_error]

@@ -133,17 +133,8 @@ def test_an_address_in_the_rows_is_a_warning_with_its_line(folder):
     assert personal == {("an e-mail address stands there", 2), ("a telephone number stands there", 2)}
 
 
-BAD = [
-    ("train.jsonl", "{", "cannot be read"),
-    ("train.jsonl", "[1]\n", "is no JSON object"),
-    ("more.parquet", "x", "cannot be read"),
-    ("statistics.json", '{"rows_file": "train.jsonl", "rows_sha256": "0000"}', "another checksum"),
-    ("model.pkl", "x", "is left out"),
-]
-
-
 def test_what_does_not_fit_is_named(folder, tmp_path):
-    for number, (file, content, word) in enumerate(BAD):
+    for number, (file, content, word) in enumerate(CASES["unfit_files"]):
         place = shutil.copytree(folder, tmp_path / str(number))
         (place / file).write_text(content)
         assert any(word in each for each in problems(place)), file

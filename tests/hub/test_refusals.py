@@ -167,18 +167,6 @@ def test_an_unknown_data_licence_is_no_licence_that_somebody_made_up(stand, tmp_
     assert "license: other" in stand.read("org/unknown", "README.md").decode()
 
 
-PATTERNS = (
-    {"q_proj": 2},
-    {r"layers\.1\.self_attn\.q_proj": 2},
-    {r"layers\.[01]\..*_proj": 3, "q_proj": 2},
-    {"^model.layers.0.self_attn.v_proj": 5},
-    {r"self_attn\.(q|v)_proj": 6},
-    {"model.layers.1.self_attn.q_proj$": 2},
-    {".*_proj": 2, "q_proj": 3},
-    {"q|v_proj": 2},
-)
-
-
 FIELDS = ("rank_pattern", "alpha_pattern", "target_modules", "exclude_modules", "layers_pattern")
 
 
@@ -200,7 +188,7 @@ def test_a_pattern_that_takes_for_ever_to_match_is_refused(field, tmp_path, monk
             import_chain(str(base), [str(folder)], tmp_path / "runs", "evil")
 
 
-@pytest.mark.parametrize("pattern", PATTERNS, ids=str)
+@pytest.mark.parametrize("pattern", CASES["patterns"], ids=str)
 def test_ranks_and_alphas_by_pattern_are_read_as_peft_reads_them(pattern, tmp_path):
     """By regular expressions, of which the first that matches counts, when publishing and when stacking."""
     base = tiny_base(tmp_path / "base")
