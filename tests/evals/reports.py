@@ -2,6 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
+
+import yaml
 
 from evals.questions import pathway_heldout
 from evals.questions.task import Questions
@@ -10,6 +13,8 @@ from evals.run import RunSettings, baseline_rows, run_task
 from evals.schema import Completion, EvalReport, EvalRow, Example, Message, StatedConfidence, Verdict
 from evals.schema.questions import Sampling
 
+TABLES = yaml.safe_load((Path(__file__).parent / "cases/tables.yaml").read_text(encoding="utf-8"))
+"""Small tables of cases by what they are about."""
 ORIGIN = {
     "data_name": "pathways-heldout",
     "chain_name": "scripted",

@@ -13,6 +13,7 @@ from evals.preferences.files import FORMS, LAYOUTS, export, read_annotations
 from evals.questions import pathway_heldout, pathway_training
 from evals.readers import LabelRow
 from evals.schema.votes import Annotation, AnnotationItem, AnnotationProject
+from tests.evals.reports import TABLES
 from tests.evals.tools import installed, run
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
@@ -169,13 +170,7 @@ def test_a_file_of_another_project_brings_its_answers_under_ids_of_their_own_and
 def test_a_file_that_does_not_fit_is_refused_with_line_and_field(tmp_path):
     file = tmp_path / "annotations.csv"
     head = "question,text,rater,rating:factual,notes\n"
-    cases = {
-        "why?,up,ann,9,": r"line 2.*'factual'.*9 is not within 1 to 5",
-        "why?,up,ann,,nothing": r"line 2.*'notes'.*is no JSON",
-        'why?,up,ann,,"[{""start"": 0, ""end"": 9, ""kind"": ""good""}]"': "a note ends at 9, the answer has 2 characters",
-        'why?,up,ann,,"[{""start"": 0, ""end"": 2, ""kind"": ""bad""}]"': r"notes.0.kind",
-    }
-    for row, words in cases.items():
+    for row, words in TABLES["annotations: rows that do not fit"]:
         file.write_text(head + row + "\n", encoding="utf-8")
         with pytest.raises(LabError, match=words):
             read_annotations(file, "csv", PROJECT, ITEMS, NOON)
@@ -185,20 +180,11 @@ def test_a_file_that_does_not_fit_is_refused_with_line_and_field(tmp_path):
 
 
 BRCA = ITEMS[0].model_copy(update={"id": "liver:z", "text": "🧬BRCA1 repairs DNA 🧬.", "question": "What does it do?"})
-MARKS = {
-    "as browsers count": ((8, 15, "repairs"), "repairs"),
-    "as Python counts": ((7, 14, "repairs"), "repairs"),
-    "moved by something else": ((10, 17, "repairs"), "repairs"),
-    "an emoji itself": ((20, 22, "🧬"), "🧬"),
-    "other words": ((8, 15, "mends"), r"record 1|line 1, field 'notes'.*marks 'mends'.*stands 'repairs'"),
-    "no words": ((8, 15, None), "without its words, in an answer with emoji"),
-    "beyond the end": ((80, 95, "DNA damage"), "marks 'DNA damage'"),
-}
 
 
 def test_marks_of_label_studio_are_placed_by_their_words_and_others_are_refused(tmp_path):
     file, wrong = tmp_path / "tasks.json", []
-    for name, ((start, end, words), expected) in MARKS.items():
+    for name, (start, end, words), expected in TABLES["annotations: marks"]:
         value = {"start": start, "end": end, "labels": ["unsupported"]} | ({"text": words} if words else {})
         result = [{"from_name": "notes", "to_name": "answer", "type": "labels", "value": value}]
         data = {"question": BRCA.question, "answer": BRCA.text, "item": BRCA.id}

@@ -9,6 +9,7 @@ from evals.io import Cache, read_rows
 from evals.questions import read_examples
 from evals.schema import Message
 from evals.wording import plain
+from tests.evals.reports import TABLES
 
 GOOD = '{"role": "user", "content": "a"}'
 
@@ -65,11 +66,7 @@ def test_what_holds_no_rows_is_refused(tmp_path: Path) -> None:
 
 
 def test_text_is_what_a_reader_sees_and_every_letter_leads_back_to_where_it_stood() -> None:
-    seen = {
-        "": "", "**NF-κB** falls −1.9": "nf-kb falls -1.9", "TNF-α": "tnf-alpha", "KMP×HU": "kmp x hu",
-        "HALLMARK_E2F_TARGETS": "hallmark e2f targets", "8\u202f484": "8 484", "a\u200bb\u00adc": "abc",
-        "two   blanks\ttab": "two blanks tab", "ＵＰ": "up", "İ": "i", "“don’t”": '"don\'t"', "~80%": "~80%",
-    }  # fmt: skip
+    seen = TABLES["text as a reader sees it"]
     assert {text: plain(text).text for text in seen} == seen
     for text in ("plain", "**a** b", "αβ x", "ﬁne  words", "x\u200by", "a × b", "**", "`c`\n- _d_"):
         page = plain(text + " END")

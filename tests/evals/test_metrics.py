@@ -19,7 +19,7 @@ from evals.questions import pathway_heldout
 from evals.report import instrument
 from evals.stats.calibration import CalibrationSettings, calibrate
 from evals.verifiers import verify
-from tests.evals.reports import judged, report_of
+from tests.evals.reports import TABLES, judged, report_of
 from tests.imports import imports_of
 
 ROOT = Path(__file__).parents[2]
@@ -121,26 +121,8 @@ def test_an_answer_is_read_in_the_way_that_is_asked_for_and_a_rubric_is_not_scor
     assert found["read_by"] == [None, None]
 
 
-SHARE, ONE = {"predictions": [0.8], "references": [1]}, {"predictions": [1.0], "references": [0.0]}
-SENSELESS = [
-    ("stated_calibration", SHARE | {"predictions": [80.0]}, "share 0..1, found 80"),
-    ("stated_calibration", SHARE | {"references": [2]}, "found 2"),
-    ("stated_calibration", SHARE | {"clusters": ["a", "b"]}, "2 clusters for 1 rows"),
-    ("stated_calibration", SHARE | {"n_bins": 0}, "n_bins"),
-    ("stated_calibration", SHARE | {"references": [0.5]}, "found 0.5"),
-    ("stated_calibration", SHARE | {"n_resamples": -1}, "n_resamples must be 0"),
-    ("paired_difference", {"predictions": [], "references": []}, "no row"),
-    ("paired_difference", {"predictions": [1.0, None], "references": [1, 0]}, "missing"),
-    ("paired_difference", ONE | {"clusters": []}, "0 clusters for 1 rows"),
-    ("paired_difference", ONE | {"references": [float("inf")]}, "finite number, found inf"),
-    ("paired_difference", ONE | {"n_resamples": 0}, "n_resamples must be 1"),
-    ("verifier_verdict", {"predictions": [], "references": []}, "no answer"),
-    ("verifier_verdict", {"predictions": ["Who knows."], "references": [FREE]}, "only a judge"),
-]
-
-
 def test_what_makes_no_sense_is_refused_with_the_value_and_a_misspelt_option_with_its_name() -> None:
-    for name, inputs, complaint in SENSELESS:
+    for name, inputs, complaint in TABLES["metrics: what makes no sense"]:
         with pytest.raises(ValueError, match=complaint):
             load(name).compute(**inputs)
     for name, inputs in SMALL.items():

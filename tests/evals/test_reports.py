@@ -29,7 +29,7 @@ from evals.report import (
 from evals.schema import CountTruth, EvalReport, EvalRow, GroundTruth, Metric, RubricTruth, TermTruth
 from evals.stats import scores
 from evals.stats.intervals import Units, holm
-from tests.evals.reports import judged, report_of, small_report
+from tests.evals.reports import TABLES, judged, report_of, small_report
 
 METRICS = (*MEASURES, *BY_CHANCE)
 REPORT = small_report(24)
@@ -278,12 +278,7 @@ def test_what_is_asked_for_at_once_is_corrected_at_once_and_repeats() -> None:
 
 def test_a_difference_is_shown_only_by_interval_and_corrected_p() -> None:
     usual = {"first": 0.2, "second": 0.5, "value": 0.3, "low": 0.1, "high": 0.5, "p_holm": 0.01}
-    rows = (
-        ("accuracy", {}, True, True), ("brier", {"better": "lower"}, True, False),
-        ("ece", {"better": "lower", "is_tested": False}, False, False),
-        ("accuracy", {"p_holm": 0.05}, False, True), ("accuracy", {"p_holm": None}, False, True),
-        ("accuracy", {"low": 0.0}, False, True), ("accuracy", {"value": 0.0}, True, False),
-    )  # fmt: skip
+    rows = TABLES["reports: differences that are shown and better"]
     found = [(Difference(metric=name, n=9, **usual | changes), shown, better) for name, changes, shown, better in rows]
     assert [each for each, shown, better in found if (each.is_shown, each.is_better) != (shown, better)] == []
 
@@ -379,13 +374,7 @@ def test_a_rank_is_earned_by_a_clear_difference_and_shared_without_one() -> None
 
 
 def test_a_shared_rank_is_marked_whatever_stands_between() -> None:
-    cases = [
-        ([], []),
-        ([None, None], ["–", "–"]),
-        ([1, 2, 3], ["1", "2", "3"]),
-        ([1, 1, 3, None], ["=1", "=1", "3", "–"]),
-    ]
-    cases += [([1, 2, 2, 4], ["1", "=2", "=2", "4"]), ([1, 2, 1], ["=1", "2", "=1"])]  # a wide interval below
+    cases = TABLES["reports: shared ranks"]
     assert [ranks for ranks, shown in cases if shown_ranks(ranks) != shown] == []
 
 

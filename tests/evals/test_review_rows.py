@@ -28,6 +28,7 @@ from evals.review.prompt import (
     request,
     system_prompt,
 )
+from tests.evals.reports import TABLES
 from tests.evals.reviewed import WordCounter, concern, example, prose
 
 COUNTER = WordCounter()
@@ -77,14 +78,7 @@ def test_what_does_not_fit_in_all_parts_is_taken_from_what_matters_least():
 
 
 def test_room_goes_to_what_matters_first_and_surplus_to_who_needs_it_in_exact_shares():
-    cases = [
-        ([5, 10], [0, 1], 100, [5, 10]),
-        ([5, 900, 900], [0, 0, 1], 1000, [5, 867, 128]),
-        ([900, 900, 10], [1, 0, 0], 1000, [128, 862, 10]),
-        ([400, 400, 10], [0, 0, 0], 510, [250, 250, 10]),
-        ([300, 300], [0, 1], 20, [15, 5]),
-        ([], [], 50, []),
-    ]
+    cases = TABLES["reviews: room for parts"]
     assert [allot(*asked) for *asked, _ in cases] == [given for *_, given in cases]
     for room in range(60):
         shares = level([3, 17, 0, 9, 9], room)

@@ -9,20 +9,10 @@ import pytest
 from evals.errors import BadConfig, LabError
 from evals.io import NoRow
 from evals.tables import defused, read_table, restored, table_text
+from tests.evals.reports import TABLES
 
 SHEETS = Path(__file__).parent / "files/sheets"
 READ = [(2, {"name": "µ β", "n": "2", "ok": "TRUE", "on": "2026-09-02"}), (4, {"n": "0.1", "on": " y"})]
-TEXTS = {
-    "commas": ("a,b\n1,x\n", [(2, "1", "x")]),
-    "semicolons, a comma in the heading": ('a;"b"\n1;"x, y"\n', [(2, "1", "x, y")]),
-    "a comma in an unquoted heading": ("a;b,c;d\n1;2,5;3\n", [(2, "1", "2,5", "3")]),
-    "tabs in a .csv": ("a\tb\n1\tx, y; z\n", [(2, "1", "x, y; z")]),
-    "a line for Excel": ("sep=;\r\na;b\r\n1;x,y\r\n", [(3, "1", "x,y")]),
-    "a line for Excel, saved by another program": ('"sep=,",\na,b\n1,x;y\n', [(3, "1", "x;y")]),
-    "lines in cells": ('a,b\r\n1,"x\r\ny"\r\n2,"z"\r\n', [(2, "1", "x\r\ny"), (4, "2", "z")]),
-    "empty columns and rows at the end": ("a;b;;\n1;x;;\n;;;\n", [(2, "1", "x")]),
-    "words that are no gaps": ("a,b\nNA,null\n", [(2, "NA", "null")]),
-}
 
 
 @pytest.mark.parametrize("end", ["xlsx", "ods"])
@@ -39,10 +29,10 @@ def test_sheets_read_as_the_csv_that_a_spreadsheet_would_save_with_the_numbers_o
 
 def test_separators_marks_and_line_ends_are_found_without_being_told(tmp_path):
     file, found = tmp_path / "t.csv", {}
-    for name, (text, _) in TEXTS.items():
+    for name, text, _ in TABLES["tables: texts"]:
         file.write_bytes(text.encode("utf-8-sig"))
-        found[name] = [(line, *row.values()) for line, row in read_table(file).rows]
-    assert found == {name: rows for name, (_, rows) in TEXTS.items()}
+        found[name] = [[line, *row.values()] for line, row in read_table(file).rows]
+    assert found == {name: rows for name, _, rows in TABLES["tables: texts"]}
     file.write_text("a,b\n1,x\n2,y,z\n")
     assert read_table(file).rows[1:] == [(3, NoRow("has 3 cells, the first line has 2 columns"))]
     file.write_text('a,b\n1,"x"y\n')

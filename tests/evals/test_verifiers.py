@@ -42,6 +42,7 @@ from evals.verifiers.score import (
     score,
     weights,
 )
+from tests.evals.reports import TABLES
 
 CASES = Path(__file__).parent / "cases"
 TRUTH: TypeAdapter[GroundTruth] = TypeAdapter(GroundTruth)
@@ -256,31 +257,13 @@ def test_telling_the_true_probability_pays_best_under_every_preset_and_only_in_t
 
 
 def test_each_mode_scores_a_confidence_by_its_own_rule() -> None:
-    rows = [
-        ("proper", "direct", "correct", 0.8, 0.96),
-        ("proper", "direct", "incorrect", 0.8, 0.36),
-        ("legacy", "direct", "correct", 1.0, 0.25),
-        ("match_v1", "direct", "correct", 0.9, 0.8),
-        ("match_v1", "count", "correct", 0.9, 0.4),
-        ("calibration_aware", "uncertainty", "incorrect", 0.3, 0.4),
-        ("proper", "direct", "correct", None, 0.0),
-        ("proper", "direct", "contradictory", 0.0, 0.0),
-        ("legacy", "direct", "no_claim", 0.5, 0.0),
-    ]
-    for mode, kind, outcome, confidence, value in rows:
+    for mode, kind, outcome, confidence, value in TABLES["verifiers: what a confidence earns"]:
         found = scored(TRUTHS[kind], outcome, confidence, Scoring(v4=mode)).scores["V4"]
         assert found == pytest.approx(value), (mode, kind, outcome, confidence)
 
 
 def test_weights_come_by_name_list_or_mapping_and_those_that_make_no_sense_and_unknown_modes_are_refused() -> None:
-    given = [
-        (None, dict(DEFAULT_WEIGHTS)),
-        ("mve", {"V1": 0.6, "V4": 0.4}),
-        (" Phase4 ", {"V1": 0.30, "V2": 0.15, "V3": 0.10, "V4": 0.45}),
-        ("V1=.3, V4=.45", {"V1": 0.3, "V4": 0.45}),
-        ({"V3": 1.0}, {"V3": 1.0}),
-    ]
-    for choice, found in given:
+    for choice, found in ((None, dict(DEFAULT_WEIGHTS)), *TABLES["verifiers: weights"]):
         assert dict(weights(choice)) == found
         assert verify(DIRECT, DIRECT.answer, choice) == verify(DIRECT, DIRECT.answer, found)
     refused = [({"V9": 1.0}, "V9"), ({"V1": -1.0}, "-1.0"), ({"V1": float("nan")}, "nan"), ({}, "every weight is 0")]

@@ -12,6 +12,7 @@ from evals.review.controls import OBJECTION, Index, Paper, echo, generic, permut
 from evals.review.match import CachedEncoder, ReadyVectors, calibrated, match, partners, similarity_of
 from evals.review.score import articles_of, control_rates, micro_rates
 from tests.evals.concerns.rows import WordEncoder, matcher, panel, predicted, reference
+from tests.evals.reports import TABLES
 
 TOPICS = ("sample size small", "control arm missing", "antibody clone unknown", "novelty overstated")
 
@@ -38,16 +39,7 @@ def test_lists_on_other_papers_of_the_source_get_what_is_left_without_knowledge(
     assert loose["count_bound"].n_matched == 36
 
 
-@pytest.mark.parametrize(
-    ("sources", "is_in"),
-    [
-        (["a"] * 5, [True] * 5),
-        (["a", "a", "b", "b"], [True] * 4),
-        (["a", "b", "c"], [True] * 3),
-        (["a", "a", "a", "b"], [True] * 4),
-        (["a", "a", "a"], [True, False, True]),
-    ],
-)
+@pytest.mark.parametrize(("sources", "is_in"), TABLES["reviews: sources, and which papers have a list"])
 def test_every_list_is_held_against_another_paper_once(sources, is_in) -> None:
     for partner in partners(sources, np.array(is_in), 5, seed=1):
         taken = partner[np.array(is_in)]

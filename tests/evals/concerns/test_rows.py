@@ -18,16 +18,9 @@ from evals.schema.articles import ABSTRACT
 from evals.schema.reviews import MadeBy, PredictionRow
 from lab.cli import app
 from tests.evals.concerns.rows import WordEncoder, predicted
+from tests.evals.reports import TABLES
 
 LABELLED = {"text": "A b c.", "category": "Interpret", "severity": "major", "page": 3}
-CASES = [
-    (("A b.", " a  B. ", "C."), Cleaning(), ["A b.", "C."], [(1, "duplicate", 0)]),
-    (("A b.", "a b."), Cleaning(dedup=False), ["A b.", "a b."], []),
-    (("A.", " ", "B."), Cleaning(), ["A.", "B."], [(1, "blank", None)]),
-    (("A.", "B.", "C."), Cleaning(cap=2), ["A.", "B."], [(2, "cap", None)]),
-    (("A.", "a.", "B."), Cleaning(cap=2), ["A.", "B."], [(1, "duplicate", 0)]),
-    ((), Cleaning(cap=20), [], []),
-]
 
 
 def row(*concerns: object, **more: object) -> PredictionRow:
@@ -35,10 +28,10 @@ def row(*concerns: object, **more: object) -> PredictionRow:
 
 
 def test_what_goes_and_why_is_shown() -> None:
-    for given, cleaning, kept, removed in CASES:
-        found = clean(row(*given), cleaning)
+    for given, cleaning, kept, removed in TABLES["reviews: lists, cleaning, what stays, what goes"]:
+        found = clean(row(*given), Cleaning(**cleaning))
         assert list(found.row.concerns) == kept
-        assert [(each["index"], each["reason"], each["kept"]) for each in found.removed] == removed
+        assert [[each["index"], each["reason"], each["kept"]] for each in found.removed] == removed
 
 
 def test_objects_stay_objects_with_their_own_fields_and_a_repaired_label() -> None:
@@ -155,16 +148,9 @@ def article(text: str) -> Article:
     )
 
 
-PLACES = [
-    ('It says "Twelve  mice" only.', "twelve mice", True),
-    ("The mice were kept in pairs without any enrichment.", "kept in pairs without any", False),
-    ('"a quiet abstract" is not enough', "A quiet abstract", True),
-    ("Nothing here is of the paper.", None, False),
-    ("It was of the and to be in the", None, False),
-]
-
-
-@pytest.mark.parametrize(("concern", "quote", "is_quoted"), PLACES)
+@pytest.mark.parametrize(
+    ("concern", "quote", "is_quoted"), TABLES["reviews: words of a concern, where they stand, whether as a quotation"]
+)
 def test_words_of_a_concern_are_found_where_they_stand(concern, quote, is_quoted):
     place = Map(article("All twelve mice were kept in pairs without any noise. It was of the and to be.")).place(
         concern
