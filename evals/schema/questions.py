@@ -360,6 +360,7 @@ class Verdict(Record):
             verdict=self.verdict,
             reward=self.reward,
             parts=self.scores,
+            counts={},  # pydantic would look up the signature of the default for each of many rows
             confidence=self.confidence.value,
             read_by=self.read_by,
             reason=self.reason,
