@@ -135,7 +135,7 @@ def test_the_calibration_of_a_stage_and_the_means_of_its_verifiers_agree_with_it
 
 
 def test_draws_of_clusters_give_what_draws_of_rows_give_and_extra_cells_change_nothing() -> None:
-    rows = [row for row in small_report(40).rows if row.stage == "sft"]
+    rows = [row for row in small_report(40, "empty answer").rows if row.stage == "sft"]
     claims = [row for row in rows if row.verdict.verdict != "no_claim"]
     table, padded = tally(rows), tally(rows, cells=cells_of(rows) | {(0.01, True), (0.99, False)})
     place = [table.clusters.index(row.example.cluster) for row in claims]

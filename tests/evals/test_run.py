@@ -103,7 +103,7 @@ def test_baselines_are_judged_like_a_model(read: Read) -> None:
 
 # ---- old answers under today's verifiers ------------------------------------------------------
 
-TODAY = small_report(12)
+TODAY = small_report(12, "always abstain, 60%", "empty answer")
 SFT = tuple(row for row in TODAY.rows if row.stage in STAGES)
 LONG_AGO = {"verifiers": "verifiers-0", "confidence": "confidence-0"}
 

@@ -73,7 +73,7 @@ def test_an_unknown_task_is_refused_with_the_names_of_all():
 def test_a_new_metric_is_one_line_and_stands_everywhere(monkeypatch):
     sure = shown(calibrated(lambda c, y, w: w @ (c > 0.5)))
     monkeypatch.setitem(Questions.metrics, "toy_metric", sure)
-    report = small_report(12)
+    report = small_report(12, "empty answer")
     boards = standings([report], order="toy_metric")
     (pair,) = compare([((report, "sft"), (report, "sft"))], Pairing(metrics=["toy_metric"])).comparisons
     assert all("toy_metric" in summary.metrics for summary in report.summaries)
