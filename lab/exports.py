@@ -82,11 +82,14 @@ def annotations_of(services: Services, project: str | None, form: Form) -> Forma
 
 
 def annotations_file(services: Services, project: str, form: Form, folder: Path) -> tuple[str, str]:
-    """Return a line and the zip file of what is said in a project; LabError where there is nothing to write."""
+    """Return a line and the file of what is said in a project, several in a zip; LabError where there is nothing to write."""
     from lab.ui.components import notice
 
     made = annotations_of(services, project, form)
-    written = zip_files(f"annotations-{form}", made.files, folder)
+    (name, text), *others = made.files.items()
+    written = zip_files(f"annotations-{form}", made.files, folder) if others else folder / name
+    if not others:
+        write_whole(written, text)
     left = "; ".join(f"{n} {why}" for why, n in made.left_out.items() if n)
     line = say("export.made", name=written.name, held=counted(made.rows, "row"))
     return notice(f"{line} {say('annotate.left_out', listed=left) if left else ''}".strip(), "good"), str(written)

@@ -23,7 +23,7 @@ SESSIONS_KEPT = 10_000
 """Pages whose name is remembered; those that called nothing for longest are forgotten."""
 SILENT_SECONDS = 60.0
 """After so long an answer of which nothing more was heard no longer counts as under way: its page was closed."""
-ASKING = ("ask", "replay", "pair", "pair_on", "compare_set", "undo", "review")
+ASKING = ("ask", "pair", "pair_on", "compare_set", "undo", "review")
 EMPTY = {gr.Textbox: "", gr.CheckboxGroup: [], gr.Checkbox: False}
 """What a field of which nothing came is taken to hold."""
 UNWRITABLE = re.compile("[\0\ud800-\udfff]")

@@ -157,7 +157,7 @@ def stage_choice(services: Services, chosen: gr.State, tab: Tab) -> None:
         return gr.CheckboxGroup([(stage_name(each), each) for each in stages], value=kept, info=say("stages.info"))
 
     fold.expand(on_expand, chosen, box, api_name=f"{tab}_stages", **QUIET)
-    box.input(tuple, box, chosen, api_visibility="private", **CHOSEN)
+    box.input(tuple, box, chosen, api_name=f"{tab}_stages_chosen", **CHOSEN)
 
 
 def stops(services: Services, door: Door, tab: Tab, button: gr.Button, api_name: str) -> None:

@@ -25,12 +25,18 @@ FAR_APART = 0.5
 """Share of a dimension's range from which two ratings disagree: 2 steps of 1 to 5."""
 
 
+RUBRICS = ("general", "spaceflight")
+
+
+def rubric_text(name: str) -> str:
+    """Return the guidelines of one of `RUBRICS`, as TOML."""
+    return files("evals.preferences").joinpath(f"rubric-{name}.toml").read_text("utf-8")
+
+
 @cache
 def usual_guidelines() -> Guidelines:
     """Return the guidelines that a project begins with."""
-    return Guidelines.model_validate(
-        tomllib.loads(files("evals.preferences").joinpath("guidelines.toml").read_text("utf-8"))
-    )
+    return Guidelines.model_validate(tomllib.loads(rubric_text(RUBRICS[0])))
 
 
 def bad_rating(guidelines: Guidelines, ratings: Mapping[str, float]) -> tuple[str, str] | None:

@@ -6,24 +6,14 @@ from typing import Any
 import gradio as gr
 
 from evals.errors import LabError
-from evals.preferences.annotations import agreements, settle, usual_guidelines
+from evals.preferences.annotations import RUBRICS, agreements, rubric_text, settle
 from evals.questions import is_held_out
 from evals.stats.agreement import NAMES, WEIGHTED_NAMES
 from lab.exports import annotations_of, for_training
-from lab.page import Painted, name_field, show_errors
+from lab.page import Painted, event, name_field, show_errors
 from lab.services import Services
 from lab.session import session_of
-from lab.shared.rater import (
-    Opened,
-    Queue,
-    Rater,
-    as_typed,
-    item_of_answer,
-    items_of_report,
-    new_project,
-    typed_guidelines,
-    whole,
-)
+from lab.shared.rater import Opened, Queue, Rater, item_of_answer, items_of_report, new_project, typed_guidelines, whole
 from lab.shared.rating import build_panel, draw, quoted, words_of
 from lab.shared.runner import refusal
 from lab.ui.components import QUIET, empty, grid, lead, markdown, measure, notice, stage_name
@@ -39,13 +29,14 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     gr.HTML(lead("annotate"))
     skipped = gr.State([])
     with gr.Row(elem_classes="composer rate-form"):
-        project = gr.Dropdown([], label=say("annotate.project"), elem_id="annotate-project", scale=3)
+        project = gr.Dropdown([], label=say("annotate.project"), elem_id="annotate-project", scale=2, min_width=200)
         roles = [(say("annotate.role.rater"), "rater"), (say("annotate.role.adjudicator"), "adjudicator")]
-        role = gr.Radio(roles, value="rater", label=say("annotate.role"), elem_id="annotate-role", scale=2)
+        listed = gr.Dropdown([], label=say("annotate.listed"), elem_id="annotate-listed", scale=3, min_width=260)
+        back = gr.Button(say("annotate.back"), size="sm", elem_id="annotate-back", scale=0, min_width=110)
+        role = gr.Radio(
+            roles, value="rater", label=say("annotate.role"), elem_id="annotate-role", scale=3, min_width=330
+        )
     meter = gr.HTML(elem_id="annotate-progress")
-    with gr.Accordion(say("annotate.guidelines"), open=False, elem_id="annotate-guidelines"):
-        guidelines = gr.HTML()
-    name_field(door, "annotate")
     others = gr.HTML(elem_id="annotate-others")
 
     def turn(
@@ -67,15 +58,19 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
             page = panel.show(opened) if opened else panel.nothing(say(f"annotate.{role}.done"))
             done, text = queue.progress()
             page |= {meter: draw("meter", done=done, text=text), others: _others(queue, opened) if opened else ""}
+            page[listed] = gr.Dropdown(queue.listed(), value=opened.item.id if opened else None)
         except LabError as error:
             page = panel.nothing(str(error)) | {others: ""}
         return page | {skipped: later}
 
     here = [project, role, skipped]
     panel = build_panel(
-        services, door, "annotate", is_named=False, here=here, advance=turn, also=[meter, others, skipped]
+        services, door, "annotate", is_named=False, here=here, advance=turn, also=[meter, others, listed, skipped]
     )
-    outputs = [*panel.outputs, meter, others, skipped]
+    outputs = [*panel.outputs, meter, others, listed, skipped]
+    with gr.Accordion(say("annotate.guidelines"), open=False, elem_id="annotate-guidelines"):
+        guidelines = gr.HTML()
+    name_field(door, "annotate")
 
     seen: dict[str, Any] = {"inputs": [door.known, project, role], "outputs": [*outputs, guidelines]}
 
@@ -87,6 +82,17 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     def on_known(visitor: Visitor | None, project: str | None, role: str) -> Painted:
         return on_project(visitor, project, role) if project else {others: gr.skip()}
 
+    def on_listed(visitor: Visitor | None, at: str | None, *here: Any) -> Painted:
+        return turn(visitor, None, *here, at=at)
+
+    def on_back(visitor: Visitor | None, at: str | None, project: str | None, role: str, passed: Any) -> Painted:
+        if not project:
+            return {listed: gr.skip()}
+        known = [name for _, name in Rater(services, visitor, role == "adjudicator").queue(project).listed()]
+        return turn(visitor, None, project, role, passed, at=known[known.index(at) - 1] if at in known else None)
+
+    for trigger, act, name in ((listed.input, on_listed, "answer"), (back.click, on_back, "back")):
+        event(trigger, act, [listed, *here], outputs, f"annotate_{name}", door=door, shows=panel.line, **QUIET)
     # First: a reload opens what is shown.
     gr.on([project.change, role.change], None, [project, role], None, js="assayPlaceProject")
     project.change(on_project, **seen, api_name="annotate_project", **QUIET)
@@ -165,7 +171,6 @@ def _agreement(services: Services, project: gr.Dropdown) -> None:
 
 def _projects(services: Services, door: Door, tab: gr.Tab, project: gr.Dropdown) -> None:
     """Lay out and wire how projects are made."""
-    usual = as_typed(usual_guidelines())
     with gr.Accordion(say("annotate.new"), open=False, elem_id="annotate-new") as fold:
         title = gr.Textbox(label=say("annotate.new.title"), elem_id="annotate-title")
         source = gr.Dropdown(
@@ -175,10 +180,12 @@ def _projects(services: Services, door: Door, tab: gr.Tab, project: gr.Dropdown)
         with gr.Row():
             n = gr.Number(30, precision=0, minimum=1, label=say("annotate.new.n"), info=say("annotate.new.n.info"))
             raters = gr.Number(2, precision=0, minimum=1, maximum=20, label=say("annotate.new.raters"))
-        typed = [
-            _guideline_field(name, value, "annotate-new")
-            for name, value in zip(("text", "dimensions", "reasons"), usual, strict=True)
-        ]
+        rubrics = [(say(f"annotate.rubric.{each}"), each) for each in RUBRICS]
+        rubric = gr.Radio(rubrics, value=RUBRICS[0], label=say("annotate.rubric"), elem_id="annotate-rubric")
+        with gr.Accordion(say("annotate.rubric.edit"), open=False):
+            typed = gr.Textbox(
+                rubric_text(RUBRICS[0]), label=say("annotate.rubric.toml"), lines=12, elem_id="annotate-rubric-text"
+            )
         make = gr.Button(say("annotate.new.make"), variant="primary", size="sm", elem_id="annotate-make")
         made = gr.HTML()
 
@@ -205,9 +212,9 @@ def _projects(services: Services, door: Door, tab: gr.Tab, project: gr.Dropdown)
         stages: list[str],
         n: float | None,
         raters: float | None,
-        *typed: str,
+        typed: str,
     ) -> Painted:
-        known = new_project(services, title or "", raters, typed_guidelines(*typed))
+        known = new_project(services, title or "", raters, typed_guidelines(typed))
         n_asked = whole("annotate.new.n", n)
         report = next((each for each in services.reports().reports if each.data_name == name), None)
         if report is not None:
@@ -228,13 +235,9 @@ def _projects(services: Services, door: Door, tab: gr.Tab, project: gr.Dropdown)
     fold.expand(on_open, None, source, api_name="annotate_sources", **QUIET)
     tab.select(on_first, None, [fold, source], api_visibility="private", **QUIET)
     source.change(on_source, source, stages, api_name="annotate_stages", **QUIET)
-    given = [door.known, title, source, stages, n, raters, *typed]
+    rubric.input(rubric_text, rubric, typed, api_name="annotate_rubric", **QUIET)
+    given = [door.known, title, source, stages, n, raters, typed]
     make.click(on_make, given, [made, project], api_name="annotate_make", **QUIET)
-
-
-def _guideline_field(field: str, value: str, name: str) -> gr.Textbox:
-    label, info = say(f"annotate.field.{field}"), say(f"annotate.field.{field}.info")
-    return gr.Textbox(value, label=label, info=info, lines=4, max_lines=14, elem_id=f"{name}-{field}")
 
 
 def _files(services: Services, project: gr.Dropdown) -> None:

@@ -15,7 +15,6 @@ from evals.refine.files import CheckedRecord
 from evals.refine.grammar import HARD, SOFT, TAG, Evidence, content, evidence_of, tokens
 from evals.refine.judge import QUOTED
 from evals.refine.task import messages
-from evals.schema.questions import Sampling
 from evals.schema.refiner import (
     BehaviourItem,
     CheckedClaim,
@@ -196,14 +195,6 @@ def earlier(services: Services, visitor: Visitor | None) -> Sequence[KeptRefinem
 def find(services: Services, visitor: Visitor | None, name: str | None) -> KeptRefinement | None:
     """Return what was asked with evidence, by its id or that of one of its answers; None if it was something else."""
     return next((each for each in earlier(services, visitor) if each.id == name or each.answer(name or "")), None)
-
-
-def again(services: Services, visitor: Visitor | None, kept: KeptRefinement) -> Iterator[View]:
-    """Ask the same with the same settings."""
-    first = kept.answers[0].origin
-    usual = (0, USUAL, Sampling.temperature)
-    settings = (first.seed, first.max_new_tokens, first.temperature) if first else usual
-    yield from answer(services, visitor, kept.record, settings)
 
 
 def view(services: Services, visitor: Visitor | None, kept: KeptRefinement) -> View:

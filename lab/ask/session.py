@@ -1,4 +1,4 @@
-"""What a visitor asks: answered, found again in the store, and asked again to compare."""
+"""What a visitor asks: answered, and found again in the store."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -8,7 +8,6 @@ from textwrap import shorten
 from evals import questions
 from evals.errors import LabError
 from evals.schema import Answer, Example
-from evals.schema.questions import Sampling
 from lab.services import Services
 from lab.session import (
     Answered,
@@ -49,33 +48,12 @@ def ask(
     def pick(stages: Stages) -> Stages:
         return tuple(stage for stage in stages if stage in chosen) or stages
 
-    yield from _views(services, QuestionRequest(asker, checked_question(question), sampling, "ask", pick, name))
-
-
-def replay(services: Services, visitor: Visitor | None, chosen: str | None) -> Iterator[View]:
-    """Ask an earlier question again, same stages, seed and settings, and say if the words agree."""
-    entry = find_earlier(services, visitor, chosen)
-    first, wanted = entry.first, [answer.stage for answer in entry.answers]
-
-    def pick(stages: Stages) -> Stages:
-        return tuple(stage for stage in wanted if stage in stages) or stages
-
-    sampling = Sampling(max_new_tokens=first.max_new_tokens, temperature=first.temperature, seed=first.seed)
-    again = QuestionRequest(visitor or new_visitor(), first.question, sampling, "ask", pick)
-    yield from _views(services, again, entry)
-
-
-def _views(services: Services, asked: QuestionRequest, before: "Earlier | None" = None) -> Iterator[View]:
+    asked = QuestionRequest(asker, checked_question(question), sampling, "ask", pick, name)
     is_known = questions.find(asked.question) is not None
     for moment in answering(services, asked):
         if moment.is_replaced:
             return
-        view = shown(moment, is_known=is_known)
-        if before is not None and moment.kept:
-            told = compared(before, moment.kept)
-            same = [old.text for old in before.answers] == [new.text for new in moment.kept]
-            view = replace(view, notice=notice(told, "good" if same else "info"))
-        yield view
+        yield shown(moment, is_known=is_known)
 
 
 def shown(moment: Answered, *, is_known: bool) -> View:
@@ -139,21 +117,6 @@ def show_earlier(services: Services, visitor: Visitor | None, entry: Earlier) ->
     line = say("ask.history.shown", when=when(entry.first))
     rated = [replace(card_of(row), beneath=thumbs(row.id, given.get(row.id))) for row in entry.answers]
     return View(notice(line), cards(rated), entry.first.id)
-
-
-def compared(before: Earlier, answers: tuple[Answer, ...]) -> str:
-    """Return whether a replay gave the same words, and if not, what could be why."""
-    old = {answer.stage: answer for answer in before.answers}
-    known = [(old[answer.stage], answer) for answer in answers if answer.stage in old]
-    other = [(then, answer) for then, answer in known if then.text != answer.text]
-    same = len(known) - len(other)
-    facts = {"n": len(answers), "when": when(before.first)}
-    if same == len(answers):
-        return say("ask.replay.same", **facts)
-    is_other = len(known) < len(answers) or any(then.stage_sha256 != answer.stage_sha256 for then, answer in known)
-    is_stopped = all("cancelled" in {then.finish_reason, answer.finish_reason} for then, answer in other)
-    why = "chain" if is_other else "stopped" if is_stopped else "numbers"
-    return say("ask.replay.different", same=same, why=say(f"ask.replay.{why}"), **facts)
 
 
 def when(answer: Answer) -> str:

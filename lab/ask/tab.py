@@ -10,7 +10,7 @@ from evals.errors import LabError
 from evals.schema.questions import Sampling
 from evals.schema.votes import AnnotationItem
 from lab.ask import evidence as cited
-from lab.ask.session import ask, earlier, examples, find_earlier, replay, show_earlier
+from lab.ask.session import ask, earlier, examples, find_earlier, show_earlier
 from lab.page import DocumentPane, Painted, choices, event, met, stage_choice, stops
 from lab.services import Services
 from lab.settings import EMBEDDED, REFINER
@@ -82,7 +82,6 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
                 )
     with gr.Accordion(say("ask.history"), open=False, elem_id="ask-history") as history:
         chosen = gr.Dropdown(label=say("ask.history.pick"), choices=[], elem_id="ask-earlier")
-        again = gr.Button(say("ask.history.again"), elem_id="ask-again", size="sm")
 
     def on_ask(
         visitor: Visitor | None,
@@ -110,11 +109,6 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
 
     def on_chain(chosen: str | None) -> str:
         return chosen or ""
-
-    def on_replay(visitor: Visitor | None, chosen: str | None) -> Iterator[Painted]:
-        kept = cited.find(services, visitor, chosen)
-        views = cited.again(services, visitor, kept) if kept else replay(services, visitor, chosen)
-        yield from map(pane.paint, views)
 
     def on_file(path: str) -> Painted:
         """Put a text file into the box of evidence."""
@@ -162,15 +156,14 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     given = [question, *settings, asked_of, stages, evidence, rubric]
     asked = on(asking.then, on_ask, given, pane.outputs, "ask", **ANSWERING)
     event(file.upload, on_file, [file], [evidence, fold, line], "read_evidence", shows=line, **QUIET)
-    replayed = on(again.click, on_replay, [chosen], pane.outputs, "replay", **ANSWERING)
     seen = [*pane.outputs, *typed, fold]
     opened = on(chosen.input, on_show, [chosen], seen, "earlier", trigger_mode="always_last")
     followed = on(door.known.change, on_open, [pane.kept], [*pane.outputs, linked, fold])
     followed.then(None, [linked, *typed], typed, js="assayTypedStays")
-    for each in (asked, replayed, opened):
+    for each in (asked, opened):
         each.then(None, None, None, js=script("assayShown", "answer", "#ask-answers [data-kept]"))
     stops(services, door, "ask", stopping, "stop")
-    for follow in (asked.then, replayed.then, met(door, history.expand).then):
+    for follow in (asked.then, met(door, history.expand).then):
         event(follow, on_history, [], [chosen], door=door)
 
 

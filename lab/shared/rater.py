@@ -2,12 +2,14 @@
 
 import hashlib
 import re
+import tomllib
 from collections import defaultdict
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from textwrap import shorten
 from threading import RLock
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
@@ -17,16 +19,7 @@ from evals.errors import LabError
 from evals.preferences.annotations import bad_rating, disagreements, progress, queue, settle, usual_guidelines
 from evals.preferences.files import TAKEN
 from evals.schema import Answer, EvalReport, EvalRow
-from evals.schema.votes import (
-    Annotation,
-    AnnotationItem,
-    AnnotationProject,
-    Dimension,
-    Guidelines,
-    NoteKind,
-    State,
-    Thumb,
-)
+from evals.schema.votes import Annotation, AnnotationItem, AnnotationProject, Guidelines, NoteKind, State, Thumb
 from lab.services import Services
 from lab.session import new_id
 from lab.ui.text import say
@@ -127,8 +120,15 @@ class Rater:
         if not changed and before.guidelines == version:
             return opened
         after = after.model_copy(update={"updated_at": self.services.now(), "guidelines": version})
-        self.store.save([after])
+        self.store.save(after.model_copy(update={"item": each}) for each in self.same_text(opened.item))
         return opened._replace(said=after)
+
+    def same_text(self, item: AnnotationItem) -> list[str]:
+        """Return the answer and, in a project with a queue, the others to its question in the same words: said once, for all."""
+        if item.project == RATED:
+            return [item.id]
+        found = self.store.items(item.project, [item.question])
+        return [each.id for each in found if each.text == item.text and each.assigned == item.assigned]
 
     def note(self, name: str | None, span: str, kind: NoteKind, comment: str) -> Opened:
         """Mark a span of the answer, given as "start-end" in characters."""
@@ -156,7 +156,8 @@ class Rater:
         if is_queue and opened.said.state == "pending":
             said = self.store.standing(opened.project.id, rater=self.name)
             name = next((each.item for each in reversed(said) if each.is_adjudication == self.is_adjudicating), name)
-        self.store.undo(name or "", self.name, is_adjudication=self.is_adjudicating)
+        for each in self.same_text(self.open(name).item):
+            self.store.undo(each, self.name, is_adjudication=self.is_adjudicating)
         return self.open(name)
 
     def thumb(self, name: str, thumb: Thumb) -> Opened:
@@ -214,6 +215,17 @@ class Queue:
         place = {name: at for at, name in enumerate(skipped, 1)}
         first = min(self.waiting, key=lambda item: place.get(item.id, 0), default=None)
         return self.rater.opened(self.project, first, self.said) if first else None
+
+    def listed(self) -> list[tuple[str, str]]:
+        """Return a line and the id of each answer that this rater may rate, with what became of it so far."""
+        me, role = self.rater.name, self.rater.is_adjudicating
+        mine = {each.item: each.state for each in self.said if (each.rater, each.is_adjudication) == (me, role)}
+        lines = []
+        for at, each in enumerate(self.items, 1):
+            state = say(f"annotate.state.{mine.get(each.id, 'pending')}")
+            if role or not each.assigned or me in each.assigned:
+                lines.append((f"{at}. {state}: {shorten(each.question, 90)}", each.id))
+        return lines
 
     def progress(self) -> tuple[float, str]:
         """Return how far the project is, from 0 to 1, and in one line, with how much waits for this rater."""
@@ -314,35 +326,15 @@ def whole(label: str, value: float | None) -> int:
     return int(value)
 
 
-def typed_guidelines(text: str, dimensions: str, reasons: str) -> Guidelines:
-    """Return guidelines from a text, a line "Title: what 1 and 5 mean" per dimension, and a line per reason."""
-    made = []
-    for line in filter(str.strip, dimensions.splitlines()):
-        name, _, about = line.partition(":")
-        ends = re.search(r"\((-?\d+) ?(?:to|-|–) ?(\d+)\)\s*$", name)
-        shown = name[: ends.start()].strip() if ends else name.strip()
-        slug = re.sub(r"[^a-z0-9]+", "_", shown.casefold()).strip("_")
-        steps = {"low": int(ends[1]), "high": int(ends[2])} if ends else {}
-        if not slug[:1].isalpha():
-            raise LabError(say("annotate.bad_dimension", line=line))
-        if slug in TAKEN:
-            raise LabError(say("annotate.taken_dimension", title=shown))
+def typed_guidelines(text: str) -> Guidelines:
+    """Return the guidelines that a rubric in TOML holds; LabError for a text that is none."""
+    try:
         with told_plainly():
-            made.append(Dimension(name=slug, title=shown, guideline=about.strip(), **steps))
-    if len(made) > DIMENSIONS:
-        raise LabError(say("annotate.many_dimensions", n=len(made), most=DIMENSIONS))
-    with told_plainly():
-        return Guidelines(text=text.strip(), dimensions=tuple(made), reasons=_lines(reasons))
-
-
-def as_typed(guidelines: Guidelines) -> tuple[str, str, str]:
-    """Return guidelines as they are typed: the text, the dimensions, the reasons."""
-    lines = [
-        f"{each.title}{'' if (each.low, each.high) == (1, 5) else f' ({each.low} to {each.high})'}: {each.guideline}"
-        for each in guidelines.dimensions
-    ]
-    return guidelines.text, "\n".join(lines), "\n".join(guidelines.reasons)
-
-
-def _lines(text: str) -> tuple[str, ...]:
-    return tuple(filter(None, map(str.strip, text.splitlines())))
+            made = Guidelines.model_validate(tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise LabError(say("annotate.bad_rubric", why=error)) from None
+    if taken := next((each for each in made.dimensions if each.name in TAKEN), None):
+        raise LabError(say("annotate.taken_dimension", title=taken.title))
+    if len(made.dimensions) > DIMENSIONS:
+        raise LabError(say("annotate.many_dimensions", n=len(made.dimensions), most=DIMENSIONS))
+    return made

@@ -8,7 +8,9 @@ from typing import Any, get_args
 import gradio as gr
 
 from evals.errors import LabError
+from evals.questions import find
 from evals.schema.votes import Annotation, AnnotationItem, Dimension, Note, NoteKind, State, VerdictLabel
+from evals.verifiers.line import read_lines
 from lab.page import Painted, show_errors
 from lab.services import Services
 from lab.shared.rater import DIMENSIONS, KINDS, RATED, Opened, Rater
@@ -72,8 +74,17 @@ class AnnotationPanel:
             notes=quoted(item, said.notes),
             state=said.state,
             is_named=self.is_named or is_told,
+            known=self.known(item),
             verdict=item.verdict if is_told else None,
         )
+
+    def known(self, item: AnnotationItem) -> list[tuple[str, str]]:
+        """Return what is known of the question, to be opened: its options, its right answer."""
+        if (example := find(item.question)) is None:
+            return []
+        options = ", ".join(getattr(example.ground_truth, "options", ()))
+        key = read_lines(example.answer).answer or ""
+        return [(say(f"annotate.{name}"), text) for name, text in (("options", options), ("key", key)) if text]
 
     def rater(self, visitor: Visitor | None, is_adjudicating: bool = False) -> Rater:
         """Return who is at work."""
@@ -177,7 +188,12 @@ def build_panel(
                         elem_id=f"{name}-corrected",
                     )
                     copy = gr.Button(say("annotate.copy"), size="sm", elem_id=f"{name}-copy")
-            with gr.Column(scale=5, min_width=300, visible=False) as fields:
+            with gr.Column(scale=5, min_width=300, visible=False, elem_classes="rate-fields") as fields:
+                with gr.Row(elem_classes="actions"):
+                    submit = gr.Button(say("annotate.submit"), variant="primary", elem_id=f"{name}-submit")
+                    skip = gr.Button(say("annotate.skip"), visible=advance is not None, elem_id=f"{name}-skip")
+                    discard = gr.Button(say("annotate.discard"), elem_id=f"{name}-discard")
+                    undo = gr.Button(say("annotate.undo"), elem_id=f"{name}-undo")
                 thumbs = [(say(f"annotate.thumb.{each}"), each) for each in ("up", "down")]
                 thumb = gr.Radio(thumbs, label=say("annotate.thumb"), elem_id=f"{name}-thumb")
                 ratings = [
@@ -194,11 +210,6 @@ def build_panel(
                     elem_id=f"{name}-verdict",
                 )
                 comment = gr.Textbox(label=say("annotate.comment"), lines=2, max_lines=6, elem_id=f"{name}-comment")
-                with gr.Row(elem_classes="actions"):
-                    submit = gr.Button(say("annotate.submit"), variant="primary", elem_id=f"{name}-submit")
-                    skip = gr.Button(say("annotate.skip"), visible=advance is not None, elem_id=f"{name}-skip")
-                    discard = gr.Button(say("annotate.discard"), elem_id=f"{name}-discard")
-                    undo = gr.Button(say("annotate.undo"), elem_id=f"{name}-undo")
     panel = AnnotationPanel(
         services=services,
         is_named=is_named,

@@ -4,7 +4,6 @@ import csv
 import io
 import json
 from contextlib import suppress
-from zipfile import ZipFile
 
 import pytest
 from playwright.sync_api import TimeoutError, expect
@@ -32,22 +31,43 @@ def rated(page, dimension, step):
     expect(page.locator("#annotate-notice")).to_contain_text("Draft kept.")
 
 
+def make_project(page, title, questions):
+    page.locator("#annotate-progress").wait_for()
+    with suppress(TimeoutError):  # it opens by itself where there is no project yet
+        page.get_by_label("Title").wait_for(timeout=8_000)
+    if not page.get_by_label("Title").is_visible():
+        page.locator("#annotate-new button").first.click()
+    page.get_by_label("Title").fill(title)
+    choose(page, "#annotate-source input", "pathways-heldout")
+    page.get_by_role("spinbutton", name="Questions").fill(str(questions))
+    page.get_by_label("SFT", exact=True).uncheck()
+    page.get_by_label("Base", exact=True).uncheck()
+    page.locator("#annotate-make").click()
+
+
+@pytest.mark.slow
+def test_ten_answers_are_rated_with_two_keys_each_and_nothing_to_scroll(open_page, scripted_lab):
+    page = at_work(open_page, scripted_lab)
+    make_project(page, "Keys", 10)
+    progress = page.locator("#annotate-progress")
+    expect(progress).to_contain_text("0 of 20 annotations")
+    page.locator("h1").click()
+    page.evaluate("scrollTo(0, 0)")
+    for n in range(1, 11):
+        page.keyboard.press("g" if n % 2 else "b")
+        page.keyboard.press("Enter")
+        expect(progress).to_contain_text(f"{n} of 20 annotations")
+        assert page.evaluate("scrollY") == 0
+        box = page.locator("#annotate-submit").bounding_box()
+        assert box is None or box["y"] + box["height"] < 900
+
+
 @pytest.mark.slow  # each step of it without a browser: tests/lab/test_annotate.py
 def test_two_raters_annotate_a_third_person_settles_and_the_corrected_answer_is_exported(
     open_page, scripted_lab, tmp_path
 ):
     ann = at_work(open_page, scripted_lab)
-    ann.locator("#annotate-progress").wait_for()
-    with suppress(TimeoutError):  # it opens by itself where there is no project yet
-        ann.get_by_label("Title").wait_for(timeout=8_000)
-    if not ann.get_by_label("Title").is_visible():
-        ann.locator("#annotate-new button").first.click()
-    ann.get_by_label("Title").fill("Thymus")
-    choose(ann, "#annotate-source input", "pathways-heldout")
-    ann.get_by_role("spinbutton", name="Questions").fill("2")
-    ann.get_by_label("SFT", exact=True).uncheck()
-    ann.get_by_label("Base", exact=True).uncheck()
-    ann.locator("#annotate-make").click()
+    make_project(ann, "Thymus", 2)
     expect(ann.locator("#annotate-progress")).to_contain_text("0 of 2 answers complete · 0 of 4 annotations")
 
     rated(ann, 0, 1)
@@ -98,9 +118,7 @@ def test_two_raters_annotate_a_third_person_settles_and_the_corrected_answer_is_
     ann.locator("#data-said-make").click()
     with ann.expect_download() as told:
         ann.locator("#data-said-download").click()
-    told.value.save_as(tmp_path / "annotations.zip")
-    with ZipFile(tmp_path / "annotations.zip") as archive:
-        table = archive.read("annotations-csv/annotations.csv").decode("utf-8-sig")
+    table = told.value.path().read_text(encoding="utf-8-sig", newline="")
     said = [*csv.DictReader(io.StringIO(table, newline=""))]
     (marked,) = (each for each in said if each["notes"])
     (note,) = json.loads(marked["notes"])

@@ -30,10 +30,11 @@ RAN = """() => [...document.querySelectorAll(
     "img[src='x'], img[src*='evil'], svg[onload], [onerror], [onmouseover], iframe, .katex, a[href^='javascript' i], script"
   )].filter((each) => each.localName !== "script" || /^\\s*alert/.test(each.textContent)).map((each) => each.outerHTML)"""
 FIELDS = "textarea, input:is(:not([type]), [type=text]):not([role=listbox])"
-TYPED = {"annotate-new-dimensions": f"Fact {MARK}: {ATTACK.splitlines()[0]}"}
+TITLE = json.dumps(f"Fact {MARK}: {ATTACK.splitlines()[0]}")
+TYPED = {"annotate-rubric-text": f'[[dimensions]]\nname = "fact"\ntitle = {TITLE}\nguideline = {TITLE}'}
 """What a field gets that takes no other."""
 LEFT_ALONE = ("train-begin", "train-stop", "publish-go")
-"""Buttons that start long work; changed guidelines are those of a new project."""
+"""Buttons that start long work."""
 
 
 def files_in(folder):

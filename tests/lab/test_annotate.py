@@ -4,8 +4,8 @@ import subprocess
 import sys
 from contextlib import closing
 from functools import partial
+from pathlib import Path
 from threading import Event, Thread
-from zipfile import ZipFile
 
 import gradio as gr
 import pytest
@@ -13,21 +13,12 @@ from fastapi.testclient import TestClient
 from gradio.routes import App
 
 from evals.errors import LabError
-from evals.preferences.annotations import agreements, disagreements, settle, usual_guidelines
+from evals.preferences.annotations import RUBRICS, agreements, disagreements, rubric_text, settle, usual_guidelines
 from evals.preferences.files import export
 from evals.schema.votes import AnnotationItem, AnnotationProject
 from lab.annotate import tab
 from lab.exports import annotations_file
-from lab.shared.rater import (
-    RATED,
-    Rater,
-    as_typed,
-    item_of_answer,
-    item_of_row,
-    items_of_report,
-    row_name,
-    typed_guidelines,
-)
+from lab.shared.rater import RATED, Rater, item_of_answer, item_of_row, items_of_report, row_name, typed_guidelines
 from lab.ui.components import pieces
 from lab.visitors import Visitor, door
 from tests.evals.reports import small_report
@@ -220,18 +211,33 @@ def test_leaving_a_field_while_submit_is_pressed_takes_no_submission_back(servic
     assert ann.say_of("i1", comment="why").said.state == "discarded"
 
 
-def test_guidelines_are_typed_as_lines():
-    text, dimensions, reasons = as_typed(PROJECT.guidelines)
-    assert typed_guidelines(text, dimensions, reasons) == PROJECT.guidelines.model_copy(update={"text": text.strip()})
-    (dimension,) = typed_guidelines("", "Dose response (0 to 2): 0 none · 2 right", "").dimensions
-    assert (dimension.name, dimension.low, dimension.high) == ("dose_response", 0, 2)
-    for line, words in (
-        (": what?", "no dimension"),
-        ("A: x\nA: y", "stands twice"),
-        ("\n".join(f"A{n}: x" for n in range(9)), "9 dimensions are more"),
+def test_a_rubric_is_chosen_and_changed_as_toml():
+    for name in RUBRICS:
+        assert len(typed_guidelines(rubric_text(name)).dimensions) == 5
+    dimension = '[[dimensions]]\nname = "{0}"\ntitle = "{0}"\n'
+    for text, words in (
+        ("so what", "not TOML"),
+        (dimension.format("a") * 2, "stands twice"),
+        (dimension.format("thumb"), "asked of every answer already"),
+        ("".join(dimension.format(f"a{n}") for n in range(9)), "9 dimensions are more"),
     ):
         with pytest.raises(LabError, match=words):
-            typed_guidelines("", line, "")
+            typed_guidelines(text)
+
+
+def test_one_word_is_for_all_answers_to_a_question_in_the_same_words_and_taken_back_for_all(services):
+    services.store.annotations.keep_project(PROJECT)
+    texts = {"sft": "It falls.", "dpo": "It falls.", "grpo": "It rises."}
+    services.store.annotations.add_items([
+        AnnotationItem(id=stage, project="liver", added_at=NOON, question="Does it?", text=text, stage=stage, chain="c")
+        for stage, text in texts.items()
+    ])  # fmt: skip
+    ann = Rater(services, ANN)
+    ann.say_of("dpo", "submitted", thumb="up")
+    assert [each.id for each in ann.queue("liver").waiting] == ["grpo"]
+    assert [line for line, _ in ann.queue("liver").listed()][::2] == ["1. Submitted: Does it?", "3. Pending: Does it?"]
+    ann.undo("sft")
+    assert len(ann.queue("liver").waiting) == 3
 
 
 def test_a_project_of_a_report_holds_the_answers_of_the_stages_that_were_chosen_in_an_order_that_tells_no_stage():
@@ -263,23 +269,20 @@ def test_the_page_makes_a_project_rates_exports_and_takes_a_file_in(services, tm
         assert reply.status_code == 200, reply.text
         return reply.json()["data"]
 
-    told, chosen = called(
-        "annotate_make", None, "MYC <b>", "", [], 5, 1, "Look closely.", "Factual: 1 wrong · 5 right", ""
-    )
+    told, chosen = called("annotate_make", None, "MYC <b>", "", [], 5, 1, rubric_text("general"))
     name = chosen["value"]
     assert "MYC &lt;b&gt;: 1 answer to annotate" in told
     assert [name] == [each for _, each in called("annotate_projects", None, "rater")[0]["choices"]]
     assert "base says yes." in str(called("annotate_project", None, name, "rater"))
     for empty in ((None, 1), (5, None)):
-        assert "give a number" in called("annotate_make", None, "MYC", "", [], *empty, "", "Factual: x", "")[0]
+        assert "give a number" in called("annotate_make", None, "MYC", "", [], *empty, "")[0]
     with pytest.raises(LabError, match="nothing was submitted yet"):
         annotations_file(services, name, "csv", tmp_path)
     store = services.store.annotations
     Rater(services, ANN).say_of(store.items(name)[0].id, "submitted", ratings={"factual": 5})
     message, archive = annotations_file(services, name, "csv", tmp_path)
-    with ZipFile(archive) as files:
-        table = files.read("annotations-csv/annotations.csv").decode()
-    assert ",5\r\n" in table and "1 row" in message
+    table = Path(archive).read_text(encoding="utf-8-sig", newline="")
+    assert ",5," in table and "1 row" in message
     assert "Agreement is shown once two raters" in called("annotate_agreement", name)[0]
     Rater(services, BOB).say_of(store.items(name)[0].id, "submitted", ratings={"factual": 4}, thumb="up")
     shown = called("annotate_agreement", name)[0]

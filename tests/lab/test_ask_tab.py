@@ -1,5 +1,4 @@
 import threading
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -8,12 +7,11 @@ from hypothesis import strategies as st
 from evals import questions
 from evals.errors import LabError
 from evals.verifiers.line import read_lines
-from lab.ask.session import ask, earlier, find_earlier, replay, show_earlier
-from lab.engine import LabEngine
+from lab.ask.session import ask, earlier, find_earlier, show_earlier
 from lab.session import LONGEST_QUESTION, BadQuestion, checked_question, checked_sampling, stop
 from lab.ui.components import Card, cards, escape
 from lab.visitors import new_visitor as somebody
-from tests.lab.chains import ScriptedChain, lab_with, ticking
+from tests.lab.chains import ScriptedChain, lab_with
 
 SETTINGS = (0, 64, 0)
 
@@ -210,36 +208,3 @@ def test_earlier_questions_are_listed_newest_first_for_their_own_browser_and_sho
     assert "sft on first? with seed 0." in view.cards
     assert "Stored answers from" in view.notice
     assert len(room.engine.chain().prompts) == asked
-
-
-def test_asking_again_gives_the_same_words_and_says_so_or_that_the_model_has_changed(room):
-    visitor = somebody()
-    last(ask(room, visitor, "first?", (9, 64, 0.7)))
-
-    view = last(replay(room, visitor, earlier(room, visitor)[0].first.id))
-
-    assert "all 3 answers are word for word those of" in view.notice
-    assert "with seed 9." in view.cards
-    assert len(earlier(room, visitor)) == 2
-
-    changed = ScriptedChain({"grpo": "new words"})
-    changed.stage_checksums = {**changed.stage_checksums, "grpo": "f" * 64}
-    services = replace(room, engine=LabEngine(lambda *_: changed), now=ticking(room.now()))
-    view = last(replay(services, visitor, earlier(room, visitor)[0].first.id))
-    assert "2 of 3 answers are word for word" in view.notice
-    assert "The model has changed since then." in view.notice
-
-
-def test_asking_a_stopped_question_again_blames_the_stop_and_not_the_numbers(tmp_path):
-    gate = threading.Semaphore(1)
-    room, me = lab_with(tmp_path, ScriptedChain(gate=gate)), somebody()
-    views = ask(room, me, "What is HSF1?", SETTINGS)
-    next(view for view in views if "writing" in view.cards)
-    stop(room, me, "ask")
-    gate.release(1000)
-    last(views)
-    (entry,) = earlier(room, me)
-    again = last(replay(room, me, entry.first.id))
-    assert "stopped before its end" in again.notice
-    assert "In bfloat16" not in again.notice
-    assert 'class="notice info"' in again.notice

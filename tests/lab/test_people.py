@@ -26,7 +26,7 @@ from tests.lab.served import ON_AIR, Browser, on_air
 from tests.lab.votes import answer, vote
 
 PASSWORD = "a long password"
-ADMIN = """annotate_make annotate_sources annotate_stages annotate_train export_said preferences_train
+ADMIN = """annotate_make annotate_rubric annotate_sources annotate_stages annotate_train export_said preferences_train
 publish_look publish_plan publish_start questions_batch reload_model train_check train_measure train_resume
 train_start train_stop"""
 

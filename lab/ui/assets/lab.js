@@ -26,6 +26,21 @@
     button.click();
     return true;
   };
+  // In Annotate a digit rates the first dimension without a rating; G and B are good and bad, Enter submits, arrows walk.
+  const rate = ({ key, target }) => {
+    if (!isShown(find("annotate-submit"))) return false;
+    const rows = [...document.querySelectorAll("#annotate-panel .rate-steps")].filter(isShown);
+    const row = rows.find((each) => !each.querySelector(":checked")) ?? rows.at(-1);
+    const thumbs = document.querySelectorAll("#annotate-thumb label");
+    const label = { g: thumbs[0], b: thumbs[1] }[key.toLowerCase()] ?? (/^\d$/.test(key) && row && [...row.querySelectorAll("label")].find((each) => each.textContent.trim() === key));
+    const before = document.activeElement;
+    if (label) label.click();
+    if (label && before === document.body) document.activeElement.blur(); // the next key is no step of this one
+    if (label || target.closest?.("button, a, summary, [role=tab]")) return Boolean(label);
+    if (key === "Enter") return press("annotate-submit");
+    if (target.matches?.("input")) return false; // arrows move among its steps
+    return (key === "ArrowRight" && press("annotate-skip")) || (key === "ArrowLeft" && press("annotate-back"));
+  };
   const isTyping = (target) =>
     target.isContentEditable || Boolean(target.closest?.("input:not([type=radio], [type=checkbox]), textarea, select, [role=listbox], [role=combobox]"));
 
@@ -154,6 +169,7 @@
       return;
     }
     if (document.getElementById("keys")?.open) return;
+    if (rate(event)) return event.preventDefault();
     if (/^[1-9]$/.test(event.key)) {
       const chip = document.querySelectorAll("#compare-why :is([type=radio], [type=checkbox])")[event.key - 1];
       if (isShown(chip?.closest("label"))) chip.click();
