@@ -118,7 +118,7 @@ def test_two_raters_annotate_a_third_person_settles_and_the_corrected_answer_is_
     ann.locator("#data-said-make").click()
     with ann.expect_download() as told:
         ann.locator("#data-said-download").click()
-    table = told.value.path().read_text(encoding="utf-8-sig", newline="")
+    table = told.value.path().read_text(encoding="utf-8-sig")
     said = [*csv.DictReader(io.StringIO(table, newline=""))]
     (marked,) = (each for each in said if each["notes"])
     (note,) = json.loads(marked["notes"])

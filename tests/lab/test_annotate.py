@@ -281,7 +281,7 @@ def test_the_page_makes_a_project_rates_exports_and_takes_a_file_in(services, tm
     store = services.store.annotations
     Rater(services, ANN).say_of(store.items(name)[0].id, "submitted", ratings={"factual": 5})
     message, archive = annotations_file(services, name, "csv", tmp_path)
-    table = Path(archive).read_text(encoding="utf-8-sig", newline="")
+    table = Path(archive).read_text(encoding="utf-8-sig")
     assert ",5," in table and "1 row" in message
     assert "Agreement is shown once two raters" in called("annotate_agreement", name)[0]
     Rater(services, BOB).say_of(store.items(name)[0].id, "submitted", ratings={"factual": 4}, thumb="up")
