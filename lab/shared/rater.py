@@ -120,7 +120,7 @@ class Rater:
         if not changed and before.guidelines == version:
             return opened
         after = after.model_copy(update={"updated_at": self.services.now(), "guidelines": version})
-        self.store.save(after.model_copy(update={"item": each}) for each in self.same_text(opened.item))
+        self.store.save([after.model_copy(update={"item": each}) for each in self.same_text(opened.item)])
         return opened._replace(said=after)
 
     def same_text(self, item: AnnotationItem) -> list[str]:
