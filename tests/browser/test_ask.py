@@ -6,7 +6,7 @@ import zipfile
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.pages import QUESTION, ask, choose, downloaded, start_comparing
+from tests.browser.pages import DONE, QUESTION, ask, choose, downloaded, start_comparing
 
 STAGES = ("base", "sft", "grpo")
 
@@ -40,8 +40,9 @@ def test_a_question_is_answered_judged_stopped_shown_as_text_and_found_again(ope
     assert len(page.input_value(QUESTION)) == 100_000, "what cannot be asked stays"
 
     ask(page, "Is <b onmouseover=alert(3)>this</b> remembered? <script>alert(4)</script>")
-    base = page.locator(".card[data-title=Base] .answer").inner_text()
-    assert base == "alpha <script>alert('answer')</script> <img src=x onerror=alert(1)> ${alert(2)} {{x}}"
+    base = "alpha <script>alert('answer')</script> <img src=x onerror=alert(1)> ${alert(2)} {{x}}"
+    expect(page.locator(".card[data-title=Base] .answer")).to_have_text(base)
+    expect(page.locator(DONE)).to_have_count(3)
     assert page.locator("#ask-answers script, #ask-answers img, #ask-answers b").count() == 0
     thumb = page.locator("#ask-answers .card:last-child [data-do=up]")
     thumb.click()
