@@ -9,16 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar, get_origin
 
 import yaml
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationError,
-    ValidationInfo,
-    create_model,
-    field_validator,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 from yaml.constructor import ConstructorError
 
 from evals.errors import BadConfig
@@ -389,9 +380,3 @@ def read_settings(kind: type[SettingsType], file: Path, overrides: Mapping[str, 
 def as_document(settings: Settings) -> dict[str, Any]:
     """Return the settings as plain JSON values, in the order of their definition."""
     return settings.model_dump(mode="json")
-
-
-def read_values(kind: type[Settings], values: Mapping[str, object], place: str) -> dict[str, Any]:
-    """Return some of the settings as plain values, each checked on its own; BadConfig as in `make`."""
-    fields: dict[str, Any] = {name: (kind.model_fields[name].annotation, kind.model_fields[name]) for name in values}
-    return as_document(make(create_model(kind.__name__, __base__=Settings, **fields), values, place))

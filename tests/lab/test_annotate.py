@@ -289,7 +289,7 @@ def test_the_page_makes_a_project_rates_exports_and_takes_a_file_in(services, tm
     assert "Gwet&#x27;s AC2" in shown and "answers: 1, settled: 0" in shown
 
 
-@pytest.mark.parametrize("kills", [20, pytest.param(1000, marks=[pytest.mark.slow, pytest.mark.timeout(900)])])
+@pytest.mark.parametrize("kills", [8, pytest.param(1000, marks=[pytest.mark.slow, pytest.mark.timeout(900)])])
 def test_nothing_that_was_acknowledged_is_lost_when_the_writer_is_killed(tmp_path, kills):
     new_store(tmp_path).close()
     command = [sys.executable, "-m", "tests.lab.killed", url_in(tmp_path), str(kills), "7"]

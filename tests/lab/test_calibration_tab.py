@@ -122,6 +122,7 @@ def test_opening_the_tab_again_does_not_resample_anything():
     assert calibrated(measured.current[0], "grpo", "unaided") is kept
 
 
+@pytest.mark.slow
 def test_the_shipped_reports_are_shown_whichever_verifiers_judged_them():
     found = load_reports("embedded")
     for report in found.reports:

@@ -24,7 +24,7 @@ from tests.models import tiny_base, tiny_tokenizer
 from tests.training.cases import cases, not_refused
 from tests.training.runs import SFT, record, settings_file, train
 from training import dpo, grpo, sft
-from training.config import Request, StageSettings, as_document, read_request, read_settings, read_values
+from training.config import Request, StageSettings, as_document, read_request, read_settings
 from training.dpo import DpoSettings
 from training.grpo import GrpoSettings, advice
 from training.launch.accelerate import environment
@@ -271,12 +271,6 @@ def test_a_settings_file_that_is_not_whole_is_refused_with_the_reason(tmp_path: 
         read_settings(SftSettings, tmp_path / "odd.yaml")
 
     assert not_refused(SETTINGS_CASES["files"], read_text) == []
-
-
-def test_some_settings_are_read_without_the_others():
-    assert read_values(SftSettings, {"data": "a,b", "epochs": "2"}, "the form") == {"data": ["a", "b"], "epochs": 2.0}
-    with pytest.raises(BadConfig, match="the form sets epochs to 'x': Input should be a valid number"):
-        read_values(SftSettings, {"epochs": "x"}, "the form")
 
 
 def test_settings_become_plain_json_values_and_come_back_from_them(tmp_path: Path):
