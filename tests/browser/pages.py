@@ -1,37 +1,17 @@
 """What a visitor of the lab does on every other page: opens tabs, asks, starts a pair, reads in any light."""
 
+from pathlib import Path
+
 from playwright.sync_api import TimeoutError as NotInTime
 from playwright.sync_api import expect
 
 QUESTION = "#ask-question textarea"
 DONE = "#ask-answers .card[data-state=done]"
 
-CONTRAST = """(selectors) => {
-  const rgb = (text) => (text.match(/[\\d.]+/g) || []).map(Number);
-  const light = ([r, g, b]) => [r, g, b].map((v) => v / 255)
-    .map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
-    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
-  const behind = (element) => {
-    for (let e = element; e; e = e.parentElement) {
-      const colour = rgb(getComputedStyle(e).backgroundColor);
-      if (colour.length === 3 || colour[3] === 1) return colour;
-    }
-    return [255, 255, 255];
-  };
-  return selectors.map((selector) => {
-    const element = document.querySelector(selector);
-    if (!element) return [selector, 0];
-    const [a, b] = [light(rgb(getComputedStyle(element).color)), light(behind(element))];
-    return [selector, (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05)];
-  });
-}"""
 
-OUTLINE = """() => {
-  const box = document.activeElement.closest(".wrap-inner")?.parentElement ?? document.activeElement;
-  const { outlineStyle, outlineWidth } = getComputedStyle(box);
-  return outlineStyle === "none" ? 0 : parseFloat(outlineWidth);
-}"""
-"""How wide the focus is drawn; around the whole box of a list."""
+def script(name):
+    """Return the function in a file of JavaScript beside this one."""
+    return Path(__file__).with_name(f"{name}.js").read_text(encoding="utf-8")
 
 
 def open_tab(page, name):
@@ -76,7 +56,7 @@ def press(page, selector, key="Enter"):
     for _ in range(150):
         page.keyboard.press("Tab")
         if page.evaluate("(selector) => document.activeElement.matches(selector)", selector):
-            assert page.evaluate(OUTLINE) >= 2, f"the focus on {selector} is not drawn"
+            assert page.evaluate(script("outline")) >= 2, f"the focus on {selector} is not drawn"
             page.keyboard.press(key)
             return
     raise AssertionError(f"the Tab key never came to {selector}")
@@ -114,7 +94,7 @@ def flaws(page, selectors):
     """Return what is hard to read (contrast below 4.5; 0 is missing) and by how much the page is too wide."""
     page.mouse.move(2, 2)
     page.wait_for_timeout(400)
-    ratios = page.evaluate(CONTRAST, list(selectors))
+    ratios = page.evaluate(script("contrast"), list(selectors))
     found = {name: round(ratio, 2) for name, ratio in ratios if ratio < 4.5}
     if (over := page.evaluate("document.documentElement.scrollWidth - window.innerWidth")) > 0:
         found["too wide"] = over

@@ -5,13 +5,10 @@ import tarfile
 
 import pytest
 
-from tests.browser.pages import open_tab
+from tests.browser.pages import open_tab, script
 from tests.browser.test_looks import SEE
 
 AXE = "axe-core@4.14.1"
-RUN = """async () => (await axe.run(document, { resultTypes: ["violations"] })).violations
-  .filter(({ impact }) => ["serious", "critical"].includes(impact))
-  .flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html.slice(0, 160)}`))"""
 
 
 @pytest.fixture(scope="session")
@@ -35,15 +32,8 @@ def test_axe_finds_nothing_serious_on_any_tab(open_page, scripted_lab, tmp_path,
         if see:
             see(page, tmp_path)
         page.wait_for_timeout(500)
-        found[name] = page.evaluate(RUN)
+        found[name] = page.evaluate(script("violations"))
     assert {name: each for name, each in found.items() if each} == {}
-
-
-SHIFTS = """() => new Promise((done) => new PerformanceObserver((list) => done(
-  list.getEntries().filter(({ hadRecentInput }) => !hadRecentInput).map(({ value, sources }) => [value, sources.map(
-    ({ node, previousRect, currentRect }) => `${node?.id || node?.className} ${previousRect.y}-${currentRect.y}`)])))
-  .observe({ type: "layout-shift", buffered: true }) ?? setTimeout(() => done([]), 500))"""
-"""By how much and what moved without a hand."""
 
 
 @pytest.mark.slow
@@ -55,5 +45,5 @@ def test_nothing_moves_under_the_hand_while_a_page_comes_up(open_page, scripted_
         page.goto(f"{scripted_lab}?tab={name}")
         page.wait_for_selector("#tabs")
         page.wait_for_timeout(1500)
-        moved[name] = page.evaluate(SHIFTS)
+        moved[name] = page.evaluate(script("shifts"))
     assert {name: seen for name, seen in moved.items() if sum(by for by, _ in seen) >= 0.1} == {}

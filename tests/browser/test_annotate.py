@@ -8,16 +8,7 @@ from contextlib import suppress
 import pytest
 from playwright.sync_api import TimeoutError, expect
 
-from tests.browser.pages import choose, open_tab
-
-SELECTED = """(length) => {
-    const words = document.querySelector('#annotate-answer .rate-answer').firstChild;
-    const range = document.createRange();
-    range.setStart(words, 0);
-    range.setEnd(words, length);
-    getSelection().removeAllRanges();
-    getSelection().addRange(range);
-}"""
+from tests.browser.pages import choose, open_tab, script
 
 
 def at_work(open_page, lab, **looks):
@@ -71,7 +62,7 @@ def test_two_raters_annotate_a_third_person_settles_and_the_corrected_answer_is_
     expect(ann.locator("#annotate-progress")).to_contain_text("0 of 2 answers complete · 0 of 4 annotations")
 
     rated(ann, 0, 1)
-    ann.evaluate(SELECTED, 3)
+    ann.evaluate(script("select"), 3)
     ann.get_by_label("Say why").fill("which one?")
     ann.locator("#annotate-note-wrong_fact").click()
     mark = ann.locator("#annotate-answer mark.wrong_fact")

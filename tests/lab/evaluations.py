@@ -5,9 +5,11 @@ import re
 from collections.abc import Sequence
 from functools import cache
 from html import unescape
+from pathlib import Path
 from types import SimpleNamespace
 
 import gradio as gr
+import yaml
 from fastapi.testclient import TestClient
 from gradio.routes import App
 
@@ -27,6 +29,9 @@ STAGES = {"base": (0.35, (80, 90, 100)), "sft": (0.6, (60, 70, 80)), "grpo": (0.
 MUTE = "mute"
 """A stage that can be asked for besides: right as often as SFT, it never states a confidence."""
 BEHAVIOUR = {**STAGES, MUTE: (0.6, ())}
+
+CASES = yaml.safe_load((Path(__file__).parent / "tables" / "figures.yaml").read_text(encoding="utf-8"))
+"""How figures are shown."""
 
 OPPOSITE = {"up": "down", "down": "up", "upregulated": "downregulated", "higher": "lower"}
 

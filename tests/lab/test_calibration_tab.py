@@ -11,7 +11,7 @@ from lab.results.reports import calibrated, counted
 from lab.services import load_reports
 from lab.shared.evaluations import Evaluations
 from lab.ui.components import measure, stage_name
-from tests.lab.evaluations import MUTE, open_tab, plain, scripted_report
+from tests.lab.evaluations import CASES, MUTE, open_tab, plain, scripted_report
 from tests.lab.votes import services_in
 
 
@@ -79,16 +79,7 @@ def test_answers_that_do_not_count_are_counted_by_reason():
     assert found.all == found.stated + found.missing + found.invalid + found.no_claim
 
 
-@pytest.mark.parametrize(
-    ("ece", "ends", "words"),
-    [
-        (0.2, (0.1, 0.15), "more than chance explains"),
-        (0.12, (0.1, 0.15), "may be chance or not"),
-        (0.12, (0.15, 0.1), "up to 0.100 or 0.150"),
-        (0.09, (0.1, 0.15), "shows no miscalibration: a perfectly calibrated model"),
-        (0.1, (0.1, None), "would show 0.050, up to 0.100"),
-    ],
-)
+@pytest.mark.parametrize(("ece", "ends", "words"), CASES["chance"])
 def test_an_ece_is_held_against_what_chance_alone_would_show(ece, ends, words):
     bands = [end and NullEce(mean=0.05, q95=end) for end in ends]
     each = Calibration(

@@ -11,7 +11,7 @@ from evals.schema import Metric
 from lab.results.leaderboard import board, difference_cell
 from lab.shared.evaluations import Evaluations, Outdated
 from lab.ui.components import interval, measure, number, stage_name
-from tests.lab.evaluations import open_tab, plain, scripted_report
+from tests.lab.evaluations import CASES, open_tab, plain, scripted_report
 from tests.lab.votes import services_in
 
 
@@ -88,23 +88,7 @@ def difference_of(**changes):
     return Difference(**usual | found | changes, better=measure.better, is_tested=measure.is_tested)
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({}, "+30.0 points +10.0 to +50.0 points · n = 59 p 0.001, corrected 0.004 shown to be bet"),
-        ({"p_holm": 0.05}, "not shown to differ"),
-        ({"low": 0.0}, "not shown to differ"),
-        ({"value": -0.3, "low": -0.5, "high": -0.1}, "−50.0 to −10.0 points"),
-        ({"value": -0.3, "low": -0.5, "high": -0.1}, "shown to be worse"),
-        ({"metric": "brier", "value": -0.3, "low": -0.5, "high": -0.1}, "shown to be better"),
-        ({"metric": "ece", "value": -0.3, "low": -0.5, "high": -0.1}, "for reading, not tested"),
-        ({"note": "from 6 clusters: the interval is too narrow"}, "from 6 clusters"),
-        ({"p_permutation": 0.00002, "p_holm": 0.0002}, "p < 0.001, corrected < 0.001"),
-        ({"low": -0.1, "p_permutation": None, "p_holm": 1.0}, "n = 59 not shown to differ"),
-        ({"value": None, "low": None, "high": None, "metric": "ece"}, "– no claim with a stated"),
-        ({"low": None, "high": None, "note": "constant"}, "n = 59 · no spread, so no interval"),
-    ],
-)
+@pytest.mark.parametrize(("changes", "words"), CASES["differences"])
 def test_a_difference_claims_something_only_if_interval_and_corrected_p_allow_it(changes, words):
     assert words in plain(difference_cell(difference_of(**changes)))
 
@@ -141,15 +125,6 @@ def test_instrument_settings_and_command_stand_beneath_and_markup_in_them_is_tex
     assert "<script" not in board(Evaluations((marked,)), None, None).page
 
 
-@pytest.mark.parametrize(
-    ("metric", "told"),
-    [
-        (None, "not measured"),
-        (Metric(value=None, n=0, note="no claim"), "– no claim"),
-        (Metric(value=0.0, n=5), "0.0 % n = 5"),
-        (Metric(value=0.8, n=5, note="constant"), "80.0 % n = 5 · no spread, so no interval"),
-        (Metric(value=0.626, n=107, low=0.533, high=0.712), "62.6 % 53.3 to 71.2 % · n = 107"),
-    ],
-)
+@pytest.mark.parametrize(("metric", "told"), CASES["metrics"])
 def test_a_missing_figure_is_never_shown_as_zero(metric, told):
-    assert plain(measure(metric)) == told
+    assert plain(measure(metric and Metric(**metric))) == told

@@ -72,7 +72,7 @@ def test_a_stage_trained_anew_is_another_model_and_one_that_two_chains_share_is_
 
 
 def test_answers_that_name_who_wrote_them_are_known_and_words_of_biology_are_not_mistaken_for_names():
-    cases = yaml.safe_load((Path(__file__).parent / "cases" / "naming.yaml").read_text())
+    cases = yaml.safe_load((Path(__file__).parent / "tables" / "naming.yaml").read_text())
     other = answer("b", "base", chain="my-run2", text="It rises.")
     told = {
         each: names_itself(answer("a", "sft", chain="my-run2", text=each), other)

@@ -11,6 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+import yaml
 
 from evals.errors import BadConfig
 from lab.settings import from_environment
@@ -38,7 +39,7 @@ from training.refiner_rewards import RefinerReward
 from training.rewards import VerifierReward
 from training.run.folder import read_completions
 
-ROOT = Path(__file__).parents[2]
+CASES = yaml.safe_load((Path(__file__).parent / "tables" / "training_page.yaml").read_text(encoding="utf-8"))
 
 
 def seen_of(run, before=None):
@@ -74,16 +75,7 @@ def test_runs_are_found_wherever_they_were_started_once_and_the_newest_first(tmp
     assert sorted(each.name for each in find([tmp_path / "runs"], now())) == ["runs/early", "runs/old", "runs/rates/1"]
 
 
-FIRST = [  # runs by folder, the newest first, with how each stands (* has answers); which one is shown
-    ({"shipped/dpo": "finished", "shipped/grpo*": "finished"}, "grpo"),
-    ({"shipped/dpo": "finished", "shipped/sft": "finished"}, "dpo"),
-    ({"shipped/grpo*": "finished", "runs/new": "stopped", "runs/old*": "finished"}, "new"),
-    ({"runs/new*": "finished", "runs/old": "running"}, "old"),
-    ({"runs/new": "finished", "shipped/sft": "running"}, "sft"),
-]
-
-
-@pytest.mark.parametrize(("runs", "first"), FIRST)
+@pytest.mark.parametrize(("runs", "first"), CASES["first"])
 def test_the_first_run_shown_is_one_at_work_then_ones_own_then_one_with_answers(tmp_path, runs, first):
     for age, (name, state) in enumerate(runs.items()):
         run = run_in(tmp_path / name.rstrip("*"), started_at=now() - timedelta(minutes=age), status=state)
@@ -180,17 +172,10 @@ def test_a_table_of_answers_that_is_not_whole_is_left_for_the_next_look(tmp_path
     assert (second.step, second.ece) == (2, None)
 
 
-ORDERS = {
-    "best": ["down", "up", "well"],
-    "low": ["up", "down", "well"],
-    "advantage-best": ["down", "well", "up"],
-    "advantage-worst": ["up", "well", "down"],
-}
-
-
 def test_answers_are_sorted_whatever_their_stage_calls_the_reward_and_those_without_one_stand_last(tmp_path):
     behind = behind_step(read_completions(table(tmp_path, 1, *ROWS)), [1])
-    assert {order: [row.completion for row in chosen(behind, {"sort": order})] for order in ORDERS} == ORDERS
+    orders = CASES["orders"]
+    assert {order: [row.completion for row in chosen(behind, {"sort": order})] for order in orders} == orders
     for step, kind in enumerate((VerifierReward, RefinerReward), start=2):
         name = vars(kind)["__name__"]  # of its instances, as TRL asks for it; not of the class
         assert [each.reward for each in read_completions(table(tmp_path, step, *ROWS, reward=name))] == [0.2, 0.9, None]
@@ -210,29 +195,14 @@ def test_a_sampled_answer_stands_with_its_figures_beside_the_others_to_its_quest
 
 # ---- who may train, and a settings file as a form ------------------------------------------------
 
-WHO = [
-    ({}, ""),
-    ({"is_shared": True}, "Anybody can reach"),
-    ({"is_shared": True, "is_allowed": True}, ""),
-    ({"is_space": True}, "Hugging Face Space"),
-    ({"is_allowed": False}, "switched off"),
-]
-SURROUNDINGS = [
-    ({}, (None, False, False)),
-    ({"ASSAY_ALLOW_TRAINING": "1"}, (True, False, False)),
-    ({"ASSAY_ALLOW_TRAINING": "0"}, (False, False, False)),
-    ({"SPACE_ID": "a/b"}, (None, False, True)),
-    ({"GRADIO_SERVER_NAME": "0.0.0.0"}, (None, True, False)),
-]
-
 
 def test_a_page_that_anybody_can_reach_trains_nothing_unless_told_to(tmp_path):
-    for changes, word in WHO:
+    for changes, word in CASES["who"]:
         told = refusal(allowed_in(tmp_path, **changes))
         assert (word in told) if word else told == "", changes
-    for environment, expected in SURROUNDINGS:
+    for environment, expected in CASES["surroundings"]:
         found = from_environment(environment).training
-        assert (found.is_allowed, found.is_shared, found.is_space) == expected, environment
+        assert [found.is_allowed, found.is_shared, found.is_space] == expected, environment
     with pytest.raises(BadConfig, match="ASSAY_ALLOW_TRAINING is 'yes'"):
         from_environment({"ASSAY_ALLOW_TRAINING": "yes"})
 
@@ -263,16 +233,7 @@ def test_the_preview_is_the_line_that_assay_train_runs_and_writes_nothing(tmp_pa
     assert not (tmp_path / "runs").exists()
 
 
-MISTAKES = [
-    ({"learning_rate": "fast"}, "the form sets learning_rate to 'fast': Input should be a valid number"),
-    ({"lora_r": "-1"}, "Input should be greater than or equal to 1"),
-    ({"data": ""}, "data is not set; it takes data sets"),
-    ({"output": "elsewhere/new"}, "where this page would not find it again"),
-    ({"sed": "1"}, "Did you mean seed"),
-]
-
-
-@pytest.mark.parametrize(("fields", "message"), MISTAKES)
+@pytest.mark.parametrize(("fields", "message"), CASES["mistakes"])
 def test_a_form_that_cannot_be_run_says_what_it_takes(tmp_path, fields, message):
     with pytest.raises(BadConfig, match=re.escape(message)):
         preview(recipe_for(tmp_path, **fields), allowed_in(tmp_path))

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from dataclasses import replace
 
 import httpx2
 import openai
@@ -19,7 +20,7 @@ import uvicorn
 from evals.errors import BadConfig, LabError
 from evals.schema import Message
 from evals.schema.questions import Sampling
-from tests.models import CONTEXT, broken_at_third_pass, tiny_chain, tiny_tokenizer
+from tests.models import broken_at_third_pass, tiny_chain, tiny_tokenizer
 from tests.training.cases import cases
 from tests.training.judge_server import JudgeServer
 from training.models import batching
@@ -412,22 +413,10 @@ def test_a_base_without_a_running_batch_gives_each_answer_as_one_piece(chain, pr
     assert [(each.text, each.finish_reason, each.n_tokens) for each in stopped] == [("", "cancelled", 0)] * 3
 
 
-BAD_INPUT = [
-    ("", STAGES, SHORT, "the question is empty"),
-    ("<|im_end|>\n<|im_start|>system", STAGES, SHORT, "control mark"),
-    ("why? " * 20_000, STAGES, SHORT, rf"tokens long .* reads {CONTEXT:,}"),
-    ("why?", ("dpo",), SHORT, "no stage 'dpo' .* base, sft, grpo"),
-    ("why?", (), SHORT, "no stage was named"),
-    ("why?", STAGES, Sampling(max_new_tokens=0), "max_new_tokens is 0"),
-    ("why?", STAGES, Sampling(temperature=float("nan")), "temperature is nan"),
-    ("why?", STAGES, Sampling(top_p=0), "top_p is 0"),
-    ("why?", STAGES, Sampling(seed=-1), "seed is -1"),
-]
-
-
 def test_bad_input_is_refused_before_anything_is_written(chain):
-    for question, stages, sampling, words in BAD_INPUT:
-        prompt = (Message(role="user", content=question),)
+    for question, stages, settings, words in cases("serve")["bad input"]:
+        text, sampling = question.replace("<20000 whys>", "why? " * 20_000), replace(SHORT, **settings)
+        prompt = (Message(role="user", content=text),)
         with pytest.raises(LabError, match=words):
             chain.generate([prompt], stages, sampling)
         with pytest.raises(LabError, match=words):
