@@ -17,7 +17,7 @@ from tests.lab.served import ON_AIR, on_air
 from tests.lab.test_people import PASSWORD, entered, file_of_people, people  # noqa: F401
 from training.serve import OwnHosts
 
-TABLE = Path(__file__).parent / "tables/routes.yaml"
+TABLES = Path(__file__).parent / "tables"
 
 
 def routes_of(routes, prefix=""):
