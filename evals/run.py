@@ -56,8 +56,8 @@ def run_task(
 ) -> tuple[GradedAnswer, ...]:
     """Return one graded row per example and stage, examples in order and stages in the order asked.
 
-    A batch of which any answer is missing is generated whole, so a resumed run gives the same texts. All answers are
-    graded together once they are there. BadConfig for a stage that the model does not have, and for a partial file of
+    A batch of which any answer is missing is generated whole, and each stage by itself, so that a resumed run, and one of
+    other stages beside it, give the same texts. All answers are graded together once they are there. BadConfig for a stage that the model does not have, and for a partial file of
     another run.
     """
     _check(task, model, examples, stages, settings)
@@ -65,11 +65,11 @@ def run_task(
     for start in range(0, len(examples), settings.batch_size):
         batch = examples[start : start + settings.batch_size]
         if not all((task.id_of(each), stage) in done for each in batch for stage in stages):
-            given = model.generate([task.prompt(each) for each in batch], stages, settings.sampling)
+            prompts = [task.prompt(each) for each in batch]
             found = [
                 Answered(id=task.id_of(each), answer=answer.model_copy(update={"stage": stage}))
-                for each, row in zip(batch, given, strict=True)
-                for stage, answer in zip(stages, row, strict=True)
+                for stage in stages
+                for each, (answer,) in zip(batch, model.generate(prompts, (stage,), settings.sampling), strict=True)
             ]
             done.update({(each.id, each.answer.stage): each.answer for each in found})
             if settings.partial is not None:

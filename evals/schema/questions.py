@@ -379,7 +379,7 @@ Progress = Callable[[float, str], None]
 class Sampling:
     """How an answer is drawn. Temperature 0 is greedy; the seed matters only above 0."""
 
-    max_new_tokens: int = 128
+    max_new_tokens: int = 96
     temperature: float = 0.0
     top_p: float = 1.0
     seed: int = 0

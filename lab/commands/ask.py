@@ -42,7 +42,7 @@ class AskSettings(JsonSettings):
     """The base model, if it is not where the chain says."""
     stage: str = "all"
     """Stages with commas between, or all."""
-    max_new_tokens: int = 128
+    max_new_tokens: int = 96
     """Longest answer, in tokens."""
     temperature: float = 0.0
     """0 = always the likeliest token."""

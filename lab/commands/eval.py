@@ -52,7 +52,7 @@ DEADLINE_SECONDS = 3600.0
 """For the verdicts of a judge on all refined answers."""
 FIRST = re.compile(r"(?P<name>.+) \(first (?P<count>\d+)\)")
 """What a report on the first examples alone says of its data."""
-LONGEST = {"questions": 96, "refine": 128}
+LONGEST = {"questions": Sampling.max_new_tokens, "refine": 128}
 DTYPE: dict[str, Literal["bfloat16", "float32"]] = {"questions": "bfloat16", "refine": "float32"}
 """In float32 an answer does not depend on what else is in the batch."""
 

@@ -14,6 +14,7 @@ from evals.io import data_sha256, write_whole
 from evals.preferences.files import FORMS
 from evals.questions.layouts import FILES
 from evals.questions.sets import SPLITS, right_answer
+from evals.schema.questions import Sampling
 from lab.exports import VOTE_FORMS, annotations_file, votes_file
 from lab.jobs import Job
 from lab.page import Download, Painted, event, show_errors
@@ -215,7 +216,7 @@ def _batches(services: Services, door: Door, tab: gr.Tab, picked: gr.Dropdown) -
             splits = [(say(f"batch.split.{each}"), each) for each in (*SPLITS, "all")]
             split = gr.Dropdown(splits, value="test", label=say("batch.split"), elem_id="batch-split")
         with gr.Accordion(say("batch.settings"), open=False, elem_id="batch-settings"):
-            seed, length, heat = sampling_fields(0, batch.LENGTH, 0.0)
+            seed, length, heat = sampling_fields(0, Sampling.max_new_tokens, 0.0)
         ask = gr.Button(say("batch.ask"), variant="primary", size="sm", elem_id="batch-ask")
         line = gr.HTML(elem_id="batch-line")
         table = gr.HTML(empty(say("batch.none")), elem_id="batch-table")

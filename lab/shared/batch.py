@@ -32,8 +32,6 @@ TRAINING = {"pathways-heldout": "pathways-train", "kmp-test": "kmp-train"}
 """The training rows that belong to a set of test questions."""
 PART = re.compile(r"\[(?:train|dev|test|all)\]\s*$")
 KIND = "batch"
-LENGTH = 96
-"""Tokens of an answer, where nobody chose another length."""
 TOGETHER = 8
 """Questions of one batch of the model, as in `assay eval run`: the same batches give the same texts."""
 
@@ -104,7 +102,7 @@ def start(
     if not examples:
         raise LabError(say("batch.no_rows", split=split))
     told = known.name if split == "test" else f"{known.name}[{split}]"
-    told += f", {sampling.max_new_tokens} tokens" if sampling.max_new_tokens != LENGTH else ""
+    told += f", {sampling.max_new_tokens} tokens" if sampling.max_new_tokens != Sampling.max_new_tokens else ""
     told += f", seed {sampling.seed} at {sampling.temperature:g}" if sampling.temperature else ""
     asked = {name: getattr(sampling, name) for name in ("max_new_tokens", "temperature", "seed")}
     chain = services.settings.chain

@@ -57,8 +57,8 @@ def jobs(tmp_path):
         yield found
 
 
-def until(jobs: Jobs, id: str, is_so: Callable[[Job], bool]) -> Job:
-    end = time.monotonic() + 30
+def until(jobs: Jobs, id: str, is_so: Callable[[Job], bool], seconds: float = 30) -> Job:
+    end = time.monotonic() + seconds
     while not is_so(job := jobs.get(id)):
         assert time.monotonic() < end, job
         time.sleep(0.02)

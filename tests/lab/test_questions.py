@@ -1,6 +1,8 @@
 """Question sets in the lab: brought, checked, frozen, asked as a batch, annotated."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from evals.questions import is_held_out
 from evals.questions import sets as sets_of
 from evals.questions.sets import examine, load_questions
 from evals.report import load_report
+from evals.schema.questions import Sampling
 from lab.data.tab import _checked, _state
 from lab.services import open_store
 from lab.shared import batch
@@ -18,6 +21,7 @@ from lab.shared.sets import QuestionSets, as_jsonl
 from lab.visitors import Visitor
 from tests.lab.chains import STAGES, ScriptedChain, lab_with
 from tests.lab.test_jobs import until
+from training.models.chain import load_chain
 
 SHEETS = Path(__file__).parents[1] / "evals/files/sheets"
 ANN, BOB = (Visitor(name, f"page of {name}") for name in ("ann", "bob"))
@@ -164,7 +168,7 @@ def test_each_batch_keeps_its_own_report_whose_checksum_the_page_and_the_command
 def test_a_cancelled_batch_asked_again_goes_on_with_the_rest(tmp_path):
     class Gated(ScriptedChain):
         def generate(self, prompts, *given, **known):
-            if len(self.prompts) in (16, 24):  # the third batch waits until it is cancelled
+            if len(self.prompts) in (48, 56):  # the third batch waits until it is cancelled
                 services.jobs.cancel(asked[-1])
             return super().generate(prompts, *given, **known)
 
@@ -181,7 +185,45 @@ def test_a_cancelled_batch_asked_again_goes_on_with_the_rest(tmp_path):
         assert until(services.jobs, asked[-1], lambda job: job.is_over).state == "cancelled"
         second = batch_on(services, sets)
         assert until(services.jobs, second, lambda job: job.is_over).state == "done"
-    assert n == 24 and len(chain.prompts) == 24 + 8 + 60 - 16
+    assert n == 56 and len(chain.prompts) == 56 + 8 + len(STAGES) * (60 - 16)
+
+
+@pytest.mark.slow
+def test_a_batch_an_evaluation_and_the_command_write_the_same_texts_stages_apart_or_together(tmp_path, monkeypatch):
+    chain, run = load_chain("embedded"), tmp_path / "runs" / "grpo"
+    (run / "reports").mkdir(parents=True)
+    monkeypatch.setattr(batch, "chain_of", lambda *_: str(run))
+    services = lab_with(tmp_path, chain)
+    sets = QuestionSets(services, ANN)
+    known = sets.freeze(
+        sets.bring(file_in(tmp_path, CSV.replace(",sixty,", ",60.06,").replace("glycine,", "leucine,"))).id
+    )
+    batch.register(services)
+    batch.register(services, "evaluate")
+    stages = ("base", "sft", "grpo")
+    for asked in (stages, ("sft",)):
+        batch.start(services, known, "test", asked, (0, Sampling.max_new_tokens, 0.0), "ann")
+    batch.start_run(services, "runs/grpo", known.id, "ann")
+    with services.jobs.working():
+        jobs = [until(services.jobs, each.id, lambda job: job.is_over, 500) for each in services.jobs.all()]
+    assert [job.error for job in jobs] == ["", "", ""]
+    files = [Path(job.result["report"]) for job in jobs]
+    data = next(tmp_path.rglob("sets/*.jsonl"))
+    command = [
+        "--chain",
+        "embedded",
+        "--stage",
+        "sft,grpo",
+        "--data",
+        f"{data}[test]",
+        "--out",
+        str(tmp_path / "cli.json"),
+    ]
+    subprocess.run([sys.executable, "-m", "lab.cli", "eval", "run", *command], check=True)
+    reports = [load_report(file) for file in (*files, tmp_path / "cli.json")]
+    for stage in ("sft", "grpo"):
+        texts = [{row.example.id: row.completion for row in each.rows if row.stage == stage} for each in reports]
+        assert len({str(sorted(each.items())) for each in texts if each}) == 1, stage
 
 
 def test_a_finished_run_is_measured_on_the_test_rows_of_a_frozen_set(tmp_path, monkeypatch):
