@@ -21,7 +21,7 @@ Q = Questions()
 
 
 class Interrupted(ScriptedModel):
-    """A model that stops after so many batches, and counts what it is asked."""
+    """A model that stops after so many batches of a stage, and counts what it is asked."""
 
     def __init__(self, batches: int) -> None:
         self.model = scripted(EXAMPLES)
@@ -57,10 +57,10 @@ def test_every_stage_answers_every_question_and_rows_hold_everything() -> None:
 def test_a_stopped_run_goes_on_where_it_was_and_a_line_that_was_cut_off_is_answered_again(tmp_path: Path) -> None:
     partial, whole = tmp_path / "report.json.partial.jsonl", run()
     with pytest.raises(KeyboardInterrupt):
-        run(Interrupted(2), partial)
+        run(Interrupted(2 * len(STAGES)), partial)
     for asked in (len(EXAMPLES) - 4, 1):
         again = Interrupted(99)
-        assert run(again, partial) == whole and again.asked == asked
+        assert run(again, partial) == whole and again.asked == asked * len(STAGES)
         assert run(Interrupted(0), partial) == whole
         partial.write_text(partial.read_text()[:-200])
 
