@@ -82,16 +82,7 @@ def test_lines_that_are_no_rows_are_named_in_every_format_and_a_file_that_is_no_
 
 
 def test_a_table_as_excel_saves_it_in_german_reads_with_its_decimal_commas_and_says_plainly_what_is_wrong(tmp_path):
-    table = (
-        "id;prompt;kind;value;unit;tolerance;group;split\r\n"
-        "enz-1;What is the molar mass of glucose?;number;180,16;g/mol;0,5%;glucose;test\r\n"
-        "enz-2;Which fraction of Vmax is reached at [S] = 3 Km?;number;0,75;;0,02;Km;test\r\n"
-        "enz-3;How many reads?;number;1,250;;;reads;test\r\n"
-        "gpcr;Which G protein raises cAMP?;free text;Gs;;;GPCR;test\r\n"
-        "dna;How long is the genome?;number;3.200.000;bp;;DNA;test\r\n"
-        "mass;What is the mass of a proton?;number;1,66E-24;g;;proton;test\r\n"
-        ";;;;;;;\r\n"
-    )
+    table = (HERE / "files/sets/german.csv").read_text(encoding="utf-8").replace("\n", "\r\n")
     (tmp_path / "excel.csv").write_bytes(table.encode("utf-8-sig"))
     (tmp_path / "excel.txt").write_bytes(table.replace(";", "\t").encode("utf-16"))  # "Unicode text"
     found = examine(tmp_path / "excel.csv")

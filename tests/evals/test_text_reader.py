@@ -20,6 +20,7 @@ from evals.verifiers import verify_answer
 from evals.verifiers.expected import Expected, Outcome, expected
 from evals.verifiers.text.amounts import read_text
 from evals.wording import read_confidence, statements
+from tests.evals.reports import TABLES
 from tests.frozen.verdicts import CASES, Stored, gold, sayings
 
 TRUTH: TypeAdapter[GroundTruth] = TypeAdapter(GroundTruth)
@@ -108,22 +109,8 @@ def test_no_text_however_long_and_odd_breaks_the_reader() -> None:
 
 STATEMENTS = yaml.safe_load((CASES / "confidence.yaml").read_text(encoding="utf-8"))
 STATED = [(text, value) for value, texts in STATEMENTS["stated"].items() for text in texts]
-FORMS = (
-    *("Confidence: {n}%", "Confidence: {n} %", "Confidence: {n} percent", "Confidence: {share}"),
-    *("Confidence: {n}/100", "Confidence: {n} out of 100", "**Confidence:** {n}%.", "| Confidence | {n}% |"),
-    *("I am {n}% confident that it falls.", "I am {n} % sure.", "with {n}% certainty"),
-    *("with a confidence of {share}", "Confidence: {n}-{n}%"),
-)
-PIECES = (
-    *("confidence", "confident", "certainty", "sure", "certain", "probability", "high", "very low", "medium-high"),
-    *("fairly", "not", "if", "80%", "0.8", "80", "-5%", "8/10", "out of", "ten", "eighty", "percent", "50/50"),
-    *("between", "and", "or", "to", "is", "of", "in RR-3 data", "interval", "<!--", "-->", *"-:=|\n()[]\"'?.,±"),
-    *("½", "²", "①", "🧬", "ΐ", "ﬃ", "９", "9" * 30, ".5", "1.5.2", "twenty-", "\x00"),
-)
-LONG = (
-    *("confidence: 80% ", "confidence ", "confidence\n", "| confidence ", "sure sure ", "<!-- confidence: 1 --> "),
-    *("<!-- confidence ", "not 9 sure ", "between 1 and ", "confidence of a ", "high confidence (", "confidence ("),
-    *("1-", "\n", "certain? "),
+FORMS, PIECES, LONG = (
+    TABLES[f"confidence: {name}"] for name in ("forms of a statement", "pieces of any text", "pieces of long texts")
 )
 
 

@@ -24,6 +24,7 @@ from evals.schema.reports import RefinerReport, RefinerRow
 from evals.task import StageAnswer
 from lab.cli import app
 from tests.evals.refiner.answers import CASES, GOOD, ORIGIN, PARTS, prepared, record, verdicts, written
+from tests.evals.reports import TABLES
 from tests.training.judge_server import JudgeServer
 
 GATES = ("off", "multiply", "require")
@@ -49,16 +50,7 @@ def test_the_reward_is_the_convex_sum_of_rubric_and_f1_times_ten_and_each_settin
     settled = settle(case, verdicts(case, raws=RAWS))
     assert (settled.rubric, settled.citation.f1) == (pytest.approx(4.5 / 5), 1.0)
     assert settled.reward == pytest.approx(10 * (0.8 * 0.9 + 0.2))
-    expected = [
-        ({}, 0.8 * 0.9 + 0.2 * 2 / 3),
-        ({"combine": "additive"}, 0.9 + 0.2 * 2 / 3),
-        ({"citation_weight": 0.5}, 0.5 * 0.9 + 0.5 * 2 / 3),
-        ({"citation_metric": "precision"}, 0.8 * 0.9 + 0.2 * 0.5),
-        ({"citation_metric": "recall"}, 0.8 * 0.9 + 0.2),
-        ({"apply_citation": False}, 0.9),
-        ({"verification_reward": 1}, (0.8 * 0.9 + 0.2 * 2 / 3) / 10),
-    ]
-    for config, share in expected:
+    for config, share in TABLES["refiner: what each setting earns, as a share of ten"]:
         case = prepared("<answer><snippet id=S1,S2>OXPHOS is down</snippet></answer>", **config)
         given = verdicts(case, raws=RAWS, relevance=((1.0, 0.0),))
         assert settle(case, given).reward == pytest.approx(10 * share), config
