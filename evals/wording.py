@@ -26,14 +26,14 @@ from typing import NamedTuple
 
 from evals.schema import StatedConfidence
 
-ODD = re.compile(r"[*`~]+(?=[*`~\w\s.,:;!?)(]|$)|_+|[ \t]{2,}|[^\x00-\x7f]")
+ODD = re.compile(r"[*`~]+(?=[*`~\w\s.,:;!?)(]|$)|_+|[ \t]{2,}|[^\x00-\x7f]|</?su[bp]>", re.IGNORECASE)
 EMPHASIS = re.compile(r"[*`~][*`~]*(?=[*`~\w\s.,:;!?)(]|$)")
 """All of ODD that an ASCII text without BLANKS holds; its first class is found at once."""
 HALVES = re.compile(
     r"(?P<whole>\\\\|\\u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2})|\\u[dD][89a-fA-F][\da-fA-F]{2}|[\ud800-\udfff]"
 )
 """Half a surrogate pair, as a character or as JSON escapes it; `whole` are escapes that are none."""
-BLANKS = ("  ", "_", "\t")
+BLANKS = ("  ", "_", "\t", "</")
 ONE_TO_ONE = str.maketrans({"_": " ", "\t": " ", "\r": "\n", "\f": "\n", "\v": "\n"})
 GREEK = {"α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "κ": "k", "μ": "u", "µ": "u"}
 CONFUSABLES = dict(zip("авекмнорстухіјѕԁԛԝһѵґьзг", "abekmhopctyxijsdqwhvrb3r", strict=True))
@@ -62,6 +62,8 @@ POWERS = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789", strict=True))
 
 
 SIGNS = {"⁻": "-", "⁺": "+"}
+SCRIPTS = re.compile(r"</?su[bp]>|[⁰-⁹²³¹⁺⁻₀-₉₊₋]", re.IGNORECASE)
+"""What raises or lowers digits, and digits that are raised or lowered."""
 
 
 class Plain(NamedTuple):
@@ -122,6 +124,8 @@ def _spelled(odd: str, before: str, after: str) -> str:
     if odd[0] == "_":
         # Between two words it is a blank ("bile_acid"), around them a mark of emphasis.
         return " " if before.isalnum() and after.isalnum() else ""
+    if odd[0] == "<":  # "10<sup>-3</sup>" is 10^-3, "CO<sub>2</sub>" CO2
+        return "^" if odd[1:].lower() == "sup>" and before.isdecimal() and not after.isalpha() else ""
     if odd[0] in "*`~":
         return "" if odd[0] != "~" or len(odd) > 1 else "~"
     if odd in POWERS and before.isdecimal():  # behind a raised digit it goes on
@@ -135,6 +139,17 @@ def _spelled(odd: str, before: str, after: str) -> str:
 
 def _is_latin(letter: str) -> bool:
     return letter.isascii() and letter.islower()
+
+
+def level(text: str) -> str:
+    """Return the text with its raised and lowered digits on the line.
+
+    >>> level("Ca²⁺, CO<sub>2</sub>, 10<sup>-3</sup>")
+    'Ca2+, CO2, 10^-3'
+    """
+    return SCRIPTS.sub(
+        lambda found: _spelled(found[0], text[found.start() - 1 : found.start()], text[found.end() :][:1]), text
+    )
 
 
 @lru_cache(maxsize=4096)

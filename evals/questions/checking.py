@@ -2,7 +2,6 @@
 
 import math
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -304,21 +303,13 @@ def _is_far_above(n: int, of: int, chance: float) -> bool:
 
 
 def _spreadsheet_damage(rows: Sequence[Example], lines: Sequence[int]) -> Iterable[Warned]:
-    """Yield names that a spreadsheet made into dates or numbers, and options that differ in their form alone, by line."""
+    """Yield names that a spreadsheet made into dates or numbers, by line."""
     dates: list[tuple[str, str]] = []
-    forms: list[tuple[str, str]] = []
     for row, line in zip(rows, lines or range(1, len(rows) + 1), strict=True):
         where = f"line {line}" if lines else row.id
         for name in _names(row):
             if any(each.fullmatch(name.strip()) for each in SPREADSHEET):
                 dates.append((row.id, f"{where} {name.strip()!r}"))
-        seen: dict[str, str] = {}
-        for option in getattr(row.ground_truth, "options", ()):
-            plain = unicodedata.normalize("NFKC", option).casefold()
-            other = seen.get(plain)
-            seen[plain] = option
-            if other is not None:
-                forms.append((row.id, f"{where} {other!r} and {option!r}"))
     if dates:
         problem = f"names that a spreadsheet makes of gene symbols ({len(dates)}): {_name_places(dates)}"
         remedy = (
@@ -326,11 +317,6 @@ def _spreadsheet_damage(rows: Sequence[Example], lines: Sequence[int]) -> Iterab
             " column that is formatted as text"
         )
         yield _warning("spreadsheet", problem, remedy, [row for row, _ in dates])
-    if forms:
-        problem = f"options that differ in the form of a letter alone ({len(forms)}): {_name_places(forms)}"
-        yield _warning(
-            "same option", problem, "write them so that they differ in a letter or digit", [row for row, _ in forms]
-        )
 
 
 def _name_places(found: Sequence[tuple[str, str]]) -> str:

@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 from evals import schema
 from evals.facts import load_hallmark, load_terms
 from evals.schema import CANNOT_BE_TOLD, Claim, GroundTruth, TermTruth, Tolerance
-from evals.wording import GREEK
+from evals.wording import GREEK, level
 
 DIRECTIONS = ("up", "down", "missions disagree")
 SAME, DIFFERENT = "same direction", "different directions"
@@ -164,8 +164,9 @@ def fold(text: str) -> frozenset[str]:
 
 
 def composed(text: str) -> str:
-    """Return the text with letters and their accents as one character (NFC), and in one spelling: tumour is tumor."""
-    return american(text if text.isascii() else unicodedata.normalize("NFC", text))
+    """Return the text with each letter in its one form (NFKC), digits on the line, and in one spelling: tumour is tumor."""
+    text = level(text) if "<" in text or not text.isascii() else text
+    return american(text if text.isascii() else unicodedata.normalize("NFKC", text))
 
 
 def american(text: str) -> str:
@@ -237,7 +238,8 @@ def expected(truth: GroundTruth) -> Expected:
         case schema.SetTruth(values=names, aliases=aliases):
             aliases = _other_names(names, aliases)
             table = _table((*names, CANNOT_BE_TOLD), aliases)
-            return Expected("set", values=names, wordings=aliases, by_wording=table)
+            has_letters = all(re.fullmatch("[A-J]", name) for name in (*names, *aliases))
+            return Expected("set", values=names, wordings=aliases, by_wording=table, has_letters=has_letters)
         case schema.MechanismTruth():
             asked = _term(terms(truth.pathway), abstain, _subjects(truth.pathway, truth.tissue))
             return replace(asked, is_description=True)

@@ -33,10 +33,17 @@ THOUGHT = re.compile(
 COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 BOXED = re.compile(r"(.?)\\boxed\{((?:[^{}]|\{[^{}]*\})*)\}")
 LABEL = "\nAnswer:"
+AGAIN = re.compile(r"(?<=\S)\s*\n[ \t*#_>`]*(?:[a-z]+ )?(?:question|q)\b(?:[^\n:]{0,12}:|[ \d*]*(?=\n))", re.IGNORECASE)
+"""Behind an answer: a base model asks again, or something else."""
+SAYS_ANSWER = re.compile(r"\b(?:answer|option|choice) (?:is|would be)\b", re.IGNORECASE)
 TAG = re.compile(r"[\[<](/?)(?:final[ _]?)?answer[\]>](?=(\s*(?:final )?answer\b)?)", re.IGNORECASE)
 """Around an answer: "<answer>down</answer>", "[ANSWER]B[/ANSWER]"."""
-KEYED = re.compile(r"[{,]\s*\"(?:final[ _]?)?answer(?:[ _](?:choice|option|letter))?\"\s*:", re.IGNORECASE)
-""" `{"reasoning": "…", "answer_choice": "C"}`."""
+KEYED = re.compile(
+    r"([{,]\s*\"(?:final[ _]?)?answer(?:[ _](?:choice|option|letter))?\"\s*:)"
+    r"(?:(\s*(?:\"(?:[^\"\\]|\\.)*\"|\[[^\]]*\]|[^,}\"\[]*))(?:\s*[,}]|\Z))?",
+    re.IGNORECASE,
+)
+""" `{"answer_choice": "C", "reasoning": "…"}`: the key, and its value up to the next one."""
 TEXT = re.compile(r"\\(?:text|mathrm|textbf|mathbf)\{([^{}]*)\}")
 ITEM = re.compile(
     r"(?:[ \t]*\n)+[ \t]*(?:[-*•–+]|\d{1,2}[.)])[ \t]+(?!\**(?:answer|confidence)\b)(\S.*)", re.IGNORECASE
@@ -84,6 +91,18 @@ MORE = re.compile(
     r"(?:\W*(?:\band\b|\bor\b|[,;/&+])\W*(?:option |choice )?\(?[A-Za-z](?![\w'’]))+[\W_]*$", re.IGNORECASE
 )
 BEHIND = re.compile(r"\s*[).:,\]}*$–—-]")
+OF_SET = re.compile(r"(?<![\w'’-])(?:[B-HJ]|[AI](?=[\s*)]*(?:\Z|\n|(?:and|or|is|are)\b)|[\s*]*[).:,;*]))(?![\w'’+-])")
+"""A letter that is an option's, not an article."""
+STATED_SET = re.compile(
+    r"\W*(?:the )?(?:correct |right )?(?:answers?|options?|choices?|statements?)(?: is| are|:)", re.I
+)
+CALLED_RIGHT = re.compile(
+    rf"{STATED_SET.pattern}[^\n]*|\b[A-J]\b(?:(?:\W|\band\b|\bor\b)*\b[A-J]\b)*\W* (?:is|are) (?:both |all )?(?:correct|right|true)\b",
+    re.I,
+)
+SET_DENIED = re.compile(
+    r"(?:(?:\W|\band\b|\bor\b)*\b[A-J]\b)*[\s*)]*(?:(?:is|are)(?: both| all)? (?:not|false|incorrect|wrong)|\W{0,4}(?:false|incorrect|wrong|not (?:correct|true))\b)"
+)
 ALTERNATIVE = re.compile(r"[,;/|\n]|\b(?:or|vs|versus|and|plus|as well as)\b|&", re.IGNORECASE)
 BULLET = r"[ \t]*(?:[-*•]|\d+[.)])\s"
 NOT_NAME = re.compile(
@@ -139,6 +158,8 @@ def read_lines(text: str) -> Lines:
                         continue
                     value, last = ", ".join(below[1].split("\n")).strip(" ,"), below.end()
                     at = below.start(1)
+                if answer and not value.strip(MARKS):
+                    continue
             if answer is not None and answer.casefold() != value.casefold():
                 also = answer
             answer, start, end = value, at, max(at, min(last, at + len(value)))
@@ -149,20 +170,29 @@ def read_lines(text: str) -> Lines:
 
 
 def marked(text: str) -> str:
-    """Return the text with an answer line for all that is marked as the answer; places stay where they were."""
+    """Return the text with an answer line for all that is marked as the answer, without what is asked behind it.
+
+    Places stay where they were.
+    """
     if "\\" in text:
         text = TEXT.sub(lambda found: f"{found[1]:>{len(found[0]) - 1}} ", text)
     if "[/" in text or "</" in text:
         text = TAG.sub(lambda tag: ("\n" if tag[1] or tag[2] else LABEL).rjust(len(tag[0])), text)
     if "{" in text:
-        text = KEYED.sub(lambda found: LABEL.rjust(len(found[0])), text)
-    if "\\boxed" not in text:
+        text = KEYED.sub(lambda key: f"{LABEL.rjust(len(key[1]))}{key[2] or ''}".ljust(len(key[0]), "\n"), text)
+    if "\\boxed" in text:
+        label, end = ("       ", " ") if _answers(text) else (LABEL, "\n")
+        text = BOXED.sub(lambda box: f"{(box[1] + label)[-7 - len(box[1]) :]}{box[2]}{end}", text)
+    again = AGAIN.search(text)
+    if again is None:
         return text
-    has_line = any(line[1][0] in "aA" for line in LINE.finditer(text))
-    return BOXED.sub(
-        lambda found: f"{found[1]}       {found[2]} " if has_line else f"{LABEL[-7 - len(found[1]) :]}{found[2]}\n",
-        text,
-    )
+    before, behind = text[: again.start()], text[again.end() :]
+    return before if _answers(before) or SAYS_ANSWER.search(before) or not _answers(behind) else text
+
+
+def _answers(text: str) -> bool:
+    """Say whether a text has an answer line that is not empty."""
+    return any(line[1][0] in "aA" and line[2].strip(MARKS) for line in LINE.finditer(text))
 
 
 def _items(text: str, end: int) -> tuple[list[str], int]:
@@ -489,8 +519,23 @@ def _set(expected: Expected, question: str, value: str) -> Finding:
     if CANNOT_BE_TOLD in asserted:
         beside = [each for each in asserted if each != CANNOT_BE_TOLD]
         return torn([CANNOT_BE_TOLD, *beside]) if beside else cannot(says, ", ".join(expected.values))
+    if expected.has_letters and (letters := letters_of_set(value)):
+        return set_verdict(expected, letters, _claims(letters))
     named = names_in(expected, question, ", ".join(_parts(without_asides(value))[0]))
     return set_verdict(expected, named, _claims(named))
+
+
+def letters_of_set(text: str) -> list[str]:
+    """Return the letters by which a text names several options, those that it calls right where it calls some so.
+
+    >>> letters_of_set("A and C are correct; B is false."), letters_of_set("BD"), letters_of_set("A. an enzyme")
+    (['A', 'C'], ['B', 'D'], ['A'])
+    """
+    if re.fullmatch(r"\W*[A-J]{2,10}\W*", said := STATED_SET.sub("", text, count=1)):
+        return sorted({*filter(str.isalpha, said)})
+    parts = [found[0] for found in CALLED_RIGHT.finditer(text)] or [text]
+    named = ((part, found) for part in parts for found in OF_SET.finditer(part))
+    return sorted({found[0] for part, found in named if not SET_DENIED.match(part, found.end())})
 
 
 def names_in(expected: Expected, question: str, text: str) -> list[str]:

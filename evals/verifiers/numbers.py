@@ -164,9 +164,9 @@ DEGREES = re.compile(
     r"(?:°|º|deg(?:rees?)?) ?(C|F)\b|(?:degrees? )?(Celsius|Fahrenheit|centigrade)\b|(?<![\w/])([CF])\b", re.I
 )
 UNIT_POWERS = str.maketrans("⁻⁺⁰¹²³⁴⁵⁶⁷⁸⁹−–µμ", "-+0123456789--uu")
-NOISE = re.compile(r"\\[ ,;:!]|\\(?:mathrm|text|textrm|rm)?(?![a-z])|[${}()\[\]~*_`]")
+NOISE = re.compile(r"</su[bp]>|<sub>|\\[ ,;:!]|\\(?:mathrm|text|textrm|rm)?(?![a-z])|[${}()\[\]~*_`]")
 PIECE = re.compile(
-    r"\s*(?P<over>/|\bper\b)?\s*(?P<name>[^\W\d_]+|[%‰])(?:\s*(?:\^|\*\*)\s*)?(?P<power>[-+]?\d{1,2}(?!\d|[.,]\d))?"
+    r"\s*(?P<over>/|\bper\b)?\s*(?P<name>[^\W\d_]+|[%‰])(?:\s*(?:\^|\*\*|<sup>)\s*)?(?P<power>[-+]?\d{1,2}(?!\d|[.,]\d))?"
 )
 JOIN = re.compile(r"\s*(?:·|⋅|×|\\cdot|\\times|\*)\s*(?=[^\W\d])")
 

@@ -65,6 +65,17 @@ def test_symbols_replies_in_other_words_and_what_is_said_of_other_things_are_rea
     assert wrong == []
 
 
+def test_prose_beside_a_yes_or_no_is_read_as_a_careful_reader_takes_it() -> None:
+    wrong = []
+    for group in yaml.safe_load((CASES / "yes_no.yaml").read_text(encoding="utf-8")):
+        for says, text in ((key, each) for key in ("yes", "no", "neither") for each in group.get(key, ())):
+            truth = TRUTH.validate_python({"kind": "choice", "value": "yes", "options": ["yes", "no"]})
+            found = verify_answer(truth, group["question"], text)
+            heard = {"yes": "yes", "no": "no"}.get(found.answer or "", "neither")
+            wrong += [] if heard == says else [(heard, says, text)]
+    assert wrong == []
+
+
 def test_real_answers_get_the_verdict_of_a_careful_reader() -> None:
     wrong = []
     for row in ANSWERS:

@@ -17,6 +17,8 @@ from evals.verifiers.line import (
     alternatives,
     cannot,
     lettered,
+    letters_of_set,
+    marked,
     n_lettered,
     number_verdict,
     options_in,
@@ -428,6 +430,8 @@ def _set(expected: Expected, question: str, page: Plain, lexicon: Lexicon, origi
             return torn(said)
         reason = f"it says that the data cannot tell; they say {', '.join(expected.values)}"
         return Finding("incorrect", reason, CANNOT_BE_TOLD, shown_claims(page, heard))
+    if expected.has_letters and (letters := letters_of_set(marked(without_thought(original)))):
+        return set_verdict(expected, letters, ())
     listed, loose = strangers(expected, question, original)
     listed = listed if named or len(listed) > 1 else set[str]()
     if loose and not listed and named == {*expected.values}:

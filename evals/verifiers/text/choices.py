@@ -3,12 +3,13 @@
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
 
 from evals.schema import CANNOT_BE_TOLD, Claim
 from evals.verifiers.expected import AGREE, DIFFERENT, SAME, Expected, Finding, claim, fold
 from evals.verifiers.line import MARKS, marked, without_thought
+from evals.verifiers.numbers import WORDS
 from evals.verifiers.text.lexicon import (
     DISAGREE,
     DOWN,
@@ -108,6 +109,7 @@ def claims(sentences: Iterable[Sentence], question: str, lexicon: Lexicon) -> li
         own = _heard(sentence, lexicon, topic, question) if sentence.said else []
         reply = None if after_question else _reply(sentence, question, lexicon, is_first=not has_said)
         has_said = has_said or sentence.end != "?"
+        own = [each for each in own if not (reply and _is_of_question(each, question))]
         if reply is not None and not (own and reply[1]):
             own.insert(0, Heard(*reply, sentence, 0, 1))
         elif found and not (sentence.said or after_question or sentence.end == "?") and takes_back(sentence):
@@ -125,60 +127,156 @@ def claims(sentences: Iterable[Sentence], question: str, lexicon: Lexicon) -> li
     return found or (restated if is_clear else [])
 
 
-def _restated(sentence: Sentence, question: str) -> str | None:
-    """Return "yes" for a sentence that says what a yes-or-no question asks, "no" for one that denies it.
+def _is_of_question(heard: Heard, question: str) -> bool:
+    """Say whether "cannot determine" only takes up a question such as "can it be determined by …"."""
+    said = _content(heard.sentence.words[heard.i : heard.j]) - {"cannot"}
+    return heard.option == CANNOT_BE_TOLD and bool(said) and said <= _asked(question)[0]
 
-    It holds the words that carry the question's meaning, but perhaps for the last ones, and not many others. Where degrees
-    are compared, the same words may say the opposite.
-    """
+
+def _restated(sentence: Sentence, question: str) -> str | None:
+    """Return "yes" for a sentence that says what a yes-or-no question asks, "no" for one that denies it, None for others."""
     asked = _asked_words(question)
+    order, wants = _topic(question)
+    is_short = len(order) + bool(wants) < 2
+    if sentence.end == "?" or is_short or small_words("auxiliary").isdisjoint(asked[:1]) or _degree(asked, question):
+        return None
+    for read in (_by_evidence, _by_judgement, _by_words):
+        if said := read(sentence, question):
+            return said if said in YES_NO else None
+    return None
+
+
+@lru_cache(maxsize=8192)
+def _topic(question: str) -> tuple[tuple[str, ...], int]:
+    """Return the stems of what a question asks about, in order, and whether it asks for good (1), for harm (-1) or for neither.
+
+    Of "the p53 protein" the name alone counts, of "does zinc help against colds" zinc and colds.
+    """
+    words = [word for word in _asked_words(question) if word not in small_words("light")]
     named = [
-        word for before, word in pairwise(("", *asked)) if word not in small_words("sorts") or is_known(before or "a")
+        word for before, word in pairwise(("", *words)) if word not in small_words("sorts") or is_known(before or "a")
     ]
-    content = _content(named, str.isalnum)
-    order = list(dict.fromkeys(stem for word in asked for stem in fold(word) if stem in content))
-    if sentence.end == "?" or len(order) < 2 or small_words("auxiliary").isdisjoint(asked[:1]) or _sign(list(asked)):
-        return None
-    parts = sentence.words
-    at = next((k for k, word in enumerate(parts) if word in small_words("evidence")), 0)
+    good, harm = _stems("asks_good"), _stems("asks_harm")
+    stems = _content(named, str.isalnum)
+    wants = 1 if stems & good else -1 if stems & harm else 0
+    return tuple(dict.fromkeys(stem for word in words for stem in fold(word) if stem in stems - good - harm)), wants
+
+
+@cache
+def _stems(key: str) -> frozenset[str]:
+    return fold(" ".join(small_words(key)))
+
+
+def _degree(parts: Iterable[str], question: str) -> int:
+    """Return what `_sign` says; "lower" is a verb in "can it lower …", "most" a number in "are most enzymes …"."""
+    asked = _asked_words(question)
+    is_verb = asked[0] in ("can", "could", "do", "does", "did", "will")
+    plain = {"lower"} if is_verb else set[str]()
+    return _sign([word for word in parts if word not in plain | {*asked[1:2]}])
+
+
+def _takes_up(said: set[str], parts: list[str], question: str, needs_verb: bool) -> bool:
+    """Say whether words are of what a question asks about, and of the good or harm that it asks for, or not of the other."""
+    order, wants = _topic(question)
+    same, against = (_stems("asks_good"), _stems("asks_harm"))[:: wants or 1]
+    is_meant = not wants or bool(said & same) or not (needs_verb or said & against)
+    amounts = [word for word in _asked_words(question) if word[0].isdigit() or word in WORDS]
+    needed = len(order) if needs_verb and len(order) < 4 else max(min(2, len(order)), 0.6 * len(order))
+    return is_meant and {*amounts} <= {*parts} and len(said & {*order}) >= needed
+
+
+def _by_evidence(sentence: Sentence, question: str) -> str | None:
+    """Return what evidence says: "there is no evidence that X", "trials have not shown X"; "open" where there is not enough."""
+    parts, missing = sentence.words, small_words("missing")
+    places = [k for k, word in enumerate(parts) if word in small_words("evidence")]
+    at = next((k for k in places if not missing.isdisjoint(parts[max(0, k - 5) : k])), places[0] if places else 0)
     near = parts[max(0, at - 5) : at]
-    is_missing = not small_words("missing").isdisjoint(near)
+    is_missing = not missing.isdisjoint(near)
     if (at and not small_words("enough").isdisjoint(near)) or (is_missing and parts[at] == "answer"):
-        return None  # "not enough evidence", "no definitive answer"
-    if is_missing or small_words("is_evidence").issuperset(parts[max(0, at - 2) : at] or "-"):
-        end = next((k for k in range(at, len(parts)) if parts[k] in small_words("ends_evidence")), len(parts))
-        said, shared = _content(parts[at + 1 : end], str.isalnum), content & _content(parts[:end], str.isalnum)
-        n_denied = is_missing + sum(at < mark.i < end for mark in _denials(sentence))
-        is_asked = bool(said & content) and len(shared) >= max(2, 0.6 * len(content))
-        points_back = is_missing and sentence.start > 0 and said <= fold(" ".join(small_words("supports")))
-        if points_back or (is_asked and len(said) <= 2 * len(content) + 2 and n_denied < 2):
-            return "no" if n_denied else "yes"
+        return "open"  # "not enough evidence", "no definitive answer"
+    if not {"other", "others"}.isdisjoint(parts[:at]):
+        return "open"  # "others have found no effect"
+    if not is_missing and not small_words("is_evidence").issuperset(parts[max(0, at - 2) : at] or "-"):
         return None
-    if "but" in parts and content.isdisjoint(_content(parts[: parts.index("but")], str.isalnum)):
-        parts = parts[parts.index("but") :]  # "I am no physician, but …"
-    said = _content(parts, str.isalnum)
-    held = next((at for at, stem in enumerate(order) if stem not in said), len(order))
-    first = len(sentence.words) - len(parts)
-    marks = [mark for mark in sentence.marks if mark.tag != "deny"] + _denials(sentence)
-    tags = [mark.tag for mark in marks if mark.i >= first and sentence.words[mark.i] not in asked]
-    if held < max(2, 0.6 * len(order)) or len(said) > 2 * len(order) + 2 or _sign(parts) or tags.count("deny") > 1:
-        return None
-    if not {"open", "suppose", "void", "reject", "undo"}.isdisjoint(tags):
-        return None
-    if any(
-        f"{prefix}{one}" == other
-        for prefix in ("ir", "in", "un", "im", "non")
-        for one in asked
-        for other in sentence.words
+    end = next((k for k in range(at, len(parts)) if parts[k] in small_words("ends_evidence")), len(parts))
+    said, order = _content(parts[at + 1 : end], str.isalnum), _topic(question)[0]
+    n_denied = is_missing + sum(at < mark.i < end for mark in _denials(sentence))
+    is_asked = not said.isdisjoint(order) and _takes_up(
+        _content(parts[:end], str.isalnum), parts, question, needs_verb=False
+    )
+    points_back = is_missing and sentence.start > 0 and said <= _stems("supports")
+    if points_back or (is_asked and len(said) <= 2 * len(order) + 4 and n_denied < 2):
+        return "no" if n_denied else "yes"
+    return None
+
+
+def _by_judgement(sentence: Sentence, question: str) -> str | None:
+    """Return what a sentence says by what it calls the thing that is asked about: "X is contraindicated", "is not supported by research".
+
+    Words such as effective and harmful answer only where the question asks for good or harm.
+    """
+    parts, (order, wants) = sentence.words, _topic(question)
+    wants = wants or int(_asked_words(question)[0] in ("can", "should"))
+    values = dict.fromkeys(small_words("good"), wants) | dict.fromkeys(small_words("harmful"), -wants)
+    values |= dict.fromkeys(small_words("supported"), 1)
+    said: set[bool] = set()
+    for at, word in enumerate(parts):
+        be = next((k for k in range(at - 1, 0, -1) if parts[k] in small_words("calls")), 0)
+        between = [each for each in parts[be + 1 : at] if each not in values and not is_known(each)]
+        is_aside = parts[be - 1] in ("which", "that") or not {"of", "some"}.isdisjoint(parts[:at])
+        if be and values.get(word) and not between and not is_aside and not _content(parts[:be]).isdisjoint(order):
+            is_denied = any(be - 2 < mark.i < at for mark in _denials(sentence))
+            tags = {mark.tag for mark in sentence.marks if mark.i < at and parts[mark.i] not in ("can", "should")}
+            said.add((values[word] > 0) != is_denied)
+            is_conditional = word in small_words("good") and not {"if", "when", "but", "only"}.isdisjoint(parts)
+            if is_conditional or not tags.isdisjoint(("open", "suppose")):
+                return None
+    return None if len(said) != 1 else "yes" if said == {True} else "no"
+
+
+def _by_words(sentence: Sentence, question: str) -> str | None:
+    """Return what a sentence, or a clause of it, says that holds the question's words, perhaps but for some, and not many others."""
+    parts = sentence.words
+    ends = [0, *(k for k, word in enumerate(parts) if word in CLAUSE_ENDS), len(parts)]
+    doubt = next((mark.i for mark in sentence.marks if mark.tag in ("open", "suppose", "reject")), len(parts))
+    but = parts.index("but") if "but" in parts else 0
+    is_aside = _content(parts[:but], str.isalnum).isdisjoint(_topic(question)[0])  # "I am no physician, but …"
+    clauses = [(but if is_aside else 0, len(parts)), *(each for each in pairwise(ends) if each[0] <= doubt)]
+    return next(filter(None, (_by_clause(sentence, question, *each) for each in clauses)), None)
+
+
+CLAUSE_ENDS = frozenset((",", "(", ")", "but"))
+
+
+def _by_clause(sentence: Sentence, question: str, first: int, last: int) -> str | None:
+    """Return what the words `first` to `last` of a sentence say. Where degrees are compared, the same words may say the opposite."""
+    asked, order, parts = _asked_words(question), _topic(question)[0], sentence.words[first:last]
+    opposite = {one for prefix in ("ir", "in", "un", "im", "non") for one in asked if f"{prefix}{one}" in parts}
+    said = _content(parts, str.isalnum).union(*map(fold, opposite))
+    kept = {*asked, *small_words("avoids"), *(small_words("possible") if asked[0] == "can" else ())}
+    marks = [m for m in sentence.marks if first <= m.i < last and (m.tag == "void" or sentence.words[m.i] not in kept)]
+    tags = {mark.tag for mark in marks if sentence.words[mark.j - 1 :][:2] != ["should", "not"]}
+    n_denied = len({*marks}.intersection(_denials(sentence)))
+    n_denied += bool(opposite) + ("void" in tags) + (not small_words("avoids").isdisjoint(parts))
+    is_mild = "void" in tags or {"open", "suppose", "reject", "undo"}.isdisjoint(tags)
+    is_whole = n_denied or "only" not in parts or "only" in asked
+    is_short = len(said) <= 2 * len(order) + 4 and not _degree(sentence.words, question)
+    if not (
+        is_mild and is_whole and is_short and n_denied < 2 and _takes_up(said, parts, question, "void" not in tags)
     ):
-        return "no"  # "irreversibly" where the question says "reversibly"
-    return "no" if "deny" in tags else "yes"
+        return None
+    return "no" if n_denied else "yes"
 
 
 def _denials(sentence: Sentence) -> list[Mark]:
     """Return what denies in a sentence; "compared to no screening" only says against what."""
     than = small_words("than") - {"to"}
-    return [m for m in sentence.marks if m.tag == "deny" and than.isdisjoint(sentence.words[max(0, m.i - 2) : m.i])]
+    parts = sentence.words
+    return [
+        m
+        for m in sentence.marks
+        if m.tag == "deny" and parts[m.i] != "contrary" and than.isdisjoint(sentence.words[max(0, m.i - 3) : m.i])
+    ]
 
 
 def _heard(sentence: Sentence, lexicon: Lexicon, topic: bool, question: str) -> list[Heard]:
@@ -246,8 +344,6 @@ def _beaten(sentence: Sentence, question: str, lexicon: Lexicon) -> frozenset[in
     parts = sentence.words
     stems, asked = _asked(question)
     marks = [each.mark for each in sentence.said if each.mark.value in lexicon.named]
-    if not marks:
-        return frozenset()
     names = [mark for mark in sentence.marks if mark.tag in ("option", "own")]
     covered = {at for mark in names for at in range(mark.i, mark.j)}
     conceded = [mark for mark in marks if _is_conceded(parts, mark.i)]
@@ -332,11 +428,9 @@ def _reply(sentence: Sentence, question: str, lexicon: Lexicon, *, is_first: boo
         is_open = rest[0] not in after and parts[at] != "that"
         if is_open or not (YES_NO - {word}).isdisjoint(rest[:3]):
             return None
-        stop = _clause_end(parts, at + 1)
-        denies = [m.i for m in _denials(sentence) if m.i > at]
-        is_turned = asked and _sign(rest) == (asked if denies else -asked)
-        is_denied = any(i < stop for i in denies) and _content(parts[at + 1 : stop]) <= stems
-        if word == "yes" and (is_turned or is_denied or "if" in rest[:2]):
+        is_denied = any(m.i > at and parts[m.i] not in _asked_words(question) for m in _denials(sentence))
+        is_turned = asked and _sign(rest) == (asked if is_denied else -asked)
+        if word == "yes" and (is_turned or "if" in rest[:2]):
             return None
         return lexicon.yes_no.get(word, word), False
     content = _content(rest)
@@ -353,15 +447,10 @@ def _reply(sentence: Sentence, question: str, lexicon: Lexicon, *, is_first: boo
 
 
 def _is_stated(parts: list[str], k: int) -> bool:
-    """Say whether the yes or no at a place is a reply: "the answer is no, since …", "…, so yes."."""
+    """Say whether the yes or no at a place is a reply: "the answer is no, since …", "…, so yes.", "in short, no, it …"."""
     is_last = k == len(parts) - 2 and parts[k - 1] in (",", "so", "is", ":")
-    return is_last or (parts[k - 1] in ("is", ":") and "answer" in parts[max(0, k - 4) : k])
-
-
-def _clause_end(parts: list[str], at: int) -> int:
-    """Return where the clause that begins behind a reply ends; the comma behind "yes" belongs to the reply."""
-    start = at + 1 if parts[at] in (",", ":", "-") else at
-    return next((k for k in range(start, len(parts)) if parts[k] in small_words("stops")), len(parts))
+    is_apart = parts[k - 1] == parts[k + 1] == ","
+    return is_last or is_apart or (parts[k - 1] in ("is", ":") and "answer" in parts[max(0, k - 4) : k])
 
 
 @lru_cache(maxsize=8192)
@@ -441,17 +530,17 @@ def _is_definite(question: str, text: str) -> bool:
 
 
 STATED = re.compile(
-    r"(?:\b(?i:it(?: is|['’]s)(?: option| choice)?)|\b(?i:answer|option|choice)(?i: is| would be| should be|:)+(?i: option| choice| letter)?"
+    r"(?:\b(?i:it(?: is|['’]s)(?: option| choice)?)|\b(?i:answer|option|choice)(?i: is| would be| should be|:)+(?!\s*\n\s*[-*•]\s)(?i: option| choice| letter)?"
     r"|\b(?i:choose|select|pick|go with)(?i: option| answer| choice)?|\b(?i:option|choice)(?=[ (*]{1,3}[A-Z][)*]{0,3} is\b(?! (?i:not|wrong|incorrect))))"
     r"[\s:*_(\[{$\"'`\\]{0,8}(?P<letter>[B-HJ-Z]|[AI](?=[)*.,:\]}$\"'`]|\s*$|\s*\n))(?![\w'’+-])",
     re.MULTILINE,
 )
 BARE = re.compile(
     r"^[ \t]*(?:(?i:option|answer|choice)[: ]+)?[(\[*_$`\"']{0,4}(?P<letter>[A-Za-z])(?!(?<=A):)"
-    r"(?:[)\]*_$`\"'.:]{1,4}(?:[^\S\n].*)?|[ \t]*)$",
+    r"(?:[)\]*_$`\"'.:]{1,4}(?:[^\S\n](?:.{0,60}|(?<=[A-Z].{2}).*|(?<=[A-Z].{3}).*))?|[ \t]*)$",
     re.MULTILINE,
 )
-""""A:" opens an answer to "Q:"."""
+""""A:" opens an answer to "Q:"; "(a)" before a long text a derivation."""
 
 
 def letters_in_text(text: str, n_options: int) -> tuple[list[int], str, int, int] | None:

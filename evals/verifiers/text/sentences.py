@@ -382,7 +382,9 @@ def _is_way(words: list[str], mark: Mark, start: int, marks: list[Mark]) -> bool
         return False
     if mark.i == start or before in rules["moves"] or before.endswith("ly"):
         return True
-    return any(m.j == mark.i and m.tag in ("own", "place", "deny", "fine", "reject") for m in marks)
+    behind = next((m for m in marks if m.j == mark.i), None)
+    is_telegram = behind is not None and (behind.tag != "place" or words[behind.i - 1] != "the")  # "liver up"
+    return is_telegram and behind.tag in ("own", "place", "deny", "fine", "reject")
 
 
 def _has_object(
