@@ -4,8 +4,9 @@ import subprocess
 import tarfile
 
 import pytest
+from playwright.sync_api import expect
 
-from tests.browser.pages import open_tab, script
+from tests.browser.pages import open_tab, press, script
 from tests.browser.test_looks import SEE
 
 AXE = "axe-core@4.14.1"
@@ -47,3 +48,36 @@ def test_nothing_moves_under_the_hand_while_a_page_comes_up(open_page, scripted_
         page.wait_for_timeout(1500)
         moved[name] = page.evaluate(script("shifts"))
     assert {name: seen for name, seen in moved.items() if sum(by for by, _ in seen) >= 0.1} == {}
+
+
+@pytest.mark.slow
+def test_a_vote_and_a_plan_are_reached_by_keyboard_alone(open_page, scripted_lab):
+    page = open_page(scripted_lab, ready="#home-figures dt")
+    page.get_by_role("tab", name="Ask", exact=True).focus()
+    for key, name in [("ArrowRight", "Compare"), ("ArrowLeft", "Ask"), ("ArrowRight", "Compare")]:
+        page.keyboard.press(key)
+        tab = page.get_by_role("tab", name=name, exact=True)
+        expect(tab).to_be_focused()
+        expect(tab).to_have_attribute("aria-selected", "true")
+    expect(page.locator("#tabs [role=tab]:visible:not([tabindex='-1'])")).to_have_count(1)
+    press(page, "#compare-next")
+    expect(page.locator("#vote-left")).to_be_enabled()
+    page.wait_for_function(
+        "document.activeElement.closest('#tabs [role=tabpanel]')"
+    )  # the button is gone, the focus not
+    page.keyboard.press("a")
+    expect(page.locator("#compare-notice")).to_contain_text("left is better")
+    page.keyboard.press("2")
+    expect(page.locator("#compare-why-kept")).not_to_be_empty()
+
+    press(page, "#preferences > button")
+    expect(page.locator("#preferences-figures table").first).to_be_visible()
+    page.get_by_role("tab", name="Compare", exact=True).focus()
+    page.keyboard.press("End")
+    expect(page.locator("#publish")).to_be_visible()
+    press(page, "#publish > button")
+    expect(page.locator("#publish-where .notice")).to_be_visible()
+    press(page, "#publish-repo :is(input, textarea)", "y")
+    press(page, "#publish-look")
+    expect(page.locator("#publish-plan, #publish-line").locator(".notice")).not_to_have_count(0)
+    expect(page.locator("#publish-look")).to_be_focused()

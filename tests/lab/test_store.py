@@ -20,7 +20,10 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import event, text
 
 from evals.errors import BadConfig, LabError
+from evals.preferences.rows import ratings_of
 from evals.schema import Answer, StatedConfidence, Verdict
+from evals.schema.votes import CHOICES
+from evals.stats.agreement import agreement
 from lab.store.answers import Store, is_current
 from lab.store.database import REVISION, SCRIPTS, AnswerRow, StoreTable, open_engine, upgrade, writing
 from tests.lab.votes import NOON, answer, cast, new_store, url_in, vote
@@ -367,3 +370,14 @@ def test_two_processes_on_one_postgresql_lose_nothing_when_their_writers_are_kil
         found = json.loads(process.communicate()[0])
         assert (found["kills"], found["lost"]) == (25, [])
         assert found["acknowledged"] >= 25
+
+
+def test_raters_who_were_given_the_same_two_texts_on_whichever_side_rated_one_unit(store):
+    said = (("ann", "right", "base"), ("bob", "left", "sft"), ("cy", "left", "base"))
+    for number, (rater, choice, left) in enumerate(said):
+        sides = [answer(f"{side}{number}", side) for side in SIDES]
+        store.add_answers(sides)
+        store.add_comparison(vote(*(sides if left == "base" else sides[::-1]), choice, rater=rater))
+    ratings = tuple(ratings_of(store.preference_pairs()))
+    assert (len({each[0] for each in ratings}), len({each[1] for each in ratings})) == (1, 3)
+    assert agreement(ratings, CHOICES)["percent_agreement"].value == pytest.approx(1 / 3)

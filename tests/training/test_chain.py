@@ -563,3 +563,16 @@ def test_a_killed_run_on_a_base_without_pad_token_goes_on_to_the_same_weights_an
     killed = train("sft", file)
     assert killing.differing(whole.path, killed.path) == []
     assert load_chain(killed.path, "float32").stages == ("base", "sft")
+
+
+def test_a_half_made_copy_is_not_taken_for_a_whole_one(tmp_path):
+    plain_base = tmp_path / FOLDER_NAME
+    assert bases.copy_fault(plain_base) == "not unpacked yet"
+    tiny_base(plain_base)
+    assert bases.copy_fault(plain_base) == "the cached copy is incomplete"
+    marker = {"source_sha256": "0" * 64, "transformers": "5", "files": {}}
+    (plain_base / MARKER).write_text(json.dumps(marker))
+    assert bases.copy_fault(plain_base) == "the cached copy was made from another file"
+    marker |= {"source_sha256": bases.GGUF_SHA256, "files": {"absent.json": "0" * 64}}
+    (plain_base / MARKER).write_text(json.dumps(marker))
+    assert bases.copy_fault(plain_base) == "the cached copy is damaged: absent.json"

@@ -269,3 +269,11 @@ def test_a_mark_of_reasoning_inside_a_concern_stays(tmp_path: Path):
     assert data.items[0].reply == reply
     with pytest.raises(BadConfig, match="does not let the reply be told"):
         check_replies(data, reasoner(), "r1")  # which would cut it there
+
+
+def test_a_template_among_several_is_mended_and_the_others_stay():
+    own = described()["tokenizers"]["gemma"]["template"]
+    tokenizer = tokenizer_for("gemma", template={"default": own, "tool_use": "tools"})
+    turns = [{"role": "system", "content": "Be fair."}, {"role": "user", "content": "Why?"}]
+    assert "user\nBe fair.\n\nWhy?" in tokenizer.apply_chat_template(turns, tokenize=False)
+    assert tokenizer.chat_template["tool_use"] == "tools"

@@ -286,3 +286,10 @@ def test_each_figure_that_an_alarm_watches_leaves_its_band_with_an_answer_that_g
             called(RefinerReward(PUBLISHED, judge, stop=StopRule(1.0)), [text] * 4, log, tool_output=WITH_LONG)
         before, now = (log.metrics.get(metric, 0.0) for log in logs)
         assert now - before > max(bands[metric].share * before, bands[metric].slack), metric
+
+
+def test_a_missing_verdict_costs_an_answer_its_reward_and_no_points():
+    judge = Talked(lambda inquiry: "up" in inquiry.answer)
+    rewards = called(reward_by(judge, stop=StopRule(0.5)), [GOOD, WRONG, GOOD])
+    assert rewards[1] is None
+    assert rewards[0] == rewards[2] == pytest.approx(10.0)

@@ -559,3 +559,11 @@ def test_a_chain_that_was_trained_with_other_instructions_is_not_gone_on_with(tm
     check_chain_prompt(data, system_prompt())
     with pytest.raises(ChainMismatch, match="another system prompt"):
         check_chain_prompt(data, "Answer in one sentence.")
+
+
+def test_one_paper_that_fails_leaves_the_others_of_its_batch_alone():
+    def some(asked: Asked) -> Reply:
+        return (500, b"no") if "paper 1" in asked.text else completion()
+
+    replies, *_ = answers(some, n=3)
+    assert [bool(reply.error) for reply in replies] == [False, True, False]
