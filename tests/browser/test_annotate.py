@@ -45,12 +45,12 @@ def test_ten_answers_are_rated_with_two_keys_each_and_nothing_to_scroll(open_pag
     page.locator("h1").click()
     page.evaluate("scrollTo(0, 0)")
     for n in range(1, 11):
+        box = page.locator("#annotate-submit").bounding_box()
+        assert box is not None and box["y"] + box["height"] < 900
         page.keyboard.press("g" if n % 2 else "b")
         page.keyboard.press("Enter")
         expect(progress).to_contain_text(f"{n} of 20 annotations")
         assert page.evaluate("scrollY") == 0
-        box = page.locator("#annotate-submit").bounding_box()
-        assert box is None or box["y"] + box["height"] < 900
 
 
 @pytest.mark.slow  # each step of it without a browser: tests/lab/test_annotate.py
