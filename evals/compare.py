@@ -78,7 +78,7 @@ class Resampled:
 
     def __init__(self, table: Tally, draws: int, seed: int) -> None:
         self.table = table
-        self._totals = table.drawn(draws, seed)
+        self._totals = table.bootstrap_sums(draws, seed)
         self._drawn: dict[str, Floats] = {}
 
     def value(self, name: str) -> float | None:
@@ -86,7 +86,7 @@ class Resampled:
         value = float(self.table.metric(name, self.table.totals())[0])
         return None if np.isnan(value) else value
 
-    def drawn(self, name: str) -> Floats:
+    def draws_of(self, name: str) -> Floats:
         """Return a metric of every draw, nan where it is undefined."""
         if name not in self._drawn:
             self._drawn[name] = self.table.metric(name, self._totals)
@@ -105,7 +105,7 @@ def difference(name: str, first: Resampled, second: Resampled) -> Difference:
         sides = (("first", before), ("second", after))
         which = " and ".join(f"the {order} side" for order, value in sides if value is None)
         return bare.model_copy(update={"note": f"{which}: {measure.undefined}"})
-    apart, n_clusters = second.drawn(name) - first.drawn(name), len(first.table.clusters)
+    apart, n_clusters = second.draws_of(name) - first.draws_of(name), len(first.table.clusters)
     if measure.interval == "jackknife":
         one, other = (each.metric(name, each.totals() - each.sums) for each in (first.table, second.table))
         span, note, is_few = jackknife_interval(after - before, other - one), None, n_clusters < FEW
@@ -333,7 +333,9 @@ def _correct_p_values(compared: Sequence[PairedComparison]) -> list[PairedCompar
     tests = [d.p_permutation for each in compared for d in each.differences if d.p_permutation is not None]
     adjusted = iter(holm(tests))
 
-    def corrected(d: Difference) -> Difference:
+    def with_corrected_p(d: Difference) -> Difference:
         return d if d.p_permutation is None else d.model_copy(update={"p_holm": next(adjusted)})
 
-    return [each.model_copy(update={"differences": tuple(map(corrected, each.differences))}) for each in compared]
+    return [
+        each.model_copy(update={"differences": tuple(map(with_corrected_p, each.differences))}) for each in compared
+    ]

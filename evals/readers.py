@@ -34,8 +34,8 @@ from evals.schema import (
 from evals.stats.agreement import Rating, agreement
 from evals.stats.intervals import DRAWS, Units, percentile_interval, resample, wilson
 from evals.stats.scores import mean
-from evals.verifiers import READINGS, instrument, judge, stated_confidence
-from evals.verifiers.expected import Finding, expected, normalised, words
+from evals.verifiers import READINGS, instrument, stated_confidence, verify_prepared
+from evals.verifiers.expected import Finding, expected_answer, normalise, words
 from evals.verifiers.faults import false_figures
 from evals.verifiers.line import Lines, read_answer_line, without_thought
 from evals.verifiers.score import DEFAULT_SCORING, NO_FAULTS, Faults, Scoring, score
@@ -111,9 +111,9 @@ def problem_of(task: ReadRequest, answer: str) -> str:
     parts = _parts(answer, task.options)
     if not answer.strip() or (parts is not None and len(parts) == 1 and BOTH.fullmatch(answer)):
         return f"answer is {answer!r}; give one answer, {NONE}, or both: a; b"
-    known = {normalised(word) for each in task.options for word in (each, *words("options").get(each.casefold(), ()))}
+    known = {normalise(word) for each in task.options for word in (each, *words("options").get(each.casefold(), ()))}
     for part in parts or ():
-        if known and normalised(part) not in {*known, normalised(task.form)}:
+        if known and normalise(part) not in {*known, normalise(task.form)}:
             return f"answer is {part[:80]!r}; it takes {' / '.join(task.options)}, {NONE}, or both: a; b"
     return ""
 
@@ -121,10 +121,10 @@ def problem_of(task: ReadRequest, answer: str) -> str:
 def verdict_of(answer: GivenAnswer, reading: Reading, scoring: Scoring = DEFAULT_SCORING) -> Verdict:
     """Return the verdict that a reading means."""
     truth, question, completion = answer
-    asked, faults = expected(truth), NO_FAULTS
+    asked, faults = expected_answer(truth), NO_FAULTS
     confidence = _confidence(completion, reading.confidence)
     if isinstance(truth, RubricTruth | FactsTruth):
-        finding = _graded(_items(truth), reading.scores)
+        finding = _rubric_finding(_items(truth), reading.scores)
         confidence = stated_confidence(completion)
     elif parts := _parts(reading.answer, task_of(*answer).options):
         also = parts[0] if len(parts) > 1 else None
@@ -140,7 +140,7 @@ def verdict_of(answer: GivenAnswer, reading: Reading, scoring: Scoring = DEFAULT
 
 def _parts(answer: str, options: tuple[str, ...]) -> list[str] | None:
     """Return the answers that a reading names; None for "none", unless that is an option."""
-    if normalised(answer) == NONE and NONE not in map(normalised, options):
+    if normalise(answer) == NONE and NONE not in map(normalise, options):
         return None
     both = BOTH.fullmatch(answer.strip())
     return [part.strip() for part in both[1].split(";") if part.strip()] if both else [answer]
@@ -170,7 +170,7 @@ def _items(truth: RubricTruth | FactsTruth) -> tuple[RubricItem, ...]:
     return tuple(RubricItem(title=fact) for fact in truth.facts)
 
 
-def _graded(items: tuple[RubricItem, ...], scores: tuple[float, ...]) -> Finding:
+def _rubric_finding(items: tuple[RubricItem, ...], scores: tuple[float, ...]) -> Finding:
     if not scores:
         return Finding("no_claim", "the answer is empty")
     is_met = [each >= MET for each in scores]
@@ -209,7 +209,7 @@ def verdicts_on(
         if judged_by is None:
             raise BadConfig("answers are to be read by a judge, and none is named; name one, or read auto")
         return judge_answers(answers, judged_by, scoring)
-    return [judge(*answer, scoring, read) for answer in answers]
+    return [verify_prepared(*answer, scoring, read) for answer in answers]
 
 
 # ---- labels -----------------------------------------------------------------------------------
@@ -263,7 +263,7 @@ def with_texts(rows: Sequence[LabelRow], folder: Path | None) -> list[LabelRow]:
         except (OSError, ValueError) as error:
             raise LabError(f"cannot read {folder / name}: {error}; --texts names a copy of the repository") from None
 
-    def filled(row: LabelRow) -> LabelRow:
+    def fill(row: LabelRow) -> LabelRow:
         found = read(row.file or "")
         if isinstance(found, str):
             return row.model_copy(update={"completion": found[slice(*row.at)]})
@@ -279,7 +279,7 @@ def with_texts(rows: Sequence[LabelRow], folder: Path | None) -> list[LabelRow]:
         return row.model_copy(update={"prompt": prompt, "completion": said})
 
     missing = sum(row.completion is None for row in rows)
-    return [row if row.completion is not None else filled(row) for row in rows]
+    return [row if row.completion is not None else fill(row) for row in rows]
 
 
 # ---- agreement --------------------------------------------------------------------------------

@@ -60,7 +60,7 @@ class Tally:
         """Return the sums over all clusters, shape (1, columns)."""
         return self.sums.sum(axis=0, keepdims=True)
 
-    def drawn(self, draws: int, seed: int) -> Floats:
+    def bootstrap_sums(self, draws: int, seed: int) -> Floats:
         """Return the sums of bootstrap draws of whole clusters, shape (draws, columns).
 
         Tallies of the same clusters get the same draws from the same seed, so they stay paired.
@@ -201,19 +201,23 @@ def summarise(
         known: dict[tuple[int, ...], dict[str, Metric]] = {}
         for group, members in task.groups(of_stage).items():
             if (same := tuple(map(id, members))) not in known:
-                known[same] = measured(members, task, draws, seed)
+                known[same] = metrics_with_intervals(members, task, draws, seed)
             about = {"stage": stage, "is_baseline": stage in trivial, "group": group}
             summaries.append(StageSummary(**about, metrics=known[same], read_by=read_counts(members)))
     return tuple(summaries)
 
 
-def measured(
+def metrics_with_intervals(
     rows: Sequence[GradedAnswer], task: type[Task[Any]], draws: int = DRAWS, seed: int = 0
 ) -> dict[str, Metric]:
     """Return every metric of some rows, with n and 95 % interval, and the task's figures that need no draws."""
     table = tally(rows, task.metrics)
     once, left_out = table.totals(), table.totals() - table.sums
-    drawn = table.drawn(draws, seed) if any(each.interval == "bootstrap" for each in task.metrics.values()) else once
+    drawn = (
+        table.bootstrap_sums(draws, seed)
+        if any(each.interval == "bootstrap" for each in task.metrics.values())
+        else once
+    )
     found = {}
     for name, measure in table.metrics.items():
         value, n = float(table.metric(name, once)[0]), table.n(name)

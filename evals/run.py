@@ -79,14 +79,14 @@ def run_task(
             count = start + len(batch)
             progress(count / len(examples), f"{count} of {len(examples)} {task.asked} answered")
     answers = [done[task.id_of(each), stage] for each in examples for stage in stages]
-    return graded(
+    return grade_answers(
         task,
         [each for each in examples for _ in stages],
         [StageAnswer(each.stage, each.text, each.finish_reason) for each in answers],
     )
 
 
-def graded(task: Task[Any], examples: Sequence[Any], answers: Sequence[StageAnswer]) -> tuple[GradedAnswer, ...]:
+def grade_answers(task: Task[Any], examples: Sequence[Any], answers: Sequence[StageAnswer]) -> tuple[GradedAnswer, ...]:
     """Return the row of each answer to the example at the same place, all graded at once."""
     grades = task.grade(examples, [each.text for each in answers])
     return tuple(
@@ -102,7 +102,7 @@ def baseline_rows(task: Task[Any], examples: Sequence[Any], train: Sequence[Any]
         for name, texts in task.baselines(train, examples).items()
         for example, text in zip(examples, texts, strict=True)
     ]
-    return graded(task, [example for example, _ in answers], [answer for _, answer in answers])
+    return grade_answers(task, [example for example, _ in answers], [answer for _, answer in answers])
 
 
 # ---- unfinished runs ------------------------------------------------------------------------

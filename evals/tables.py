@@ -202,23 +202,25 @@ def cell_text(value: object) -> str:
 def table_text(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> str:
     """Return rows as CSV that Excel opens: with a byte-order mark, and no cell that it would take for a formula.
 
-    `restored` gives a cell back as it was.
+    `unescape_formula` gives a cell back as it was.
     """
     file = io.StringIO(newline="")
     writer = csv.DictWriter(file, columns, lineterminator="\r\n")
     writer.writeheader()
     for row in rows:
-        writer.writerow({name: defused(value) if isinstance(value, str) else value for name, value in row.items()})
+        writer.writerow(
+            {name: escape_formula(value) if isinstance(value, str) else value for name, value in row.items()}
+        )
     return "\ufeff" + file.getvalue()
 
 
-def defused(cell: str) -> str:
+def escape_formula(cell: str) -> str:
     """Return a cell that no spreadsheet takes for a formula: with ' before what begins with = + - @, tab or return."""
     return f"'{cell}" if cell.lstrip("'").startswith(FORMULA) else cell
 
 
-def restored(cell: str) -> str:
-    """Return a cell as it was before `defused`."""
+def unescape_formula(cell: str) -> str:
+    """Return a cell as it was before `escape_formula`."""
     return cell[1:] if cell.startswith("'") and cell.lstrip("'").startswith(FORMULA) else cell
 
 

@@ -85,7 +85,7 @@ def mean(adds: Callable[[Any], float | None], **told: Any) -> Measure:
     return Measure(adds, **told)
 
 
-def shown(measure: Measure) -> Measure:
+def in_narrow_tables(measure: Measure) -> Measure:
     """Return a metric that narrow tables show."""
     return replace(measure, is_shown=True)
 
@@ -95,12 +95,12 @@ def share(holds: Callable[[Any], bool], better: Better | None = "higher") -> Mea
     return Measure(holds, better=better, is_share=True)
 
 
-def pooled(of: Callable[..., Floats], *counts: str, better: Better | None = "higher") -> Measure:
+def pooled_rate(of: Callable[..., Floats], *counts: str, better: Better | None = "higher") -> Measure:
     """Return a rate of counts that are summed over rows first (micro average)."""
     return Measure(lambda row: [row.grade.counts[name] for name in counts], of, better=better)
 
 
-def calibrated(
+def calibration_measure(
     of: Callable[[Floats, Floats, Floats], Floats],
     better: Better | None = "lower",
     undefined: str = "no claim with a stated confidence",

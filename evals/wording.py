@@ -231,15 +231,15 @@ def read_confidence(text: str) -> StatedConfidence:
     invalid. `quote` is the first statement.
     """
     page = plain(text)
-    return settle(text, page, statements(page.text))
+    return resolve_confidence(text, page, statements(page.text))
 
 
-def settle(text: str, page: Plain, found: list[Statement]) -> StatedConfidence:
+def resolve_confidence(text: str, page: Plain, found: list[Statement]) -> StatedConfidence:
     """Return the one confidence that the statements found on the page of `text` agree on."""
     if not found:
         return MISSING
     quote = text[page.origin(found[0].start) : page.origin(found[0].end - 1) + 1].strip()
-    value = _agreed(found)
+    value = _agreement(found)
     return StatedConfidence(value=value, status="invalid" if value is None else "stated", quote=quote)
 
 
@@ -285,7 +285,7 @@ def _with_other(page: str, said: Statement) -> Statement:
     if not is_word and not MARKED.search(other[0]):
         return said
     again = Statement(WORDS[other[0]] if is_word else share_of(other[0]), is_word, said.start, other.end())
-    return again._replace(value=_agreed([said, again]), is_word=said.is_word and is_word)
+    return again._replace(value=_agreement([said, again]), is_word=said.is_word and is_word)
 
 
 def share_of(figure: str) -> float | None:
@@ -299,7 +299,7 @@ def share_of(figure: str) -> float | None:
     return sum(values) / len(values) / top if largest <= top else None
 
 
-def _agreed(found: list[Statement]) -> float | None:
+def _agreement(found: list[Statement]) -> float | None:
     """Return what all statements say, the number where one is stated; None where they contradict each other."""
     values = [each.value for each in found if each.value is not None]
     numbers = {round(each.value, 9) for each in found if each.value is not None and not each.is_word}

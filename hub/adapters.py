@@ -47,10 +47,10 @@ from hub.cards import (
     licence_text,
     read_own,
     render,
-    suggested,
+    suggest_licence,
     unknown,
 )
-from hub.cards.figures import Measured, benchmark_results, eval_results, measured
+from hub.cards.figures import Measured, benchmark_results, eval_results, evaluation_tables
 from hub.checks import PICKLES, STATE, Part, Upload, fit_findings, inspect, part_of, size_finding
 from hub.client import PublicationKind, finding, wording
 
@@ -350,11 +350,11 @@ def pack_adapter(run: Run, base: PinnedBase, wanted: Publication, earlier: tuple
     here = PublishedStage(name=run.stage.name, repo=wanted.repo, revision=None, folder=place, **sums)
     lineage = Lineage(base=base.name, base_revision=base.revision, stages=(*earlier, here))
     records = {CHAIN: published_manifest(run.manifest, lineage, base), LINEAGE: lineage}
-    tables = measured(run.reports, run.stage.name)
+    tables = evaluation_tables(run.reports, run.stage.name)
     results = benchmark_results(run.reports.values(), run.stage.name, wanted.benchmarks)
     sources = (Source(base.name, base.licence), *run.data())
     own = read_own(run.folder)
-    licence = wanted.licence or own.license or suggested(sources[0], sources[1:])
+    licence = wanted.licence or own.license or suggest_licence(sources[0], sources[1:])
     text = licence_text(licence)
     beside = [run.folder / name for name in BESIDE] + [run.adapter / name for name in TOKENIZER if not whole]
     parts = {

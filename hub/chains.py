@@ -27,7 +27,7 @@ from hub.client import (
     Receipt,
     check_receipts,
     check_repo,
-    explained,
+    explain,
     finding,
     read_receipt,
     wording,
@@ -85,7 +85,7 @@ def runs_of(folder: Path) -> tuple[tuple[PublishedStage, ...], tuple[Run, ...]]:
     earlier: list[Run] = []
     for number, stage in enumerate(last.earlier, 1):
         place = (folder / stage.path).resolve().parent
-        if (published := _published(place, stage.sha256)) and not earlier:
+        if (published := _hub_place(place, stage.sha256)) and not earlier:
             known.append(published)
         elif stage.kind == IMPORTED:
             manifest = last.manifest.model_copy(update={"stages": last.manifest.stages[:number]})
@@ -97,7 +97,7 @@ def runs_of(folder: Path) -> tuple[tuple[PublishedStage, ...], tuple[Run, ...]]:
     return tuple(known), (*earlier, last)
 
 
-def _published(place: Path, sha256: str) -> PublishedStage | None:
+def _hub_place(place: Path, sha256: str) -> PublishedStage | None:
     """Return where the Hub holds the stage in this folder of a chain that `fetch_chain` brought; None of another."""
     for folder in (place, *place.parents[:2]):
         if (file := folder / LINEAGE).is_file():
@@ -115,13 +115,13 @@ def plan_chain(
     """
     plans: list[PublishPlan] = []
 
-    def planned(upload: Upload, _folder: Path) -> str:
+    def plan_upload(upload: Upload, _folder: Path) -> str:
         plans.append(plan(api, upload))
         keep(upload)
         is_there = all(each.change in ("same", "remote_only") for each in plans[-1].files)
         return str(plans[-1].parent) if is_there else NOT_YET
 
-    _each(api, *runs_of(folder), wanted, planned)
+    _each(api, *runs_of(folder), wanted, plan_upload)
     return tuple(plans)
 
 
@@ -132,12 +132,12 @@ def pack_last(folder: Path, wanted: Publication) -> Upload:
     a base that is named is not compared.
     """
 
-    def pinned_by_receipt(upload: Upload, place: Path) -> str | None:
+    def pin_by_receipt(upload: Upload, place: Path) -> str | None:
         if LINEAGE not in upload.parts and upload.kind == "adapter":
             raise Refused(upload.findings)
         return receipt.revision if (receipt := read_receipt(place, upload.repo)) else None
 
-    return _each(None, *runs_of(folder), wanted, pinned_by_receipt)
+    return _each(None, *runs_of(folder), wanted, pin_by_receipt)
 
 
 def publish_chain(api: HfApi, folder: Path, wanted: Publication, say: Say) -> tuple[Receipt, ...]:
@@ -152,12 +152,12 @@ def publish_chain(api: HfApi, folder: Path, wanted: Publication, say: Say) -> tu
             say(f"note: {planned.repo}, {each}")
     receipts: list[Receipt] = []
 
-    def published(upload: Upload, place: Path) -> str:
+    def publish_upload(upload: Upload, place: Path) -> str:
         receipts.append(publish(api, upload, say))
         write_receipt(receipts[-1], place)
         return receipts[-1].revision
 
-    _each(api, known, runs, wanted, published)
+    _each(api, known, runs, wanted, publish_upload)
     return tuple(receipts)
 
 
@@ -199,7 +199,11 @@ def _each(
         numbers = sum(_parameters(part) for path, part in upload.parts.items() if path.endswith(".safetensors"))
         base = PinnedBase(name, revision, licence, origin.weights_sha256, origin.original, numbers or None)
     else:
-        base = pinned(api, manifest, wanted) if api else adapters.base_of(manifest, wanted.base, wanted.base_revision)
+        base = (
+            find_hub_base(api, manifest, wanted)
+            if api
+            else adapters.base_of(manifest, wanted.base, wanted.base_revision)
+        )
     unseen: list[Diagnostic] = []
     if api is not None:
         needed = {stage.repo: find_info(api, stage.repo) for stage in known}
@@ -292,7 +296,7 @@ def _parameters(part: Part) -> int:
         return sum(prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
 
 
-def pinned(api: HfApi, manifest: ChainManifest, wanted: Publication) -> PinnedBase:
+def find_hub_base(api: HfApi, manifest: ChainManifest, wanted: Publication) -> PinnedBase:
     """Return the base that is on the Hub, recorded or named; Refused where a named one has other weights."""
     base = adapters.base_of(manifest, wanted.base, wanted.base_revision)
     if wanted.base is None and wanted.base_revision is None:
@@ -334,7 +338,7 @@ def fetch_chain(api: HfApi, source: str, folder: Path, say: Say) -> ChainManifes
         head = str(api.model_info(repo, revision=match["revision"] if match else None).sha)
         files = api.list_repo_files(repo, revision=head)
     except TROUBLE as error:
-        raise explained(error, f"cannot find {repo}") from error
+        raise explain(error, f"cannot find {repo}") from error
     manifest, lineage = _records(*(_download(api, repo, head, name) for name in (CHAIN, LINEAGE)))
     copies: dict[str, Path] = {}
     for stage, origin in zip(manifest.stages, lineage.stages, strict=True):

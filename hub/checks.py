@@ -82,7 +82,7 @@ def file_of(part: Part) -> Path:
     return part.content
 
 
-def unpacked(path: str, part: Part) -> tuple[str, Part]:
+def unpack(path: str, part: Part) -> tuple[str, Part]:
     """Return the name and content of what a .gz file holds, up to one byte more than `TEXT_LIMIT`; other files as they are.
 
     OSError, EOFError or zlib.error where it is no sound gzip file.
@@ -178,7 +178,7 @@ def check_upload(upload: Upload) -> tuple[Diagnostic, ...]:
         if path in unreadable:
             continue
         try:
-            name, content = unpacked(path, part)
+            name, content = unpack(path, part)
             if content.size > TEXT_LIMIT and name.endswith(TEXTS):
                 found.append(finding("unsearched", path))
             else:

@@ -112,7 +112,7 @@ def check_repo(name: str) -> str:
     raise LabError(wording("repo", name=name, problem=problem))
 
 
-def explained(error: Exception, doing: str) -> HubTrouble:
+def explain(error: Exception, doing: str) -> HubTrouble:
     """Return a client's error as a sentence: what failed, why, what to do next."""
     again = "Run the same command again: it goes on where it stopped."
     if isinstance(error, OfflineModeIsEnabled):

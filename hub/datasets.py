@@ -24,11 +24,11 @@ from evals.report import load_report
 from evals.schema import ChoiceTruth, Example
 from evals.schema.runs import Diagnostic
 from evals.tables import parquet_rows
-from hub.cards import NO_OWN, OWN, about, add_own, known_front_matter, licence_text, read_own, render, unmarked
+from hub.cards import NO_OWN, OWN, about, add_own, known_front_matter, licence_text, read_own, render, without_mark
 from hub.cards.dataset import RATERS, Row, RowTable, flat, rows_card, rows_of
 from hub.cards.dataset import SPLITS as HUB_SPLITS
-from hub.checks import ROWS, TEXT_LIMIT, Part, Upload, file_of, part_of, size_finding, unpacked
-from hub.client import TROUBLE, Receipt, check_repo, explained, finding, wording
+from hub.checks import ROWS, TEXT_LIMIT, Part, Upload, file_of, part_of, size_finding, unpack
+from hub.client import TROUBLE, Receipt, check_repo, explain, finding, wording
 
 CARD, STATISTICS = "README.md", "statistics.json"
 SET_FILES = tuple(suffix for suffix in SUFFIXES if suffix != ".jsonl")
@@ -80,7 +80,7 @@ def pack_dataset(folder: Path, repo: str, licence: str | None, tag: str = "v1.0"
         raise LabError(wording("no rows", folder=folder))
     findings += _statistics_findings(parts)
     if CARD in parts:
-        text = unmarked(parts[CARD].text())
+        text = without_mark(parts[CARD].text())
         front = known_front_matter(text)
         if licence and front.get("license") not in (None, licence):
             findings.append(finding("other licence", CARD, theirs=front["license"], licence=licence))
@@ -125,7 +125,7 @@ def fetch_files(api: HfApi, repo: str, patterns: Sequence[str]) -> list[Path]:
     try:
         folder = api.snapshot_download(check_repo(repo), repo_type="dataset", allow_patterns=[*patterns])
     except TROUBLE as error:
-        raise explained(error, f"cannot read the data set {repo}") from error
+        raise explain(error, f"cannot read the data set {repo}") from error
     return sorted(file for file in Path(folder).rglob("*") if file.is_file())
 
 
@@ -171,7 +171,8 @@ def _complete(parts: dict[str, Part], title: str, named: str = "") -> Iterator[D
     if named:
         kind, examples = "questions", load_questions(named)
         rows = [
-            {**_asked(each), "truth": each.ground_truth.model_dump_json(), "group": each.cluster} for each in examples
+            {**_questions_of(each), "truth": each.ground_truth.model_dump_json(), "group": each.cluster}
+            for each in examples
         ]
         split = HUB_SPLITS[examples[0].split]
         tables = [RowTable(named, f"data/{split}.jsonl", rows, split)]
@@ -216,7 +217,7 @@ def _scores(examples: Sequence[Example]) -> dict[str, str]:
     return {"best answers without a model": f"{told} right of {best[0].n} {where}"} if best else {}
 
 
-def _asked(example: Example) -> dict[str, Any]:
+def _questions_of(example: Example) -> dict[str, Any]:
     """Return what tells and asks a question: also as the messages that a model is given, and the answer that is right."""
     asked = [each.model_dump() for each in conversation(example)]
     _, _, right = example.answer.rpartition("Answer: ")
@@ -230,7 +231,7 @@ def _question_tables(path: str, part: Part, is_alone: bool) -> Iterator[RowTable
     examples = {each.id: each for each in examine(file_of(part)).examples}
     for _, data in raw_rows(file_of(part))[0]:
         row = question_row(data)
-        one: dict[str, Any] = {**row.model_dump(mode="json"), **_asked(examples[row.id]), "kind": row.truth.kind}
+        one: dict[str, Any] = {**row.model_dump(mode="json"), **_questions_of(examples[row.id]), "kind": row.truth.kind}
         one["truth"] = row.truth.model_dump_json()
         one["options"] = list(row.truth.options) if isinstance(row.truth, ChoiceTruth) else []
         made[row.split].append(one)
@@ -256,7 +257,7 @@ def _report_tables(path: str, part: Part) -> Iterator[RowTable]:
 def _rows(path: str, part: Part) -> list[Row]:
     if path.endswith(".parquet"):
         return [*parquet_rows(file_of(part))]
-    path, part = unpacked(path, part)
+    path, part = unpack(path, part)
     if not path.endswith((".csv", ".tsv")):
         return rows_of(part)
     mark = "\t" if path.endswith(".tsv") else ","
@@ -279,7 +280,7 @@ def _one_line_each(part: Part) -> Part:
 def _row_findings(path: str, part: Part) -> Iterator[Diagnostic]:
     """Yield rows that cannot be read, and raters that stand there by name."""
     try:
-        if path.endswith(".gz") and unpacked(path, part)[1].size > TEXT_LIMIT:
+        if path.endswith(".gz") and unpack(path, part)[1].size > TEXT_LIMIT:
             yield finding("unsearched", path)
             return
         rows = _rows(path, part)

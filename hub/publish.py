@@ -26,7 +26,7 @@ from evals.errors import LabError
 from evals.schema.runs import Diagnostic
 from hub.cards import known_front_matter
 from hub.checks import MARK, Change, Part, PlannedFile, PublishPlan, Upload, check_upload, part_of
-from hub.client import REPO, TROUBLE, HubTrouble, Receipt, check_repo, explained, finding, wording
+from hub.client import REPO, TROUBLE, HubTrouble, Receipt, check_repo, explain, finding, wording
 
 VERIFIED = "assay-verify-"
 NOT_OURS = frozenset((".gitattributes",))
@@ -91,7 +91,7 @@ def find_info(api: HfApi, repo: str, repo_type: str = "model", revision: str | N
     except RepositoryNotFoundError:
         return None
     except TROUBLE as error:
-        raise explained(error, f"cannot look at {repo}") from error
+        raise explain(error, f"cannot look at {repo}") from error
 
 
 def look(api: HfApi, repo: str, repo_type: str, revision: str | None = None) -> Remote:
@@ -103,7 +103,7 @@ def look(api: HfApi, repo: str, repo_type: str, revision: str | None = None) -> 
         files = {each.path: each for each in entries if isinstance(each, RepoFile)}
         refs = api.list_repo_refs(repo, repo_type=repo_type)
     except TROUBLE as error:
-        raise explained(error, f"cannot look at {repo}") from error
+        raise explain(error, f"cannot look at {repo}") from error
     tags = {each.name: each.target_commit for each in refs.tags}
     return Remote(info.sha, bool(info.private), files, tags, info.id, tuple(each.name for each in refs.branches))
 
@@ -116,7 +116,7 @@ def download(api: HfApi, repo: str, revision: str, name: str, repo_type: str = "
     except EntryNotFoundError:
         return None
     except TROUBLE as error:
-        raise explained(error, f"cannot download {name} of {repo}") from error
+        raise explain(error, f"cannot download {name} of {repo}") from error
 
 
 def plan(api: HfApi, upload: Upload) -> PublishPlan:
@@ -182,7 +182,7 @@ def check_rights(api: HfApi, upload: Upload, remote: Remote) -> tuple[Diagnostic
     except LocalTokenNotFoundError:
         return (finding("no token", upload.repo),)
     except TROUBLE as error:
-        raise explained(error, f"cannot write to {upload.repo}") from error
+        raise explain(error, f"cannot write to {upload.repo}") from error
     token = user.get("auth", {}).get("accessToken", {})
     if token.get("role") == "read":
         raise LabError(wording("only reads", user=user["name"]))
@@ -275,7 +275,7 @@ def collect(
             api.add_collection_item(made.slug, name, cast(Any, kind), exists_ok=True)
     except TROUBLE as error:
         doing = f"published, but cannot be put into the collection {title!r}"
-        raise explained(error, doing) from error
+        raise explain(error, doing) from error
     return made.url
 
 
@@ -289,11 +289,11 @@ class _Publishing:
 
     def publish(self, planned: PublishPlan) -> Receipt:
         """Commit to main, verify, tag, and make public at last."""
-        remote = self.made(planned)
+        remote = self.make_repository(planned)
         is_there = remote.holds(self.upload)
         if not is_there:
             self.say(f"uploading {planned.upload_bytes:,} bytes to {self.upload.repo}")
-            remote = self.committed(remote)
+            remote = self.commit_plan(remote)
         revision = str(remote.head)
         self.verify(revision)
         tag = self.upload.tag
@@ -323,7 +323,7 @@ class _Publishing:
             found = list(self.api.get_repo_discussions(**self.where, discussion_type="pull_request"))
             user = self.api.whoami(cache=True)["name"]
         except TROUBLE as error:
-            raise explained(error, f"cannot list the pull requests of {self.upload.repo}") from error
+            raise explain(error, f"cannot list the pull requests of {self.upload.repo}") from error
         for each in found:
             if each.status in ("open", "draft") and each.title == self.title and each.author == user:
                 there = self.look(f"refs/pr/{each.num}")
@@ -351,13 +351,13 @@ class _Publishing:
                 done = self.commit((left or [*self.upload.parts])[:MOST_FILES], at.head, number, create_pr=not number)
                 number, failures, commits = number or done.pr_num, 0, commits + 1
             except TROUBLE as error:
-                trouble, failures = explained(error, f"cannot open a pull request on {self.upload.repo}"), failures + 1
+                trouble, failures = explain(error, f"cannot open a pull request on {self.upload.repo}"), failures + 1
                 number = number or self.open_request(main)  # the answer may have been lost, not the request
                 if failures == ATTEMPTS or not trouble.is_transient:
                     raise trouble from error
                 time.sleep(max(PAUSE_SECONDS * failures, trouble.wait))
 
-    def made(self, planned: PublishPlan) -> Remote:
+    def make_repository(self, planned: PublishPlan) -> Remote:
         """Return the repository, made private if it was not there; the visibility of one that was stays."""
         if planned.is_new:
             self.say(f"creating {self.upload.repo}, private")
@@ -373,7 +373,7 @@ class _Publishing:
             raise HubTrouble(wording("unseen", repo=self.upload.repo), is_transient=True)
         return remote
 
-    def committed(self, before: Remote) -> Remote:
+    def commit_plan(self, before: Remote) -> Remote:
         """Return the repository after one commit or merge on what was planned on; a failed answer is no failed commit."""
         doing, left = f"cannot commit to {self.upload.repo}", before.left(self.upload)
         number = self.pull_request(before)[0] if len(left) > MOST_FILES else None
@@ -385,7 +385,7 @@ class _Publishing:
                 else:
                     self.api.merge_pull_request(**self.where, discussion_num=number)
             except TROUBLE as error:
-                trouble = explained(error, doing)
+                trouble = explain(error, doing)
             now = self.look()
             if now.holds(self.upload):
                 return now
@@ -438,7 +438,7 @@ class _Publishing:
             try:
                 return request()
             except (HubTrouble, *TROUBLE) as error:
-                trouble = error if isinstance(error, HubTrouble) else explained(error, doing)
+                trouble = error if isinstance(error, HubTrouble) else explain(error, doing)
             if not trouble.is_transient or attempt == ATTEMPTS:
                 raise trouble
             if trouble.wait:

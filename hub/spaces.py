@@ -22,7 +22,7 @@ from evals.errors import LabError
 from evals.schema.runs import Diagnostic
 from hub.cards import NO_OWN, OwnCard, about, add_own, body_of, known_front_matter, render
 from hub.checks import Part, Upload, part_of
-from hub.client import TROUBLE, explained, finding, wording
+from hub.client import TROUBLE, explain, finding, wording
 from hub.publish import Say
 
 ROOT = Path(__file__).parents[1]
@@ -104,7 +104,7 @@ def _imported_parts(folder: Path, root: Path) -> dict[str, Part]:
     table = tomllib.loads((root / BUNDLES / "bundles.toml").read_text(encoding="utf-8"))
     told = table.get(folder.name, {})
     app, never = folder / "app.py", [*table["every"]["never"], *told.get("never", ())]
-    modules = _imported([*told.get("also", ()), *(_names(app) if app.is_file() else ())], root, never)
+    modules = _imported_modules([*told.get("also", ()), *(_names(app) if app.is_file() else ())], root, never)
     packages = {file.parent for file in modules if file.name == "__init__.py"}
     if not packages:
         return {}
@@ -123,7 +123,7 @@ def _is_any(path: str, patterns: Collection[str]) -> bool:
     return any(fnmatch(path, pattern) for pattern in patterns)
 
 
-def _imported(names: Iterable[str], root: Path, never: Collection[str]) -> set[Path]:
+def _imported_modules(names: Iterable[str], root: Path, never: Collection[str]) -> set[Path]:
     """Return our modules that have these names, and those that they import, at once or late."""
     found, waiting = set[Path](), list(names)
     while waiting:
@@ -200,7 +200,7 @@ def configure(api: HfApi, repo: str, options: Mapping[str, Any]) -> None:
         if hardware := options.get("space_hardware"):
             api.request_space_hardware(repo, hardware)
     except TROUBLE as error:
-        raise explained(error, f"cannot set up the Space {repo}") from error
+        raise explain(error, f"cannot set up the Space {repo}") from error
 
 
 def follow_build(api: HfApi, repo: str, revision: str, say: Say) -> str:
@@ -210,7 +210,7 @@ def follow_build(api: HfApi, repo: str, revision: str, say: Say) -> str:
         try:
             runtime = api.get_space_runtime(repo)
         except TROUBLE as error:
-            raise explained(error, f"cannot follow the build of {repo}") from error
+            raise explain(error, f"cannot follow the build of {repo}") from error
         lines = _log(api, repo, is_build=True)
         for line in lines[told:]:
             say(line)

@@ -7,7 +7,7 @@ from typing import Any
 
 from huggingface_hub import CommitInfo, CommitOperationAdd, CommitScheduler, HfApi
 
-from hub.client import TROUBLE, check_repo, explained
+from hub.client import TROUBLE, check_repo, explain
 
 FOLDER, OPEN, PUSHED = "votes", ".open", ".jsonl"
 TITLE = "Add votes"
@@ -38,7 +38,7 @@ class VoteLog:
                 hf_api=api,
             )
         except TROUBLE as error:
-            raise explained(error, f"cannot keep votes in {repo}") from error
+            raise explain(error, f"cannot keep votes in {repo}") from error
 
     def write(self, line: str) -> None:
         """Add a line; it is on disk when this returns, and on the Hub a few minutes later."""
@@ -58,7 +58,7 @@ class VoteLog:
         try:
             self._scheduler.trigger().result()
         except TROUBLE as error:
-            raise explained(error, f"cannot push votes to {self._scheduler.repo_id}") from error
+            raise explain(error, f"cannot push votes to {self._scheduler.repo_id}") from error
 
     def stop(self) -> None:
         """Push no more; what was not pushed stays in the folder."""

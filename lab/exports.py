@@ -10,10 +10,10 @@ from evals.io import write_whole
 from evals.preferences.files import Form, FormatFiles, export
 from evals.preferences.rows import CARD, FORMATS, ROWS, STATISTICS, Export, export_votes
 from evals.schema.votes import ExportFormat
-from hub.cards import marked, write_card
+from hub.cards import with_mark, write_card
 from hub.cards.dataset import GUIDELINES, dataset_card
 from lab.services import Services
-from lab.ui.text import counted, say
+from lab.ui.text import plural, say
 
 VOTE_FORMS: tuple[ExportFormat, ...] = ("dpo", "kto", "sft", "arena")
 GUIDELINES_TEXT = Path(__file__).parent / "ui" / "text" / "guidelines.md"
@@ -26,7 +26,7 @@ def files_of(export: Export) -> dict[str, str]:
     return {
         ROWS: export.lines.decode(),
         GUIDELINES: GUIDELINES_TEXT.read_text(encoding="utf-8"),
-        CARD: marked(str(card)),
+        CARD: with_mark(str(card)),
         STATISTICS: statistics.model_dump_json(indent=1) + "\n",
     }
 
@@ -68,7 +68,7 @@ def votes_file(services: Services, form: ExportFormat, folder: Path) -> tuple[st
     counts = made.statistics
     listed = ", ".join(say(f"preferences.reason.{reason}", n=n) for reason, n in counts.left_out.items() if n)
     left_out = say("preferences.left_out", listed=listed) if listed else say("preferences.left_out.none")
-    rows, votes = counted(counts.rows, "row"), counted(counts.votes, "vote")
+    rows, votes = plural(counts.rows, "row"), plural(counts.votes, "vote")
     line = say("preferences.made", rows=rows, votes=votes, left_out=left_out)
     return notice(line, "good"), str(zip_votes(made, folder))
 
@@ -91,7 +91,7 @@ def annotations_file(services: Services, project: str, form: Form, folder: Path)
     if not others:
         write_whole(written, text)
     left = "; ".join(f"{n} {why}" for why, n in made.left_out.items() if n)
-    line = say("export.made", name=written.name, held=counted(made.rows, "row"))
+    line = say("export.made", name=written.name, held=plural(made.rows, "row"))
     return notice(f"{line} {say('annotate.left_out', listed=left) if left else ''}".strip(), "good"), str(written)
 
 

@@ -47,9 +47,9 @@ class Gpu:
         # Without PyPI's package, our own folder of that name is what `import spaces` finds.
         decorate = getattr(spaces, "GPU", None)
         self._answer = decorate(duration=SECONDS)(answer) if decorate else answer
-        self.lend = self.borrowed if self._answer is not answer else None
+        self.lend = self.borrow if self._answer is not answer else None
 
-    def borrowed(
+    def borrow(
         self,
         chain: "LoadedChain",
         prompt: Sequence[Message],

@@ -156,7 +156,7 @@ class OwnPages:
         origin = asked.get("origin")  # another site's page can send every other name of a host
         is_own = asked.get("sec-fetch-site") == "same-origin" or urlsplit(origin or "").netloc == asked.get("host")
         answer = self._app
-        if (host := self._hosts and self._hosts.refused(asked)) is not None:
+        if (host := self._hosts and self._hosts.rejected_host(asked)) is not None:
             answer = PlainTextResponse(say("people.host", host=host), 421)
         elif origin is not None and not is_own:  # to read, too: Gradio lets any site where the lab is not local
             answer = PlainTextResponse(say("people.origin", origin=origin[:80]), 403)

@@ -22,7 +22,7 @@ Shown = Callable[[], AbstractContextManager[Progress]]
 
 
 @contextmanager
-def packed(
+def pack(
     run: Path,
     wanted: "Publication",
     shown: Shown,
@@ -78,7 +78,7 @@ class Order:
     is_public: bool = False
 
     @contextmanager
-    def packed(self, progress: Progress, *, is_dry: bool = False) -> "Generator[Publication]":
+    def pack(self, progress: Progress, *, is_dry: bool = False) -> "Generator[Publication]":
         """Write what is published for as long as it is looked at or sent."""
         from hub.adapters import Publication
 
@@ -88,7 +88,7 @@ class Order:
             "is_public": self.is_public,
         }
         how = (lambda: nullcontext(progress), from_environment().cache, self.with_base or None)
-        with packed(Path(self.run), Publication(self.repo, self.tag, **known), *how, is_dry=is_dry) as wanted:
+        with pack(Path(self.run), Publication(self.repo, self.tag, **known), *how, is_dry=is_dry) as wanted:
             yield wanted
 
 
@@ -116,7 +116,7 @@ def preview(order: Order) -> PublicationPreview:
     plans: Sequence[PublishPlan] = ()
     refused: Sequence[Diagnostic] = ()
     problem, card = "", ""
-    with order.packed(lambda *_: None, is_dry=True) as wanted:
+    with order.pack(lambda *_: None, is_dry=True) as wanted:
         try:
             plans = plan_chain(connect(), Path(order.run), wanted)
         except Refused as error:
@@ -147,6 +147,6 @@ def publish(
             raise LabError(say("publish.stopped"))
         told(0, 0, line)
 
-    with order.packed(lambda _, line: tell(line)) as wanted:
+    with order.pack(lambda _, line: tell(line)) as wanted:
         receipts = publish_chain(connect(), Path(order.run), wanted, tell)
     return [each.model_dump(mode="json") for each in receipts]

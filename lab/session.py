@@ -15,7 +15,7 @@ from evals.schema.questions import Sampling
 from lab.engine import Item, LabEngine, Waiting, WriteRequest
 from lab.services import Services
 from lab.ui.components import HIGHEST_TEMPERATURE, LONGEST_ANSWER, SHORTEST_ANSWER, Card, card_of, notice, stage_card
-from lab.ui.text import counted, say
+from lab.ui.text import plural, say
 from lab.visitors import Visitor
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class QuestionRequest:
     messages: tuple[Message, ...] | None = None
 
 
-def answered(
+def stream_answers(
     services: Services, asked: QuestionRequest, finish: Callable[[Any, Cards], Moment[Cards, Kept]]
 ) -> Iterator[Moment[Cards, Kept]]:
     """Yield moments of all stages' answers being written; `finish` is given the chain, and their cards, closed.
@@ -174,13 +174,13 @@ def answering(services: Services, asked: QuestionRequest) -> Iterator[Answered]:
 
     example = questions.find(asked.question)
 
-    def graded(card: Card) -> Card:
+    def grade(card: Card) -> Card:
         if example is None or card.finish_reason == "cancelled":
             return card
         return replace(card, verdict=verify(example, card.text))
 
     def finish(chain: Any, cards: Cards) -> Answered:
-        cards, asked_at = tuple(map(graded, cards)), services.now()
+        cards, asked_at = tuple(map(grade, cards)), services.now()
         answers = tuple(
             Answer(
                 id=new_id(),
@@ -203,7 +203,7 @@ def answering(services: Services, asked: QuestionRequest) -> Iterator[Answered]:
             return Moment(cards, problem=say("ask.not_kept", problem=error))
         return Moment(cards, kept=answers)
 
-    for moment in answered(services, asked, finish):
+    for moment in stream_answers(services, asked, finish):
         is_complete = moment.written and all(card.finish_reason for card in moment.written)
         if moment.is_done or moment.is_replaced or not (is_complete or moment.is_grading):
             yield moment
@@ -318,7 +318,7 @@ class Own:
     def write(self, folder: Path, made: ExportedFile) -> tuple[str, str]:
         """Write a file into a folder; return a line about it and its path."""
         write_whole(folder / made.name, made.text)
-        line = say("export.made", name=made.name, held=counted(made.n, made.noun))
+        line = say("export.made", name=made.name, held=plural(made.n, made.noun))
         return notice(f"{line} {left_out_line(self.task, made.left_out)}".strip(), "good"), str(folder / made.name)
 
 

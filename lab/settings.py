@@ -198,7 +198,7 @@ Log = Callable[[str, str, str], None]
 
 @dataclass(frozen=True)
 class Person:
-    """A name that may enter; `password` is `hashed`, never the text."""
+    """A name that may enter; `password` is `hash_password`, never the text."""
 
     name: str
     role: Role
@@ -208,14 +208,14 @@ class Person:
         return f"{self.name}:{self.role}:{self.password}"
 
 
-def hashed(password: str, salt: bytes | None = None) -> str:
+def hash_password(password: str, salt: bytes | None = None) -> str:
     """Return `scrypt$<salt>$<key>`, both in base64; the same password twice gives two texts."""
     salt = salt or os.urandom(16)
     key = hashlib.scrypt(password.encode(), salt=salt, dklen=32, **COST)
     return "$".join(("scrypt", *(base64.b64encode(part).decode() for part in (salt, key))))
 
 
-NOBODY = Person("", "reader", hashed("", b"assay of nobody!"))
+NOBODY = Person("", "reader", hash_password("", b"assay of nobody!"))
 
 
 def read_people(path: Path) -> dict[str, Person]:
@@ -266,7 +266,7 @@ def password_check(
             log(told, "has to wait", "")
             raise HTTPException(429, say("login.wait", most=MOST_WRONG, seconds=WAIT_SECONDS))
         salt = base64.b64decode(person.password.split("$")[1])
-        is_right = hmac.compare_digest(hashed(password, salt), person.password) and person is not NOBODY
+        is_right = hmac.compare_digest(hash_password(password, salt), person.password) and person is not NOBODY
         log(told, "logged in" if is_right else "wrong password", "")
         if is_right:
             wrong.pop(told, None)

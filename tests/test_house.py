@@ -1,5 +1,6 @@
 """What the repository says about itself is true: pins, versions, front matter, links."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -173,3 +174,19 @@ def test_every_package_has_a_budget_and_keeps_to_it():
 def test_no_two_classes_have_one_name():
     files = [path for name in PACKAGES for path in modules(ROOT / name)]
     assert {name: places for name, places in shared_names(files) if not name.endswith(".py")} == {}
+
+
+PARTICIPLE = re.compile(
+    r"[a-z]+(?<!ne)(?<!see)ed|begun|bound|built|chosen|done|drawn|found|given|held|kept|known|made|met|said|seen|sent|shown|taken|told|written"
+)
+
+
+def test_a_function_is_named_by_a_verb_or_by_what_it_returns():
+    functions = (
+        f"{file.relative_to(ROOT)} {each.name}"
+        for package in PACKAGES
+        for file in modules(ROOT / package)
+        for each in ast.parse(file.read_text(encoding="utf-8")).body
+        if isinstance(each, ast.FunctionDef)
+    )
+    assert [each for each in functions if PARTICIPLE.fullmatch(each.split()[1])] == []

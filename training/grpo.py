@@ -145,14 +145,14 @@ class GrpoSettings(SampledSettings):
 
     def read_rows(self, chain_prompt: str | None) -> "Rows[Any]":
         """Return questions that a verifier can score."""
-        from training.data.dev import asked, with_dev
+        from training.data.dev import dev_questions, with_dev
         from training.data.questions import grpo_data
 
         def read(sources: Sequence[str]) -> "Rows[Any]":
             return grpo_data(sources, self.seed, chain_prompt)
 
-        data = self.mixed(read(self.sources), read)
-        return with_dev(data, self, asked(data, self.eval_data, self)) if self.eval_steps else data
+        data = self.mix_sources(read(self.sources), read)
+        return with_dev(data, self, dev_questions(data, self.eval_data, self)) if self.eval_steps else data
 
     @field_validator("verifier_weights", mode="before")
     @classmethod

@@ -19,7 +19,7 @@ from evals.errors import BadConfig
 from evals.refine.files import CheckedRecord
 from evals.refine.grammar import WORD
 from evals.refine.judge import Judge, Verdicts, support_by_words
-from evals.refine.score import AnswerFigures, PreparedAnswer, copied, prepare, settle
+from evals.refine.score import AnswerFigures, PreparedAnswer, copied_share, final_figures, prepare
 from evals.schema.refiner import RefinerRecord, RewardConfig
 from training.judge.judge import HttpJudge, StopRule, by_deadline, fit_judge, judge_of, late
 from training.judge.prompts import VERSION, HttpSettings
@@ -49,7 +49,7 @@ def figures_of(prepared: PreparedAnswer, verdicts: Verdicts | None, settled: Ans
         "answer/claims": float(len(reading.claims)),
         "answer/ids_per_claim": len(ids) / len(reading.claims) if reading.claims else None,
         "answer/unknown_ids": sum(name not in prepared.evidence for name in ids) / len(ids) if ids else None,
-        "answer/copied": copied(texts, prepared.evidence),
+        "answer/copied": copied_share(texts, prepared.evidence),
         "score/format": prepared.bonus,
         "score/rubric": settled.rubric,
         "score/citation_f1": settled.citation.f1,
@@ -125,7 +125,7 @@ class RefinerReward:
 
         found, seconds = iter(await by_deadline(work(), self.deadline_seconds)), self.deadline_seconds
         given = [None if case.settled is not None else next(found) or late(case.inquiry(), seconds) for case in cases]
-        return [_Row(case, each, settle(case, each)) for case, each in zip(cases, given, strict=True)]
+        return [_Row(case, each, final_figures(case, each)) for case, each in zip(cases, given, strict=True)]
 
     def _figures(self, rows: Sequence[_Row], asked: int, missing: int) -> dict[str, float]:
         """Return means over the answers, and what happened on the line to the judge."""

@@ -38,7 +38,7 @@ class ReviewSettings(SftSettings):
         def read(sources: Sequence[str]) -> "Rows[Any]":
             return read_reviews(sources, drops=self.bad_rows == "drop")
 
-        data = self.mixed(read(self.sources), read)
+        data = self.mix_sources(read(self.sources), read)
         check_chain_prompt(data, chain_prompt)
         if not self.eval_steps:
             return data

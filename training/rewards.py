@@ -28,7 +28,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from evals.errors import BadConfig
 from evals.schema import Example, GroundTruth, Verdict
-from evals.verifiers import judge
+from evals.verifiers import verify_prepared
 from evals.verifiers.score import DEFAULT_MODE, VERIFIERS, Scoring, pays_falsehood
 from evals.verifiers.score import weights as weights_of
 
@@ -131,11 +131,11 @@ def verdict_on(
     column: str, row: str, question: str, answer: str, weights: tuple[tuple[str, float], ...], v4: str
 ) -> Verdict:
     """Return the verdict on an answer, remembered: a quarter of what GRPO samples repeats."""
-    return judge(*_known(column, row, question), answer, Scoring(dict(weights), v4), "answer")
+    return verify_prepared(*_truth_and_question(column, row, question), answer, Scoring(dict(weights), v4), "answer")
 
 
 @lru_cache(maxsize=1024)
-def _known(column: str, row: str, question: str) -> tuple[GroundTruth, str]:
+def _truth_and_question(column: str, row: str, question: str) -> tuple[GroundTruth, str]:
     """Return the truth and the question of a row that is JSON."""
     if column == "ground_truth":
         return TRUTH.validate_json(row), question

@@ -66,7 +66,7 @@ class SftSettings(StageSettings):
     def read_rows(self, chain_prompt: str | None) -> "Rows[Any]":
         """Return questions with their answers, conversations, or records of the refiner with their references."""
         from training.data.conversations import are_conversations
-        from training.data.dev import asked, with_dev, with_held_out
+        from training.data.dev import dev_questions, with_dev, with_held_out
         from training.data.questions import read_answers
 
         form: dict[str, Any] = {"train_on": self.train_on, "drops": self.bad_rows == "drop"}
@@ -74,13 +74,13 @@ class SftSettings(StageSettings):
         def read(sources: Sequence[str]) -> "Rows[Any]":
             return read_answers(sources, self.seed, chain_prompt, **form)
 
-        data = self.mixed(read(self.sources), read)
+        data = self.mix_sources(read(self.sources), read)
         if not self.eval_steps:
             return data
         named = [each for each in self.eval_data if are_conversations(each)]
         data = with_held_out(data, self.hold_out, self.seed, named, **form)
         others = [each for each in self.eval_data if each not in named]
-        return with_dev(data, self, asked(data, others, self) if others or not data.held else None)
+        return with_dev(data, self, dev_questions(data, others, self) if others or not data.held else None)
 
 
 def options(settings: SftSettings) -> dict[str, Any]:
@@ -120,13 +120,13 @@ def build_trainer(ready: "Prepared") -> "SafeTrainer":
     return SafeTrainer.before(SFTTrainer)(
         model=policy,
         args=told,
-        train_dataset=labelled(ready.data, ready.tokenizer),
-        eval_dataset=labelled(ready.data.held, ready.tokenizer) if ready.data.held else None,
+        train_dataset=tokenize_rows(ready.data, ready.tokenizer),
+        eval_dataset=tokenize_rows(ready.data.held, ready.tokenizer) if ready.data.held else None,
         processing_class=ready.tokenizer,
     )
 
 
-def labelled(data: "Rows[Any]", tokenizer: "PreTrainedTokenizerBase") -> "Dataset":
+def tokenize_rows(data: "Rows[Any]", tokenizer: "PreTrainedTokenizerBase") -> "Dataset":
     """Return the rows as tokens with their labels, which TRL takes as they are: what a dry run shows is what is learned."""
     from datasets import Dataset
 

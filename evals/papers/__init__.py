@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from evals.errors import UnreadableArticle
 from evals.papers.jats import read_jats, read_tei
-from evals.papers.outline import check_size, decoded, read_markdown, read_plain
+from evals.papers.outline import check_size, decode_text, read_markdown, read_plain
 from evals.papers.pandoc import Manuscript, read_manuscript
 from evals.papers.pdf import read_pdf
 from evals.schema import Article, ReviewExample, TextOrigin
@@ -126,10 +126,10 @@ def _read(send: Send, data: bytes, name: str, kind: Manuscript | Literal["pdf"] 
         found = read_jats(data, name)
         origin["format"] = "jats"
     elif name.lower().endswith((".md", ".markdown")):
-        found = read_markdown(decoded(data, name))
+        found = read_markdown(decode_text(data, name))
         origin["format"] = "markdown"
     else:
-        found = read_plain(decoded(data, name))
+        found = read_plain(decode_text(data, name))
         origin["format"] = "plain"
     if not (found.title or found.abstract or found.sections):
         raise UnreadableArticle(f"{name} holds neither title nor text of an article; {ACCEPTED}. Give the whole paper.")

@@ -19,7 +19,7 @@ from defusedxml.common import EntitiesForbidden
 from defusedxml.ElementTree import DefusedXMLParser
 
 from evals.errors import UnreadableArticle
-from evals.papers.outline import MARKS, NEAR, UNNAMED, Block, Outline, outline_of, raised, role_of, tidy
+from evals.papers.outline import MARKS, NEAR, UNNAMED, Block, Outline, outline_of, role_of, script_text, tidy
 from evals.schema import Figure, Reference, Section
 
 _WORDS = tomllib.loads(Path(__file__).with_name("formulas.toml").read_text(encoding="utf-8"))
@@ -33,7 +33,7 @@ def _operand(text: str) -> str:
     return text if not text or WHOLE.fullmatch(text) else f"({text})"
 
 
-def _scripted(base: str, *scripts: tuple[str, str]) -> str:
+def _with_scripts(base: str, *scripts: tuple[str, str]) -> str:
     """Return a base with its indices and powers; an empty one is left out."""
     return base + "".join(mark + _operand(text) for mark, text in scripts if text.strip())
 
@@ -63,15 +63,15 @@ def _drawn(element: Element) -> str:
         case "mover" if len(base) == 1 and (accent := _WORDS["accents"].get(second.strip())):
             return base + accent
         case "msub" | "munder":
-            return _scripted(_operand(base), ("_", second))
+            return _with_scripts(_operand(base), ("_", second))
         case "msup" | "mover":
-            return _scripted(_operand(base), ("^", second))
+            return _with_scripts(_operand(base), ("^", second))
         case "msubsup" | "munderover":
-            return _scripted(_operand(base), ("_", second), ("^", third))
+            return _with_scripts(_operand(base), ("_", second), ("^", third))
         case "mmultiscripts":
             at = next((n for n, each in enumerate(element) if each.tag == "mprescripts"), len(parts))
             before, after = (zip("_^" * len(parts), each, strict=False) for each in (parts[at + 1 :], parts[1:at]))
-            return _scripted("", *before) + _scripted(_operand(base), *after)
+            return _with_scripts("", *before) + _with_scripts(_operand(base), *after)
         case "mfenced":
             marks = "".join((element.get("separators", ",")).split())
             inner = "".join(f"{part}{marks[n : n + 1] or marks[-1:]}" for n, part in enumerate(parts[:-1]))
@@ -129,7 +129,7 @@ def _item(tokens: list[str]) -> str:
     if token == "{":
         return _group(tokens, "}")
     if token in ("^", "_"):
-        return _scripted("", (token, _argument(tokens)))
+        return _with_scripts("", (token, _argument(tokens)))
     if name in _WORDS["fractions"]:
         return f"{_operand(_argument(tokens))}/{_operand(_argument(tokens))}"
     if name == "sqrt":
@@ -140,7 +140,7 @@ def _item(tokens: list[str]) -> str:
         return base + _WORDS["tex_accents"][name] if len(base) == 1 else f" {name.removeprefix('wide')}({base})"
     if name in _WORDS["stacked"]:
         script, base = _argument(tokens), _argument(tokens)
-        return _scripted(base, (_WORDS["stacked"][name], script))
+        return _with_scripts(base, (_WORDS["stacked"][name], script))
     if name in _WORDS["with_argument"]:
         kind = _argument(tokens)
         if name == "begin" and kind in ("array", "tabular"):
@@ -277,7 +277,7 @@ def _inline(element: Element, before: str = "") -> str:
         elif child.tag == "inline-graphic" and not is_formula:
             text += PICTURE
         elif child.tag in ("sup", "sub", "xref"):
-            text += _raised(child, near)
+            text += _script_text(child, near)
         elif child.tag == "name":
             text += ", " * text[-1:].isalnum() + _person(child)
         elif child.tag == "element-citation":
@@ -309,7 +309,7 @@ def _supplement(element: Element) -> str:
     return " ".join(f"{one_line(element.find('label'))} {_inline(element)}".split())
 
 
-def _raised(element: Element, before: str) -> str:
+def _script_text(element: Element, before: str) -> str:
     """Return a power or an index with its sign, and the mark of a citation or footnote apart from what is before it."""
     text = _inline(element)
     plain, last, is_sup = " ".join(text.split()), before[-1:], element.tag == "sup"
@@ -326,7 +326,7 @@ def _raised(element: Element, before: str) -> str:
         if last.isalpha() and not is_cited and re.match(r"[A-Z][a-z]{2}", plain):
             return f" {text}"  # an author behind a word
         return f"{' ' * (not last.isspace())}[{plain}]" if is_cited and not IN_BRACKETS.search(before) else text
-    return text if element.tag == "xref" else raised(text, before, is_index=not is_sup)
+    return text if element.tag == "xref" else script_text(text, before, is_index=not is_sup)
 
 
 # ---- the article ------------------------------------------------------------------------------
@@ -550,7 +550,7 @@ def _reference(printed: Element, parts: Element) -> Reference:
     places = [printed, *printed.iter("person-group")]
     own = "".join((place.text or "") + "".join(each.tail or "" for each in place) for place in places)
     is_printed = any(map(str.isalnum, own)) or len(own.split()) > 1
-    text = tidy(_printed(printed)) if is_printed else _composed(printed, found)
+    text = tidy(_printed_citation(printed)) if is_printed else _citation_text(printed, found)
     return found.model_copy(update={"text": " ".join(text.split())})
 
 
@@ -564,16 +564,16 @@ def _identifier(element: Element) -> str:
     return one_line(element) if kind in ("", "other") else f"{kind}:{one_line(element)}"
 
 
-def _printed(cited: Element) -> str:
+def _printed_citation(cited: Element) -> str:
     """Return a citation as it is printed, its parts never grown together."""
     text, before = cited.text or "", ""
     for child in cited:
         if child.tag == "pub-id":
             text += " " + (one_line(child) if LABELLED.search(text) else _identifier(child))
         elif child.tag in ("sup", "sub", "xref"):
-            text += _raised(child, text[-NEAR:])
+            text += _script_text(child, text[-NEAR:])
         elif child.tag not in ("label", *SKIPPED):
-            part = _printed(child)
+            part = _printed_citation(child)
             is_glued = text[-1:].isalnum() or (before and text[-1:] in ".?!")
             if child.tag not in WORDS["inline"] and is_glued and part[:1].isalnum():
                 text += ", " if before in PEOPLE and child.tag in PEOPLE else " "
@@ -583,7 +583,7 @@ def _printed(cited: Element) -> str:
     return text
 
 
-def _composed(cited: Element, found: Reference) -> str:
+def _citation_text(cited: Element, found: Reference) -> str:
     """Return the parts of a citation as authors (date). Title. Journal volume(issue):pages. What else there is. Identifiers."""
     parts = {each.tag: one_line(each) for each in cited}
     when = " ".join(parts[name] for name in ("year", "month", "season", "day") if parts.get(name))

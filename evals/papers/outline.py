@@ -193,7 +193,7 @@ MOST_CONTROLS = 0.01
 """Share of control characters above which a file is no text."""
 
 
-def decoded(data: bytes, name: str) -> str:
+def decode_text(data: bytes, name: str) -> str:
     """Return the text of a file in UTF-8, or in UTF-16 or 32 with a byte order mark, lines ended by line feeds.
 
     UnreadableArticle for another encoding (a wrong guess would turn µ and ± into other signs
@@ -243,7 +243,7 @@ def without_markup(text: str) -> str:
     '10^6 cells, p < 0.05, if n < 5 and k > 3'
     """
     if "<" in text:
-        text = RAISED.sub(_raised, _seen(text))
+        text = RAISED.sub(_raised, _visible_text(text))
         text = TAG.sub("", ITEM.sub("\n- ", BREAK.sub("\n", text)))
     if "&" in text:  # html.unescape alone would read the beginning of an unknown entity
         text = ENTITY.sub(lambda e: html.unescape(e[0]) if e[0][1] == "#" or e[0][1:] in html5 else e[0], text)
@@ -252,7 +252,7 @@ def without_markup(text: str) -> str:
 
 def _raised(found: re.Match[str]) -> str:
     before = TAG.sub("", found.string[max(0, found.start() - NEAR) : found.start()])
-    return raised(found["text"], before, is_index=found["tag"].lower() == "sub")
+    return script_text(found["text"], before, is_index=found["tag"].lower() == "sub")
 
 
 NEAR = 200
@@ -267,7 +267,7 @@ NO_BASE = re.compile(r"(?<![\d.,])(?!10+$)\d{2,}$|\b[a-z]{4,}$")
 ORDINAL = re.compile(r"st|nd|rd|th", re.I)
 
 
-def raised(text: str, before: str, *, is_index: bool = False) -> str:
+def script_text(text: str, before: str, *, is_index: bool = False) -> str:
     """Return what stands as superscript or index behind `before`, with its sign or brackets where it would join a number.
 
     >>> [before + raised(text, before) for before, text in (("10", "5"), ("n = 24", "5"), ("n = 24", "5–7"), ("cm", "2"))]
@@ -289,7 +289,7 @@ def raised(text: str, before: str, *, is_index: bool = False) -> str:
     return text
 
 
-def _seen(text: str) -> str:
+def _visible_text(text: str) -> str:
     """Return text without scripts, styles and comments, read once; what is never closed is kept."""
     kept: list[str] = []
     at, inside = 0, ""

@@ -18,7 +18,7 @@ from evals.papers.jats import FLOATS, one_line, outline_of_jats, text_of, tree_o
 from evals.papers.outline import (
     Block,
     Outline,
-    decoded,
+    decode_text,
     heading_level,
     is_title,
     outline_of,
@@ -161,7 +161,7 @@ class _Page(HTMLParser):
 
 def _without_hidden_parts(data: bytes, name: str) -> tuple[bytes, str]:
     page = _Page()
-    page.feed(decoded(data, name))
+    page.feed(decode_text(data, name))
     page.close()
     return "".join(page.seen).encode(), " ".join("".join(page.removed).split())
 

@@ -35,7 +35,7 @@ from evals.papers.pdf_lines import (
     body_height,
     columns_of,
     is_at_edge,
-    joined,
+    join_lines,
     mark_of,
     page_gutters,
     rows_of,
@@ -74,7 +74,7 @@ def title_of(pages: Sequence[PageLines], body: float, heads: Set[str], told: str
     first = pages[0]
     if title := _title_in_metadata(first.lines, told):
         rest = tuple(line for line in first.lines if line not in title)
-        printed = tidy(joined(title))
+        printed = tidy(join_lines(title))
         return printed if _letters(printed) == _letters(told) else tidy(told), [replace(first, lines=rest), *pages[1:]]
     groups: list[list[TextLine]] = []
     for line in first.lines:
@@ -96,19 +96,19 @@ def title_of(pages: Sequence[PageLines], body: float, heads: Set[str], told: str
     groups = [
         group
         for group in groups
-        if not any(re.match(rf"\d*{re.escape(_letters(joined(group)))}(?:\d|vol)", each) for each in cited)
+        if not any(re.match(rf"\d*{re.escape(_letters(join_lines(group)))}(?:\d|vol)", each) for each in cited)
     ]
     if not groups:
         return "", list(pages)
     most = max(group[0].height for group in groups)
-    phrases = [group for group in groups if group[0].height > 0.7 * most and len(joined(group).split()) > 2]
+    phrases = [group for group in groups if group[0].height > 0.7 * most and len(join_lines(group).split()) > 2]
     large = phrases[0] if phrases else max(groups, key=lambda group: group[0].height)
     # a heading, and not a title that begins with such a word
     names = [role_of(line.text) != "other" and len(plain_name(line.text).split()) <= 3 for line in large]
     title = large[: names.index(True, 1) if True in names[1:] else None]
     rest = tuple(line for line in first.lines if line not in title)
     kept = (tuple(word for word in line.words if _is_of_title(word, large[0].height)) for line in title)
-    return tidy(joined([TextLine(words) for words in kept if words])), [replace(first, lines=rest), *pages[1:]]
+    return tidy(join_lines([TextLine(words) for words in kept if words])), [replace(first, lines=rest), *pages[1:]]
 
 
 def _is_of_title(word: Word, height: float) -> bool:
@@ -127,7 +127,7 @@ def _title_in_metadata(lines: Sequence[TextLine], told: str) -> Sequence[TextLin
         return ()
     for at in range(len(lines)):
         for end in range(at + 1, min(at + 7, len(lines) + 1)):
-            found = _letters(joined(lines[at:end]))
+            found = _letters(join_lines(lines[at:end]))
             if found.startswith(wanted) and len(wanted) > 0.8 * len(found):
                 return lines[at:end]
             if not wanted.startswith(found):
@@ -268,7 +268,7 @@ def blocks_of(pages: Sequence[PageLines], body: float) -> list[Block]:
     running: dict[float, int] = {}  # the last paragraph by the height of its lines, which may go on behind a picture
     for at, group in enumerate(groups):
         page, height = group[0].page, round(group[0].height)
-        text = tidy(joined(group))
+        text = tidy(join_lines(group))
         start = PageStart(at=0, page=page, box=pages[page - 1].box(group))
         level = (level_of(text, group, body, tops) if precedes_text(groups, at, body) else None) or plain_level(
             groups, at, body
@@ -437,7 +437,7 @@ def _references(lines: Sequence[TextLine]) -> list[str]:
         else:
             starts = [at for at in range(len(lines)) if at == 0 or _parts(lines[at - 1], lines[at])]
     starts = [0, *starts] if lines and (not starts or starts[0] > 0) else starts
-    return [tidy(joined(lines[one:other])) for one, other in pairwise([*starts, len(lines)])]
+    return [tidy(join_lines(lines[one:other])) for one, other in pairwise([*starts, len(lines)])]
 
 
 def _parts(last: TextLine, new: TextLine) -> bool:

@@ -248,7 +248,7 @@ def gutters_of(rows: Sequence[Row]) -> list[float]:
             if _crosses(row, place):
                 run = left = right = 0
                 continue
-            one, other = _parted(row, place)
+            one, other = _split_row(row, place)
             is_left, is_right = _is_text(one, place - start), _is_text(other, end - place)
             left, right, run = left + is_left, right + is_right, run + (is_left or is_right)
             if min(left, right) >= FEWEST_LINES // 2:
@@ -295,7 +295,7 @@ def columns_of(rows: Sequence[Row], gutters: Sequence[float], column: int) -> It
     crossing = _crossing(rows, gutter)
     for is_across, group in groupby(zip(crossing, rows, strict=True), key=lambda each: each[0]):
         band = [row for _, row in group]
-        sides = [tuple(part for row in band if (part := _parted(row, gutter)[side])) for side in (0, 1)]
+        sides = [tuple(part for row in band if (part := _split_row(row, gutter)[side])) for side in (0, 1)]
         if is_across:
             yield from columns_of(band, others, column)
             continue
@@ -315,7 +315,7 @@ def _crossing(rows: Sequence[Row], gutter: float) -> list[bool]:
         for step, first in ((-1, at), (1, last)):
             place = first + step
             while 0 <= place < len(rows):
-                one, other = _parted(rows[place], gutter)
+                one, other = _split_row(rows[place], gutter)
                 is_end = not (one and other) and len(rows[place]) > 1 and len(_cells(rows[place])) == 1
                 is_text = _is_text(one, gutter - start) or _is_text(other, end - gutter) or is_end
                 if is_text and not crossing[place]:
@@ -324,13 +324,13 @@ def _crossing(rows: Sequence[Row], gutter: float) -> list[bool]:
                 place += step
     whole: list[bool] = []
     for is_across, group in groupby(zip(crossing, rows, strict=True), key=lambda each: each[0]):
-        parts = [_parted(row, gutter) for _, row in group]
+        parts = [_split_row(row, gutter) for _, row in group]
         is_band = len(parts) > 1 and all(any(part[side] for part in parts) for side in (0, 1))
         whole += [is_across or not is_band] * len(parts)
     return whole
 
 
-def _parted(row: Row, place: float) -> tuple[Row, Row]:
+def _split_row(row: Row, place: float) -> tuple[Row, Row]:
     return tuple(word for word in row if word.right <= place), tuple(word for word in row if word.right > place)
 
 
@@ -430,7 +430,7 @@ def body_height(pages: Sequence[PageLines]) -> float:
     return counts.most_common(1)[0][0] if counts else 0.0
 
 
-def joined(lines: Sequence[TextLine]) -> str:
+def join_lines(lines: Sequence[TextLine]) -> str:
     """Return lines as one text; a word that the line's end has broken is whole again.
 
     A hyphen stays before a capital or a digit, where it belongs to the word: "IL-" + "6".

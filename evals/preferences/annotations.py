@@ -153,7 +153,7 @@ class Settled(NamedTuple):
         return None if quality is None or bad < quality < good else quality >= good
 
 
-def settle(items: Iterable[AnnotationItem], annotations: Iterable[Annotation]) -> list[Settled]:
+def settle_annotations(items: Iterable[AnnotationItem], annotations: Iterable[Annotation]) -> list[Settled]:
     """Return what is said of each item that somebody submitted, in order; an adjudication counts alone."""
     by_item: dict[str, list[Annotation]] = {}
     for each in annotations:

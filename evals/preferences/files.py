@@ -27,12 +27,12 @@ from pydantic import ValidationError
 
 from evals.errors import BadRow, LabError
 from evals.io import NoRow, jsonl_text, read_text
-from evals.preferences.annotations import Settled, bad_rating, settle
+from evals.preferences.annotations import Settled, bad_rating, settle_annotations
 from evals.preferences.rows import HELD_OUT, ROWS, rows_of_annotations
 from evals.questions import find
 from evals.readers import LabelRow
 from evals.schema.votes import Annotation, AnnotationItem, AnnotationProject, NoteKind, Thumb, VerdictLabel
-from evals.tables import read_table, restored, table_text
+from evals.tables import read_table, table_text, unescape_formula
 
 Form = Literal["sft", "dpo", "kto", "labels", "label-studio", "csv"]
 FORMS: tuple[Form, ...] = get_args(Form)
@@ -56,10 +56,10 @@ def export(
 ) -> FormatFiles:
     """Return the files of a format. LabError if there is nothing to write: an empty data set helps nobody."""
     if form == "sft" or form == "dpo" or form == "kto":
-        rows, left_out = rows_of_annotations(project, settle(items, annotations), form)
+        rows, left_out = rows_of_annotations(project, settle_annotations(items, annotations), form)
         made = FormatFiles({ROWS: jsonl_text(rows)}, len(rows), left_out)
     elif form == "labels":
-        made = _labels(settle(items, annotations))
+        made = _labels(settle_annotations(items, annotations))
     else:
         by_item: dict[str, list[Annotation]] = {}
         for each in annotations:
@@ -351,7 +351,7 @@ def _read_csv(path: Path) -> Read:
     for number, cells in table.rows:
         if isinstance(cells, NoRow):
             raise BadRow(path, number, cells.field, cells.problem)
-        row = {name: restored(cell) for name, cell in cells.items()}
+        row = {name: unescape_formula(cell) for name, cell in cells.items()}
         shown = {name: row[name] for name in ("item", "stage", "chain", "system_prompt") if row.get(name)}
         shown |= {"question": row.get("question", ""), "text": row.get("text", "")}
         said: Row = {name: row[name] for name in ("updated_at", "guidelines", *CHOICES, *TEXTS) if row.get(name)}

@@ -17,7 +17,7 @@ from typing import TypeVar
 from evals.facts import load_enrichment, load_hallmark
 from evals.questions.prompt import answer_form, with_answer, with_confidence
 from evals.schema import CANNOT_BE_TOLD, ChoiceTruth, Example
-from evals.verifiers.expected import DIRECTIONS, expected, normalised
+from evals.verifiers.expected import DIRECTIONS, expected_answer, normalise
 from evals.verifiers.line import options_in, read_lines
 from evals.verifiers.numbers import numbers_in
 
@@ -81,11 +81,11 @@ def _echo_as_statement(example: Example, _: Known) -> str:
 
 def _copy_option(example: Example, _: Known) -> str | None:
     """Copy into the line what the question itself holds: its first option, number or all of its names."""
-    asked, question = expected(example.ground_truth), _without_set_name(example)
+    asked, question = expected_answer(example.ground_truth), _without_set_name(example)
     if asked.kind == "number":
         number = next(numbers_in(question), None)
         return _line(f"{number.value:.10g}") if number else None
-    named = [each for part in options_in(normalised(question), asked.by_wording) for each in part]
+    named = [each for part in options_in(normalise(question), asked.by_wording) for each in part]
     if not named or asked.kind == "term":
         return None
     return _line(", ".join(named) if asked.kind == "set" else named[0])
@@ -144,9 +144,9 @@ def baseline_answers(examples: Sequence[Example], train: Iterable[Example] = ())
     every = {example.id: example for example in (*train, *examples)}.values()
     known = Known(
         listed,
-        _counted(train, _form),
-        _counted(every, _form),
-        _counted(every, lambda example: (_form(example), example.cluster)),
+        _counts_by(train, _form),
+        _counts_by(every, _form),
+        _counts_by(every, lambda example: (_form(example), example.cluster)),
     )
     said = {name: [policy(example, known) for example in examples] for name, policy in BASELINES.items()}
     return {
@@ -156,7 +156,7 @@ def baseline_answers(examples: Sequence[Example], train: Iterable[Example] = ())
     }
 
 
-def _counted(examples: Iterable[Example], by: Callable[[Example], K]) -> dict[K, Counter[str]]:
+def _counts_by(examples: Iterable[Example], by: Callable[[Example], K]) -> dict[K, Counter[str]]:
     counts: dict[K, Counter[str]] = {}
     for example in examples:
         taught = read_lines(example.answer).answer

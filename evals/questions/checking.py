@@ -8,7 +8,7 @@ from typing import Any
 
 from evals.questions.baselines import baseline_answers
 from evals.questions.prompt import answer_form
-from evals.questions.sets import QuestionSet, counted, normalised, right_answer
+from evals.questions.sets import QuestionSet, name_counts, normalise_question, right_answer
 from evals.schema import CANNOT_BE_TOLD, AbstainTruth, ChoiceTruth, Example, Record
 from evals.schema.questions import RowFault
 from evals.schema.record import Share
@@ -92,7 +92,7 @@ class ImportReport(SetReport):
     first: dict[str, Any]
 
 
-def shown(row: Mapping[str, Any]) -> list[tuple[str, str]]:
+def row_lines(row: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return a row of a set as lines of a table: the question's beginning and end, its options, what is right."""
     prompt, truth = str(row["prompt"]), row["truth"]
     cut = prompt if len(prompt) <= SHOWN_PROMPT else f"{prompt[: SHOWN_PROMPT // 2]} … {prompt[-SHOWN_PROMPT // 2 :]}"
@@ -117,14 +117,14 @@ def report_on(found: QuestionSet, name: str) -> SetReport:
         rows=len(rows) + len({fault.line for fault in found.faults}),
         faults=found.faults,
         warnings=tuple(warnings_on(rows, found.lines)),
-        splits=counted(row.split for row in rows),
-        kinds=counted(row.ground_truth.kind for row in rows),
-        options=counted(
+        splits=name_counts(row.split for row in rows),
+        kinds=name_counts(row.ground_truth.kind for row in rows),
+        options=name_counts(
             f"{len(row.ground_truth.options)} options" for row in rows if isinstance(row.ground_truth, ChoiceTruth)
         ),
         groups=len({row.cluster for row in rows}),
         explained=sum(bool(row.answer) and not row.answer.startswith("Answer:") for row in rows),
-        licences=counted(row.licence or "not given" for row in rows),
+        licences=name_counts(row.licence or "not given" for row in rows),
         scored_on="test" if test else "all",
         scores=trick_scores(test or rows, train if test else ()),
     )
@@ -186,7 +186,7 @@ def warnings_on(rows: Sequence[Example], lines: Sequence[int] = ()) -> Iterable[
     yield from _spreadsheet_damage(rows, lines)
     asked: dict[tuple[str, str], list[str]] = {}
     for row in rows:
-        asked.setdefault((normalised(row.prompt), answer_form(row.prompt, row.ground_truth)), []).append(row.id)
+        asked.setdefault((normalise_question(row.prompt), answer_form(row.prompt, row.ground_truth)), []).append(row.id)
     twice = [name for names in asked.values() if len(names) > 1 for name in names]
     if twice:
         yield _warning("asked twice", f"{len(twice)} rows ask the same as another", "keep one of each", twice)

@@ -117,7 +117,7 @@ def export_questions(examples: Sequence[Example], set_name: str, tool: str, out:
     run = tuple(Template(line).substitute(words) for line in TOOLS[tool]["run"])
     words |= {"run": "\n".join(run), "notes": Template(TOOLS[tool]["notes"]).substitute(words).strip()}
     templates = {"README.md": "readme.txt", "$name/grade.py": "grade.py", **TOOLS[tool]["files"]}
-    written = {Template(path).substitute(words): _filled(TEMPLATES / file, words) for path, file in templates.items()}
+    written = {Template(path).substitute(words): _fill(TEMPLATES / file, words) for path, file in templates.items()}
     about = {"metrics": metrics, "split": words["split"], "everywhere": [] if is_split else ["accuracy", "line_share"]}
     written[f"{name}/about.json"] = json.dumps(about)
     written.setdefault(f"{name}/__init__.py", "")
@@ -147,7 +147,7 @@ def export_questions(examples: Sequence[Example], set_name: str, tool: str, out:
     )
 
 
-def _filled(template: Path, words: dict[str, str]) -> str:
+def _fill(template: Path, words: dict[str, str]) -> str:
     """Return a template with its $words; Python holds none but the name of the package that it belongs to."""
     text = template.read_text(encoding="utf-8")
     return PACKAGE.sub(words["name"], text) if template.suffix == ".py" else Template(text).substitute(words)

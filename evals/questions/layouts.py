@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict
 
 from evals.errors import BadConfig, BadRow, LabError
 from evals.io import first_of, sha256_of_text, short_repr
-from evals.questions.sets import LONGEST_ROW, SUFFIXES, Raw, examples_of, longer_than, normalised, plain_rows
+from evals.questions.sets import LONGEST_ROW, SUFFIXES, Raw, examples_of, longer_than, normalise_question, plain_rows
 from evals.verifiers.line import read_lines
 
 FILES = (*SUFFIXES, ".json", ".parquet")
@@ -154,7 +154,7 @@ def import_rows(
     known = layouts()[layout_name]
     if len({line for line, _ in rows}) < len(rows):  # a JSON document on one line: count its rows
         rows = [(n, row) for n, (_, row) in enumerate(rows, 1)]
-    spelling = {_folded(key): str(key) for _, row in rows for key in row}
+    spelling = {_fold(key): str(key) for _, row in rows for key in row}
     questions: list[tuple[int, _Question]] = []
     made: list[tuple[int, dict[str, Any]]] = []
     bad: list[BadRow] = []
@@ -215,7 +215,7 @@ class _Fields(dict[str, Any]):
         self.read: set[str] = set()
         for key, value in row.items():
             if value is not None and value != "":
-                self.setdefault(_folded(key), value)
+                self.setdefault(_fold(key), value)
 
     def at(self, name: str) -> Any:
         """Return the value of a field, None if it is missing; "question.stem" leads inside an object."""
@@ -236,7 +236,7 @@ class _Fields(dict[str, Any]):
         return {name: value for name in names if (value := self.at(name)) is not None}
 
 
-def _folded(name: str) -> str:
+def _fold(name: str) -> str:
     return " ".join(re.sub(r"(?<!^)[_-]", " ", str(name).strip()).casefold().split())  # _type is not type
 
 
@@ -325,7 +325,7 @@ class _Choice(NamedTuple):
         if not is_lettered or letters != LETTERS[: len(self.options)]:
             return self.options
         bare = [OWN_LETTER.sub("", option, count=1).strip() for option in self.options]
-        return bare if len({normalised(option) for option in bare} - {""}) == len(bare) else self.options
+        return bare if len({normalise_question(option) for option in bare} - {""}) == len(bare) else self.options
 
 
 class _Question(NamedTuple):
@@ -371,7 +371,7 @@ def _question_text(value: Any) -> str:
 def _right_answer(layout: Layout, row: _Fields, question: str) -> dict[str, Any] | _Choice | None:
     """Return the truth of a row, a choice where answer columns are still to be read, None if it has neither."""
     if row.all(layout.right) and row.all(layout.wrong):
-        return _shuffled(layout, row, question)
+        return _shuffled_choice(layout, row, question)
     answer = row.first(layout.answer)[1]
     if answer is not None and not isinstance(answer, Mapping):
         if choice := _choice(layout, row, question):
@@ -382,7 +382,7 @@ def _right_answer(layout: Layout, row: _Fields, question: str) -> dict[str, Any]
     if layout.impossible and str(row.at(layout.impossible)).casefold() == "true":
         return _UNANSWERED
     if row.all(layout.accept):
-        return _accepted(layout, row)
+        return _term_truth(layout, row)
     given = row.first(layout.values)[1]
     if given is not None:
         names = [found for each in (given if isinstance(given, list) else [given]) if (found := _texts(each))]
@@ -392,11 +392,11 @@ def _right_answer(layout: Layout, row: _Fields, question: str) -> dict[str, Any]
     return {"kind": "rubric", "items": _texts(given)[:1]} if given is not None else None
 
 
-def _shuffled(layout: Layout, row: _Fields, question: str) -> dict[str, Any]:
+def _shuffled_choice(layout: Layout, row: _Fields, question: str) -> dict[str, Any]:
     """Return a choice with its options ordered by hash, the same each time, so that the place tells nothing."""
     field, right = row.first(layout.right)
     wrong = list(row.all(layout.wrong).values())
-    others = _unpacked(wrong[0])[0] if len(layout.wrong) == 1 else wrong
+    others = _options_in(wrong[0])[0] if len(layout.wrong) == 1 else wrong
     options = [_option(each) for each in (right, *others)]
     _check_options(field, options)
     order = sorted(options, key=lambda option: sha256_of_text(f"{question}\0{option}"))
@@ -407,7 +407,7 @@ def _choice(layout: Layout, row: _Fields, question: str) -> _Choice | None:
     """Return the options of a row from a list, from columns or from the question; None if there are none."""
     answers, is_inline = row.all(layout.answer), False
     field, listed = row.first(layout.options)
-    options, labels = _unpacked(listed)
+    options, labels = _options_in(listed)
     if len(options) < 2 and not isinstance(listed, list):
         names = next((names for names in layout.each if names[0] in row and len(row.all(names)) > 1), ())
         columns = row.all(names)
@@ -425,7 +425,7 @@ def _choice(layout: Layout, row: _Fields, question: str) -> _Choice | None:
     return _Choice(options, labels, answers, is_inline)
 
 
-def _accepted(layout: Layout, row: _Fields) -> dict[str, Any]:
+def _term_truth(layout: Layout, row: _Fields) -> dict[str, Any]:
     """Return a term; where the layout says so a number, or a rubric for a long answer."""
     field, given = row.first(layout.accept)
     wordings = list(dict.fromkeys(_texts(given)))
@@ -463,18 +463,18 @@ def _set_row(
     """Return a question as a row of a set; `groups` holds the group of each prompt so far."""
     prompt, fields, truth = question
     if isinstance(truth, _Choice):
-        choice, truth = truth, _chosen(truth, ways)
+        choice, truth = truth, _choice_truth(truth, ways)
         if truth["kind"] == "set" and not choice.is_inline:
             listed = "\n".join(f"{LETTERS[n]}. {option}" for n, option in enumerate(choice.bare))
             prompt = f"{prompt}\n\n{listed}"
     name, line = place
     given = fields.first(layout.id)[1]
     row_id = f"{name}/{line if given is None else given}"
-    group = fields.first([_folded(options.group_field)] if options.group_field else layout.group)[1]
+    group = fields.first([_fold(options.group_field)] if options.group_field else layout.group)[1]
     if group is None and options.group_field:
         raise _BadField(options.group_field, "is missing, and is to be the group; name another with --group")
     group = next(each for each in (group, given, row_id) if each is not None)
-    group = groups.setdefault(normalised(prompt), str(group))
+    group = groups.setdefault(normalise_question(prompt), str(group))
     percentile = int(sha256_of_text(group)[:8], 16) % 100
     split = fields.first(layout.split)[1] or next(share for share, end in SHARES if percentile < end)
     said = fields.first(layout.explanation)[1]
@@ -502,7 +502,7 @@ def _set_row(
 
 def _texts(value: Any) -> list[str]:
     """Return the texts of a value: its own, or those in lists and objects, which may be written as text."""
-    if isinstance(value, str) and (parsed := _parsed(value)) is not None:
+    if isinstance(value, str) and (parsed := _parse_literal(value)) is not None:
         return _texts(parsed)
     if isinstance(value, list):
         return [text for each in value for text in _texts(each)]
@@ -524,16 +524,16 @@ def _check_options(field: str, options: Sequence[str]) -> None:
     if len(options) < 2 or not all(options):
         raise _BadField(field, f"needs two or more options and none empty, seen {short_repr(list(options))}")
     for n, option in enumerate(options):
-        other = next((each for each in options[:n] if normalised(each) == normalised(option)), None)
+        other = next((each for each in options[:n] if normalise_question(each) == normalise_question(option)), None)
         if other is not None:
             how = "stands twice" if other == option else f"and {other!r} differ in case, blanks or form alone"
             raise _BadField(field, f"needs options that differ in a letter or digit: {option!r} {how}")
 
 
-def _unpacked(value: Any) -> tuple[list[str], list[str]]:
+def _options_in(value: Any) -> tuple[list[str], list[str]]:
     """Return options and their labels of a list, an object by letter, a list of objects, or a text of these."""
     if isinstance(value, str):
-        value = _parsed(value) or value.split("|")
+        value = _parse_literal(value) or value.split("|")
     if isinstance(value, Mapping) and isinstance(value.get("text"), list):
         pairs = list(zip_longest(value.get("label", ()), value["text"]))
     elif isinstance(value, Mapping):
@@ -548,7 +548,7 @@ def _unpacked(value: Any) -> tuple[list[str], list[str]]:
     return [option for _, option in known], [str(label) for label, _ in known] if has_labels else []
 
 
-def _parsed(text: str) -> list[Any] | dict[str, Any] | None:
+def _parse_literal(text: str) -> list[Any] | dict[str, Any] | None:
     """Return the list or object that a text is, as JSON or as Python prints it; None for other texts."""
     if not text.lstrip().startswith(("[", "{")):
         return None
@@ -586,7 +586,7 @@ def _read(answer: Any, options: Sequence[str], labels: Sequence[str], way: str) 
     place = _place(answer, options, labels, way)
     if place is not None:
         return [place]
-    parts = (_parsed(answer) or _parts(answer, way)) if isinstance(answer, str) else answer
+    parts = (_parse_literal(answer) or _parts(answer, way)) if isinstance(answer, str) else answer
     places = [_place(part, options, labels, way) for part in parts] if isinstance(parts, list) else []
     found = sorted(place for place in places if place is not None)
     return found if len(found) == len(places) == len(set(found)) else []
@@ -609,8 +609,8 @@ def _place(answer: Any, options: Sequence[str], labels: Sequence[str], way: str)
     if way == "text":
         if isinstance(answer, int) and not isinstance(answer, bool):
             return None  # a bare number is an index
-        names = [normalised(option) for option in options]
-        return names.index(normalised(said)) if normalised(said) in names else None
+        names = [normalise_question(option) for option in options]
+        return names.index(normalise_question(said)) if normalise_question(said) in names else None
     if way == "letter":
         names, bare = [label.casefold() for label in labels], said.strip("(). :").casefold()
         if bare in names:
@@ -635,7 +635,7 @@ def _find_ways(choices: Sequence[tuple[int, _Choice]], answers_from: Base | None
     for field in fields:
         filled = [choice for _, choice in choices if field in choice.answers]
         ways = [answers_from] if answers_from else list(WAYS)
-        counts = {way: sum(bool(_named_by(choice, {field: way})) for choice in filled) for way in ways}
+        counts = {way: sum(bool(_named_options(choice, {field: way})) for choice in filled) for way in ways}
         best = max(counts.values())
         if best and best >= HALF * len(filled):
             fitting = [way for way, n in counts.items() if n >= NEARLY_ALL * best]
@@ -645,11 +645,11 @@ def _find_ways(choices: Sequence[tuple[int, _Choice]], answers_from: Base | None
         return {fields[0]: answers_from or "text"}
     combinations = [dict(zip(candidates, each, strict=True)) for each in product(*candidates.values())]
     agreements = [
-        sum(len(set(_named_by(choice, ways).values())) == 1 for _, choice in choices) for ways in combinations
+        sum(len(set(_named_options(choice, ways).values())) == 1 for _, choice in choices) for ways in combinations
     ]
     fits = [ways for ways, n in zip(combinations, agreements, strict=True) if n >= NEARLY_ALL * max(agreements)]
     for line, choice in choices:
-        meanings = {next(iter(_named_by(choice, ways).values()), ()): ways for ways in fits}
+        meanings = {next(iter(_named_options(choice, ways).values()), ()): ways for ways in fits}
         if len(meanings) > 1:
             raise _two_ways(choice, meanings, name, line)
     return combinations[agreements.index(max(agreements))]
@@ -668,15 +668,15 @@ def _two_ways(choice: _Choice, meanings: Mapping[tuple[int, ...], Mapping[str, s
     )
 
 
-def _named_by(choice: _Choice, ways: Mapping[str, str]) -> dict[str, tuple[int, ...]]:
+def _named_options(choice: _Choice, ways: Mapping[str, str]) -> dict[str, tuple[int, ...]]:
     """Return the places of the options that each answer column names, without columns that name none."""
     read = {field: _read(choice.answers.get(field), choice.options, choice.labels, way) for field, way in ways.items()}
     return {field: tuple(places) for field, places in read.items() if places}
 
 
-def _chosen(choice: _Choice, ways: Mapping[str, str]) -> dict[str, Any]:
+def _choice_truth(choice: _Choice, ways: Mapping[str, str]) -> dict[str, Any]:
     """Return the truth: a choice of one option, or a set of letters with their options as other names."""
-    options, named = choice.bare, _named_by(choice, ways)
+    options, named = choice.bare, _named_options(choice, ways)
     if len(set(named.values())) > 1:
         told = ", ".join(f"{field} says {[options[n] for n in places]}" for field, places in named.items())
         raise _BadField(next(iter(named)), f"disagrees with another column: {told}; correct one of them")

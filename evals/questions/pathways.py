@@ -213,7 +213,10 @@ def _disagreement(vote: Votes) -> Example:
     truth = UncertaintyTruth(
         tissue=vote.tissue, pathway=vote.pathway, missions_up=up, missions_down=down, missions_ns=vote.missions(None)
     )
-    ways = {"up": listed([mission_name(each) for each in up]), "down": listed([mission_name(each) for each in down])}
+    ways = {
+        "up": comma_list([mission_name(each) for each in up]),
+        "down": comma_list([mission_name(each) for each in down]),
+    }
     text = _choose_wordings(
         "uncertainty", vote.cluster, tissue=vote.tissue, name=load_hallmark()[vote.pathway].name, **ways
     )
@@ -230,9 +233,13 @@ def _comparison(pathway: str, by_tissue: Mapping[str, Votes]) -> Example:
     is_consistent = len(set(directions.values())) == 1
     truth = ComparisonTruth(pathway=pathway, tissue_directions=directions, is_consistent=is_consistent)
     up, down = ([tissue for tissue in directions if directions[tissue] == way] for way in ("UP", "DOWN"))
-    words = {"name": load_hallmark()[pathway].name, "tissues": listed(list(directions)), "way": "up" if up else "down"}
+    words = {
+        "name": load_hallmark()[pathway].name,
+        "tissues": comma_list(list(directions)),
+        "way": "up" if up else "down",
+    }
     if not is_consistent:
-        words |= {"up": listed(up), "down": listed(down)}
+        words |= {"up": comma_list(up), "down": comma_list(down)}
     text = _choose_wordings("comparison", pathway, "same" if is_consistent else "different", **words)
     level = succession(sum(len(vote.missions(vote.agreed)) for vote in votes), sum(len(vote.rows) for vote in votes))
     support = [f"direction/{tissue}/{pathway}" for tissue in directions]
@@ -334,7 +341,7 @@ def _choose_wordings(asked: str, subject: str, answers: str = "answers", /, **wo
     return [each[int(sha256_of_text(name)[:8], 16) % len(each)].format(**words) for each, name in chosen]
 
 
-def listed(words: Sequence[str]) -> str:
+def comma_list(words: Sequence[str]) -> str:
     """Return ["a", "b", "c"] as "a, b and c"."""
     return " and ".join(part for part in (", ".join(words[:-1]), words[-1]) if part)
 

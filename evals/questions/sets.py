@@ -54,8 +54,8 @@ from evals.schema import CANNOT_BE_TOLD, ChoiceTruth, Example, GroundTruth, Mech
 from evals.schema.questions import QuestionRow, RowFault, TermTruth
 from evals.tables import TABLES, Table, file_rows
 from evals.verifiers import verify
-from evals.verifiers.expected import expected, terms
-from evals.verifiers.expected import normalised as marks_off
+from evals.verifiers.expected import expected_answer, terms
+from evals.verifiers.expected import normalise as marks_off
 from evals.verifiers.line import read_lines
 from evals.verifiers.score import SCORED
 
@@ -74,13 +74,13 @@ DATASETS: Mapping[str, Callable[[], tuple[Example, ...]]] = {
 
 def find(question: str) -> Example | None:
     """Return our question with this wording, or a registered one, or None; case and white space do not matter."""
-    wording = normalised(question)
+    wording = normalise_question(question)
     return _by_wording().get(wording) or _REGISTERED.get(wording)
 
 
 def register(examples: Iterable[Example]) -> None:
     """Let `find` know the questions of a set of one's own, for as long as the process runs."""
-    _REGISTERED.update((normalised(row.prompt), row) for row in examples)
+    _REGISTERED.update((normalise_question(row.prompt), row) for row in examples)
 
 
 _REGISTERED: dict[str, Example] = {}
@@ -98,24 +98,24 @@ def is_held_out(question: str, example_id: str | None = None) -> bool:
     It holds the test questions of both families, and the comparisons that name a held-out tissue:
     these are in no test, but would give its directions away.
     """
-    wordings, ids = _held_out()
-    wording = normalised(question)
+    wordings, ids = _held_out_rows()
+    wording = normalise_question(question)
     own = _REGISTERED.get(wording)
     return wording in wordings or example_id in ids or (own is not None and own.split == "test")
 
 
-def normalised(question: str) -> str:
+def normalise_question(question: str) -> str:
     """Return a question as `find` compares it: NFKC, one blank between words, no case."""
     return " ".join(unicodedata.normalize("NFKC", question).casefold().split())
 
 
 @cache
-def _held_out() -> tuple[frozenset[str], frozenset[str]]:
+def _held_out_rows() -> tuple[frozenset[str], frozenset[str]]:
     """Return the wordings and the ids of all rows that the standard hold-out keeps from training."""
     trained = {row.id for row in pathway_training()}
     whole = (row for row in pathway_training(held_out=()) if row.id not in trained)
     rows = (*kmp_test(), *pathway_heldout(), *whole)
-    return frozenset(normalised(row.prompt) for row in rows), frozenset(row.id for row in rows)
+    return frozenset(normalise_question(row.prompt) for row in rows), frozenset(row.id for row in rows)
 
 
 @cache
@@ -130,7 +130,7 @@ def _by_wording() -> dict[str, Example]:
         *lone_missions(),
         *lone_missions_parted(),
     )
-    return {normalised(row.prompt): row for row in (*rows, *kmp_test())}
+    return {normalise_question(row.prompt): row for row in (*rows, *kmp_test())}
 
 
 TAUGHT = SURE
@@ -236,7 +236,7 @@ def examples_of(rows: Iterable[Raw], name: str, faults: Iterable[RowFault] = ())
             if not is_example:
                 _check_readable(example)
                 form = answer_form(example.prompt, example.ground_truth)
-                twin_line, twin = asked.setdefault((normalised(example.prompt), form), (line, example))
+                twin_line, twin = asked.setdefault((normalise_question(example.prompt), form), (line, example))
                 if right_answer(twin.ground_truth) != right_answer(example.ground_truth):
                     problem = f"line {twin_line} asks the same and has another right answer"
                     raise _Wrong(("truth", problem, "make the question say what tells the two apart"))
@@ -315,7 +315,7 @@ def to_example(row: QuestionRow, name: str) -> Example:
 
 def right_answer(truth: GroundTruth) -> str | None:
     """Return what stands behind `Answer:` in a right answer; None for a rubric, which has no one answer."""
-    asked = expected(truth)
+    asked = expected_answer(truth)
     match asked.kind:
         case "choice":
             return asked.right
@@ -421,7 +421,7 @@ def _yaml_rows(text: str, path: Path) -> Read:
         for node in root.value if root else ():
             row = loader.construct_document(node)
             whole = {**shared, **row} if isinstance(row, dict) else row
-            yield node.start_mark.line + 1, row_of(whole, _repeated(node))
+            yield node.start_mark.line + 1, row_of(whole, _repeated_keys(node))
     except RecursionError:
         raise LabError(f"{path}: lists or objects are nested too deeply; write a row as plain fields") from None
     except yaml.MarkedYAMLError as error:
@@ -429,14 +429,14 @@ def _yaml_rows(text: str, path: Path) -> Read:
         raise LabError(f"{path}{at}: no YAML ({error.problem}); texts with : # ? or , in them go in quotes") from None
 
 
-def _repeated(node: yaml.Node) -> list[str]:
+def _repeated_keys(node: yaml.Node) -> list[str]:
     """Return the keys that a mapping, or one inside it, holds twice."""
     if not isinstance(node, yaml.MappingNode):
         return []
     keys = [str(key.value) for key, _ in node.value]
     return [
         *(key for key in keys if keys.count(key) > 1),
-        *(key for _, value in node.value for key in _repeated(value)),
+        *(key for _, value in node.value for key in _repeated_keys(value)),
     ]
 
 
@@ -609,8 +609,8 @@ def split_statistics(examples: Sequence[Example], text: str) -> dict[str, Any]:
     """
     return {
         "rows": len(examples),
-        "kinds": counted(example.kind for example in examples),
-        "tissues": counted(example.tissue or "none" for example in examples),
+        "kinds": name_counts(example.kind for example in examples),
+        "tissues": name_counts(example.tissue or "none" for example in examples),
         "clusters": len({example.cluster for example in examples}),
         "facts": len({fact for example in examples for fact in example.facts}),
         "file_sha256": sha256_of_text(text),
@@ -624,7 +624,7 @@ def versions() -> dict[str, str]:
     return {"questions": VERSION, "facts_sha256": sha256_of_text("\n".join(tables))}
 
 
-def counted(names: Iterable[str]) -> dict[str, int]:
+def name_counts(names: Iterable[str]) -> dict[str, int]:
     """Return names with their counts, the most frequent first, ties by name."""
     return dict(sorted(Counter(names).items(), key=lambda item: (-item[1], item[0])))
 

@@ -19,7 +19,7 @@ from evals.schema import EvalReport, EvalRow, Example, Grade, Message, Metric
 from evals.stats import scores
 from evals.stats.calibration import CalibrationSettings, bin_edges, ece, null_ece
 from evals.stats.intervals import Floats
-from evals.task import Measure, StageAnswer, Task, calibrated, mean, share, shown
+from evals.task import Measure, StageAnswer, Task, calibration_measure, in_narrow_tables, mean, share
 from evals.verifiers.score import SCORED, VERIFIERS, Scoring
 
 HEADLINE = "unaided"
@@ -35,7 +35,7 @@ def is_scored(row: EvalRow) -> bool:
     return row.example.ground_truth.kind in SCORED or row.verdict.reward is not None
 
 
-def grouped(rows: Sequence[EvalRow]) -> dict[str, list[EvalRow]]:
+def rows_by_group(rows: Sequence[EvalRow]) -> dict[str, list[EvalRow]]:
     """Return the scored rows by group; a group without rows is left out."""
     scored = [row for row in rows if is_scored(row)]
     kinds = {row.example.ground_truth.kind for row in scored}
@@ -74,16 +74,16 @@ class Questions(Task[Example]):
     policies = tuple(BASELINES)
     report = EvalReport
     metrics: ClassVar[Mapping[str, Measure]] = {
-        "accuracy": shown(share(_verdict("correct"))),
-        "reward": shown(mean(lambda row: row.grade.reward or 0.0)),
+        "accuracy": in_narrow_tables(share(_verdict("correct"))),
+        "reward": in_narrow_tables(mean(lambda row: row.grade.reward or 0.0)),
         **{name: mean(partial(_part, name), undefined="applies to none of these questions") for name in VERIFIERS},
-        "ece": shown(calibrated(_ece, is_tested=False)),
-        "brier": shown(calibrated(scores.brier)),
-        "base_rate_brier": calibrated(scores.base_rate_brier, None),
-        "log_loss": calibrated(scores.log_loss),
-        "auroc": calibrated(scores.auroc, "higher", "needs right and wrong claims with a stated confidence"),
-        "aurc": calibrated(scores.aurc),
-        "mean_confidence": calibrated(scores.mean_confidence, None),
+        "ece": in_narrow_tables(calibration_measure(_ece, is_tested=False)),
+        "brier": in_narrow_tables(calibration_measure(scores.brier)),
+        "base_rate_brier": calibration_measure(scores.base_rate_brier, None),
+        "log_loss": calibration_measure(scores.log_loss),
+        "auroc": calibration_measure(scores.auroc, "higher", "needs right and wrong claims with a stated confidence"),
+        "aurc": calibration_measure(scores.aurc),
+        "mean_confidence": calibration_measure(scores.mean_confidence, None),
         "line_share": share(  # the answer line names one answer, and a confidence line 0 to 100 %
             lambda row: (
                 row.verdict.read_by in ("answer", "letter")
@@ -144,7 +144,7 @@ class Questions(Task[Example]):
     @staticmethod
     def groups(rows: Sequence[EvalRow]) -> dict[str, list[EvalRow]]:
         """Return the scored rows as "all", "unaided" and by kind of question."""
-        return grouped(rows)
+        return rows_by_group(rows)
 
     @staticmethod
     def beside(rows: Sequence[EvalRow], draws: int, seed: int) -> dict[str, Metric]:
@@ -152,7 +152,7 @@ class Questions(Task[Example]):
         grades = (row.grade for row in rows)
         stated = [each.confidence for each in grades if each.confidence is not None and each.verdict != "no_claim"]
         if not stated:
-            return dict.fromkeys(BY_CHANCE, Metric(value=None, n=0, note=calibrated(_ece).undefined))
+            return dict.fromkeys(BY_CHANCE, Metric(value=None, n=0, note=calibration_measure(_ece).undefined))
         c = np.array(stated, dtype=np.float64)
         settings = CalibrationSettings(draws=draws, seed=seed)
         found = null_ece(c, bin_edges(c, settings), settings)

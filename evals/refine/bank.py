@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 from evals.facts import DegCount, EnrichmentRow, load_hallmark, load_kmp
 from evals.questions import is_held_out, kmp_test, kmp_training
 from evals.questions.kmp import contrast_name, degs
-from evals.questions.pathways import HELD_OUT, all_votes, listed, mission_name, pathway_heldout, pathway_training
+from evals.questions.pathways import HELD_OUT, all_votes, comma_list, mission_name, pathway_heldout, pathway_training
 from evals.refine.grammar import content, evidence_of
 from evals.schema.refiner import BehaviourItem, RefinerRecord
 
@@ -46,7 +46,7 @@ def refiner_bank(seed: int = 0) -> Bank:
     return Bank(tuple(source.sample(train, len(train))), tuple(source.sample(test, len(test))))
 
 
-def kept_for_testing(records: Iterable[RefinerRecord]) -> list[str]:
+def ids_for_testing(records: Iterable[RefinerRecord]) -> list[str]:
     """Return the ids of those records that are kept for testing, here or by the standard hold-out."""
     known = {record.id for record in refiner_bank().test}
     return [each.id for each in records if each.id in known or is_held_out(each.asked, each.id)]
@@ -69,7 +69,7 @@ def _score_records(source: random.Random, split: Split) -> Iterator[RefinerRecor
             beside = [source.choice(each.rows) for each in source.sample(others, BESIDE)]
             rows = {way: [row for row in vote.rows if row.direction == way] for way in WAY}
             names = {way: [mission_name(row.mission) for row in shown] for way, shown in rows.items()}
-            told = {way: listed(found) if found else "" for way, found in names.items()}
+            told = {way: comma_list(found) if found else "" for way, found in names.items()}
             way = vote.consensus or "UP"
             shown = {"direction": rows[way], "disagreement": [*rows["UP"], *rows["DOWN"]], "without": []}[form]
             words = {

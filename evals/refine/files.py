@@ -152,13 +152,13 @@ class Case(Record):
             raise ValueError("the record has no rubric item and static_rubrics is off; add an item")
         return self
 
-    def prepared(self) -> PreparedAnswer:
+    def prepare(self) -> PreparedAnswer:
         """Return the answer read and checked."""
         return prepare(self.record, self.completion, self.config)
 
     def inquiry(self) -> Inquiry:
         """Return what is asked about the answer, with the table that the stub judge reads."""
-        return replace(self.prepared().inquiry(), table=self.stub_judge)
+        return replace(self.prepare().inquiry(), table=self.stub_judge)
 
 
 Kind = TypeVar("Kind", CheckedRecord, Case)

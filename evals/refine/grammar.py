@@ -154,7 +154,7 @@ def parse(completion: str, reasoning_tags: Sequence[str] = ()) -> ParsedAnswer:
     return ParsedAnswer(
         body=body,
         claims=tuple(claim for claim, _, _ in spans or ()) if has_block else (),
-        uncited=tuple(_uncited(completion, first, last, spans or ())) if has_block else (),
+        uncited=tuple(_uncited_sentences(completion, first, last, spans or ())) if has_block else (),
         has_single_answer=is_single,
         has_balanced_tags=spans is not None,
         has_wellformed_ids=all(_ids(tag[3]) for tag in inside if not tag[1]),
@@ -181,7 +181,9 @@ def _ids(attributes: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(part.strip() for part in written.split(","))) if match else ()
 
 
-def _uncited(text: str, start: int, end: int, spans: Sequence[tuple[CitedClaim, int, int]]) -> Iterator[Passage]:
+def _uncited_sentences(
+    text: str, start: int, end: int, spans: Sequence[tuple[CitedClaim, int, int]]
+) -> Iterator[Passage]:
     """Yield the sentences between the claims that hold more than joining words."""
     at = start
     for _, opens, closes in (*spans, (None, end, end)):

@@ -126,7 +126,7 @@ RUN = 12
 """Words in a row that stand so in a passage: fewer are a name or a turn of speech."""
 
 
-def copied(texts: Sequence[str], evidence: Evidence) -> float | None:
+def copied_share(texts: Sequence[str], evidence: Evidence) -> float | None:
     """Return the share of an answer's words in runs of twelve or more of one passage; None without words."""
     known = frozenset(run for passage in evidence.values() for run in _runs(passage))
     total = taken = 0
@@ -240,7 +240,7 @@ def prepare(
     )
 
 
-def settle(prepared: PreparedAnswer, verdicts: Verdicts | None) -> AnswerFigures:
+def final_figures(prepared: PreparedAnswer, verdicts: Verdicts | None) -> AnswerFigures:
     """Return the figures of an answer; `verdicts` None = nobody was asked.
 
     ValueError if nobody was asked although the reward depends on it.
@@ -274,7 +274,10 @@ def explain(prepared: PreparedAnswer, verdicts: Verdicts | None, judge: str) -> 
 
     Character places are those of the whole completion, so a page can colour its text by them.
     """
-    settled, asked = settle(prepared, verdicts), missing(prepared.inquiry(), "") if verdicts is None else verdicts
+    settled, asked = (
+        final_figures(prepared, verdicts),
+        missing(prepared.inquiry(), "") if verdicts is None else verdicts,
+    )
     items = []
     for item, raw, quote in zip(prepared.items, asked.raws, asked.quotes, strict=True):
         score = share(raw, prepared.config.score_scale)

@@ -9,11 +9,11 @@ from evals.refine.bank import BASELINES, refiner_bank
 from evals.refine.files import records_sha256
 from evals.refine.grammar import HARD, WORD, EvidenceBlock, blocks, evidence_of, parse
 from evals.refine.judge import QUOTED, AskJudge, HeuristicJudge, Inquiry, Verdicts, compare_words, judge_citations
-from evals.refine.score import copied, explain, prepare
+from evals.refine.score import copied_share, explain, prepare
 from evals.schema import Grade, Message
 from evals.schema.refiner import RefinerRecord, RewardConfig
 from evals.schema.reports import RefinerReport, RefinerRow
-from evals.task import Measure, StageAnswer, Task, mean, shown
+from evals.task import Measure, StageAnswer, Task, in_narrow_tables, mean
 
 SYSTEM_PROMPT = (
     "Answer the question from the passages alone, in one to three sentences. Put each claim between"
@@ -34,7 +34,7 @@ def messages(record: RefinerRecord, system_prompt: str = SYSTEM_PROMPT) -> tuple
     return (Message(role="system", content=system_prompt), *earlier, Message(role="user", content="\n".join(parts)))
 
 
-def shortened(
+def shorten(
     record: RefinerRecord, budget: int, tokens_of: Callable[[RefinerRecord], int]
 ) -> tuple[RefinerRecord, tuple[str, ...]]:
     """Return a record without passages that its prompt of at most `budget` tokens has no room for, and their ids.
@@ -90,14 +90,14 @@ class Refine(Task[RefinerRecord]):
     name = "refine"
     asked = "records"
     metrics: ClassVar[Mapping[str, Measure]] = {
-        "reward": shown(_mean(lambda row: row.scored.reward)),
-        "rubric": shown(_mean(lambda row: row.scored.rubric)),
-        "citation_f1": shown(_mean(lambda row: row.scored.citation_f1)),
+        "reward": in_narrow_tables(_mean(lambda row: row.scored.reward)),
+        "rubric": in_narrow_tables(_mean(lambda row: row.scored.rubric)),
+        "citation_f1": in_narrow_tables(_mean(lambda row: row.scored.citation_f1)),
         "citation_precision": _mean(lambda row: row.scored.citation_precision),
         "citation_recall": _mean(lambda row: row.scored.citation_recall),
         "alce_precision": _mean(lambda row: row.scored.alce_precision),
         "alce_recall": _mean(lambda row: row.scored.alce_recall),
-        "wellformed": shown(_mean(lambda row: float(all(row.scored.format_checks[name] for name in HARD)))),
+        "wellformed": in_narrow_tables(_mean(lambda row: float(all(row.scored.format_checks[name] for name in HARD)))),
         "format_bonus": _mean(lambda row: row.scored.format_bonus),
         # no claim where there is no answer, a claim where there is one
         "right_to_abstain": _mean(lambda row: float(bool(row.scored.claims) == row.answerable)),
@@ -148,7 +148,7 @@ class Refine(Task[RefinerRecord]):
                 "cluster": example.group,
                 "answerable": example.answerable,
                 "finish_reason": answer.finish_reason,
-                "copied": copied(texts, evidence_of(example.tool_output)),
+                "copied": copied_share(texts, evidence_of(example.tool_output)),
                 "words": sum(len(WORD.findall(text)) for text in texts),
                 "scored": grade.detail,
             }

@@ -148,7 +148,7 @@ class Candidate:
     is_cut: bool = False
     lost: str | None = None
 
-    def said(self, text: str) -> "Candidate":
+    def with_text(self, text: str) -> "Candidate":
         """Return the concern of this text under these labels."""
         is_cut = isinstance(text, CutText)
         item = replace(self, text=(_ESCAPE_BEGUN.sub("", text) if is_cut else text).strip(), is_cut=is_cut)
@@ -157,7 +157,7 @@ class Candidate:
         is_stub = item.is_cut and n_words(item.text) < WORDS_OF_A_CUT
         return replace(item, lost="is cut off after a few words") if is_stub else item
 
-    def labelled(self, *words: str) -> "Candidate":
+    def with_labels(self, *words: str) -> "Candidate":
         """Return the item with those of the words that are a category or a severity."""
         item = self
         for word in words:
@@ -206,7 +206,7 @@ class CleanedRow(NamedTuple):
         }
 
 
-def written(row: PredictionRow) -> list[WrittenConcern]:
+def concerns_in(row: PredictionRow) -> list[WrittenConcern]:
     """Return the concerns of a row with what labels they have; strings have none.
 
     Where a row says its concerns twice, the labelled ones are read.
@@ -227,7 +227,7 @@ def key_of(text: str) -> str:
 def clean(row: PredictionRow, cleaning: Cleaning) -> CleanedRow:
     """Return a row cleaned; concerns keep their order and their form (string or object)."""
     repaired: list[dict[str, Any]] = []
-    concerns = [_repaired(index, each, repaired) for index, each in enumerate(written(row))]
+    concerns = [_repair_labels(index, each, repaired) for index, each in enumerate(concerns_in(row))]
     kept: list[int] = []
     removed: list[dict[str, Any]] = []
     first: dict[str, int] = {}
@@ -265,7 +265,7 @@ def clean(row: PredictionRow, cleaning: Cleaning) -> CleanedRow:
     )
 
 
-def _repaired(index: int, given: WrittenConcern, notes: list[dict[str, Any]]) -> WrittenConcern:
+def _repair_labels(index: int, given: WrittenConcern, notes: list[dict[str, Any]]) -> WrittenConcern:
     """Return a concern with the labels that are meant; labels nobody knows stay as written."""
     update: dict[str, str] = {}
     for name, label in (("category", category_of(given.category)), ("severity", severity_of(given.severity))):

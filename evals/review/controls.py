@@ -57,7 +57,7 @@ class Paper:
     sections: tuple[tuple[str, str], ...] = ()
     abstract: str = ""
 
-    def copied(self, n: int) -> list[str]:
+    def copied_sentences(self, n: int) -> list[str]:
         """Return `n` sentences of Methods and Results, evenly spaced in their order; all if there are fewer."""
         named = [text for name, text in self.sections if COPIED.search(name)]
         texts = named or [text for _, text in self.sections] or [self.text]
@@ -127,7 +127,7 @@ class Listed(NamedTuple):
     said: Floats
 
 
-def permuted(
+def permuted_control(
     panel: Panel, similarity: Similarity, matcher: Matcher, rounds: int = ROUNDS, seed: int = 0
 ) -> Listed | None:
     """Return what the lists get on other papers, means of the rounds.
@@ -162,28 +162,30 @@ def generic(panel: Panel, encoder: Encoder | None, matcher: Matcher, papers: Seq
     )
     sizes = panel.predicted.sizes.tolist()
     lists = [[title + text for text in texts[:n]] for title, n in zip(titles, sizes, strict=True)]
-    return listed(panel, lists, encoder, matcher)
+    return list_control(panel, lists, encoder, matcher)
 
 
 def echo(panel: Panel, encoder: Encoder | None, matcher: Matcher, papers: Sequence[Paper], before: str = "") -> Listed:
     """Return what sentences copied from each paper get, as many as were predicted, `before` in front of each."""
-    lists = [paper.copied(n) if n else [] for paper, n in zip(papers, panel.predicted.sizes.tolist(), strict=True)]
+    lists = [
+        paper.copied_sentences(n) if n else [] for paper, n in zip(papers, panel.predicted.sizes.tolist(), strict=True)
+    ]
     if before:
         lists = [[before + text[:1].lower() + text[1:] for text in texts] for texts in lists]
-    return listed(panel, lists, encoder, matcher)
+    return list_control(panel, lists, encoder, matcher)
 
 
-def retrieved(
+def retrieved_control(
     panel: Panel, encoder: Encoder | None, matcher: Matcher, papers: Sequence[Paper], searched: Sequence[Paper]
 ) -> Listed:
     """Return what human concerns on the papers most alike in words get, as many as were predicted."""
     index = Index(searched)
     sizes = panel.predicted.sizes.tolist()
     lists = [index.concerns(near, n) for near, n in zip(index.nearest(papers), sizes, strict=True)]
-    return listed(panel, lists, encoder, matcher)
+    return list_control(panel, lists, encoder, matcher)
 
 
-def listed(panel: Panel, lists: Sequence[Sequence[str]], encoder: Encoder | None, matcher: Matcher) -> Listed:
+def list_control(panel: Panel, lists: Sequence[Sequence[str]], encoder: Encoder | None, matcher: Matcher) -> Listed:
     """Return what other lists get on the same papers, matched the same way; None is lexical."""
     other = lists_of([[(text, UNKNOWN, UNKNOWN, 0) for text in texts] for texts in lists])
     held = replace(panel, predicted=other)

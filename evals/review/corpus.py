@@ -32,7 +32,7 @@ STEM = 6
 """Letters by which words are compared: "replicate" and "replication" are one."""
 
 
-def assigned(concerns: Sequence[str], parts: Sequence[str]) -> list[int]:
+def best_parts(concerns: Sequence[str], parts: Sequence[str]) -> list[int]:
     """Return, for each concern, the place of the part that supports it best; the first one on ties.
 
     Support is the weight of a concern's words found in a part; a word that stands in every part weighs
@@ -78,7 +78,7 @@ def rows_of(
     longest = len(counter.ends(reply_of(concerns)))
     room = budget.paper(counter, longest)
     pieces = pieces_of(example.article, room, counter, budget.overlap, budget.max_parts)
-    places = assigned([each.concern_text for each in concerns], [piece.text for piece in pieces])
+    places = best_parts([each.concern_text for each in concerns], [piece.text for piece in pieces])
     made = []
     for at, piece in enumerate(pieces):
         mine = [each for each, place in zip(concerns, places, strict=True) if place == at]

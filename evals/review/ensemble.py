@@ -16,8 +16,17 @@ import numpy as np
 
 from evals.errors import BadConfig
 from evals.io import read_rows
-from evals.review.clean import category_of, severity_of, written
-from evals.review.match import Block, Encoder, ReadyVectors, Threshold, calibrated, lists_of, panel_of, similarity_of
+from evals.review.clean import category_of, concerns_in, severity_of
+from evals.review.match import (
+    Block,
+    Encoder,
+    ReadyVectors,
+    Threshold,
+    calibrate_threshold,
+    lists_of,
+    panel_of,
+    similarity_of,
+)
 from evals.schema.record import Record
 from evals.schema.reviews import SEVERITIES, UNKNOWN, Concern, Linkage, PredictionRow, ReferenceRow, Strategy
 
@@ -114,7 +123,7 @@ def merge(tools: Sequence[Tool], merging: Merging, encoder: Encoder | None) -> t
             f"--min-votes {merging.min_votes} is more than the {len(tools)} tools; give {len(tools)} or less"
         )
     articles = list(dict.fromkeys(row.article_id for tool in tools for row in tool.rows))
-    said = _said(tools, articles)
+    said = _concerns_by_article(tools, articles)
     lists = lists_of([[(each.concern.text, UNKNOWN, UNKNOWN, each.place) for each in row] for row in said])
     similarity = similarity_of(lists, lists, encoder)
     rows: list[Document] = []
@@ -122,7 +131,7 @@ def merge(tools: Sequence[Tool], merging: Merging, encoder: Encoder | None) -> t
     for number, (article, listed) in enumerate(zip(articles, said, strict=True)):
         alike = similarity.block(number, number)
         groups = clusters_of(alike, [each.tool for each in listed], merging.threshold, merging.linkage)
-        merged = [_merged(listed, group, alike, names) for group in groups]
+        merged = [_merge_group(listed, group, alike, names) for group in groups]
         kept = [each for each in merged if each[0]["support"] >= merging.votes_of(len(names))]
         kept.sort(key=lambda each: (-each[0]["support"], SEVERITY_RANK[each[0]["severity"]], each[1]))
         concerns = [concern for concern, _ in kept]
@@ -146,17 +155,19 @@ def merging_threshold(
 ) -> Threshold:
     """Return the similarity that `rate` of a tool's concerns reach on another paper by chance."""
     longest = max(tools, key=lambda tool: sum(len(row.concerns) for row in tool.rows))
-    texts = {row.article_id: [each.text for each in written(row) if (each.text or "").strip()] for row in longest.rows}
+    texts = {
+        row.article_id: [each.text for each in concerns_in(row) if (each.text or "").strip()] for row in longest.rows
+    }
     rows = [{"article_id": name, "concerns": [{"text": text} for text in said]} for name, said in texts.items()]
-    return calibrated(panel_of(list(map(ReferenceRow.model_validate, rows)), []), encoder, rate, seed)
+    return calibrate_threshold(panel_of(list(map(ReferenceRow.model_validate, rows)), []), encoder, rate, seed)
 
 
-def _said(tools: Sequence[Tool], articles: Sequence[str]) -> list[list[_Said]]:
+def _concerns_by_article(tools: Sequence[Tool], articles: Sequence[str]) -> list[list[_Said]]:
     """Return what all tools say on each article, tool by tool, blanks left out."""
     listed: dict[str, list[_Said]] = {name: [] for name in articles}
     for number, tool in enumerate(tools):
         for row in tool.rows:
-            given = written(row)
+            given = concerns_in(row)
             for place, each in enumerate(given):
                 text = (each.text or "").strip()
                 if text:
@@ -166,7 +177,7 @@ def _said(tools: Sequence[Tool], articles: Sequence[str]) -> list[list[_Said]]:
     return [listed[name] for name in articles]
 
 
-def _merged(
+def _merge_group(
     listed: Sequence[_Said], group: Sequence[int], alike: Block, names: Sequence[str]
 ) -> tuple[Document, tuple[float, int]]:
     """Return a group as one concern, and where it stood: mean depth in its lists, then first place."""

@@ -24,7 +24,7 @@ from scipy.optimize import linear_sum_assignment
 
 from evals.errors import BadConfig, LabError
 from evals.io import Cache, read_rows
-from evals.review.clean import category_of, key_of, severity_of, written
+from evals.review.clean import category_of, concerns_in, key_of, severity_of
 from evals.schema.record import Record
 from evals.schema.reports import Assignment, Coverage, Metric, Rates
 from evals.schema.reviews import (
@@ -63,7 +63,7 @@ class ReadyVectors:
     def __init__(self, name: str, vectors: Mapping[str, Sequence[float]]) -> None:
         self.name = name
         self._row = {text.strip(): row for row, text in enumerate(vectors)}
-        self._vectors = normalised(np.array(list(vectors.values()), dtype=np.float32))
+        self._vectors = unit_vectors(np.array(list(vectors.values()), dtype=np.float32))
         self.revision = hashlib.sha256(self._vectors.tobytes()).hexdigest()[:12]
 
     def encode(self, texts: Sequence[str]) -> Vectors:
@@ -106,7 +106,7 @@ class CachedEncoder:
         return np.stack([found[text] for text in texts]) if len(texts) else np.zeros((0, 1), np.float32)
 
 
-def normalised(vectors: Vectors) -> Vectors:
+def unit_vectors(vectors: Vectors) -> Vectors:
     """Return vectors of length 1; LabError for one that has no direction or holds no numbers."""
     if vectors.ndim != 2:
         raise LabError("vectors differ in length; every vector of an encoder has as many numbers")
@@ -183,7 +183,7 @@ def panel_of(reference: Sequence[ReferenceRow], predictions: Sequence[Prediction
             f"no article of the predictions (such as {predictions[0].article_id!r}) is in the"
             f" reference (such as {reference[0].article_id!r}); give the split the tool was run on"
         )
-    given = [written(by_id[name]) if name in by_id else [] for name in known]
+    given = [concerns_in(by_id[name]) if name in by_id else [] for name in known]
     humans = [
         [
             (each.text, category_of(each.category), severity_of(each.severity), place)
@@ -485,7 +485,7 @@ class Threshold(NamedTuple):
     n: int = FEW
 
 
-def calibrated(panel: Panel, encoder: Encoder | None, rate: float, seed: int) -> Threshold:
+def calibrate_threshold(panel: Panel, encoder: Encoder | None, rate: float, seed: int) -> Threshold:
     """Return the threshold that lets `rate` of human concerns match on another paper; None is lexical.
 
     LabError where the reference has fewer than two papers with concerns.

@@ -26,7 +26,7 @@ GROUPED = ("f1", "recall", "precision")
 """Metrics of the table of groups."""
 
 
-def named(metric: str) -> str:
+def metric_name(metric: str) -> str:
     """Return a metric or control as people write it."""
     return NAMES.get(metric, metric.replace("_", " "))
 
@@ -34,7 +34,7 @@ def named(metric: str) -> str:
 def told_controls(metrics: Mapping[str, Metric], controls: Iterable[str]) -> list[str]:
     """Return the F1 of each control that there is, the strongest first and the bound last."""
     known = [(name == "count_bound", -(metrics[name].value or 0.0), name) for name in controls if name in metrics]
-    return [f"{named(name)} {-value:.3f}" for _, value, name in sorted(known)]
+    return [f"{metric_name(name)} {-value:.3f}" for _, value, name in sorted(known)]
 
 
 def told_strongest(stage: ReviewedStage, controls: Mapping[str, Rates]) -> str:
@@ -42,7 +42,7 @@ def told_strongest(stage: ReviewedStage, controls: Mapping[str, Rates]) -> str:
     if stage.strongest is None:
         return "–"
     p = "" if stage.p is None else f", p {stage.p:.4f}{' (exact)' if stage.is_exact else ''}"
-    return f"{named(stage.strongest)} {controls[stage.strongest].f1:.3f}{p}"
+    return f"{metric_name(stage.strongest)} {controls[stage.strongest].f1:.3f}{p}"
 
 
 def told_restatements(report: ReviewReport) -> str:
@@ -74,7 +74,7 @@ def report_sections(report: ReviewReport) -> list[PageTable]:
         articles = [row for row in report.rows if row.stage == stage]
         controls, metrics = control_rates(articles), groups["all"]
         cells = [
-            *((named(name), number_with_interval(metrics.get(name))) for name in Review.metrics),
+            *((metric_name(name), number_with_interval(metrics.get(name))) for name in Review.metrics),
             ("strongest control", told_strongest(known, controls)),
             ("matcher", f"{matcher.encoder} @ {matcher.revision}, {matcher.assignment}"),
             ("threshold", f"{matcher.threshold:.3f} ({matcher.threshold_from})"),
@@ -92,12 +92,14 @@ def report_sections(report: ReviewReport) -> list[PageTable]:
             PageTable("F1 over thresholds", columns, rows, "other papers: what the same lists get by chance")
         )
         rows = [
-            (named(name), *(f"{n:,.0f}" for n in (each.n_predicted, each.n_matched)), *map(number, rates))
+            (metric_name(name), *(f"{n:,.0f}" for n in (each.n_predicted, each.n_matched)), *map(number, rates))
             for name, each in {stage: micro_rates(articles), **controls}.items()
             for rates in ((each.f1, each.recall, each.precision),)
         ]
         reasons = dict.fromkeys(known.no_control.values())
-        whose = [", ".join(named(name) for name, each in known.no_control.items() if each == why) for why in reasons]
+        whose = [
+            ", ".join(metric_name(name) for name, each in known.no_control.items() if each == why) for why in reasons
+        ]
         missing = "; ".join(f"{names}: {why}" for names, why in zip(whose, reasons, strict=True))
         columns = ("", "said", "matched", "F1", "recall", "precision")
         sections.append(PageTable("beside its controls", columns, rows, missing))
@@ -107,7 +109,7 @@ def report_sections(report: ReviewReport) -> list[PageTable]:
             if group != "all"
         ]
         near = "precision is over concerns by the nearest human concern, not by the label that the system gave"
-        sections.append(PageTable("by group", ("", "papers", *map(named, GROUPED)), rows, near))
+        sections.append(PageTable("by group", ("", "papers", *map(metric_name, GROUPED)), rows, near))
     return [each for each in sections if each.rows]
 
 
@@ -116,14 +118,14 @@ def report_page(report: ReviewReport) -> str:
     parts = [f"# {report.chain_name}: concerns held against those of human reviewers"]
     for section in report_sections(report):
         parts += [f"## {section.title}", table(section.columns, section.rows), section.note]
-    if made := made_rows(answered_by([report])):
+    if made := made_rows(makers_by_stage([report])):
         parts += ["## Who answered", table(COLUMNS, made)]
     warnings = dict.fromkeys(warning for each in report.stages.values() for warning in each.warnings)
     parts.append("\n".join(f"- {warning}" for warning in warnings))
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def answered_by(reports: Iterable[ReviewReport]) -> list[tuple[str, MadeBy | None]]:
+def makers_by_stage(reports: Iterable[ReviewReport]) -> list[tuple[str, MadeBy | None]]:
     """Return who answered, by stage."""
     return [(stage, each.made_by) for report in reports for stage, each in report.stages.items()]
 

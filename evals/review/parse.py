@@ -110,7 +110,7 @@ def regions(text: str) -> list[Region]:
         region = _strict(text, start.start())
         if region is None and too_deep < MOST_TOO_DEEP:
             try:
-                region = _repaired(text, start.start(), ahead)
+                region = _repair_object(text, start.start(), ahead)
             except (RecursionError, ValueError):
                 too_deep += 1
         position = start.start() + 1 if region is None else region.end
@@ -145,7 +145,7 @@ def _strict(text: str, start: int) -> Region | None:
     return Region(value, start, end, True, False) if isinstance(value, dict | list) else None
 
 
-def _repaired(text: str, start: int, keys: list[re.Match[str]]) -> Region | None:
+def _repair_object(text: str, start: int, keys: list[re.Match[str]]) -> Region | None:
     """Return the broken object that starts here, up to the key that begins the next one; None if there is none.
 
     ValueError or RecursionError if objects stand too deep in each other.
@@ -170,11 +170,11 @@ def _repaired(text: str, start: int, keys: list[re.Match[str]]) -> Region | None
     if is_cut:
         written = _KEY_BEGUN.sub(r"\1", written)
 
-    def mended(key: re.Match[str]) -> str:
+    def repair(key: re.Match[str]) -> str:
         name = key[2] or key[3]
         return f'{key["brace"] or ""}"{name}": ' if name else key[0]
 
-    named = _LOST_QUOTE.sub(r'",\1', _KEY.sub(mended, written))
+    named = _LOST_QUOTE.sub(r'",\1', _KEY.sub(repair, written))
     value = json_repair.loads(named if named[0] in "[{" else "{" + named, skip_json_loads=True)
     if not isinstance(value, dict if written[0] == "{" else dict | list):
         return None
@@ -203,12 +203,12 @@ def items(value: object, around: Candidate = NOTHING, depth: int = 0) -> Iterato
     if isinstance(value, list) and depth < DEEPEST:
         labels = [each for each in value if isinstance(each, str) and is_label(each)]
         if len(value) - len(labels) == 1:  # ["No control.", "design_flaw", "major"]
-            around = around.labelled(*labels)
+            around = around.with_labels(*labels)
         for each in value:
             if not isinstance(each, str):
                 yield from items(each, around, depth + 1)
             elif each not in labels:
-                yield around.said(each)
+                yield around.with_text(each)
     if not isinstance(value, dict) or depth >= DEEPEST:
         return
     members = {str(key).lower().strip(): inside for key, inside in value.items()}
@@ -223,14 +223,14 @@ def items(value: object, around: Candidate = NOTHING, depth: int = 0) -> Iterato
     if name and n_words(texts[name]) < FULL and texts[name].rstrip()[-1:] not in (".", "!", "?"):  # a heading
         more = next((texts[key] for key in (*DETAIL_KEYS, *TEXT_KEYS) if key != name and texts.get(key)), "")
         texts[name] = f"{texts[name]}: {more}" if " " in more else texts[name]
-    found = [around.said(texts[name])] if name else []
+    found = [around.with_text(texts[name])] if name else []
     for key, inside in members.items():  # a key that is a label labels what it holds
         if plain_label(key) in PASSED_OVER:
             continue
         if not isinstance(inside, str):
-            found += items(inside, around.labelled(key) if is_label(key) else around, depth + 1)
+            found += items(inside, around.with_labels(key) if is_label(key) else around, depth + 1)
         elif is_label(key) or _NUMBERED.fullmatch(key):
-            found.append(around.labelled(key).said(inside))
+            found.append(around.with_labels(key).with_text(inside))
     if not found and members.keys() & {*TEXT_KEYS[: None if has_labels else 2]}:
         found.append(replace(around, lost="has no text"))
     yield from found
@@ -270,7 +270,7 @@ def parse(name: str, raw: str | None) -> ParsedReview:
     counts where none is given otherwise.
     """
     if raw is None or not raw.strip():
-        return _failed(name, "there is no output")
+        return _failure(name, "there is no output")
     raw = PATTERNS["latex"].sub(r"\\\\", raw) if '"' in raw else raw
     whole = _strict(raw.strip(), 0) if raw.strip()[0] in "[{" else None
     is_json = whole is not None and whole.end == len(raw.strip())
@@ -309,14 +309,14 @@ def _review(name: str, found: _Found, problems: list[str], *, is_whole: bool) ->
                 problems.append(f"concern {place}: unknown {kind} {written[:SHOWN]!r}")
         concerns.append(Concern(text=text, category=category, severity=severity))
     if not concerns:
-        return _failed(name, *problems, "no concern can be read")
+        return _failure(name, *problems, "no concern can be read")
     is_whole = is_whole and not found.is_cut and len(concerns) + n_none == len(found.items)
     return ParsedReview(
         id=name, status="ok" if is_whole else "partial", concerns=tuple(concerns), problems=tuple(problems)
     )
 
 
-def _failed(name: str, *problems: str) -> ParsedReview:
+def _failure(name: str, *problems: str) -> ParsedReview:
     return ParsedReview(id=name, status="failed", concerns=(), problems=problems)
 
 

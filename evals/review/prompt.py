@@ -263,7 +263,7 @@ def pieces_of(article: Article, room: int, counter: TokenCounter, overlap: int, 
     head = head_of(article)
     tries = room
     while True:
-        pieces = _tried(article, head, tries, counter, overlap, max_parts)
+        pieces = _try_parts(article, head, tries, counter, overlap, max_parts)
         if all(piece.tokens <= room for piece in pieces):
             return pieces
         tries = int(tries * SLACK)
@@ -283,21 +283,23 @@ def sections_of(article: Article) -> list[tuple[str, str]]:
     return [(each.name.strip() or "Main text", each.text.strip()) for each in article.sections if each.text.strip()]
 
 
-def _tried(
+def _try_parts(
     article: Article, head: str, room: int, counter: TokenCounter, overlap: int, max_parts: int
 ) -> list[PaperPart]:
     names = [name for name, _ in sections_of(article)]
     sections = [list(_units(at, text, counter)) for at, (_, text) in enumerate(sections_of(article))]
     sizes = [sum(unit.tokens for unit in section) + HEADING for section in sections]
     head_tokens = len(counter.ends(head))
-    head, head_kept = _shortened(head, room // 2, counter) if head_tokens > room // 2 else (head, head_tokens)
+    head, head_kept = _first_tokens(head, room // 2, counter) if head_tokens > room // 2 else (head, head_tokens)
     each = room - head_kept - HEADING
     fits = sum(sizes) <= each
     total = each if fits or max_parts == 1 else max_parts * each - (max_parts - 1) * (overlap + HEADING)
     given = allot(sizes, [RANKS[role_of(name)] for name in names], total)
-    units = [unit for at, section in enumerate(sections) for unit in _kept(section, sizes[at], given[at], counter)]
-    packed = _packed(units, each, 0 if fits else overlap)[:max_parts]
-    bodies = [_written(part, names, units) for part in packed] or [""]
+    units = [
+        unit for at, section in enumerate(sections) for unit in _fit_section(section, sizes[at], given[at], counter)
+    ]
+    packed = _pack(units, each, 0 if fits else overlap)[:max_parts]
+    bodies = [_part_text(part, names, units) for part in packed] or [""]
     whole = head_tokens + sum(sizes)
     placed = {place for part in packed for place in part}
     left_over = sum(unit.tokens for at, unit in enumerate(units) if at not in placed)
@@ -327,7 +329,7 @@ def _units(section: int, text: str, counter: TokenCounter) -> Iterator[PaperSent
         at = after
 
 
-def _kept(section: list[PaperSentence], size: int, given: int, counter: TokenCounter) -> Iterator[PaperSentence]:
+def _fit_section(section: list[PaperSentence], size: int, given: int, counter: TokenCounter) -> Iterator[PaperSentence]:
     """Give the sentences of a section that fit in what it was given, with a mark where the rest is left out."""
     if given >= size:
         yield from section
@@ -336,7 +338,7 @@ def _kept(section: list[PaperSentence], size: int, given: int, counter: TokenCou
     left = given - HEADING - mark.tokens
     for unit in section:
         if unit.tokens > left:
-            text, tokens = _shortened(unit.text, left, counter)
+            text, tokens = _first_tokens(unit.text, left, counter)
             if text:
                 yield PaperSentence(unit.section, text, tokens, unit.is_paragraph_start)
             break
@@ -345,7 +347,7 @@ def _kept(section: list[PaperSentence], size: int, given: int, counter: TokenCou
     yield mark
 
 
-def _shortened(text: str, tokens: int, counter: TokenCounter) -> tuple[str, int]:
+def _first_tokens(text: str, tokens: int, counter: TokenCounter) -> tuple[str, int]:
     """Return the words at the start of a text that have at most so many tokens, and how many they have."""
     ends = counter.ends(text)
     if tokens <= 0:
@@ -357,7 +359,7 @@ def _shortened(text: str, tokens: int, counter: TokenCounter) -> tuple[str, int]
     return words, sum(end <= len(words) for end in ends)
 
 
-def _packed(units: Sequence[PaperSentence], room: int, overlap: int) -> list[list[int]]:
+def _pack(units: Sequence[PaperSentence], room: int, overlap: int) -> list[list[int]]:
     """Return places of units by part: parts are filled in turn, each begins with the end of the one before."""
     parts: list[list[int]] = [[]]
     used, section = 0, -1
@@ -388,7 +390,7 @@ def _tail(units: Sequence[PaperSentence], part: Sequence[int], overlap: int) -> 
     return tail
 
 
-def _written(part: Sequence[int], names: Sequence[str], units: Sequence[PaperSentence]) -> str:
+def _part_text(part: Sequence[int], names: Sequence[str], units: Sequence[PaperSentence]) -> str:
     """Return a part's sections under their names; one that began in an earlier part says so."""
     blocks = []
     for section, places in groupby(part, key=lambda place: units[place].section):

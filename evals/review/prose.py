@@ -148,7 +148,7 @@ def _parts(lines: Sequence[str]) -> list[_Part]:
             continue
         words = set(_words(title.text))
         within = named if not title.is_named and title.rank > named.rank else _Part(number=len(parts))
-        labels = replace(within.labels, category=None).labelled(title.text)
+        labels = replace(within.labels, category=None).with_labels(title.text)
         labels = replace(labels, severity=title.grade or labels.severity)
         part = _Part(
             labels,
@@ -177,7 +177,7 @@ def _grade(words: Iterable[str]) -> str | None:
     return grades.pop() if len(grades) == 1 else None
 
 
-def _named(title: str, rank: int, rest: str = "") -> _Title | None:
+def _bare_heading(title: str, rank: int, rest: str = "") -> _Title | None:
     """Return a title that says nothing but which comments stand under it: "Specific comments (for the authors)"."""
     kinds = TITLE_NOUNS.union(PASSED_OVER, *TITLES.values())
     for words in map(_words, (_BRACKETED.sub("", title), title)):
@@ -202,10 +202,10 @@ def _title(lines: Sequence[str], at: int) -> _Title | None:
     if bullet:
         text = bullet["rest"]
     is_apart = not before or before.endswith((*STOPS, ":")) or _UNDERLINE.match(before) is not None
-    if (marked or bullet or is_apart) and (named := _named(text, rank)):
+    if (marked or bullet or is_apart) and (named := _bare_heading(text, rank)):
         return named
     if titled and is_apart and not marked and not bullet:
-        return _named(titled["title"], rank, titled["rest"])
+        return _bare_heading(titled["title"], rank, titled["rest"])
     if bullet:
         is_section = line.lstrip().startswith("#") and PATTERNS["is a heading"].fullmatch(text.strip("*_: "))
         return _Title(text, rank) if is_section else None
@@ -236,7 +236,7 @@ def _points(part: _Part) -> tuple[list[_Point], list[list[str]]]:
             is_apart = True
             continue
         if start is not None and not is_field:
-            point = _placed(start, points, part.labels)
+            point = _place_point(start, points, part.labels)
             if paragraphs and points and (point.above is points[-1] or any(map(point.follows, _open(points[-1])))):
                 points[-1].lines += [each for paragraph in paragraphs for each in paragraph]
             paragraphs = []
@@ -259,7 +259,7 @@ def _points(part: _Part) -> tuple[list[_Point], list[list[str]]]:
         if _is_heading(point.above.lines):
             point.above.is_title = True
             subject = point.above.lines[0].strip("*_:： ")
-            point.labels = point.labels.labelled(subject)
+            point.labels = point.labels.with_labels(subject)
             if n_words(" ".join(point.lines)) <= FEWEST_WORDS and not is_label(subject):
                 point.lines.insert(0, f"{subject}:")
     if len(paragraphs) == 1 and sum(line.endswith(STOPS) for line in paragraphs[0][:-1]) * 2 >= len(paragraphs[0]) > 1:
@@ -272,7 +272,7 @@ def _open(point: _Point) -> list[_Point]:
     return [point, *(_open(point.above) if point.above else ())]
 
 
-def _placed(start: re.Match[str], points: Sequence[_Point], labels: Candidate) -> _Point:
+def _place_point(start: re.Match[str], points: Sequence[_Point], labels: Candidate) -> _Point:
     """Return the point that a line begins, below the point that it is a part of."""
     number, indent = (start["number"] or start["bare"] or "").lower(), len(start["indent"].expandtabs(4))
     point = _Point(labels, [start["rest"]], kind_of(number), number, indent)
@@ -385,7 +385,7 @@ def _item(point: _Point) -> Candidate:
             *words, rest = found.groups("") if pattern is _LEAD else (found["labels"], text[: found.start()])
             parts = [part.split(":")[-1] for word in words for part in re.split(r"[,/;|]", word) if part.strip()]
             if parts and all(is_label(part) or is_label(part.replace("concern", "")) for part in parts):
-                labels, text = labels.labelled(*parts), rest
+                labels, text = labels.with_labels(*parts), rest
     return replace(labels, text=_QUOTED.sub(r"\1", text.replace("**", "").strip()))
 
 

@@ -60,7 +60,7 @@ def drop_record(rows: Path) -> None:
     record_beside(rows).unlink(missing_ok=True)
 
 
-def made_by(rows: Path) -> MadeBy | None:
+def maker_of(rows: Path) -> MadeBy | None:
     """Return who gave the answers in a file of rows; None where no record stands beside it."""
     run = read_record(rows)
     if run is None:

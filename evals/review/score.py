@@ -15,7 +15,16 @@ from evals.errors import BadConfig, LabError
 from evals.io import read_rows
 from evals.papers.collection import family_of
 from evals.report import summarise
-from evals.review.controls import OBJECTION, STRONGEST, Listed, Paper, echo, generic, permuted, retrieved
+from evals.review.controls import (
+    OBJECTION,
+    STRONGEST,
+    Listed,
+    Paper,
+    echo,
+    generic,
+    permuted_control,
+    retrieved_control,
+)
 from evals.review.match import (
     CATEGORY_NAMES,
     COUNTS,
@@ -34,7 +43,7 @@ from evals.review.match import (
     Similarity,
     Threshold,
     agreement,
-    calibrated,
+    calibrate_threshold,
     counts_of,
     is_on_figure,
     match,
@@ -117,7 +126,7 @@ class Measuring:
     library: Library | None = None
     seed: int = 0
 
-    def matched(self, panel: Panel) -> tuple[Matching, dict[str, Listed], dict[str, str]]:
+    def match(self, panel: Panel) -> tuple[Matching, dict[str, Listed], dict[str, str]]:
         """Return the matches, the controls by name, and why the other controls could not be made."""
         found = match(panel, self.similarity, self.matcher.threshold, self.matcher.assignment)
         return found, *_controls_of(panel, self)
@@ -194,7 +203,7 @@ def _threshold(panel: Panel, encoder: Encoder | None, options: ScoreOptions) -> 
                 "--threshold auto needs an encoder: similarities from a file say nothing about other"
                 " papers; give a number"
             )
-        return calibrated(panel, encoder, FALSE_MATCH_RATE, options.seed)
+        return calibrate_threshold(panel, encoder, FALSE_MATCH_RATE, options.seed)
     return Threshold(number_of(given), "given")
 
 
@@ -238,7 +247,7 @@ def review_report(scored: Mapping[str, Scored], **about: Any) -> ReviewReport:
     rows: list[ArticleScore] = []
     stages: dict[str, ReviewedStage] = {}
     for stage, each in scored.items():
-        mine, stages[stage] = _reviewed(stage, each)
+        mine, stages[stage] = _score_stage(stage, each)
         rows += mine
     name, last = list(scored.items())[-1]
     measuring, made = last.measuring, last.made_by
@@ -262,10 +271,10 @@ def review_report(scored: Mapping[str, Scored], **about: Any) -> ReviewReport:
     return ReviewReport(**known | about)
 
 
-def _reviewed(stage: str, scored: Scored) -> tuple[tuple[ArticleScore, ...], ReviewedStage]:
+def _score_stage(stage: str, scored: Scored) -> tuple[tuple[ArticleScore, ...], ReviewedStage]:
     """Return a stage's counts by article, and what is known of it beside them."""
     panel, measuring = scored.panel, scored.measuring
-    found, controls, missing = measuring.matched(panel)
+    found, controls, missing = measuring.match(panel)
     rows = articles_of(panel, found, controls, stage)
     reviewed = ReviewedStage(
         made_by=scored.made_by,
@@ -378,7 +387,7 @@ def _controls_of(panel: Panel, measuring: Measuring) -> tuple[dict[str, Listed],
         why = "needs an encoder: similarities from a file say nothing about other texts"
         return {}, dict.fromkeys(STRONGEST, why)
     missing, alike = dict[str, str](), (panel, measuring.encoder, measuring.matcher)
-    by_chance = partial(permuted, panel, measuring.similarity, measuring.matcher, seed=measuring.seed)
+    by_chance = partial(permuted_control, panel, measuring.similarity, measuring.matcher, seed=measuring.seed)
     makers: dict[str, Callable[[], Listed | None]] = {"permuted": by_chance, "generic": partial(generic, *alike)}
     if library := measuring.library:
         by_id = {paper.id: paper for paper in library.scored}
@@ -387,7 +396,7 @@ def _controls_of(panel: Panel, measuring: Measuring) -> tuple[dict[str, Listed],
         makers["echo"] = partial(echo, *alike, papers)
         makers["echo_objected"] = partial(echo, *alike, papers, OBJECTION)
         if library.searched:
-            makers["bm25"] = partial(retrieved, *alike, papers, library.searched)
+            makers["bm25"] = partial(retrieved_control, *alike, papers, library.searched)
         if n_unread := sum(1 for paper in papers if not paper.text):
             missing["texts"] = f"{n_unread} articles have no text in --papers; nothing of theirs was copied or searched"
     found: dict[str, Listed] = {}

@@ -18,7 +18,7 @@ from evals.schema.articles import PaperRow
 from evals.schema.reports import ArticleScore, ReviewReport
 from evals.schema.reviews import PredictionRow, ReferenceRow
 from evals.stats.intervals import Floats
-from evals.task import Measure, StageAnswer, Task, mean, pooled, ratio, share, shown
+from evals.task import Measure, StageAnswer, Task, in_narrow_tables, mean, pooled_rate, ratio, share
 
 
 def f1_of(matched: Floats, human: Floats, predicted: Floats) -> Floats:
@@ -68,15 +68,15 @@ class Review(Task[ReviewExample]):
             ),
             undefined="no permuted control",
         ),
-        "f1": shown(
-            pooled(
+        "f1": in_narrow_tables(
+            pooled_rate(
                 lambda _, matched, human, predicted: f1_of(matched, human, predicted),
                 *("n_matched", "n_human", "n_predicted"),
             )
         ),
-        "recall": pooled(lambda _, matched, human: ratio(matched, human), "n_matched", "n_human"),
-        "precision": pooled(lambda _, matched, predicted: ratio(matched, predicted), "n_matched", "n_predicted"),
-        "recall_major": pooled(lambda _, matched, major: ratio(matched, major), "n_major_matched", "n_major"),
+        "recall": pooled_rate(lambda _, matched, human: ratio(matched, human), "n_matched", "n_human"),
+        "precision": pooled_rate(lambda _, matched, predicted: ratio(matched, predicted), "n_matched", "n_predicted"),
+        "recall_major": pooled_rate(lambda _, matched, major: ratio(matched, major), "n_major_matched", "n_major"),
         "macro_f1": mean(lambda row: row.f1 if row.n_human + row.n_predicted else None),
         "answered": share(lambda row: row.is_answered, better=None),
         "none_found": mean(lambda row: float(not row.n_matched) if row.n_human else None, better=None),
@@ -127,7 +127,7 @@ class Review(Task[ReviewExample]):
         panel = panel_of([reference_of(row) for row in examples], said)
         measuring = self.measuring(panel)
         measuring = replace(measuring, library=measuring.library or Library(tuple(map(paper_of_example, examples)), ()))
-        found = measuring.matched(panel)
+        found = measuring.match(panel)
         return [each.grade for each in articles_of(panel, *found[:2])]
 
     def row(

@@ -304,7 +304,7 @@ def calibrate(
         span = percentile_interval(drawn[f"accuracy of bin {columns[place]}"])
         return None if span is None or is_point(span) else span
 
-    reported = {name: _reported(name, sample, float(values[name][0]), drawn[name]) for name in values}
+    reported = {name: _interval_with_note(name, sample, float(values[name][0]), drawn[name]) for name in values}
     reported["smece"] = None, NO_DRAWS
     return Calibration(
         n=len(correct),
@@ -321,7 +321,9 @@ def calibrate(
     ).model_copy(update={name: None if np.isnan(each[0]) else float(each[0]) for name, each in values.items()})
 
 
-def _reported(name: str, sample: StatedRows, value: float, drawn: Floats) -> tuple[Interval | None, str | None]:
+def _interval_with_note(
+    name: str, sample: StatedRows, value: float, drawn: Floats
+) -> tuple[Interval | None, str | None]:
     """Return the interval of a metric, and what a reader must know about it or its absence."""
     if np.isnan(value):
         return None, UNDEFINED.get(name, "undefined for these rows")

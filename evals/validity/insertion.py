@@ -79,7 +79,7 @@ Versions = tuple[Article, Article, Section | None, str, str, dict[str, str]]
 @cache
 def kinds() -> dict[str, Kind]:
     """Return the kinds of flaw by name, in the order of the file."""
-    rows = (Kind.model_validate({**row, **_filled(row)}) for row in _data()["kind"])
+    rows = (Kind.model_validate({**row, **_fill_patterns(row)}) for row in _data()["kind"])
     return {each.name: each for each in rows}
 
 
@@ -144,7 +144,7 @@ def plant(article: Article, kind: Kind, generator: np.random.Generator) -> Versi
         flawed = kind.planted[at]
     flawed, sound = flawed.format(**fields), kind.mended[at].format(**fields)
     if kind.good and re.search(kind.good, whole, re.I):
-        return _stripped(article, kind, flawed)
+        return _without_good_practice(article, kind, flawed)
     if re.search(kind.topic, whole, re.I):
         return None
     number = part_of(article, kind.section)
@@ -157,19 +157,19 @@ def plant(article: Article, kind: Kind, generator: np.random.Generator) -> Versi
     return both[0], both[1], article.sections[number], flawed, sound, {}
 
 
-def _stripped(article: Article, kind: Kind, flawed: str) -> Versions | None:
+def _without_good_practice(article: Article, kind: Kind, flawed: str) -> Versions | None:
     """Return the paper without the sentences that show good practice; None if they carry more than that."""
 
-    def edited(text: str) -> str:
+    def edit(text: str) -> str:
         for pattern, new in kind.edits:
             text = re.sub(pattern, new, text)
         return text
 
-    if re.search(kind.good, edited(f"{article.title}\n{article.abstract}"), re.I):
+    if re.search(kind.good, edit(f"{article.title}\n{article.abstract}"), re.I):
         return None
     planted, where, gone = list[Section](), None, list[str]()
     for section in article.sections:
-        text, kept = edited(section.text), list[str]()
+        text, kept = edit(section.text), list[str]()
         is_open = not re.search(PARTS["results"], section.name, re.I)
         for start, end in sentences(text):
             if re.search(kind.good, text[start:end], re.I):
@@ -184,7 +184,7 @@ def _stripped(article: Article, kind: Kind, flawed: str) -> Versions | None:
         planted.append(section.model_copy(update={"text": " ".join(kept) if where else text}))
     if where is None or len(gone) > 3:
         return None
-    changed = {"title": edited(article.title), "abstract": edited(article.abstract), "sections": tuple(planted)}
+    changed = {"title": edit(article.title), "abstract": edit(article.abstract), "sections": tuple(planted)}
     return article.model_copy(update=changed), article, where, flawed, " ".join(gone), {}
 
 
@@ -262,7 +262,7 @@ def _data() -> dict[str, Any]:
     return tomllib.loads(FLAWS.read_text(encoding="utf-8"))
 
 
-def _filled(row: Mapping[str, Any]) -> dict[str, str]:
+def _fill_patterns(row: Mapping[str, Any]) -> dict[str, str]:
     """Return the patterns of a kind that name the nouns of studies, with the nouns filled in."""
     nouns = {f"{{{name}}}": rf"\b(?:{_data()[name]})\b" for name in ("beings", "things")} | {"{{": "{", "}}": "}"}
     patterns = {name: row.get(name, "").replace("{units}", "{beings}|{things}") for name in ("needs", "names", "topic")}
@@ -346,7 +346,7 @@ def score_pairs(
 
     def naming(pair: InsertionPair, version: str) -> tuple[str, ...]:
         found = (each for each in said[version] if names_flaw(each, pair))
-        return tuple(each for each in found if not copied(QUOTED.sub(" ", each), versions[version]))
+        return tuple(each for each in found if not is_copied(QUOTED.sub(" ", each), versions[version]))
 
     outcomes = tuple(
         PairOutcome(
@@ -360,7 +360,7 @@ def score_pairs(
     )
     families = [pair.family for pair in answered]
 
-    def detected(chosen: Sequence[int]) -> Detected:
+    def detect(chosen: Sequence[int]) -> Detected:
         hit, alarm = (
             np.array([bool(getattr(outcomes[at], side)) for at in chosen], float) for side in ("hits", "false_alarms")
         )
@@ -386,8 +386,8 @@ def score_pairs(
         unanswered=len(pairs) - len(answered),
         seed=seed,
         draws=draws,
-        all=detected(range(len(answered))),
-        kinds={name: detected(chosen) for name, chosen in by_kind.items() if chosen},
+        all=detect(range(len(answered))),
+        kinds={name: detect(chosen) for name, chosen in by_kind.items() if chosen},
         outcomes=outcomes,
     )
 
@@ -396,7 +396,7 @@ def _stems(text: str) -> set[str]:
     return {word[:STEM] for each in WORD.finditer(text) if (word := each[0].lower()) not in LITTLE}
 
 
-def copied(concern: str, article: Article) -> bool:
+def is_copied(concern: str, article: Article) -> bool:
     """Return whether most of a concern's words stand in the paper in one run: a copy objects to nothing."""
     words = _words(concern)
     longest = max(3, round(COPIED * len(words)))

@@ -119,18 +119,18 @@ def recompute(article: Article) -> list[RecomputedTest]:
     """Return the tests of a paper whose p can be recomputed, in their order, each once."""
     parts = [f"{article.title}.\n{article.abstract}", *(each.text for each in article.sections)]
     whole = "\n".join(parts)
-    is_one_tailed, is_corrected, exact = (_said(each, whole) for each in (ONE_TAILED, CORRECTED, EXACT))
+    is_one_tailed, is_corrected, exact = (_first_match(each, whole) for each in (ONE_TAILED, CORRECTED, EXACT))
     found: dict[str, RecomputedTest] = {}
     for text in parts:
         plain = _plain(text)
         spans = sentences(text)
         for match in TEST.finditer(plain):
-            reported = _reported(match)
+            reported = _read_test(match)
             if reported is None:
                 continue
             quote = " ".join(next((text[a:b] for a, b in spans if a <= match.start() < b), match[0]).split())
-            why = _said(EXACT, quote) or (exact if reported.kind == "z" else "")
-            made = _judged(
+            why = _first_match(EXACT, quote) or (exact if reported.kind == "z" else "")
+            made = _finding(
                 reported,
                 " ".join(text[slice(*match.span())].split()),
                 quote,
@@ -162,7 +162,7 @@ def finding(test: RecomputedTest) -> PaperFinding:
     return PaperFinding(kind="statistics", source="recomputed", item=test.test, quote=test.sentence, concern=concern)
 
 
-def _judged(
+def _finding(
     reported: Reported, test: str, sentence: str, why: str, *, one_tailed: bool, may_be_larger: bool
 ) -> RecomputedTest:
     low, high = p_range(reported)
@@ -233,7 +233,7 @@ def _crosses(reported: Reported) -> bool:
     return bool((says_significant and low > ALPHA) or (says_none and high <= ALPHA))
 
 
-def _reported(match: re.Match[str]) -> Reported | None:
+def _read_test(match: re.Match[str]) -> Reported | None:
     """Return a matched test; None where it cannot be read in one way only, or is impossible."""
     named = {name: value for name, value in match.groupdict().items() if value is not None}
     value = _number(named["value"])
@@ -279,7 +279,7 @@ def _plain(text: str) -> str:
     return DECIMAL_DOT.sub(".", re.sub(r"\s", " ", "".join(characters)).translate(LOOKALIKES))
 
 
-def _said(pattern: re.Pattern[str], text: str) -> str:
+def _first_match(pattern: re.Pattern[str], text: str) -> str:
     """Return the first words of a text that a pattern finds and that are not denied; "" if there are none."""
     for found in pattern.finditer(text):
         before, after = text[max(0, found.start() - 80) : found.start()], text[found.end() : found.end() + 50]

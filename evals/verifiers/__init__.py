@@ -14,10 +14,10 @@ from evals.verifiers.score import (
     Weights,
     check_read,
     instrument,
-    judge,
     stated_confidence,
     verify,
     verify_answer,
+    verify_prepared,
 )
 
 __all__ = [
@@ -27,8 +27,8 @@ __all__ = [
     "Weights",
     "check_read",
     "instrument",
-    "judge",
     "stated_confidence",
     "verify",
     "verify_answer",
+    "verify_prepared",
 ]

@@ -87,7 +87,7 @@ class Expected:
     is_description: bool = False
 
 
-def kept_by_truth(make: Callable[[GroundTruth], T]) -> Callable[[GroundTruth], T]:
+def cache_by_truth(make: Callable[[GroundTruth], T]) -> Callable[[GroundTruth], T]:
     """Return the function, remembering what it made of each truth object.
 
     By identity: truths hold dicts and so have no hash, and a reward asks about the same row often.
@@ -122,7 +122,7 @@ def word_set(table: str, key: str) -> frozenset[str]:
 def symbols() -> tuple[Mapping[str, tuple[str, ...]], ...]:
     """Return the tables of things with several names: each leads from a name, normalised, to all of the same thing."""
     return tuple(
-        {normalised(name): (full, *names) for full, names in table.items() for name in (full, *names)}
+        {normalise(name): (full, *names) for full, names in table.items() for name in (full, *names)}
         for table in words("units")["symbols"].values()
     )
 
@@ -132,9 +132,9 @@ def _other_names(
 ) -> dict[str, tuple[str, ...]]:
     """Return the aliases of options, and their other names where all are of one table of symbols."""
     names = [option for option in options if option != CANNOT_BE_TOLD]
-    table = next((each for each in symbols() if all(normalised(name) in each for name in names)), {})
+    table = next((each for each in symbols() if all(normalise(name) in each for name in names)), {})
     found = {
-        name: tuple(other for other in table.get(normalised(name), ()) if len(other) > 1 or not has_letters)
+        name: tuple(other for other in table.get(normalise(name), ()) if len(other) > 1 or not has_letters)
         for name in names
     }
     return {name: (*aliases.get(name, ()), *found.get(name, ())) for name in options}
@@ -159,11 +159,11 @@ def terms(pathway: str) -> TermTruth:
 @lru_cache(maxsize=65536)
 def fold(text: str) -> frozenset[str]:
     """Return the words of a phrase without their endings: "making fat cells" -> {mak, fat, cell}."""
-    parts = "".join(char if char.isalnum() else " " for char in composed(text).casefold()).split()
+    parts = "".join(char if char.isalnum() else " " for char in one_spelling(text).casefold()).split()
     return frozenset(map(_stem, set(parts) - word_set("stems", "small")))
 
 
-def composed(text: str) -> str:
+def one_spelling(text: str) -> str:
     """Return the text with each letter in its one form (NFKC), digits on the line, and in one spelling: tumour is tumor."""
     text = level(text) if "<" in text or not text.isascii() else text
     return american(text if text.isascii() else unicodedata.normalize("NFKC", text))
@@ -185,9 +185,9 @@ def _stem(word: str) -> str:
 
 
 @lru_cache(maxsize=8192)
-def normalised(text: str) -> str:
+def normalise(text: str) -> str:
     """Return a wording as it is compared: lower case, one blank for hyphens and other blanks, no marks."""
-    text = composed(text)
+    text = one_spelling(text)
     if "-" in text:
         text = SIGN.sub("minus ", text)
     return " ".join(text.casefold().translate(_MARKS).split()).strip(" .,;:!")
@@ -200,8 +200,8 @@ def _phrases(pathway: str) -> tuple[str, ...]:
     return tuple(phrase for phrase in phrases if not fold(phrase) <= name)
 
 
-@kept_by_truth
-def expected(truth: GroundTruth) -> Expected:
+@cache_by_truth
+def expected_answer(truth: GroundTruth) -> Expected:
     """Return what a question with this truth accepts."""
     abstain = _table((CANNOT_BE_TOLD,), {})
     match truth:
@@ -282,7 +282,7 @@ def _table(options: Iterable[str], aliases: Mapping[str, tuple[str, ...]]) -> di
         for option in options:
             for wording in source.get(option, ()):
                 for form in (wording, wording.replace("-", ""), BEFORE_DIGIT.sub(" ", wording)):  # IL-6 and IL6
-                    found.setdefault(normalised(form), option)
+                    found.setdefault(normalise(form), option)
     for wording, option in list(found.items()):  # "hydrolase" for "hydrolases", "red blood cells" for "red blood cell"
         if len(wording) > 5 and wording[-1] == "s" and wording[-2] not in "sui":
             found.setdefault(f"{wording[:-3]}y" if wording.endswith("ies") else wording[:-1], option)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from evals.facts import load_enrichment
 from evals.schema import ConservationTruth, DirectTruth, GroundTruth, MechanismTruth, UncertaintyTruth
-from evals.verifiers.expected import kept_by_truth
+from evals.verifiers.expected import cache_by_truth
 from evals.verifiers.numbers import WORDS
 
 SIGNIFICANT = 0.05  # the padj below which a gene set counts in a mission
@@ -81,7 +81,7 @@ class SetFigures(NamedTuple):
     padj: Mapping[str, float | None]
 
 
-@kept_by_truth
+@cache_by_truth
 def _table(truth: GroundTruth) -> SetFigures | None:
     if isinstance(truth, UncertaintyTruth):
         sides: dict[str, str | None] = {
@@ -125,7 +125,7 @@ def _of_mission(table: SetFigures, sentence: str, found: re.Match[str]) -> Itera
     if name not in table.sides:
         yield f"{found[0]} did not fly {table.tissue}"
         return
-    said, side = _said(before), table.sides[name]
+    said, side = _last_direction(before), table.sides[name]
     if said is not None and side is not None and said != side:
         yield f"{found[0]} says {side.lower()}, not {said.lower()}"
     if (way := SIGNIFICANTLY.search(before)) and name in table.counted and (table.scores or side is None):
@@ -173,7 +173,7 @@ def _counts(table: SetFigures, sentence: str) -> Iterator[str]:
         if "significan" in clause.lower():
             if None in ways or (table.direction and set(ways) != {table.direction}):
                 yield f"{every[0]} is not what the table says"
-        elif table.direction and _said(clause) and set(table.sides.values()) != {table.direction}:
+        elif table.direction and _last_direction(clause) and set(table.sides.values()) != {table.direction}:
             yield f"{every[0]} is not what the table says"
     for found in COUNTED.finditer(sentence):
         n, total = (int(WORDS.get(each.lower(), each)) for each in found.groups())
@@ -194,7 +194,7 @@ def _counts(table: SetFigures, sentence: str) -> Iterator[str]:
             yield f"{opposed} missions are against, not {against[1]}"
 
 
-def _said(before: str) -> str | None:
+def _last_direction(before: str) -> str | None:
     """Return the direction word that stands last before a mission, None where there is none."""
     ups, downs = ([found.start() for found in way.finditer(before)] for way in (UP, DOWN))
     if not ups and not downs:

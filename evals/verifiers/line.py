@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from evals.schema import CANNOT_BE_TOLD, Claim, StatedConfidence
-from evals.verifiers.expected import Expected, Finding, claim, fold, normalised, word_set
+from evals.verifiers.expected import Expected, Finding, claim, fold, normalise, word_set
 from evals.verifiers.numbers import SHARE, Number, numbers_in, unit_of
 from evals.verifiers.text.lexicon import reply_at, tokens
 from evals.wording import FIGURE, MISSING, plain, share_of
@@ -137,7 +137,7 @@ def read_lines(text: str) -> Lines:
     text = without_thought(text)
     if ">" in text:
         text = blank(QUOTED, blank(COMMENT, text))
-    text = marked(text)
+    text = mark_answers(text)
     answer = also = None
     start = end = last = 0
     first: int | None = None
@@ -169,7 +169,7 @@ def read_lines(text: str) -> Lines:
     return Lines(answer, also, start, end, confidence, explanation.strip())
 
 
-def marked(text: str) -> str:
+def mark_answers(text: str) -> str:
     """Return the text with an answer line for all that is marked as the answer, without what is asked behind it.
 
     Places stay where they were.
@@ -237,10 +237,10 @@ def read_answer_line(expected: Expected, question: str, lines: Lines, read_numbe
 @lru_cache(maxsize=4096)
 def _finding(expected: Expected, question: str, value: str, also: str | None, read_number: Reader) -> Finding:
     """Return what answer lines say, wherever they stand: models write the same few lines again and again."""
-    says = normalised(value)
+    says = normalise(value)
     if says in TEMPLATE or value.strip(MARKS + ".…") == "":
         return Finding("no_claim", "the answer line is empty")
-    if len(value) >= len(question) - 2 > 20 and normalised(question).strip(" ?") in says:
+    if len(value) >= len(question) - 2 > 20 and normalise(question).strip(" ?") in says:
         return Finding("no_claim", "it repeats the question")
     stated = read_number if expected.kind == "number" else _stated
     found = stated(expected, question, value)
@@ -255,7 +255,7 @@ def _finding(expected: Expected, question: str, value: str, also: str | None, re
 
 def read_short(expected: Expected, question: str, text: str, read_number: Reader) -> Finding:
     """Return what a text of a few words says, as if it stood on an answer line."""
-    says = normalised(text)
+    says = normalise(text)
     is_sentence = "confidence" in says or (expected.kind == "choice" and says not in expected.by_wording)
     if is_sentence or says in TEMPLATE or says.endswith("?") or HEDGE.search(says) or fold(says) <= fold(question):
         return Finding("no_claim", "it says nothing of the question")
@@ -280,21 +280,21 @@ def _claims(says: Iterable[str], start: int = 0, end: int = 0) -> tuple[Claim, .
 
 
 def _choice(expected: Expected, question: str, value: str) -> Finding:
-    says = normalised(value)
+    says = normalise(value)
     option = expected.by_wording.get(says)
     if option is not None:
         return _verdict(expected, option)
     letters = read_letters(value, n_lettered(expected)) if expected.has_letters or len(value) < 24 else None
     if letters and expected.has_letters:
-        return lettered(expected, *letters)
+        return letters_said(expected, *letters)
     asserted, denied = options_in(says, expected.by_wording)
     if expected.right == CANNOT_BE_TOLD and not expected.offered:
         return _abstention(expected, question, value, asserted)
     if len(asserted) == 1:
         return _verdict(expected, asserted[0])
     if not asserted and letters:
-        return lettered(expected, *letters)
-    if not asserted and (option := _replied(expected, value)):
+        return letters_said(expected, *letters)
+    if not asserted and (option := _yes_or_no(expected, value)):
         return _verdict(expected, option)
     if not asserted:
         what = f"it only denies {', '.join(denied)}" if denied else "it names no option of the question"
@@ -303,10 +303,10 @@ def _choice(expected: Expected, question: str, value: str) -> Finding:
         return Finding("no_claim", "it repeats the options of the question")
     if not expected.offered and expected.right not in asserted:
         return _verdict(expected, asserted[0])
-    return torn(asserted)
+    return contradictory_finding(asserted)
 
 
-def _replied(expected: Expected, value: str) -> str | None:
+def _yes_or_no(expected: Expected, value: str) -> str | None:
     """Return the option that a reply in other words stands for where they are yes and no: "absolutely not"."""
     if "yes" not in expected.by_wording or "no" not in expected.by_wording:
         return None
@@ -335,24 +335,24 @@ def read_letters(value: str, n_options: int) -> tuple[list[int], str] | None:
     return [ord(each.lower()) - ord("a") for each in letters], "" if more else rest
 
 
-def lettered(expected: Expected, letters: list[int], rest: str, start: int = 0, end: int = 0) -> Finding:
+def letters_said(expected: Expected, letters: list[int], rest: str, start: int = 0, end: int = 0) -> Finding:
     """Return what letters say: options where the question has letters; elsewhere nothing, but it is counted."""
     if not expected.has_letters:
         return Finding("no_claim", "it names a letter, and the options of this question have none", is_letter=True)
     named = list(dict.fromkeys(expected.options[each] for each in letters if each < n_lettered(expected)))
-    named = list(dict.fromkeys((*named, *options_in(normalised(rest), expected.by_wording)[0])))
-    found = _verdict(expected, named[0]) if len(named) == 1 else torn(named)
+    named = list(dict.fromkeys((*named, *options_in(normalise(rest), expected.by_wording)[0])))
+    found = _verdict(expected, named[0]) if len(named) == 1 else contradictory_finding(named)
     return found._replace(is_letter=True, claims=_claims([each.says for each in found.claims], start, end))
 
 
 def _abstention(expected: Expected, question: str, value: str, asserted: list[str]) -> Finding:
-    says = normalised(value)
+    says = normalise(value)
     if CANNOT_BE_TOLD in asserted:
         if len(asserted) > 1 and (says.count("/") > 1 or says.count(",") > 1):
             return Finding("no_claim", "it repeats the options of the question")
         beside = asserted[1:] if asserted[0] == CANNOT_BE_TOLD else asserted[:1]
         if beside := beside or _beside(expected, question, value):
-            return torn([CANNOT_BE_TOLD, *beside])
+            return contradictory_finding([CANNOT_BE_TOLD, *beside])
         return _verdict(expected, CANNOT_BE_TOLD)
     if fold(says) <= fold(question) or HEDGE.search(says):
         return Finding("no_claim", "it says nothing of the question")
@@ -365,7 +365,7 @@ def _beside(expected: Expected, question: str, value: str) -> list[str]:
     rest = _pattern(frozenset(expected.by_wording)).sub(",", value.casefold())
     return [
         piece
-        for piece in map(normalised, APART.split(rest))
+        for piece in map(normalise, APART.split(rest))
         if not fold(piece) <= fold(question)
         and (any(numbers_in(piece)) or (len(piece.split()) <= 4 and no_answer.isdisjoint(piece.split())))
     ]
@@ -409,7 +409,7 @@ def _pattern(wordings: frozenset[str]) -> re.Pattern[str]:
     )
 
 
-def torn(asserted: list[str]) -> Finding:
+def contradictory_finding(asserted: list[str]) -> Finding:
     return Finding("contradictory", f"it names {' and '.join(asserted)}", " / ".join(asserted), _claims(asserted))
 
 
@@ -465,7 +465,7 @@ def cannot(says: str, truth: str) -> Finding:
 
 
 def _term(expected: Expected, question: str, value: str) -> Finding:
-    says = normalised(value)
+    says = normalise(value)
     if says in expected.by_wording:
         return cannot(says, "what it is")
     asserted, denied = _parts(value)
@@ -476,7 +476,7 @@ def _term(expected: Expected, question: str, value: str) -> Finding:
     wrong = any(each <= words for word in words & expected.others.keys() for each in expected.others[word])
     claims = _claims([value])
     if options_in(says, expected.by_wording)[0]:
-        return torn([CANNOT_BE_TOLD, value]) if right or wrong else cannot(says, "what it is")
+        return contradictory_finding([CANNOT_BE_TOLD, value]) if right or wrong else cannot(says, "what it is")
     if right and wrong:
         return Finding("contradictory", "it names what is right and what competes with it", value, claims)
     if right and (beside := alternatives(expected, question, value)):
@@ -502,7 +502,7 @@ def alternatives(expected: Expected, question: str, value: str) -> list[str]:
         for piece in pieces
         if (words := fold(piece)) - known
         and not any(map(words.issuperset, expected.accept))
-        and normalised(piece).split()[0] not in word_set("stems", "explains")
+        and normalise(piece).split()[0] not in word_set("stems", "explains")
     ]
 
 
@@ -514,11 +514,11 @@ def _parts(value: str) -> tuple[list[str], list[str]]:
 
 
 def _set(expected: Expected, question: str, value: str) -> Finding:
-    says = normalised(value)
+    says = normalise(value)
     asserted, _ = options_in(says, expected.by_wording)
     if CANNOT_BE_TOLD in asserted:
         beside = [each for each in asserted if each != CANNOT_BE_TOLD]
-        return torn([CANNOT_BE_TOLD, *beside]) if beside else cannot(says, ", ".join(expected.values))
+        return contradictory_finding([CANNOT_BE_TOLD, *beside]) if beside else cannot(says, ", ".join(expected.values))
     if expected.has_letters and (letters := letters_of_set(value)):
         return set_verdict(expected, letters, _claims(letters))
     named = names_in(expected, question, ", ".join(_parts(without_asides(value))[0]))
@@ -548,11 +548,11 @@ def names_in(expected: Expected, question: str, text: str) -> list[str]:
         r"[.!?;]\s+(?=(?:these|they|this|those|it|both|all|each)\b)", text, flags=re.IGNORECASE
     )
     text = ". ".join(
-        [listed, *(each for each in explained if options_in(normalised(each), known)[0] or ADDS.search(each))]
+        [listed, *(each for each in explained if options_in(normalise(each), known)[0] or ADDS.search(each))]
     )
     for part in re.split(rf"{PARTS.pattern}|[\n|]|\.\s|(?:^|\s)[-*•]\s", text, flags=re.IGNORECASE):
-        name = normalised(part).strip("… ")
-        name = name if name in known else normalised(NOT_NAME.sub(" ", part)).strip("… ") or name
+        name = normalise(part).strip("… ")
+        name = name if name in known else normalise(NOT_NAME.sub(" ", part)).strip("… ") or name
         words = name.split()
         if name not in known and len(words) > 1 and not known.keys().isdisjoint(words):
             is_sentence = not (word_set("subjects", "function") | word_set("subjects", "pronouns")).isdisjoint(words)
@@ -595,7 +595,7 @@ def _confidence(value: str, before: StatedConfidence) -> StatedConfidence:
 @lru_cache(maxsize=4096)
 def _percent(value: str) -> StatedConfidence:
     shown = ASIDE.sub(" ", value).strip(MARKS + ".")
-    if normalised(shown) in TEMPLATE:
+    if normalise(shown) in TEMPLATE:
         return MISSING
     found = PERCENT.match(shown.casefold())
     share = None if found is None or RANGE.search(found["figure"]) else share_of(found["figure"])

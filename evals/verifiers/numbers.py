@@ -252,7 +252,7 @@ def unit_of(name: str) -> Unit | None:
     return read_unit(name.partition("(")[0].strip())[0]
 
 
-def spaced(text: str, unit: str | None) -> str:
+def space_units(text: str, unit: str | None) -> str:
     """Return the text with a blank between a number and the unit that stands right behind it: 50mM, 3DEGs."""
 
     def apart(found: re.Match[str]) -> str:

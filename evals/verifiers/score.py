@@ -16,14 +16,14 @@ from typing import Literal, get_args
 
 from evals.errors import BadConfig
 from evals.schema import ConservationTruth, Example, GroundTruth, StatedConfidence, UncertaintyTruth, Verdict
-from evals.verifiers.expected import Expected, Finding, expected, kept_by_truth
+from evals.verifiers.expected import Expected, Finding, cache_by_truth, expected_answer
 from evals.verifiers.faults import false_figures
 from evals.verifiers.line import read_answer_line, read_lines
-from evals.verifiers.text.amounts import read_number, read_text
+from evals.verifiers.text.amounts import read_free_text, read_number
 from evals.verifiers.text.names import without_others
 from evals.verifiers.text.sentences import plain_text
 from evals.wording import VERSION as CONFIDENCE_VERSION
-from evals.wording import settle, statements
+from evals.wording import resolve_confidence, statements
 
 VERIFIERS = ("V1", "V2", "V3", "V4")
 DEFAULT_WEIGHTS: Mapping[str, float] = MappingProxyType({"V1": 0.29, "V2": 0.29, "V3": 0.29, "V4": 0.13})
@@ -151,7 +151,7 @@ DEFAULT_SCORING = Scoring()
 NO_FAULTS = Faults()
 
 
-@kept_by_truth
+@cache_by_truth
 def applicable(truth: GroundTruth) -> tuple[str, ...]:
     """Return the verifiers that apply to a question; none for a kind that is not scored."""
     if truth.kind not in SCORED:
@@ -235,15 +235,15 @@ def verify_answer(
     """
     check_read(read)
     if weights is None and v4 == DEFAULT_MODE:
-        return judge(truth, question, completion, read=read)
-    return judge(truth, question, completion, scoring_of(weights, v4), read)
+        return verify_prepared(truth, question, completion, read=read)
+    return verify_prepared(truth, question, completion, scoring_of(weights, v4), read)
 
 
-def judge(
+def verify_prepared(
     truth: GroundTruth, question: str, completion: str, scoring: Scoring = DEFAULT_SCORING, read: Read = "auto"
 ) -> Verdict:
     """Return the verdict as `verify_answer` does, under weights and a mode that were checked once."""
-    asked = expected(truth)
+    asked = expected_answer(truth)
     if read != "text":
         lines = read_lines(completion)
         if lines.answer is not None:
@@ -255,7 +255,7 @@ def judge(
             return score(truth, finding, lines.confidence, "letter" if finding.is_letter else "answer", faults, scoring)
         if read == "answer":
             return score(truth, Finding("no_claim", "there is no answer line"), lines.confidence, None, scoring=scoring)
-    finding = read_text(asked, question, completion)
+    finding = read_free_text(asked, question, completion)
     figures = false_figures(truth, completion) if finding.verdict == "correct" else ()
     faults = Faults(figures) if figures else NO_FAULTS
     return score(truth, finding, _confidence_in(completion), "letter" if finding.is_letter else "text", faults, scoring)
@@ -269,7 +269,7 @@ def stated_confidence(completion: str) -> StatedConfidence:
 
 def _confidence_in(text: str) -> StatedConfidence:
     page = plain_text(text)
-    return settle(text, page, statements(page.text))
+    return resolve_confidence(text, page, statements(page.text))
 
 
 def check_read(read: str) -> Read:
@@ -295,7 +295,7 @@ def _faults(truth: GroundTruth, asked: Expected, question: str, explanation: str
     """
     figures, contradictions = false_figures(truth, explanation), ()
     if asked.kind == "choice" or truth.kind == "count":
-        said = read_text(asked, question, explanation, is_shown=False)
+        said = read_free_text(asked, question, explanation, is_shown=False)
         if said.verdict == "incorrect":
             contradictions = (f"its explanation says {said.answer}, its answer line {finding.answer}",)
     return Faults(figures, contradictions) if figures or contradictions else NO_FAULTS

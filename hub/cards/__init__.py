@@ -109,7 +109,7 @@ class Source:
     licence: str | None
 
 
-def suggested(base: Source, data: Iterable[Source]) -> str:
+def suggest_licence(base: Source, data: Iterable[Source]) -> str:
     """Return the licence that what is made from these can have: the base's, or "other".
 
     >>> suggested(Source("b", "apache-2.0"), [Source("d", "mit")])
@@ -309,7 +309,7 @@ def is_unedited(text: str) -> bool:
     return match is not None and _checksum(text[: match.start()]) == match[1]
 
 
-def unmarked(text: str) -> str:
+def without_mark(text: str) -> str:
     """Return a card without Assay's mark."""
     return MARKED.sub("", text)
 
@@ -321,12 +321,12 @@ def write_card(file: Path, card: str) -> None:
             f"{file}, line {line}: somebody edited this card, or another version wrote it, and that would be lost from this line on."
             f" Put what you wrote into {OWN} beside it, which every card keeps, and remove {file.name}."
         )
-    write_whole(file, marked(card))
+    write_whole(file, with_mark(card))
 
 
-def marked(card: str) -> str:
+def with_mark(card: str) -> str:
     """Return a card with Assay's mark as its last line."""
-    card = unmarked(card).rstrip("\n") + "\n"
+    card = without_mark(card).rstrip("\n") + "\n"
     return card + MARK.format(_checksum(card))
 
 

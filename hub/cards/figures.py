@@ -57,7 +57,7 @@ class Measured:
         return told + (", which is higher" if is_better else "")
 
 
-def measured(reports: Mapping[str, Report[Any]], stage: str) -> list[Measured]:
+def evaluation_tables(reports: Mapping[str, Report[Any]], stage: str) -> list[Measured]:
     """Return each report's tables, those on facts that were trained on last."""
     found = ((name, tables_of(report, stage)) for name, report in reports.items())
     return sorted((replace(table, source=name) for name, table in found if table), key=lambda each: bool(each.about))
@@ -80,7 +80,7 @@ def tables_of(report: Report[Any], stage: str | None = None) -> Measured | None:
 
     def row(name: str, known: Mapping[str, Metric]) -> tuple[str, ...]:
         n = known[keys[0]].n if keys[0] in known else None
-        figures = (_shown(known.get(key), n if words.get("own_n") else None) for key in keys)
+        figures = (_figure_text(known.get(key), n if words.get("own_n") else None) for key in keys)
         return (name, "–" if n is None else str(n), *figures)
 
     none = Metric(value=None, n=0)
@@ -125,7 +125,7 @@ def tables_of(report: Report[Any], stage: str | None = None) -> Measured | None:
     )
 
 
-def _shown(metric: Metric | None, n: int | None = None) -> str:
+def _figure_text(metric: Metric | None, n: int | None = None) -> str:
     """Return a figure with its interval, and with its own n where that is not `n`; a dash where it is undefined."""
     if metric is None or metric.value is None:
         return "–"
@@ -183,7 +183,7 @@ def benchmark_results(reports: Iterable[Report[Any]], stage: str, benchmarks: Ma
         place, summary = benchmarks.get(report.data_name), _summary(report, stage, _group(report, stage))
         metric = summary.metrics.get("accuracy") if summary else None
         if place and metric and metric.value is not None:
-            told = f"share of answers that are right, {_group(report, stage)} questions, {_shown(metric)}, n {metric.n}"
+            told = f"share of answers that are right, {_group(report, stage)} questions, {_figure_text(metric)}, n {metric.n}"
             known: dict[str, Any] = {"value": round(metric.value, 4), "date": f"{report.created_at:%Y-%m-%d}"}
             entry = EvalResultEntry(dataset_id=place, task_id=report.data_name, notes=told, **known)
             name = f"{EVAL_RESULTS_FOLDER}/{report.data_name}.yaml"

@@ -92,13 +92,13 @@ def _readings(text: str) -> Iterator[str]:
     """Yield a text as it stands, then without what is not seen and its escapes, as often as it was put into JSON."""
     yield text
     for _ in range(NESTED):
-        if (plain := ESCAPE.sub(_unescaped, text.translate(INVISIBLE))) == text:
+        if (plain := ESCAPE.sub(_unescape, text.translate(INVISIBLE))) == text:
             return
         text = plain
         yield text
 
 
-def _unescaped(match: re.Match[str]) -> str:
+def _unescape(match: re.Match[str]) -> str:
     """Return what an escape stands for; a line break becomes a space, so that lines keep their numbers."""
     code = match[1] or match[2] or match[4]
     if code is None:

@@ -6,7 +6,7 @@ from typing import Any
 import gradio as gr
 
 from evals.errors import LabError
-from evals.preferences.annotations import RUBRICS, agreements, rubric_text, settle
+from evals.preferences.annotations import RUBRICS, agreements, rubric_text, settle_annotations
 from evals.questions import is_held_out
 from evals.stats.agreement import NAMES, WEIGHTED_NAMES
 from lab.exports import annotations_of, for_training
@@ -14,10 +14,10 @@ from lab.page import Painted, event, name_field, show_errors
 from lab.services import Services
 from lab.session import session_of
 from lab.shared.rater import Opened, Queue, Rater, item_of_answer, items_of_report, new_project, typed_guidelines, whole
-from lab.shared.rating import build_panel, draw, quoted, words_of
+from lab.shared.rating import build_panel, draw, quoted_notes, words_of
 from lab.shared.runner import refusal
 from lab.ui.components import QUIET, empty, grid, lead, markdown, measure, notice, stage_name
-from lab.ui.text import counted, say
+from lab.ui.text import plural, say
 from lab.visitors import Door, Visitor
 
 FEWEST_SHOWN = 2
@@ -127,7 +127,7 @@ def _others(queue: Queue, opened: Opened) -> str:
         return ""
     dimensions = opened.project.guidelines.dimensions
     rows = [
-        (each, words_of(each, dimensions), quoted(opened.item, each.notes))
+        (each, words_of(each, dimensions), quoted_notes(opened.item, each.notes))
         for each in queue.said
         if each.item == opened.item.id and each.state == "submitted" and not each.is_adjudication
     ]
@@ -152,7 +152,7 @@ def _agreement(services: Services, project: gr.Dropdown) -> None:
         if len({each.rater for each in said if each.state == "submitted"}) < FEWEST_SHOWN or not found:
             return empty(say("annotate.agreement.none"))
         titles = {each.name: each.title for each in known.guidelines.dimensions}
-        settled = settle(store.items(project), said)
+        settled = settle_annotations(store.items(project), said)
         done = {"n": len(settled), "settled": sum(each.by is not None for each in settled)}
         tables = []
         for names, key in ((WEIGHTED_NAMES, "numbers"), (NAMES, "words")):
@@ -227,7 +227,7 @@ def _projects(services: Services, door: Door, tab: gr.Tab, project: gr.Dropdown)
         if not items:
             raise LabError(say("annotate.new.empty"))
         services.store.annotations.make(known, items)
-        line = say("annotate.new.made", title=known.title, held=counted(len(items), "answer"))
+        line = say("annotate.new.made", title=known.title, held=plural(len(items), "answer"))
         if n_held := sum(is_held_out(each.question, each.example_id) for each in items):
             line += " " + say("annotate.new.held_out", n=n_held)
         return {made: notice(line, "good"), project: gr.Dropdown(choices=choices(services), value=known.id)}

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from evals.errors import LabError
-from evals.refine.bank import kept_for_testing, refiner_bank
+from evals.refine.bank import ids_for_testing, refiner_bank
 from evals.refine.files import CheckedRecord
 from evals.refine.grammar import HARD, SOFT, TAG, Evidence, content, evidence_of, tokens
 from evals.refine.judge import QUOTED
@@ -29,10 +29,20 @@ from evals.schema.refiner import (
 from evals.schema.votes import AnnotationItem
 from lab.ask import by_words, support_kind, support_word
 from lab.services import Services, find_judge
-from lab.session import Cards, Moment, QuestionRequest, View, answered, checked_sampling, new_id, origin, plain_text
+from lab.session import (
+    Cards,
+    Moment,
+    QuestionRequest,
+    View,
+    checked_sampling,
+    new_id,
+    origin,
+    plain_text,
+    stream_answers,
+)
 from lab.shared.rater import RATED, Rater
 from lab.ui.components import Html, cards, empty, escape, grid, notice, render, stage_name, thumbs, waiting_line
-from lab.ui.text import counted, lines, say
+from lab.ui.text import lines, plural, say
 from lab.visitors import Visitor, new_visitor
 
 REWARD = RewardConfig()
@@ -48,7 +58,7 @@ LONGEST = 60_000
 # ---- what is asked -------------------------------------------------------------------------------
 
 
-def typed_of(record: RefinerRecord) -> tuple[str, str, str]:
+def form_values(record: RefinerRecord) -> tuple[str, str, str]:
     """Return a record as the form shows it: question, evidence, rubric."""
     rows = []
     for sign, items in (("+", record.positive_rubrics), ("-", record.negative_rubrics)):
@@ -78,7 +88,7 @@ def record_of(question: str, evidence: str, rubric: str = "") -> RefinerRecord:
         found = enumerate(filter(None, map(str.strip, re.split(r"\n\s*\n", evidence))), 1)
         evidence = "\n".join(f"<snippet id=S{n}>{text}</snippet>" for n, text in found)
     for record in (*refiner_bank().test, *refiner_bank().train):
-        if typed_of(record) == (question, evidence, rubric):
+        if form_values(record) == (question, evidence, rubric):
             return record
     positive, negative = rubric_of(rubric)
     digest = hashlib.sha256(repr((question, evidence, rubric)).encode()).hexdigest()[:12]
@@ -131,7 +141,7 @@ def answer(
     asker, sampling = visitor or new_visitor(), checked_sampling(*settings)
 
     def finish(chain: Any, written: Cards) -> Moment[Cards, KeptRefinement]:
-        scored = graded(services, record, [card.text for card in written])
+        scored = judge_texts(services, record, [card.text for card in written])
         answers = [
             RefinedAnswer(
                 id=new_id(),
@@ -151,31 +161,31 @@ def answer(
         return Moment(kept=kept, problem=problem, is_done=True)
 
     question = QuestionRequest(asker, record.asked, sampling, "ask", chain=services.refiner, messages=messages(record))
-    for moment in answered(services, question, finish):
+    for moment in stream_answers(services, question, finish):
         if moment.is_replaced:
             return
-        yield shown(moment)
+        yield view_of(moment)
 
 
-def graded(services: Services, record: RefinerRecord, texts: Sequence[str]) -> list[ScoredAnswer]:
+def judge_texts(services: Services, record: RefinerRecord, texts: Sequence[str]) -> list[ScoredAnswer]:
     """Return answers to one record with everything that was made of them; LabError if no judge can be asked.
 
     What the judge fails at is missing, never 0.
     """
     from evals.refine.task import Refine
-    from training.judge.judge import judged
+    from training.judge.judge import collect_verdicts
 
     judge = find_judge(services.settings.judge)
-    task = Refine(judge=lambda asked: judged(judge, asked, JUDGE_SECONDS), label=judge.label, reward=REWARD)
+    task = Refine(judge=lambda asked: collect_verdicts(judge, asked, JUDGE_SECONDS), label=judge.label, reward=REWARD)
     return [ScoredAnswer.model_validate(grade.detail) for grade in task.grade([record] * len(texts), texts)]
 
 
-def shown(moment: Moment[Cards, KeptRefinement]) -> View:
+def view_of(moment: Moment[Cards, KeptRefinement]) -> View:
     """Return the view of one moment."""
     if moment.kept is not None:
-        told = say("refine.done", answers=counted(len(moment.kept.answers), "answer"))
+        told = say("refine.done", answers=plural(len(moment.kept.answers), "answer"))
         line = notice(moment.problem, "problem") if moment.problem else notice(told, "good")
-        return View(line, refined(moment.kept), moment.kept.id)
+        return View(line, refinement_html(moment.kept), moment.kept.id)
     if moment.is_done:
         return View(notice(say("refine.stopped_early")), empty(say("ask.empty")))
     if not moment.written:
@@ -200,7 +210,7 @@ def find(services: Services, visitor: Visitor | None, name: str | None) -> KeptR
 def view(services: Services, visitor: Visitor | None, kept: KeptRefinement) -> View:
     """Return the answers as they were kept."""
     line = say("ask.history.shown", when=f"{kept.made_at:%d %b %H:%M} UTC")
-    return View(notice(line), refined(kept, Rater(services, visitor).thumbs()), kept.id)
+    return View(notice(line), refinement_html(kept, Rater(services, visitor).thumbs()), kept.id)
 
 
 def label(kept: KeptRefinement) -> str:
@@ -211,7 +221,7 @@ def label(kept: KeptRefinement) -> str:
 
 def items_of(kept: KeptRefinement) -> list[AnnotationItem]:
     """Return the answers as items to be rated, with the whole prompt; none of a record that is kept for testing."""
-    if kept_for_testing([kept.record]):
+    if ids_for_testing([kept.record]):
         return []
     system, *_, asked = messages(kept.record)
     return [
@@ -305,9 +315,9 @@ def _sum(scored: ScoredAnswer, reward: RewardConfig) -> str:
     )
 
 
-def refined(kept: KeptRefinement, given: Mapping[str, Any] | None = None) -> str:
+def refinement_html(kept: KeptRefinement, given: Mapping[str, Any] | None = None) -> str:
     """Return all answers of a refinement, and a table if there are several. `given`: the thumbs of who looks, by answer."""
-    evidence, is_rated = evidence_of(kept.record.tool_output), not kept_for_testing([kept.record])
+    evidence, is_rated = evidence_of(kept.record.tool_output), not ids_for_testing([kept.record])
     judge = next((each.scored.judge for each in kept.answers if each.scored.is_judged), "")
     who = say("refine.judged_by", judge=judge) if judge else say("refine.judged_by.nobody")
     shown = []
@@ -320,7 +330,7 @@ def refined(kept: KeptRefinement, given: Mapping[str, Any] | None = None) -> str
                 answer=each,
                 title=stage_name(each.name),
                 meaning=lines().get(f"stage.{each.name}", say("stage.other")),
-                text=Html(coloured(scored, each.id)),
+                text=Html(claims_html(scored, each.id)),
                 whys=whys,
                 rubric=rubric(scored.items, is_judged=scored.is_judged),
                 parts=parts(scored, kept.reward),
@@ -330,13 +340,13 @@ def refined(kept: KeptRefinement, given: Mapping[str, Any] | None = None) -> str
     return draw(
         "sheets",
         judged=f"{who} {say('refine.judged_by.words')}" if by_words(judge) else who,
-        table=compared(kept.answers) if len(kept.answers) > 1 else "",
+        table=comparison_table(kept.answers) if len(kept.answers) > 1 else "",
         legend=[(support_kind(each), sign, support_word(each, judge)) for each, sign in SIGNS.items()],
         cards=shown,
     )
 
 
-def compared(answers: Sequence[RefinedAnswer]) -> Html:
+def comparison_table(answers: Sequence[RefinedAnswer]) -> Html:
     """Return the answers' figures under each other; the highest reward is marked."""
     best = max((each.scored.reward or 0.0 for each in answers), default=0.0)
     names = ("rubric", "citation_precision", "citation_recall", "citation_f1", "alce_precision", "alce_recall")
@@ -352,7 +362,7 @@ def compared(answers: Sequence[RefinedAnswer]) -> Html:
     return grid(say("refine.compared"), tuple(say(f"refine.column.{name}") for name in columns), rows)
 
 
-def coloured(scored: ScoredAnswer, key: str = "") -> str:
+def claims_html(scored: ScoredAnswer, key: str = "") -> str:
     """Return an answer without its tags, each claim to click on; without a readable block, as it was written."""
     text = scored.completion
     pieces = [(each.start, each.end, _claim(n, each, scored.judge, key)) for n, each in enumerate(scored.claims, 1)]
@@ -391,14 +401,14 @@ def _why(number: int, claim: CheckedClaim, answer: RefinedAnswer, evidence: Evid
             relevant = "missing"
             if each.relevant is not None:
                 relevant = f"{'yes' if each.relevant else 'no'}{by_words(answer.scored.judge)}"
-            cited.append((each, relevant, _shared(evidence[each.id], claim.text)))
+            cited.append((each, relevant, _bold_shared(evidence[each.id], claim.text)))
     head = say("refine.why", number=number, support=support_word(claim.support, answer.scored.judge))
     return draw(
         "why", name=f"{answer.id}-{number}", kind=support_kind(claim.support), head=head, claim=claim, citations=cited
     )
 
 
-def _shared(snippet: str, claim: str) -> Html:
+def _bold_shared(snippet: str, claim: str) -> Html:
     """Return a snippet with the words that the claim has too made bold."""
     said, made, at = content(claim), [], 0
     for word in WORD.finditer(snippet):

@@ -53,10 +53,10 @@ def ask(
     for moment in answering(services, asked):
         if moment.is_replaced:
             return
-        yield shown(moment, is_known=is_known)
+        yield view_of(moment, is_known=is_known)
 
 
-def shown(moment: Answered, *, is_known: bool) -> View:
+def view_of(moment: Answered, *, is_known: bool) -> View:
     """Return the view of one moment of an answer."""
     is_busy = not moment.is_done
     if not moment.written:

@@ -11,7 +11,7 @@ from evals.schema.questions import Sampling
 from evals.schema.votes import AnnotationItem
 from lab.ask import evidence as cited
 from lab.ask.session import ask, earlier, examples, find_earlier, show_earlier
-from lab.page import DocumentPane, Painted, choices, event, met, stage_choice, stops
+from lab.page import DocumentPane, Painted, choices, event, stage_choice, stops, with_visitor
 from lab.services import Services
 from lab.settings import EMBEDDED, REFINER
 from lab.shared.rater import RATED, item_of_answer
@@ -75,7 +75,7 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
         with gr.Column(min_width=260):
             gr.HTML(heading(say("examples.evidence")))
             for record in cited.examples():
-                filled = script("assayValue", cited.typed_of(record))
+                filled = script("assayValue", cited.form_values(record))
                 each = gr.Button(record.asked, size="sm")
                 each.click(None, None, [question, evidence, rubric], js=filled).then(
                     on_example, None, fold, api_visibility="private", **QUIET
@@ -123,7 +123,7 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
         if not chosen:  # a list that was left without a choice says so, too
             return {line: gr.skip()}
         if kept := cited.find(services, visitor, chosen):
-            said, passages, wanted = cited.typed_of(kept.record)
+            said, passages, wanted = cited.form_values(kept.record)
             how = kept.answers[0].origin
             sampled = (how.seed, how.max_new_tokens, how.temperature) if how else (0, cited.USUAL, 0.0)
             asked = (said, *sampled, passages, wanted)
@@ -152,7 +152,7 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     tab.select(on_tab, address, [chain, asked_of], js="assayAddress", api_name="chains", **QUIET)
     chain.input(on_chain, chain, asked_of, js="assayPlaceChain", api_name="chain", **QUIET)
     on = partial(event, door=door, shows=pane)
-    asking = met(door, start.click, question.submit)
+    asking = with_visitor(door, start.click, question.submit)
     given = [question, *settings, asked_of, stages, evidence, rubric]
     asked = on(asking.then, on_ask, given, pane.outputs, "ask", **ANSWERING)
     event(file.upload, on_file, [file], [evidence, fold, line], "read_evidence", shows=line, **QUIET)
@@ -163,7 +163,7 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     for each in (asked, opened):
         each.then(None, None, None, js=script("assayShown", "answer", "#ask-answers [data-kept]"))
     stops(services, door, "ask", stopping, "stop")
-    for follow in (asked.then, met(door, history.expand).then):
+    for follow in (asked.then, with_visitor(door, history.expand).then):
         event(follow, on_history, [], [chosen], door=door)
 
 

@@ -16,7 +16,7 @@ from evals.schema.questions import Sampling
 from evals.verifiers import stated_confidence, verify
 from lab.commands import HostedModels, JsonSettings, command
 from lab.commands.chain import progress_shown
-from lab.commands.data import know
+from lab.commands.data import register_question_sets
 from lab.commands.terminal import emit, notes
 from lab.settings import comma_separated, from_environment
 
@@ -67,7 +67,7 @@ def ask(settings: AskSettings) -> None:
     from training.serve.hosted import with_hosted
 
     lab, question = from_environment(), settings.question
-    know(lab.questions if settings.questions is None else comma_separated(settings.questions))
+    register_question_sets(lab.questions if settings.questions is None else comma_separated(settings.questions))
     sampling = Sampling(settings.max_new_tokens, settings.temperature, seed=settings.seed)
     with progress_shown() as progress:
         loaded = load_chain(settings.chain, settings.dtype, progress, base=settings.base, cache=lab.cache)

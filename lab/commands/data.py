@@ -173,7 +173,7 @@ def import_(settings: BenchmarkSettings) -> None:
 
 
 def _show(report: "SetReport", *, as_json: bool) -> None:
-    from evals.questions.checking import ImportReport, shown
+    from evals.questions.checking import ImportReport, row_lines
 
     faults = [(each.line, each.id or "", each.field, each.problem, each.remedy) for each in report.faults]
     found = [(each.check, each.problem, ", ".join(each.rows), each.remedy) for each in report.warnings]
@@ -186,7 +186,7 @@ def _show(report: "SetReport", *, as_json: bool) -> None:
     if isinstance(report, ImportReport):
         first = [("layout", report.layout)]
         first += [(f"column {name!r} is read as", way) for name, way in report.answers.items()]
-        first += shown(report.first)
+        first += row_lines(report.first)
         first += [("fields that were not read", ", ".join(report.unread))] * bool(report.unread)
     tables = (
         ("The first row as it was read", ("", ""), first),
@@ -230,7 +230,7 @@ def fetch(name: str, revision: str | None, config: str | None) -> Iterator[tuple
     return from_hub(name, revision, config)
 
 
-def know(sources: Iterable[str]) -> None:
+def register_question_sets(sources: Iterable[str]) -> None:
     """Let Ask, pairs and preferences know the questions of these sets; LabError for a set with errors."""
     questions.register([row for source in sources for row in questions.load_questions(source, fetch)])
 
@@ -389,11 +389,11 @@ def pairs(settings: PairsSettings) -> None:
     if (settings.chain is None) == (settings.run is None):
         raise BadConfig("name one source of answers: --chain NAME to draw them, or --run FOLDER.")
     if settings.run is not None:
-        know(from_environment().questions)
+        register_question_sets(from_environment().questions)
         found = run_samples(RunFolder(settings.run))
         about["answers from"] = f"the run {settings.run.resolve().name}"
     else:
-        found = RunSamples(_drawn(settings), 0)
+        found = RunSamples(_draw_answers(settings), 0)
         about |= {
             "answers from": f"the chain {Path(str(settings.chain)).name}",
             "stage": found.samples[0].origin.stage,
@@ -411,7 +411,7 @@ def pairs(settings: PairsSettings) -> None:
     _write(settings.out, files, statistics, title, as_json=settings.as_json)
 
 
-def _drawn(settings: PairsSettings) -> "tuple[Sample, ...]":
+def _draw_answers(settings: PairsSettings) -> "tuple[Sample, ...]":
     """Return answers of a stage of a chain to training questions; test questions are refused."""
     from evals.questions.pairs import SampleOrigin
     from evals.schema.questions import Sampling

@@ -30,7 +30,7 @@ from evals.readers import check_way
 from evals.refine.judge import Inquiry, Judge, Verdicts
 from evals.refine.task import Refine
 from evals.report import build_report, instrument, load_report, save_report, stages_of
-from evals.run import RunSettings, baseline_rows, changes_of, graded, run_task
+from evals.run import RunSettings, baseline_rows, changes_of, grade_answers, run_task
 from evals.run import rescore as judge_again
 from evals.schema import Record, Share
 from evals.schema.questions import Progress, Sampling
@@ -39,7 +39,7 @@ from evals.schema.reports import RefinerReport, Report, ReviewReport
 from evals.stats.calibration import CalibrationSettings, calibrate
 from evals.task import StageAnswer
 from lab.commands import FileSettings, HostedModels, InFile, JsonSettings, command, terminal, verify
-from lab.commands.terminal import counted, emit, notes
+from lab.commands.terminal import emit, notes, plural
 from lab.commands.verify import LabelledJudge, judge_server, tried_judge
 from lab.services import REPORTS
 from lab.settings import EMBEDDED, from_environment
@@ -312,16 +312,16 @@ def rescore(settings: RescoreSettings) -> None:
 
         found = changes_of(old, rescore_review(old, settings.report))
     elif isinstance(old, RefinerReport):
-        found = changes_of(old, _refined_again(old, settings))
+        found = changes_of(old, _rejudge(old, settings))
     else:
         tried = tried_judge(settings)
         found = judge_again(old, check_way(settings.read), tried)
     if tried is not None:
-        found = found.model_copy(update={"report": tried.marked(found.report)})
+        found = found.model_copy(update={"report": tried.noted_in(found.report)})
     target = settings.out or settings.report
     save_report(found.report, target)
     changed = sum(change.is_of_verdict for change in found.changes)
-    more = {"verdicts": counted(changed, "verdict"), "answers": counted(len(found.changes) - changed, "answer")}
+    more = {"verdicts": plural(changed, "verdict"), "answers": plural(len(found.changes) - changed, "answer")}
     notes.print(say("command.rescored", out=target, n=len(found.report.rows), **more))
     if tried is not None:
         tried.tell()
@@ -337,7 +337,7 @@ def rescore(settings: RescoreSettings) -> None:
     emit(document, as_json=settings.as_json, table=terminal.rescored_tables(found))
 
 
-def _refined_again(old: RefinerReport, settings: RescoreSettings) -> RefinerReport:
+def _rejudge(old: RefinerReport, settings: RescoreSettings) -> RefinerReport:
     """Return a report on refined answers, judged by another judge; IncomparableReports for other records."""
     from evals.refine.files import records_sha256
 
@@ -355,7 +355,7 @@ def _refined_again(old: RefinerReport, settings: RescoreSettings) -> RefinerRepo
     }
     return build_report(
         records,
-        graded(task, [by_id[row.id] for row in old.rows], answers),
+        grade_answers(task, [by_id[row.id] for row in old.rows], answers),
         Refine,
         created_at=datetime.now(UTC),
         command=f"{old.command.partition(' && ')[0]} && {shlex.join(words)}",
@@ -401,9 +401,9 @@ def run(settings: EvalRunSettings) -> None:
     examples = examples[: settings.limit]
     partial = settings.out.with_name(settings.out.name + ".partial.jsonl")
     if settings.answers is not None:
-        rows, about = _graded_elsewhere(settings, task, examples)
+        rows, about = _grade_file(settings, task, examples)
     else:
-        rows, about = _answered(settings, task, examples, partial)
+        rows, about = _answer(settings, task, examples, partial)
     name = public(data)
     words: dict[str, object] = {"chain": settings.chain, "stage": settings.stage}
     if settings.answers is not None:
@@ -422,12 +422,12 @@ def run(settings: EvalRunSettings) -> None:
     }
     report = build_report(examples, (*rows, *baseline_rows(task, examples, train)), type(task), **about)
     if tried is not None:
-        report = tried.marked(judge_again(report, way, tried).report)
+        report = tried.noted_in(judge_again(report, way, tried).report)
     save_report(report, settings.out)
     partial.unlink(missing_ok=True)
     by = f", judged by {own['judge']}" if own else ""
     notes.print(
-        f"wrote {settings.out}: {counted(len(rows), 'answer')} to {counted(len(examples), task.asked.removesuffix('s'))}{by}",
+        f"wrote {settings.out}: {plural(len(rows), 'answer')} to {plural(len(examples), task.asked.removesuffix('s'))}{by}",
         soft_wrap=True,
     )
     if tried is not None:
@@ -444,7 +444,7 @@ def _examples(task: str, data: str) -> tuple[Sequence[Any], Sequence[Any]]:
     return load_questions(data, from_hub, part="test"), training_rows(data)
 
 
-def _answered(
+def _answer(
     settings: EvalRunSettings, task: Any, examples: Sequence[Any], partial: Path
 ) -> tuple[Sequence[Any], dict[str, Any]]:
     """Return the graded answers of a chain, and what a report says of the chain."""
@@ -461,13 +461,13 @@ def _answered(
         task.system_prompt = loaded.manifest.system_prompt
         if behind := sum(task.prompt(each)[-1].content != each.prompt for each in examples):
             told = "the chain's system prompt has no place for options"
-            notes.print(f"note: {told}, so they stand behind {counted(behind, 'question')} of {len(examples)}")
+            notes.print(f"note: {told}, so they stand behind {plural(behind, 'question')} of {len(examples)}")
     how = RunSettings(sampling, settings.batch_size, loaded.stage_checksums, loaded.dtype, partial)
     with progress_bar("answering", len(examples)) as progress:
         rows = run_task(task, loaded, examples, stages, how, progress)
     for name, each in (loaded.hosted or {}).items():
         if name in stages:
-            notes.print(each.told)
+            notes.print(each.spending)
     for substitution in loaded.substitutions:
         notes.print(f"note: {substitution}")
     options: dict[str, Any] = {"batch_size": settings.batch_size, "dtype": dtype, "limit": settings.limit}
@@ -475,15 +475,15 @@ def _answered(
     return rows, about_run(loaded, stages, sampling, **options)
 
 
-def _graded_elsewhere(
-    settings: EvalRunSettings, task: Any, examples: Sequence[Any]
-) -> tuple[Sequence[Any], dict[str, Any]]:
+def _grade_file(settings: EvalRunSettings, task: Any, examples: Sequence[Any]) -> tuple[Sequence[Any], dict[str, Any]]:
     """Return the graded answers of a file, and what a report says of them."""
     path = Path(str(settings.answers))
     name = settings.name or path.stem
     rows = read_rows(path, GivenAnswerRow, key=lambda row: f"{row.id} {row.stage}")
     said = answers_of(rows, [task.id_of(each) for each in examples], name, path)
-    found = graded(task, [each for _ in said for each in examples], [each for one in said.values() for each in one])
+    found = grade_answers(
+        task, [each for _ in said for each in examples], [each for one in said.values() for each in one]
+    )
     about = {"chain_name": name, "stage_checksums": {}, "settings": {"answers": path.name}, "versions": instrument()}
     return found, about
 
@@ -541,11 +541,11 @@ def refine_by(judge: str, allow_remote: bool, reward: RewardConfig) -> tuple[Ref
 
 def verdicts_on(judge: Judge, inquiries: Sequence[Inquiry], deadline_seconds: float) -> list[Verdicts]:
     """Return a judge's verdicts, counting on standard error how many answers are judged."""
-    from training.judge.judge import judged
+    from training.judge.judge import collect_verdicts
 
-    of = counted(len(inquiries), "answer")
+    of = plural(len(inquiries), "answer")
     with notes.status(f"judging {of}") as status:
-        return judged(judge, inquiries, deadline_seconds, lambda n: status.update(f"{n} of {of} judged"))
+        return collect_verdicts(judge, inquiries, deadline_seconds, lambda n: status.update(f"{n} of {of} judged"))
 
 
 def _public_judge(judge: str) -> str:

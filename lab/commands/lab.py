@@ -20,7 +20,7 @@ import typer
 from evals.errors import LabError
 from evals.schema import Record
 from lab.commands import AllowHost, CommandSettings, HostedModels, JsonSettings, command
-from lab.commands.data import know
+from lab.commands.data import register_question_sets
 from lab.commands.terminal import emit, notes
 from lab.services import open_store
 from lab.settings import EMBEDDED, LabSettings, comma_separated, from_environment, is_loopback, password_check
@@ -124,7 +124,7 @@ def open_lab(
     page and the database are there. Raises LabError if the database cannot be opened.
     """
     check_door(settings)
-    know(settings.questions)
+    register_question_sets(settings.questions)
     os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # read by gradio when it is imported
     gc.disable()  # what is imported and built here stays: going over it again and again takes a fifth of the start
     try:

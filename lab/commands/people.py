@@ -11,7 +11,7 @@ from evals.errors import LabError
 from lab.commands import CommandSettings, JsonSettings, command
 from lab.commands.terminal import emit, notes, table_of
 from lab.services import open_store
-from lab.settings import Person, Role, from_environment, hashed, read_people, write_people
+from lab.settings import Person, Role, from_environment, hash_password, read_people, write_people
 from lab.ui.text import say
 
 app = typer.Typer(no_args_is_help=True, help="Say who may enter the lab, as what, and read what they did.")
@@ -59,7 +59,7 @@ def add(settings: AddSettings) -> None:
     if len(password) < SHORTEST:
         raise LabError(say("people.short", least=SHORTEST))
     name = name.strip()
-    write_people(file, people | {name: Person(name, settings.role, hashed(password))})
+    write_people(file, people | {name: Person(name, settings.role, hash_password(password))})
     notes.print(say("people.added", name=name, role=settings.role, file=file), soft_wrap=True)
 
 

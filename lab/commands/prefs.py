@@ -14,7 +14,7 @@ from evals.io import write_whole
 from evals.stats.agreement import NAMES, WEIGHTED_NAMES
 from evals.stats.agreement import agreement as agreed
 from lab.commands import JsonSettings, LicenceOption, command
-from lab.commands.terminal import counted, emit, figure, notes, table_of
+from lab.commands.terminal import emit, figure, notes, plural, table_of
 from lab.services import open_store
 from lab.settings import from_environment
 from lab.ui.text import say
@@ -87,8 +87,8 @@ def count(settings: JsonSettings) -> None:
         for pair in counts.by_stages
     ]
     columns = ("stages", "first preferred", "second preferred", "tie", "both bad")
-    told = {"usable": counts.usable, "withdrawn": counts.withdrawn, "votes": counted(counts.votes, "vote")}
-    told |= {"raters": counted(counts.raters, "rater"), "answers": counted(counts.answers, "answer")}
+    told = {"usable": counts.usable, "withdrawn": counts.withdrawn, "votes": plural(counts.votes, "vote")}
+    told |= {"raters": plural(counts.raters, "rater"), "answers": plural(counts.answers, "answer")}
     tables = [table_of(say("command.votes", **told), columns, rows)]
     rows = [(one.title, one.id, done.items, done.complete, f"{done.submitted} of {done.wanted}") for one, done in known]
     if rows:
@@ -130,7 +130,7 @@ def agreement(settings: AgreementSettings) -> None:
     spans = {name: "–" if each.low is None else f"{each.low:.2f} to {each.high:.2f}" for name, each in figures.items()}
     rows = [(NAMES[name], figure(each.value), spans[name], each.n) for name, each in figures.items()]
     raters, units = {each.rater for each in ratings}, {each.unit for each in ratings}
-    title = f"{counted(len(raters), 'rater')}, {counted(len(units), 'pair')} of answers"
+    title = f"{plural(len(raters), 'rater')}, {plural(len(units), 'pair')} of answers"
     document = {"raters": len(raters), "units": len(units), **figures}
     columns = ("figure", "value", "95 % interval", "pairs rated twice")
     emit(document, as_json=settings.as_json, table=table_of(title, columns, rows))

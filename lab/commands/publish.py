@@ -15,8 +15,8 @@ from evals.io import as_jsonl, read_rows
 from evals.report import load_report
 from lab.commands import FileSettings, InFile, LicenceOption, command
 from lab.commands.chain import progress_shown
-from lab.commands.terminal import counted, emit, notes, standings_markdown, table_of
-from lab.publishing import packed
+from lab.commands.terminal import emit, notes, plural, standings_markdown, table_of
+from lab.publishing import pack
 from lab.services import REPORTS
 from lab.settings import EMBEDDED, from_environment
 from training.models.manifest import chain_file
@@ -171,7 +171,7 @@ def adapter(settings: AdapterSettings) -> None:
         resource_group=settings.resource_group,
     )
     how = (from_environment().cache, settings.with_base, settings.merged)
-    with packed(run, wanted, progress_shown, *how, is_dry=settings.is_dry) as wanted:
+    with pack(run, wanted, progress_shown, *how, is_dry=settings.is_dry) as wanted:
         if settings.is_dry:
             _show_plans(plan_chain(connect(), run, wanted, settings.keep), settings)
             return
@@ -258,7 +258,7 @@ def card(settings: CardSettings) -> None:
     run = chain_file(settings.run).parent
     wanted = settings.publication(settings.repo or f"your-name/{run.resolve().name}")
     how = (from_environment().cache, settings.with_base, settings.merged)
-    with packed(run, wanted, progress_shown, *how) as wanted:
+    with pack(run, wanted, progress_shown, *how) as wanted:
         parts = pack_last(run, wanted).parts
     text = parts["README.md"].text()
     write_card(run / "README.md", text)
@@ -295,7 +295,7 @@ def _show_receipts(receipts: "Sequence[Receipt]", *, as_json: bool) -> None:
         outcome = f"{each.outcome}, pull request {each.pull_request}" if each.pull_request else each.outcome
         rows.append((each.repo, outcome, each.visibility, each.tag or "", each.revision))
     columns = ("repository", "", "visibility", "tag", "commit")
-    title = f"Verified by download: {counted(sum(len(each.files) for each in receipts), 'file')}"
+    title = f"Verified by download: {plural(sum(len(each.files) for each in receipts), 'file')}"
     emit(receipts, as_json=as_json, table=table_of(title, columns, rows))
 
 
@@ -329,7 +329,13 @@ def space(settings: SpaceSettings) -> None:
         )
     if answers and name not in ("leaderboard", "arena"):
         raise LabError(f"--answers is what a leaderboard or an arena shows; {name} shows none. Leave it out.")
-    made = _board([Path(each) for each in answers]) if name == "leaderboard" else _recorded(answers) if answers else {}
+    made = (
+        _board([Path(each) for each in answers])
+        if name == "leaderboard"
+        else _recorded_answers(answers)
+        if answers
+        else {}
+    )
     own = read_own(settings.card) if settings.card else NO_OWN
     upload = pack_space(bundle_folder(name), settings.repo, made, own=own)
     if receipt := _publish(upload, settings, settings.tag, options):
@@ -356,7 +362,7 @@ def _board(files: list[Path]) -> dict[str, bytes]:
     return made
 
 
-def _recorded(sources: "Sequence[str]") -> dict[str, bytes]:
+def _recorded_answers(sources: "Sequence[str]") -> dict[str, bytes]:
     """Return the file of answers that an arena shows, from reports here or in data sets of the Hub."""
     from evals.questions import is_held_out
     from evals.schema import Answer
@@ -379,7 +385,7 @@ def _recorded(sources: "Sequence[str]") -> dict[str, bytes]:
     recorded = Recorded(found)
     held_out = sum(is_held_out(question) for question in recorded.questions)
     _tell(
-        f"The arena shows {counted(len(recorded.answers), 'answer')} to {counted(len(recorded.questions), 'question')}"
+        f"The arena shows {plural(len(recorded.answers), 'answer')} to {plural(len(recorded.questions), 'question')}"
         + (f"; votes on {held_out} of these train nothing: they are held out to measure." if held_out else ".")
     )
     return {ANSWERS: as_jsonl(recorded.answers).encode()}

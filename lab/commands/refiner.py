@@ -9,7 +9,7 @@ from rich.table import Table
 from evals.schema.refiner import ScoredAnswer
 from lab.ask import by_words, support_word
 from lab.commands import JsonSettings, command, eval
-from lab.commands.terminal import counted, emit, figure, notes, table_of
+from lab.commands.terminal import emit, figure, notes, plural, table_of
 from lab.commands.verify import judge_server
 from lab.ui.text import say
 
@@ -83,7 +83,7 @@ def score(settings: CasesSettings) -> None:
 
     judge = judge_of(judge_server(settings.judge, settings.allow_remote))
     read = read_cases(settings.cases)
-    prepared = [case.prepared() for case in read]
+    prepared = [case.prepare() for case in read]
     asked = [place for place, each in enumerate(prepared) if each.is_judgeable]
     inquiries = [read[at].inquiry() for at in asked]
     verdicts = dict(
@@ -105,12 +105,12 @@ def score(settings: CasesSettings) -> None:
         document.append({"id": name, **told, "claims": claims, "verdicts": one})
     emit(document, as_json=settings.as_json, table=_table(scored, judge.label))
     missing = sum(each.reward is None for _, each in scored)
-    notes.print(f"judged {counted(len(scored), 'answer')} by {judge.label}", soft_wrap=True)
+    notes.print(f"judged {plural(len(scored), 'answer')} by {judge.label}", soft_wrap=True)
     if any(case.record.origin == ORIGIN for case in read):
         notes.print(say("command.ragas"), soft_wrap=True)
     if missing:
         why = "; ".join([*dict.fromkeys(problem for _, each in scored for problem in each.problems)][:3])
-        told = f"{counted(missing, 'answer')} without a reward, for want of a verdict{f': {why}' if why else ''}"
+        told = f"{plural(missing, 'answer')} without a reward, for want of a verdict{f': {why}' if why else ''}"
         notes.print(told, style="yellow", soft_wrap=True)
         raise typer.Exit(1)
 

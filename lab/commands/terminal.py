@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from lab.ui.text import counted, say
+from lab.ui.text import plural, say
 
 if TYPE_CHECKING:
     from evals.compare import Comparisons, Difference
@@ -143,8 +143,8 @@ def verdict_totals(rows: Sequence[Any]) -> Table:
         found = ({**row.scores, "reward": row.reward}[name] for row in rows)
         scores = [score for score in found if score is not None]
         mean = fmean(scores) if scores else None
-        cells.append((f"mean {name} of {counted(len(scores), 'answer')}", figure(mean)))
-    return table_of(counted(len(rows), "answer"), ("", "value"), cells)
+        cells.append((f"mean {name} of {plural(len(scores), 'answer')}", figure(mean)))
+    return table_of(plural(len(rows), "answer"), ("", "value"), cells)
 
 
 def summary_table(report: "Report[Any]") -> Table:
@@ -172,7 +172,7 @@ def summary_table(report: "Report[Any]") -> Table:
 def readers_tables(found: "ReaderReport") -> Group:
     """Return how far each way of reading, and two labellers, agree with the labels."""
     rows = [(each.reader, each.n, each.n_unread, figure(each.correct), figure(each.verdicts)) for each in found.readers]
-    title = f"{counted(found.n, 'labelled answer')} to {counted(found.n_questions, 'question')}, 95 % intervals"
+    title = f"{plural(found.n, 'labelled answer')} to {plural(found.n_questions, 'question')}, 95 % intervals"
     if found.labellers:
         kappa = found.labellers["cohen_kappa"]
         title += f"\ntwo labellers on the same answers: kappa {kappa.note if kappa.value is None else figure(kappa)}"

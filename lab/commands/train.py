@@ -66,7 +66,7 @@ def _stage(settings: TrainSettings, stage: str, own: tuple[str, ...], launcher: 
     plan = plan_of(stage, words, Launch(settings.profile, launcher), is_dry=settings.dry_run)
     options = tuple(settings.slurm_option or ())
     if settings.dry_run:
-        _look(plan, _asked(plan, options) if settings.slurm else None, as_json=settings.as_json)
+        _look(plan, _slurm_request(plan, options) if settings.slurm else None, as_json=settings.as_json)
     elif settings.slurm:
         _submit(plan, options, as_json=settings.as_json)
     else:
@@ -99,7 +99,7 @@ def _run(plan: "Plan", *, as_json: bool) -> None:
         shown = record if as_json else {"status": record.status, **record.result}
         emit(shown, as_json=as_json, table=str(plan.output))
         if record.status == "stopped":
-            notes.print(f"not finished: {RunFolder(plan.output).unfinished()}", style="yellow", soft_wrap=True)
+            notes.print(f"not finished: {RunFolder(plan.output).how_to_resume()}", style="yellow", soft_wrap=True)
             raise typer.Exit(STOPPED)
 
 
@@ -117,7 +117,7 @@ def run_line(plan: "Plan") -> int:
     return code
 
 
-def _asked(plan: "Plan", options: tuple[str, ...]) -> dict[str, Any]:
+def _slurm_request(plan: "Plan", options: tuple[str, ...]) -> dict[str, Any]:
     """Return what SLURM is asked for, and say why so much memory."""
     from training.launch.plan import memory_of, parameters_of
     from training.launch.preview import folder_here
@@ -132,7 +132,7 @@ def _asked(plan: "Plan", options: tuple[str, ...]) -> dict[str, Any]:
 def _submit(plan: "Plan", options: tuple[str, ...], *, as_json: bool) -> None:
     from training.launch.plan import ClusterJob, has_cluster, submit
 
-    parameters = _asked(plan, options)
+    parameters = _slurm_request(plan, options)
     job = ClusterJob(plan.line, str(Path.cwd()), plan.launch.processes, plan.launch.machines)
     folder = plan.output.with_name(f"{plan.output.name}.slurm")
     if not has_cluster():
@@ -223,4 +223,4 @@ def _print_tables(document: Mapping[str, Any], seen: "Preview", needs: "Estimate
         emit(rows, as_json=False, table="needs, estimated for each process")
     for each in seen.examples:
         title = f"row {each.name}, {each.column}: learned from what stands in ⟦ ⟧"
-        emit(None, as_json=False, table=table_of(title, ("tokens",), [(each.marked(),)]))
+        emit(None, as_json=False, table=table_of(title, ("tokens",), [(each.with_marks(),)]))

@@ -30,7 +30,7 @@ from evals.verifiers import READINGS, instrument
 from evals.verifiers.score import Scoring, pays_falsehood
 from evals.verifiers.score import weights as weights_of
 from lab.commands import JsonSettings, terminal
-from lab.commands.terminal import counted, emit, notes
+from lab.commands.terminal import emit, notes, plural
 from lab.settings import comma_separated, from_environment
 from lab.ui.text import say
 from training.judge.prompts import HttpSettings
@@ -110,7 +110,7 @@ class TriedJudge:
 
     def __call__(self, tasks: Sequence[ReadRequest]) -> list[Reading]:
         """Return one reading per task, counting on standard error."""
-        of = counted(len(tasks), "answer")
+        of = plural(len(tasks), "answer")
         with notes.status(f"reading {of}") as status:
             return self.judge.read_all(tasks, lambda n: status.update(f"{n} of {of} read"))
 
@@ -126,7 +126,7 @@ class TriedJudge:
             found["judge, hand labels"] = f"agreement on {with_labels.n} answers ({unread} more not read): {rates}"
         return found
 
-    def marked(self, report: EvalReport) -> EvalReport:
+    def noted_in(self, report: EvalReport) -> EvalReport:
         """Return a report that says in its settings who read its answers, and how well."""
         return report.model_copy(update={"settings": {**report.settings, **self.facts()}})
 
@@ -233,7 +233,7 @@ def verify(settings: VerifySettings) -> None:
         raise BadConfig(f"--out {out} is the file of answers itself; name another file")
     answers = read_rows(rows, GivenRow, key=lambda row: row.id)
     tried = tried_judge(settings)
-    with notes.status(f"judging {counted(len(answers), 'answer')}"):
+    with notes.status(f"judging {plural(len(answers), 'answer')}"):
         texts = [GivenAnswer(row.ground_truth, row.prompt, row.completion) for row in answers]
         verdicts = verdicts_on(texts, way, scoring, tried)
     judged = []
@@ -244,7 +244,7 @@ def verify(settings: VerifySettings) -> None:
         judged.append(VerifiedRow.model_validate(said | stated))
     versions = ", ".join(f"{name} {value}" for name, value in instrument(settings.v4).items())
     notes.print(
-        f"judged {counted(len(judged), 'answer')} by {versions}; read by {terminal.read_totals(judged)}", soft_wrap=True
+        f"judged {plural(len(judged), 'answer')} by {versions}; read by {terminal.read_totals(judged)}", soft_wrap=True
     )
     if tried is not None:
         tried.tell()
@@ -271,7 +271,7 @@ def readers(settings: ReadersSettings) -> None:
     ways = [check_way(way) for way in dict.fromkeys(comma_separated(settings.read))]
     tried = tried_judge(settings)
     rows = with_texts(read_rows(settings.rows, LabelRow, key=lambda row: row.id), settings.texts)
-    with notes.status(f"reading {counted(len(rows), 'answer')}"):
+    with notes.status(f"reading {plural(len(rows), 'answer')}"):
         found = compare_readers(rows, ways, tried, draws=settings.draws, seed=settings.seed)
     if tried is not None:
         tried.tell()

@@ -17,8 +17,21 @@ from lab.services import Services
 from lab.shared.rows import read_place
 from lab.shared.runner import refusal
 from lab.store.answers import Mark
-from lab.ui.components import QUIET, Column, Html, draw, empty, grid, notice, number, shown, stacked, stage_name, tiles
-from lab.ui.text import counted, lines, say
+from lab.ui.components import (
+    QUIET,
+    Column,
+    Html,
+    as_html,
+    draw,
+    empty,
+    grid,
+    notice,
+    number,
+    stack_figure,
+    stage_name,
+    tiles,
+)
+from lab.ui.text import lines, plural, say
 
 RATED = 2000
 """Votes that the page rates, the newest."""
@@ -101,7 +114,7 @@ def board(found: Boards) -> Html:
     if not found.boards[0].votes:
         return Html(notice(say("ratings.none", left_out=left_out)))
     first, *kinds = map(_ratings, found.boards)
-    about = Html(f'<p class="assay-aside">{shown(say("ratings.about", left_out=left_out))}</p>')
+    about = Html(f'<p class="assay-aside">{as_html(say("ratings.about", left_out=left_out))}</p>')
     folded = f'<details class="assay-more"><summary>{say("ratings.kinds")}</summary>{"".join(kinds)}</details>'
     return Html(first + about + folded)
 
@@ -114,13 +127,13 @@ def _ratings(found: Board) -> Html:
         for row, rank in zip(members, shown_ranks([row.rank for row in members]), strict=True):
             places = (100 * (x - low) / (high - low) for x in (row.low, row.rating, row.high))
             bar = draw("range", **dict(zip(("left", "middle", "right"), places, strict=True)), band=None)
-            rating = stacked(f"{row.rating:.0f}", f"{row.low:.0f} to {row.high:.0f}", last=bar)
+            rating = stack_figure(f"{row.rating:.0f}", f"{row.low:.0f} to {row.high:.0f}", last=bar)
             apart = say("ratings.apart") if group > 1 else ""
             rows.append((stage_name(row.model), rank, rating, number(row.win_rate, "share"), row.votes, apart))
     columns = ("Model", "Rank", Column("Rating", "descending"), "Win rate", "Votes", "Group")
     kind = lines().get(f"group.{found.kind}", found.kind)
-    votes, questions = counted(found.votes, "vote"), counted(found.questions, "question")
-    caption = say("ratings.caption", kind=kind, votes=votes, questions=questions, raters=counted(found.raters, "rater"))
+    votes, questions = plural(found.votes, "vote"), plural(found.questions, "question")
+    caption = say("ratings.caption", kind=kind, votes=votes, questions=questions, raters=plural(found.raters, "rater"))
     width = 6 if any(row.group > 1 for row in found.rows) else 5
     return grid(caption, columns[:width], [row[:width] for row in rows])
 
@@ -160,7 +173,7 @@ def build_board(services: Services, tab: gr.Tab) -> None:
         if (mark := services.store.mark()) not in (known for known, *_ in seen):
             seen[:] = [(mark, view(services), services.store.counts().usable)]
         _, page, pairs = seen[0]
-        words = say("preferences.train", pairs=counted(pairs, "preference pair"))
+        words = say("preferences.train", pairs=plural(pairs, "preference pair"))
         return {figures: page, train: gr.Button(words, visible=is_admin and bool(pairs))}
 
     def on_open(request: gr.Request, asked: str) -> Painted:

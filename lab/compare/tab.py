@@ -36,7 +36,7 @@ from lab.session import (
 )
 from lab.ui import components as views
 from lab.ui.text import page, say
-from lab.visitors import BROWSER_SECRET, Door, Visitor, meet, new_visitor
+from lab.visitors import BROWSER_SECRET, Door, Visitor, identify_visitor, new_visitor
 
 
 @dataclass(frozen=True)
@@ -88,23 +88,23 @@ class Comparing:
     ahead: "PairAhead | None" = None
 
 
-def begun(services: Services, pair: Pair | None = None) -> Comparing:
+def new_state(services: Services, pair: Pair | None = None) -> Comparing:
     """Return the state of a page that opens, with the pair that it still shows."""
     return Comparing(pair, seed=services.random.getrandbits(32))
 
 
-def restored(services: Services, visitor: Visitor, table: object) -> Comparing | None:
+def restore_pair(services: Services, visitor: Visitor, table: object) -> Comparing | None:
     """Return the pair whose ids (`table`) the browser still shows after a new start; None if there is none of this visitor's.
 
     It is the last one where it was voted on: the browser may not have been told.
     """
     ids = [each for each in table if isinstance(each, str)] if isinstance(table, list) else []
-    answers = services.store.stored(ids, session_of(services, visitor, "compare"))
+    answers = services.store.answers_by_id(ids, session_of(services, visitor, "compare"))
     if len(answers) != 2:
         return None
     pair = pair_of(services, answers[0].question, stored_moment(answers))
     kept = services.store.vote_on(answers[0].id, answers[1].id, visitor.voter)
-    return replace(begun(services), last=replace(pair, vote=kept)) if kept else begun(services, pair)
+    return replace(new_state(services), last=replace(pair, vote=kept)) if kept else new_state(services, pair)
 
 
 @cache
@@ -115,7 +115,7 @@ def bank() -> tuple[str, ...]:
     return tuple(row.prompt for row in (*kmp_training(), *pathway_training()))
 
 
-def offered(services: Services, source: str | None) -> tuple[str, ...]:
+def offered_questions(services: Services, source: str | None) -> tuple[str, ...]:
     """Return what pairs are drawn on: the questions of a frozen set that may train, all of them where none may.
 
     None is the newest set, "" the bank, which stands in where there is no set.
@@ -210,22 +210,22 @@ def next_pair(
 ) -> Iterator[Step]:
     """Yield the next pair as it is written, and have the one after it written meanwhile.
 
-    It is on the visitor's `own` question, or one of `source` (`offered`), among the stages `chosen`, or all.
+    It is on the visitor's `own` question, or one of `source` (`offered_questions`), among the stages `chosen`, or all.
     """
-    state, visitor = state or begun(services), visitor or new_visitor()
+    state, visitor = state or new_state(services), visitor or new_visitor()
     beside, wanted = replace(visitor, page=f"{visitor.page} ahead"), (tuple(chosen), source)
     steps: Iterable[Step] | None = state.ahead
     if own is not None or state.ahead is None or state.ahead.asked != wanted:
         stop(services, beside, "compare", silently=True)
-        steps = written(services, visitor, state, own, chosen, source)
+        steps = write_pair(services, visitor, state, own, chosen, source)
     for now, view in steps or ():
         now = replace(now, last=state.last, ahead=None)
         if now.pair and not services.recorded:
-            now = replace(now, ahead=PairAhead(wanted, written(services, beside, now, None, chosen, source)))
+            now = replace(now, ahead=PairAhead(wanted, write_pair(services, beside, now, None, chosen, source)))
         yield now, replace(view, may_undo=state.last is not None)
 
 
-def written(
+def write_pair(
     services: Services,
     visitor: Visitor,
     state: Comparing,
@@ -248,7 +248,7 @@ def written(
         return next_match(stages, *services.store.matches(visitor.voter), services.random)
 
     try:
-        drawn = offered(services, source) if own is None else ()
+        drawn = offered_questions(services, source) if own is None else ()
         for attempt in range(ATTEMPTS):
             if own is None:
                 state = replace(state, place=state.place + 1)
@@ -270,7 +270,7 @@ def written(
                     raise LabError(silent)
                 is_same = not moment.problem and len({draft.text for draft in moment.written or ()}) == 1
                 state = replace(state, pair=pair_of(services, asked, moment) if moment.kept and not is_same else None)
-                view = shown(state, asked, moment)
+                view = view_of(state, asked, moment)
                 if attempt and moment.kept is None and not moment.problem:
                     view = replace(view, notice=views.notice(say("compare.same.next")))
                 yield state, view
@@ -306,7 +306,7 @@ def vote(services: Services, visitor: Visitor | None, state: Comparing | None, c
     if kept.id != mine.id:
         return None
     state = replace(state, pair=None, last=replace(state.pair, vote=kept))
-    return state, told(state)
+    return state, reveal(state)
 
 
 def explain(
@@ -346,13 +346,13 @@ def undo(
         return
     state, line = replace(state, last=None), views.notice(say("compare.taken_back"), "good")
     if state.pair is not None:
-        yield state, replace(shown(state, state.pair.question, state.pair.moment), notice=line)
+        yield state, replace(view_of(state, state.pair.question, state.pair.moment), notice=line)
         return
     for now, view in next_pair(services, visitor, state, chosen=chosen, source=source):
         yield now, replace(view, notice=line) if now.pair else view
 
 
-def shown(state: Comparing, asked: str, moment: Answered) -> CompareView:
+def view_of(state: Comparing, asked: str, moment: Answered) -> CompareView:
     """Return the view of one moment: two texts, and nothing about who wrote them."""
     line = say("compare.same") if moment.kept else say("compare.writing") if moment.written else ""
     if moment.waiting is not None:
@@ -377,7 +377,7 @@ def shown(state: Comparing, asked: str, moment: Answered) -> CompareView:
     )
 
 
-def told(state: Comparing) -> CompareView:
+def reveal(state: Comparing) -> CompareView:
     """Return the view of the pair that was voted on last, in its place: names, verdicts, the right answer."""
     pair = state.last
     if pair is None or pair.vote is None:
@@ -393,7 +393,7 @@ def told(state: Comparing) -> CompareView:
 
 def _problem(state: Comparing, text: str) -> CompareView:
     """Return the view with what went wrong; a pair on the table stays there."""
-    view = shown(state, state.pair.question, state.pair.moment) if state.pair else told(state)
+    view = view_of(state, state.pair.question, state.pair.moment) if state.pair else reveal(state)
     return replace(view, notice=views.notice(text, "problem"))
 
 
@@ -441,7 +441,7 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
 
         build_board(services, tab)
 
-    def painted(step: Step) -> Painted:
+    def paint(step: Step) -> Painted:
         now, view = step
         on_table = now.pair or (now.last if view.is_told else None)
         can_explain = bool(view.is_told and now.last and now.last.vote and now.last.vote.choice in ("left", "right"))
@@ -469,7 +469,7 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
         source: str | None,
         question: Any = None,
     ) -> Iterator[Painted]:
-        yield from map(painted, next_pair(services, visitor, state, question, chosen, source))
+        yield from map(paint, next_pair(services, visitor, state, question, chosen, source))
 
     def on_source(
         visitor: Visitor | None, state: Comparing | None, chosen: Sequence[str], source: str | None
@@ -480,25 +480,25 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     def on_undo(
         visitor: Visitor | None, state: Comparing | None, chosen: Sequence[str], source: str | None
     ) -> Iterator[Painted]:
-        yield from map(painted, undo(services, visitor, state, chosen, source))
+        yield from map(paint, undo(services, visitor, state, chosen, source))
 
     def on_vote(choice: Choice, visitor: Visitor | None, state: Comparing | None) -> Painted:
         step = vote(services, visitor, state, choice)
-        return painted(step) if step else {line: gr.skip()}
+        return paint(step) if step else {line: gr.skip()}
 
     def on_return(
         visitor: Visitor | None, remembered: object, now: Comparing | None, left: object, request: gr.Request
     ) -> tuple[Visitor, object, Comparing | None]:
         if visitor is None:
-            visitor, remembered = meet(remembered, request)
-        return visitor, remembered, now or restored(services, visitor, left)
+            visitor, remembered = identify_visitor(remembered, request)
+        return visitor, remembered, now or restore_pair(services, visitor, left)
 
     def on_open(visitor: Visitor, now: Comparing | None, left: object) -> Iterator[Painted]:
-        found = None if now else restored(services, visitor, left)
+        found = None if now else restore_pair(services, visitor, left)
         if found and found.pair:
-            yield painted((found, shown(found, found.pair.question, found.pair.moment)))
+            yield paint((found, view_of(found, found.pair.question, found.pair.moment)))
         elif found:
-            yield painted((found, told(found)))
+            yield paint((found, reveal(found)))
         elif not now and isinstance(left, str):  # the page was left while its pair was being written
             yield from on_next(visitor, None, (), None, left)
         else:

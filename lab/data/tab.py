@@ -37,7 +37,7 @@ from lab.ui.components import (
     stage_name,
     tiles,
 )
-from lab.ui.text import counted, say
+from lab.ui.text import plural, say
 from lab.visitors import Door, Visitor
 
 LISTED = 6
@@ -89,11 +89,11 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
         sets = QuestionSets(services, visitor)
         known, line = make(sets)
         told_of = {told: notice(line, "good"), bring: gr.Accordion(open=False)}
-        return told_of | {picked: gr.Dropdown(choices=sets.listed(), value=known.id)}
+        return told_of | {picked: gr.Dropdown(choices=sets.choices(), value=known.id)}
 
     def brought(known: OpenSet) -> tuple[OpenSet, str]:
-        bad = say("questions.left_out", rows=counted(len({each.line for each in known.faults}), "bad row"))
-        line = say("questions.brought", title=known.title, held=counted(len(known.rows), "question"))
+        bad = say("questions.left_out", rows=plural(len({each.line for each in known.faults}), "bad row"))
+        line = say("questions.brought", title=known.title, held=plural(len(known.rows), "question"))
         return known, " ".join(filter(None, [line, known.note, bad if known.faults else ""]))
 
     def on_file(visitor: Visitor | None, path: str) -> Painted:
@@ -129,11 +129,11 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     @show_errors(checked)
     def on_check(visitor: Visitor | None, name: str | None) -> Painted:
         """Say what is wrong with a set, what to look at, and what answers without a model would score."""
-        return {checked: _checked(QuestionSets(services, visitor).open(name))}
+        return {checked: _check_tables(QuestionSets(services, visitor).open(name))}
 
     def on_select(visitor: Visitor | None, name: str | None, request: gr.Request) -> Painted:
         """Return the sets to choose from, and the one that the address names."""
-        found = QuestionSets(services, visitor).listed()
+        found = QuestionSets(services, visitor).choices()
         known = [id for _, id in found]
         name = name if name in known else request.query_params.get("set")
         return {
@@ -159,7 +159,7 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     made.success(None, None, None, js=script("assayClickSoon", "#questions-file-made"))
     check.expand(on_check, [door.known, picked], [checked], api_name="questions_check", show_progress="hidden")
     _batches(services, door, tab, picked)
-    _said(services, tab)
+    _build_exports(services, tab)
 
 
 def _state(known: OpenSet) -> str:
@@ -173,7 +173,7 @@ def _state(known: OpenSet) -> str:
     else:
         facts.append((say("questions.is_frozen", sha256=known.sha256[:12]), f"v{known.version}"))
     bad = len({each.line for each in known.faults})
-    told = notice(say("questions.bad_rows", rows=counted(bad, "row"))) if bad else ""
+    told = notice(say("questions.bad_rows", rows=plural(bad, "row"))) if bad else ""
     listed = [
         [
             row.id,
@@ -187,7 +187,7 @@ def _state(known: OpenSet) -> str:
     return heading(known.title) + tiles(facts) + told + grid(caption, say("questions.columns").split(" | "), listed)
 
 
-def _checked(known: OpenSet) -> str:
+def _check_tables(known: OpenSet) -> str:
     """Return the check of a set as tables: bad rows of its file, what to look at, what tricks would score."""
     from evals.questions.checking import report_on
     from evals.questions.sets import QuestionSet
@@ -257,7 +257,7 @@ def _batches(services: Services, door: Door, tab: gr.Tab, picked: gr.Dropdown) -
 VOTES = "votes"
 
 
-def _said(services: Services, tab: gr.Tab) -> None:
+def _build_exports(services: Services, tab: gr.Tab) -> None:
     """Lay out and wire the files of votes and annotations."""
     with gr.Column(elem_classes="assay-panel", elem_id="data-said"):
         gr.HTML(heading(say("data.said")) + f"<p>{say('data.said.about')}</p>")

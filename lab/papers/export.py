@@ -94,9 +94,9 @@ def _pairs(review: KeptReview, stood_by: list[Concern]) -> list[dict[str, object
 def _replies(review: KeptReview, concerns: Sequence[Concern]) -> list[str]:
     """Return the reply to each part as the model is taught to write it."""
     requests = review.answer.requests
-    from evals.review.corpus import assigned
+    from evals.review.corpus import best_parts
 
-    places = assigned([each.text for each in concerns], list(requests))
+    places = best_parts([each.text for each in concerns], list(requests))
     parts: list[list[dict[str, object]]] = [[] for _ in requests]
     for each, place in zip(concerns, places, strict=True):
         parts[place].append(each.model_dump())

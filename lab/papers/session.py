@@ -213,7 +213,7 @@ def review(
     known = {"session": asked.session, "page": owner("review", visitor), "name": visitor.name}
     title = say("review.job", title=shorten(article.title, 70, placeholder="…") or article.id)
     services.jobs.begin(KIND, title, {"review": asked.id, **known}, asked.session, asked.id)
-    yield from watched(services, visitor, asked.id)
+    yield from watch(services, visitor, asked.id)
 
 
 def register(services: Services) -> None:
@@ -243,7 +243,7 @@ def write(
     raise LabError(say("review.stopped_early"))
 
 
-def watched(services: Services, visitor: Visitor, name: str) -> Iterator[View]:
+def watch(services: Services, visitor: Visitor, name: str) -> Iterator[View]:
     """Yield what to show of a review of the visitor's that is being written, until it is kept."""
     shown: View | None = None
     found: tuple[DraftConcern, ...] = ()
@@ -291,11 +291,11 @@ def under_way(services: Services, visitor: Visitor) -> str:
     return next((each.id for each in mine if each.kind == KIND and not each.is_over), "")
 
 
-def returned(services: Services, visitor: Visitor | None, name: str | None) -> Iterator[View]:
+def resume_review(services: Services, visitor: Visitor | None, name: str | None) -> Iterator[View]:
     """Yield what to show to who comes (back) to the page: a review that the address names, or theirs that is being written."""
     going = under_way(services, visitor) if visitor else ""
     if visitor and going and name in (None, "", going):
-        yield from watched(services, visitor, going)
+        yield from watch(services, visitor, going)
     elif name:
         yield view(*Own(services, visitor, "review").earlier(name))
 
@@ -358,7 +358,7 @@ def save(
     """
 
     def change(standing: "Review") -> Sequence[DraftConcern]:
-        typed = checked(*words)
+        typed = checked_concern(*words)
         place = Map(standing.document.article).place(typed.text)
         if concern_id is None:
             name = f"p{uuid.uuid4().hex[:8]}"
@@ -379,7 +379,7 @@ def save(
     return view(Own(services, visitor, "review").change(review_id, "edit" if concern_id else "add", change))
 
 
-def checked(text: str | None, category: str | None, severity: str | None) -> Concern:
+def checked_concern(text: str | None, category: str | None, severity: str | None) -> Concern:
     """Return what was typed as a concern; LabError for an empty or endless text or a strange label."""
     words = plain_text(text)
     if not any(character.isalnum() for character in words):

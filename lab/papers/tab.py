@@ -9,7 +9,7 @@ from evals.schema import Article
 from evals.schema.articles import ReviewForm
 from evals.schema.reviews import CATEGORIES, SEVERITIES, UNKNOWN
 from evals.schema.runs import DEMONSTRATION
-from lab.page import DocumentPane, DocumentTab, Painted, event, met
+from lab.page import DocumentPane, DocumentTab, Painted, event, with_visitor
 from lab.papers.export import export
 from lab.papers.session import (
     USUAL,
@@ -19,7 +19,7 @@ from lab.papers.session import (
     label,
     read,
     register,
-    returned,
+    resume_review,
     review,
     save,
     stop_all,
@@ -115,11 +115,11 @@ def build(services: Services, door: Door) -> None:
     event([file.upload, file.clear], on_file, [file], seen, "read_paper", shows=line)
     event(demo.click, on_demo, [], seen, "demonstration_paper", **QUIET)
     asked = [article, text, reader, *settings, staged]
-    asking = met(door, start.click).then
+    asking = with_visitor(door, start.click).then
     started = event(asking, on_start, asked, pane.outputs, "review", door=door, shows=pane, **ANSWERING)
     event(stopping.click, partial(stop_all, services), [], [], "stop_review", door=door, **QUIET)
     tab.export(FORMS, make, "export_review")
-    tab.earlier("my_review", [started], watch=partial(returned, services))
+    tab.earlier("my_review", [started], watch=partial(resume_review, services))
 
 
 def _editing(services: Services, door: Door, pane: DocumentPane, page: gr.HTML) -> None:

@@ -11,7 +11,7 @@ from evals.schema import Article
 from evals.schema.articles import ABSTRACT, DraftConcern, Place
 from evals.wording import read_confidence
 from lab.ui.components import empty, notice, render
-from lab.ui.text import counted, say
+from lab.ui.text import plural, say
 
 TEMPLATE = "papers/view.html.jinja"
 Marks = list[tuple[Place, str]]
@@ -38,7 +38,7 @@ def paper(article: Article | None, concerns: Sequence[DraftConcern] = ()) -> str
         TEMPLATE,
         "paper",
         title=article.title.strip() or origin.file or article.id,
-        facts=" · ".join(counted(n, noun) for n, noun in counts if n),
+        facts=" · ".join(plural(n, noun) for n, noun in counts if n),
         hidden=[each for each in origin.notes if each.startswith(HIDDEN)],
         notes=[each for each in origin.notes if not each.startswith(HIDDEN)],
         sections=[

@@ -14,20 +14,20 @@ from evals.stats.calibration import Calibration
 from evals.task import narrow
 from lab.results.reports import (
     Counted,
+    answer_counts,
     calibrated,
-    called,
     chosen_group,
     chosen_report,
     chosen_stages,
-    counted,
     draw,
+    metric_label,
     scale_of,
     source,
 )
 from lab.shared.evaluations import Evaluations
 from lab.shared.rows import link
 from lab.ui.charts import Opens, reliability, risk_coverage
-from lab.ui.components import Html, emphasis, empty, grid, measure, opening, shown, stacked, stage_name
+from lab.ui.components import Html, as_html, emphasis, empty, grid, measure, opening, stack_figure, stage_name
 from lab.ui.text import lines as known_lines
 from lab.ui.text import say
 
@@ -51,7 +51,7 @@ FIGURES = (
 SHARES = frozenset(("mean_confidence", "mean_accuracy", "overconfidence_rate", "underconfidence_rate"))
 
 
-def standing(each: Calibration) -> Literal["worse", "between", "chance"] | None:
+def ece_against_chance(each: Calibration) -> Literal["worse", "between", "chance"] | None:
     """Return whether an ECE is worse than chance explains, None where there is no ECE.
 
     "between" lies above what chance shows where answers are independent of each other and below what
@@ -77,7 +77,7 @@ def sentence(stage: str, each: Calibration) -> str:
         points=f"{100 * abs(gap):.0f}",
         n=each.n - each.n_missing_confidence,
     )
-    found = standing(each)
+    found = ece_against_chance(each)
     if found is None or each.ece_if_calibrated is None:
         return claim
     ends = _chance_ends(each)
@@ -104,7 +104,7 @@ def figures(report: EvalReport, group: str, measured: Measured, opens: Opens) ->
     What the report's summaries hold is taken from there, so that it reads as in the Leaderboard.
     """
     stored = {each.stage: each.metrics for each in report.summaries if each.group == group}
-    counts = {stage: counted(report, stage, group) for stage in measured}
+    counts = {stage: answer_counts(report, stage, group) for stage in measured}
     of_claims = [name for name in narrow(MEASURES) if MEASURES[name].of_claims]
     lines = []
     for name in dict.fromkeys(("counted", *FIGURES, *of_claims)):
@@ -114,12 +114,12 @@ def figures(report: EvalReport, group: str, measured: Measured, opens: Opens) ->
             if name == "counted":
                 others = say("calibration.uncounted", no_claim=n.no_claim, missing=n.missing, invalid=n.invalid)
                 told = say("calibration.counted", n=n.stated, all=n.all)
-                cells.append(stacked(opening(told, opens("ece", stage), n.stated), others))
+                cells.append(stack_figure(opening(told, opens("ece", stage), n.stated), others))
             elif name == "chance":
                 cells.append(_chance(each))
             else:
                 cells.append(_figure(name, each, stored.get(stage, {}).get(name), n, opens(name, stage)))
-        title, plain = called(name), ""
+        title, plain = metric_label(name), ""
         if f"calibration.row.{name}" in known_lines():
             title, plain = say(f"calibration.row.{name}"), say(f"calibration.row.{name}.plain")
         lines.append((draw("figure", title=title, plain=plain), *cells))
@@ -138,12 +138,12 @@ def _figure(name: str, each: Calibration, stored: Metric | None, counts: Counted
     if name != "aurc" or each.mean_accuracy is None:
         return cell
     told = say("calibration.aurc.plain_order", share=f"{1 - each.mean_accuracy:.3f}")
-    return Html(f'{cell}<span class="assay-aside">{shown(told)}</span>')
+    return Html(f'{cell}<span class="assay-aside">{as_html(told)}</span>')
 
 
 def _chance(each: Calibration) -> Html:
     """Return the ECE of perfectly calibrated models, and on which side of it this one lies."""
-    null, found = each.ece_if_calibrated, standing(each)
+    null, found = each.ece_if_calibrated, ece_against_chance(each)
     if null is None or found is None:
         return measure(Metric(value=None, n=0, note=MEASURES["ece"].undefined))
     q95 = f"{null.q95:.3f}"
@@ -151,7 +151,7 @@ def _chance(each: Calibration) -> Html:
     together = each.ece_if_dependent
     if together is not None and f"{together.q95:.3f}" != q95:
         told.append(say("calibration.chance.dependent", q95=f"{together.q95:.3f}"))
-    return stacked(f"{null.mean:.3f}", *told, last=emphasis(say(f"calibration.chance.{found}")))
+    return stack_figure(f"{null.mean:.3f}", *told, last=emphasis(say(f"calibration.chance.{found}")))
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,7 @@ def diagram(measured: Evaluations, data: str | None, stages: str | None = None, 
     elif len(found) != 1:
         words = empty(say("calibration.empty.all"))
     else:
-        n = counted(report, found[0], part)
+        n = answer_counts(report, found[0], part)
         silent, name = n.missing + n.invalid, stage_name(found[0])
         words = empty(say("calibration.empty", stage=name, missing=silent, no_claim=n.no_claim, all=n.all))
     page = f"{figures(report, part, drawn, opens)}{source(report)}"

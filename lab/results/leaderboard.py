@@ -12,16 +12,16 @@ from evals.schema import EvalReport
 from evals.task import narrow
 from lab.results.reports import (
     behind,
-    called,
     chosen_group,
     chosen_report,
     chosen_stages,
     differences,
-    headed,
+    metric_heading,
+    metric_label,
     orders_of,
-    ranked,
     scale_of,
     source,
+    stage_ranking,
 )
 from lab.shared.evaluations import Evaluations
 from lab.shared.rows import Place, link
@@ -29,14 +29,14 @@ from lab.ui.components import (
     Column,
     Html,
     Scale,
+    as_html,
     emphasis,
     grid,
     interval,
     measure,
     number,
     opening,
-    shown,
-    stacked,
+    stack_figure,
     stage_name,
 )
 from lab.ui.text import say
@@ -77,7 +77,7 @@ def difference_cell(found: Difference, href: str = "") -> Html:
     if found.note:
         told.append(found.note)
     figure = opening(number(found.value, scale, plus=True), href, found.n)
-    return stacked(figure, *told, last=emphasis(verdict), tone=f" assay-{tone}")
+    return stack_figure(figure, *told, last=emphasis(verdict), tone=f" assay-{tone}")
 
 
 def sentence(compared: PairedComparison, metric: str, tests: int) -> str:
@@ -86,7 +86,7 @@ def sentence(compared: PairedComparison, metric: str, tests: int) -> str:
     names = {
         "first": stage_name(compared.first.stage),
         "second": stage_name(compared.second.stage),
-        "metric": called(metric),
+        "metric": metric_label(metric),
     }
     if found.value is None:
         silent = [names[side] for side in ("first", "second") if getattr(found, side) is None]
@@ -156,7 +156,7 @@ def board(
     known_by = {"chain": measured.chain, "questions": report.data_name, "group": found, "order": by}
     place = {"tab": "results", **known_by, "stages": stages or ""}
     opens = Opens(report, found, place)
-    rows = [row for row in ranked(report, found, by) if row.is_baseline or row.stage in shown_stages]
+    rows = [row for row in stage_ranking(report, found, by) if row.is_baseline or row.stage in shown_stages]
     ranking = ranking_table(rows, columns_of(report, by), opens)
     parts = (ranking, progress(report, found, by, opens, shown_stages), source(report))
     return LeaderboardPage(report, found, by, "".join(parts))
@@ -170,7 +170,7 @@ def ranking_table(rows: Sequence[LeaderboardRow], names: Sequence[str], opens: O
     order = names[0]
     sharing = Counter(row.rank for row in rows)
     sort = "ascending" if order in LOWER_IS_BETTER else "descending"
-    ordered, *others = (headed(name) for name in names)
+    ordered, *others = (metric_heading(name) for name in names)
     columns = (say("leaderboard.name"), Column(ordered, sort=sort), say("leaderboard.against"), *others)
     cells = []
     weaker = [row for row in rows if row.is_baseline and row.rank is None]
@@ -184,12 +184,12 @@ def ranking_table(rows: Sequence[LeaderboardRow], names: Sequence[str], opens: O
             against = difference_cell(row.from_best, opens(order, row.stage, rows[0].stage))
         else:
             why = say("leaderboard.unranked" if row.rank is None else "leaderboard.against.first")
-            against = Html(f'<span class="assay-missing">{shown(why)}</span>')
+            against = Html(f'<span class="assay-missing">{as_html(why)}</span>')
         cells.append((name, first, against, *rest))
     if weaker:
-        cells.append(_folded(weaker, names, opens))
-    caption = say("leaderboard.caption", metric=called(order))
-    top = f'<p class="assay-verdict">{shown(_top(rows, order))}</p>'
+        cells.append(_fold_baselines(weaker, names, opens))
+    caption = say("leaderboard.caption", metric=metric_label(order))
+    top = f'<p class="assay-verdict">{as_html(_top(rows, order))}</p>'
     return Html(top + grid(caption, columns, cells))
 
 
@@ -207,8 +207,8 @@ def progress(report: EvalReport, group: str, order: str, opens: Opens, stages: S
         one, other = each.first.stage, each.second.stage
         links = [opens(name, other, one) for name in names]
         rows.append((f"{stage_name(one)} → {stage_name(other)}", *map(difference_cell, each.differences, links)))
-    listed = "".join(f"<li>{shown(sentence(each, order, found.n_tests))}</li>" for each in compared)
-    columns = (say("leaderboard.step"), *map(headed, names))
+    listed = "".join(f"<li>{as_html(sentence(each, order, found.n_tests))}</li>" for each in compared)
+    columns = (say("leaderboard.step"), *map(metric_heading, names))
     table = grid(say("leaderboard.differences"), columns, rows)
     return Html(f'{table}<ul class="assay-sentences">{listed}</ul>')
 
@@ -222,18 +222,18 @@ def columns_of(report: EvalReport, order: str) -> tuple[str, ...]:
 def _name(row: LeaderboardRow, sharing: int) -> Html:
     """Return rank and name; a rank that several entries have says how many share it."""
     if row.rank is None:
-        rank = f"<small>{shown(say('leaderboard.unranked'))}</small>"
+        rank = f"<small>{as_html(say('leaderboard.unranked'))}</small>"
     else:
         shared = say("leaderboard.shared", n=sharing) if sharing > 1 else ""
         rank = (
-            f'<span class="assay-hidden">{shown(say("leaderboard.rank"))} </span>'
-            f"<b>{row.rank}</b><small>{shown(shared)}</small>"
+            f'<span class="assay-hidden">{as_html(say("leaderboard.rank"))} </span>'
+            f"<b>{row.rank}</b><small>{as_html(shared)}</small>"
         )
     if row.is_baseline:
-        tag = shown(say("leaderboard.baseline"))
-        name = f'{shown(row.stage)} <span class="assay-tag">{tag}</span>'
+        tag = as_html(say("leaderboard.baseline"))
+        name = f'{as_html(row.stage)} <span class="assay-tag">{tag}</span>'
     else:
-        name = f'<span class="assay-stage">{shown(stage_name(row.stage))}</span>'
+        name = f'<span class="assay-stage">{as_html(stage_name(row.stage))}</span>'
     name = f"{name}{_read(row)}"
     return Html(f'<span class="assay-ranked"><span class="assay-rank">{rank}</span> <span>{name}</span></span>')
 
@@ -242,10 +242,10 @@ def _read(row: LeaderboardRow) -> str:
     """Return how answers were read, where not all of them from a line."""
     if not row.read_by.keys() - {"answer"}:
         return ""
-    return f" <small>{shown(say('leaderboard.read', how=reading_of(row.read_by)))}</small>"
+    return f" <small>{as_html(say('leaderboard.read', how=reading_of(row.read_by)))}</small>"
 
 
-def _folded(rows: Sequence[LeaderboardRow], names: Sequence[str], opens: Opens) -> tuple[Html, ...]:
+def _fold_baselines(rows: Sequence[LeaderboardRow], names: Sequence[str], opens: Opens) -> tuple[Html, ...]:
     """Return one row for baselines without a rank: their names and figures to open, the range of each metric."""
     spans, listed = [], []
     for name in names:
@@ -257,20 +257,20 @@ def _folded(rows: Sequence[LeaderboardRow], names: Sequence[str], opens: Opens) 
         figure = say("leaderboard.unranked.none")
         if first.value is not None:
             figure = opening(number(first.value, scale_of(names[0])), opens(names[0], row.stage), first.n)
-        listed.append(f"<li>{shown(row.stage)}: {figure}{_read(row)}</li>")
-    told = shown(say("leaderboard.weaker", n=len(rows)))
+        listed.append(f"<li>{as_html(row.stage)}: {figure}{_read(row)}</li>")
+    told = as_html(say("leaderboard.weaker", n=len(rows)))
     name = Html(f"<details><summary>{told}</summary><ul>{''.join(listed)}</ul></details>")
     cells = (spans[0], say("leaderboard.weaker.against"), *spans[1:])
-    return name, *(Html(f'<span class="assay-missing">{shown(each)}</span>') for each in cells)
+    return name, *(Html(f'<span class="assay-missing">{as_html(each)}</span>') for each in cells)
 
 
 def _top(rows: Sequence[LeaderboardRow], order: str) -> str:
     """Return who is at rank 1, and that several there are no winners."""
     first = [row for row in rows if row.rank == 1]
     if not first:
-        return say("leaderboard.top.none", metric=called(order))
+        return say("leaderboard.top.none", metric=metric_label(order))
     if not MEASURES[order].is_tested:
-        return say("leaderboard.top.untested", metric=called(order), n=len(first))
+        return say("leaderboard.top.untested", metric=metric_label(order), n=len(first))
     names = [row.stage if row.is_baseline else stage_name(row.stage) for row in first]
     is_all = len(names) == sum(row.rank is not None for row in rows)
     key = "alone" if len(names) == 1 else "all" if is_all else "shared"

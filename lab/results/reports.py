@@ -14,7 +14,7 @@ from evals.stats.calibration import SHARES
 from evals.stats.scores import OVERCONFIDENT, UNDERCONFIDENT
 from lab.shared.evaluations import Outdated
 from lab.shared.rows import Behind, Place
-from lab.ui.components import Html, Scale, render, shown, stage_name
+from lab.ui.components import Html, Scale, as_html, render, stage_name
 from lab.ui.text import say
 
 draw = partial(render, "results/view.html.jinja")
@@ -39,7 +39,7 @@ class Counted:
 
 
 @lru_cache(maxsize=KEPT)
-def ranked(report: EvalReport, group: str, order: str) -> tuple[LeaderboardRow, ...]:
+def stage_ranking(report: EvalReport, group: str, order: str) -> tuple[LeaderboardRow, ...]:
     """Return stages and baselines of one group, the best by `order` first, with their ranks."""
     return leaderboard([report], group, order)
 
@@ -59,7 +59,7 @@ calibrated = lru_cache(maxsize=KEPT)(calibration_of)
 
 
 @lru_cache(maxsize=KEPT)
-def counted(report: EvalReport, stage: str, group: str) -> Counted:
+def answer_counts(report: EvalReport, stage: str, group: str) -> Counted:
     """Return how many answers of a stage count in its calibration, and why the others do not."""
     rows = rows_of(report, stage, group)
     claims = [row.verdict.confidence for row in rows if row.verdict.verdict != "no_claim"]
@@ -89,7 +89,7 @@ def scale_of(metric: str) -> Scale:
     return "share" if metric in MEASURES and MEASURES[metric].is_share else "number"
 
 
-def called(metric: str) -> str:
+def metric_label(metric: str) -> str:
     """Return the name of a metric as people read it; one without a line of its own by its own name."""
     try:
         return say(f"metric.{metric}")
@@ -97,13 +97,13 @@ def called(metric: str) -> str:
         return metric.replace("_", " ")
 
 
-def headed(metric: str) -> str:
+def metric_heading(metric: str) -> str:
     """Return the name of a metric as a heading, with an arrow towards its better end.
 
     >>> headed("accuracy"), headed("ece")
     ('Accuracy ↑', 'ECE ↓')
     """
-    name = called(metric)
+    name = metric_label(metric)
     name = name[:1].upper() + name[1:]
     better = MEASURES[metric].better
     return say(f"metric.{better}", name=name) if better else name
@@ -145,7 +145,7 @@ def behind_figure(report: EvalReport, group: str, place: Place, back: str) -> Be
     if metric in SHARES:
         rows = [row for row in rows if SHARES[metric](row.grade.confidence)]
     return Behind(
-        title=say("rows.title", metric=called(metric), stage=stage_name(stage)),
+        title=say("rows.title", metric=metric_label(metric), stage=stage_name(stage)),
         rows=rows,
         beside=beside,
         back=back,
@@ -176,7 +176,7 @@ def outdated_notices(outdated: Sequence[Outdated]) -> Html:
         if one.report is not None:
             then, now = (", ".join(each.values()) for each in (one.report.versions, instrument()))
             line = say("report.outdated.judged", file=one.file, then=then, now=now)
-        found += f'<p class="notice info" role="status">{shown(line)} <code>{shown(one.command)}</code></p>'
+        found += f'<p class="notice info" role="status">{as_html(line)} <code>{as_html(one.command)}</code></p>'
     return Html(found)
 
 

@@ -21,7 +21,7 @@ from lab.results.reports import (
     chosen_stages,
     draw,
     groups_of,
-    headed,
+    metric_heading,
     orders_of,
     outdated_notices,
 )
@@ -29,9 +29,9 @@ from lab.services import REPORTS, Services, load_reports
 from lab.shared.evaluations import Evaluations
 from lab.shared.rater import RATED, Rater, item_of_row, row_name
 from lab.shared.rating import build_rating
-from lab.shared.rows import link, read_place, rows_page, said_of
+from lab.shared.rows import judgements_of, link, read_place, rows_page
 from lab.shared.runs import chain_of
-from lab.ui.components import Html, clicks, empty, lead, notice, script, shown, stage_name, thumbs
+from lab.ui.components import Html, as_html, clicks, empty, lead, notice, script, stage_name, thumbs
 from lab.ui.text import lines, page, say
 from lab.visitors import Door, Visitor
 from training.models.manifest import chain_file
@@ -124,13 +124,15 @@ class ResultsTab:
 
             behind = behind_figure(report, group, place, back)
             place |= {"stage": place.get("stage") or behind.rows[0].stage} if behind.rows else {}
-            return chosen | {self.page: outdated + rows_page(behind, place, partial(said_of, self.services), slot)}
+            return chosen | {
+                self.page: outdated + rows_page(behind, place, partial(judgements_of, self.services), slot)
+            }
         except LabError as error:
             return empty_page | {self.page: notice(str(error), "problem")}
 
     def _ranked(self, measured: Evaluations, place: dict[str, str], outdated: str) -> Painted:
         found = board(measured, *map(place.get, ("questions", "group", "order", "stages")))
-        orders = [(headed(one), one) for one in orders_of(found.report)]
+        orders = [(metric_heading(one), one) for one in orders_of(found.report)]
         order = gr.Dropdown(choices=orders, value=found.order, visible=True)
         return {self.order: order, self.page: outdated + found.page}
 
@@ -176,5 +178,7 @@ class ResultsTab:
 def _chart(name: str) -> gr.Plot:
     with gr.Column(min_width=320):
         title, alternative = say(f"calibration.chart.{name}"), say(f"calibration.chart.{name}.alt")
-        gr.HTML(f'<h3 class="assay-chart-title">{shown(title)}</h3><p class="assay-chart-alt">{shown(alternative)}</p>')
+        gr.HTML(
+            f'<h3 class="assay-chart-title">{as_html(title)}</h3><p class="assay-chart-alt">{as_html(alternative)}</p>'
+        )
         return gr.Plot(show_label=False, elem_id=f"calibration-{name}", elem_classes="assay-plot")

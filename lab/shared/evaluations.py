@@ -74,7 +74,7 @@ def read_evaluations(chain: str, *folders: Path) -> Evaluations:
     found = {}
     for path in (path for folder in folders for path in sorted(folder.glob("*.json"))):
         seen = path.stat() if path.is_file() else None
-        found[path] = _stored(path, seen.st_mtime_ns, seen.st_size) if seen else load_report(path)
+        found[path] = _load_cached(path, seen.st_mtime_ns, seen.st_size) if seen else load_report(path)
     if not found:
         return Evaluations()
     manifest = read_chain(chain).manifest
@@ -104,7 +104,7 @@ def about_run(chain: Any, stages: Sequence[str], sampling: Sampling, **options: 
 
     hosted = chain.hosted or {}
     told = {"substitutions": "; ".join(chain.substitutions)} if chain.substitutions else {}
-    told |= {f"hosted {stage}": hosted[stage].told for stage in stages if stage in hosted}
+    told |= {f"hosted {stage}": hosted[stage].spending for stage in stages if stage in hosted}
     return {
         "chain_name": chain.manifest.name,
         "stage_checksums": {stage: chain.stage_checksums[stage] for stage in stages if stage not in hosted},
@@ -127,7 +127,7 @@ def public(value: str) -> str:
 
 
 @lru_cache(maxsize=16)
-def _stored(path: Path, modified_ns: int, size: int) -> EvalReport:
+def _load_cached(path: Path, modified_ns: int, size: int) -> EvalReport:
     """Return the report in a file, the same object as long as the file stays what it was."""
     return load_report(path)
 

@@ -16,7 +16,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 from pydantic import ValidationError
 
 from evals.errors import LabError
-from evals.preferences.annotations import bad_rating, disagreements, progress, queue, settle, usual_guidelines
+from evals.preferences.annotations import (
+    bad_rating,
+    disagreements,
+    progress,
+    queue,
+    settle_annotations,
+    usual_guidelines,
+)
 from evals.preferences.files import TAKEN
 from evals.schema import Answer, EvalReport, EvalRow
 from evals.schema.votes import Annotation, AnnotationItem, AnnotationProject, Guidelines, NoteKind, State, Thumb
@@ -71,9 +78,9 @@ class Rater:
         """Return an answer of a project; LabError if it is not there."""
         if (found := self.store.open(name or "", self.name)) is None:
             raise LabError(say("annotate.gone"))
-        return self.opened(*found)
+        return self.as_opened(*found)
 
-    def opened(self, project: AnnotationProject, item: AnnotationItem, said: Sequence[Annotation]) -> Opened:
+    def as_opened(self, project: AnnotationProject, item: AnnotationItem, said: Sequence[Annotation]) -> Opened:
         """Return an answer with what this rater said of it, found among what everybody said."""
         mine = (item.id, self.name, self.is_adjudicating)
         known = next((each for each in said if (each.item, each.rater, each.is_adjudication) == mine), None)
@@ -109,7 +116,7 @@ class Rater:
         before = opened.said
         kept = "submitted" if before.state == "submitted" else "draft"
         whole = before.model_dump() | dict(said) | {"state": state or kept}
-        with told_plainly():
+        with plain_errors():
             after = Annotation.model_validate(whole)
         if after.state == "submitted" and after.is_empty:
             raise LabError(say("annotate.says_nothing"))
@@ -207,14 +214,14 @@ class Queue:
         if not rater.is_adjudicating:
             return queue(self.project, items, said, rater.name, rater.services.now())
         dropped = {each.item for each in said if each.is_adjudication and each.state == "discarded"}
-        open_ = (each for each in settle(items, said) if each.item.id not in dropped)
+        open_ = (each for each in settle_annotations(items, said) if each.item.id not in dropped)
         return [each.item for each in open_ if disagreements(self.project, each)]
 
     def next(self, skipped: Sequence[str] = ()) -> Opened | None:
         """Return the next answer; those that were skipped come last."""
         place = {name: at for at, name in enumerate(skipped, 1)}
         first = min(self.waiting, key=lambda item: place.get(item.id, 0), default=None)
-        return self.rater.opened(self.project, first, self.said) if first else None
+        return self.rater.as_opened(self.project, first, self.said) if first else None
 
     def listed(self) -> list[tuple[str, str]]:
         """Return a line and the id of each answer that this rater may rate, with what became of it so far."""
@@ -300,7 +307,7 @@ def new_project(services: Services, title: str, raters: float | None, guidelines
     """Return a project; LabError without a title, and for a number of raters out of range."""
     if not title.strip():
         raise LabError(say("annotate.no_title"))
-    with told_plainly():
+    with plain_errors():
         return AnnotationProject(
             id=new_id()[:12],
             title=title.strip(),
@@ -311,7 +318,7 @@ def new_project(services: Services, title: str, raters: float | None, guidelines
 
 
 @contextmanager
-def told_plainly() -> Generator[None]:
+def plain_errors() -> Generator[None]:
     """Turn what a record refuses into a LabError with its first sentence."""
     try:
         yield
@@ -329,7 +336,7 @@ def whole(label: str, value: float | None) -> int:
 def typed_guidelines(text: str) -> Guidelines:
     """Return the guidelines that a rubric in TOML holds; LabError for a text that is none."""
     try:
-        with told_plainly():
+        with plain_errors():
             made = Guidelines.model_validate(tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
         raise LabError(say("annotate.bad_rubric", why=error)) from None

@@ -22,7 +22,7 @@ draw = partial(render, "shared/rating.html.jinja")
 """Gives a note the words that are selected in the answer of its panel."""
 
 
-def quoted(item: AnnotationItem, notes: Sequence[Note]) -> list[tuple[Note, str]]:
+def quoted_notes(item: AnnotationItem, notes: Sequence[Note]) -> list[tuple[Note, str]]:
     """Return notes with the words that they are on."""
     return [(note, item.text[note.start : note.end]) for note in notes]
 
@@ -71,7 +71,7 @@ class AnnotationPanel:
             "answer",
             item=item.model_copy(update={"stage": stage_name(item.stage)}),
             pieces=pieces(item.text, [(note.start, note.end, note.kind) for note in said.notes]),
-            notes=quoted(item, said.notes),
+            notes=quoted_notes(item, said.notes),
             state=said.state,
             is_named=self.is_named or is_told,
             known=self.known(item),

@@ -21,9 +21,9 @@ from evals.stats.calibration import CalibrationSettings, bin_edges
 from evals.task import GradedAnswer
 from evals.verifiers.line import read_lines
 from lab.services import Services
-from lab.shared.rating import quoted, words_of
+from lab.shared.rating import quoted_notes, words_of
 from lab.ui.components import BADGES, Card, Html, card, number, render, stage_name
-from lab.ui.text import counted, lines, say
+from lab.ui.text import lines, plural, say
 
 draw = partial(render, "shared/rows.html.jinja")
 PER_PAGE = 20
@@ -73,7 +73,7 @@ def example_of(row: Any) -> Example | None:
     return getattr(row, "example", None) or questions.find(question_of(row))
 
 
-def expected(row: Any) -> str:
+def expected_line(row: Any) -> str:
     """Return the right answer in the words of an answer line; "" where none is known."""
     example = example_of(row)
     return (read_lines(example.answer).answer or "") if example else ""
@@ -118,7 +118,7 @@ def row_card(
             finish_reason=getattr(row, "finish_reason", None),
             verdict=verdict_of(row),
             other=other,
-            expected=expected(row),
+            expected=expected_line(row),
             reason=grade.reason,
             figures=[f"{_called(name)} {number(value, 'open')}" for name, value in parts.items() if value is not None],
             beneath=draw("beneath", said=said, slot=slot or ""),
@@ -130,7 +130,7 @@ def _called(name: str) -> str:
     return lines().get(f"metric.{name}", name.replace("_", " "))
 
 
-def said_of(services: Services, rows: Collection[Any]) -> Said:
+def judgements_of(services: Services, rows: Collection[Any]) -> Said:
     """Return what people said of these answers: submitted annotations and standing votes."""
     asked = {question_of(row) for row in rows} - {""}
     found: dict[tuple[str, str, str], list[str]] = defaultdict(list)
@@ -144,7 +144,7 @@ def said_of(services: Services, rows: Collection[Any]) -> Said:
         told = [f"{title}: {value}" for title, value in words_of(each, dimensions[item.project])]
         told += [
             f"{say(f'annotate.note.{note.kind}')}: “{words}” {note.comment}".rstrip()
-            for note, words in quoted(item, each.notes)
+            for note, words in quoted_notes(item, each.notes)
         ]
         told += [f"{say('annotate.corrected')}: {each.corrected}"] if each.corrected else []
         found[item.question, item.stage, item.text].append(" · ".join([*told, *filter(None, [each.comment])]))
@@ -227,7 +227,7 @@ class Behind:
     trivial: Collection[str] = ()
 
 
-def chosen(behind: Behind, place: Place) -> list[Any]:
+def chosen_rows(behind: Behind, place: Place) -> list[Any]:
     """Return the rows that the address asks for, in its order."""
     words = place.get("find", "").casefold()
     rows = [
@@ -282,7 +282,7 @@ def rows_page(
 
     `said` gives what people said of answers, `slot` what stands beneath each.
     """
-    rows = chosen(behind, place)
+    rows = chosen_rows(behind, place)
     n_pages = max(1, -(-len(rows) // PER_PAGE))
     asked = place.get("page", "1")
     at = min(int(asked), n_pages) if asked.isdecimal() and int(asked) else 1
@@ -290,7 +290,7 @@ def rows_page(
     filters = _filters(behind, place)
     own = {name for name, *_ in filters} | {"find", "baselines", "page", "row"}
     whole = {name: value for name, value in place.items() if name not in own or name in behind.choices}
-    is_filtered, whole_count = len(rows) < len(behind.rows), counted(len(behind.rows), "answer")
+    is_filtered, whole_count = len(rows) < len(behind.rows), plural(len(behind.rows), "answer")
     beside = [_beside(behind, row, place) for row in here]
     people = said([each for answers in beside for each in answers])
     return draw(
@@ -335,7 +335,7 @@ def _row(
         for each in beside
     ]
     facts = [_value_called("kind", example.kind), (example.tissue or "").capitalize()] if example else []
-    facts += [say("rows.expected", answer=expected(row))] if expected(row) else []
+    facts += [say("rows.expected", answer=expected_line(row))] if expected_line(row) else []
     return draw(
         "row",
         verdict=grade.verdict,

@@ -79,7 +79,7 @@ def with_values(text: str, values: Mapping[str, str | list[str]]) -> str:
     return text
 
 
-def proposed(stage: str, data: str, chain: str, settings: TrainingSettings) -> Recipe:
+def propose_recipe(stage: str, data: str, chain: str, settings: TrainingSettings) -> Recipe:
     """Return a recipe for a stage on data, on top of a chain, with the settings that the embedded stage was trained with.
 
     BadConfig for a stage that has none, LabError for a chain that is not here.

@@ -425,7 +425,7 @@ def _state(run: Path, record: RunRecord | None, launched: Launched | None, now: 
         return _heard_of(run, now) if record.status == "running" else record.status
     if launched is None:
         return "failed"
-    is_opened = record is not None and _written(run) >= launched.started_at.timestamp()
+    is_opened = record is not None and _last_written(run) >= launched.started_at.timestamp()
     if is_opened and record.status == "finished":
         return "finished"
     if is_alive(launched):
@@ -442,7 +442,7 @@ def _heard_of(run: Path, now: datetime) -> State:
     """Return whether a run that says it is running has lately shown any sign of it."""
     rows = RunFolder(run).metrics
     logged = rows.read_bytes().count(b"\n") if rows.is_file() else 0
-    interval = (rows.stat().st_mtime - _written(run)) / logged if logged else 0.0
+    interval = (rows.stat().st_mtime - _last_written(run)) / logged if logged else 0.0
     silence = (now - (last_sign(run) or now)).total_seconds()
     return "stalled" if silence > max(PATIENCE_SECONDS, PATIENCE_STEPS * interval) else "running"
 
@@ -470,7 +470,7 @@ def _seconds_per_step(training: Training, watched: Watched) -> float | None:
     metrics = training.path / METRICS
     if not watched.step or training.record is None or not metrics.is_file():
         return None
-    begun = _written(training.path)
+    begun = _last_written(training.path)
     resumed = [step_of(each) for each in checkpoints(training.path) if each.stat().st_mtime < begun]
     if not resumed and begun - training.record.started_at.timestamp() > RESUMED_SECONDS:
         return None
@@ -482,7 +482,7 @@ RESUMED_SECONDS = 60.0
 """run.json of a run that was not resumed is as old as the run, but for the time it takes to open it."""
 
 
-def _written(run: Path) -> float:
+def _last_written(run: Path) -> float:
     """Return when run.json was last written: at the start of a process, and at its end."""
     return (run / RECORD).stat().st_mtime
 

@@ -74,7 +74,7 @@ class QuestionSets:
     def frozen(self) -> "Documents[Any, Any]":
         return self.services.store.documents("question_set")
 
-    def listed(self) -> list[tuple[str, str]]:
+    def choices(self) -> list[tuple[str, str]]:
         """Return a line and the id of every version and of the visitor's drafts, newest first."""
         mine = self.drafts.titles(self.owner) if self.visitor else []
         found = [(say("questions.listed.draft", title=title), name) for name, title, _ in mine]

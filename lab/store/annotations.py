@@ -134,7 +134,7 @@ class Annotations:
             return Annotation.model_validate(before[0].document) if before and before[0] else None
 
 
-def annotated_by(session: Session, raters: Collection[str]) -> int:
+def count_annotations_by(session: Session, raters: Collection[str]) -> int:
     """Return how many answers these raters annotated."""
     query = select(func.count(func.distinct(AnnotationRow.item))).where(AnnotationRow.rater.in_(raters))
     return session.scalar(query) or 0

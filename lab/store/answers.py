@@ -19,7 +19,7 @@ from sqlalchemy.orm import Session, aliased
 from evals.errors import LabError
 from evals.schema import Answer, Choice, Comparison, VoteCounts
 from evals.schema.votes import JudgedPair, VoteEvent, count_pairs, outcome_of
-from lab.store.annotations import Annotations, annotated_by, forget_annotations
+from lab.store.annotations import Annotations, count_annotations_by, forget_annotations
 from lab.store.database import (
     REVISION,
     AnswerRow,
@@ -29,7 +29,7 @@ from lab.store.database import (
     DoneRow,
     JobRow,
     SettingRow,
-    explained,
+    explain_errors,
     open_engine,
     reading,
     revision,
@@ -146,7 +146,7 @@ class Store:
         with reading(self._engine) as database:
             return tuple(_answer(row) for row in database.scalars(query))
 
-    def stored(self, ids: Sequence[str], session: str) -> tuple[Answer, ...]:
+    def answers_by_id(self, ids: Sequence[str], session: str) -> tuple[Answer, ...]:
         """Return the answers of these ids, in their order, as far as they are of this session."""
         query = select(AnswerRow).where(AnswerRow.id.in_(ids), AnswerRow.session == session)
         with reading(self._engine) as database:
@@ -218,7 +218,7 @@ class Store:
         order = (ComparisonRow.voted_at.desc(), ComparisonRow.id.desc())
         asked = true() if questions is None else ComparisonRow.question.in_(questions)
         wanted = select(ComparisonRow.id).where(STANDS, asked).order_by(*order).limit(newest)  # before answers are read
-        query = _judged(select(ComparisonRow, left, right), left, right)
+        query = _votes_with_answers(select(ComparisonRow, left, right), left, right)
         query = query.where(ComparisonRow.id.in_(wanted.subquery().select())).order_by(*order)
         with reading(self._engine) as session:
             found = reversed(session.execute(query).all())
@@ -252,7 +252,7 @@ class Store:
     def _count(self) -> VoteCounts:
         left, right = aliased(AnswerRow), aliased(AnswerRow)
         kinds = (ComparisonRow.left_stage, ComparisonRow.right_stage, ComparisonRow.choice, left.text == right.text)
-        query = _judged(select(*kinds, func.count(ComparisonRow.id)), left, right).group_by(*kinds)
+        query = _votes_with_answers(select(*kinds, func.count(ComparisonRow.id)), left, right).group_by(*kinds)
         rater = case((ComparisonRow.is_anonymous, ""), else_=ComparisonRow.rater)
         by_choice: dict[Choice, int] = {"left": 0, "right": 0, "tie": 0, "both_bad": 0}
         with reading(self._engine) as session:
@@ -326,7 +326,7 @@ class Store:
             raise LabError(say("backup.server"))
         if to.exists():
             raise LabError(say("backup.taken", file=to))
-        with explained(self._engine), closing(self._engine.raw_connection()) as connection:
+        with explain_errors(self._engine), closing(self._engine.raw_connection()) as connection:
             connection.cursor().execute("VACUUM INTO ?", (str(to),))
 
 
@@ -338,7 +338,7 @@ def _vote(row: ComparisonRow) -> Comparison:
     return Comparison.model_validate(row, from_attributes=True)
 
 
-def _judged(query: Any, left: Any, right: Any) -> Any:
+def _votes_with_answers(query: Any, left: Any, right: Any) -> Any:
     """Return a query over the standing votes with the two answers of each."""
     query = query.join(left, left.id == ComparisonRow.left_answer)
     return query.join(right, right.id == ComparisonRow.right_answer).where(STANDS)
@@ -361,7 +361,7 @@ def _belongings(session: Session, names: Collection[str], asked: Collection[str]
         votes=_number(session, ComparisonRow.id, ComparisonRow.rater.in_(names)),
         reviews=_number(session, DocumentRow.id, mine, DocumentRow.task == "review"),
         graded_answers=_number(session, DocumentRow.id, mine, DocumentRow.task == "refine"),
-        annotations=annotated_by(session, names),
+        annotations=count_annotations_by(session, names),
         answers=_number(session, AnswerRow.id, _own(asked, names)),
         question_drafts=_number(session, DocumentRow.id, mine, DocumentRow.task == "questions"),
     )

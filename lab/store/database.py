@@ -316,7 +316,7 @@ def revision(connection: Connection) -> str | None:
 @contextmanager
 def reading(engine: Engine) -> Generator[Session]:
     """Give a session on one consistent state; failures become a LabError with a remedy."""
-    with explained(engine), Session(engine) as session, session.begin():
+    with explain_errors(engine), Session(engine) as session, session.begin():
         yield session
 
 
@@ -337,7 +337,7 @@ def writing(engine: Engine, *, is_preparing: bool = False) -> Generator[Session]
 
 
 @contextmanager
-def explained(engine: Engine) -> Generator[None]:
+def explain_errors(engine: Engine) -> Generator[None]:
     """Turn what the database reports into a LabError that says what to do; bugs pass unchanged."""
     try:
         yield

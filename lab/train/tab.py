@@ -17,7 +17,7 @@ from lab.page import Painted, event
 from lab.services import Services
 from lab.settings import EMBEDDED_RUNS
 from lab.shared.batch import register, sets_to_measure, start_run
-from lab.shared.rows import Place, read_place, rows_page, said_of
+from lab.shared.rows import Place, judgements_of, read_place, rows_page
 from lab.shared.runner import (
     Recipe,
     begin,
@@ -25,7 +25,7 @@ from lab.shared.runner import (
     go_on,
     halt,
     preview,
-    proposed,
+    propose_recipe,
     read_recipe,
     recipes,
     refusal,
@@ -46,7 +46,7 @@ from lab.shared.runs import (
 )
 from lab.train.view import behind_step, facts, is_measured, label, none_sampled, onward, panel
 from lab.ui.charts import CHARTS, curve
-from lab.ui.components import CHOSEN, QUIET, clicks, empty, lead, notice, shown
+from lab.ui.components import CHOSEN, QUIET, as_html, clicks, empty, lead, notice
 from lab.ui.text import say
 from training.grpo import advice
 from training.launch.accelerate import gpus_here, profiles, unused_gpus
@@ -228,7 +228,7 @@ class TrainPage:
             return {self.answers: empty(say("train.answers.gone") if chosen else none_sampled(training))}
         behind = behind_step(answers, [batch.step for batch in reversed(batches)])
         here = {"tab": "train", "run": view.name, **place}
-        return {self.answers: rows_page(behind, here, partial(said_of, self.services))}
+        return {self.answers: rows_page(behind, here, partial(judgements_of, self.services))}
 
     def _status(self, training: Training, seen: Watched) -> Painted:
         now, may_act = self.services.now(), not refusal(self.services.settings.training)
@@ -243,7 +243,7 @@ class TrainPage:
             self.stop: gr.Button(say(word), visible=may_act and bool(is_ours)),
             self.resume: gr.Button(visible=may_act and training.can_go_on),
             self.log_box: gr.Accordion(visible=bool(log)),
-            self.log: f'<pre class="train-log" tabindex="0">{shown(log)}</pre>',
+            self.log: f'<pre class="train-log" tabindex="0">{as_html(log)}</pre>',
             self.timer: gr.Timer(LOOK_SECONDS if training.is_live else IDLE_SECONDS, active=True),
         }
 
@@ -282,7 +282,7 @@ class TrainForm:
         self.started = gr.State(None)
         recipe = [self.stage, self.profile, self.text]
         form = [self.config, *recipe, self.told]
-        self.config.input(self.filled, [self.config], form, api_name="train_config", **CHOSEN)
+        self.config.input(self.fill_form, [self.config], form, api_name="train_config", **CHOSEN)
         once: dict[str, Any] = {"trigger_mode": "once", **QUIET}
         event(check.click, self.on_check, recipe, [self.told], "train_check", shows=self.told, **once)
         self.begin = start.click(self.on_start, recipe, [self.told, self.started], api_name="train_start", **once)
@@ -291,18 +291,18 @@ class TrainForm:
 
     def on_expand(self, chosen: str | None, text: str) -> Painted:
         """Fill a form that is still empty."""
-        return {self.told: gr.skip()} if text else self.filled(chosen)
+        return {self.told: gr.skip()} if text else self.fill_form(chosen)
 
     def propose(self, stage: str, data: str) -> Painted:
         """Open the form for a stage on data, on top of the lab's own chain."""
         try:
-            recipe = proposed(stage, data, self.services.settings.chain, self.settings)
+            recipe = propose_recipe(stage, data, self.services.settings.chain, self.settings)
         except LabError as error:
             return {self.box: gr.Accordion(open=True), self.told: notice(str(error), "problem")}
         note = notice(say("train.proposed", chain=self.services.settings.chain))
         return {self.box: gr.Accordion(open=True, visible=True), **self._of_recipe(recipe), self.told: note}
 
-    def filled(self, chosen: str | None) -> Painted:
+    def fill_form(self, chosen: str | None) -> Painted:
         """Put a settings file into the form."""
         files = recipes(self.settings.configs)
         name = chosen if chosen in files else FIRST
@@ -323,8 +323,8 @@ class TrainForm:
         gpus = gpus_here() if plan.launch.gpus_per_machine else 0
         known = (*advice(plan.settings), *unused_gpus(gpus, plan.launch.processes))
         notes = [*(notice(each, "problem") for each in plan.problems), *map(notice, known)]
-        line = f'<pre class="train-line" tabindex="0">{shown(plan.command)}</pre>'
-        return {self.told: f"{''.join(notes)}<p>{shown(say('train.line'))}</p>{line}"}
+        line = f'<pre class="train-line" tabindex="0">{as_html(plan.command)}</pre>'
+        return {self.told: f"{''.join(notes)}<p>{as_html(say('train.line'))}</p>{line}"}
 
     def on_start(self, request: gr.Request, stage: str, profile: str | None, text: str) -> tuple[str, str | None]:
         """Start the run, for the person who is logged in."""

@@ -177,8 +177,8 @@ def curve(chart: Chart, watched: Watched) -> go.Figure | None:
     for place, (name, points) in enumerate(courses.items()):
         colour = COLOURS[place % len(COLOURS)]
         if has_means and len(courses) == 1:  # the single points behind their means
-            figure.add_scatter(**_drawn(_thinned(points)), line_color=colour, **TRACES["single points"])
-        drawn = _thinned(_means(points) if has_means else points)
+            figure.add_scatter(**_drawn(_thin(points)), line_color=colour, **TRACES["single points"])
+        drawn = _thin(_means(points) if has_means else points)
         head, _, verifier = name.partition("/")
         label = verifier if head == "verifier" else say(f"train.metric.{name}")
         figure.add_scatter(
@@ -206,6 +206,6 @@ def _means(points: Points) -> Points:
     return found
 
 
-def _thinned(points: Points) -> Points:
+def _thin(points: Points) -> Points:
     kept = list(points[:: -(-len(points) // MOST_POINTS)])
     return kept if kept[-1] == points[-1] else [*kept, points[-1]]

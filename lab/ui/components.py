@@ -45,7 +45,7 @@ def escape(text: object) -> str:
     return escaped.replace("{", "&#123;").replace("}", "&#125;").replace("$", "&#36;")
 
 
-def shown(text: object) -> Html:
+def as_html(text: object) -> Html:
     """Return `text` as it may stand in a page: `<b>` becomes `&lt;b&gt;`, Html stays as it is."""
     return text if isinstance(text, Html) else Html(escape(text))
 
@@ -69,7 +69,7 @@ def _environment() -> jinja2.Environment:
     return jinja2.Environment(
         loader=_Joined(),
         autoescape=True,
-        finalize=lambda value: value if hasattr(value, "__html__") else shown(value),
+        finalize=lambda value: value if hasattr(value, "__html__") else as_html(value),
         undefined=jinja2.StrictUndefined,
     )
 
@@ -334,17 +334,17 @@ def measure(metric: Metric | None, scale: Scale = "share", band: float | None = 
     if metric is None:
         return Html('<span class="assay-missing">not measured</span>')
     if metric.value is None:
-        reason = shown(metric.note or "undefined")
+        reason = as_html(metric.note or "undefined")
         return Html(f'<span class="assay-missing">– <small>{reason}</small></span>')
     figure, n = opening(number(metric.value, scale), href, metric.n), f"n\u00a0=\u00a0{metric.n}"
     if metric.low is None or metric.high is None:
         from evals.report import CONSTANT
 
         told = say("metric.constant") if metric.note == CONSTANT else metric.note
-        return stacked(figure, f"{n} · {told}" if told else n)
+        return stack_figure(figure, f"{n} · {told}" if told else n)
     left, middle, right = (100 * min(max(x, 0.0), 1.0) for x in (metric.low, metric.value, metric.high))
     bar = "" if scale == "open" else draw("range", left=left, middle=middle, right=right, band=band)
-    return stacked(figure, f"{interval(metric.low, metric.high, scale)} · {n}", last=bar)
+    return stack_figure(figure, f"{interval(metric.low, metric.high, scale)} · {n}", last=bar)
 
 
 def opening(figure: str, href: str, n: int) -> str:
@@ -352,13 +352,13 @@ def opening(figure: str, href: str, n: int) -> str:
     return draw("opening", figure=figure, href=href, told=say("rows.open", figure=figure, n=n)) if href else figure
 
 
-def stacked(figure: str, *lines: object, last: str = "", tone: str = "") -> Html:
+def stack_figure(figure: str, *lines: object, last: str = "", tone: str = "") -> Html:
     """Return a figure with small lines beneath it and, at the end, what it comes to."""
     return draw("stacked", figure=figure, lines=lines, last=last, tone=tone)
 
 
 def emphasis(text: str) -> Html:
-    return Html(f"<em>{shown(text)}</em>")
+    return Html(f"<em>{as_html(text)}</em>")
 
 
 def number(value: float, scale: Scale, plus: bool = False) -> str:

@@ -10,7 +10,7 @@ from playwright.sync_api import Error
 from pyarrow import Table
 from pyarrow.parquet import read_table, write_table
 
-from lab.settings import Person, hashed, write_people
+from lab.settings import Person, hash_password, write_people
 from tests.browser.conftest import ROOT, started
 from tests.browser.pages import open_tab
 from tests.browser.test_looks import SEE
@@ -69,7 +69,7 @@ def hostile_lab(chromium, tmp_path_factory):
         rows = read_table(file).to_pylist()
         said = {part: [{"role": part, "content": ATTACK}] for part in ("prompt", "completion")}
         write_table(Table.from_pylist([{**each, **said} for each in rows]), file)
-    write_people(folder / "people", {NAME: Person(NAME, "admin", hashed("a long password"))})
+    write_people(folder / "people", {NAME: Person(NAME, "admin", hash_password("a long password"))})
     places = {"ASSAY_RUNS": os.fspath(run.parent), "ASSAY_CONFIGS": os.fspath(folder / "configs")}
     places |= {"ASSAY_PEOPLE": os.fspath(folder / "people"), "ASSAY_REPORTS": os.fspath(folder / "reports")}
     with started([sys.executable, "-m", "tests.browser.scripted", ATTACK], folder, **places) as url:

@@ -58,7 +58,7 @@ def coverage(
     held = {name: np.zeros(2) for name in METRICS}
     for seed in range(sets):
         table = tally(papers(generator, n, copiers), METRICS)
-        totals, drawn = table.totals(), table.drawn(draws, seed)
+        totals, drawn = table.totals(), table.bootstrap_sums(draws, seed)
         for name in METRICS:
             value = float(table.metric(name, totals)[0])
             spans = (

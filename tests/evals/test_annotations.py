@@ -8,7 +8,14 @@ import pytest
 from datasets import load_dataset
 
 from evals.errors import LabError
-from evals.preferences.annotations import agreements, disagreements, progress, queue, settle, usual_guidelines
+from evals.preferences.annotations import (
+    agreements,
+    disagreements,
+    progress,
+    queue,
+    settle_annotations,
+    usual_guidelines,
+)
 from evals.preferences.files import FORMS, LAYOUTS, export, read_annotations
 from evals.questions import pathway_heldout, pathway_training
 from evals.readers import LabelRow
@@ -75,7 +82,7 @@ def test_a_draft_keeps_its_raters_place_for_a_day_and_is_found_again_after():
 
 
 def test_what_raters_say_together_is_the_mean_and_the_majority_until_somebody_settles_it():
-    first, third = settle(ITEMS, SAID)
+    first, third = settle_annotations(ITEMS, SAID)
     assert (first.ratings, first.thumb, first.verdict, first.raters) == (
         {"factual": 4.5, "safety": 5},
         "up",
@@ -85,7 +92,7 @@ def test_what_raters_say_together_is_the_mean_and_the_majority_until_somebody_se
     assert (disagreements(PROJECT, first), disagreements(PROJECT, third)) == ([], ["thumb", "factual"])
     assert (third.thumb, third.is_good(PROJECT.guidelines.dimensions), third.corrected[:5]) == (None, None, "Down.")
     ruled = [*SAID, said(3, "cat", thumb="up", ratings={"factual": 4}, is_adjudication=True)]
-    third = settle(ITEMS, ruled)[1]
+    third = settle_annotations(ITEMS, ruled)[1]
     assert (third.thumb, third.by, third.corrected, disagreements(PROJECT, third)) == ("up", "cat", None, [])
     assert (
         rows_of("kto", annotations=ruled)[1]["label"] is rows_of("kto", annotations=ruled)[1]["is_adjudicated"] is True
@@ -160,7 +167,7 @@ def test_a_file_of_another_project_brings_its_answers_under_ids_of_their_own_and
     file.write_text("item,question,text,rater,rating:factual,updated_at\n" + "\n".join(rows) + "\n", encoding="utf-8")
     found = read_annotations(file, "csv", PROJECT, [], NOON)
     assert [each.id for each in found.items][:2] == ["liver:other:1", "liver:other:2"]
-    assert [each.ratings["factual"] for each in settle(found.items, found.annotations)] == [5, 1, 3]
+    assert [each.ratings["factual"] for each in settle_annotations(found.items, found.annotations)] == [5, 1, 3]
     again = read_annotations(file, "csv", PROJECT, found.items, NOON)
     assert (again.items, again.annotations) == ([], found.annotations)
     file.write_text("question,text,rater\nelse?,yes,ann\n", encoding="utf-8")

@@ -33,7 +33,7 @@ from evals.questions.baselines import BASELINES, baseline_answers
 from evals.questions.kmp import kmp_rewordings, kmp_wordings
 from evals.questions.pathways import succession
 from evals.questions.prompt import SYSTEM_PROMPT, conversation
-from evals.questions.sets import normalised, question_row, to_example
+from evals.questions.sets import normalise_question, question_row, to_example
 from evals.schema import DirectTruth, Example, GroundTruth
 from evals.verifiers import verify
 from evals.verifiers.line import read_lines
@@ -324,7 +324,7 @@ SINGLE_FIGURE = "kmp/test/above_5000/liver/KMP_x_HU"
 
 
 def words_of(text: str) -> str:
-    return " ".join(re.findall(r"[a-z0-9]+", normalised(text)))
+    return " ".join(re.findall(r"[a-z0-9]+", normalise_question(text)))
 
 
 def spans(text: str) -> set[str]:

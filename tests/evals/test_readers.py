@@ -35,7 +35,7 @@ from evals.schema import (
     RubricTruth,
 )
 from evals.stats.intervals import wilson
-from evals.verifiers import judge
+from evals.verifiers import verify_prepared
 
 ASKED = "How does adipogenesis respond in the thymus of mice flown in space?"
 CASES = yaml.safe_load((Path(__file__).parent / "cases" / "judged.yaml").read_text(encoding="utf-8"))
@@ -50,7 +50,7 @@ def test_a_reading_gets_the_verdict_that_its_answer_line_would_get():
         got = verdict_of(GivenAnswer(truth, ASKED, "some words"), Reading(answer))
         same = [got.verdict, got.answer] == expected and got.read_by == "judge"
         if answer != "none" and not answer.startswith("both"):
-            line = judge(truth, ASKED, f"Answer: {answer}", read="answer")
+            line = verify_prepared(truth, ASKED, f"Answer: {answer}", read="answer")
             same = same and (got.verdict, got.answer, got.scores) == (line.verdict, line.answer, line.scores)
         wrong += [] if same else [(truth.kind, answer, got.verdict, got.answer)]
     assert wrong == []
@@ -106,7 +106,7 @@ def test_a_rubric_earns_the_share_of_the_weight_that_is_met():
 
 
 def test_a_rubric_without_a_judge_has_no_reward_and_facts_are_a_rubric_for_a_judge():
-    assert judge(RUBRIC, "Why?", "It falls.").reward is None
+    assert verify_prepared(RUBRIC, "Why?", "It falls.").reward is None
     facts = FactsTruth(facts=("It falls.", "In thymus."))
     assert [item.title for item in task_of(facts, "Why?", "x").items] == list(facts.facts)
     got = verdict_of(GivenAnswer(facts, "Why?", "x"), Reading(scores=(1.0, 0.0)))

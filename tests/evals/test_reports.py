@@ -12,7 +12,7 @@ from evals.compare import Comparisons, Difference, Pairing, compare
 from evals.errors import BadConfig, IncomparableReports, LabError
 from evals.leaderboard import leaderboard, shown_ranks, standings
 from evals.questions.baselines import BASELINES
-from evals.questions.task import BY_CHANCE, grouped
+from evals.questions.task import BY_CHANCE, rows_by_group
 from evals.report import (
     CONSTANT,
     HEADLINE,
@@ -63,7 +63,7 @@ def test_mechanisms_meanings_and_unscored_rubrics_never_count_in_the_headline() 
     assert metric("sft", "accuracy", "all").n == len(rows) + metric("sft", "accuracy", "mechanism").n
     direct, one, two = judged("sft", [(RIGHT, 0.9)] * 3)
     own = [as_kind(one, TermTruth(accept=("making fat cells",))), as_kind(two, CountTruth(value=3, subject="heart"))]
-    kinds = [[row.example.kind for row in grouped(rows)[HEADLINE]] for rows in ([direct, *own], own)]
+    kinds = [[row.example.kind for row in rows_by_group(rows)[HEADLINE]] for rows in ([direct, *own], own)]
     assert kinds == [["direct", "count"], ["term", "count"]]
     free = as_kind(one, RubricTruth(items=("It falls.",)))
     unscored = free.model_copy(update={"verdict": free.verdict.model_copy(update={"reward": None})})
@@ -144,7 +144,7 @@ def test_draws_of_clusters_give_what_draws_of_rows_give_and_extra_cells_change_n
     y = np.array([row.verdict.verdict == RIGHT for row in claims], dtype=np.float64)
     for name in ("brier", "base_rate_brier", "log_loss", "auroc", "aurc", "mean_confidence"):
         expected = getattr(scores, name)(c, y, weights)
-        assert table.metric(name, table.drawn(200, seed=0)) == pytest.approx(expected, nan_ok=True), name
+        assert table.metric(name, table.bootstrap_sums(200, seed=0)) == pytest.approx(expected, nan_ok=True), name
     silent = tally(judged("silent", [(RIGHT, None), ("no_claim", 0.9)]))
     for name, each in MEASURES.items():
         values = [t.metric(name, t.totals())[0] for t in (table, padded)]

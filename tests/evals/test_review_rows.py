@@ -9,7 +9,7 @@ from evals.review.corpus import (
     CORPORA,
     CorpusRecipe,
     Rules,
-    assigned,
+    best_parts,
     make_corpus,
     messages_of,
     rows_of,
@@ -145,7 +145,7 @@ def test_a_reply_is_never_cut_and_every_row_fits_its_context_or_the_numbers_are_
 def test_each_concern_stands_with_the_part_that_it_is_about():
     parts = ["Mice were flown, n = 4 animals.", "Sclerostin rose by 32% in the cortex."]
     concerns = ["Why did sclerostin rise?", "Four animals? n = 4 is too few mice.", "Unclear aims overall."]
-    assert assigned(concerns, parts) == [1, 0, 0]
+    assert best_parts(concerns, parts) == [1, 0, 0]
 
 
 def test_what_a_corpus_drops_is_counted_by_reason():

@@ -12,7 +12,7 @@ from evals.papers import demonstration
 from evals.papers.places import WORD, sentences
 from evals.review.controls import generic_concerns
 from evals.review.match import LEXICAL_THRESHOLD, agreement, labelled_pairs
-from evals.validity.insertion import copied, kinds, make_pairs, names_flaw, plant, score_pairs, text_of
+from evals.validity.insertion import is_copied, kinds, make_pairs, names_flaw, plant, score_pairs, text_of
 from evals.validity.pvalues import finding, recompute
 from tests.evals.reviewed import example
 
@@ -23,8 +23,10 @@ ELSEWHERE = STATISTICS.pop("elsewhere")
 def test_a_concern_of_the_paper_s_own_words_is_a_copy_and_a_quotation_is_none():
     sentence = "Patients received 400 mg of magnesium glycinate per day or matching placebo."
     article = example([("Methods", f"We met on Mondays. {sentence}")]).article
-    assert copied(sentence, article) and copied(f"It was not stated that {sentence}", article)
-    assert not copied('Why "matching placebo" was chosen is unclear, and its taste may have told who got it.', article)
+    assert is_copied(sentence, article) and is_copied(f"It was not stated that {sentence}", article)
+    assert not is_copied(
+        'Why "matching placebo" was chosen is unclear, and its taste may have told who got it.', article
+    )
 
 
 def test_sentences_end_at_full_stops_that_end_them():

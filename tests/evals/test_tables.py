@@ -8,7 +8,7 @@ import pytest
 
 from evals.errors import BadConfig, LabError
 from evals.io import NoRow
-from evals.tables import defused, read_table, restored, table_text
+from evals.tables import escape_formula, read_table, table_text, unescape_formula
 from tests.evals.reports import TABLES
 
 SHEETS = Path(__file__).parent / "files/sheets"
@@ -56,10 +56,10 @@ def test_what_leaves_as_a_table_is_no_formula_in_excel_and_comes_back_from_it(tm
     text = table_text(["cell", "n"], [{"cell": cell, "n": -1.5} for cell in cells])
     assert text.startswith("\ufeffcell,n\r\n") and ",-1.5\r\n" in text
     (tmp_path / "ours.csv").write_text(text, encoding="utf-8", newline="")
-    rows = [[cell, "-1.5"] for cell in map(defused, cells)]
+    rows = [[cell, "-1.5"] for cell in map(escape_formula, cells)]
     assert not [cell for cell, _ in rows if cell.startswith(("=", "+", "-", "@", "\t"))]
     assert [list(row.values()) for _, row in read_table(tmp_path / "ours.csv").rows] == rows
     saved = io.StringIO(newline="")  # as Excel saves it where commas stand in numbers
     csv.writer(saved, delimiter=";").writerows([["cell", "n"], *rows])
     (tmp_path / "saved.csv").write_text(saved.getvalue(), encoding="utf-8-sig", newline="")
-    assert [restored(row["cell"]) for _, row in read_table(tmp_path / "saved.csv").rows] == cells
+    assert [unescape_formula(row["cell"]) for _, row in read_table(tmp_path / "saved.csv").rows] == cells

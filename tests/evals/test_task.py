@@ -19,7 +19,7 @@ from evals.report import build_report, load_report, save_report, summarise
 from evals.review.score import ScoreOptions, measuring_of
 from evals.run import RunSettings, baseline_rows, run_task
 from evals.schema.reports import Report
-from evals.task import TASKS, Grade, Message, Task, calibrated, mean, share, shown, task_class
+from evals.task import TASKS, Grade, Message, Task, calibration_measure, in_narrow_tables, mean, share, task_class
 from hub.cards.figures import tables_of
 from lab.cli import app
 from lab.commands.terminal import standings_markdown, summary_table
@@ -71,7 +71,7 @@ def test_an_unknown_task_is_refused_with_the_names_of_all():
 
 
 def test_a_new_metric_is_one_line_and_stands_everywhere(monkeypatch):
-    sure = shown(calibrated(lambda c, y, w: w @ (c > 0.5)))
+    sure = in_narrow_tables(calibration_measure(lambda c, y, w: w @ (c > 0.5)))
     monkeypatch.setitem(Questions.metrics, "toy_metric", sure)
     report = small_report(12, "empty answer")
     boards = standings([report], order="toy_metric")
@@ -92,7 +92,7 @@ class Sums(Task):
 
     name = "sums"
     metrics: ClassVar = {
-        "reward": shown(mean(lambda row: row.grade.reward)),
+        "reward": in_narrow_tables(mean(lambda row: row.grade.reward)),
         "right": share(lambda row: row.grade.reward == 1),
     }
     policies = ("zero",)

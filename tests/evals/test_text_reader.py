@@ -17,8 +17,8 @@ from pydantic import TypeAdapter
 from evals.questions import DATASETS
 from evals.schema import GroundTruth
 from evals.verifiers import verify_answer
-from evals.verifiers.expected import Expected, Outcome, expected
-from evals.verifiers.text.amounts import read_text
+from evals.verifiers.expected import Expected, Outcome, expected_answer
+from evals.verifiers.text.amounts import read_free_text
 from evals.wording import read_confidence, statements
 from tests.evals.reports import TABLES
 from tests.frozen.verdicts import CASES, Stored, gold, sayings
@@ -29,7 +29,7 @@ ANSWERS = [json.loads(row) for row in (CASES / "text_answers.jsonl").read_text(e
 
 
 def known(truth: dict[str, object]) -> Expected:
-    return expected(TRUTH.validate_python(truth))
+    return expected_answer(TRUTH.validate_python(truth))
 
 
 @cache
@@ -45,7 +45,7 @@ def shown(rows: Sequence[tuple[str, str]], total: int) -> str:
 
 def surprising(rows: Sequence[Stored], is_right: bool) -> list[tuple[str, str]]:
     """Return the answers that are judged correct and should not be, or the other way round."""
-    found = [(row, read_text(known(row.truth), row.prompt, row.completion).verdict) for row in rows]
+    found = [(row, read_free_text(known(row.truth), row.prompt, row.completion).verdict) for row in rows]
     return [(row.where, row.completion) for row, verdict in found if (verdict == "correct") is not is_right]
 
 
@@ -79,7 +79,7 @@ def test_prose_beside_a_yes_or_no_is_read_as_a_careful_reader_takes_it() -> None
 def test_real_answers_get_the_verdict_of_a_careful_reader() -> None:
     wrong = []
     for row in ANSWERS:
-        verdict = read_text(known(row["truth"]), row["prompt"], row["answer"]).verdict
+        verdict = read_free_text(known(row["truth"]), row["prompt"], row["answer"]).verdict
         if verdict == "correct" if row["verdict"] == "!correct" else verdict != row["verdict"]:
             wrong.append((f"{verdict}, not {row['verdict']}", row["answer"]))
     assert not wrong, shown(wrong, len(ANSWERS))
@@ -96,7 +96,7 @@ def test_the_banks_own_answers_are_correct_without_their_last_lines() -> None:
 def test_a_claim_points_at_its_words() -> None:
     truth = {"kind": "direct", "tissue": "thymus", "pathway": "HALLMARK_HYPOXIA", "direction": "DOWN"}
     text = "**Hypoxia** is not upregulated; it  is down\u00adregulated."
-    claims = read_text(known(truth), "", text).claims
+    claims = read_free_text(known(truth), "", text).claims
     told = [("up", True, "upregulated"), ("down", False, "down\u00adregulated")]
     assert [(claim.says, claim.is_denied, text[claim.start : claim.end]) for claim in claims] == told
 
@@ -105,14 +105,14 @@ def test_no_text_however_long_and_odd_breaks_the_reader() -> None:
     kinds = {row["truth"]["kind"]: row for row in ANSWERS}
     for piece in ("It is down. No. It is up. ", "up down not ", "12 34 ", ".", "\n", "> ", "a"):
         for row in kinds.values():
-            assert read_text(known(row["truth"]), row["prompt"], piece * (2000 // len(piece))).verdict != "judged"
+            assert read_free_text(known(row["truth"]), row["prompt"], piece * (2000 // len(piece))).verdict != "judged"
     draw = random.Random(0)
     words = [word for row in ANSWERS for word in row["answer"].split()]
     words += ["NES", "r =", "0.4", "\n", "- ", "?", "(", "≠"]
     rows = [(known(row["truth"]), row["prompt"]) for row in ANSWERS]
     for truth, question in rows * 10:
         text = " ".join(draw.choices(words, k=draw.randrange(40)))
-        for claim in read_text(truth, question, text).claims:
+        for claim in read_free_text(truth, question, text).claims:
             assert 0 <= claim.start < claim.end <= len(text)
 
 

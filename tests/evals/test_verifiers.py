@@ -28,7 +28,7 @@ from evals.schema import (
     Verdict,
 )
 from evals.verifiers import Read, instrument, verify, verify_answer
-from evals.verifiers.expected import Finding, Outcome, expected
+from evals.verifiers.expected import Finding, Outcome, expected_answer
 from evals.verifiers.score import (
     DEFAULT_WEIGHTS,
     MODES,
@@ -165,7 +165,7 @@ def test_a_term_is_asked_for_in_words_that_the_question_does_not_hold() -> None:
         if row.ground_truth.kind in ("mechanism", "term"):
             echo = f"{row.prompt}\nAnswer: {row.prompt.rstrip('?. ')}\nConfidence: 90%"
             assert verify(row, echo, read="answer").verdict != "correct", row.id
-            named = expected(row.ground_truth)
+            named = expected_answer(row.ground_truth)
             assert named.accept
             assert named.others
 

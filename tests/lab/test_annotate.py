@@ -13,7 +13,14 @@ from fastapi.testclient import TestClient
 from gradio.routes import App
 
 from evals.errors import LabError
-from evals.preferences.annotations import RUBRICS, agreements, disagreements, rubric_text, settle, usual_guidelines
+from evals.preferences.annotations import (
+    RUBRICS,
+    agreements,
+    disagreements,
+    rubric_text,
+    settle_annotations,
+    usual_guidelines,
+)
 from evals.preferences.files import export
 from evals.schema.votes import AnnotationItem, AnnotationProject
 from lab.annotate import tab
@@ -134,7 +141,7 @@ def test_raters_who_disagree_are_settled_by_an_adjudicator_who_sees_only_those(s
     judge.undo("i0")
     judge.say_of("i0", "submitted", ratings={"factual": 2}, corrected="They fall.")
     assert judge.queue("liver").next() is None
-    settled = settle(project.items("liver"), project.standing("liver"))
+    settled = settle_annotations(project.items("liver"), project.standing("liver"))
     assert (settled[0].ratings, settled[0].corrected, settled[0].by) == ({"factual": 2}, "They fall.", judge.name)
     assert [disagreements(PROJECT, each) for each in settled] == [[], []]
     assert agreements(PROJECT, project.standing("liver"), draws=10)["factual"]["cohen_kappa"].n == 2
@@ -350,5 +357,5 @@ def test_ratings_notes_and_verdicts_of_an_earlier_version_of_the_lab_are_read_as
     assert (items[0].text[note.start : note.end], note.kind, note.comment) == ("Hindlimb ", "wrong_fact", "which?")
     assert (first.ratings, first.verdict, first.guidelines) == ({"factual": 2, "mechanism": 3}, "incorrect", 2)
     assert export(project, items, said, "labels").rows == 1 and first.corrected.startswith("Ionizing")
-    assert [each.by for each in settle(items, said)] == ["cc" * 16]
+    assert [each.by for each in settle_annotations(items, said)] == ["cc" * 16]
     store.close()

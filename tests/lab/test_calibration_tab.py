@@ -7,7 +7,7 @@ import pytest
 from evals.report import calibration_of, rows_of, stages_of
 from evals.stats.calibration import Calibration, NullEce
 from lab.results.calibration import diagram, sentence
-from lab.results.reports import calibrated, counted
+from lab.results.reports import answer_counts, calibrated
 from lab.services import load_reports
 from lab.shared.evaluations import Evaluations
 from lab.ui.components import measure, stage_name
@@ -72,7 +72,7 @@ def test_answers_that_do_not_count_are_counted_by_reason():
         "no claim" if one.verdict.verdict == "no_claim" else one.verdict.confidence.status
         for one in rows_of(odd, "grpo", "all")
     )
-    found = counted(odd, "grpo", "all")
+    found = answer_counts(odd, "grpo", "all")
     assert found.invalid == of_kind["invalid"] == 1
     assert (found.stated, found.missing) == (of_kind["stated"], of_kind["missing"])
     assert found.no_claim == of_kind["no claim"]

@@ -20,7 +20,7 @@ from evals.questions import data_sha256, find, kmp_test, kmp_training, pathway_h
 from evals.report import load_report
 from evals.verifiers import verify
 from lab.cli import app
-from lab.commands.data import know
+from lab.commands.data import register_question_sets
 from lab.settings import from_environment
 from tests.lab.commands import CASES, every_command, problems_of
 from tests.lab.trainings import training_rows
@@ -115,7 +115,7 @@ def test_ask_and_the_lab_know_the_sets_that_the_environment_names(tmp_path, monk
     file.write_text(json.dumps(row))
     settings = from_environment({"ASSAY_QUESTIONS": f"{file}, codons-and-enzymes"})
     assert settings.questions == (str(file), "codons-and-enzymes")
-    know(settings.questions)
+    register_question_sets(settings.questions)
     assert find("which way does it go at noon?").id == "a"
     assert find("Which codons of the standard genetic code end translation?").kind == "set"
 

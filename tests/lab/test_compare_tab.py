@@ -14,11 +14,22 @@ from evals.stats.ranking import next_match
 from lab.app import needs_chain
 from lab.ask.session import earlier
 from lab.compare import tab as compare
-from lab.compare.tab import Comparing, bank, drawn_question, explain, next_pair, offered, restored, undo, vote, written
+from lab.compare.tab import (
+    Comparing,
+    bank,
+    drawn_question,
+    explain,
+    next_pair,
+    offered_questions,
+    restore_pair,
+    undo,
+    vote,
+    write_pair,
+)
 from lab.shared.recorded import Recorded, answers_of
 from lab.shared.sets import QuestionSets
 from lab.ui.components import stage_name
-from lab.visitors import Visitor, door, meet, named, new_visitor
+from lab.visitors import Visitor, door, identify_visitor, name_visitor, new_visitor
 from tests.lab.chains import ScriptedChain, lab_with
 from tests.lab.evaluations import scripted_report
 from tests.lab.served import ON_AIR, Browser, on_air
@@ -77,7 +88,7 @@ def test_nothing_but_the_two_texts_is_told_before_the_vote_nor_which_one_ended_f
     said = {"base": "one.\nConfidence: 80%", "sft": "one two three", "grpo": "one two three four five"}
     services = lab_with(tmp_path, ScriptedChain(said, seconds_per_word=0.01))
 
-    steps = list(written(services, new_visitor(), Comparing(), "What is HSF1?"))
+    steps = list(write_pair(services, new_visitor(), Comparing(), "What is HSF1?"))
 
     for _, view in steps:
         told = f"{view.notice}{view.cards}".lower().replace("\nconfidence:", "")
@@ -128,7 +139,7 @@ def test_the_next_pair_is_written_while_this_one_is_read_and_again_where_somethi
 
 
 def test_pairs_are_drawn_from_the_newest_set_of_ones_own_and_a_held_out_question_says_that_it_trains_nothing(room):
-    assert offered(room, None) == bank()
+    assert offered_questions(room, None) == bank()
     made = {}
     for title, splits in (("old", ("train", "test")), ("new", ("test", "test"))):
         rows = [
@@ -139,8 +150,8 @@ def test_pairs_are_drawn_from_the_newest_set_of_ones_own_and_a_held_out_question
         sets = QuestionSets(room, new_visitor())
         draft = sets._draft(title, title, list(enumerate(rows, 1)), [])
         made[title] = sets.freeze(draft.id).id
-    assert offered(room, made["old"]) == ("old question 0?",)
-    assert offered(room, "") == bank()
+    assert offered_questions(room, made["old"]) == ("old question 0?",)
+    assert offered_questions(room, "") == bank()
     visitor = new_visitor()
     for source, is_told in ((None, True), (made["old"], False)):
         state, view = last(next_pair(room, visitor, None, source=source))
@@ -151,11 +162,14 @@ def test_pairs_are_drawn_from_the_newest_set_of_ones_own_and_a_held_out_question
 
 def test_votes_without_a_name_are_one_rater_s_and_a_name_is_one_person_s_in_every_browser(room):
     asked = [SimpleNamespace(username=None, session_hash=f"page {n}") for n in range(5)]
-    visitors = [meet(None, each)[0] for each in asked[:3]]
-    (ada, kept), (again, _) = named(None, " Ada  L. ", asked[3]), named("no name of ours", "ada l.", asked[4])
-    assert meet(kept, asked[4])[0].voter == ada.voter == again.voter == "name:ada l."
+    visitors = [identify_visitor(None, each)[0] for each in asked[:3]]
+    (ada, kept), (again, _) = (
+        name_visitor(None, " Ada  L. ", asked[3]),
+        name_visitor("no name of ours", "ada l.", asked[4]),
+    )
+    assert identify_visitor(kept, asked[4])[0].voter == ada.voter == again.voter == "name:ada l."
     assert ada.rater != again.rater, "what each browser asked stays its own"
-    assert named(kept, "", asked[3])[0].name == ""
+    assert name_visitor(kept, "", asked[3])[0].name == ""
     with gr.Blocks() as page, gr.Tab("Compare") as tab:
         compare.build(room, door(), tab)
     on_met = next(event.fn for event in page.fns.values() if getattr(event.fn, "__name__", "") == "on_met")
@@ -209,13 +223,13 @@ def test_a_pair_that_the_browser_remembers_is_voted_on_after_a_restart_by_its_ow
     visitor = new_visitor()
     state, _ = last(next_pair(room, visitor, None))
     table = [answer.id for answer in state.pair.answers]
-    found = restored(room, visitor, table)
+    found = restore_pair(room, visitor, table)
     assert (found.pair.question, found.pair.drafts[0].text) == (state.pair.question, state.pair.drafts[0].text)
     vote(room, visitor, found, "right")
     (stored,) = room.store.comparisons()
     assert [stored.left_answer, stored.right_answer] == table
-    assert restored(room, new_visitor(), table) is None
-    assert [restored(room, visitor, odd) for odd in (None, "x", [], ["no"], [1, 2])] == [None] * 5
+    assert restore_pair(room, new_visitor(), table) is None
+    assert [restore_pair(room, visitor, odd) for odd in (None, "x", [], ["no"], [1, 2])] == [None] * 5
 
 
 def test_a_vote_taken_back_leaves_the_named_pair_and_goes_on_blind(room):

@@ -15,15 +15,15 @@ from evals.schema.refiner import BehaviourItem, KeptRefinement, RefinedAnswer, R
 from lab.ask.evidence import (
     LONGEST,
     answer,
-    coloured,
+    claims_html,
     find,
+    form_values,
     items_of,
     label,
     parts,
     record_of,
-    refined,
+    refinement_html,
     rubric,
-    typed_of,
     view,
 )
 from lab.exports import annotations_of
@@ -89,8 +89,8 @@ def test_a_stopped_answer_is_graded_as_far_as_it_came(tmp_path):
 
 def test_a_record_of_our_own_is_known_by_what_it_says_and_plain_paragraphs_become_passages():
     for record in (*refiner_bank().train[:20], *refiner_bank().test[:20]):
-        assert record_of(*typed_of(record)) is record
-    question, evidence, wanted = typed_of(refiner_bank().train[0])
+        assert record_of(*form_values(record)) is record
+    question, evidence, wanted = form_values(refiner_bank().train[0])
     made = record_of(f"{question} Why?", evidence, wanted)
     assert made.id.startswith("typed/") and made == record_of(f"{question} Why?", evidence, wanted)
     plain = record_of("Which way?", "It is down.\n\n  It was up, p < 0.05.\n")
@@ -171,7 +171,7 @@ def words(html: str) -> str:
 
 
 def test_each_claim_has_the_colour_of_its_citation_check_and_says_it_in_words():
-    html = coloured(scored(GOOD), "a")
+    html = claims_html(scored(GOOD), "a")
 
     assert re.findall(r'class="claim (\w+)"', html) == ["full", "none"]
     assert 'title="Claim 1: Words match. Shows its snippets."' in html
@@ -180,7 +180,7 @@ def test_each_claim_has_the_colour_of_its_citation_check_and_says_it_in_words():
 
 
 def test_scripts_in_answers_snippets_and_names_are_shown_and_never_run():
-    html = refined(kept(GOOD, PLAIN, HALF))
+    html = refinement_html(kept(GOOD, PLAIN, HALF))
 
     assert not re.search(r"<(script|img)\b|<b onclick|\$\{|\{\{", html)
     assert "&lt;script&gt;alert(&#x27;claim&#x27;)&lt;/script&gt;" in html
@@ -210,7 +210,7 @@ def test_a_missing_verdict_shows_no_reward_and_why():
 
 
 def test_stages_are_compared_in_a_table_and_the_judge_is_named():
-    html = refined(kept(PLAIN, HALF, GOOD))
+    html = refinement_html(kept(PLAIN, HALF, GOOD))
 
     assert re.findall(r'data-title="(\w+)"', html) == ["Base", "SFT", "GRPO"]
     assert "Answers compared" in html

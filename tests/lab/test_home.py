@@ -12,7 +12,7 @@ from evals.errors import LabError
 from lab.exports import training_address
 from lab.settings import Person, TrainingSettings
 from lab.shared.rows import read_place
-from lab.shared.runner import proposed
+from lab.shared.runner import propose_recipe
 from lab.shared.runs import Launched, beside, chain_of, choices_of_chains
 from lab.shared.work import shown_works, works
 from tests.lab.trainings import plain, run_in
@@ -44,7 +44,7 @@ def test_votes_become_a_data_set_that_the_form_is_filled_with(home, tmp_path):
     rows = [json.loads(line) for line in Path(place["data"]).read_text().splitlines()]
     assert (place["stage"], len(rows)) == ("dpo", 4)
     assert {row["stage_chosen"] for row in rows} == {"base"}
-    recipe = proposed("dpo", place["data"], "embedded", home.settings.training)
+    recipe = propose_recipe("dpo", place["data"], "embedded", home.settings.training)
     settings = yaml.safe_load(recipe.text)
     assert (settings["data"], settings["chain"]) == ([place["data"]], "embedded")
     assert settings["output"] == str(tmp_path / "runs" / "dpo-1")

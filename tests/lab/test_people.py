@@ -20,7 +20,7 @@ from lab.app import build_app
 from lab.cli import app as assay
 from lab.commands.lab import check_door
 from lab.middleware import UploadLimit
-from lab.settings import from_environment, hashed, password_check, read_people, role_needed
+from lab.settings import from_environment, hash_password, password_check, read_people, role_needed
 from tests.lab.chains import lab_with
 from tests.lab.served import ON_AIR, Browser, on_air
 from tests.lab.votes import answer, vote
@@ -65,7 +65,7 @@ def entered(url, name, password=PASSWORD):
 def test_a_file_of_people_holds_no_password_and_a_bad_line_is_never_repeated(file_of_people, people, tmp_path):
     path = file_of_people
     assert PASSWORD not in path.read_text() and path.stat().st_mode & 0o077 == 0
-    assert hashed("same") != hashed("same")
+    assert hash_password("same") != hash_password("same")
     assert {name: person.role for name, person in people.items()} == {"ada": "admin", "rob": "rater", "rea": "reader"}
     path = tmp_path / "people"
     for text, told in {"kim:secret\n": "line 1", "kim:admin:secret\n": "line 1", "": "names nobody"}.items():

@@ -7,7 +7,7 @@ from evals.questions import is_held_out
 from evals.report import save_report
 from hub.adapters import Publication
 from hub.spaces import bundle_folder
-from lab.commands.publish import _board, _recorded
+from lab.commands.publish import _board, _recorded_answers
 from lab.publishing import with_copy
 from lab.shared.recorded import Recorded
 from tests.hub.runs import write_packed_run
@@ -74,12 +74,12 @@ def test_an_arena_shows_the_answers_of_the_reports_that_are_named_and_says_which
     tmp_path, report, capsys
 ):
     save_report(report, tmp_path / "kmp.json")
-    page = _recorded([str(tmp_path / "kmp.json")])
+    page = _recorded_answers([str(tmp_path / "kmp.json")])
     (tmp_path / "answers.jsonl").write_bytes(page["answers.jsonl"])
     again = Recorded.read(tmp_path / "answers.jsonl")
     assert {each.stage for each in again.answers} == set(report.stage_checksums), "no baseline answers here"
     assert len(again.questions) == len({row.example.prompt for row in report.rows})
-    assert _recorded([str(tmp_path / "answers.jsonl")]) == page
+    assert _recorded_answers([str(tmp_path / "answers.jsonl")]) == page
     assert "held out" in capsys.readouterr().err
     shipped = Recorded.read(bundle_folder("arena") / "answers.jsonl")
     assert len(shipped.questions) >= 24

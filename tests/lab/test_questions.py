@@ -14,7 +14,7 @@ from evals.questions import sets as sets_of
 from evals.questions.sets import examine, load_questions
 from evals.report import load_report
 from evals.schema.questions import Sampling
-from lab.data.tab import _checked, _state
+from lab.data.tab import _check_tables, _state
 from lab.services import open_store
 from lab.shared import batch
 from lab.shared.sets import QuestionSets, as_jsonl
@@ -52,7 +52,7 @@ def file_in(folder: Path, text: str, name: str = "codons.csv") -> Path:
 def test_a_file_with_bad_rows_gives_a_draft_of_the_good_ones_and_names_the_others_by_line_and_field(draft):
     assert [row.id for row in draft.rows] == ["codon/UUU", "water", "stop"]
     assert [(fault.line, fault.field) for fault in draft.faults] == [(3, "truth.value"), (6, "truth.value")]
-    page = _checked(draft)
+    page = _check_tables(draft)
     assert "glycine" in page and "sixty" in page and "Bad rows, left out" in page
     assert "What answers without a model score on test rows" in page
 
@@ -121,7 +121,7 @@ def test_a_frozen_version_stays_and_an_edited_download_brought_again_is_the_next
 def test_versions_are_everybodys_and_drafts_their_owners(sets, draft):
     frozen = sets.freeze(draft.id)
     bob = QuestionSets(sets.services, BOB)
-    assert [name for _, name in bob.listed()] == [frozen.id]
+    assert [name for _, name in bob.choices()] == [frozen.id]
     assert bob.open(frozen.id).rows == draft.rows
     with pytest.raises(LabError, match="somebody else"):
         bob.open(draft.id)

@@ -9,7 +9,7 @@ from evals.errors import LabError, UnreadableArticle
 from evals.review.prompt import system_prompt
 from lab.engine import LabEngine
 from lab.papers.export import export
-from lab.papers.session import act, demonstration, paper_of, read, register, returned, review, save, under_way
+from lab.papers.session import act, demonstration, paper_of, read, register, resume_review, review, save, under_way
 from lab.papers.view import paper as paper_view
 from lab.session import Own, stop
 from lab.shared.work import end, works
@@ -123,7 +123,7 @@ def test_a_review_is_its_visitors_alone_is_there_after_a_reload_and_goes_when_th
     for theirs in (lambda: act(room, other, made.kept, "accept", "m1"), lambda: own(room, other).earlier(made.kept)):
         with pytest.raises(LabError, match="not among yours"):
             theirs()
-    assert any(QUOTE in view.cards for view in returned(room, owner, made.kept))
+    assert any(QUOTE in view.cards for view in resume_review(room, owner, made.kept))
     act(room, owner, made.kept, "accept", "m1")
     room.store.forget_rater(owner.rater)
     assert room.store.documents("review").newest(own(room, owner).session) == ()
@@ -183,13 +183,13 @@ def test_a_review_of_a_lab_that_ended_goes_on_after_the_parts_that_were_read_or_
     with pytest.raises(LabError, match="somebody else"):
         end(room, job.id, other, is_admin=False)
     with pytest.raises(LabError, match="not among yours"):
-        list(returned(room, other, job.id))
+        list(resume_review(room, other, job.id))
     if is_cancelled:
         end(room, job.id, kim, is_admin=False)
     anew = replace(room, engine=LabEngine(lambda *_: ScriptedChain()))
     register(anew)
     with anew.jobs.working():
-        *busy, last = returned(anew, kim, "")
+        *busy, last = resume_review(anew, kim, "")
     assert all(view.is_busy and QUOTE in view.paper for view in busy)
     first, again = next(each for each in room.readers() if each.name == "Slow").asked
     said = SAID[: again[0]] if is_cancelled else SAID
@@ -206,7 +206,7 @@ def test_a_review_goes_on_when_its_page_is_left_and_is_cancelled_from_home_with_
             break
     views.close()
     again = Visitor(visitor.rater, "another page")
-    seen = returned(room, again, None)
+    seen = resume_review(room, again, None)
     assert next(seen).is_busy and under_way(room, again)
     end(room, under_way(room, again), again, is_admin=False)
     *_, last = seen

@@ -15,7 +15,7 @@ from lab.results.tab import ResultsTab
 from lab.services import load_reports
 from lab.shared.evaluations import Evaluations
 from lab.shared.rater import RATED, Rater, item_of_row, row_name
-from lab.shared.rows import PER_PAGE, chosen, link, read_place, row_card, rows_page, said_of
+from lab.shared.rows import PER_PAGE, chosen_rows, judgements_of, link, read_place, row_card, rows_page
 from lab.visitors import Visitor, door
 from tests.lab.evaluations import open_tab, plain, scripted_report
 from tests.lab.votes import NOON, answer, services_in, vote
@@ -43,7 +43,7 @@ def test_every_figure_of_a_shipped_report_opens_as_many_answers_as_its_n(name):
         for page in (board(found, name, group).page, diagram(found, name, None, group).page):
             for href, n in LINK.findall(page):
                 place, n_links = read_place(unescape(href), unescape(href)[5:].partition("&")[0]), n_links + 1
-                rows = chosen(behind_figure(report, place["group"], place, ""), place)
+                rows = chosen_rows(behind_figure(report, place["group"], place, ""), place)
                 wrong += [] if len(rows) == int(n) else [(place, len(rows), n)]
     assert wrong == []
     assert n_links > 100
@@ -81,13 +81,13 @@ def test_filters_leave_the_answers_that_fit_and_count_them():
         wanted = [row for row in REPORT.rows if row.stage == "grpo" and fits(row)]
         shown = page_of(**asked)
         told = f"{len(wanted)} of 107 answers" if len(wanted) < 107 else "107 answers"
-        if {row.id for row in chosen(behind(), asked)} != {row.id for row in wanted} or told not in plain(shown):
+        if {row.id for row in chosen_rows(behind(), asked)} != {row.id for row in wanted} or told not in plain(shown):
             wrong.append(asked)
     assert wrong == []
 
 
 def test_the_surest_wrong_answer_stands_first_and_pages_follow_each_other():
-    rows = chosen(behind(), {})
+    rows = chosen_rows(behind(), {})
     sure = [row.grade.confidence or 0 for row in rows if row.grade.verdict != "correct"]
     assert sure == sorted(sure, reverse=True) and rows[-1].grade.verdict == "correct"
     first, second = page_of(), page_of(page="2")
@@ -156,7 +156,7 @@ def test_what_people_said_of_the_same_words_stands_beside_them(tmp_path):
     store.add_items([AnnotationItem(**item, stage="grpo")])
     said = {"item": "i", "updated_at": NOON, "ratings": {"fact": 4}, "comment": "Fine."}
     store.save([Annotation(rater="ann", state="submitted", **said), Annotation(rater="bob", state="draft", **said)])
-    found = said_of(services, [row, other])
+    found = judgements_of(services, [row, other])
     services.store.close()
     assert found[asked, "grpo", row.completion] == ["Factual: 4 · Fine.", "Preferred to SFT"]
     assert (asked, "sft", other.completion) not in found

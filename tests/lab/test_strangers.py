@@ -10,7 +10,7 @@ from starlette.datastructures import Headers
 
 from lab.commands.terminal import emit, notes, table_of
 from lab.middleware import AGAIN, ASKS, BYTES_KEPT, KEY, LARGEST_KEPT, Once, UploadLimit
-from lab.settings import MOST_WRONG, WAIT_SECONDS, from_environment, hashed, password_check
+from lab.settings import MOST_WRONG, WAIT_SECONDS, from_environment, hash_password, password_check
 from tests.coroutines import result_of
 from tests.lab.chains import lab_with
 from tests.lab.served import ON_AIR, on_air
@@ -109,7 +109,7 @@ def test_a_password_check_forgets_names_that_nobody_tries_any_more():
         cell.cell_contents for cell in check.__closure__ if isinstance(cell.cell_contents, dict) and cell.cell_contents
     ]
     assert list(wrong) == ["name 2"]
-    assert hashed("x") != hashed("x")
+    assert hash_password("x") != hash_password("x")
 
 
 def test_the_replies_kept_are_those_of_events_and_never_of_files_or_streams_or_too_many_bytes():
@@ -144,7 +144,7 @@ def test_the_replies_kept_are_those_of_events_and_never_of_files_or_streams_or_t
 
 def test_a_server_knows_its_own_host_names():
     table = yaml.safe_load((TABLES / "hosts.yaml").read_text())["own"]
-    found = [[*row[:3], OwnHosts(*row[:2]).refused(Headers({"host": row[2]})) is None] for row in table]
+    found = [[*row[:3], OwnHosts(*row[:2]).rejected_host(Headers({"host": row[2]})) is None] for row in table]
     assert found == table
 
 

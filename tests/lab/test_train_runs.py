@@ -15,7 +15,7 @@ import yaml
 
 from evals.errors import BadConfig
 from lab.settings import from_environment
-from lab.shared.rows import chosen, rows_page
+from lab.shared.rows import chosen_rows, rows_page
 from lab.shared.runner import begin, go_on, halt, how_started, preview, read_recipe, recipes, refusal, with_values
 from lab.shared.runs import (
     ECHO_SECONDS,
@@ -175,7 +175,7 @@ def test_a_table_of_answers_that_is_not_whole_is_left_for_the_next_look(tmp_path
 def test_answers_are_sorted_whatever_their_stage_calls_the_reward_and_those_without_one_stand_last(tmp_path):
     behind = behind_step(read_completions(table(tmp_path, 1, *ROWS)), [1])
     orders = CASES["orders"]
-    assert {order: [row.completion for row in chosen(behind, {"sort": order})] for order in orders} == orders
+    assert {order: [row.completion for row in chosen_rows(behind, {"sort": order})] for order in orders} == orders
     for step, kind in enumerate((VerifierReward, RefinerReward), start=2):
         name = vars(kind)["__name__"]  # of its instances, as TRL asks for it; not of the class
         assert [each.reward for each in read_completions(table(tmp_path, step, *ROWS, reward=name))] == [0.2, 0.9, None]

@@ -16,9 +16,9 @@ from typing import Any
 from unittest.mock import patch
 
 from evals.refine.judge import Verdicts
-from evals.refine.score import PreparedAnswer, settle
+from evals.refine.score import PreparedAnswer, final_figures
 from tests.evals.refiner.answers import GOOD, prepared
-from training.judge.judge import HttpJudge, canaries, judged
+from training.judge.judge import HttpJudge, canaries, collect_verdicts
 from training.judge.prompts import HttpSettings, harmless
 
 FENCE = re.compile(r"=== BEGIN (\w+) (\w+) ===\n(.*?)\n=== END \1 \2 ===", re.DOTALL)
@@ -181,12 +181,12 @@ def judge_for(server: JudgeServer, **settings: Any) -> HttpJudge:
 
 
 def asked(server: JudgeServer, text: str = GOOD, **settings: Any) -> Verdicts:
-    (verdicts,) = judged(judge_for(server, **settings), [case(text).inquiry()], 10.0)
+    (verdicts,) = collect_verdicts(judge_for(server, **settings), [case(text).inquiry()], 10.0)
     return verdicts
 
 
 def reward(verdicts: Verdicts) -> float | None:
-    return settle(case(), verdicts).reward
+    return final_figures(case(), verdicts).reward
 
 
 def changed(**fields: object) -> Behaviour:

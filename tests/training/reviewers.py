@@ -37,7 +37,7 @@ def paper(name: str, text: str = "Mice were treated with a drug.", **changes: ob
 
 def review_article(article: Article, engine: Any, asking: Any) -> Any:
     """Return the row of a paper that an engine answers, its parts in one batch."""
-    from training.reviewer.engine import asked_about, row_of
+    from training.reviewer.engine import requests_for, row_of
 
-    asked = asked_about(article, engine.room, asking.budget(engine.room.context))
+    asked = requests_for(article, engine.room, asking.budget(engine.room.context))
     return row_of(asked, engine.answer(asked.requests), 1.0)

@@ -54,7 +54,7 @@ def test_a_mark_of_the_base_is_found_in_a_text_and_what_only_looks_like_one_is_n
     wrong = []
     for kind, text, mark in CASES["marks"]:
         for tokenizer in (tokenizer_for(kind), not_special(kind)):
-            found = marks_of(tokenizer).found_in(text, tokenizer)
+            found = marks_of(tokenizer).find_in(text, tokenizer)
             if found != mark:
                 wrong.append((kind, text, mark, found))
     assert wrong == []
@@ -64,7 +64,7 @@ def test_a_mark_that_a_tokenizer_makes_of_other_characters_is_found():
     tokenizer = tokenizer_of("chatml")
     tokenizer.backend_tokenizer.normalizer = normalizers.NFKC()
     tokenizer.add_tokens([AddedToken("<|turn|>", special=True, normalized=True)])
-    assert marks_of(tokenizer).found_in("so ＜｜turn｜＞ it", tokenizer) == "<|turn|>"
+    assert marks_of(tokenizer).find_in("so ＜｜turn｜＞ it", tokenizer) == "<|turn|>"
 
 
 @pytest.mark.parametrize("make", [tokenizer_for, not_special], ids=["special", "not flagged special"])

@@ -262,7 +262,7 @@ def tell_of_ends() -> None:
 
     from training.run import watch
 
-    rows, wrapped, wrap, answer = [], [], DistributedDataParallel.__init__, watch.answered
+    rows, wrapped, wrap, answer = [], [], DistributedDataParallel.__init__, watch.greedy_answers
 
     def told(layer: Any, *inputs: Any, **options: Any) -> None:
         wrap(layer, *inputs, **options)
@@ -272,7 +272,7 @@ def tell_of_ends() -> None:
         rows.append(len(prompts))
         return answer(policy, tokenizer, prompts, most)
 
-    DistributedDataParallel.__init__, watch.answered = told, counted
+    DistributedDataParallel.__init__, watch.greedy_answers = told, counted
     atexit.register(
         lambda: sys.stdout.write(f"\nanswered {sum(rows)}, looks for unused weights: {', '.join(map(str, wrapped))}\n")
     )

@@ -11,8 +11,8 @@ from evals.papers import demonstration
 from evals.papers.collection import split_by_family
 from evals.refine.bank import refiner_bank
 from evals.report import load_report
-from evals.review.page import named
-from evals.review.records import made_by, made_rows
+from evals.review.page import metric_name
+from evals.review.records import made_rows, maker_of
 from evals.review.score import control_rates, micro_rates
 from evals.schema.reports import RefinerReport, ReviewReport
 from evals.schema.reviews import PredictionRow
@@ -52,7 +52,7 @@ def test_it_was_scored_on_papers_whose_family_it_never_saw():
 
 def rows_of(name: str, report: ReviewReport) -> list[str]:
     """Return the rows that the page has for a system: the system itself and every control."""
-    controls = {f"{name}: {named(control)}": each for control, each in control_rates(report.rows).items()}
+    controls = {f"{name}: {metric_name(control)}": each for control, each in control_rates(report.rows).items()}
     return [
         f"| {title} | {each.n_human} | {each.n_predicted:.0f} | {each.n_matched:.1f}"
         f" | {each.recall:.3f} | {each.precision:.3f} | {each.f1:.3f} |"
@@ -73,7 +73,7 @@ def test_the_page_says_what_the_scores_say_row_by_row():
 @pytest.mark.parametrize(("name", "stage"), [("held-out", "review"), ("held-out-base", "base")])
 def test_the_answers_of_both_are_shipped_with_who_gave_them(name: str, stage: str):
     rows = read_rows(REPORTS / f"{name}.jsonl", PredictionRow, key=lambda row: row.article_id)
-    made = made_by(REPORTS / f"{name}.jsonl")
+    made = maker_of(REPORTS / f"{name}.jsonl")
     assert made is not None
     assert made.stage == stage
     stages = read_chain("reviewer").manifest.stages

@@ -9,7 +9,7 @@ import torch
 from transformers import BertConfig, BertModel, BertTokenizerFast
 
 from evals.errors import MissingModel
-from training.encoders import bert_of, find_encoder, pooled, put_adapter
+from training.encoders import bert_of, find_encoder, pooled_encoder, put_adapter
 
 WIDTH = 16
 TINY = BertConfig(
@@ -75,7 +75,7 @@ def test_a_vector_is_the_first_token_or_the_mean_over_the_tokens_of_a_text_whate
         each.save_pretrained(tmp_path / "bert")
     texts = ["mice flew", "mice flew and grew and flew", "grew"]
     for mode in ("cls", "mean"):
-        found = pooled("tiny", "1", bert_of(str(tmp_path / "bert")), mode).encode(texts)
+        found = pooled_encoder("tiny", "1", bert_of(str(tmp_path / "bert")), mode).encode(texts)
         for text, vector in zip(texts, found, strict=True):
             hidden = base(**tokenizer(text, return_tensors="pt")).last_hidden_state[0]
             wanted = hidden[0] if mode == "cls" else hidden.mean(dim=0)

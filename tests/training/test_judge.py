@@ -11,10 +11,10 @@ import pytest
 from evals.errors import BadConfig, LabError, TrainingStopped
 from evals.readers import GivenAnswer, Reading, ReadRequest, judge_answers
 from evals.refine.judge import HeuristicJudge
-from evals.refine.score import settle
+from evals.refine.score import final_figures
 from evals.schema import ChoiceTruth, DirectTruth, RubricItem, RubricTruth
 from evals.schema.refiner import BehaviourItem
-from evals.verifiers import judge
+from evals.verifiers import verify_prepared
 from tests.evals.refiner.answers import GOOD, prepared, record
 from tests.training.cases import cases
 from tests.training.judge_server import (
@@ -33,7 +33,15 @@ from tests.training.judge_server import (
     says,
     well,
 )
-from training.judge.judge import AnswerJudge, HttpJudge, StopRule, fit_judge, judged, read_extraction, wrong_pairs
+from training.judge.judge import (
+    AnswerJudge,
+    HttpJudge,
+    StopRule,
+    collect_verdicts,
+    fit_judge,
+    read_extraction,
+    wrong_pairs,
+)
 from training.judge.prompts import HttpSettings, harmless
 from training.rewards import TRUTH
 
@@ -122,20 +130,22 @@ def test_what_a_reply_leaves_out_is_asked_for_once_more_and_nothing_else():
 def test_a_server_that_hangs_is_left_at_the_deadline_and_one_that_is_not_there_is_told():
     with JudgeServer(lambda asked: 30.0) as server:
         started = time.monotonic()
-        got = judged(judge_for(server, timeout_seconds=60.0), [case().inquiry()] * 3, 0.3)
+        got = collect_verdicts(judge_for(server, timeout_seconds=60.0), [case().inquiry()] * 3, 0.3)
         assert time.monotonic() - started < 5
     assert [reward(each) for each in got] == [None] * 3
     assert "not judged within 0.3 s" in got[0].problems[0]
-    (gone,) = judged(HttpJudge(HttpSettings("http://127.0.0.1:9/v1", model="m", retries=0)), [case().inquiry()], 5.0)
+    (gone,) = collect_verdicts(
+        HttpJudge(HttpSettings("http://127.0.0.1:9/v1", model="m", retries=0)), [case().inquiry()], 5.0
+    )
     assert reward(gone) is None and "no reply" in gone.problems[0]
     with pytest.raises(LabError, match="which model"):
-        judged(HttpJudge(HttpSettings("http://127.0.0.1:9/v1")), [case().inquiry()], 5.0)
+        collect_verdicts(HttpJudge(HttpSettings("http://127.0.0.1:9/v1")), [case().inquiry()], 5.0)
 
 
 def test_no_more_requests_run_at_once_than_were_allowed_and_progress_is_told():
     told: list[int] = []
     with JudgeServer(lambda asked: 0.01) as server:
-        got = judged(judge_for(server, concurrency=3), [case().inquiry()] * 12, 20.0, told.append)
+        got = collect_verdicts(judge_for(server, concurrency=3), [case().inquiry()] * 12, 20.0, told.append)
         assert server.most_at_once <= 3
     assert all(reward(each) for each in got)
     assert told == list(range(1, 13))
@@ -143,7 +153,7 @@ def test_no_more_requests_run_at_once_than_were_allowed_and_progress_is_told():
 
 def test_the_request_fixes_every_sampling_field_and_starts_alike_for_the_prefix_cache():
     with JudgeServer() as server:
-        judged(judge_for(server), [case().inquiry(), case(GOOD.replace("OXPHOS", "It")).inquiry()], 9.0)
+        collect_verdicts(judge_for(server), [case().inquiry(), case(GOOD.replace("OXPHOS", "It")).inquiry()], 9.0)
         starts = {each.text.partition("=== BEGIN ANSWER")[0] for each in server.requests}
         body = server.requests[0].body
     assert len(starts) == 1
@@ -161,7 +171,7 @@ def test_the_judge_learns_neither_weights_nor_what_is_wanted_even_if_items_are_a
         negative_rubrics=(BehaviourItem(title="B", description="second", weight=7.5),),
     )
     with JudgeServer() as server:
-        judged(judge_for(server), [prepared(GOOD, about).inquiry()], 9.0)
+        collect_verdicts(judge_for(server), [prepared(GOOD, about).inquiry()], 9.0)
         text = "\n".join(each.text for each in server.requests).lower()
         server.requests.clear()
         assert reward(asked(server, mode="per_item")) == pytest.approx(10.0)
@@ -194,7 +204,7 @@ def test_a_prompt_too_long_for_the_server_leaves_the_next_requests_as_strict_as_
     with JudgeServer(short_only) as server:
         judge = judge_for(server, concurrency=1)
         inquiries = [case(GOOD.replace("down", "WORDS")).inquiry(), case().inquiry()]
-        too_long, after = judged(judge, inquiries, 9.0)
+        too_long, after = collect_verdicts(judge, inquiries, 9.0)
         bodies = [each.body for each in server.requests if "WORDS" not in each.text]
     assert (set(too_long.raws), reward(after)) == ({None}, pytest.approx(10.0))
     assert all({"response_format", "chat_template_kwargs"} <= set(body) for body in bodies)
@@ -218,12 +228,12 @@ def test_an_attack_leaves_every_verdict_as_it_was(place: str):
         )
         cases.append(prepared(ANSWER.format(answer=texts["answer"].replace("<", "‹")), about, static_rubrics=False))
     with JudgeServer() as server:
-        honest, *got = judged(judge_for(server), [each.inquiry() for each in cases], 20.0)
+        honest, *got = collect_verdicts(judge_for(server), [each.inquiry() for each in cases], 20.0)
         fences = {tuple(name for name, _, _ in FENCE.findall(each.text)) for each in server.requests}
     assert fences == {("EVIDENCE", "QUESTION", "ANSWER", "ITEMS")}
-    wanted = (honest.raws, honest.support, honest.relevance, 0.0, settle(cases[0], honest).reward)
+    wanted = (honest.raws, honest.support, honest.relevance, 0.0, final_figures(cases[0], honest).reward)
     for attack, each, about in zip(ATTACKS, got, cases[1:], strict=True):
-        found = (each.raws, each.support, each.relevance, each.canary, settle(about, each).reward)
+        found = (each.raws, each.support, each.relevance, each.canary, final_figures(about, each).reward)
         assert found == wanted, attack
 
 
@@ -261,7 +271,7 @@ def test_a_key_comes_from_the_environment_and_is_shown_nowhere(monkeypatch, capl
     monkeypatch.setenv("JUDGE_KEY", "sk-very-secret")
     with JudgeServer(lambda asked: (500, b"sk-very-secret")) as server, caplog.at_level(0):
         judge = judge_for(server, key_variable="JUDGE_KEY", cache=tmp_path / "v.sqlite")
-        (got,) = judged(judge, [case().inquiry()], 9.0)
+        (got,) = collect_verdicts(judge, [case().inquiry()], 9.0)
         assert server.requests[0].headers["authorization"] == "Bearer sk-very-secret"
     shown = f"{got} {judge.label} {judge.settings} {pickle.dumps(judge)!r} {caplog.text}"
     assert "very-secret" not in shown and "answered 500: ***" in shown
@@ -323,7 +333,7 @@ def test_what_a_judge_extracts_leads_to_the_verdicts_that_the_answer_line_leads_
     answers = [GivenAnswer(truth, question, f"It is so.\n{text}") for truth, question, text in ANSWERS]
     with JudgeServer(reads) as server:
         got = judge_answers(answers, reader_for(server).read_all)
-    lines = [judge(*each, read="answer") for each in answers]
+    lines = [verify_prepared(*each, read="answer") for each in answers]
     for ours, theirs in zip(got, lines, strict=True):
         same = ("verdict", "answer", "reward")
         assert [getattr(ours, name) for name in same] == [getattr(theirs, name) for name in same]

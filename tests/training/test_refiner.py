@@ -168,11 +168,11 @@ def test_weights_are_on_file_for_each_checkpoint_that_may_be_gone_on_from(tmp_pa
 
 
 def test_groups_stay_whole_and_one_group_cannot_be_held_out():
-    data, held = refiner_data(["refiner-train"]).parted(0.2, 0)
+    data, held = refiner_data(["refiner-train"]).split_groups(0.2, 0)
     groups = [{each.group for each in part.items} for part in (data, held)]
     assert not groups[0] & groups[1] and all(groups)
     with pytest.raises(BadConfig, match="cannot be split"):
-        held.without([each.id for each in held.items[1:]], "gone").parted(0.2, 0)
+        held.without([each.id for each in held.items[1:]], "gone").split_groups(0.2, 0)
 
 
 # ---- the reward as TRL calls it ----------------------------------------------------------------------

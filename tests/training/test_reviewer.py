@@ -34,8 +34,8 @@ from training.reviewer.engine import (
     Room,
     ServerEngine,
     ServerSettings,
-    asked_about,
-    merged,
+    merge_parts,
+    requests_for,
     row_of,
     stream_review,
 )
@@ -71,7 +71,7 @@ def test_a_paper_becomes_a_row_that_says_who_answered_and_a_streamed_review_ends
     first, *_, last = stream_review(paper("mice"), engine, ASKING, threading.Event(), time.monotonic)
     assert first.concerns == ()
     assert (last.row.raw_output, last.row.concerns, last.n_tokens) == (row.raw_output, row.concerns, 64)
-    assert last.requests == asked_about(paper("mice"), engine.room, ASKING.budget(engine.room.context)).requests
+    assert last.requests == requests_for(paper("mice"), engine.room, ASKING.budget(engine.room.context)).requests
 
 
 def test_a_stopped_review_keeps_what_was_written_and_says_which_parts_were_not_read(engine):
@@ -95,7 +95,7 @@ def test_an_adapter_trained_with_other_instructions_is_not_asked_and_a_bare_base
 
 
 def test_a_long_paper_is_asked_about_in_parts_that_each_fit(engine: ChainEngine):
-    asked = asked_about(long_paper(200), engine.room, Budget(2600, 64, overlap=40, max_parts=3))
+    asked = requests_for(long_paper(200), engine.room, Budget(2600, 64, overlap=40, max_parts=3))
     assert len(asked.requests) == 3
     for number, one in enumerate(asked.requests, start=1):
         assert f"part {number} of 3" in one
@@ -108,14 +108,14 @@ def test_a_long_paper_is_asked_about_in_parts_that_each_fit(engine: ChainEngine)
 def test_parts_are_merged_by_importance_and_what_a_later_part_repeats_stands_once():
     first = [concern("No control."), concern("Typos.", "minor")]
     second = [concern("no  control."), concern("Small n.")]
-    found, repeats = merged([first, second])
+    found, repeats = merge_parts([first, second])
     assert ([each.text for each in found], repeats) == (["No control.", "Small n.", "Typos."], 1)
     said = [concern("Typos.", "minor"), concern("Typos.", "minor"), concern("No control.")]
-    assert merged([said]) == (tuple(said), 0)  # one part keeps the model's own order and repeats
+    assert merge_parts([said]) == (tuple(said), 0)  # one part keeps the model's own order and repeats
 
 
 def test_the_status_of_a_paper_is_that_of_all_its_parts(engine):
-    asked = asked_about(long_paper(100), engine.room, Budget(2700, 64, overlap=40, max_parts=2))
+    asked = requests_for(long_paper(100), engine.room, Budget(2700, 64, overlap=40, max_parts=2))
     table = {
         ('[{"text": "No control."}]', "[]"): "ok",
         ("[]", "[]"): "empty",
@@ -159,9 +159,9 @@ def control_marks(engine: ChainEngine, text: str) -> list[int]:
 
 @pytest.mark.parametrize("place", ["title", "abstract", "section name", "section"])
 def test_a_paper_opens_no_turn_and_stands_in_the_question_alone(engine, place):
-    (clean,) = asked_about(paper("mice"), engine.room, Budget(4096, 64)).requests
+    (clean,) = requests_for(paper("mice"), engine.room, Budget(4096, 64)).requests
     for name, text in INJECTIONS.items():
-        asked = asked_about(injected(text, place), engine.room, Budget(4096, 64))
+        asked = requests_for(injected(text, place), engine.room, Budget(4096, 64))
         (one,) = asked.requests
         assert control_marks(engine, one) == control_marks(engine, clean), name
         system, question = conversation(one)
@@ -173,7 +173,7 @@ def test_a_paper_opens_no_turn_and_stands_in_the_question_alone(engine, place):
 
 def test_a_server_is_sent_an_injected_paper_as_one_question_and_an_answer_in_it_is_no_concern():
     articles = [injected(text, "section") for text in INJECTIONS.values()]
-    asked = [asked_about(each, ROOM, Budget(8192)) for each in articles]
+    asked = [requests_for(each, ROOM, Budget(8192)) for each in articles]
     with JudgeServer(lambda _: completion()) as server:
         replies = ServerEngine(ServerSettings(server.url), SERVER_ASKING, ROOM).answer([a.requests[0] for a in asked])
     for about, reply in zip(asked, replies, strict=True):
@@ -233,7 +233,7 @@ def test_a_server_that_takes_only_objects_is_asked_for_one_and_the_record_says_s
     (reply,), record, requests = answers(only_objects)
     assert (len(requests), record.constraint) == (2, "object schema")
     assert "must be of type object" in record.substitutions[0]
-    row = row_of(asked_about(paper("p"), ROOM, Budget(8192, 300)), [reply], 0.0)
+    row = row_of(requests_for(paper("p"), ROOM, Budget(8192, 300)), [reply], 0.0)
     assert [each.text for each in row.concerns] == ["There is no control arm."]
 
 
@@ -275,7 +275,7 @@ def test_an_error_or_a_filter_in_a_reply_with_status_200_is_named_and_asked_agai
             1,
         ),
     }
-    about, rows = asked_about(paper("p"), ROOM, Budget(8192, 300)), {}
+    about, rows = requests_for(paper("p"), ROOM, Budget(8192, 300)), {}
     for name, (sent, said, reason, n) in table.items():
         (reply,), _, requests = answers(lambda _, sent=sent: sent, replace(SERVER_ASKING, constrain="never"))
         assert said in reply.error and (bool(reply.error), reply.finish_reason) == (bool(said), reason), name
@@ -299,7 +299,7 @@ def test_a_reply_of_any_length_is_bounded_and_what_is_left_out_is_told(monkeypat
         lone: ("ok", 1, ""),
         lone.replace(r"\ud83d", "\ud83d"): ("ok", 1, ""),
     }
-    about = asked_about(paper("p"), ROOM, Budget(8192, 300))
+    about = requests_for(paper("p"), ROOM, Budget(8192, 300))
     for text, (status, n, problem) in table.items():
         (reply,), *_ = answers(lambda _, text=text: completion(text))
         row = row_of(about, [reply], 0.0)

@@ -322,9 +322,9 @@ def test_a_conversation_that_one_sequence_cannot_hold_becomes_a_row_for_each_ans
         [rows_file(tmp_path, {"messages": [said[0], thought, *said[2:]]}, {"messages": said[:2]})]
     )
     tokenizer = tiny_tokenizer()
-    assert data.arranged(tokenizer).facts["answers whose reasoning the chat template leaves out"] == 1
+    assert data.as_sequences(tokenizer).facts["answers whose reasoning the chat template leaves out"] == 1
     tokenizer.chat_template = TEMPLATES["forgets"]
-    arranged = data.arranged(tokenizer)
+    arranged = data.as_sequences(tokenizer)
     assert [*arranged.named] == ["rows.jsonl:1, turn 2", "rows.jsonl:1, turn 4", "rows.jsonl:2"]
     first, second = (learned(item.row(), tokenizer)["messages"] for item in arranged.items[:2])
     assert (first, second[0].count("up")) == (["<think>\nLooked it up.\n</think>\n\nIt goes up.<|im_end|>\n"], 0)
@@ -338,12 +338,12 @@ def test_a_conversation_that_the_template_refuses_is_named_or_left_out(tmp_path:
     tokenizer = tiny_tokenizer()
     tokenizer.chat_template = TEMPLATES["alternates"]
     with pytest.raises(BadRow, match=r"rows.jsonl, line 2, field 'turns': are refused by the base's chat template"):
-        read_conversations([source]).arranged(tokenizer)
-    data = read_conversations([source], drops=True).arranged(tokenizer)
+        read_conversations([source]).as_sequences(tokenizer)
+    data = read_conversations([source], drops=True).as_sequences(tokenizer)
     assert (data.count, sum(data.left_out.values())) == (1, 1)
     marked = rows_file(tmp_path, {"messages": turns(("user", "Up?<|im_end|>"), ("assistant", "Up."))})
     with pytest.raises(BadRow, match=r"line 1, field 'turns': hold a control mark .*im_end"):
-        read_conversations([marked]).arranged(tiny_tokenizer())
+        read_conversations([marked]).as_sequences(tiny_tokenizer())
 
 
 ROWS = [
@@ -388,7 +388,7 @@ def test_trl_learns_what_it_would_learn_of_the_row_itself_and_what_the_dry_run_s
     words = ["--config", str(tmp_path / "settings.yaml")]
     seen = preview(plan_of("sft", words, is_dry=True)).examples[0]
     assert [label != -100 for label in batch["labels"][0].tolist()] == [*seen.learned]
-    assert seen.marked().count("⟦") == (2 if form == "messages" else 1)
+    assert seen.with_marks().count("⟦") == (2 if form == "messages" else 1)
 
 
 # ---- what is held out --------------------------------------------------------------------------

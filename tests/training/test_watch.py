@@ -20,7 +20,7 @@ from training.models.base import find_base
 from training.models.start import stacked_policy
 from training.models.targets import lora_config
 from training.run.folder import RunFolder
-from training.run.watch import EVALUATED, KL, Alarm, AlarmCallback, alarms_of, evaluated
+from training.run.watch import EVALUATED, KL, Alarm, AlarmCallback, alarms_of, evaluate
 from training.sft import SftSettings
 from training.upstream import StackedPeftModel
 
@@ -153,7 +153,7 @@ def seen(pair: Pair, count: int, **values: int) -> dict[str, float]:
     named = {row.id: row for row in QUESTIONS[:count]}
     rows = Rows(named, lambda row: grpo_row(row, SYSTEM_PROMPT), lambda row: (row.prompt,), len, SYSTEM_PROMPT, {})
     settings = DpoSettings(data=("x",), output="x", chain="x", **values)
-    return evaluated(*pair, DevSet(Questions(system_prompt=SYSTEM_PROMPT), rows), settings)
+    return evaluate(*pair, DevSet(Questions(system_prompt=SYSTEM_PROMPT), rows), settings)
 
 
 def test_the_distance_is_the_mean_kl_per_written_token_whatever_the_batch(moved: Pair):

@@ -42,7 +42,7 @@ class Marks:
         """All of them as they are written."""
         return (*self.tokens.values(), *self.words)
 
-    def found_in(self, text: str, tokenizer: PreTrainedTokenizerBase) -> str | None:
+    def find_in(self, text: str, tokenizer: PreTrainedTokenizerBase) -> str | None:
         """Return the first mark that the base would read in `text`, None where there is none."""
         if word := next((word for word in self.words if word in text), None):
             return word
@@ -101,7 +101,7 @@ def _around_turns(tokenizer: PreTrainedTokenizerBase) -> str:
 def mark_in(messages: Messages, tokenizer: PreTrainedTokenizerBase) -> str | None:
     """Return the first mark of this base in a message, None where there is none."""
     marks = marks_of(tokenizer)
-    found = (marks.found_in(str(message.get("content") or ""), tokenizer) for message in messages)
+    found = (marks.find_in(str(message.get("content") or ""), tokenizer) for message in messages)
     return next((mark for mark in found if mark), None)
 
 

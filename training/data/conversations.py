@@ -87,10 +87,10 @@ class ChatRow:
         """What the row asks: the user's turns, or the lines of a text."""
         if self.turns:
             return [turn["content"] for turn in self.turns if turn["role"] == "user"]
-        return asked_in(self.text)
+        return questions_in(self.text)
 
 
-def asked_in(text: str) -> list[str]:
+def questions_in(text: str) -> list[str]:
     """Return what a plain text may ask: itself, each of its lines, and those after a name and a colon."""
     lines = text.splitlines()
     return [text, *lines, *(line.partition(": ")[2] for line in lines)]
@@ -106,7 +106,7 @@ class Conversations(Rows[ChatRow]):
         """Return what run.json keeps about the data."""
         return {**super().record(), "answers learned": sum(len(item.learned) or 1 for item in self.items)}
 
-    def arranged(self, tokenizer: Tokenizer) -> "Conversations":
+    def as_sequences(self, tokenizer: Tokenizer) -> "Conversations":
         """Return the rows as sequences of this base: a conversation that one cannot hold becomes a row for each answer.
 
         Templates such as Qwen3's write an earlier answer in another way than the last one. BadRow for rows that the
@@ -121,10 +121,10 @@ class Conversations(Rows[ChatRow]):
                 named[name] = item
                 continue
             try:
-                written = _written(item, tokenizer)
+                written = _turn_texts(item, tokenizer)
                 silent += _silent(item, written)
             except Unusable as error:
-                bad.append(error.named(*item.place))
+                bad.append(error.as_bad_row(*item.place))
                 left[error.reason] += 1
                 continue
             if len(item.learned) == 1 or len(tokens_of_turns(written, tokenizer)) == 1:
@@ -141,11 +141,11 @@ class Conversations(Rows[ChatRow]):
             facts["answers whose reasoning the chat template leaves out"] = silent
         left_out = {**self.left_out, **left}
         return replace(
-            self, named=named, facts=facts, left_out=left_out, held=self.held and self.held.arranged(tokenizer)
+            self, named=named, facts=facts, left_out=left_out, held=self.held and self.held.as_sequences(tokenizer)
         )
 
 
-def _written(item: ChatRow, tokenizer: Tokenizer) -> dict[int, tuple[str, str]]:
+def _turn_texts(item: ChatRow, tokenizer: Tokenizer) -> dict[int, tuple[str, str]]:
     """Return the texts up to each learned turn; Unusable where the chat template refuses or hides one."""
     try:
         found = turns_written(item.row(), tokenizer)
@@ -335,7 +335,7 @@ def conversation_of(row: Row, form: Form, notes: Counter[str], *, train_on: str 
             raise Unusable(column, f"holds {what}; only text is", row[column])
     if form == ("text",):
         text = _text("text", row["text"])
-        turns = headed(text)
+        turns = turns_under_headings(text)
         if not turns:
             notes["texts without a question, learned whole and without a chat template"] += 1
             return ChatRow(text=text)
@@ -360,7 +360,7 @@ def conversation_of(row: Row, form: Form, notes: Counter[str], *, train_on: str 
 
 def _turns(name: str, value: object) -> list[Turn]:
     """Return the turns of a column; a system turn without words is none."""
-    value = _decoded(value)
+    value = _decode_turns(value)
     if isinstance(value, str):
         raise Unusable(name, "is a text; write a list of turns, in a table as JSON", value)
     if not isinstance(value, list) or not value:
@@ -370,7 +370,7 @@ def _turns(name: str, value: object) -> list[Turn]:
 
 
 def _turn(where: str, value: object) -> Turn:
-    value = _decoded(value)
+    value = _decode_turns(value)
     if not isinstance(value, Mapping):
         raise Unusable(where, 'is no turn such as {"role": "user", "content": "…"}', value)
     turn = {key: each for key, each in value.items() if each is not None}
@@ -393,7 +393,7 @@ def _turn(where: str, value: object) -> Turn:
     return {"role": role, "content": content, **thoughts, **({} if weight else NOT_LEARNED)}
 
 
-def _decoded(value: object) -> Any:
+def _decode_turns(value: object) -> Any:
     """Return what stands as JSON, in tables and where keys differ: an object or a list of them with keys of turns.
 
     Any other text, such as an answer in JSON, stays one.
@@ -443,7 +443,7 @@ def question_turns(row: Row, form: Form) -> list[Turn]:
         raise Unusable(answered, f"and {asked} are not of one kind: both are texts, or both lists of turns")
     question, answer = _text(asked, question), _text(answered, answer)
     if is_headed(question):
-        return headed(f"{question.rstrip()}\n{answer}")
+        return turns_under_headings(f"{question.rstrip()}\n{answer}")
     question = question.strip()
     if asked == "instruction":
         context = next((name for name in CONTEXT if row.get(name)), "")
@@ -454,7 +454,7 @@ def question_turns(row: Row, form: Form) -> list[Turn]:
 
 def turns_in(name: str, value: object) -> Any:
     """Return a column's turns as a list, be they JSON or a single one without a list; its text where it holds none."""
-    value = _decoded(value)
+    value = _decode_turns(value)
     value = [value] if isinstance(value, Mapping) else value
     return _turns(name, value) if isinstance(value, list) and value else value
 
@@ -477,7 +477,7 @@ def is_headed(prompt: str) -> bool:
     return HEADING.search(prompt) is not None and prompt.rstrip().lower().endswith("response:")
 
 
-def headed(text: str) -> list[Turn]:
+def turns_under_headings(text: str) -> list[Turn]:
     """Return the questions and answers of a text with headings as turns; none if it has no such headings.
 
     What stands before the first heading is the system message. `### Input:` stays below its instruction, as it is.

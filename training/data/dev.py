@@ -15,7 +15,7 @@ from pydantic import Field
 from evals.errors import BadConfig
 from evals.io import data_sha256, sha256_of_text
 from evals.papers.collection import OWN, family_of, read_collection, split_by_family, without_leaks
-from evals.questions.sets import normalised
+from evals.questions.sets import normalise_question
 from evals.questions.task import Questions
 from evals.refine.task import Refine
 from evals.review.clean import Cleaning, clean
@@ -95,7 +95,7 @@ def refuse_learned(papers: Sequence[ReviewExample], learned: Rows[ReviewedPaper]
         )
 
 
-def graded(
+def grade_reviews(
     stages: Mapping[str, tuple[Mapping[str, tuple[Concern, ...]], MadeBy | None]],
     papers: Sequence[ReviewExample],
     measure: MeasureSettings,
@@ -159,7 +159,7 @@ def share_of(data: Rows[Any], share: float, seed: int) -> tuple[str, ...]:
     groups: dict[str, list[str]] = {}
     for name, item in data.named.items():
         asked = getattr(item, "cluster", "") or next(iter(data.asks(item)), name)
-        groups.setdefault(normalised(asked), []).append(name)
+        groups.setdefault(normalise_question(asked), []).append(name)
     wanted = max(1, round(share * data.count))
     order = sorted(groups, key=lambda key: sha256_of_text(f"{seed}:{key}"))
     chosen: list[str] = []
@@ -175,7 +175,7 @@ def share_of(data: Rows[Any], share: float, seed: int) -> tuple[str, ...]:
     return tuple(name for name in data.named if name in held)
 
 
-def asked(data: Rows[Any], sources: Sequence[str], settings: StageSettings) -> DevSet:
+def dev_questions(data: Rows[Any], sources: Sequence[str], settings: StageSettings) -> DevSet:
     """Return the questions, or records of the refiner, of the dev set that are not trained on."""
     if are_records(sources):
         return records(data, refiner_data(sources), settings)

@@ -18,7 +18,7 @@ from evals.questions import SYSTEM_PROMPT, conversation, find, is_held_out, syst
 from evals.questions.pairs import Sample, SampleOrigin
 from evals.schema import Example, Message
 from evals.schema.questions import Model, Sampling
-from training.data.conversations import asked_in, is_headed, question_turns, turns_in, with_system
+from training.data.conversations import is_headed, question_turns, questions_in, turns_in, with_system
 from training.data.tables import SOURCE, SUFFIXES, SourceRows, Unusable, is_table, read_table, usable
 from training.data.tokens import Rows, shared_length
 from training.run.folder import RunFolder
@@ -77,7 +77,9 @@ def read_preferences(sources: Sequence[str], chain_prompt: str | None = None) ->
         table = _table(source)
         name, rows = table.name.removeprefix("hub:"), usable(table, _preference, left_out, drops=None)
         counts[name] = len(rows)
-        held_out = [at for at, row in rows.items() if any(is_held_out(text, row.example_id) for text in _asked(row))]
+        held_out = [
+            at for at, row in rows.items() if any(is_held_out(text, row.example_id) for text in _questions_of(row))
+        ]
         if held_out:
             raise BadConfig(
                 f"{name} holds {len(held_out)} pairs about questions that are kept for testing (such as row"
@@ -164,12 +166,12 @@ def _pair(name: str, row: PreferenceRow, system_prompt: str, notes: Counter[str]
     prompt, chosen, rejected = row.prompt, row.chosen, row.rejected
     if prompt is None:
         what = "words" if isinstance(chosen, str) else "turns"
-        prompt, chosen, rejected = _shared(name, chosen, rejected)
+        prompt, chosen, rejected = _common_start(name, chosen, rejected)
         notes[f"prompts taken from the {what} that both answers share"] += 1
     if isinstance(prompt, str) and isinstance(chosen, str) and isinstance(rejected, str):
         return Preference(name, prompt, chosen, rejected)
     if isinstance(prompt, str) or isinstance(chosen, str) or isinstance(rejected, str):
-        raise BadConfig(_mixed(name))
+        raise BadConfig(_mixed_text(name))
     if not (prompt and chosen and rejected) or prompt[-1].role != "user":
         raise BadConfig(
             f"row {name} has no question, or an empty answer; a prompt ends with a message of the role user,"
@@ -184,10 +186,10 @@ def _pair(name: str, row: PreferenceRow, system_prompt: str, notes: Counter[str]
     return Preference(name, prompt, chosen, rejected)
 
 
-def _shared(name: str, chosen: Text, rejected: Text) -> tuple[Text, Text, Text]:
+def _common_start(name: str, chosen: Text, rejected: Text) -> tuple[Text, Text, Text]:
     """Return what two conversations or texts (by whole words) begin with, and what follows in each."""
     if isinstance(chosen, str) != isinstance(rejected, str):
-        raise BadConfig(_mixed(name))
+        raise BadConfig(_mixed_text(name))
     length = shared_length(chosen, rejected)
     if not isinstance(chosen, str):
         length = min(length, len(chosen) - 1, len(rejected) - 1)
@@ -201,18 +203,18 @@ def _shared(name: str, chosen: Text, rejected: Text) -> tuple[Text, Text, Text]:
     return chosen[:length], chosen[length:], rejected[length:]
 
 
-def _mixed(name: str) -> str:
+def _mixed_text(name: str) -> str:
     return (
         f"row {name} mixes plain text and messages; prompt, chosen and rejected are all text or all lists of"
         ' {"role", "content"}.'
     )
 
 
-def _asked(row: PreferenceRow) -> list[str]:
+def _questions_of(row: PreferenceRow) -> list[str]:
     """Return what a row may be asking: the user's turns, or the lines of a plain text, after a name too."""
     source = row.prompt if row.prompt is not None else row.chosen
     if isinstance(source, str):
-        return asked_in(source)
+        return questions_in(source)
     return [turn.content for turn in source if turn.role == "user"]
 
 

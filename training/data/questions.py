@@ -70,7 +70,7 @@ def read_answers(sources: Sequence[str], seed: int, chain_prompt: str | None, **
 
 def sft_data(sources: Sequence[str], seed: int, system_prompt: str = SYSTEM_PROMPT) -> Rows[Example]:
     """Return the examples of all sources that have an answer, each once; the others are counted."""
-    data = _gathered(sources, seed, system_prompt, sft_row)
+    data = _gather(sources, seed, system_prompt, sft_row)
     untaught = [each.id for each in data.items if not each.answer]
     if len(untaught) == data.count:
         raise BadConfig(
@@ -82,7 +82,7 @@ def sft_data(sources: Sequence[str], seed: int, system_prompt: str = SYSTEM_PROM
 
 def grpo_data(sources: Sequence[str], seed: int, chain_prompt: str | None = None) -> Rows[Example]:
     """Return the examples of all sources that a verifier can score; the others are counted."""
-    data = _gathered(sources, seed, SYSTEM_PROMPT if chain_prompt is None else chain_prompt, grpo_row)
+    data = _gather(sources, seed, SYSTEM_PROMPT if chain_prompt is None else chain_prompt, grpo_row)
     unscored = [each.id for each in data.items if each.ground_truth.kind not in SCORED]
     if len(unscored) == data.count:
         raise BadConfig(
@@ -135,7 +135,7 @@ def prompt_of(example: Example, system_prompt: str = SYSTEM_PROMPT) -> list[dict
     return [message.model_dump() for message in conversation(example, system_prompt)]
 
 
-def _gathered(
+def _gather(
     sources: Sequence[str], seed: int, system_prompt: str, row_of: Callable[[Example, str], Row]
 ) -> Rows[Example]:
     unique: dict[str, Example] = {}

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from evals.errors import BadConfig, ChainMismatch
-from evals.refine.bank import kept_for_testing, refiner_bank
+from evals.refine.bank import ids_for_testing, refiner_bank
 from evals.refine.files import SUFFIXES, has_contexts, is_ragas, read_records, records_sha256, split_by_group
-from evals.refine.task import SYSTEM_PROMPT, messages, shortened
+from evals.refine.task import SYSTEM_PROMPT, messages, shorten
 from evals.schema.refiner import RefinerRecord
 from training.data.tables import first_row
 from training.data.tokens import Row, Rows
@@ -32,7 +32,7 @@ class RefinerData(Rows[RefinerRecord]):
         taken = sum(map(len, self.trimmed.values()))
         return {**super().record(), "records trimmed": len(self.trimmed), "passages taken away": taken}
 
-    def parted(self, share: float, seed: int) -> "tuple[RefinerData, RefinerData]":
+    def split_groups(self, share: float, seed: int) -> "tuple[RefinerData, RefinerData]":
         """Return the data without about `share` of its groups, and these alone; BadConfig for too few groups."""
         _, held = split_by_group(self.items, share, seed)
         names = [record.id for record in held]
@@ -41,7 +41,7 @@ class RefinerData(Rows[RefinerRecord]):
 
     def shortened(self, budget: int, tokens_of: Callable[[Row], int]) -> "RefinerData":
         """Return the data with passages taken from records over `budget` tokens, as far as nothing rests on them."""
-        found = {each.id: shortened(each, budget, lambda record: tokens_of(self.row_of(record))) for each in self.items}
+        found = {each.id: shorten(each, budget, lambda record: tokens_of(self.row_of(record))) for each in self.items}
         named = {name: record for name, (record, _) in found.items()}
         return replace(self, named=named, trimmed={name: taken for name, (_, taken) in found.items() if taken})
 
@@ -55,7 +55,7 @@ def refiner_data(sources: Sequence[str], *, is_for_sft: bool = False) -> Refiner
         found = records_in(source.strip())
         name = Path(source.strip()).name
         counts[name] = len(found)
-        if held := kept_for_testing(found):
+        if held := ids_for_testing(found):
             raise BadConfig(
                 f"{name} holds {len(held)} records that are kept for testing (such as {held[0]}); training on"
                 " them would make every later figure worthless. Take them out."

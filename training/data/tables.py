@@ -100,7 +100,7 @@ class Unusable(ValueError):
         super().__init__(problem)
         self.field, self.problem, self.seen = field, problem, seen
 
-    def named(self, path: object, line: int) -> BadRow:
+    def as_bad_row(self, path: object, line: int) -> BadRow:
         """Return the error that names file, line and field."""
         shown = "" if self.seen is None else f", seen {short_repr(self.seen)}"
         return BadRow(path, line, self.field, self.problem + shown)
@@ -126,7 +126,7 @@ def usable(
         try:
             found[line] = made_of(row)
         except Unusable as error:
-            bad.append(error.named(table.name, line))
+            bad.append(error.as_bad_row(table.name, line))
             left_out[error.reason] += 1
     refuse(bad, drops=drops and bool(found))
     return found

@@ -119,9 +119,9 @@ class Rows(Generic[Item]):
             **({f"held out {name}": value for name, value in self.held.record().items()} if self.held else {}),
         }
 
-    def arranged(self, tokenizer: "Tokenizer") -> Self:
+    def as_sequences(self, tokenizer: "Tokenizer") -> Self:
         """Return the data with a row for each sequence of tokens that it makes on a base; here each row is one."""
-        return replace(self, held=self.held.arranged(tokenizer)) if self.held else self
+        return replace(self, held=self.held.as_sequences(tokenizer)) if self.held else self
 
     def trl_rows(self) -> dict[str, Row]:
         """Return what TRL is given of each row, by the name of the row."""
@@ -133,7 +133,7 @@ class Rows(Generic[Item]):
         kept = {name: item for name, item in self.named.items() if name not in gone}
         return replace(self, named=kept, left_out={**self.left_out, why: len(gone)})
 
-    def mixed(self, parts: Mapping[str, Collection[str]], weights: Sequence[float], seed: int) -> Self:
+    def mix(self, parts: Mapping[str, Collection[str]], weights: Sequence[float], seed: int) -> Self:
         """Return as many rows as can be with the sources in these proportions, drawn by the seed, none twice.
 
         `parts` has the names of each source's rows; one that several have counts for the first.
@@ -220,7 +220,9 @@ def sequences_of(row: Row, tokenizer: Tokenizer) -> dict[str, Tokens]:
             ids = _plain(prompt + row[column], tokenizer)
             found[column] = Tokens.after(shared_length(asked, ids), ids)
         elif column in row:
-            found[column] = behind_question(*_asked_and_whole(prompt, prompt + row[column], tokenizer, told), tokenizer)
+            found[column] = behind_question(
+                *_prompt_and_whole(prompt, prompt + row[column], tokenizer, told), tokenizer
+            )
     return found or {"prompt": Tokens.after(len(asked), asked)}
 
 
@@ -230,19 +232,19 @@ def turns_written(row: Row, tokenizer: Tokenizer) -> dict[int, tuple[str, str]]:
     Raises TemplateError or TypeError where the chat template takes no such conversation.
     """
     messages, told = row["messages"], row.get(TEMPLATE_TOLD) or {}
-    return {at: _asked_and_whole(messages[:at], messages[: at + 1], tokenizer, told) for at in row["learned"]}
+    return {at: _prompt_and_whole(messages[:at], messages[: at + 1], tokenizer, told) for at in row["learned"]}
 
 
-def _asked_and_whole(
+def _prompt_and_whole(
     question: Messages, whole: Messages, tokenizer: Tokenizer, told: Mapping[str, Any]
 ) -> tuple[str, str]:
     """Return a conversation as its last answer is asked for, and with that answer and its end."""
     asked = tokenizer.apply_chat_template(question, tokenize=False, add_generation_prompt=True, **told)
     text = tokenizer.apply_chat_template(whole, tokenize=False, **told)
-    return asked, _ended(text, whole[-1]["content"], tokenizer)
+    return asked, _with_end(text, whole[-1]["content"], tokenizer)
 
 
-def _ended(text: str, answer: str, tokenizer: Tokenizer) -> str:
+def _with_end(text: str, answer: str, tokenizer: Tokenizer) -> str:
     """Return a text with an end token where its template (GLM's) writes none after an answer: it has to be learned."""
     is_open = text.rstrip().endswith(answer.strip()) and not answer.endswith(tokenizer.eos_token)
     return text + tokenizer.eos_token if is_open else text
@@ -290,7 +292,7 @@ def length_of(row: Row, tokenizer: Tokenizer) -> int:
 
 def fitting(data: Data, settings: StageSettings, tokenizer: Tokenizer) -> Data:
     """Return the rows and the dev set that are not too long, shortened first where that is possible; see `within`."""
-    data = unmarked(data, settings, tokenizer)
+    data = without_marks(data, settings, tokenizer)
     shorten = getattr(data, "shortened", None)  # records of the refiner, whose passages may go
     data = shorten(settings.longest, lambda row: length_of(row, tokenizer)) if shorten else data
     data = within(data, {name: length_of(row, tokenizer) for name, row in data.trl_rows().items()}, settings)
@@ -303,7 +305,7 @@ def fitting(data: Data, settings: StageSettings, tokenizer: Tokenizer) -> Data:
     return data
 
 
-def unmarked(data: Data, settings: StageSettings, tokenizer: Tokenizer) -> Data:
+def without_marks(data: Data, settings: StageSettings, tokenizer: Tokenizer) -> Data:
     """Return the rows without a control mark of the base in a message.
 
     BadConfig, naming rows and marks, if there are others and `bad_rows` does not drop them.

@@ -65,7 +65,7 @@ def read_verdicts(text: str, n: int, allowed: Sequence[str]) -> dict[int, Verdic
 def grounding_messages(concerns: Sequence[str], paper: str, fences: Fences) -> list[dict[str, str]]:
     """Return the question whether a paper bears out what concerns say of it."""
     listed = "\n".join(f"{number}. {text}" for number, text in enumerate(concerns, start=1))
-    return conversation(instruction("grounding"), [fences.shared("PAPER", paper), fences.shared("CONCERNS", listed)])
+    return conversation(instruction("grounding"), [fences.enclose("PAPER", paper), fences.enclose("CONCERNS", listed)])
 
 
 def quoted_place(quote: str, places: Map) -> Place | None:
@@ -240,7 +240,7 @@ class GuidelineJudge(HttpJudge):
         problem = f"the reply names none of {', '.join(allowed)}"
         for attempt in range(TRIES):
             reply = await self.ask(
-                lambda: conversation(system, [self.fences.shared(name, text) for name, text in parts]), schema, attempt
+                lambda: conversation(system, [self.fences.enclose(name, text) for name, text in parts]), schema, attempt
             )
             if reply.error:
                 return None, reply.error

@@ -16,10 +16,10 @@ from evals.errors import BadConfig, LabError, TrainingStopped
 from evals.io import Cache
 from evals.readers import Reading, ReadRequest, problem_of
 from evals.refine.judge import HeuristicJudge, Inquiry, Item, Judge, StubJudge, Verdicts, missing, number_of
-from evals.refine.score import prepare, settle
+from evals.refine.score import final_figures, prepare
 from evals.schema.record import Record
 from evals.schema.refiner import RefinerRecord, RewardConfig
-from evals.verifiers.expected import normalised
+from evals.verifiers.expected import normalise
 from training.judge.client import ChatClient, Constraint, Messages, Reply, in_a_loop
 from training.judge.prompts import (
     CANARY,
@@ -167,7 +167,7 @@ def judge_of(settings: HttpSettings) -> Judge:
     return HeuristicJudge() if word == "heuristic" else StubJudge()
 
 
-def judged(
+def collect_verdicts(
     judge: Judge, inquiries: Sequence[Inquiry], deadline_seconds: float, tell: Callable[[int], None] | None = None
 ) -> list[Verdicts]:
     """Return the verdicts on each answer, missing ones for those not there at the deadline; `tell` hears how many."""
@@ -270,8 +270,8 @@ def wrong_pairs(judge: Judge, deadline_seconds: float = 120.0) -> tuple[str, ...
     config = RewardConfig(gate="off")
     pairs = probe_pairs()
     cases = [prepare(pair.record, answer, config) for pair in pairs for answer in (pair.better, pair.worse)]
-    verdicts = judged(judge, [case.inquiry() for case in cases], deadline_seconds)
-    rewards = [settle(case, given).reward for case, given in zip(cases, verdicts, strict=True)]
+    verdicts = collect_verdicts(judge, [case.inquiry() for case in cases], deadline_seconds)
+    rewards = [final_figures(case, given).reward for case, given in zip(cases, verdicts, strict=True)]
     return tuple(
         pair.about
         for pair, better, worse in zip(pairs, rewards[::2], rewards[1::2], strict=True)
@@ -377,8 +377,8 @@ class AnswerJudge(HttpJudge):
 
             def compose(is_again: bool = attempt > 0) -> Messages:
                 parts = [
-                    self.fences.shared("QUESTION", task.question),
-                    self.fences.shared("OPTIONS", task.form),
+                    self.fences.enclose("QUESTION", task.question),
+                    self.fences.enclose("OPTIONS", task.form),
                     self.fences.single("ANSWER", task.answer),
                 ]
                 return conversation(instruction("extraction"), [*parts, AGAIN] if is_again else parts)
@@ -429,7 +429,7 @@ def failed_canaries(judge: AnswerJudge) -> tuple[str, ...]:
     ]
     wrong = []
     for each, found in zip(canaries(), judge.try_all(tasks), strict=True):
-        is_right = not isinstance(found, str) and normalised(found.answer) in map(normalised, each.says)
+        is_right = not isinstance(found, str) and normalise(found.answer) in map(normalise, each.says)
         if not is_right or found.confidence != each.confidence:
             wrong.append(each.about)
     return tuple(wrong)

@@ -45,16 +45,16 @@ class Fences:
     def __init__(self, secret: bytes | None = None) -> None:
         self._secret = secret or secrets.token_bytes(16)
 
-    def shared(self, name: str, text: str) -> str:
+    def enclose(self, name: str, text: str) -> str:
         """Return a text between fences whose word follows from the text and our secret."""
         return _shared(self._secret, name, text)
 
     def single(self, name: str, text: str) -> str:
         """Return a text between fences of a new random word."""
-        return fenced(name, text, secrets.token_hex(8))
+        return fence(name, text, secrets.token_hex(8))
 
 
-def fenced(name: str, text: str, word: str) -> str:
+def fence(name: str, text: str, word: str) -> str:
     """Return the text between two fences, what imitates fences or turns taken out."""
     return f"=== BEGIN {name} {word} ===\n{harmless(text)}\n=== END {name} {word} ==="
 
@@ -72,7 +72,7 @@ def harmless(text: str) -> str:
 @lru_cache(maxsize=256)
 def _shared(secret: bytes, name: str, text: str) -> str:
     word = hmac.new(secret, f"{name}\n{text}".encode(), hashlib.sha256).hexdigest()[:16]
-    return fenced(name, text, word)
+    return fence(name, text, word)
 
 
 def reply_schema(name: str, properties: Mapping[str, Any]) -> dict[str, Any]:
@@ -161,8 +161,8 @@ def messages(inquiry: Inquiry, named: Mapping[str, JudgeQuestion], fences: Fence
         row = {"item": name, "kind": each.kind, "numbers": numbers, "text": each.text}
         rows.append(json.dumps(row, ensure_ascii=False))
     parts = (
-        fences.shared("EVIDENCE", evidence or "(none)"),
-        fences.shared("QUESTION", inquiry.question),
+        fences.enclose("EVIDENCE", evidence or "(none)"),
+        fences.enclose("QUESTION", inquiry.question),
         fences.single("ANSWER", inquiry.answer),
         fences.single("ITEMS", "\n".join(rows)),
     )

@@ -43,7 +43,7 @@ class TokenRow:
     tokens: tuple[str, ...]
     learned: tuple[bool, ...]
 
-    def marked(self) -> str:
+    def with_marks(self) -> str:
         """Return the tokens with ⟦ and ⟧ around those that are learned."""
         spans = groupby(zip(self.tokens, self.learned, strict=True), key=lambda each: each[1])
         texts = [(is_learned, "│".join(text for text, _ in group)) for is_learned, group in spans]
@@ -98,7 +98,7 @@ def preview(plan: Plan) -> Preview:
     try:
         tokenizer = load_tokenizer(Base(settings.base, folder, "", tokenizer=place))
         check_end_token(tokenizer, settings.base)
-        kept = data = data.arranged(tokenizer)
+        kept = data = data.as_sequences(tokenizer)
     except LabError as error:  # rows that the base's template refuses
         return unread(str(error), is_refused=True)
     try:

@@ -287,7 +287,7 @@ def find_base(
     """
     report = progress or silent
     if source == EMBEDDED:
-        return _embedded(cache or default_cache(), report)
+        return _find_embedded(cache or default_cache(), report)
     folder = Path(source).expanduser().resolve()
     if source and folder.is_dir():
         if not (folder / "config.json").is_file():
@@ -345,7 +345,7 @@ def load_model(
         bnb_4bit_use_double_quant=True,
         bnb_4bit_compute_dtype=torch.bfloat16,
     )
-    return _loaded(
+    return _load(
         base,
         dtype,
         device_map=None if device == "cpu" and dtype != "nf4" else {"": device},
@@ -434,7 +434,7 @@ def context_of(config: PreTrainedConfig) -> int | None:
     return limit
 
 
-def quantised_as(config: PreTrainedConfig) -> str:
+def quantisation_of(config: PreTrainedConfig) -> str:
     """Return how a base's weights are quantised, such as gptq; "" of one that holds them as numbers."""
     found = getattr(config, "quantization_config", None) or getattr(
         config.get_text_config(), "quantization_config", None
@@ -445,7 +445,7 @@ def quantised_as(config: PreTrainedConfig) -> str:
 
 def refuse_quantised(folder: Path) -> None:
     """Raise BadConfig for a base whose weights lie quantised in its files."""
-    if kind := quantised_as(config_of(folder)):
+    if kind := quantisation_of(config_of(folder)):
         again = f"; docs/chain.md has the lines that write one of {kind}"
         raise BadConfig(
             f"the weights in {folder.name} are quantised ({kind}), and chains stand on weights in bfloat16, float16 or"
@@ -458,7 +458,7 @@ NOISE = re.compile(r"drop|jitter")
 """In the names of settings by which a model draws as it is trained: dropout, resid_pdrop, layerdrop, router_jitter_noise."""
 
 
-def _loaded(base: Base, dtype: Dtype, *, is_still: bool = False, **options: Any) -> PreTrainedModel:
+def _load(base: Base, dtype: Dtype, *, is_still: bool = False, **options: Any) -> PreTrainedModel:
     config = config_of(base.folder)
     for part in (config, config.get_text_config()) if is_still else ():
         for name, value in vars(part).items():
@@ -510,7 +510,7 @@ def streamed_model(base: Base) -> Generator[PreTrainedModel]:
     try:
         with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*do not match any submodules.*")
-            model = _loaded(base, "float32", device_map=aside, offload_folder=folder)
+            model = _load(base, "float32", device_map=aside, offload_folder=folder)
             hold_embeddings(model)
             yield model
     finally:
@@ -585,7 +585,7 @@ def identity_of(base: Base, tokenizer: PreTrainedTokenizerBase) -> BaseIdentity:
     )
 
 
-def _embedded(cache: Path, progress: Progress) -> Base:
+def _find_embedded(cache: Path, progress: Progress) -> Base:
     folder = unpacked_folder(embedded_gguf(), cache, progress)
     if folder is not None:
         unpacked = unpacked_weights(cache)

@@ -138,7 +138,7 @@ def export(
             system_prompt=manifest.system_prompt,
             adapters={each: adapter.sha256 for each, adapter in adapters.items()},
             rank=rank,
-            difference=_difference(_loaded(found, folder, kind, dtype), answers),
+            difference=_difference(_load_export(found, folder, kind, dtype), answers),
         )
         write_whole(folder / FILE_NAME, told.model_dump_json(indent=1, exclude={"serve"}) + "\n")
         if kind == "merged":
@@ -292,7 +292,7 @@ def _write_joined(model: PreTrainedModel, adapters: Mapping[str, Adapter], folde
     return rank
 
 
-def _loaded(base: Base, folder: Path, kind: Kind, dtype: str) -> nn.Module:
+def _load_export(base: Base, folder: Path, kind: Kind, dtype: str) -> nn.Module:
     """Load an export as anybody would."""
     options: dict[str, Any] = {"dtype": DTYPES[dtype], "local_files_only": True}
     if kind == "joined-lora":

@@ -255,7 +255,7 @@ def _stackable(
     found: list[ChainFinding] = []
     for each in candidates:
         earlier = {stage.name: adapter for stage, adapter in stages}
-        taken, told = _made_on(each, (base, *roots), earlier, partial(_with_stages, base, earlier))
+        taken, told = _base_of_adapter(each, (base, *roots), earlier, partial(_with_stages, base, earlier))
         if taken is not base:
             stages, base = [], taken
         found.append(told)
@@ -271,7 +271,7 @@ def _with_stages(base: Base, adapters: Mapping[str, Adapter], held: torch.dtype)
     return model
 
 
-def _made_on(
+def _base_of_adapter(
     candidate: NamedStage,
     bases: Sequence[Base],
     earlier: Mapping[str, Adapter | None],
@@ -499,7 +499,7 @@ def _merged_base(
     ids, reference = torch.empty(0, dtype=torch.long), torch.empty(0)
     for each in candidates:
         earlier = dict.fromkeys(earlier.name for earlier in merged)
-        taken, told = _made_on(each, [origin], earlier, lambda _, model=model: model)
+        taken, told = _base_of_adapter(each, [origin], earlier, lambda _, model=model: model)
         found.append(told)
         if taken is not origin:
             refuse_quantised(taken.folder)

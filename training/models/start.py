@@ -112,7 +112,7 @@ def append_stage(
         base_probe=probe_of(question, at_base),
         stages=(*earlier, entry),
     )
-    return _written(manifest, folder, base)
+    return _write_chain(manifest, folder, base)
 
 
 def chain_without_stages(folder: Path, base: Base, system_prompt: str) -> Chain:
@@ -129,10 +129,10 @@ def chain_without_stages(folder: Path, base: Base, system_prompt: str) -> Chain:
         base_probe=probe_of(question, at_base),
         stages=(),
     )
-    return _written(manifest, folder, base)
+    return _write_chain(manifest, folder, base)
 
 
-def _written(manifest: ChainManifest, folder: Path, base: Base) -> Chain:
+def _write_chain(manifest: ChainManifest, folder: Path, base: Base) -> Chain:
     """Write chain.json and note where a local base lies that will not be found from there."""
     write_whole(folder / FILE_NAME, manifest.model_dump_json(indent=1) + "\n")
     is_local = base.hub_id is None and base.source != EMBEDDED

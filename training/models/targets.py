@@ -158,7 +158,7 @@ def _linear_layers(model: PreTrainedModel) -> dict[str, str]:
     """Return the linear layers of a model by full name, with why they are not adapted ("" = they can be)."""
     output, layers = model.get_output_embeddings(), dict(model.named_modules())
     blocks = blocks_of(model)
-    converted = _converted(model)
+    converted = _converted_layers(model)
     with_experts = {name for name in blocks if _experts(layers[name])}
     found = {}
     for name, layer in layers.items():
@@ -218,7 +218,7 @@ def _experts(block: nn.Module) -> set[str]:
     return names
 
 
-def _converted(model: PreTrainedModel) -> set[str]:
+def _converted_layers(model: PreTrainedModel) -> set[str]:
     """Return the names of layers that PEFT takes for those of experts in an older form of the model.
 
     Adapters with such a name among their targets are read by PEFT as LoRA on bare parameters.
@@ -287,7 +287,7 @@ def _kinds(layers: Iterable[str]) -> Counter[str]:
     return Counter(name.rpartition(".")[2] for name in layers)
 
 
-def shown(layers: Iterable[str]) -> str:
+def layer_summary(layers: Iterable[str]) -> str:
     return ", ".join(f"{kind} ({count})" for kind, count in sorted(_kinds(layers).items()))
 
 
@@ -307,12 +307,12 @@ def _left_out(
     taken = set(chosen)
     told = {}
     if rest := [name for name in by_reason.pop("", []) if name not in taken]:
-        told[NOT_ASKED] = shown(rest)
+        told[NOT_ASKED] = layer_summary(rest)
     by_reason.pop(OUTPUT, None)
     if outside := by_reason.pop(ELSEWHERE, []):
         tops = {_outside(name, set(chosen)) or name for name in outside}
         told[ELSEWHERE] = ", ".join(sorted(tops))
-    told |= {why: shown(names) for why, names in by_reason.items()}
+    told |= {why: layer_summary(names) for why, names in by_reason.items()}
     layers = dict(model.named_modules())
     bare = set[str]().union(*(_experts(layers[block]) for block in blocks_of(model))) - {"experts"}
     if named := sorted(bare | set(only_experts)):
@@ -321,7 +321,7 @@ def _left_out(
 
 
 def _not_found(model: PreTrainedModel, unknown: Iterable[str], found: Mapping[str, str]) -> str:
-    usable = shown(name for name, why in found.items() if not why) or "none that can be adapted"
+    usable = layer_summary(name for name, why in found.items() if not why) or "none that can be adapted"
     names = list(unknown)
     others = {found[layer] for layer in found for each in names if _is_called(layer, each)}
     where = f" (there it is: {'; '.join(sorted(others))})" if others else ""
@@ -337,8 +337,8 @@ def _nothing_left(model: PreTrainedModel, asked: tuple[str, ...], found: Mapping
         if why not in (OUTPUT, ELSEWHERE):
             reasons.setdefault(why, []).append(name)
     usable = reasons.pop("", [])
-    told = "; ".join(f"{shown(names)}: {why}" for why, names in reasons.items()) or "it has no linear layers"
-    instead = f"Name some of {shown(usable)}." if usable else "Choose another base."
+    told = "; ".join(f"{layer_summary(names)}: {why}" for why, names in reasons.items()) or "it has no linear layers"
+    instead = f"Name some of {layer_summary(usable)}." if usable else "Choose another base."
     return (
         f"lora_targets {', '.join(asked)} leaves no layer of {type(model).__name__} that an adapter can be laid on"
         f" ({told}). {instead}"

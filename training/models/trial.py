@@ -28,7 +28,7 @@ from training.models.base import class_for, context_of, hold_embeddings
 from training.models.check import logprobs
 from training.models.kernels import missing_kernels, recurrent_kind
 from training.models.stack import Stack
-from training.models.targets import Targets, attention_of, blocks_of, lora_config, shown, targets_of
+from training.models.targets import Targets, attention_of, blocks_of, layer_summary, lora_config, targets_of
 from training.upstream import TRAINED, StackedPeftModel, write_adapter
 
 TOKENS = 8
@@ -107,9 +107,9 @@ def check_continued(skeleton: PreTrainedModel, settings: StageSettings, continue
     kept, layers = LoraConfig.from_pretrained(str(continued)), read_adapter(continued).pairs
     if (kept.r, kept.lora_alpha, set(layers)) != (settings.lora_r, settings.lora_alpha, set(targets.layers)):
         raise BadConfig(
-            f"mode continue trains an adapter of rank {kept.r}, alpha {kept.lora_alpha} on {shown(layers)} further (of"
+            f"mode continue trains an adapter of rank {kept.r}, alpha {kept.lora_alpha} on {layer_summary(layers)} further (of"
             f" the run {continued.parent.name!r}), but the settings ask for rank {settings.lora_r}, alpha"
-            f" {settings.lora_alpha} on {shown(targets.layers)}. Set lora_r, lora_alpha and lora_targets to the"
+            f" {settings.lora_alpha} on {layer_summary(targets.layers)}. Set lora_r, lora_alpha and lora_targets to the"
             " adapter's own, or use mode stack for a new one."
         )
     return targets
@@ -128,7 +128,7 @@ def _policy(model: PreTrainedModel, settings: StageSettings) -> StackedPeftModel
     return policy
 
 
-def _written(policy: StackedPeftModel) -> Adapter:
+def _read_back(policy: StackedPeftModel) -> Adapter:
     """Return the adapter of a policy as it is read from the files that a run leaves."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "adapter"
@@ -179,7 +179,7 @@ def _fault(config: PreTrainedConfig, settings: StageSettings) -> str:
     key = (config.to_json_string(use_diff=False), settings.lora_targets)
     if key not in _KNOWN:
         small = _small(config)
-        _KNOWN[key] = _tried(config, settings) if small is None or _tried(small, settings) else ""
+        _KNOWN[key] = _try_training(config, settings) if small is None or _try_training(small, settings) else ""
     return _KNOWN[key]
 
 
@@ -225,7 +225,7 @@ def _kinds_of_blocks(config: PreTrainedConfig) -> list[tuple[object, ...]]:
 
 
 @torch.no_grad()
-def _tried(config: PreTrainedConfig, settings: StageSettings) -> str:
+def _try_training(config: PreTrainedConfig, settings: StageSettings) -> str:
     """Return what goes wrong when a model of this configuration is trained, read again and asked; "" where nothing does."""
     held, first = _bare(config), "it cannot go on with a text"
     drawn = _Drawn(held)
@@ -243,12 +243,12 @@ def _tried(config: PreTrainedConfig, settings: StageSettings) -> str:
                 f" {ANOTHER}"
             )
         first = "TRL cannot compute its loss"
-        if fault := _unrouted(held, ids):
+        if fault := _routing_problem(held, ids):
             return fault
         first = "an adapter could be trained, but no chain could take it up"
         policy = _policy(held, settings)
         learned = policy(input_ids=ids, use_cache=False).logits[0, -1].log_softmax(-1)
-        adapter = _written(policy)
+        adapter = _read_back(policy)
         policy.unload()
         if strange := sorted({*adapter.pairs} ^ {*targets_of(held, settings).layers}):
             return f"PEFT lays the adapter on other layers than lora_targets names ({strange[0]}); name them in full."
@@ -274,7 +274,7 @@ def _gap(one: torch.Tensor, other: torch.Tensor) -> float:
     return float((one - other).abs().max())
 
 
-def _unrouted(model: PreTrainedModel, ids: torch.Tensor) -> str:
+def _routing_problem(model: PreTrainedModel, ids: torch.Tensor) -> str:
     """Return why TRL cannot compute the load-balancing loss that a configuration asks for; "" where it can or need not."""
     told = model.config.get_text_config()
     if not hasattr(told, "output_router_logits") or not getattr(told, "router_aux_loss_coef", 0.0):

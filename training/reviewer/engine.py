@@ -143,7 +143,7 @@ class ReviewEngine(ABC):
         """Return who answers, as far as is known by now."""
 
     @abstractmethod
-    def asked(
+    def reply_to(
         self,
         conversations: Sequence[Conversation],
         form: ReplyForm,
@@ -175,7 +175,7 @@ class ReviewEngine(ABC):
                 self.replies.add(keys[places[number]], reply)
 
         if places:
-            fresh = self.asked([conversations[place] for place in places], form, told, stop, done)
+            fresh = self.reply_to([conversations[place] for place in places], form, told, stop, done)
             replies |= dict(zip(places, fresh, strict=True))
         return [replies[place] for place in range(len(keys))]
 
@@ -228,7 +228,7 @@ class Asked:
         return hashlib.sha256("\0".join(self.requests).encode()).hexdigest()
 
 
-def asked_about(article: Article, room: Room, budget: Budget) -> Asked:
+def requests_for(article: Article, room: Room, budget: Budget) -> Asked:
     """Return the requests about a paper, each within the budget; notes say what had to be done to it."""
     harmless, marks = without_marks(article, room.marks)
     pieces = pieces_of(harmless, budget.paper(room.counter), room.counter, budget.overlap, budget.max_parts)
@@ -254,7 +254,7 @@ def row_of(asked: Asked, replies: Sequence[Reply], seconds: float) -> ReviewedRo
             parts += [stage.model_copy(update={"part": place}) for stage in reply.stages]
         else:
             parts.append(part_of(reply, each).model_copy(update={"part": place}))
-    concerns, repeats = merged([each.concerns for each in read])
+    concerns, repeats = merge_parts([each.concerns for each in read])
     problems = list(asked.notes)
     for place, (each, reply) in enumerate(zip(read, replies, strict=True), start=1):
         where = f"part {place}: " if len(replies) > 1 else ""
@@ -324,7 +324,7 @@ def part_of(reply: Reply, read: ParsedReview, name: str = "") -> PartReply:
     )
 
 
-def merged(parts: Sequence[Sequence[Concern]]) -> tuple[tuple[Concern, ...], int]:
+def merge_parts(parts: Sequence[Sequence[Concern]]) -> tuple[tuple[Concern, ...], int]:
     """Return the concerns of all parts, important ones first, and how many a later part only repeats.
 
     One part alone is left as it is: its order and its repeats are the model's own. Of several, each
@@ -388,7 +388,7 @@ class ChainEngine(ReviewEngine):
             substitutions=tuple(self._chain.substitutions),
         )
 
-    def asked(
+    def reply_to(
         self,
         conversations: Sequence[Conversation],
         form: ReplyForm,
@@ -452,7 +452,7 @@ def stream_review(
     its finish reason is "cancelled". Parts and stages whose replies the engine has are not asked for again.
     BadConfig before the first step if the context is too small.
     """
-    asked = asked_about(article, engine.room, asking.budget(engine.room.context))
+    asked = requests_for(article, engine.room, asking.budget(engine.room.context))
     started, total = clock() - engine.replies.seconds, len(asked.requests)
     replies = list[Reply]()
     found, written = tuple[Concern, ...](), 0
@@ -532,7 +532,7 @@ class ServerEngine(ReviewEngine):
             substitutions=tuple(f"the server refuses {name}: {said[:160]}" for name, said in client.refused.items()),
         )
 
-    def asked(
+    def reply_to(
         self,
         conversations: Sequence[Conversation],
         form: ReplyForm,

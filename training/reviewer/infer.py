@@ -20,7 +20,7 @@ from evals.review.records import read_record, record_beside
 from evals.schema import Article
 from evals.schema.articles import ReviewedRow, ReviewRun
 from training.judge.client import Reply
-from training.reviewer.engine import Asked, Asking, Replies, ReviewEngine, asked_about, row_of
+from training.reviewer.engine import Asked, Asking, Replies, ReviewEngine, requests_for, row_of
 
 
 class ReviewFile:
@@ -165,7 +165,7 @@ def infer(
     BadConfig if the file was made in another way.
     """
     budget = plan.asking.budget(plan.engine.room.context)
-    asked = [asked_about(article, plan.engine.room, budget) for article in plan.articles]
+    asked = [requests_for(article, plan.engine.room, budget) for article in plan.articles]
     engine = plan.engine.record()
     settings: dict[str, float | int | str] = {**asdict(plan.asking), "context": budget.context}
     unsure = {"constraint", "substitutions", "served", *(() if engine.host else ("host",))}  # known by an answer
@@ -188,7 +188,7 @@ def infer(
         started, fresh, status = clocks.seconds(), [], "stopped"
         replies = plan.engine.replies = Replies(file.replies, file.add_reply)
         try:
-            for rows in _reviewed(open_ones, plan, clocks, within):
+            for rows in _review_papers(open_ones, plan, clocks, within):
                 file.add(rows)
                 if all(row.is_good for row in rows):
                     for key in replies.used:
@@ -219,7 +219,7 @@ def infer(
     return run
 
 
-def _reviewed(
+def _review_papers(
     papers: Sequence[Asked], plan: ReviewPlan, clocks: Clocks, within: Within | None
 ) -> Iterator[list[ReviewedRow]]:
     """Give the rows of whole papers, as many at a time as a batch has room for."""

@@ -32,7 +32,7 @@ from training.reviewer.engine import (
     ReviewEngine,
     StagedReply,
     Told,
-    merged,
+    merge_parts,
     part_of,
     read_reply,
 )
@@ -71,7 +71,7 @@ class StagedEngine(ReviewEngine):
         sha256 = hashlib.sha256(words.encode()).hexdigest()
         return known.model_copy(update={"prompt_sha256": sha256, "substitutions": (*known.substitutions, NOTE)})
 
-    def asked(
+    def reply_to(
         self,
         conversations: Sequence[Conversation],
         form: ReplyForm,
@@ -80,7 +80,7 @@ class StagedEngine(ReviewEngine):
         done: Callable[[int, Reply], None] = lambda place, reply: None,
     ) -> list[Reply]:
         """Return one reply per conversation, as the engine that is asked gives it."""
-        return self._engine.asked(conversations, form, told, stop, done)
+        return self._engine.reply_to(conversations, form, told, stop, done)
 
     def answer(self, requests: Sequence[str], told: Told | None = None) -> list[Reply]:
         """Return one reply per request, each the verified list as JSON; one whose stages fail has their error."""
@@ -110,7 +110,7 @@ class StagedEngine(ReviewEngine):
             reasons = [each.finish_reason for each in stages if each.finish_reason not in ("stop", "unknown")]
             reason = "error" if "error" in reasons else next(iter(reasons), "stop")
             return StagedReply(
-                "\n".join(unread) if status == "failed" and not stage else listed(found),
+                "\n".join(unread) if status == "failed" and not stage else concerns_json(found),
                 "unfinished" if stage else reason,
                 sum(each.tokens_read or 0 for each in stages),
                 sum(each.tokens_written or 0 for each in stages),
@@ -158,7 +158,7 @@ class StagedEngine(ReviewEngine):
                     problems.append(f"section {name}: it was answered with {shorten(answer.text, 100)!r}")
                     unread.append(answer.text)
                 lists.append(read.concerns)
-            found, _ = merged(lists)
+            found, _ = merge_parts(lists)
         if is_stopped():
             problems.append(
                 f"the review was stopped after {len(lists)} of {len(sections)} sections; it is not verified"
@@ -170,7 +170,7 @@ class StagedEngine(ReviewEngine):
 
         if len(lists) > 1 and found:
             yield reply("one list")
-            asked = conversation(words["merge"].format(summary=summary, concerns=listed(found), most=MERGED))
+            asked = conversation(words["merge"].format(summary=summary, concerns=concerns_json(found), most=MERGED))
             if self._room_beside(asked) < 0:
                 problems.append("the lists of the sections stand side by side: together they are too long to be merged")
             else:
@@ -293,7 +293,7 @@ def _is_text(text: str) -> bool:
     return bool(_summary(Reply(text))[0])
 
 
-def listed(concerns: Sequence[Concern]) -> str:
+def concerns_json(concerns: Sequence[Concern]) -> str:
     """Return concerns as the JSON array that a reply is."""
     return json.dumps([each.model_dump() for each in concerns], ensure_ascii=False)
 

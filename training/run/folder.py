@@ -199,7 +199,7 @@ class RunFolder:
         if status == "finished":
             drop_all(self.path)
 
-    def unfinished(self) -> str:
+    def how_to_resume(self) -> str:
         """Return how far a run came that has not finished, and how to go on; "" for one that has, and for none."""
         record = self.record()
         if record is None or record.status == "finished":

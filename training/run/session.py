@@ -138,7 +138,7 @@ class Prepared:
         output, state = Path(self.settings.output), processes()
         run, record = RunFolder(output), record_of(self, facts)
         with ExitStack() as held:
-            checkpoint = _opened(run, record, held, overwrite=self.request.overwrite)
+            checkpoint = _open_run(run, record, held, overwrite=self.request.overwrite)
             current = Session(run, checkpoint, self)
             if not state.is_main_process:
                 yield current
@@ -175,7 +175,7 @@ def prepare(stage: str, request: Request) -> Prepared:
     start = start_of(settings, base, tokenizer)
     targets, attention = check_base(skeleton(base.folder), settings, start.continued)
     check_end_token(tokenizer, base.public_name)
-    data = fitting(data.arranged(tokenizer), settings, tokenizer)
+    data = fitting(data.as_sequences(tokenizer), settings, tokenizer)
     settings.check_batches(data.count, processes().num_processes)
     return Prepared(stage, request, base, tokenizer, start, data, targets, attention)
 
@@ -324,7 +324,7 @@ def run_command(
         raise SystemExit(130) from None
 
 
-def _opened(run: RunFolder, record: RunRecord, held: ExitStack, *, overwrite: bool) -> Path | None:
+def _open_run(run: RunFolder, record: RunRecord, held: ExitStack, *, overwrite: bool) -> Path | None:
     """Return the checkpoint to go on from, once the first process has locked the folder; where it may not, all end."""
     refusal: LabError | None = None
     chosen: str | None = None

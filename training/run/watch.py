@@ -31,7 +31,7 @@ from transformers import (
 
 from evals.errors import BadConfig
 from evals.report import tally
-from evals.run import graded
+from evals.run import grade_answers
 from evals.task import StageAnswer
 from training.config import LOSS, StageSettings
 from training.data.chat import question_text
@@ -65,7 +65,7 @@ class Answers:
         return tokenizer.batch_decode(self.tokens(), skip_special_tokens=True)
 
 
-def answered(
+def greedy_answers(
     policy: StackedPeftModel, tokenizer: PreTrainedTokenizerBase, prompts: Sequence[str], most: int
 ) -> Answers:
     """Return the policy's greedy answers of at most `most` tokens to prompts that a template has written."""
@@ -97,13 +97,13 @@ def answers_to(
         for start in range(0, len(rows), batch):
             some = rows[start : start + batch]
             prompts = [question_text(row["prompt"], tokenizer, **row.get(TEMPLATE_TOLD, {})) for row in some]
-            yield answered(policy, tokenizer, prompts, tokens)
+            yield greedy_answers(policy, tokenizer, prompts, tokens)
 
 
 T = TypeVar("T")
 
 
-def shared(rows: Sequence[Row], work: Callable[[Sequence[Row]], Iterable[T]]) -> list[T]:
+def share_rows(rows: Sequence[Row], work: Callable[[Sequence[Row]], Iterable[T]]) -> list[T]:
     """Return what `work` makes of each row, in order, on every process; each does a share of the rows."""
     state = PartialState()
     of_each = gather_object([list(work(rows[state.process_index :: state.num_processes]))])
@@ -196,7 +196,7 @@ class Evaluation(TrainerCallback):
             tokenizer = self.trainer.processing_class
             assert isinstance(tokenizer, PreTrainedTokenizerBase)
             with self.trainer.accelerator.autocast():
-                found: list[Any] = [evaluated(self.policy, tokenizer, self._dev, self._settings)]
+                found: list[Any] = [evaluate(self.policy, tokenizer, self._dev, self._settings)]
             Trainer.log(self.trainer, dict(broadcast_object_list(found)[0]))
         else:
             with torch.random.fork_rng():
@@ -252,7 +252,7 @@ class Evaluation(TrainerCallback):
         return f"of step {step}, which has the {of_best}{start}"
 
 
-def evaluated(
+def evaluate(
     policy: StackedPeftModel, tokenizer: PreTrainedTokenizerBase, dev: DevSet, settings: StageSettings
 ) -> dict[str, float]:
     """Return the metrics of a dev set's task on greedy answers, as `eval/NAME`, and their mean length in tokens.
@@ -268,9 +268,9 @@ def evaluated(
                 distances = (_divergence(policy, batch) * batch.written).sum(dim=1).tolist()
             yield from zip(batch.texts(tokenizer), batch.lengths, distances, strict=True)
 
-    texts, lengths, distances = zip(*shared(list(dev.rows.trl_rows().values()), answers), strict=True)
+    texts, lengths, distances = zip(*share_rows(list(dev.rows.trl_rows().values()), answers), strict=True)
     given = [StageAnswer("now", text) for text in texts]
-    table = tally(graded(dev.task, dev.rows.items, given), dev.task.metrics)
+    table = tally(grade_answers(dev.task, dev.rows.items, given), dev.task.metrics)
     values = {f"eval/{name}": float(table.metric(name, table.totals())[0]) for name in table.metrics}
     values[EVALUATED] = sum(lengths) / dev.rows.count
     if settings.keeps_to_reference:
@@ -307,7 +307,7 @@ class BestWeights:
         file = self._file(step)
         unfinished = file.with_suffix(".part")
         self._folder.mkdir(parents=True, exist_ok=True)
-        save_file({name: weight.detach().cpu().contiguous() for name, weight in _trained(model)}, unfinished)
+        save_file({name: weight.detach().cpu().contiguous() for name, weight in _trained_weights(model)}, unfinished)
         unfinished.replace(file)
         steps = map(step_of, checkpoints(self._folder))
         known = [[look for look in looks if look[0] <= step] for step in steps]  # as each checkpoint knows of them
@@ -323,7 +323,7 @@ class BestWeights:
             return False
         tensors = load_file(file)
         with torch.no_grad():
-            for name, weight in _trained(model):
+            for name, weight in _trained_weights(model):
                 weight.copy_(tensors[name])
         return True
 
@@ -331,7 +331,7 @@ class BestWeights:
         return self._folder / f"{BEST}{step}.safetensors"
 
 
-def _trained(model: nn.Module) -> list[tuple[str, nn.Parameter]]:
+def _trained_weights(model: nn.Module) -> list[tuple[str, nn.Parameter]]:
     return [(name, each) for name, each in model.named_parameters() if each.requires_grad]
 
 

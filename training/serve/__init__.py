@@ -25,7 +25,7 @@ class OwnHosts:
         bound = f"[{bound}]" if ":" in bound else bound
         self._names = {name.lower() for name in (*LOOPBACK, bound, *machine, *more) if name}
 
-    def refused(self, headers: Headers) -> str | None:
+    def rejected_host(self, headers: Headers) -> str | None:
         """Return the host that a request names if it is none of these ("" = none, or no host name); else None."""
         if "*" in self._names:
             return None

@@ -110,7 +110,7 @@ class Hosted:
         return time.monotonic() < self.silent_until
 
     @property
-    def told(self) -> str:
+    def spending(self) -> str:
         """What was spent, in words."""
         cost = f", ${self.dollars:.4f}" if self.model.cost(1, 1) else ""
         return f"{self.name} ({self.client.model}): {self.n_read:,} tokens read, {self.n_written:,} written{cost}"
@@ -126,7 +126,9 @@ class Hosted:
             held = (self.n_read + self.n_written + self._aside[0] + n, self.dollars + self._aside[1] + dollars)
             limits = (self.model.max_tokens, self.model.max_dollars)
             if any(limit is not None and each > limit for each, limit in zip(held, limits, strict=True)):
-                raise LabError(f"the budget for {self.name} is used up ({self.told}); raise max_tokens or max_dollars.")
+                raise LabError(
+                    f"the budget for {self.name} is used up ({self.spending}); raise max_tokens or max_dollars."
+                )
             self._aside = (self._aside[0] + n, self._aside[1] + dollars)
         reply = Reply(error="not asked")
         try:

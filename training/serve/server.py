@@ -195,7 +195,7 @@ class ChainServer:
         return Response(reply.json(choices, answers.usage), media_type="application/json")
 
     def _admit(self, request: Request, *, needs_key: bool = True) -> None:
-        if self.hosts and (host := self.hosts.refused(request.headers)) is not None:
+        if self.hosts and (host := self.hosts.rejected_host(request.headers)) is not None:
             told = f"this server does not answer as {host!r}; ask http://127.0.0.1, or start it with --allow-host NAME."
             raise BadRequest(421, told, "unknown_host")
         given = request.headers.get("authorization", "").removeprefix("Bearer ").encode()

@@ -9,22 +9,22 @@ from dataclasses import replace
 from functools import cache, lru_cache
 
 from evals.schema import CANNOT_BE_TOLD
-from evals.verifiers.expected import Expected, Finding, fold, normalised
+from evals.verifiers.expected import Expected, Finding, fold, normalise
 from evals.verifiers.line import (
     ALTERNATIVE,
     ASIDE,
     MARKS,
     alternatives,
     cannot,
-    lettered,
+    contradictory_finding,
     letters_of_set,
-    marked,
+    letters_said,
+    mark_answers,
     n_lettered,
     number_verdict,
     options_in,
     read_short,
     set_verdict,
-    torn,
     without_thought,
 )
 from evals.verifiers.numbers import (
@@ -38,11 +38,18 @@ from evals.verifiers.numbers import (
     convert,
     numbers_in,
     read_unit,
-    spaced,
+    space_units,
     unit_of,
     without_wholes,
 )
-from evals.verifiers.text.choices import claim_at, claims, letters_in_text, named_in, read_choice, shown_claims
+from evals.verifiers.text.choices import (
+    claim_at,
+    claims,
+    letters_in_text,
+    options_in_question,
+    read_choice,
+    shown_claims,
+)
 from evals.verifiers.text.lexicon import DOWN, TOKEN, UP, Lexicon, Mark, small_words, tokens, word_set, words
 from evals.verifiers.text.lexicon import lexicon as lexicon_of
 from evals.verifiers.text.names import strangers, without_others
@@ -70,7 +77,7 @@ JOINED = re.compile(r"[ ,]*(?:and )?")
 NUMERALS = WORDS.keys() | PARTS.keys()
 
 
-def read_text(expected: Expected, question: str, text: str, is_shown: bool = True) -> Finding:
+def read_free_text(expected: Expected, question: str, text: str, is_shown: bool = True) -> Finding:
     """Return what free text says of the question, with its claims if they are to be shown. Time is linear in its length."""
     if expected.kind == "rubric":
         return Finding("no_claim", "a free answer; a judge can grade it")
@@ -78,7 +85,7 @@ def read_text(expected: Expected, question: str, text: str, is_shown: bool = Tru
     page, made = page_of(text), lexicon_of(expected)
     match expected.kind:
         case "number":
-            found = _number(expected, question, page_of(_signed(text, expected.unit)), made, text)
+            found = _number(expected, question, page_of(_write_signs(text, expected.unit)), made, text)
         case "term":
             found = _term(expected, question, page, made)
         case "set":
@@ -91,21 +98,21 @@ def read_text(expected: Expected, question: str, text: str, is_shown: bool = Tru
         found = read_short(expected, question, short, read_number)
     letters = letters_in_text(text, n_lettered(expected))
     if letters and (expected.has_letters or (found.verdict == "no_claim" and len(letters[1].split()) < LETTER_ALONE)):
-        return lettered(expected, *letters)
+        return letters_said(expected, *letters)
     return found
 
 
 def _in_bold(expected: Expected, text: str) -> str | None:
     """Return the one option that a text sets in bold: "channels open and **calcium** flows in"."""
-    said = [normalised(found[1]) for found in BOLD.finditer(without_thought(text))]
+    said = [normalise(found[1]) for found in BOLD.finditer(without_thought(text))]
     options = {expected.by_wording[each] for each in said if each in expected.by_wording}
     return options.pop() if len(options) == 1 else None
 
 
 def read_number(expected: Expected, question: str, value: str) -> Finding:
     """Return what a line says of the number that a question asks for."""
-    says, truth = normalised(value), f"{expected.number:,.10g}"
-    text = spaced(_signed(ASIDE.sub(" ", value), expected.unit), expected.unit).strip(MARKS)
+    says, truth = normalise(value), f"{expected.number:,.10g}"
+    text = space_units(_write_signs(ASIDE.sub(" ", value), expected.unit), expected.unit).strip(MARKS)
     page, made = page_of(text), lexicon_of(expected)
     found = _number(expected, question, page, made, text)
     if found.verdict == "no_claim":  # "3.200.000 Basenpaare": a word that no table knows
@@ -113,10 +120,14 @@ def read_number(expected: Expected, question: str, value: str) -> Finding:
     if not options_in(says, expected.by_wording)[0]:
         return found
     shown = [f"{each.value:,.10g}" for each in numbers_in(value)]
-    return torn([CANNOT_BE_TOLD, *shown]) if shown and says not in expected.by_wording else cannot(says, truth)
+    return (
+        contradictory_finding([CANNOT_BE_TOLD, *shown])
+        if shown and says not in expected.by_wording
+        else cannot(says, truth)
+    )
 
 
-def _signed(text: str, unit: str | None) -> str:
+def _write_signs(text: str, unit: str | None) -> str:
     """Return the text with a sign for "minus" and "negative" before a number, and 1 for the "a" of "a day" where a time is asked for."""
     text = MINUS.sub(lambda found: f"{'-':>{len(found[0])}}", text)
     asked = unit_of(unit) if unit else None
@@ -162,7 +173,7 @@ def _number(expected: Expected, question: str, page: Plain, lexicon: Lexicon, or
             concluded, leads = own if leads else concluded, False
     found = concluded or found
     if len({round(number.value, 9) for _, number in found}) > 1:
-        found = _asked_about(found, question, expected.unit)
+        found = _about_question(found, question, expected.unit)
     if found:
         start, end = page.origin(found[0][1].start), page.origin(found[-1][1].end - 1) + 1
         return number_verdict(expected, [number for _, number in found], start, end)
@@ -178,7 +189,7 @@ def _number(expected: Expected, question: str, page: Plain, lexicon: Lexicon, or
 Stated = tuple[Sentence, Number]
 
 
-def _asked_about(found: list[Stated], question: str, unit: str | None) -> list[Stated]:
+def _about_question(found: list[Stated], question: str, unit: str | None) -> list[Stated]:
     """Return the numbers that are said of what is asked: "water has 18 g/mol, methane 16 g/mol".
 
     Those of its own words, else those of none, else those of the first other thing. What stands before the last "=" of a
@@ -355,7 +366,7 @@ def _term(expected: Expected, question: str, page: Plain, lexicon: Lexicon) -> F
         explains = any(phrase in text for phrase in stands)
         takes_up = len(stems & _asked(question)) >= 0.6 * len(_asked(question))
         if is_right:
-            kept = _undenied(sentence)
+            kept = _without_denied(sentence)
             if any(map(kept.issuperset, expected.accept)):
                 right, place = True, (sentence.start, sentence.start + len(text))
                 beside = beside or _is_list(expected, question, text)
@@ -390,7 +401,7 @@ def _asked(question: str) -> frozenset[str]:
     return frozenset().union(*map(fold, tokens(question.casefold())))
 
 
-def _undenied(sentence: Sentence) -> set[str]:
+def _without_denied(sentence: Sentence) -> set[str]:
     """Return the folded words of a sentence without those that it denies."""
     kept: set[str] = set()
     is_shut = is_open = False
@@ -413,7 +424,7 @@ def _undenied(sentence: Sentence) -> set[str]:
 
 def _is_reversed(sentences: list[Sentence], question: str, lexicon: Lexicon) -> bool:
     """Say whether the text gives the gene set the opposite of the direction that the question names."""
-    asked = {option.partition("|")[0] for option in named_in(question, lexicon)} & {UP, DOWN}
+    asked = {option.partition("|")[0] for option in options_in_question(question, lexicon)} & {UP, DOWN}
     if len(asked) != 1:
         return False
     heard = [each for each in claims(sentences, question, lexicon) if each.option in (UP, DOWN)]
@@ -427,10 +438,10 @@ def _set(expected: Expected, question: str, page: Plain, lexicon: Lexicon, origi
     if CANNOT_BE_TOLD in named:
         said = sorted(named, key=lambda name: name != CANNOT_BE_TOLD)
         if len(said) > 1:
-            return torn(said)
+            return contradictory_finding(said)
         reason = f"it says that the data cannot tell; they say {', '.join(expected.values)}"
         return Finding("incorrect", reason, CANNOT_BE_TOLD, shown_claims(page, heard))
-    if expected.has_letters and (letters := letters_of_set(marked(without_thought(original)))):
+    if expected.has_letters and (letters := letters_of_set(mark_answers(without_thought(original)))):
         return set_verdict(expected, letters, ())
     listed, loose = strangers(expected, question, original)
     listed = listed if named or len(listed) > 1 else set[str]()

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from evals.schema import CANNOT_BE_TOLD, Claim
 from evals.verifiers.expected import AGREE, DIFFERENT, SAME, Expected, Finding, claim, fold
-from evals.verifiers.line import MARKS, marked, without_thought
+from evals.verifiers.line import MARKS, mark_answers, without_thought
 from evals.verifiers.numbers import WORDS
 from evals.verifiers.text.lexicon import (
     DISAGREE,
@@ -117,7 +117,7 @@ def claims(sentences: Iterable[Sentence], question: str, lexicon: Lexicon) -> li
             while found and found[-1].sentence is last:
                 found.pop()
         found += own
-        if lexicon.yes_no and (word := _restated(sentence, question)):
+        if lexicon.yes_no and (word := _restatement(sentence, question)):
             restated.append(Heard(lexicon.yes_no.get(word, word), False, sentence, 0, 1))
         tags = [mark.tag for mark in sentence.marks]
         after_question = sentence.end == "?" and ("option" in tags or "fine" in tags)
@@ -130,10 +130,10 @@ def claims(sentences: Iterable[Sentence], question: str, lexicon: Lexicon) -> li
 def _is_of_question(heard: Heard, question: str) -> bool:
     """Say whether "cannot determine" only takes up a question such as "can it be determined by …"."""
     said = _content(heard.sentence.words[heard.i : heard.j]) - {"cannot"}
-    return heard.option == CANNOT_BE_TOLD and bool(said) and said <= _asked(question)[0]
+    return heard.option == CANNOT_BE_TOLD and bool(said) and said <= _question_stems(question)[0]
 
 
-def _restated(sentence: Sentence, question: str) -> str | None:
+def _restatement(sentence: Sentence, question: str) -> str | None:
     """Return "yes" for a sentence that says what a yes-or-no question asks, "no" for one that denies it, None for others."""
     asked = _asked_words(question)
     order, wants = _topic(question)
@@ -283,7 +283,7 @@ def _heard(sentence: Sentence, lexicon: Lexicon, topic: bool, question: str) -> 
     """Return what one sentence claims about the question's subject."""
     said = [each for each in sentence.said if each.state != "open"]
     familiar = frozenset() if lexicon.has_subject else frozenset(_asked_words(question))
-    dropped = _doubled(sentence) if lexicon.has_directions else frozenset()
+    dropped = _idle_directions(sentence) if lexicon.has_directions else frozenset()
     if lexicon.named and question:
         first = _first_of_all(sentence, said, question)
         said, dropped = (first, dropped) if first else (said, dropped | _beaten(sentence, question, lexicon))
@@ -313,14 +313,14 @@ def _first_of_all(sentence: Sentence, said: list[Said], question: str) -> list[S
     most = [each for each in said if _is_measure(parts, each.mark.i)]
     if (
         not most
-        or _asked(question)[1] < 0
+        or _question_stems(question)[1] < 0
         or all(mark.tag != "deny" or mark.i > most[0].mark.i for mark in sentence.marks)
     ):
         return []
     return [Said(most[0].mark, "asserted")]
 
 
-def _doubled(sentence: Sentence) -> frozenset[int]:
+def _idle_directions(sentence: Sentence) -> frozenset[int]:
     """Return which of two directions of one phrase say nothing: both in "reduced suppression", the first in "increased loss"."""
     dropped: set[int] = set()
     marks = [each.mark for each in sentence.said if "|" in each.mark.value]
@@ -342,7 +342,7 @@ def _sign(parts: list[str]) -> int:
 def _beaten(sentence: Sentence, question: str, lexicon: Lexicon) -> frozenset[int]:
     """Return the names in a sentence that are not what it answers: those that another one beats, or named in passing."""
     parts = sentence.words
-    stems, asked = _asked(question)
+    stems, asked = _question_stems(question)
     marks = [each.mark for each in sentence.said if each.mark.value in lexicon.named]
     names = [mark for mark in sentence.marks if mark.tag in ("option", "own")]
     covered = {at for mark in names for at in range(mark.i, mark.j)}
@@ -389,7 +389,7 @@ def _content(parts: list[str], is_word: Callable[[str], bool] = str.isalpha) -> 
 
 
 @lru_cache(maxsize=8192)
-def _asked(question: str) -> tuple[frozenset[str], int]:
+def _question_stems(question: str) -> tuple[frozenset[str], int]:
     """Return the stems of a question, and whether it asks for the most (1) or the least (-1)."""
     return fold(question), _sign(tokens(question.casefold()))
 
@@ -416,7 +416,7 @@ def _reply(sentence: Sentence, question: str, lexicon: Lexicon, *, is_first: boo
         return None
     at = end - 1
     rest = parts[end:]
-    stems, asked = _asked(question)
+    stems, asked = _question_stems(question)
     option = _asked_option(question, lexicon)
     voids = [m for m in sentence.marks if m.tag == "void" and m.i > at]
     if lexicon.yes_no:  # "No, it is not."; what an explanation calls false is not the reply
@@ -465,12 +465,12 @@ def _asked_option(question: str, lexicon: Lexicon) -> str | None:
     parts = _asked_words(question)
     if small_words("auxiliary").isdisjoint(parts) or parts[0] in ("which", "what", "how"):
         return None
-    options = [option for option in named_in(question, lexicon) if "|" not in option]
+    options = [option for option in options_in_question(question, lexicon) if "|" not in option]
     return options[0] if len(options) == 1 else None
 
 
 @lru_cache(maxsize=8192)
-def named_in(question: str, lexicon: Lexicon) -> frozenset[str]:
+def options_in_question(question: str, lexicon: Lexicon) -> frozenset[str]:
     """Return the options that a question itself names."""
     return frozenset(
         mark.value for mark in marks_in(list(_asked_words(question)), lexicon.table) if mark.tag == "option"
@@ -548,7 +548,7 @@ def letters_in_text(text: str, n_options: int) -> tuple[list[int], str, int, int
 
     A line that is a letter, alone or before its option, counts where no other line is; else "the answer is (C)".
     """
-    text = marked(without_thought(text))
+    text = mark_answers(without_thought(text))
     found = list(STATED.finditer(text))
     if not found:
         found = list(BARE.finditer(text))

@@ -21,7 +21,7 @@ from evals.verifiers.expected import (
     SAME,
     Expected,
     american,
-    normalised,
+    normalise,
     word_set,
     words,
 )
@@ -135,7 +135,7 @@ def reply_at(parts: list[str]) -> tuple[str, int, int] | None:
 
 
 @cache
-def _shared() -> Table:
+def _shared_words() -> Table:
     """Return the words of every question: what denies and takes back, and places."""
     alike = words("subjects")["same_tissue"]
     places = [([word], "place", alike.get(word, word)) for word in word_set("subjects", "tissues")]
@@ -153,7 +153,7 @@ def _other_names() -> Table:
 @cache
 def _hallmark_names() -> Mapping[str, str]:
     return {
-        " ".join(tokens(normalised(name))): key
+        " ".join(tokens(normalise(name))): key
         for key, row in load_hallmark().items()
         for name in (row.name, *row.synonyms, key.removeprefix("HALLMARK_").replace("_", " "))
     }
@@ -166,7 +166,7 @@ def lexicon(expected: Expected) -> Lexicon:
     is_hallmark = any(name in _hallmark_names() for name in own)
     alike = words("subjects")["same_tissue"]
     subjects = [name for name in expected.subjects if name not in _hallmark_names()]
-    mine = {word for name in subjects for word in tokens(normalised(name))} & word_set("subjects", "tissues")
+    mine = {word for name in subjects for word in tokens(normalise(name))} & word_set("subjects", "tissues")
     table = _options(expected)
     if is_hallmark and UP not in options_of(expected):
         table = join(table, join(_option_table(UP, False), _option_table(DOWN, False)))
@@ -177,7 +177,7 @@ def lexicon(expected: Expected) -> Lexicon:
     yes_no = {meaning: option for option in options if (meaning := meaning_of(option)) in ("yes", "no")}
     yes_no = yes_no if "yes" in yes_no else {}
     return Lexicon(
-        table=join(names, join(table, _shared())),
+        table=join(names, join(table, _shared_words())),
         named=frozenset(option for option in options if _meaning(option, options) is None),
         tissues=frozenset(alike.get(word, word) for word in mine),
         has_directions=is_hallmark or {UP, DOWN} <= {meaning_of(option) for option in options},
@@ -190,7 +190,7 @@ def lexicon(expected: Expected) -> Lexicon:
 def _own_names(expected: Expected) -> tuple[list[str], list[str]]:
     """Return the names of the subject as words, and the first words of long names: "tnf alpha signaling"."""
     tissues = word_set("subjects", "tissues")
-    names = dict.fromkeys(" ".join(tokens(normalised(name))) for name in expected.subjects if name not in tissues)
+    names = dict.fromkeys(" ".join(tokens(normalise(name))) for name in expected.subjects if name not in tissues)
     keys = {_hallmark_names()[name] for name in names if name in _hallmark_names()}
     if not keys:
         return list(names), []
@@ -198,7 +198,7 @@ def _own_names(expected: Expected) -> tuple[list[str], list[str]]:
         if key in keys:
             names[name] = None
     acronyms = {
-        tokens(normalised(row.name))[0] for key in keys for row in [load_hallmark()[key]] if _is_acronym(row.name)
+        tokens(normalise(row.name))[0] for key in keys for row in [load_hallmark()[key]] if _is_acronym(row.name)
     }
     parts = [name.split() for name in names]
     starts = [" ".join(each[:end]) for each in parts for end in range(2, len(each))]
@@ -227,9 +227,9 @@ def _options(expected: Expected) -> Table:
             continue
         shared = words("options").get(option.casefold(), ())
         names = (option, *expected.wordings.get(option, ()))
-        wordings = {*map(normalised, names), *(name for name in names if "'" in name or "’" in name)}
+        wordings = {*map(normalise, names), *(name for name in names if "'" in name or "’" in name)}
         wordings |= {word for word, of in expected.by_wording.items() if of == option and word not in shared}
-        ways = [way for word in wordings for way in _ways(word, is_symbol=word != normalised(option))]
+        ways = [way for word in wordings for way in _ways(word, is_symbol=word != normalise(option))]
         tables.append(build((ways, "option", option)))
     return reduce(join, tables, {})
 
@@ -272,7 +272,7 @@ def _option_table(option: str, is_wide: bool) -> Table:
     if meaning == CANNOT_BE_TOLD:
         abstention = words("abstention")
         wide = abstention["wide"] if is_wide else []
-        name = " ".join(tokens(normalised(option)))
+        name = " ".join(tokens(normalise(option)))
         return build((abstention["apart"], "fine", ""), ([*abstention["firm"], *wide, name], "option", option))
     if meaning in ("yes", "no"):
         return {}
@@ -283,7 +283,7 @@ def _option_table(option: str, is_wide: bool) -> Table:
 @cache
 def meaning_of(option: str) -> str:
     """Return the option of the shared tables that an option of any question means: "Increased" -> "up"."""
-    name = normalised(option)
+    name = normalise(option)
     for meaning in SHARED:
         if name == meaning or (meaning in (UP, DOWN) and name in words("options")[meaning]):
             return meaning

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 
-from evals.verifiers.expected import Expected, fold, normalised, symbols, word_set
+from evals.verifiers.expected import Expected, fold, normalise, symbols, word_set
 from evals.verifiers.line import BULLET, NOT_NAME, PARTS, is_denied, without_asides, without_thought
 from evals.verifiers.numbers import WORDS
 from evals.verifiers.text.sentences import is_known
@@ -41,20 +41,20 @@ def strangers(expected: Expected, question: str, text: str) -> tuple[set[str], s
         if _is_name(items, at, known, fold(question))
     }
     shapes = {_shape(each) for each in expected.values} - {""}
-    asked = frozenset(normalised(question).split())
+    asked = frozenset(normalise(question).split())
     loose: set[str] = set()
     for found in TOKEN.finditer(text) if shapes else ():
-        name, shape = normalised(found[0]), _shape(found[0])
+        name, shape = normalise(found[0]), _shape(found[0])
         if name in known or name in asked or shape not in shapes or found[0] in ACRONYMS:
             continue
-        if is_denied(normalised(text[max(0, found.start() - 60) : found.start()]) + " ", 61):
+        if is_denied(normalise(text[max(0, found.start() - 60) : found.start()]) + " ", 61):
             continue
         beside = (BEFORE.search(text, max(0, found.start() - 40), found.start()), BEHIND.match(text, found.end()))
-        is_listed = any(each and (normalised(each[1]) in known or _shape(each[1]) == shape) for each in beside)
+        is_listed = any(each and (normalise(each[1]) in known or _shape(each[1]) == shape) for each in beside)
         if is_listed or not OTHERWISE.match(text, found.end()):
             (listed if is_listed else loose).add(name)
     for sentence in re.split(r"[.!?;]\s|\n", text):
-        words = normalised(sentence).split()
+        words = normalise(sentence).split()
         if MORE.search(sentence) and len(words) <= 8 and known.keys().isdisjoint(words):
             loose.add(" ".join(words))
     return listed, loose - listed
@@ -64,9 +64,9 @@ def strangers(expected: Expected, question: str, text: str) -> tuple[set[str], s
 def _things(question: str) -> tuple[tuple[Mapping[str, tuple[str, ...]], ...], frozenset[str], frozenset[str]]:
     """Return the tables of symbols that a question takes its thing from, all names of it, and the forms of names in capitals."""
     words = {*TOKEN.findall(question)}
-    asked = frozenset(map(normalised, words))
+    asked = frozenset(map(normalise, words))
     tables = tuple(table for table in symbols() if not asked.isdisjoint(table))
-    own = asked.union(normalised(name) for table in tables for word in asked & table.keys() for name in table[word])
+    own = asked.union(normalise(name) for table in tables for word in asked & table.keys() for name in table[word])
     return tables, own, frozenset(map(_shape, words - ACRONYMS)) - {""}
 
 
@@ -132,7 +132,7 @@ def without_others(expected: Expected, question: str, text: str) -> str:
         return text
 
     def kind(found: re.Match[str]) -> str | None:
-        word, shape = normalised(found[0]), _shape(found[0])
+        word, shape = normalise(found[0]), _shape(found[0])
         if word in expected.by_wording or (shape in values and found[0] not in ACRONYMS):
             return "name"
         is_symbol = any(word in table for table in tables) and (len(word) > 3 or found[0].istitle())
@@ -218,8 +218,8 @@ def _lists(text: str) -> Iterator[list[str]]:
     """Yield the lists of a text, normalised: its bulleted lines, and what commas, "and" and "or" part in each sentence."""
     bullets = [re.split(r"\s[-–—]\s|:|,", line, maxsplit=1)[0] for line in text.split("\n") if re.match(BULLET, line)]
     if len(bullets) > 1:
-        yield ["", *(normalised(NOT_NAME.sub(" ", bullet)) for bullet in bullets), ""]
+        yield ["", *(normalise(NOT_NAME.sub(" ", bullet)) for bullet in bullets), ""]
     for sentence in re.split(r"[.!?:](?:\s|$)|\n", text):
         items = PARTS.split(sentence)
         if len(items) > 1:
-            yield [name for item in items if (name := normalised(NOT_NAME.sub(" ", item)))]
+            yield [name for item in items if (name := normalise(NOT_NAME.sub(" ", item)))]

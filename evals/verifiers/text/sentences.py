@@ -15,7 +15,7 @@ from itertools import islice, pairwise
 from typing import Literal, NamedTuple
 
 from evals.verifiers.expected import LEVELS
-from evals.verifiers.line import QUOTED, blank, marked, without_thought
+from evals.verifiers.line import QUOTED, blank, mark_answers, without_thought
 from evals.verifiers.text.lexicon import DOWN, TOKEN, UP, Lexicon, Mark, Table, small_words, tokens, word_set
 from evals.verifiers.text.lexicon import words as words_of
 from evals.wording import Plain, plain
@@ -83,7 +83,7 @@ def plain_text(text: str) -> Plain:
 
 def page_of(text: str) -> Plain:
     """Return the answer as plain text, without thought blocks and quoted lines; offsets lead back to the text."""
-    text = marked(without_thought(text))
+    text = mark_answers(without_thought(text))
     if "\n" in text:
         if "|" in text and (rest := blank(TABLE, text)).strip(" \n|"):
             text = rest

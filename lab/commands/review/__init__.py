@@ -10,12 +10,12 @@ from evals.errors import BadConfig, LabError
 from evals.io import jsonl_text, read_rows, write_whole
 from evals.review.clean import Cleaning
 from evals.review.clean import clean as cleaned_row
-from evals.review.records import check_out, copy_record, drop_record, made_by
+from evals.review.records import check_out, copy_record, drop_record, maker_of
 from evals.schema.reports import Assignment
 from evals.schema.reviews import Linkage, PredictionRow, RawRow, Strategy
 from lab.commands import JsonSettings, command
 from lab.commands.review.infer import ReviewServer, find_cached, infer, read_papers
-from lab.commands.terminal import counted, emit, notes, plain, review_tables, table_of
+from lab.commands.terminal import emit, notes, plain, plural, review_tables, table_of
 
 if TYPE_CHECKING:
     from evals.validity.insertion import Detected
@@ -141,7 +141,7 @@ def score(settings: ScoreSettings) -> None:
     options = ScoreOptions(**settings.model_dump(include=set(kept)))
     stage = settings.name or predictions.stem
     measuring = measuring_of(panel, options, find_cached, library)
-    report = review_report({stage: Scored(panel, measuring, made_by(predictions))})
+    report = review_report({stage: Scored(panel, measuring, maker_of(predictions))})
     for warning in report.stages[stage].warnings:
         notes.print(f"note: {warning}")
     if out is not None:
@@ -203,7 +203,7 @@ def ensemble(settings: EnsembleSettings) -> None:
     merged, counts = merge(tools, merging, found)
     write_lines(out, merged)
     drop_record(out)
-    notes.print(f"wrote {out}: {counted(counts['n_kept'], 'concern')}, threshold {chosen.value:.3f}")
+    notes.print(f"wrote {out}: {plural(counts['n_kept'], 'concern')}, threshold {chosen.value:.3f}")
     document = {
         "out": str(out),
         "tools": [tool.name for tool in tools],
@@ -238,7 +238,7 @@ def parse(settings: ParseSettings) -> None:
     statuses = Counter(each.status for each in parsed)
     n_concerns = sum(len(each.concerns) for each in parsed)
     said = ", ".join(f"{n} {status}" for status, n in statuses.most_common())
-    notes.print(f"read {counted(len(parsed), 'output')}: {said}; {counted(n_concerns, 'concern')}")
+    notes.print(f"read {plural(len(parsed), 'output')}: {said}; {plural(n_concerns, 'concern')}")
     if out is not None:
         write_lines(out, [{"article_id": each.id, **each.model_dump(mode="json")} for each in parsed])
         copy_record(rows, out)
@@ -363,7 +363,7 @@ def make(settings: InsertionSettings) -> None:
     kinds = {each.kind: sum(pair.kind == each.kind for pair in pairs) for each in pairs}
     document = {"pairs": len(pairs), "papers": len({pair.paper for pair in pairs}), "seed": seed, "kinds": kinds}
     notes.print(f"wrote {out / PAPERS} and {out / PAIRS}")
-    title = f"{counted(len(pairs), 'pair')} of {counted(document['papers'], 'paper')}"
+    title = f"{plural(len(pairs), 'pair')} of {plural(document['papers'], 'paper')}"
     emit(document, as_json=settings.as_json, table=table_of(title, ("kind of flaw", "pairs"), list(kinds.items())))
 
 
@@ -388,9 +388,9 @@ def score_insertion(settings: DetectionSettings) -> None:
     name = settings.name or settings.predictions.stem
     found = score_pairs(pairs, versions, said, name, settings.draws, settings.seed)
     if found.unanswered:
-        notes.print(f"note: {counted(found.unanswered, 'pair')} without an answer to both versions left out")
+        notes.print(f"note: {plural(found.unanswered, 'pair')} without an answer to both versions left out")
     if found.all.papers < FEW_PAPERS:
-        papers = counted(found.all.papers, "manuscript")
+        papers = plural(found.all.papers, "manuscript")
         notes.print(f"note: {papers}; below {FEW_PAPERS} the intervals are too narrow", soft_wrap=True)
     if out is not None:
         write_whole(out, found.model_dump_json(indent=1) + "\n")
@@ -410,9 +410,9 @@ def score_insertion(settings: DetectionSettings) -> None:
 
 def texts_of(row: PredictionRow) -> list[str]:
     """Return the texts of a row's concerns, blank ones left out."""
-    from evals.review.clean import written
+    from evals.review.clean import concerns_in
 
-    return [text for each in written(row) if (text := (each.text or "").strip())]
+    return [text for each in concerns_in(row) if (text := (each.text or "").strip())]
 
 
 def checks(settings: CheckedPapers) -> None:
@@ -463,9 +463,9 @@ def checks(settings: CheckedPapers) -> None:
         notes.print(f"wrote {out}")
     verdicts = Counter(each.verdict for mine in tests.values() for each in mine)
     told = ", ".join(f"{n} {name}" for name, n in verdicts.items()) or "no statistic with its p was found"
-    notes.print(f"recomputed {counted(verdicts.total(), 'test')}: {told}")
+    notes.print(f"recomputed {plural(verdicts.total(), 'test')}: {told}")
     cells = [(name, each.source, each.item, each.concern.text) for name, mine in found.items() for each in mine]
-    title = f"{counted(len(cells), 'finding')} in {counted(len(found), 'paper')}"
+    title = f"{plural(len(cells), 'finding')} in {plural(len(found), 'paper')}"
     documents = {
         each.id: {
             "findings": found[each.id],

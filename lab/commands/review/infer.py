@@ -21,13 +21,13 @@ from evals.errors import BadConfig, IncomparableReports, LabError, MissingModel
 from evals.io import public_path, read_rows, write_whole
 from evals.papers.places import Map, as_letter, as_markdown, line
 from evals.review.prompt import TokenCounter
-from evals.review.records import made_by
+from evals.review.records import maker_of
 from evals.schema import Article, ReviewExample
 from evals.schema.articles import PAPER_NOTE, ReviewedRow, ReviewRun
 from evals.schema.reports import ReviewReport
 from evals.schema.runs import DEMONSTRATION, is_demonstration
 from lab.commands import FileSettings, InFile
-from lab.commands.terminal import counted, emit, notes, summary_table, table_of
+from lab.commands.terminal import emit, notes, plural, summary_table, table_of
 from lab.settings import from_environment
 from lab.ui.text import say
 from training.judge.prompts import HttpSettings
@@ -174,11 +174,11 @@ def review_papers(settings: InferSettings) -> ReviewRun:
         read = [article for article in articles if file.rows[article.id].status != "failed"]
         path = out.with_suffix(".md") if kind == "md" else out.with_name(f"{out.stem}-letter.md")
         write_whole(path, "\n".join(_in_words(article, file.rows[article.id], run, kind) for article in read))
-        notes.print(f"wrote {path}: {counted(len(read), 'paper')}", soft_wrap=True)
+        notes.print(f"wrote {path}: {plural(len(read), 'paper')}", soft_wrap=True)
     ends = Counter(map(_how_it_ended, (file.rows[article.id] for article in articles)))
     for end in ("unanswered", "in_part", "unread"):
         if n := ends[end]:
-            notes.print(say(f"command.{end}", papers=counted(n, "paper"), out=out), soft_wrap=True)
+            notes.print(say(f"command.{end}", papers=plural(n, "paper"), out=out), soft_wrap=True)
     if ends["unanswered"] or ends["in_part"]:
         raise typer.Exit(1)
     return run
@@ -207,7 +207,7 @@ def _chain(settings: InferSettings) -> "LoadedChain":
     from training.run.folder import RunFolder
 
     name = settings.chain
-    if not chain_file(name).is_file() and (unfinished := RunFolder(Path(name)).unfinished()):
+    if not chain_file(name).is_file() and (unfinished := RunFolder(Path(name)).how_to_resume()):
         raise MissingModel(f"{name} is no chain yet: {unfinished}.")
     return load_chain(name, settings.dtype, lambda _, message: notes.print(message), cache=from_environment().cache)
 
@@ -275,7 +275,7 @@ def progress_bar(total: int) -> Generator[tuple[Callable[[int, int, ReviewedRow 
                 if done:
                     notes.print(f"{done} of {of} papers have a good row already")
             else:
-                said = counted(len(row.concerns), "concern")
+                said = plural(len(row.concerns), "concern")
                 notes.print(f"{row.article_id}: {row.status}, {said}, {row.seconds:.1f} s")
             bars.update(task, completed=done, total=of)
 
@@ -304,14 +304,14 @@ def report_on_stages(settings: InferSettings) -> None:
     """Write a report on the stages that are asked for."""
     from evals.report import save_report
     from lab.shared.evaluations import command_line
-    from training.data.dev import MeasureSettings, graded, read_measure
+    from training.data.dev import MeasureSettings, grade_reviews, read_measure
     from training.run.folder import versions
 
     papers = read_papers(settings.papers, settings.split, settings.limit)
     scoring = settings.model_dump(include=set(MeasureSettings.model_fields))
     measure = read_measure(scoring, str(settings.config))
     nothing = {each.id: () for each in papers}
-    graded({"": (nothing, None)}, papers, measure, find_cached)  # what is missing is told before hours of asking
+    grade_reviews({"": (nothing, None)}, papers, measure, find_cached)  # what is missing is told before hours of asking
     names = [""] if settings.server else settings.stage.split(",")
     if names == ["all"]:
         names = [BASE_STAGE, *(each.name for each in read_chain(settings.chain).manifest.stages)]
@@ -321,7 +321,7 @@ def report_on_stages(settings: InferSettings) -> None:
         rows = partial / f"{name or 'last'}.jsonl"
         with redirect_stdout(sys.stderr):
             review_papers(settings.model_copy(update={"out": rows, "stage": name, "format": None, "as_json": False}))
-        made = made_by(rows)
+        made = maker_of(rows)
         said = {row.article_id: row.concerns for row in read_rows(rows, ReviewedRow)}
         stages[name or (made and made.stage) or "server"] = said, made
     corpus = public_path(settings.papers)
@@ -330,12 +330,12 @@ def report_on_stages(settings: InferSettings) -> None:
     typed = settings.model_dump(include={"papers", "split", "limit", "out", "config"})
     by_chain = {"chain": settings.chain, "stage": settings.stage or None}
     typed |= {"server": f"URL{mark}{model}"} if settings.server else by_chain
-    report = graded(
+    report = grade_reviews(
         stages,
         papers,
         measure,
         find_cached,
-        data_name=f"{corpus} ({counted(len(papers), 'paper')}, {settings.split})",
+        data_name=f"{corpus} ({plural(len(papers), 'paper')}, {settings.split})",
         chain_name=made.name if made else "",
         settings=settings.model_dump(include=asking) | scoring | {"papers": corpus},
         created_at=datetime.now(UTC),
@@ -344,13 +344,13 @@ def report_on_stages(settings: InferSettings) -> None:
     )
     save_report(report, out)
     shutil.rmtree(partial)
-    notes.print(f"wrote {out}: {counted(len(report.rows), 'answer')} to {counted(len(papers), 'paper')}")
+    notes.print(f"wrote {out}: {plural(len(report.rows), 'answer')} to {plural(len(papers), 'paper')}")
     emit(report, as_json=settings.as_json, table=summary_table(report))
 
 
 def rescore_review(old: ReviewReport, path: Path) -> ReviewReport:
     """Return a report with what was said cleaned and matched by this version."""
-    from training.data.dev import MeasureSettings, graded, read_measure
+    from training.data.dev import MeasureSettings, grade_reviews, read_measure
 
     known: dict[str, Any] = old.settings
     if "papers" not in known:
@@ -362,7 +362,7 @@ def rescore_review(old: ReviewReport, path: Path) -> ReviewReport:
     measure = read_measure({name: known[name] for name in MeasureSettings.model_fields}, str(path))
     said = {stage: (each.said, each.made_by) for stage, each in old.stages.items()}
     kept = ("data_name", "chain_name", "settings", "created_at", "command", "libraries")
-    found = graded(said, papers, measure, find_cached, **{name: getattr(old, name) for name in kept})
+    found = grade_reviews(said, papers, measure, find_cached, **{name: getattr(old, name) for name in kept})
     if found.data_sha256 != old.data_sha256:
         raise IncomparableReports(
             f"{known['papers']} holds other papers or human concerns than those that were reviewed; put those of then"

@@ -27,6 +27,6 @@ def lines() -> dict[str, str]:
     return {k: v for file in files for k, v in json.loads(file.read_text(encoding="utf-8")).items()}
 
 
-def counted(n: int, noun: str) -> str:
+def plural(n: int, noun: str) -> str:
     """Return "1 vote", "2 votes"."""
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from evals.errors import LabError
-from evals.review.controls import OBJECTION, Index, Paper, echo, generic, permuted, words
-from evals.review.match import CachedEncoder, ReadyVectors, calibrated, match, partners, similarity_of
+from evals.review.controls import OBJECTION, Index, Paper, echo, generic, permuted_control, words
+from evals.review.match import CachedEncoder, ReadyVectors, calibrate_threshold, match, partners, similarity_of
 from evals.review.score import articles_of, control_rates, micro_rates
 from tests.evals.concerns.rows import WordEncoder, matcher, panel, predicted, reference
 from tests.evals.reports import TABLES
@@ -31,7 +31,9 @@ def test_lists_on_other_papers_of_the_source_get_what_is_left_without_knowledge(
     of = knowing()
     similarity = similarity_of(of.predicted, of.human, None)
     strict, loose = (
-        control_rates(articles_of(of, match(of, similarity, 0.9), {"permuted": permuted(of, similarity, matcher(at))}))
+        control_rates(
+            articles_of(of, match(of, similarity, 0.9), {"permuted": permuted_control(of, similarity, matcher(at))})
+        )
         for at in (0.9, 0.01)
     )
     assert strict["permuted"].f1 == 0.0
@@ -50,7 +52,7 @@ def test_every_list_is_held_against_another_paper_once(sources, is_in) -> None:
 
 def test_one_article_alone_has_no_permuted_control() -> None:
     of = panel((reference("a", "x y z"), predicted("a", "x y z")))
-    assert permuted(of, similarity_of(of.predicted, of.human, None), matcher(0.5)) is None
+    assert permuted_control(of, similarity_of(of.predicted, of.human, None), matcher(0.5)) is None
 
 
 def test_the_generic_list_is_as_long_as_each_predicted_one() -> None:
@@ -76,11 +78,11 @@ PAPER = Paper(
 
 
 def test_a_copier_gets_whole_sentences_of_methods_and_results_evenly_spaced() -> None:
-    every = PAPER.copied(9)
+    every = PAPER.copied_sentences(9)
     assert every[0] == "We bought twelve mice from one dealer."
     assert every[-1] == "Nothing else differed between the groups (p > 0.2)."
-    assert (len(every), PAPER.copied(2)) == (4, [every[1], every[3]])
-    assert Paper("b", "One text of five words.").copied(3) == ["One text of five words."]
+    assert (len(every), PAPER.copied_sentences(2)) == (4, [every[1], every[3]])
+    assert Paper("b", "One text of five words.").copied_sentences(3) == ["One text of five words."]
 
 
 def test_copied_sentences_and_titled_objections_are_as_many_as_were_predicted() -> None:
@@ -94,24 +96,24 @@ def test_copied_sentences_and_titled_objections_are_as_many_as_were_predicted() 
 
 def test_the_threshold_lets_the_wanted_share_match_by_chance_and_ignores_the_system() -> None:
     of, encoder = knowing(40), WordEncoder()
-    found = calibrated(of, encoder, 0.05, seed=0)
-    assert found == calibrated(replace(of, predicted=of.human), encoder, 0.05, seed=0)
+    found = calibrate_threshold(of, encoder, 0.05, seed=0)
+    assert found == calibrate_threshold(replace(of, predicted=of.human), encoder, 0.05, seed=0)
     similarity = similarity_of(of.predicted, of.human, encoder)
-    by_chance = {"permuted": permuted(of, similarity, matcher(found.value))}
+    by_chance = {"permuted": permuted_control(of, similarity, matcher(found.value))}
     rows = articles_of(of, match(of, similarity, found.value), by_chance)
     assert micro_rates(rows).precision == 1.0
     assert control_rates(rows)["permuted"].precision < 0.12
-    assert calibrated(of, encoder, 0.5, seed=0).value < found.value
+    assert calibrate_threshold(of, encoder, 0.5, seed=0).value < found.value
 
 
 def test_a_concern_that_two_papers_share_word_for_word_does_not_spoil_the_threshold() -> None:
     of = panel(*((reference(f"a:{i}", "no control", f"gene{i} is odd"), None) for i in range(6)))
-    assert calibrated(of, WordEncoder(), 0.05, seed=0).value < 0.99
+    assert calibrate_threshold(of, WordEncoder(), 0.05, seed=0).value < 0.99
 
 
 def test_a_threshold_cannot_be_calibrated_on_one_paper() -> None:
     with pytest.raises(LabError, match="two papers or more"):
-        calibrated(panel((reference("a", "x"), None)), WordEncoder(), 0.05, seed=0)
+        calibrate_threshold(panel((reference("a", "x"), None)), WordEncoder(), 0.05, seed=0)
 
 
 PAPERS = [

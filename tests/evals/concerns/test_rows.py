@@ -12,7 +12,7 @@ from evals.papers.places import Map
 from evals.review.clean import Cleaning, clean
 from evals.review.ensemble import Merging, Tool, clusters_of, merge, merging_threshold
 from evals.review.match import ReadyVectors
-from evals.review.records import COLUMNS, copy_record, made_by, made_rows, record_beside
+from evals.review.records import COLUMNS, copy_record, made_rows, maker_of, record_beside
 from evals.schema import Article, Section, TextOrigin
 from evals.schema.articles import ABSTRACT
 from evals.schema.reviews import MadeBy, PredictionRow
@@ -177,13 +177,13 @@ def rows_with_record(file: Path) -> Path:
 def test_rows_made_of_others_take_their_record_along(tmp_path: Path):
     rows = rows_with_record(tmp_path / "rows.jsonl")
     assert copy_record(rows, tmp_path / "clean.jsonl")
-    assert made_by(tmp_path / "clean.jsonl") == made_by(rows) is not None
+    assert maker_of(tmp_path / "clean.jsonl") == maker_of(rows) is not None
 
 
 def test_rows_of_nobody_known_are_not_given_the_record_of_rows_that_stood_there(tmp_path: Path):
     old = rows_with_record(tmp_path / "clean.jsonl")
     assert not copy_record(tmp_path / "rows.jsonl", old)
-    assert made_by(old) is None
+    assert maker_of(old) is None
 
 
 @pytest.fixture

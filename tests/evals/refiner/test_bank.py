@@ -7,13 +7,13 @@ from typer.testing import CliRunner
 from evals.facts import load_kmp
 from evals.questions import is_held_out, kmp_test, pathway_heldout
 from evals.questions.kmp import contrast_name, degs
-from evals.questions.sets import normalised
-from evals.refine.bank import kept_for_testing, refiner_bank
+from evals.questions.sets import normalise_question
+from evals.refine.bank import ids_for_testing, refiner_bank
 from evals.refine.files import as_jsonl, read_records
 from evals.refine.grammar import evidence_of, is_negated
 from evals.refine.judge import compare_words
-from evals.refine.score import prepare, settle
-from evals.refine.task import SYSTEM_PROMPT, messages, shortened
+from evals.refine.score import final_figures, prepare
+from evals.refine.task import SYSTEM_PROMPT, messages, shorten
 from evals.schema.refiner import RewardConfig
 from lab.cli import app
 from tests.evals.refiner.answers import record
@@ -32,11 +32,11 @@ def test_there_are_as_many_records_as_promised():
 def test_nothing_of_the_held_out_tissues_of_the_kmp_test_or_of_a_study_in_testing_is_in_training(seed):
     """Neither questions of the KMP test nor, in one record, all the figures that an answer rests on."""
     bank, tests = refiner_bank(seed), kmp_test()
-    wordings = {normalised(row.prompt) for row in tests}
+    wordings = {normalise_question(row.prompt) for row in tests}
     supports = [set(row.support) for row in tests if row.support]
     for each in bank.train:
         assert not re.search(r"\b(eye|thymus|retina|ocular|thymic)", as_jsonl([each]).lower())
-        assert not is_held_out(each.asked) and normalised(each.asked) not in wordings
+        assert not is_held_out(each.asked) and normalise_question(each.asked) not in wordings
         if each.group != "kmp":
             continue
         stated = {
@@ -52,10 +52,12 @@ def test_nothing_of_the_held_out_tissues_of_the_kmp_test_or_of_a_study_in_testin
 
 
 def test_records_for_testing_are_known_by_their_id_and_by_what_they_ask():
-    assert {normalised(each.asked) for each in BANK.test} & {normalised(row.prompt) for row in pathway_heldout()}
+    assert {normalise_question(each.asked) for each in BANK.test} & {
+        normalise_question(row.prompt) for row in pathway_heldout()
+    }
     renamed = BANK.test[0].model_copy(update={"id": "renamed", "prompt": pathway_heldout()[0].prompt})
-    assert kept_for_testing([*BANK.train, *BANK.test]) == [each.id for each in BANK.test]
-    assert kept_for_testing([renamed]) == ["renamed"]
+    assert ids_for_testing([*BANK.train, *BANK.test]) == [each.id for each in BANK.test]
+    assert ids_for_testing([renamed]) == ["renamed"]
 
 
 def test_references_keep_to_the_grammar_and_are_paid_well_and_silence_and_a_wrong_answer_less():
@@ -64,7 +66,7 @@ def test_references_keep_to_the_grammar_and_are_paid_well_and_silence_and_a_wron
         wrong = str(each.reference).replace(" up ", " DOWN ").replace(" down ", " up ").replace("DOWN", "down")
         wrong = re.sub(r"\d+(?= (?:%|DEG|days|minutes|hours))", "777", wrong)
         cases = [prepare(each, text, RewardConfig()) for text in (each.reference, wrong, "<answer></answer>")]
-        good, other, silent = (settle(case, compare_words(case.inquiry())).reward for case in cases)
+        good, other, silent = (final_figures(case, compare_words(case.inquiry())).reward for case in cases)
         # words say nothing of what is denied
         is_paid = good >= 8 or is_negated(f"{each.reference} {each.tool_output}")
         poor += [] if all(cases[0].checks.values()) and is_paid and silent == 0 else [(each.id, good, silent)]
@@ -102,8 +104,8 @@ def test_a_long_record_loses_whole_passages_from_the_end_none_that_is_needed_or_
     long = record(id="long", tool_output="\n".join(blocks), sources={f"S{n}": "d" for n in range(1, 7)})
     needed = long.model_copy(update={"reference": "<answer><snippet id=S5>a</snippet></answer>"})
     budget = words(needed) - 50
-    kept, taken = shortened(needed, budget, words)
-    assert taken == ("S6", "S4", "S2") and shortened(record(), budget, words) == (record(), ())
+    kept, taken = shorten(needed, budget, words)
+    assert taken == ("S6", "S4", "S2") and shorten(record(), budget, words) == (record(), ())
     assert list(evidence_of(kept.tool_output)) == ["S1", "S3", "S5"] == sorted(kept.sources)
     assert words(kept) <= budget
-    assert shortened(long, 60, words) == (long, ())
+    assert shorten(long, 60, words) == (long, ())

@@ -15,10 +15,10 @@ from evals.refine.bank import refiner_bank
 from evals.refine.files import read_cases, read_records
 from evals.refine.grammar import evidence_of
 from evals.refine.judge import Verdicts, items_of, static_items, support_by_words
-from evals.refine.score import PreparedAnswer, copied, explain, prepare, settle
+from evals.refine.score import PreparedAnswer, copied_share, explain, final_figures, prepare
 from evals.refine.task import Refine
 from evals.report import build_report, load_report, save_report, summarise
-from evals.run import baseline_rows, graded
+from evals.run import baseline_rows, grade_answers
 from evals.schema.refiner import PRESETS, BehaviourItem, RewardConfig
 from evals.schema.reports import RefinerReport, RefinerRow
 from evals.task import StageAnswer
@@ -47,13 +47,13 @@ def random_verdicts(case: PreparedAnswer, seed: int) -> Verdicts:
 
 def test_the_reward_is_the_convex_sum_of_rubric_and_f1_times_ten_and_each_setting_does_what_it_says():
     case = prepared(GOOD)
-    settled = settle(case, verdicts(case, raws=RAWS))
+    settled = final_figures(case, verdicts(case, raws=RAWS))
     assert (settled.rubric, settled.citation.f1) == (pytest.approx(4.5 / 5), 1.0)
     assert settled.reward == pytest.approx(10 * (0.8 * 0.9 + 0.2))
     for config, share in TABLES["refiner: what each setting earns, as a share of ten"]:
         case = prepared("<answer><snippet id=S1,S2>OXPHOS is down</snippet></answer>", **config)
         given = verdicts(case, raws=RAWS, relevance=((1.0, 0.0),))
-        assert settle(case, given).reward == pytest.approx(10 * share), config
+        assert final_figures(case, given).reward == pytest.approx(10 * share), config
 
 
 def test_wanted_and_unwanted_behaviours_weigh_what_they_are_given_and_the_scale_has_ends():
@@ -63,23 +63,23 @@ def test_wanted_and_unwanted_behaviours_weigh_what_they_are_given_and_the_scale_
     )
     weighed, plain = prepared(GOOD, about, static_rubrics=False), prepared(GOOD, static_rubrics=False)
     cases = [(weighed, (2.0, 2.0), 0.75), (weighed, (0.0, 0.0), 0.25), (plain, (7.0, -3.0), 1.0)]
-    assert [settle(case, verdicts(case, raws=raws)).rubric for case, raws, _ in cases] == [x for *_, x in cases]
+    assert [final_figures(case, verdicts(case, raws=raws)).rubric for case, raws, _ in cases] == [x for *_, x in cases]
 
 
 def test_silence_is_paid_only_by_the_published_settings():
     configs = [({"preset": "published"}, 4.0), ({}, 0.0), ({"gate": "multiply"}, 0.0)]
     for config, paid in (*configs, ({"gate": "off", "empty_answer": "zero"}, 0.0)):
         case = prepared("<answer></answer>", record(negative_rubrics=()), **config)
-        assert settle(case, verdicts(case, raws=(0.0,) * 4)).reward == pytest.approx(paid), config
-        assert paid or settle(case, None).reward == 0.0
+        assert final_figures(case, verdicts(case, raws=(0.0,) * 4)).reward == pytest.approx(paid), config
+        assert paid or final_figures(case, None).reward == 0.0
 
 
 def test_a_gate_costs_nothing_a_share_or_everything_and_a_hard_fault_everything_whatever_the_gate():
     found = {}
     for gate in GATES:
         case, broken = (prepared(text, gate=gate) for text in (f"Sure. {GOOD}", "<answer><snippet id=S1>cut off"))
-        found[gate] = settle(case, verdicts(case, raws=(2.0, 0.0, 2.0, 0.0, 0.0))).reward
-        assert not broken.is_judgeable and settle(broken, None).reward == 0.0
+        found[gate] = final_figures(case, verdicts(case, raws=(2.0, 0.0, 2.0, 0.0, 0.0))).reward
+        assert not broken.is_judgeable and final_figures(broken, None).reward == 0.0
     assert found == {"off": 10.0, "multiply": pytest.approx(10 * (0.8 * 0.8 + 0.2)), "require": 0.0}
 
 
@@ -87,17 +87,17 @@ def test_a_missing_verdict_makes_the_reward_missing_and_never_a_number_but_hides
     case, faulty = prepared(GOOD), prepared(f"Sure. {GOOD}")
     gone = {"raws": (2.0, None, 2.0, 0.0, 0.0), "support": (None,), "relevance": ((None,),)}
     for name, values in {**gone, "needs": (None,) * len(case.reading.uncited)}.items():
-        assert settle(case, verdicts(case, **{name: values})).reward is None, name
+        assert final_figures(case, verdicts(case, **{name: values})).reward is None, name
     without = prepared(GOOD, apply_citation=False)
-    assert settle(without, verdicts(without, share=None)).reward is not None
-    assert settle(faulty, verdicts(faulty, raws=(None,) * 5)).reward == 0.0
+    assert final_figures(without, verdicts(without, share=None)).reward is not None
+    assert final_figures(faulty, verdicts(faulty, raws=(None,) * 5)).reward == 0.0
 
 
 def test_nobody_is_asked_about_an_id_that_is_not_in_the_evidence():
     text = "<answer><snippet id=X1>a</snippet> <snippet id=S1,X1>b</snippet></answer>"
     case = prepared(text, preset="published")
     assert case.cited == ((), ("S1",))
-    settled = settle(case, Verdicts((0.0,) * 5, ("",) * 5, (None, 1.0), ((), (1.0,)), ()))
+    settled = final_figures(case, Verdicts((0.0,) * 5, ("",) * 5, (None, 1.0), ((), (1.0,)), ()))
     assert (settled.citation.precision, settled.citation.recall) == pytest.approx((1 / 3, 1 / 2))
 
 
@@ -106,21 +106,21 @@ def test_citations_can_be_counted_by_document():
     text = "<answer><snippet id=S1,S2,W:3.a-b_c>a</snippet></answer>"
     case = prepared(text, about, citation_level="paper")
     given = verdicts(case, relevance=((1.0, 0.0, 0.0),))
-    found = [settle(each, given).citation.precision for each in (case, prepared(text, about))]
+    found = [final_figures(each, given).citation.precision for each in (case, prepared(text, about))]
     assert found == pytest.approx([1 / 2, 1 / 3])
 
 
 def test_saying_nothing_checkable_is_right_only_where_there_is_no_answer():
     for answerable, score in ((False, 1.0), (True, 0.0)):
         case = prepared("<answer>The evidence does not say.</answer>", record(answerable=answerable), gate="off")
-        assert [settle(case, verdicts(case, need=need)).citation.f1 for need in (0.0, 1.0)] == [score, 0.0]
+        assert [final_figures(case, verdicts(case, need=need)).citation.f1 for need in (0.0, 1.0)] == [score, 0.0]
 
 
 def test_one_giant_claim_with_every_id_counts_as_unsupported():
     many = ",".join(f"S{n}" for n in range(9))
     for text in (f"<snippet id={many}>a</snippet>", f"<snippet id=S1>{'word ' * 81}</snippet>"):
         case = prepared(f"<answer>{text}</answer>", gate="off")
-        assert case.cited == ((),) and settle(case, verdicts(case)).citation.f1 == 0.0
+        assert case.cited == ((),) and final_figures(case, verdicts(case)).citation.f1 == 0.0
         assert "earns nothing" in str(explain(case, verdicts(case), "test").claims[0].note)
 
 
@@ -190,7 +190,7 @@ def test_words_never_match_for_a_claim_that_denies_or_a_passage_that_does():
 @settings(max_examples=80)
 def test_a_convex_reward_stays_between_0_and_10(parts, seed, gate):
     case = prepared(written(parts), gate=gate)
-    assert 0.0 <= settle(case, random_verdicts(case, seed)).reward <= 10.0
+    assert 0.0 <= final_figures(case, random_verdicts(case, seed)).reward <= 10.0
 
 
 @given(PARTS, st.integers(0, 99), st.sampled_from(GATES), st.integers(0, 5))
@@ -203,7 +203,7 @@ def test_an_unknown_id_never_raises_the_reward(parts, seed, gate, place):
     changed[chosen] = ([*parts[chosen][0], "unknown-id"], parts[chosen][1])
     before, after = (prepared(written(each), gate=gate) for each in (parts, changed))
     given = random_verdicts(before, seed)
-    assert settle(after, given).reward <= settle(before, given).reward + 1e-12
+    assert final_figures(after, given).reward <= final_figures(before, given).reward + 1e-12
 
 
 # ---- `assay refiner score` --------------------------------------------------------------------
@@ -286,7 +286,7 @@ def test_a_row_of_ragas_that_cannot_be_read_is_named_and_an_answer_that_cites_no
     assert "the cell's wall" in read_cases(tmp_path / "a.csv")[0].record.tool_output
     known = {"question": "a", "contexts": ["b", "c"], "answer": "One. Two.", "ground_truth": float("nan")}
     path.write_text(json.dumps(known), encoding="utf-8")
-    assert [claim.ids for claim in read_cases(path)[0].prepared().reading.claims] == [("S1", "S2")] * 2
+    assert [claim.ids for claim in read_cases(path)[0].prepare().reading.claims] == [("S1", "S2")] * 2
 
 
 def test_answers_without_a_verdict_end_with_exit_code_1_and_judged_ones_with_0(score):
@@ -319,7 +319,7 @@ TASK = Refine()
 def rows_of(stage: str, *texts: str) -> tuple[RefinerRow, ...]:
     """Return a row per text, two records to a cluster."""
     records = [record(id=f"r{place}", split_group=f"g{place // 2}") for place in range(len(texts))]
-    return graded(TASK, records, [StageAnswer(stage, text) for text in texts])
+    return grade_answers(TASK, records, [StageAnswer(stage, text) for text in texts])
 
 
 def report(*rows: RefinerRow, **changes: object) -> RefinerReport:
@@ -374,4 +374,4 @@ def test_only_long_runs_of_one_passage_count_as_copied():
     passage, other = (" ".join(f"{letter}{n}" for n in range(40)) for letter in "wx")
     half = " ".join((*passage.split()[:12], *other.split()[:12]))
     shares = {(passage,): 1.0, ("w1 w2 w3 of another text",): 0.0, (half,): 0.5, (): None}
-    assert {texts: copied(texts, {"S1": passage}) for texts in shares} == shares
+    assert {texts: copied_share(texts, {"S1": passage}) for texts in shares} == shares

@@ -104,8 +104,8 @@ def test_marks_of_a_real_tokenizer_are_refused_and_other_texts_are_not(name: str
     tokenizer = load_tokenizer(find_base(str(base_with(tmp_path / "model", name))))
     marks = marks_of(tokenizer)
     texts = [row.prompt for row in DATASETS["kmp-train"]()] + CASES["plain"]
-    assert [text for text in texts if marks.found_in(text, tokenizer)] == []
-    missed = [mark for mark in CASES["real"][name]["marks"] if marks.found_in(f"So{mark}\nAnd", tokenizer) != mark]
+    assert [text for text in texts if marks.find_in(text, tokenizer)] == []
+    missed = [mark for mark in CASES["real"][name]["marks"] if marks.find_in(f"So{mark}\nAnd", tokenizer) != mark]
     assert missed == []
 
 
