@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 from evals.schema import StatedConfidence
 
-ODD = re.compile(r"[*`~]+(?=[*`~\w\s.,:;!?)(]|$)|_+|[ \t]{2,}|[^\x00-\x7f]|</?su[bp]>", re.IGNORECASE)
+ODD = re.compile(r"[*`~]+(?=[*`~\w\s.,:;!?)(]|$)|_+|[ \t]{2,}|[^\x00-\x7f]|</?[sS][uU][bBpP]>")
 EMPHASIS = re.compile(r"[*`~][*`~]*(?=[*`~\w\s.,:;!?)(]|$)")
 """All of ODD that an ASCII text without BLANKS holds; its first class is found at once."""
 HALVES = re.compile(
@@ -62,7 +62,7 @@ POWERS = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789", strict=True))
 
 
 SIGNS = {"⁻": "-", "⁺": "+"}
-SCRIPTS = re.compile(r"</?su[bp]>|[⁰-⁹²³¹⁺⁻₀-₉₊₋]", re.IGNORECASE)
+SCRIPTS = re.compile(r"</?[sS][uU][bBpP]>|[⁰-⁹²³¹⁺⁻₀-₉₊₋]")
 """What raises or lowers digits, and digits that are raised or lowered."""
 
 

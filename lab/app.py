@@ -23,7 +23,7 @@ from lab.settings import MOST_WRONG, WAIT_SECONDS, from_environment
 from lab.ui import components as views
 from lab.ui.components import ASSETS, AT_ONCE, QUIET, ROUTE, Theme
 from lab.ui.text import lines, say
-from lab.visitors import Door, can_sign_in, door, identify_signed_in, identify_visitor
+from lab.visitors import Door, can_sign_in, door, meet, meet_signed_in
 from training.serve import OwnHosts
 
 STATUS_SECONDS = 1.0
@@ -78,7 +78,7 @@ def build_app(
                     TABS[name](services, visitor, tab, wanted)
         gr.HTML(views.keys())
         known = [visitor.known, visitor.remembered]
-        met = identify_signed_in if has_sign_in else identify_visitor
+        met = meet_signed_in if has_sign_in else meet
         # In the queue: only then is what hangs on the change of a state told of it.
         app.load(met, visitor.remembered, known, api_visibility="private", concurrency_limit=None)
     for event in app.fns.values():

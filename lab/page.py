@@ -15,7 +15,7 @@ from lab.services import Services
 from lab.session import ExportedFile, Own, Tab, View, stop
 from lab.ui.components import ANSWERING, CHOSEN, QUIET, heading, notice, script, stage_name
 from lab.ui.text import say
-from lab.visitors import Door, Visitor, identify_visitor, name_visitor
+from lab.visitors import Door, Visitor, meet, name_visitor
 
 Painted = dict[Any, Any]
 """What changes on the page, by component."""
@@ -122,7 +122,7 @@ def choices(find: Callable[[], list[tuple[str, str]]], nothing: str) -> gr.Dropd
 def with_visitor(door: Door, *starts: Any) -> Any:
     """Say first who the visitor is, which a page that just opened may not know; go on with `.then`."""
     known = [door.known, door.remembered]
-    return gr.on([*starts], identify_visitor, door.remembered, known, api_visibility="private", **QUIET)
+    return gr.on([*starts], meet, door.remembered, known, api_visibility="private", **QUIET)
 
 
 def name_field(door: Door, tab: str) -> None:

@@ -49,7 +49,7 @@ def new_visitor(rater: str | None = None) -> Visitor:
     return Visitor(rater=rater or uuid.uuid4().hex, page=uuid.uuid4().hex)
 
 
-def identify_visitor(remembered: object, request: gr.Request) -> tuple[Visitor, object]:
+def meet(remembered: object, request: gr.Request) -> tuple[Visitor, object]:
     """Return who is at the page, and what their browser shall keep; the same page always gets the same answer."""
     session = request.session_hash or uuid.uuid4().hex
     page, drawn = (hashlib.sha256(f"{role} {session}".encode()).hexdigest()[:32] for role in ("page", "rater"))
@@ -64,9 +64,9 @@ def identify_visitor(remembered: object, request: gr.Request) -> tuple[Visitor, 
 
 def name_visitor(remembered: object, name: str, request: gr.Request) -> tuple[Visitor, object]:
     """Return who is at the page once they said what they are called, and what their browser shall keep; "" forgets it."""
-    _, kept = identify_visitor(remembered, request)
+    _, kept = meet(remembered, request)
     said = " ".join(name.split())[:80]
-    return identify_visitor(f"{str(kept).partition(' ')[0]} {said}".strip(), request)
+    return meet(f"{str(kept).partition(' ')[0]} {said}".strip(), request)
 
 
 NEEDED = ("SPACE_ID", "OAUTH_CLIENT_ID", "OAUTH_CLIENT_SECRET", "OAUTH_SCOPES", "OPENID_PROVIDER_URL")
@@ -79,10 +79,8 @@ def can_sign_in(environment: Mapping[str, str]) -> bool:
     return is_set_up and all(find_spec(name) is not None for name in PACKAGES)
 
 
-def identify_signed_in(
-    remembered: object, request: gr.Request, profile: gr.OAuthProfile | None
-) -> tuple[Visitor, object]:
+def meet_signed_in(remembered: object, request: gr.Request, profile: gr.OAuthProfile | None) -> tuple[Visitor, object]:
     """Return who is at the page: the name they signed in with, else who their browser says they are."""
-    visitor, kept = identify_visitor(remembered, request)
+    visitor, kept = meet(remembered, request)
     name = f"hf:{profile.username}" if profile else ""
     return (visitor if profile is None else Visitor(name, visitor.page, name)), kept

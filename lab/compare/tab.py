@@ -36,7 +36,7 @@ from lab.session import (
 )
 from lab.ui import components as views
 from lab.ui.text import page, say
-from lab.visitors import BROWSER_SECRET, Door, Visitor, identify_visitor, new_visitor
+from lab.visitors import BROWSER_SECRET, Door, Visitor, meet, new_visitor
 
 
 @dataclass(frozen=True)
@@ -490,7 +490,7 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
         visitor: Visitor | None, remembered: object, now: Comparing | None, left: object, request: gr.Request
     ) -> tuple[Visitor, object, Comparing | None]:
         if visitor is None:
-            visitor, remembered = identify_visitor(remembered, request)
+            visitor, remembered = meet(remembered, request)
         return visitor, remembered, now or restore_pair(services, visitor, left)
 
     def on_open(visitor: Visitor, now: Comparing | None, left: object) -> Iterator[Painted]:

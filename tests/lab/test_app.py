@@ -15,7 +15,7 @@ from lab.engine import LabEngine
 from lab.middleware import PasswordThrottle
 from lab.settings import MOST_WRONG, WAIT_SECONDS
 from lab.ui.components import model_pill, model_problem
-from lab.visitors import identify_visitor
+from lab.visitors import meet
 from tests.coroutines import result_of
 from tests.lab.chains import ScriptedChain, lab_with
 from tests.lab.served import ON_AIR, Browser, on_air
@@ -115,23 +115,23 @@ class WriteRequest:
 
 
 def test_a_browser_is_known_again_and_each_open_page_is_its_own():
-    first, kept = identify_visitor(None, WriteRequest())
-    second, _ = identify_visitor(kept, WriteRequest())
+    first, kept = meet(None, WriteRequest())
+    second, _ = meet(kept, WriteRequest())
     assert first.rater == second.rater == kept
     assert first.page != second.page
 
-    early, late = (identify_visitor(None, WriteRequest(session_hash="one page")) for _ in range(2))
+    early, late = (meet(None, WriteRequest(session_hash="one page")) for _ in range(2))
     assert early == late
     assert early[0].rater != early[0].page
-    assert identify_visitor(None, WriteRequest(session_hash="another page"))[0].rater != early[0].rater
+    assert meet(None, WriteRequest(session_hash="another page"))[0].rater != early[0].rater
 
-    visitor, kept = identify_visitor("a" * 32, WriteRequest("kim"))
+    visitor, kept = meet("a" * 32, WriteRequest("kim"))
     assert (visitor.rater, kept) == ("kim", "a" * 32), "who logged in votes under that name"
 
 
 def test_what_a_browser_made_up_is_not_taken_for_a_name():
     for remembered in ("", "short", "x" * 33, 7, ["a"], {"a": 1}, "<script>" * 4):
-        visitor, kept = identify_visitor(remembered, WriteRequest())
+        visitor, kept = meet(remembered, WriteRequest())
         assert len(visitor.rater) == 32
         assert visitor.rater.isalnum()
         assert visitor.rater == kept != remembered

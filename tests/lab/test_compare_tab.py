@@ -29,7 +29,7 @@ from lab.compare.tab import (
 from lab.shared.recorded import Recorded, answers_of
 from lab.shared.sets import QuestionSets
 from lab.ui.components import stage_name
-from lab.visitors import Visitor, door, identify_visitor, name_visitor, new_visitor
+from lab.visitors import Visitor, door, meet, name_visitor, new_visitor
 from tests.lab.chains import ScriptedChain, lab_with
 from tests.lab.evaluations import scripted_report
 from tests.lab.served import ON_AIR, Browser, on_air
@@ -162,12 +162,12 @@ def test_pairs_are_drawn_from_the_newest_set_of_ones_own_and_a_held_out_question
 
 def test_votes_without_a_name_are_one_rater_s_and_a_name_is_one_person_s_in_every_browser(room):
     asked = [SimpleNamespace(username=None, session_hash=f"page {n}") for n in range(5)]
-    visitors = [identify_visitor(None, each)[0] for each in asked[:3]]
+    visitors = [meet(None, each)[0] for each in asked[:3]]
     (ada, kept), (again, _) = (
         name_visitor(None, " Ada  L. ", asked[3]),
         name_visitor("no name of ours", "ada l.", asked[4]),
     )
-    assert identify_visitor(kept, asked[4])[0].voter == ada.voter == again.voter == "name:ada l."
+    assert meet(kept, asked[4])[0].voter == ada.voter == again.voter == "name:ada l."
     assert ada.rater != again.rater, "what each browser asked stays its own"
     assert name_visitor(kept, "", asked[3])[0].name == ""
     with gr.Blocks() as page, gr.Tab("Compare") as tab:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 from question_set.grader.schema import GroundTruth, Verdict
-from question_set.grader.verifiers import judge
+from question_set.grader.verifiers import verify_prepared
 
 ABOUT = json.loads((Path(__file__).parent / "about.json").read_text("utf-8"))
 METRICS = ABOUT["metrics"]
@@ -27,7 +27,7 @@ def grade(row: dict, completion: str, read: str = "auto") -> Verdict:
     `read` says where the answer stands: "answer" takes the lines `Answer: ...` and `Confidence: N%` alone,
     "text" takes the free text, "auto" takes the answer line where there is one, else the text.
     """
-    return judge(_read_truth(row["truth"]), row["prompt"][-1]["content"], completion, read=read)
+    return verify_prepared(_read_truth(row["truth"]), row["prompt"][-1]["content"], completion, read=read)
 
 
 def measures(row: dict, verdict: Verdict) -> dict[str, float]:
