@@ -160,10 +160,12 @@ class Rater:
         In a queue, where nothing was said of this answer yet, it is the one to the answer said of last.
         """
         opened = self.open(name)
-        if is_queue and opened.said.state == "pending":
-            said = self.store.standing(opened.project.id, rater=self.name)
-            name = next((each.item for each in reversed(said) if each.is_adjudication == self.is_adjudicating), name)
-        for each in self.same_text(self.open(name).item):
+        standing = self.store.standing(opened.project.id, rater=self.name)
+        said = [each.item for each in standing if each.is_adjudication == self.is_adjudicating]
+        if is_queue and opened.said.state == "pending" and said:
+            name = said[-1]
+        item = self.open(name).item
+        for each in [each for each in self.same_text(item) if each in said] or [item.id]:
             self.store.undo(each, self.name, is_adjudication=self.is_adjudicating)
         return self.open(name)
 

@@ -243,8 +243,11 @@ def test_one_word_is_for_all_answers_to_a_question_in_the_same_words_and_taken_b
     ann.say_of("dpo", "submitted", thumb="up")
     assert [each.id for each in ann.queue("liver").waiting] == ["grpo"]
     assert [line for line, _ in ann.queue("liver").listed()][::2] == ["1. Submitted: Does it?", "3. Pending: Does it?"]
+    services.store.annotations.add_items([
+        AnnotationItem(id="late", project="liver", added_at=NOON, question="Does it?", text="It falls.", stage="kto", chain="c")
+    ])  # fmt: skip
     ann.undo("sft")
-    assert len(ann.queue("liver").waiting) == 3
+    assert len(ann.queue("liver").waiting) == 4, "one of them that came later has nothing to take back"
 
 
 def test_a_project_of_a_report_holds_the_answers_of_the_stages_that_were_chosen_in_an_order_that_tells_no_stage():
