@@ -265,7 +265,7 @@ def _build_exports(services: Services, tab: gr.Tab) -> None:
             what = gr.Dropdown([], label=say("data.said.what"), elem_id="data-said-what")
         panel = Download(
             gr.Radio([], label=say("preferences.format"), elem_id="data-said-format"),
-            gr.Button(say("export.make"), size="sm", elem_id="data-said-make"),
+            gr.Button(say("export.make"), size="sm", interactive=False, elem_id="data-said-make"),
             gr.HTML(elem_id="data-said-message"),
             gr.DownloadButton(say("export.download"), visible=False, elem_id="data-said-download"),
         )
@@ -277,7 +277,8 @@ def _build_exports(services: Services, tab: gr.Tab) -> None:
         ]
         listed = [(say("data.said.votes", n=services.store.counts().votes), VOTES), *projects]
         value = chosen if chosen in {name for _, name in listed} else VOTES
-        return {what: gr.Dropdown(choices=listed, value=value), **on_what(value)}
+        ready = {what: gr.Dropdown(choices=listed, value=value), panel.make: gr.Button(interactive=True)}
+        return {**ready, **on_what(value)}
 
     def on_what(chosen: str | None) -> Painted:
         name, forms = ("preferences.format", VOTE_FORMS) if chosen == VOTES else ("annotate.export", FORMS)
@@ -295,7 +296,7 @@ def _build_exports(services: Services, tab: gr.Tab) -> None:
         return panel.give("annotations", partial(annotations_file, services, chosen or "", form))
 
     seen = [what, panel.form, *panel.outputs]
-    tab.select(on_select, what, seen, api_visibility="private", **QUIET)
+    tab.select(on_select, what, [*seen, panel.make], api_visibility="private", **QUIET)
     what.input(on_what, what, seen[1:], api_visibility="private", **CHOSEN)
     event(panel.make.click, on_make, [what, panel.form], panel.outputs, "export_said")
 
