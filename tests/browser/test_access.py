@@ -67,6 +67,7 @@ def test_a_vote_and_a_plan_are_reached_by_keyboard_alone(open_page, scripted_lab
     )  # the button is gone, the focus not
     page.keyboard.press("a")
     expect(page.locator("#compare-notice")).to_contain_text("left is better")
+    expect(page.locator("#compare-why")).to_be_visible()
     page.keyboard.press("2")
     expect(page.locator("#compare-why-kept")).not_to_be_empty()
 
