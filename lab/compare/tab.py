@@ -384,7 +384,7 @@ def reveal(state: Comparing) -> CompareView:
         return CompareView("", "", views.empty(say("compare.empty")))
     left, right = (draft.title for draft in pair.drafts)
     line = say("compare.thanks", choice=say(f"compare.{pair.vote.choice}").lower(), left=left, right=right)
-    line += f" {say('compare.key', answer=pair.key)}" if pair.key else ""
+    line += f" {say('compare.key', answer=pair.key.rstrip('.'))}" if pair.key else ""
     line += f" {say('compare.named')}" if names_itself(*pair.answers) else ""
     known = [replace(draft, expected=pair.key, meaning="", n_tokens=None, seconds=None) for draft in pair.drafts]
     asked = views.question(pair.question)
