@@ -71,6 +71,10 @@ def make(kind: type[SettingsType], values: Mapping[str, object], places: Mapping
     raise BadConfig(" ".join(dict.fromkeys(said)))
 
 
+FEWEST_ASKED = 8
+"""How many of a dev set a run may ask, however short it is."""
+
+
 class StageSettings(Settings):
     """What every stage is told; the defaults are those of a small CPU run. `training/NAME.py` is the stage."""
 
@@ -153,7 +157,12 @@ class StageSettings(Settings):
         (), description="dev set to be answered again and again, as data; never test rows"
     )
     eval_steps: int = Field(0, ge=0, description="optimizer steps between evaluations on the dev set; 0 = none")
-    eval_examples: int = Field(0, ge=0, description="how many of the dev set are asked at most; 0 = all")
+    eval_examples: int = Field(
+        0,
+        ge=0,
+        description="how many of the dev set are asked at most; 0 = all; a run that chooses no weights by them asks no"
+        f" more than it trains on rows, {FEWEST_ASKED} at least",
+    )
     eval_tokens: int = Field(0, ge=0, description="longest answer to them, tokens; 0 = max_completion_length, or 96")
     eval_batch: int = Field(8, ge=1, description="how many of them each process answers at a time")
     best_metric: str = Field(
@@ -201,6 +210,17 @@ class StageSettings(Settings):
     def longest_answer(self) -> int:
         """The most tokens of an answer to the dev set."""
         return self.eval_tokens or int(getattr(self, "max_completion_length", 96))
+
+    def asked_at_a_look(self, rows: int) -> int:
+        """Return how many of the dev set are asked at most by a run over so many rows; 0 = all.
+
+        What is said of a short run by more answers than it has rows would take longer than the run.
+        """
+        if self.best_metric:
+            return self.eval_examples
+        trained = self.max_steps * self.batch * self.accumulation or self.epochs * rows
+        most = max(FEWEST_ASKED, math.ceil(trained))
+        return min(self.eval_examples, most) if self.eval_examples else most
 
     @property
     def has_dev(self) -> bool:

@@ -35,6 +35,26 @@ class RunRecord(Record):
     substitutions: tuple[str, ...] = ()
 
 
+class RunProgress(Record):
+    """progress.json: what the process of a run is doing, and how far it is; `seconds_left` is as of `at`, None = not known yet.
+
+    `done` of `of` questions are answered where it measures. `step` of `steps` optimizer steps are made.
+    """
+
+    doing: Literal["loading", "measuring", "training", "saving", "checking"]
+    at: datetime
+    step: int = 0
+    steps: int | None = None
+    done: int = 0
+    of: int = 0
+    seconds_left: float | None = None
+
+    @property
+    def share(self) -> float:
+        """Part of the steps that is done, 0..1; 0 where it is not known how many there are."""
+        return min(1.0, self.step / self.steps) if self.steps else 0.0
+
+
 class AdapterConfig(BaseModel):
     """What is read of PEFT's adapter_config.json, in the types that PEFT writes."""
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from statistics import fmean
 from typing import Literal
 
 import numpy as np
@@ -22,16 +21,18 @@ from pydantic import ValidationError
 from evals.errors import BadConfig, LabError
 from evals.io import write_whole
 from evals.schema import Record, RunRecord
+from evals.schema.runs import RunProgress
 from evals.stats.calibration import CalibrationSettings, bin_edges, ece
 from lab.services import Services
 from lab.ui.text import say
 from training.grpo import GrpoSettings
 from training.launch.accelerate import command_of, environment
 from training.models.manifest import FILE_NAME, OURS, chain_file, read_chain
-from training.run.checkpoints import checkpoints, step_of
+from training.run.checkpoints import checkpoints
 from training.run.folder import (
     COMPLETIONS,
     METRICS,
+    PROGRESS,
     RECORD,
     STOPPED_BECAUSE,
     MetricRow,
@@ -319,20 +320,6 @@ class Training:
         return str(result.get(STOPPED_BECAUSE, ""))
 
 
-@dataclass(frozen=True)
-class RunProgress:
-    """How far a run is; None for what is not known (yet)."""
-
-    step: int
-    steps: int | None
-    seconds_left: float | None
-
-    @property
-    def share(self) -> float:
-        """Part of the steps that is done, 0..1; 0 where it is not known how many there are."""
-        return min(1.0, self.step / self.steps) if self.steps else 0.0
-
-
 def find(roots: Sequence[Path], now: datetime) -> tuple[Training, ...]:
     """Return the runs below the roots, the newest first, each with a name of its own.
 
@@ -386,18 +373,39 @@ def duration(seconds: float) -> str:
 
 
 def progress_of(training: Training, watched: Watched, now: datetime) -> RunProgress:
-    """Return how far a run is, and how long it will take if it goes on as in its last steps."""
-    steps = _steps(training.record, watched)
-    pace = _seconds_per_step(training, watched)
-    if not training.is_live or steps is None or pace is None or watched.step >= steps:
-        return RunProgress(watched.step, steps, None)
-    waited = (now - (last_sign(training.path) or now)).total_seconds()
-    return RunProgress(watched.step, steps, max(0.0, (steps - watched.step) * pace - waited))
+    """Return what a run is doing and how far it is, with the time left as of now."""
+    try:
+        told = RunProgress.model_validate_json((training.path / PROGRESS).read_bytes())
+    except (OSError, ValidationError):
+        told = None
+    if told is None or training.state == "starting":
+        wanted = training.record.config.get("max_steps") if training.record else None
+        steps = watched.step if training.state == "finished" else wanted or None
+        return RunProgress(doing="training" if watched.step else "loading", at=now, step=watched.step, steps=steps)
+    left = told.seconds_left if training.is_live else None
+    left = left and max(0.0, left - (now - told.at).total_seconds())
+    return told.model_copy(update={"seconds_left": left, "step": max(told.step, watched.step)})
+
+
+def course(training: Training, progress: RunProgress) -> str:
+    """Return what a run is doing in words, how far it is and how long it will still take."""
+    doing, far = progress.doing if training.is_live else "training", {"step": progress.step, "steps": progress.steps}
+    if doing == "training":
+        words = [say("train.steps", **far) if progress.steps else say("train.step", **far)]
+    elif doing == "measuring":
+        when = "before" if not progress.step else "after" if progress.step == progress.steps else "between"
+        asked = say("train.measuring.asked", done=progress.done, of=progress.of) if progress.of > 1 else ""
+        words = [say(f"train.measuring.{when}", asked=asked, **far)]
+    else:
+        words = [say(f"train.{doing}")]
+    if progress.seconds_left is not None:
+        words.append(say("train.left", time=duration(progress.seconds_left)))
+    return " · ".join(words)
 
 
 def last_sign(run: Path) -> datetime | None:
     """Return when a run last wrote anything; None if it has written nothing."""
-    names = (RECORD, METRICS, COMPLETIONS)
+    names = (RECORD, METRICS, PROGRESS, COMPLETIONS)
     places = [*(run / name for name in names), beside(run) / LOG, *checkpoints(run)]
     times = [place.stat().st_mtime for place in places if place.exists()]
     return datetime.fromtimestamp(max(times), UTC) if times else None
@@ -432,7 +440,7 @@ def _state(run: Path, record: RunRecord | None, launched: Launched | None, now: 
         is_ending = is_opened and record.status != "running"
         if is_ending or launched.asked_to_stop_at:
             return "stopping"
-        return _heard_of(run, now) if is_opened else "starting"
+        return "running" if is_opened else "starting"
     if is_opened and record.status != "running":
         return record.status
     return "stopped" if launched.asked_to_stop_at else "failed"
@@ -445,41 +453,6 @@ def _heard_of(run: Path, now: datetime) -> State:
     interval = (rows.stat().st_mtime - _last_written(run)) / logged if logged else 0.0
     silence = (now - (last_sign(run) or now)).total_seconds()
     return "stalled" if silence > max(PATIENCE_SECONDS, PATIENCE_STEPS * interval) else "running"
-
-
-def _steps(record: RunRecord | None, watched: Watched) -> int | None:
-    if record is None:
-        return None
-    if record.status == "finished":
-        return watched.step
-    wanted, passes = record.config.get("max_steps"), record.config.get("epochs")
-    if isinstance(wanted, int) and wanted > 0:
-        return wanted
-    seen = watched.points("epoch")
-    if not seen or not seen[-1][1] or not isinstance(passes, int | float):
-        return None
-    step, epoch = seen[-1]
-    return max(step, round(step * passes / epoch))
-
-
-def _seconds_per_step(training: Training, watched: Watched) -> float | None:
-    """Return how long a step took lately: as logged, or from when the files were written."""
-    logged = [seconds for _, seconds in watched.points("step_time")[-RECENT:]]
-    if logged:
-        return fmean(logged)
-    metrics = training.path / METRICS
-    if not watched.step or training.record is None or not metrics.is_file():
-        return None
-    begun = _last_written(training.path)
-    resumed = [step_of(each) for each in checkpoints(training.path) if each.stat().st_mtime < begun]
-    if not resumed and begun - training.record.started_at.timestamp() > RESUMED_SECONDS:
-        return None
-    steps = watched.step - max(resumed, default=0)
-    return (metrics.stat().st_mtime - begun) / steps if steps > 0 else None
-
-
-RESUMED_SECONDS = 60.0
-"""run.json of a run that was not resumed is as old as the run, but for the time it takes to open it."""
 
 
 def _last_written(run: Path) -> float:

@@ -12,7 +12,7 @@ from lab.services import Services
 from lab.settings import EMBEDDED_RUNS
 from lab.shared.rows import link
 from lab.shared.runner import halt
-from lab.shared.runs import Training, Watched, duration, find, is_from_here, progress_of, read_metrics
+from lab.shared.runs import Training, Watched, course, find, is_from_here, progress_of, read_metrics
 from lab.ui.components import render
 from lab.ui.text import lines, say
 from lab.visitors import Visitor
@@ -65,11 +65,8 @@ def works(services: Services, visitor: Visitor | None = None, *, is_admin: bool 
 def _of_run(run: Training, now: datetime) -> Work:
     share, told = None, ""
     if run.is_live:
-        progress = progress_of(run, seen := read_metrics(Watched(run.path)), now)
-        share = progress.share if progress.steps else None
-        told = say("train.steps", step=seen.step, steps=progress.steps) if progress.steps else say("train.loading")
-        if progress.seconds_left is not None:
-            told += f" · {say('train.left', time=duration(progress.seconds_left))}"
+        progress = progress_of(run, read_metrics(Watched(run.path)), now)
+        share, told = progress.share if progress.steps else None, course(run, progress)
     who = run.launched.who if run.launched else ""
     href = link({"tab": "train", "run": run.name})
     id = f"{RUN}{run.name}" if run.is_live and run.launched and is_from_here(run.launched) else ""

@@ -44,7 +44,7 @@ from lab.shared.runs import (
     look,
     progress_of,
 )
-from lab.train.view import behind_step, facts, is_measured, label, none_sampled, onward, panel
+from lab.train.view import behind_step, estimate_of, facts, is_measured, label, none_sampled, onward, panel
 from lab.ui.charts import CHARTS, curve
 from lab.ui.components import CHOSEN, QUIET, as_html, clicks, empty, lead, notice
 from lab.ui.text import say
@@ -233,11 +233,11 @@ class TrainPage:
     def _status(self, training: Training, seen: Watched) -> Painted:
         now, may_act = self.services.now(), not refusal(self.services.settings.training)
         launched = training.launched
-        is_ours = launched and is_from_here(launched) and (training.is_live or training.state == "stalled")
+        is_ours = launched and is_from_here(launched) and training.is_live
         word = "train.stop.now" if training.state == "stopping" else "train.stop"
         log = last_lines(beside(training.path) / LOG) if may_act and launched else ""
         return {
-            self.panel: panel(training, seen, progress_of(training, seen, now), now),
+            self.panel: panel(training, seen, progress_of(training, seen, now)),
             self.onward: onward(training, may_publish=may_act),
             self.measuring: gr.Row(visible=may_act and is_measured(training)),
             self.stop: gr.Button(say(word), visible=may_act and bool(is_ours)),
@@ -324,7 +324,7 @@ class TrainForm:
         known = (*advice(plan.settings), *unused_gpus(gpus, plan.launch.processes))
         notes = [*(notice(each, "problem") for each in plan.problems), *map(notice, known)]
         line = f'<pre class="train-line" tabindex="0">{as_html(plan.command)}</pre>'
-        return {self.told: f"{''.join(notes)}<p>{as_html(say('train.line'))}</p>{line}"}
+        return {self.told: f"{''.join(notes)}{notice(estimate_of(plan))}<p>{as_html(say('train.line'))}</p>{line}"}
 
     def on_start(self, request: gr.Request, stage: str, profile: str | None, text: str) -> tuple[str, str | None]:
         """Start the run, for the person who is logged in."""

@@ -4,15 +4,16 @@ import hashlib
 import shlex
 from collections import defaultdict
 from collections.abc import Sequence
-from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
 from evals.schema import Grade, Message, RunRecord
 from evals.schema.reports import GradedRow
+from evals.schema.runs import RunProgress
 from lab.services import REPORTS
 from lab.shared.rows import Behind, link
-from lab.shared.runs import RunProgress, Training, Watched, duration
+from lab.shared.runner import has_gpu
+from lab.shared.runs import Training, Watched, course, duration
 from lab.ui.components import Html, notice, render, sentence
 from lab.ui.text import lines, say
 from training.config import StageSettings
@@ -21,6 +22,7 @@ from training.models.manifest import FILE_NAME
 from training.stages import STAGES
 
 if TYPE_CHECKING:
+    from training.launch.plan import Plan
     from training.run.folder import Sampled
 
 draw = partial(render, "train/view.html.jinja")
@@ -79,17 +81,10 @@ def label(training: Training) -> str:
     return say("train.run", name=training.name, state=say(f"train.state.{training.state}"))
 
 
-def panel(training: Training, watched: Watched, progress: RunProgress, now: datetime) -> Html:
+def panel(training: Training, watched: Watched, progress: RunProgress) -> Html:
     """Return everything there is to say about a run in words and figures; alerts, the newest first."""
     record = training.record
-    if training.is_live and not progress.step:
-        words = [say("train.loading")]
-    elif progress.steps:
-        words = [say("train.steps", step=progress.step, steps=progress.steps)]
-    else:
-        words = [say("train.step", step=progress.step)]
-    if progress.seconds_left is not None:
-        words.append(say("train.left", time=duration(progress.seconds_left)))
+    words = [course(training, progress)]
     if record is not None:
         words.append(say("train.begun", when=f"{record.started_at.astimezone():%Y-%m-%d %H:%M}"))
         if not training.is_live and record.ended_at:
@@ -136,6 +131,23 @@ def is_measured(training: Training) -> bool:
     """Whether a run can be measured on questions: it is finished, and its stage answers them."""
     is_over = training.state == "finished" and (training.path / FILE_NAME).is_file()
     return is_over and training.record is not None and training.record.stage in MEASURED
+
+
+def estimate_of(plan: "Plan") -> str:
+    """Return in words what a run will take: rows, steps, memory, and on a processor time; "" where the rows are not here."""
+    from training.launch.plan import operations_a_second
+
+    if plan.data is None:
+        return ""
+    words = [say("train.estimate.rows", n=plan.data.count)]
+    if needs := plan.needs(plan.data.count):
+        words += [say("train.estimate.steps", n=needs.steps)] if needs.steps else []
+        words.append(say("train.estimate.memory", gb=f"{needs.total / 1e9:.1f}"))
+    if plan.data.dev and plan.settings.eval_steps:
+        words.append(say("train.estimate.looks", n=plan.data.dev.rows.count))
+    if not has_gpu() and (seconds := plan.seconds(operations_a_second())):
+        words.append(say("train.estimate.time", time=duration(seconds)))
+    return " · ".join(words)
 
 
 def onward(training: Training, *, may_publish: bool) -> str:

@@ -10,10 +10,12 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
+import psutil
 import pytest
 import yaml
 
 from evals.errors import BadConfig
+from evals.schema.runs import RunProgress
 from lab.settings import from_environment
 from lab.shared.rows import chosen_rows, rows_page
 from lab.shared.runner import begin, go_on, halt, how_started, preview, read_recipe, recipes, refusal, with_values
@@ -51,7 +53,7 @@ def progress(run):
 
 
 def shown(run):
-    return panel(look(run.path, now()), seen_of(run), progress(run), now())
+    return panel(look(run.path, now()), seen_of(run), progress(run))
 
 
 def launched_beside(run, **changes):
@@ -115,15 +117,19 @@ def test_a_run_record_that_cannot_be_read_is_named_and_does_not_hide_the_others(
     assert "run record" in problems["bad"]
 
 
-def test_progress_and_time_left_come_from_the_steps_so_far_or_from_the_epochs(tmp_path):
+@pytest.mark.parametrize(("told", "words"), CASES["course"])
+def test_what_the_process_of_a_run_does_stands_in_words_with_the_time_that_is_left(tmp_path, told, words):
     run = run_in(tmp_path / "mine")
-    for step in (1, 2, 3, 4):
-        run.append_metrics({"step": step, "step_time": 30.0})
-    far = progress(run)
-    assert (far.step, far.steps, far.share) == (4, 10, 0.4)
-    assert far.seconds_left == pytest.approx(180, abs=5)
-    by_epochs = run_in(tmp_path / "other", steps=4, config={"max_steps": 0, "epochs": 2.0})
-    assert progress(by_epochs).steps == 20  # epoch 0.4 after 4 steps
+    run.progress.write_text(RunProgress(at=now(), **told).model_dump_json())
+    assert words in plain(shown(run))
+    assert progress(run).seconds_left == pytest.approx(told.get("seconds_left"), abs=5)
+
+
+def test_a_run_whose_process_lives_is_running_however_long_it_says_nothing(tmp_path):
+    run, me = run_in(tmp_path / "mine", steps=1), psutil.Process()
+    begun = now() - timedelta(minutes=1)
+    launched_beside(run.path, pid=me.pid, host=platform.node(), born=me.create_time(), started_at=begun)
+    assert look(run.path, now() + timedelta(hours=9)).state == "running"
 
 
 # ---- what is followed and shown -----------------------------------------------------------------

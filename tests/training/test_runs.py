@@ -8,9 +8,10 @@ import pytest
 from evals.errors import BadConfig
 from evals.io import public_path
 from evals.schema import RunRecord
+from evals.schema.runs import RunProgress
 from tests.training.cases import cases
 from training.run.checkpoints import drop_old, fault_of, last_whole, seal
-from training.run.folder import RunFolder
+from training.run.folder import ProgressWriter, RunFolder
 
 
 def record(**changes: object) -> RunRecord:
@@ -171,3 +172,23 @@ def test_the_newest_sealed_checkpoints_are_kept_and_older_remains_go(tmp_path: P
         filled(tmp_path, step, is_sealed=is_sealed)
     drop_old(tmp_path, 2)
     assert {path.name for path in tmp_path.iterdir()} == {f"checkpoint-{step}" for step in (10, 15, 20, 25)}
+
+
+def test_the_time_left_counts_the_steps_and_the_looks_that_remain(run: RunFolder, monkeypatch: pytest.MonkeyPatch):
+    clock = iter([0.0, 0.0, 60.0, 60.0, 70.0, 70.0, 80.0, 80.0, 110.0])
+    monkeypatch.setattr("time.monotonic", lambda: next(clock))
+    writer = ProgressWriter(run.progress, looks_every=2)
+    writer.steps = 4
+    writer.tell("measuring", 0, 6)
+    writer.tell("measuring", 6, 6)  # 10 s each
+    assert writer.seconds_left() is None
+    writer.tell("training")
+    writer.tell("training", steps_made=1)  # 10 s
+    assert writer.seconds_left() == 3 * 10 + 2 * 60
+    writer.tell("training")
+    writer.tell("training", steps_made=1)
+    writer.tell("measuring", 0, 6)
+    writer.tell("measuring", 3, 6)
+    told = RunProgress.model_validate_json(run.progress.read_bytes())
+    assert (told.doing, told.step, told.steps, told.done, told.of) == ("measuring", 2, 4, 3, 6)
+    assert told.seconds_left == 2 * 10 + (3 + 6) * 10

@@ -30,9 +30,10 @@ from training.grpo import GrpoSettings, advice
 from training.launch.accelerate import environment
 from training.launch.plan import plan_of
 from training.launch.preview import preview
+from training.models.base import Base
 from training.models.chain import check_chain, load_chain
 from training.run.folder import code_revision, host
-from training.run.session import command_line, common_arguments, run_command
+from training.run.session import command_line, common_arguments, fit_processor, run_command
 from training.sft import SftSettings
 from training.stages import STAGES as KINDS
 from training.upstream import CHECKED
@@ -51,6 +52,37 @@ def test_trl_is_told_what_the_table_says_and_its_defaults_are_what_they_were():
         told = config(**common_arguments(settings), **module.options(settings)).to_dict()
         found[stage] = {name: told[name] for name in sorted(told) if name not in OF_THE_MACHINE}
     assert json.loads(json.dumps(found)) == table
+
+
+@pytest.mark.parametrize(
+    ("processor", "told", "computed"),
+    [
+        ({"avx512_bf16": False}, {"weights": "bfloat16"}, ("none", "float32")),
+        ({"avx512_bf16": False}, {"weights": "nf4"}, ("bfloat16", "nf4")),
+        ({"avx512_bf16": True}, {"weights": "bfloat16"}, ("bfloat16", "bfloat16")),
+        ({"bf16": True}, {}, ("bfloat16", "float32")),
+        ({}, {"autocast": "none", "weights": "bfloat16"}, ("none", "bfloat16")),
+    ],
+)
+def test_a_processor_without_bfloat16_computes_in_float32_and_the_record_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, processor: dict[str, bool], told: dict[str, Any], computed: object
+):
+    monkeypatch.setattr("torch.cpu.get_capabilities", lambda: processor)
+    monkeypatch.setattr("training.run.session.is_cpu", lambda: True)
+    (tmp_path / "model.safetensors").write_bytes(b"weights")
+    settings = DpoSettings(data=("pairs.jsonl",), output="run", chain="sft", **told)
+    request, notes = fit_processor(Request(settings, Path("dpo.yaml")), Base("here", tmp_path, ""))
+    assert (request.settings.autocast, request.settings.weights) == computed
+    assert bool(notes) == (request.settings != settings)
+
+
+def test_a_short_run_asks_no_more_of_its_dev_set_than_it_has_rows():
+    settings = DpoSettings(data=("pairs.jsonl",), output="run", chain="sft", batch=2)
+    asked = {rows: settings.asked_at_a_look(rows) for rows in (3, 20, 600)}
+    assert asked == {3: 8, 20: 20, 600: 24}
+    short = settings.model_copy(update={"max_steps": 6})
+    assert short.asked_at_a_look(600) == 12
+    assert short.model_copy(update={"best_metric": "accuracy"}).asked_at_a_look(600) == 24, "they choose the weights"
 
 
 def another(name: str, field: Any, value: Any) -> Any:

@@ -179,7 +179,7 @@ def dev_questions(data: Rows[Any], sources: Sequence[str], settings: StageSettin
     """Return the questions, or records of the refiner, of the dev set that are not trained on."""
     if are_records(sources):
         return records(data, refiner_data(sources), settings)
-    found = watched_questions(sources, settings.eval_examples, settings.seed, data.questions)
+    found = watched_questions(sources, settings.asked_at_a_look(data.count), settings.seed, data.questions)
 
     def row_of(example: Example) -> Row:
         return grpo_row(example, data.system_prompt)
@@ -194,7 +194,7 @@ def records(data: Rows[Any], rows: RefinerData, settings: StageSettings, reward:
     left = [each.id for each in rows.items if each.id not in data.named and each.asked not in data.questions]
     if not left:
         raise BadConfig(f"every record of eval_data {', '.join(settings.eval_data)} is trained on; name others.")
-    chosen = some_of(left, settings.eval_examples, settings.seed)
+    chosen = some_of(left, settings.asked_at_a_look(data.count), settings.seed)
     named = {name: rows.named[name] for name in chosen}
     return DevSet(Refine(reward=reward), replace(rows, named=named, counts={}, left_out={}, facts={}))
 
@@ -210,7 +210,7 @@ def papers(data: Rows[Any], settings: StageSettings) -> DevSet:
         turns = [{"role": "system", "content": data.system_prompt}, request.model_dump()]
         return {"prompt": turns, TEMPLATE_TOLD: dict(NO_THOUGHT)}
 
-    named = {each.id: each for each in some_of(found, settings.eval_examples, settings.seed)}
+    named = {each.id: each for each in some_of(found, settings.asked_at_a_look(data.count), settings.seed)}
     return DevSet(task, Rows(named, row_of, lambda each: (each.title,), data_sha256, data.system_prompt, {}))
 
 

@@ -21,6 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import yaml
 from submitit import JobEnvironment, SlurmExecutor
 from submitit.core.utils import DelayedSubmission
@@ -43,6 +44,10 @@ TILE = 5 * 2**25
 """Bytes that scoring takes: five tables of 8 million numbers, whatever the vocabulary."""
 STATE = {"adamw_bnb_8bit": 2, "paged_adamw_8bit": 2, "lion_8bit": 1, "lion_32bit": 4, "adafactor": 0}
 """Bytes of an optimizer's state for each trained weight; the others hold two moments in float32."""
+SAMPLED_ROWS, CHARACTERS = 64, 4.0
+"""Rows whose length is looked at, and characters of a token."""
+LOADING_SECONDS = 25.0
+"""What a run takes for libraries, base and the check of the new stage."""
 ALL_LINEAR = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 
 
@@ -136,6 +141,15 @@ def shape_of(source: str) -> Shape | None:
         raise BadConfig(f"{file} is no configuration of a model ({error}); copy the base again.") from None
 
 
+def operations_a_second() -> float:
+    """Return how many float32 operations a second the cores here do together while nothing else uses them, by some 50 ms."""
+    square = np.ones((1024, 1024), dtype=np.float32)
+    square @ square  # the threads start
+    begun = time.process_time()
+    square @ square
+    return 2 * 1024**3 * (os.cpu_count() or 1) / (time.process_time() - begun)
+
+
 def weights_in(folder: Path) -> int | None:
     """Return how many weights a folder's safetensors hold, read from their headers; None where there are none."""
     found = 0
@@ -226,6 +240,29 @@ class Plan:
         if shape is None:
             return None
         return estimate(self.settings, shape, rows, self.launch.processes, trained=trained)
+
+    def seconds(self, speed: float) -> float | None:
+        """Return about how long the run takes at `speed` operations a second, looks included; None where sizes are not known.
+
+        A weight takes two operations for a token that is read, and four for one that is learned from; the reference
+        reads once more. An answer is taken to be half as long as it may be.
+        """
+        settings, shape = self.settings, shape_of(self.settings.base)
+        if shape is None or self.data is None or not self.data.count:
+            return None
+        some = list(self.data.trl_rows().values())[:SAMPLED_ROWS]
+        characters = sum(len(json.dumps(row)) * (2 if "rejected" in row else 1) for row in some) / len(some)
+        read, written = characters / CHARACTERS, getattr(settings, "max_completion_length", 0) / 2
+        steps = settings.steps(self.data.count, self.launch.processes)
+        rows = steps * settings.batch * settings.accumulation
+        tokens = rows * (min(read, settings.tokens_per_row) + written) * (4 + 2 * settings.keeps_to_reference)
+        tokens += 2 * rows * written
+        if self.data.dev and settings.eval_steps:
+            looks = 1 + math.ceil(steps / settings.eval_steps)
+            answers = looks * self.data.dev.rows.count
+            tokens += answers * (read + settings.longest_answer / 2) * (2 + 4 * settings.keeps_to_reference)
+        weights = shape.linear_weights + shape.vocab * shape.hidden
+        return LOADING_SECONDS + weights * tokens / speed
 
 
 def plan_of(stage: str, words: Sequence[str], launch: Launch | None = None, *, is_dry: bool = False) -> Plan:

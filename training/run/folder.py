@@ -1,14 +1,17 @@
 """A run folder: its record, metrics and sampled answers, and whether a run may go on in it."""
 
 import json
+import math
 import os
 import platform
 import re
 import shutil
 import subprocess
 import sys
+import time
+from collections import defaultdict
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -20,9 +23,10 @@ import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
-from evals.errors import BadConfig
+from evals.errors import BadConfig, LabError
 from evals.io import public_path, write_whole
 from evals.schema import RunRecord
+from evals.schema.runs import RunProgress
 from evals.verifiers import VERSION as VERIFIERS_VERSION
 from evals.wording import VERSION as CONFIDENCE_VERSION
 from training.config import StageSettings, as_document
@@ -90,8 +94,8 @@ def _git(folder: Path, *words: str) -> str | None:
 
 
 RECORD, METRICS, ADAPTER, CHAIN = "run.json", "metrics.jsonl", "adapter", "chain.json"
-COMPLETIONS, REPORTS = "completions", "reports"
-WRITTEN_BY_A_RUN = (RECORD, METRICS, ADAPTER, CHAIN, COMPLETIONS, REPORTS, "report.json", "README.md")
+COMPLETIONS, REPORTS, PROGRESS = "completions", "reports", "progress.json"
+WRITTEN_BY_A_RUN = (RECORD, METRICS, PROGRESS, ADAPTER, CHAIN, COMPLETIONS, REPORTS, "report.json", "README.md")
 LIMITS = ("monitor_max_drop", "monitor_max_kl", "monitor_stop")
 """Settings that decide whether a run stops itself."""
 MAY_CHANGE_ON_RESUME = {
@@ -117,6 +121,7 @@ class RunFolder:
         self.path = path
         self.adapter = path / ADAPTER
         self.metrics = path / METRICS
+        self.progress = path / PROGRESS
         self.completions = path / COMPLETIONS
 
     def record(self) -> RunRecord | None:
@@ -198,6 +203,7 @@ class RunFolder:
         self.write(known.model_copy(update=ended))
         if status == "finished":
             drop_all(self.path)
+            self.progress.unlink(missing_ok=True)
 
     def how_to_resume(self) -> str:
         """Return how far a run came that has not finished, and how to go on; "" for one that has, and for none."""
@@ -258,6 +264,65 @@ class RunFolder:
                 f"the run in {self.path} stopped itself: {reason}. To go on all the same change one of"
                 f" {', '.join(LIMITS)}; or train anew with other settings and --overwrite."
             )
+
+
+Doing = Literal["loading", "measuring", "training", "saving", "checking"]
+REPORTED_SECONDS = 0.5
+
+
+class ProgressWriter:
+    """Keeps progress.json up to date; the time left is that of the steps and looks that remain, as long as those so far."""
+
+    def __init__(self, file: Path, looks_every: int = 0) -> None:
+        self.step, self.steps = 0, 0
+        self._file, self._looks_every = file, looks_every
+        self._now: tuple[Doing, int, int] = ("loading", 0, 0)
+        self._since, self._written = time.monotonic(), -math.inf
+        self._seconds: dict[Doing, float] = defaultdict(float)
+        self._units: dict[Doing, int] = defaultdict(int)
+        self._asked = 0
+
+    def tell(self, doing: Doing, done: int = 0, of: int = 0, steps_made: int = 0) -> None:
+        """Write what is done from now on, of several processes the first: every half second, or when it changes."""
+        now, (before, had, _) = time.monotonic(), self._now
+        self._seconds[before] += now - self._since
+        if before == doing == "measuring":
+            self._units[doing] += done - had
+        self.step += steps_made
+        self._units["training"] += steps_made
+        self._since, self._now, self._asked = now, (doing, done, of), of or self._asked
+        is_soon = doing == before and now - self._written < REPORTED_SECONDS
+        if is_soon or os.environ.get("RANK", "0") != "0":
+            return
+        self._written, left = now, self.seconds_left()
+        known = RunProgress(
+            doing=doing,
+            at=datetime.now(UTC),
+            step=self.step,
+            steps=self.steps or None,
+            done=done,
+            of=of,
+            seconds_left=left if left is None else round(left, 1),
+        )
+        with suppress(LabError):  # a full disk stops the run where it must write
+            write_whole(self._file, known.model_dump_json() + "\n")
+
+    def seconds_left(self) -> float | None:
+        """Return how long the run will still take; None before a first step."""
+        if not self._units["training"]:
+            return None
+        doing, done, of = self._now
+        a_step = self._seconds["training"] / self._units["training"]
+        a_question = self._seconds["measuring"] / (self._units["measuring"] or 1)
+        questions = (of - done) if doing == "measuring" else 0
+        return (self.steps - self.step) * a_step + (questions + self._looks_left() * self._asked) * a_question
+
+    def _looks_left(self) -> int:
+        """Return how many looks come after the step that is made: one every so many steps, and one after the last."""
+        every = self._looks_every
+        if not every or self.step >= self.steps:
+            return 0
+        return (self.steps - 1) // every - self.step // every + 1
 
 
 def public_config(settings: StageSettings) -> dict[str, Any]:

@@ -39,7 +39,7 @@ from evals.schema import RunRecord
 from training.config import Request, StageSettings, read_request
 from training.data.tokens import Rows, fitting, notes_of
 from training.launch.accelerate import ASKED_FOR, LAUNCHED_BY, NO_FSDP, check_equipment, unused_gpus
-from training.models.base import Base, check_end_token, find_base, load_model, load_tokenizer, skeleton
+from training.models.base import Base, check_end_token, find_base, load_model, load_tokenizer, skeleton, weights_files
 from training.models.generation import end_tokens
 from training.models.kernels import kernel_notes
 from training.models.manifest import read_chain
@@ -51,6 +51,7 @@ from training.run.folder import (
     PATHS,
     PROCESSES,
     STOPPED_BECAUSE,
+    ProgressWriter,
     RunFolder,
     announce,
     code_revision,
@@ -80,6 +81,8 @@ class Prepared:
     targets: Targets
     attention: str
     """What the model computes attention with."""
+    notes: tuple[str, ...] = ()
+    """What is done otherwise than asked, for this processor."""
 
     @property
     def settings(self) -> StageSettings:
@@ -140,6 +143,7 @@ class Prepared:
         with ExitStack() as held:
             checkpoint = _open_run(run, record, held, overwrite=self.request.overwrite)
             current = Session(run, checkpoint, self)
+            current.progress.tell("loading")
             if not state.is_main_process:
                 yield current
                 return
@@ -177,7 +181,24 @@ def prepare(stage: str, request: Request) -> Prepared:
     check_end_token(tokenizer, base.public_name)
     data = fitting(data.as_sequences(tokenizer), settings, tokenizer)
     settings.check_batches(data.count, processes().num_processes)
-    return Prepared(stage, request, base, tokenizer, start, data, targets, attention)
+    request, notes = fit_processor(request, base)
+    return Prepared(stage, request, base, tokenizer, start, data, targets, attention, notes)
+
+
+def fit_processor(request: Request, base: Base) -> tuple[Request, tuple[str, ...]]:
+    """Return what is computed on a processor without bfloat16: float32, if the base fits; and a note of that."""
+    settings, size = request.settings, sum(file.stat().st_size for file in weights_files(base.folder))
+    fits = 2 * size < os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2
+    if settings.autocast == "none" or settings.weights == "nf4" or not fits or computes_bfloat16():
+        return request, ()
+    told = settings.model_copy(update={"autocast": "none", "weights": "float32"})
+    return replace(request, settings=told), ("this processor only imitates bfloat16, so all is computed in float32",)
+
+
+def computes_bfloat16() -> bool:
+    """Whether what is trained on here has instructions for bfloat16; without them it is slower than float32."""
+    known = torch.cpu.get_capabilities()
+    return not is_cpu() or any(has for name, has in known.items() if name.endswith("bf16"))
 
 
 ECHO_SECONDS = 2.0
@@ -203,6 +224,29 @@ class MetricsCallback(TrainerCallback):
             numbers = {key: math.nan if value is None else float(value) for key, value in logs.items()}
             finite = {key: value if math.isfinite(value) else None for key, value in numbers.items()}
             self.run.append_metrics({"step": state.global_step, **finite})
+
+
+class StepCounter(TrainerCallback):
+    """Tells those who watch the run which step it is at; stands before what looks at the policy."""
+
+    def __init__(self, writer: ProgressWriter) -> None:
+        self.writer = writer
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
+    ) -> None:
+        """Count from the step that the run goes on from."""
+        self.writer.step, self.writer.steps = state.global_step, state.max_steps
+
+    def on_step_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
+    ) -> None:
+        """Say that a step is being made."""
+        self.writer.tell("training")
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any) -> None:
+        """Count the step."""
+        self.writer.tell("training", steps_made=1)
 
 
 class StopCallback(TrainerCallback):
@@ -266,6 +310,10 @@ class Session:
     ready: Prepared
     stop: StopCallback = field(default_factory=StopCallback)
     result: dict[str, float | int | str] = field(default_factory=dict)
+    progress: ProgressWriter = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.progress = ProgressWriter(self.run.progress, self.ready.settings.eval_steps)
 
     def train(self, trainer: SafeTrainer) -> None:
         """Train, from the last checkpoint if there is one; at the end write the adapter and its chain."""
@@ -277,8 +325,9 @@ class Session:
             if isinstance(each, TensorBoardCallback) and each.logging_dir is None:
                 each.logging_dir = f"{self.run.path}.tensorboard"
         data = self.ready.data
+        trainer.add_callback(StepCounter(self.progress))
         for dev in ((data.dev,) if data.dev else ()) + ((None,) if data.held else ()):
-            trainer.add_callback(Evaluation(trainer, self.ready.settings, dev, self.result.__setitem__))
+            trainer.add_callback(Evaluation(trainer, self.ready.settings, dev, self.result.__setitem__, self.progress))
         trainer.add_callback(MetricsCallback(self.run))
         self.stop.trainer = trainer
         trainer.add_callback(self.stop)
@@ -298,7 +347,9 @@ class Session:
             self.result["train_loss"] = round(losses / done.global_step, 6)
         if self.stop.reason:
             self.result[STOPPED_BECAUSE] = self.stop.reason
+        self.progress.tell("saving")
         if not self.stop.is_asked and trainer.write(self.run.adapter):
+            self.progress.tell("checking")
             say("measuring what the new stage computes")
             ready = self.ready
             stage = ready.start.stage(ready.stage, self.run.adapter)
@@ -439,7 +490,7 @@ def record_of(ready: Prepared, facts: Mapping[str, str | int]) -> RunRecord:
         code_revision=code_revision(),
         host={**host(accelerator), PROCESSES: processes().num_processes},
         started_at=datetime.now(UTC),
-        substitutions=(*base.substitutions, *notes_of(ready.tokenizer), *kernel_notes(base.folder)),
+        substitutions=(*base.substitutions, *ready.notes, *notes_of(ready.tokenizer), *kernel_notes(base.folder)),
     )
 
 

@@ -38,7 +38,7 @@ from training.data.chat import question_text
 from training.data.tokens import TEMPLATE_TOLD, DevSet, Row
 from training.models.generation import end_tokens
 from training.run.checkpoints import BEST, best_weights, checkpoints, step_of
-from training.run.folder import MetricRow, RunFolder, say
+from training.run.folder import MetricRow, ProgressWriter, RunFolder, say
 from training.upstream import StackedPeftModel
 
 
@@ -145,7 +145,8 @@ class Evaluation(TrainerCallback):
     With a dev set the policy's answers are graded by the task's metrics; without one TRL's own evaluation tells the loss
     (`eval_loss`) on rows that are held out. Where `best_metric` is one of these figures the policy gets the weights of
     its best look back at the end, and training is over, and the run finished, when `patience` looks saw nothing better.
-    `tell` hears which weights are kept, and why training ended early, under the names that run.json has for it.
+    `tell` hears which weights are kept, and why training ended early, under the names that run.json has for it; `progress`
+    how far a look is.
 
     Every process measures; what the first one finds counts for all of them. A resumed run does not look again before
     its first step: what was seen stands in the trainer's own log. BadConfig where weights are divided among processes,
@@ -153,9 +154,15 @@ class Evaluation(TrainerCallback):
     """
 
     def __init__(
-        self, trainer: Trainer, settings: StageSettings, dev: DevSet | None, tell: Callable[[str, str], None]
+        self,
+        trainer: Trainer,
+        settings: StageSettings,
+        dev: DevSet | None,
+        tell: Callable[[str, str], None],
+        progress: ProgressWriter | None = None,
     ) -> None:
         self.trainer, self._settings, self._dev, self._tell = trainer, settings, dev, tell
+        self._progress = progress
         best = settings.best_metric if (settings.best_metric == LOSS) == (dev is None) else ""
         self._figure = EVALUATED if dev else "eval_loss"
         self._by = (f"eval/{best}" if dev else self._figure) if best else ""
@@ -196,9 +203,11 @@ class Evaluation(TrainerCallback):
             tokenizer = self.trainer.processing_class
             assert isinstance(tokenizer, PreTrainedTokenizerBase)
             with self.trainer.accelerator.autocast():
-                found: list[Any] = [evaluate(self.policy, tokenizer, self._dev, self._settings)]
+                found: list[Any] = [evaluate(self.policy, tokenizer, self._dev, self._settings, self._progress)]
             Trainer.log(self.trainer, dict(broadcast_object_list(found)[0]))
         else:
+            if self._progress:
+                self._progress.tell("measuring", 0, 1)
             with torch.random.fork_rng():
                 self.trainer.evaluate()
             self.policy.train(was_training)
@@ -253,7 +262,11 @@ class Evaluation(TrainerCallback):
 
 
 def evaluate(
-    policy: StackedPeftModel, tokenizer: PreTrainedTokenizerBase, dev: DevSet, settings: StageSettings
+    policy: StackedPeftModel,
+    tokenizer: PreTrainedTokenizerBase,
+    dev: DevSet,
+    settings: StageSettings,
+    progress: ProgressWriter | None = None,
 ) -> dict[str, float]:
     """Return the metrics of a dev set's task on greedy answers, as `eval/NAME`, and their mean length in tokens.
 
@@ -262,11 +275,17 @@ def evaluate(
     """
 
     def answers(rows: Sequence[Row]) -> Iterator[tuple[str, int, float]]:
+        done, of = 0, dev.rows.count
+        if progress:
+            progress.tell("measuring", 0, of)
         for batch in answers_to(policy, tokenizer, rows, settings.longest_answer, settings.eval_batch):
             distances = [0.0] * len(batch.lengths)
             if settings.keeps_to_reference:
                 distances = (_divergence(policy, batch) * batch.written).sum(dim=1).tolist()
             yield from zip(batch.texts(tokenizer), batch.lengths, distances, strict=True)
+            done += len(distances)
+            if progress:
+                progress.tell("measuring", round(done * of / len(rows)), of)
 
     texts, lengths, distances = zip(*share_rows(list(dev.rows.trl_rows().values()), answers), strict=True)
     given = [StageAnswer("now", text) for text in texts]
