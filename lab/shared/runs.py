@@ -380,8 +380,9 @@ def progress_of(training: Training, watched: Watched, now: datetime) -> RunProgr
         told = None
     if told is None or training.state == "starting":
         wanted = training.record.config.get("max_steps") if training.record else None
-        steps = watched.step if training.state == "finished" else wanted or None
-        return RunProgress(doing="training" if watched.step else "loading", at=now, step=watched.step, steps=steps)
+        steps = watched.step if training.state == "finished" else wanted if isinstance(wanted, int) else None
+        doing = "training" if watched.step else "loading"
+        return RunProgress(doing=doing, at=now, step=watched.step, steps=steps or None)
     left = told.seconds_left if training.is_live else None
     left = left and max(0.0, left - (now - told.at).total_seconds())
     return told.model_copy(update={"seconds_left": left, "step": max(told.step, watched.step)})

@@ -136,10 +136,10 @@ class Publishing:
         going_on = [self.work, self.timer, self.done]
         event(self.timer.tick, self.looked, [view], going_on, "publish_look", shows=self.work, **QUIET)
 
-    def folded(self, training: "Training", *, is_open: bool = False) -> Painted:
-        """Show the fold, closed, where a run can be published."""
+    def folded(self, training: "Training", **changed: Any) -> Painted:
+        """Show the fold where a run can be published; it stays as open as it is unless it is told."""
         is_there = training.state == "finished" and (training.path / FILE_NAME).is_file()
-        return {self.fold: gr.Accordion(visible=is_there, open=is_open)}
+        return {self.fold: gr.Accordion(visible=is_there, **changed)}
 
     def on_linked(self, request: gr.Request, view: Any, address: str) -> Painted:
         """Return what stands in the fold where the address opens it."""

@@ -78,16 +78,18 @@ def build(services: Services, tab: gr.Tab) -> None:
     page = TrainPage(services)
     outputs = [*page.outputs, refused, *form.outputs]
 
-    def on_open(address: str, started: str | None = None) -> Painted:
+    def on_open(address: str, view: TrainView | None, started: str | None = None) -> Painted:
         reason, place = refusal(services.settings.training), read_place(address, "train")
-        run = page.opened(started) if started else page.opened(place.get("run"), place)
+        run = page.opened(started, view) if started else page.opened(place.get("run"), view, place)
         told: Painted = {refused: notice(reason), form.box: gr.Accordion(visible=not reason)} | run
         data = "" if started or reason else place.get("data")
         return told | form.propose(place.get("stage", "dpo"), data) if data else told
 
-    page.linked(tab.select(on_open, page.address, outputs, js="assayAddress", api_name="train", **QUIET))
+    page.linked(
+        tab.select(on_open, [page.address, page.view], outputs, js="assayAddressAnd", api_name="train", **QUIET)
+    )
     given: dict[str, Any] = {"js": "assayAddressAnd", "api_visibility": "private"}
-    begun = form.begin.then(on_open, [page.address, form.started], outputs, **given, **QUIET)
+    begun = form.begin.then(on_open, [page.address, page.view, form.started], outputs, **given, **QUIET)
     begun.then(None, page.runs, None, js="assayOpenRun")
 
 
@@ -152,11 +154,11 @@ class TrainPage:
         if view is None:
             return {self.note: notice(say("train.empty"), "problem")}
         act(view.watched.run, self.services.settings.training, self.services.now())
-        return self.opened(view.name) | {self.note: notice(say(said))}
+        return self.opened(view.name, view) | {self.note: notice(say(said))}
 
     def on_run(self, chosen: str | None, view: TrainView | None) -> Painted:
         """Show the run that was chosen; the one that is shown stays as it is, with the fold that is open."""
-        return {self.note: gr.skip()} if view and view.name == chosen else self.opened(chosen)
+        return {self.note: gr.skip()} if view and view.name == chosen else self.opened(chosen, view)
 
     def on_measure(self, view: TrainView | None, data: str | None, request: gr.Request) -> Painted:
         """Put the measuring of the run that is shown in line."""
@@ -168,11 +170,11 @@ class TrainPage:
         """Show what the address asks for: another run, or other answers of this one."""
         place = read_place(address, "train")
         if view is None or place.get("run", view.name) != view.name or place.get("publish"):
-            return self.opened(place.get("run"), place)
+            return self.opened(place.get("run"), view, place)
         return self.listed(view, place)
 
-    def opened(self, chosen: str | None, place: Place | None = None) -> Painted:
-        """Return the page of the run of that name or folder; of the first to show if there is none."""
+    def opened(self, chosen: str | None, before: TrainView | None = None, place: Place | None = None) -> Painted:
+        """Return the page of the run of that name or folder, of the first to show if there is none; `before` is what it shows."""
         found = find(self.services.settings.training.runs, self.services.now())
         if not found:
             nothing, later = gr.Dropdown(choices=[], value=None), gr.Timer(IDLE_SECONDS, active=True)
@@ -189,10 +191,16 @@ class TrainPage:
             self.facts: facts(training.record),
             self.view: view,
             **self._status(training, seen),
-            **(self.publishing.folded(training, is_open=bool((place or {}).get("publish"))) if self.publishing else {}),
+            **self._folded(training, before, place or {}),
             **self._figures(seen),
             **self.listed(view, place or {}, training),
         }
+
+    def _folded(self, training: Training, before: TrainView | None, place: Place) -> Painted:
+        """Open the fold of publishing where the address says so; close it over what was said of another run."""
+        is_asked, is_other = bool(place.get("publish")), before is not None and before.name != training.name
+        changed: dict[str, Any] = {"open": is_asked} if is_asked or is_other else {}
+        return self.publishing.folded(training, **changed) if self.publishing else {}
 
     def looked(self, view: TrainView | None, address: str) -> Painted:
         """Return what has changed since the last look."""

@@ -43,7 +43,7 @@ def services_for(tmp_path, **changes):
 
 def opened(folder, **changes):
     """Return what a visitor sees who opens the tab."""
-    return called(page_of(services_for(folder, **changes)), "train", "")
+    return called(page_of(services_for(folder, **changes)), "train", "", None)
 
 
 def test_the_tab_shows_the_newest_run_with_its_charts_and_answers(tmp_path):
@@ -57,6 +57,8 @@ def test_the_tab_shows_the_newest_run_with_its_charts_and_answers(tmp_path):
     assert json.loads(shown["train-loss"]["value"]["plot"])["data"][0]["name"] == "loss"
     assert "question 1" in shown["train-answers"]
     assert shown["train-new"]["visible"]
+    assert shown["publish"]["visible"]
+    assert "open" not in shown["publish"], "a fold that was opened before the page had loaded stays open"
 
 
 def test_the_address_names_the_run_and_the_step_whose_answers_are_shown(tmp_path):
@@ -66,8 +68,8 @@ def test_the_address_names_the_run_and_the_step_whose_answers_are_shown(tmp_path
         for step in (2, 3):
             table(run.completions, step, *((f"answer {n} of {name}", n / 30, 0.0, None, 0.5) for n in range(23)))
     page = page_of(services)
-    shown = called(page, "train", "?tab=train&run=other&step=2&page=2")["train-answers"]
-    again = called(page, "train", "?tab=leaderboard&step=2")["train-answers"]
+    shown = called(page, "train", "?tab=train&run=other&step=2&page=2", None)["train-answers"]
+    again = called(page, "train", "?tab=leaderboard&step=2", None)["train-answers"]
     services.store.close()
     assert "Answers sampled at step 2" in plain(shown) and shown.count("<details") == 3
     assert "answer 0 of other" in shown and 'aria-current="page">2' in shown

@@ -259,7 +259,7 @@
   // What events of the page read from the address, or write there (`script` in lab/ui/theme.py).
   window.assayAddress = () => location.search;
   window.assayWithAddress = (first) => [first, location.search];
-  window.assayAddressAnd = (_, last) => [location.search, last];
+  window.assayAddressAnd = (_, ...others) => [location.search, ...others];
   window.assayOpenRun = (run) => void go(new URLSearchParams({ tab: "train", run }));
   window.assayPlaceSet = (set) => {
     if (set) window.assayPlace({ set });
