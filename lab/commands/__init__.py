@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from typer.core import TyperCommand
 
 from evals.errors import BadConfig
+from lab.commands.terminal import progress_shown
 
 Function = TypeVar("Function", bound=Callable[..., None])
 LicenceOption = Annotated[str | None, typer.Option("--license")]
@@ -70,7 +71,9 @@ class SettingsCommand(TyperCommand):
 
     def invoke(self, ctx: Any) -> None:
         """Run the function with the settings."""
-        self.function(self.settings(ctx))
+        settings = self.settings(ctx)
+        with progress_shown(ctx.command_path):
+            self.function(settings)
 
     def settings(self, ctx: Any) -> Any:
         """Return the settings that were typed or stand in the file of --config; wrong ones are wrong usage."""

@@ -15,9 +15,8 @@ from evals.schema import Completion, Record, StatedConfidence, Verdict
 from evals.schema.questions import Sampling
 from evals.verifiers import stated_confidence, verify
 from lab.commands import HostedModels, JsonSettings, command
-from lab.commands.chain import progress_shown
 from lab.commands.data import register_question_sets
-from lab.commands.terminal import emit, notes
+from lab.commands.terminal import emit, end_progress, notes, progress_shown
 from lab.settings import comma_separated, from_environment
 
 app = typer.Typer()
@@ -77,7 +76,10 @@ def ask(settings: AskSettings) -> None:
     stages = loaded.stages if settings.stage == "all" else tuple(settings.stage.split(","))
     pieces = loaded.stream(loaded.messages(question), stages, sampling, threading.Event())
     written: dict[str, Completion] = {}
-    with Live(console=Console(quiet=settings.as_json), auto_refresh=False, transient=True) as screen:
+    console, most = Console(quiet=settings.as_json), len(stages) * settings.max_new_tokens
+    with Live(console=console, auto_refresh=False, transient=True) as screen, progress_shown("answering") as progress:
+        if console.is_terminal and not settings.as_json:
+            end_progress()
         for piece in pieces:
             text = (written[piece.stage].text if piece.stage in written else "") + piece.text
             end = piece.finish_reason or "cancelled"
@@ -87,6 +89,8 @@ def ask(settings: AskSettings) -> None:
             shown = {each: written[each].text if each in written else "" for each in stages}
             panels = (Panel(_printable(text), title=each, title_align="left") for each, text in shown.items())
             screen.update(Group(*panels), refresh=True)
+            n_tokens = sum(each.n_tokens for each in written.values())
+            progress(n_tokens / most, f"{n_tokens} tokens written")
     example = find(question)
     answers: list[StageReply] = []
     for completion in (written[each] for each in stages):

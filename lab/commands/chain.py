@@ -1,7 +1,6 @@
 """`assay chain`: which chains are here, whether they are what they claim, and those of the Hub."""
 
-from collections.abc import Generator, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, cast
@@ -11,9 +10,8 @@ import typer
 from evals.errors import BadConfig, LabError
 from evals.questions import system_prompt
 from evals.schema import BaseIdentity, ChainManifest, Record
-from evals.schema.questions import Progress
 from lab.commands import AllowHost, CommandSettings, JsonSettings, command
-from lab.commands.terminal import emit, notes, table_of
+from lab.commands.terminal import emit, end_progress, notes, progress_shown, table_of
 from lab.settings import from_environment, is_loopback
 from training.models.manifest import FILE_NAME, OURS, chain_file, read_chain, run_folders
 
@@ -240,6 +238,7 @@ def serve(settings: ServeSettings) -> None:
     notes.print(f"{chain.manifest.name} answers at {address} (models: {', '.join(chain.stages)})")
     hosts = None if keys else OwnHosts(host, settings.allow_host or ())
     server = ChainServer(chain, keys, hosts, settings.rows, settings.waiting, settings.max_tokens).app()
+    end_progress()
     uvicorn.run(server, host=host, port=settings.port, log_level="warning", timeout_graceful_shutdown=3)
 
 
@@ -292,13 +291,6 @@ def _base_told(manifest: ChainManifest) -> str:
             told = "is here already: the embedded base has the same weights"
             return f"its base, {_base_name(manifest.base)}, {told} ({found[:12]}…)"
     return f"its base, {_base_name(manifest.base)}, is fetched from the Hub when the chain is first loaded"
-
-
-@contextmanager
-def progress_shown() -> Generator[Progress]:
-    """Show what is being done on standard error, on one line, for as long as it takes."""
-    with notes.status("starting") as status:
-        yield lambda share, message: status.update(f"{message} ({share:.0%})")
 
 
 def _chains_in(folders: Iterable[Path]) -> Iterator[ListedChain]:

@@ -15,7 +15,7 @@ from evals.errors import BadConfig, LabError
 from evals.io import as_jsonl, json_text, jsonl_text, write_whole
 from evals.schema import Example
 from lab.commands import CommandSettings, FileSettings, InFile, JsonSettings, command
-from lab.commands.terminal import as_table, emit, notes, table_of
+from lab.commands.terminal import as_table, emit, notes, progress_shown, table_of
 from lab.settings import comma_separated, from_environment
 
 if TYPE_CHECKING:
@@ -547,7 +547,8 @@ def _corpus(
 ) -> tuple[dict[str, Any], str]:
     from evals.review.corpus import make_corpus, statistics_of
 
-    with notes.status("counting papers") as status:
-        made = make_corpus(examples, split, recipe, lambda done, of: status.update(f"{done} of {of} papers counted"))
+    with progress_shown("counting papers") as progress:
+        told = "{} of {} papers counted"
+        made = make_corpus(examples, split, recipe, lambda done, of: progress(done / of, told.format(done, of)))
     text = jsonl_text((each.row for each in made.rows), by_alias=True)
     return statistics_of(made, recipe, Path(papers).name, (f"sft_{split}.jsonl", text)), text

@@ -4,8 +4,7 @@ import json
 import re
 import shlex
 from argparse import ArgumentParser
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import combinations
 from pathlib import Path
@@ -14,8 +13,6 @@ from typing import Annotated, Any, Literal
 import typer
 from pydantic import AliasChoices, Field
 from rich.console import Group as Tables
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as Bars
 from typer.core import TyperGroup
 from typer.main import get_group
 
@@ -33,13 +30,13 @@ from evals.report import build_report, instrument, load_report, save_report, sta
 from evals.run import RunSettings, baseline_rows, changes_of, grade_answers, run_task
 from evals.run import rescore as judge_again
 from evals.schema import Record, Share
-from evals.schema.questions import Progress, Sampling
+from evals.schema.questions import Sampling
 from evals.schema.refiner import RefinerRecord, RewardConfig
 from evals.schema.reports import RefinerReport, Report, ReviewReport
 from evals.stats.calibration import CalibrationSettings, calibrate
 from evals.task import StageAnswer
 from lab.commands import FileSettings, HostedModels, InFile, JsonSettings, command, terminal, verify
-from lab.commands.terminal import emit, notes, plural
+from lab.commands.terminal import emit, notes, plural, progress_shown
 from lab.commands.verify import LabelledJudge, judge_server, tried_judge
 from lab.services import REPORTS
 from lab.settings import EMBEDDED, from_environment
@@ -452,7 +449,7 @@ def _answer(
     from training.serve.hosted import with_hosted
 
     dtype = settings.dtype or DTYPE[settings.task]
-    with progress_bar("loading the chain", 100) as progress:
+    with progress_shown("loading the chain") as progress:
         loaded = load_chain(settings.chain, dtype, progress, base=settings.base, cache=from_environment().cache)
     loaded = with_hosted(loaded, settings.hosted or ())
     stages = loaded.stages if settings.stage == "all" else tuple(name.strip() for name in settings.stage.split(","))
@@ -463,7 +460,7 @@ def _answer(
             told = "the chain's system prompt has no place for options"
             notes.print(f"note: {told}, so they stand behind {plural(behind, 'question')} of {len(examples)}")
     how = RunSettings(sampling, settings.batch_size, loaded.stage_checksums, loaded.dtype, partial)
-    with progress_bar("answering", len(examples)) as progress:
+    with progress_shown("answering", len(examples)) as progress:
         rows = run_task(task, loaded, examples, stages, how, progress)
     for name, each in (loaded.hosted or {}).items():
         if name in stages:
@@ -544,23 +541,16 @@ def verdicts_on(judge: Judge, inquiries: Sequence[Inquiry], deadline_seconds: fl
     from training.judge.judge import collect_verdicts
 
     of = plural(len(inquiries), "answer")
-    with notes.status(f"judging {of}") as status:
-        return collect_verdicts(judge, inquiries, deadline_seconds, lambda n: status.update(f"{n} of {of} judged"))
+    with progress_shown(f"judging {of}") as progress:
+        return collect_verdicts(
+            judge, inquiries, deadline_seconds, lambda n: progress(n / len(inquiries), f"{n} of {of} judged")
+        )
 
 
 def _public_judge(judge: str) -> str:
     """Return a judge as reports keep it: never an address."""
     address, _, model = judge.partition("#")
     return ("URL" + (f"#{public(model)}" if model else "")) if address.startswith("http") else judge
-
-
-@contextmanager
-def progress_bar(title: str, total: int) -> Generator[Progress]:
-    """Show a progress bar on standard error."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Bars(*columns, console=notes, transient=True) as bars:
-        task = bars.add_task(title, total=total)
-        yield lambda share, message: bars.update(task, completed=round(share * total), description=message)
 
 
 @command(app)

@@ -7,7 +7,7 @@ import re
 import shutil
 import socket
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import closing, suppress
 from dataclasses import replace
 from importlib import metadata
@@ -21,7 +21,7 @@ from evals.errors import LabError
 from evals.schema import Record
 from lab.commands import AllowHost, CommandSettings, HostedModels, JsonSettings, command
 from lab.commands.data import register_question_sets
-from lab.commands.terminal import emit, notes
+from lab.commands.terminal import emit, end_progress, notes
 from lab.services import open_store
 from lab.settings import EMBEDDED, LabSettings, comma_separated, from_environment, is_loopback, password_check
 from lab.ui.text import say
@@ -30,6 +30,7 @@ from training.models.manifest import read_chain
 app = typer.Typer()
 PORT = 7860
 PORTS_TRIED = 40
+CONTAINER_MARKS = ("/.dockerenv", "/run/.containerenv")
 NEEDED_BYTES = 2 * 1024**3
 PIN = re.compile(r"([A-Za-z0-9._-]+)==([^\s;]+)$")
 SETUP = "Run `make setup`, or `pip install -r requirements.txt`."
@@ -58,8 +59,8 @@ class LabOptions(CommandSettings):
     hosted: HostedModels = None
     """A model on a server, as a stage: NAME=URL#MODEL, or a TOML file with prices and budgets. Questions are sent there. Its
     key: ASSAY_KEY_NAME."""
-    open_browser: Annotated[bool, typer.Option("--open")] = False
-    """Open the page in a browser."""
+    no_browser: bool = False
+    """Do not open the page in a browser, as is done where somebody sits before a screen."""
 
 
 class BackupSettings(CommandSettings):
@@ -98,15 +99,19 @@ def lab(settings: LabOptions) -> None:
     check_door(known)
     port = choose_port(host, settings.port)
     shown = "127.0.0.1" if host in {"0.0.0.0", "::"} else host
+    address = f"http://{shown}:{port} (stop: Ctrl C){address_on_network(host, port)}"
+
+    def ready() -> None:
+        end_progress()
+        notes.print(f"Assay runs at {address}")
+
     open_lab(
         known,
-        ready=lambda: notes.print(
-            f"Assay runs at http://{shown}:{port} (stop: Ctrl C){address_on_network(host, port)}"
-        ),
+        ready=ready,
         server_name=host,
         server_port=port,
         share=settings.share,
-        inbrowser=settings.open_browser,
+        inbrowser=not settings.no_browser and has_screen(os.environ) and sys.stderr.isatty(),
         quiet=not settings.share,
     )
 
@@ -147,6 +152,13 @@ def check_door(settings: LabSettings) -> None:
     training = settings.training
     if training.is_shared and not (training.is_space or settings.people or settings.allows_everyone):
         raise LabError(say("lab.open"))
+
+
+def has_screen(environment: Mapping[str, str], platform: str = sys.platform) -> bool:
+    """Whether somebody may sit before a screen: not in CI, in a container, or at the other end of ssh."""
+    is_desktop = platform in ("darwin", "win32") and "SSH_CONNECTION" not in environment
+    is_closed = "CI" in environment or any(Path(each).exists() for each in CONTAINER_MARKS)
+    return not is_closed and (is_desktop or bool(environment.keys() & {"DISPLAY", "WAYLAND_DISPLAY"}))
 
 
 def address_on_network(host: str, port: int) -> str:

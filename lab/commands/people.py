@@ -9,7 +9,7 @@ import typer
 
 from evals.errors import LabError
 from lab.commands import CommandSettings, JsonSettings, command
-from lab.commands.terminal import emit, notes, table_of
+from lab.commands.terminal import emit, end_progress, notes, table_of
 from lab.services import open_store
 from lab.settings import Person, Role, from_environment, hash_password, read_people, write_people
 from lab.ui.text import say
@@ -53,6 +53,7 @@ def add(settings: AddSettings) -> None:
     people = read_people(file) if file.exists() else {}
     if ":" in name or not name.strip() or name.startswith("#") or "\n" in name:
         raise LabError(say("people.name", name=name))
+    end_progress()
     password = os.environ.get("ASSAY_PASSWORD") or typer.prompt(
         "Password", hide_input=True, confirmation_prompt=True, err=True
     )

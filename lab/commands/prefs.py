@@ -14,7 +14,7 @@ from evals.io import write_whole
 from evals.stats.agreement import NAMES, WEIGHTED_NAMES
 from evals.stats.agreement import agreement as agreed
 from lab.commands import JsonSettings, LicenceOption, command
-from lab.commands.terminal import emit, figure, notes, plural, table_of
+from lab.commands.terminal import emit, end_progress, figure, notes, plural, table_of
 from lab.services import open_store
 from lab.settings import from_environment
 from lab.ui.text import say
@@ -217,6 +217,7 @@ def forget(settings: ForgetSettings) -> None:
     with closing(_store()) as store:
         published = published_rows(Path(), {rater, store.hash_rater(rater)})
         if not settings.dry_run and not settings.yes:
+            end_progress()
             typer.confirm(f"Delete every vote, review and graded answer of {rater}?", abort=True, err=True)
         gone = store.belongings(rater) if settings.dry_run else store.forget_rater(rater)
     if not gone.total and not any(each["rows"] for each in published):

@@ -14,8 +14,7 @@ from evals.errors import LabError
 from evals.io import as_jsonl, read_rows
 from evals.report import load_report
 from lab.commands import FileSettings, InFile, LicenceOption, command
-from lab.commands.chain import progress_shown
-from lab.commands.terminal import emit, notes, plural, standings_markdown, table_of
+from lab.commands.terminal import emit, notes, plural, progress_shown, standings_markdown, table_of
 from lab.publishing import pack
 from lab.services import REPORTS
 from lab.settings import EMBEDDED, from_environment

@@ -3,17 +3,22 @@
 import json
 import re
 import sys
+import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 from rich.console import Console, Group, RenderableType
 from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bars
 from rich.table import Table
 from rich.text import Text
 
+from evals.schema.questions import Progress
 from lab.ui.text import plural, say
 
 if TYPE_CHECKING:
@@ -41,10 +46,79 @@ class Terminal(Console):
 
 notes = Terminal(stderr=True, highlight=False, markup=False)
 """Text is printed as it is: a bracket in a message or a path is no style."""
+SLOW_SECONDS, LINE_SECONDS = 2.0, 10.0
+"""What takes longer is shown, and on what is no terminal so often."""
+
+
+class Activity:
+    """Something that is being done, shown on standard error: a bar, or on what is no terminal a line now and then."""
+
+    def __init__(self, title: str, total: int | None) -> None:
+        count = MofNCompleteColumn() if total else TaskProgressColumn(text_format_no_percentage="")
+        columns = (TextColumn("{task.description}"), BarColumn(), count, TimeElapsedColumn())
+        self._bars = Bars(*columns, console=notes, transient=True, redirect_stdout=False)
+        self._task, self._total = self._bars.add_task(title, total=None), total or 100
+
+    def report(self, share: float, message: str) -> None:
+        """Say how far it is."""
+        done = round(share * self._total)
+        self._bars.update(self._task, completed=done, total=self._total, description=message)
+
+    def start(self) -> None:
+        """Show it once it takes long."""
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._show, name="progress", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Show it no longer."""
+        self._is_over.set()
+        self._thread.join()
+
+    def _show(self) -> None:
+        if self._is_over.wait(SLOW_SECONDS):
+            return
+        if notes.is_terminal:
+            with self._bars:
+                self._is_over.wait()
+        while not self._is_over.is_set():
+            (task,) = self._bars.tasks
+            share = "" if task.total is None else f" ({task.percentage:.0f}%)"
+            notes.print(f"{task.description}{share}, {task.elapsed or 0:.0f} s", soft_wrap=True)
+            self._is_over.wait(LINE_SECONDS)
+
+
+_activities: list[Activity] = []
+
+
+@contextmanager
+def progress_shown(title: str = "starting", total: int | None = None) -> Generator[Progress]:
+    """Show what is being done, of so many steps if a `total` is named; what it is a part of is shown again afterwards."""
+    mine = Activity(title, total)
+    for each in _activities[-1:]:
+        each.stop()
+    _activities.append(mine)
+    mine.start()
+    try:
+        yield mine.report
+    finally:
+        if mine in _activities:
+            mine.stop()
+            _activities.remove(mine)
+            for each in _activities[-1:]:
+                each.start()
+
+
+def end_progress() -> None:
+    """Show no more of what is being done: what follows speaks for itself."""
+    for each in _activities[-1:]:
+        each.stop()
+    _activities.clear()
 
 
 def emit(document: object, *, as_json: bool, table: RenderableType | None = None) -> None:
     """Print one JSON document, or the table that shows the same to a person: a text is the title of one of all fields."""
+    end_progress()
     if as_json:
         sys.stdout.write(json.dumps(plain(document), ensure_ascii=False, indent=1) + "\n")
     elif table is not None:

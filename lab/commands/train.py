@@ -11,7 +11,7 @@ import typer
 
 from evals.errors import BadConfig
 from lab.commands import JsonSettings, SettingsCommand, command
-from lab.commands.terminal import emit, notes, table_of
+from lab.commands.terminal import emit, end_progress, notes, table_of
 from training.config import as_document
 from training.grpo import advice
 from training.stages import STAGES
@@ -107,6 +107,7 @@ def run_line(plan: "Plan") -> int:
     """Run a plan's line with this Python and return its exit code; a first Ctrl-C lets training end in order."""
     from training.launch.accelerate import command_of, environment
 
+    end_progress()
     notes.print(f"$ {plan.command}", soft_wrap=True)
     line, told = command_of(plan.line), environment(plan.line, plan.launch.processes)
     process = subprocess.Popen(line, env=told, stdout=sys.stderr.fileno())

@@ -30,7 +30,7 @@ from evals.verifiers import READINGS, instrument
 from evals.verifiers.score import Scoring, pays_falsehood
 from evals.verifiers.score import weights as weights_of
 from lab.commands import JsonSettings, terminal
-from lab.commands.terminal import emit, notes, plural
+from lab.commands.terminal import emit, notes, plural, progress_shown
 from lab.settings import comma_separated, from_environment
 from lab.ui.text import say
 from training.judge.prompts import HttpSettings
@@ -111,8 +111,8 @@ class TriedJudge:
     def __call__(self, tasks: Sequence[ReadRequest]) -> list[Reading]:
         """Return one reading per task, counting on standard error."""
         of = plural(len(tasks), "answer")
-        with notes.status(f"reading {of}") as status:
-            return self.judge.read_all(tasks, lambda n: status.update(f"{n} of {of} read"))
+        with progress_shown(f"reading {of}") as progress:
+            return self.judge.read_all(tasks, lambda n: progress(n / len(tasks), f"{n} of {of} read"))
 
     def facts(self) -> dict[str, str]:
         """Return who read and how well, as reports keep it and people read it; never an address or a key."""
@@ -146,13 +146,13 @@ def tried_judge(settings: JudgeSettings) -> TriedJudge | None:
     from training.judge.judge import AnswerJudge, failed_canaries, refuse_unless_fit
 
     judge = AnswerJudge(judge_server(settings.judge, settings.allow_remote))
-    with notes.status("asking the judge what known answers say"):
+    with progress_shown("asking the judge what known answers say"):
         tried = TriedJudge(judge, failed_canaries(judge))
     if tried.failed:
         notes.print(f"the judge read wrong: {'; '.join(tried.failed)}", style="yellow", soft_wrap=True)
     refuse_unless_fit(judge.label, tried.failed, anyway=settings.any_judge)
     if isinstance(settings, LabelledJudge):
-        with notes.status("reading labelled answers"):
+        with progress_shown("reading labelled answers"):
             tried.agreement = _agreement(judge, settings.labels)
     return tried
 
@@ -233,7 +233,7 @@ def verify(settings: VerifySettings) -> None:
         raise BadConfig(f"--out {out} is the file of answers itself; name another file")
     answers = read_rows(rows, GivenRow, key=lambda row: row.id)
     tried = tried_judge(settings)
-    with notes.status(f"judging {plural(len(answers), 'answer')}"):
+    with progress_shown(f"judging {plural(len(answers), 'answer')}"):
         texts = [GivenAnswer(row.ground_truth, row.prompt, row.completion) for row in answers]
         verdicts = verdicts_on(texts, way, scoring, tried)
     judged = []
@@ -271,7 +271,7 @@ def readers(settings: ReadersSettings) -> None:
     ways = [check_way(way) for way in dict.fromkeys(comma_separated(settings.read))]
     tried = tried_judge(settings)
     rows = with_texts(read_rows(settings.rows, LabelRow, key=lambda row: row.id), settings.texts)
-    with notes.status(f"reading {plural(len(rows), 'answer')}"):
+    with progress_shown(f"reading {plural(len(rows), 'answer')}"):
         found = compare_readers(rows, ways, tried, draws=settings.draws, seed=settings.seed)
     if tried is not None:
         tried.tell()

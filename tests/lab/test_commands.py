@@ -9,6 +9,7 @@ import os
 import re
 import shlex
 import shutil
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +21,9 @@ from evals.questions import data_sha256, find, kmp_test, kmp_training, pathway_h
 from evals.report import load_report
 from evals.verifiers import verify
 from lab.cli import app
+from lab.commands import terminal
 from lab.commands.data import register_question_sets
+from lab.commands.terminal import emit, progress_shown
 from lab.settings import from_environment
 from tests.lab.commands import CASES, every_command, problems_of
 from tests.lab.trainings import training_rows
@@ -215,3 +218,28 @@ def test_ask_shows_control_characters_as_marks(original):
     """A random model writes escape bytes; none of them may reach the terminal."""
     shown = assay("ask", "Why?", "--chain", original, "--temperature", 3).stdout
     assert not any(not c.isprintable() and c != "\n" for c in shown)
+
+
+def test_a_command_that_takes_long_says_on_standard_error_what_it_does_until_it_prints(monkeypatch, capsys):
+    monkeypatch.setattr(terminal, "SLOW_SECONDS", 0.01)
+    monkeypatch.setattr(terminal, "LINE_SECONDS", 0.01)
+    seen: list[str] = []
+
+    def wait_for(told):
+        limit = time.monotonic() + 60
+        while told not in "".join(seen) and time.monotonic() < limit:
+            seen.append(capsys.readouterr().err)
+            time.sleep(0.01)
+        assert told in "".join(seen)
+        seen.clear()
+
+    with progress_shown("assay chain check"):
+        wait_for("assay chain check, ")
+        with progress_shown() as progress:
+            progress(0.4, "loading the model")
+            wait_for("loading the model (40%), ")
+        wait_for("assay chain check, ")
+        emit({"checks": 8}, as_json=True)
+        assert capsys.readouterr().out == '{\n "checks": 8\n}\n'
+        time.sleep(0.1)
+        assert capsys.readouterr().err == ""

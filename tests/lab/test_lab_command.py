@@ -55,7 +55,7 @@ def test_assay_lab_serves_the_page_before_any_model_is_there(tmp_path):
     with subprocess.Popen(command, cwd=ROOT, env=os.environ | places, stderr=subprocess.PIPE, text=True) as process:
         try:
             page = wait_for(f"http://127.0.0.1:{port}/", process)
-            told = process.stderr.readline()
+            told = next((line for line in process.stderr if "runs at" in line), "")
         finally:
             process.kill()
 
@@ -71,6 +71,20 @@ def wait_for(url, process, seconds=60):
         except httpx.TransportError:
             time.sleep(0.1)
     raise AssertionError(f"no page; exit code {process.poll()}")
+
+
+def test_the_browser_is_opened_where_somebody_sits_before_a_screen():
+    places = [
+        ({"DISPLAY": ":0"}, "linux", True),
+        ({"WAYLAND_DISPLAY": "wayland-0"}, "linux", True),
+        ({}, "darwin", True),
+        ({}, "linux", False),
+        ({"SSH_CONNECTION": "10.0.0.2 50000 10.0.0.1 22"}, "darwin", False),
+        ({"DISPLAY": ":0", "CI": "true"}, "linux", False),
+    ]
+    is_container = any(Path(each).exists() for each in commands.CONTAINER_MARKS)
+    found = [(where, platform, commands.has_screen(where, platform)) for where, platform, _ in places]
+    assert found == [(where, platform, opens and not is_container) for where, platform, opens in places]
 
 
 # ---- the doctor -----------------------------------------------------------------------------------

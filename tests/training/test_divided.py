@@ -34,7 +34,7 @@ from training.upstream import StackedPeftModel
 STAND_IN = Path(__file__).with_name("stand_in")
 INSTALLED = find_spec("deepspeed")
 ENGINES = Path(str(INSTALLED.origin)).parents[1] if INSTALLED else Path(sys.prefix) / "engines"
-"""Where DeepSpeed is: `make setup` puts it there (requirements-engines.txt)."""
+"""Where DeepSpeed is: `make setup-tests` puts it there (requirements-engines.txt)."""
 TWO = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
 COMPARED = "ASSAY_TEST_COMPARED"
 """Set: before each answer the policy is compared with an ordinary PEFT model that its adapter is loaded into."""
@@ -72,7 +72,7 @@ def read_by_each(told: str) -> list[tuple[int, int]]:
 
 def needs_deepspeed() -> None:
     if not (ENGINES / "deepspeed").is_dir():
-        (pytest.fail if os.environ.get("CI") else pytest.skip)("DeepSpeed is not here: make setup")
+        (pytest.fail if os.environ.get("CI") else pytest.skip)("DeepSpeed is not here: make setup-tests")
 
 
 CASES = [

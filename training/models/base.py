@@ -45,7 +45,6 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 from transformers.utils import cached_file
-from transformers.utils import logging as transformers_logging
 
 from evals.errors import BadConfig, MissingModel
 from evals.io import public_path, sha256_of, sha256_of_text, weights_identity, write_whole
@@ -464,8 +463,6 @@ def _load(base: Base, dtype: Dtype, *, is_still: bool = False, **options: Any) -
         for name, value in vars(part).items():
             if NOISE.search(name) and isinstance(value, float):
                 setattr(part, name, 0.0)
-    were_on = transformers_logging.is_progress_bar_enabled()
-    transformers_logging.disable_progress_bar()  # our own progress says the same in plain words
     try:
         model, found = class_for(config).from_pretrained(
             base.folder,
@@ -482,9 +479,6 @@ def _load(base: Base, dtype: Dtype, *, is_still: bool = False, **options: Any) -
             f"the weights in {base.folder} cannot be read ({first_line(error)}): a file is damaged, or was not copied"
             " whole. Fetch it again."
         ) from error
-    finally:
-        if were_on:
-            transformers_logging.enable_progress_bar()
     if wrong := sorted([*found["missing_keys"], *(each[0] for each in found["mismatched_keys"])]):
         raise MissingModel(
             f"the weights in {base.folder} are not those of the model that its config.json describes: {wrong[0]}"

@@ -216,11 +216,13 @@ def check_chain(
     chain.json and in those of the stages before, if everything else is right. Raises MissingModel if the chain or its
     base is not here at all, ChainMismatch if chain.json cannot be read.
     """
-    chain = read_chain(name)
-    found = chain_base(chain, base, progress, cache)
+    chain, report = read_chain(name), progress or silent
+    found = chain_base(chain, base, _first_half(report), cache)
+    report(0.5, "checking the files")
     tokenizer = load_tokenizer(found)
     findings = file_findings(chain, found, tokenizer)
     if all(finding.is_ok or finding.is_mendable for finding in findings):
+        report(0.6, "checking what the chain computes")
         with streamed_model(found) as model:
             stack = Stack(model, {})
             findings += _probe_findings(chain.manifest, stack, _laid_over(stack, chain), tokenizer, "float32")

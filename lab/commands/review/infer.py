@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Group, RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as Bars
 from rich.text import Text
 
 from evals.errors import BadConfig, IncomparableReports, LabError, MissingModel
@@ -27,7 +25,7 @@ from evals.schema.articles import PAPER_NOTE, ReviewedRow, ReviewRun
 from evals.schema.reports import ReviewReport
 from evals.schema.runs import DEMONSTRATION, is_demonstration
 from lab.commands import FileSettings, InFile
-from lab.commands.terminal import emit, notes, plural, summary_table, table_of
+from lab.commands.terminal import emit, notes, plural, progress_shown, summary_table, table_of
 from lab.settings import from_environment
 from lab.ui.text import say
 from training.judge.prompts import HttpSettings
@@ -262,29 +260,22 @@ def _server(settings: InferSettings, asking: "Asking") -> "ReviewEngine":
 
 @contextmanager
 def progress_bar(total: int) -> Generator[tuple[Callable[[int, int, ReviewedRow | None], None], Callable[[str], None]]]:
-    """Show how many papers are done, what the last one gave, and how far it is within one, on standard error.
+    """Show how many papers are done, what the last one gave, and how far it is within one, on standard error."""
+    share = 0.0
 
-    Where that is no terminal, a line tells of each part and of every 100 tokens.
-    """
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Bars(*columns, console=notes) as bars:
-        task = bars.add_task("reviewing", total=total)
+    with progress_shown("reviewing", total) as shown:
 
         def progress(done: int, of: int, row: ReviewedRow | None) -> None:
-            if row is None:
-                if done:
-                    notes.print(f"{done} of {of} papers have a good row already")
-            else:
+            nonlocal share
+            if row is not None:
                 said = plural(len(row.concerns), "concern")
                 notes.print(f"{row.article_id}: {row.status}, {said}, {row.seconds:.1f} s")
-            bars.update(task, completed=done, total=of)
+            elif done:
+                notes.print(f"{done} of {of} papers have a good row already")
+            share = done / max(of, 1)
+            shown(share, "reviewing")
 
-        def within(told: str) -> None:
-            bars.update(task, description=told)
-            if not notes.is_terminal and (told.endswith("00 tokens") or "tokens" not in told):
-                notes.print(told)
-
-        yield progress, within
+        yield progress, lambda told: shown(share, told)
 
 
 def find_cached(name: str) -> "Encoder":
