@@ -1,6 +1,6 @@
 """The real page on a real port, asked over HTTP as a browser asks it."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
@@ -17,10 +17,10 @@ ON_AIR = pytest.mark.filterwarnings("ignore::pandas.errors.Pandas4Warning")
 
 
 class Browser:
-    """One open page. `call` returns everything that came over the wire, as it came."""
+    """One open page, of somebody who logged in where `web` is theirs. `call` returns all that came over the wire, as it came."""
 
-    def __init__(self, app: gr.Blocks, url: str) -> None:
-        self._url = url.rstrip("/")
+    def __init__(self, app: gr.Blocks, web: Any = httpx) -> None:
+        self._url, self._web = app.local_url.rstrip("/"), web
         self._session = uuid4().hex
         config = app.get_config_file()
         self._events = {entry["api_name"]: entry for entry in config["dependencies"]}
@@ -31,7 +31,7 @@ class Browser:
         given = iter(values)
         entry = self._events[name]
         data = [None if part in self._states else next(given) for part in entry["inputs"]]
-        joined = httpx.post(
+        joined = self._web.post(
             f"{self._url}/gradio_api/queue/join",
             json={"data": data, "fn_index": entry["id"], "session_hash": self._session},
             timeout=60,
@@ -41,17 +41,29 @@ class Browser:
 
     def _stream(self, event: str) -> Iterator[str]:
         url = f"{self._url}/gradio_api/queue/data?session_hash={self._session}"
-        with httpx.stream("GET", url, timeout=60) as reply:
+        with self._web.stream("GET", url, timeout=60) as reply:
             for line in reply.iter_lines():
                 yield line
                 if "process_completed" in line and event in line:
                     return
 
 
+PASSWORD = "a long password"
+"""Of everybody who may enter the guarded lab."""
+
+
 @contextmanager
-def on_air(services: Services, **options: Any) -> Iterator[gr.Blocks]:
-    """Serve the lab on a free port while the block runs; `app.local_url` is where."""
-    app = build_app(services)
+def entered(url: str, name: str, password: str = PASSWORD) -> Iterator[httpx.Client]:
+    """Log in to a lab as somebody."""
+    with httpx.Client(base_url=url, timeout=60) as browser:
+        browser.post("/login", data={"username": name, "password": password})
+        yield browser
+
+
+@contextmanager
+def on_air(services: Services, tabs: Collection[str] | None = None, **options: Any) -> Iterator[gr.Blocks]:
+    """Serve the lab, or a few of its tabs, on a free port while the block runs; `app.local_url` is where."""
+    app = build_app(services, tabs)
     put_on_air(app, server_name="127.0.0.1", quiet=True, **options)
     services.engine.start()
     try:

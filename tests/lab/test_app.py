@@ -1,4 +1,4 @@
-"""The page: its tabs, who is at it, the model it waits for, and how it is served."""
+"""The page: its tabs, who is at it, the model it waits for, and how it is open_lab."""
 
 import re
 import threading
@@ -21,30 +21,12 @@ from tests.lab.chains import ScriptedChain, lab_with
 from tests.lab.served import ON_AIR, Browser, on_air
 
 
-@pytest.fixture(scope="module")
-def served(tmp_path_factory):
-    """A page on the air that no test changes for another, where a proxy is set that nothing answers at."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
-        patch.setenv("no_proxy", "")
-        with on_air(lab_with(tmp_path_factory.mktemp("served"))) as app:
-            yield app
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory):
-    """The page of a lab that nobody has started yet, and its parts."""
-    services = lab_with(tmp_path_factory.mktemp("built"))
-    return services, build_app(services).get_config_file()["components"]
-
-
-def test_every_tab_opens_with_a_line_that_says_what_they_are_for(built):
-    services, parts = built
+def test_every_tab_opens_with_a_line_that_says_what_they_are_for(open_lab):
+    parts = open_lab.get_config_file()["components"]
     tabs = [part["props"]["label"] for part in parts if part["type"] == "tabitem"]
     leads = [part for part in parts if 'class="lead"' in str(part["props"].get("value"))]
     assert tabs == ["Home", "Ask", "Compare", "Annotate", "Papers", "Data", "Results", "Train"]
     assert len(leads) == len(tabs)
-    assert services.engine.status.state == "idle", "building the page loads no model"
 
 
 def test_a_database_that_cannot_be_opened_ends_the_lab_before_it_says_that_it_runs(room):
@@ -60,13 +42,13 @@ def test_a_database_that_cannot_be_opened_ends_the_lab_before_it_says_that_it_ru
 
 
 @ON_AIR
-def test_the_page_is_served_with_its_own_style_script_and_fonts(served):
-    html = httpx.get(served.local_url).text
-    sources = re.findall(r'(?:href|src)="(lab-assets/[^"]+)"', served.head)
-    replies = {name: httpx.get(served.local_url + name) for name in sources}
-    css = httpx.get(served.local_url + "lab-assets/fonts.css").text
-    fonts = [httpx.get(f"{served.local_url}lab-assets/{name}") for name in re.findall(r'url\("([^"]+)"\)', css)]
-    outside = httpx.get(served.local_url + "lab-assets/..%2fapp.py")
+def test_the_page_is_served_with_its_own_style_script_and_fonts(open_lab):
+    html = httpx.get(open_lab.local_url).text
+    sources = re.findall(r'(?:href|src)="(lab-assets/[^"]+)"', open_lab.head)
+    replies = {name: httpx.get(open_lab.local_url + name) for name in sources}
+    css = httpx.get(open_lab.local_url + "lab-assets/fonts.css").text
+    fonts = [httpx.get(f"{open_lab.local_url}lab-assets/{name}") for name in re.findall(r'url\("([^"]+)"\)', css)]
+    outside = httpx.get(open_lab.local_url + "lab-assets/..%2fapp.py")
 
     assert 'content="Assay"' in html
     assert {reply.status_code for reply in replies.values()} == {200}
@@ -76,11 +58,11 @@ def test_the_page_is_served_with_its_own_style_script_and_fonts(served):
 
 
 @ON_AIR
-def test_three_browsers_at_once_over_http_read_their_own_answers_only(served):
+def test_three_browsers_at_once_over_http_read_their_own_answers_only(open_lab):
     read = {}
 
     def visit(name):
-        browser = Browser(served, served.local_url)
+        browser = Browser(open_lab)
         browser.call("meet", None)
         read[name] = browser.call("ask", f"question {name}?", 0, 64, 0, "", "")
 
@@ -148,10 +130,11 @@ def test_the_chain_is_loaded_and_shown_only_for_tabs_that_ask_it(room):
     for tab, is_shown in (("Papers", False), ("Compare", True)):
         ids = ids_of(build_app(room, (tab,)).get_config_file()["components"])
         assert ("model-status" in ids) == is_shown
+    assert room.engine.status.state == "idle", "building the page loads no model"
 
 
-def test_no_two_parts_of_the_page_have_the_same_id(built):
-    named = Counter(each for each in ids_of(built[1]) if each)
+def test_no_two_parts_of_the_page_have_the_same_id(open_lab):
+    named = Counter(each for each in ids_of(open_lab.get_config_file()["components"]) if each)
     assert [each for each, n in named.items() if n > 1] == []
 
 
@@ -161,7 +144,10 @@ def ids_of(parts):
 
 @ON_AIR
 def test_an_address_that_guesses_passwords_has_to_wait_and_a_60_mb_file_is_not_taken(tmp_path):
-    with on_air(lab_with(tmp_path), auth=[("kim", "one")]) as app, httpx.Client(base_url=app.local_url) as browser:
+    with (
+        on_air(lab_with(tmp_path), ("Home",), auth=[("kim", "one")]) as app,
+        httpx.Client(base_url=app.local_url) as browser,
+    ):
 
         def enter(password):
             return browser.post("/login", data={"username": "kim", "password": password}).status_code
@@ -187,8 +173,8 @@ def test_waiting_after_wrong_passwords_ends():
     assert result_of(tries(1)) == [400]
 
 
-def test_every_public_action_says_what_it_does_and_names_what_it_takes(room):
-    told = build_app(room).get_api_info()["named_endpoints"]
+def test_every_public_action_says_what_it_does_and_names_what_it_takes(open_lab):
+    told = open_lab.get_api_info()["named_endpoints"]
     assert told["/ask"]["parameters"][0]["parameter_name"] == "question"
     assert [name for name, each in told.items() if not each["description"].strip(" .")] == []
     unnamed = {name for name, each in told.items() for one in each["parameters"] if "param_" in one["parameter_name"]}

@@ -355,8 +355,8 @@ def test_recorded_answers_are_compared_without_a_model_and_stored_with_their_own
 
 @ON_AIR
 def test_over_http_the_stages_stay_on_the_server_until_the_vote(room):
-    with on_air(room) as app:
-        browser = Browser(app, app.local_url)
+    with on_air(room, ("Compare",)) as app:
+        browser = Browser(app)
         browser.call("meet", None)
         sent = browser.call("pair_on", None, "What is HSF1?")
         told = browser.call("vote_tie")

@@ -40,14 +40,14 @@ def opened(app, project):
 def test_what_is_sent_again_under_one_key_is_done_once_also_when_the_lab_was_started_anew(tmp_path):
     room = lab_with(tmp_path)
     project = project_in(room)
-    with on_air(room) as app:
+    with on_air(room, ("Annotate",)) as app:
         opened(app, project)
         with ThreadPoolExecutor(8) as pool:
             replies = [*pool.map(lambda _: post(app, *NOTE, **{KEY: "k", AGAIN: "1"}), range(8))]
         assert {(each.status_code, each.text) for each in replies} == {(200, replies[0].text)}
         room.store.close()
     anew = lab_with(tmp_path)
-    with on_air(anew) as app:
+    with on_air(anew, ("Annotate",)) as app:
         assert post(app, *NOTE, **{KEY: "k", AGAIN: "1"}).status_code == 409
         assert "problem" in post(app, *NOTE, **{KEY: "another", AGAIN: "1"}).text, "its page was of the lab before"
         (said,) = anew.store.annotations.standing(project.id)
@@ -61,7 +61,10 @@ def test_while_another_program_holds_the_database_a_rater_is_told_and_the_next_p
     monkeypatch.setattr(open_engine, "__defaults__", (0.3,))
     room = lab_with(tmp_path)
     project = project_in(room)
-    with on_air(room) as app, closing(sqlite3.connect(tmp_path / "assay.db", isolation_level=None)) as other:
+    with (
+        on_air(room, ("Annotate",)) as app,
+        closing(sqlite3.connect(tmp_path / "assay.db", isolation_level=None)) as other,
+    ):
         opened(app, project)
         other.execute("BEGIN EXCLUSIVE")
         told = post(app, *NOTE, **{KEY: "k"})

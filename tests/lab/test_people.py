@@ -5,68 +5,32 @@ import logging
 import re
 import socket
 import sqlite3
-from contextlib import contextmanager
-from dataclasses import replace
 
 import gradio as gr
 import httpx
 import pytest
 import safehttpx
-from typer.testing import CliRunner
 
 from evals.errors import LabError
 from lab import guard
-from lab.app import build_app
-from lab.cli import app as assay
 from lab.commands.lab import check_door
 from lab.middleware import UploadLimit
-from lab.settings import from_environment, hash_password, password_check, read_people, role_needed
+from lab.settings import from_environment, hash_password, read_people, role_needed
 from tests.lab.chains import lab_with
-from tests.lab.served import ON_AIR, Browser, on_air
+from tests.lab.served import ON_AIR, PASSWORD, Browser, entered, on_air
 from tests.lab.votes import answer, vote
 
-PASSWORD = "a long password"
 ADMIN = """annotate_make annotate_rubric annotate_sources annotate_stages annotate_train export_said preferences_train
 publish_look publish_plan publish_start questions_batch reload_model train_check train_measure train_resume
 train_start train_stop"""
-
-
-@pytest.fixture(scope="module")
-def file_of_people(tmp_path_factory):
-    path = tmp_path_factory.mktemp("people") / "people"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ASSAY_PASSWORD", PASSWORD)
-        for name, role in (("ada", "admin"), ("rob", "rater"), ("rea", "reader")):
-            done = CliRunner().invoke(assay, ["people", "add", name, "--role", role, "--file", str(path)])
-            assert done.exit_code == 0, done.output
-    return path
-
-
-@pytest.fixture(scope="module")
-def people(file_of_people):
-    return read_people(file_of_people)
-
-
-@pytest.fixture(scope="module")
-def guarded(people, tmp_path_factory):
-    """A lab on the air that these people may enter, and its services."""
-    room = replace(lab_with(tmp_path_factory.mktemp("guarded")), people=people)
-    with on_air(room, auth=password_check(people, room.log)) as app:
-        yield app, room
-
-
-@contextmanager
-def entered(url, name, password=PASSWORD):
-    with httpx.Client(base_url=url, timeout=60) as browser:
-        browser.post("/login", data={"username": name, "password": password})
-        yield browser
 
 
 def test_a_file_of_people_holds_no_password_and_a_bad_line_is_never_repeated(file_of_people, people, tmp_path):
     path = file_of_people
     assert PASSWORD not in path.read_text() and path.stat().st_mode & 0o077 == 0
     assert hash_password("same") != hash_password("same")
-    assert {name: person.role for name, person in people.items()} == {"ada": "admin", "rob": "rater", "rea": "reader"}
+    roles = {"ada": "admin", "rob": "rater", "kim": "rater", "rea": "reader"}
+    assert {name: person.role for name, person in people.items()} == roles
     path = tmp_path / "people"
     for text, told in {"kim:secret\n": "line 1", "kim:admin:secret\n": "line 1", "": "names nobody"}.items():
         path.write_text(text)
@@ -75,8 +39,8 @@ def test_a_file_of_people_holds_no_password_and_a_bad_line_is_never_repeated(fil
         assert "secret" not in str(caught.value)
 
 
-def test_every_event_of_the_page_that_only_an_admin_may_call_is_known(room):
-    events = {each["api_name"] for each in build_app(room).get_config_file()["dependencies"]}
+def test_every_event_of_the_page_that_only_an_admin_may_call_is_known(open_lab):
+    events = {each["api_name"] for each in open_lab.get_config_file()["dependencies"]}
     assert {each for each in events if role_needed(each) == "admin"} == set(ADMIN.split())
     assert role_needed("an_event_of_tomorrow") == "admin"
 
@@ -136,13 +100,12 @@ def test_a_session_of_another_name_is_not_taken_over(guarded):
 
 
 @ON_AIR
-def test_somebody_who_asks_too_often_is_told_when_to_go_on_and_admins_are_not_held(tmp_path, monkeypatch):
+def test_somebody_who_asks_too_often_is_told_when_to_go_on_and_admins_are_not_held(guarded, monkeypatch):
     monkeypatch.setattr(guard, "PER_MINUTE", 2)
-    room = lab_with(tmp_path)
-    shared = replace(room.settings, training=replace(room.settings.training, is_shared=True))
-    for settings, refused in ((shared, 1), (room.settings, 0)):
-        with on_air(replace(room, settings=settings)) as app:
-            browser = Browser(app, app.local_url)
+    app, _ = guarded
+    for name, refused in (("kim", 1), ("ada", 0)):
+        with entered(app.local_url, name) as web:
+            browser = Browser(app, web)
             replies = [browser.call("ask", "Which way does adipogenesis move?", 7, 8, 0, "", "") for _ in range(3)]
         assert sum("questions a minute is the limit" in reply for reply in replies) == refused
 
@@ -190,12 +153,6 @@ def test_all_there_is_of_somebody_is_deleted_on_request_but_for_what_others_judg
 MARKER = "<img src=x onerror=alert(1)>"
 EVIL = "https://evil.example"
 VISITOR = httpx.Client(timeout=60)
-
-
-@pytest.fixture(scope="module")
-def open_lab(tmp_path_factory):
-    with on_air(lab_with(tmp_path_factory.mktemp("attacked"))) as app:
-        yield app
 
 
 ALIKE = re.compile("^(rate|pair|leaderboard_row|calibration_row)_")
@@ -255,7 +212,7 @@ def test_no_event_reads_a_file_or_an_address_that_it_is_given(open_lab, tmp_path
                 reply = VISITOR.post(f"{open_lab.local_url}gradio_api/run/predict", json=payload).text
                 if event["queue"]:
                     typed = [each for each in payload["data"] if each is not None]
-                    reply += Browser(open_lab, open_lab.local_url).call(event["api_name"], *typed)
+                    reply += Browser(open_lab).call(event["api_name"], *typed)
                 assert "root:x:0" not in reply, payload
         with pytest.raises(TimeoutError):
             inside.accept()
@@ -271,17 +228,17 @@ def test_markup_comes_back_as_text_from_whatever_answers_at_once(open_lab):
 
 
 @ON_AIR
-def test_uploads_have_a_limit_an_hour_and_files_go_after_a_day(tmp_path, monkeypatch):
+def test_uploads_have_a_limit_an_hour_and_files_go_after_a_day(guarded, monkeypatch):
     monkeypatch.setattr(UploadLimit, "MOST", 2)
     monkeypatch.setattr(UploadLimit, "MOST_BYTES", 2000)
-    with on_air(lab_with(tmp_path)) as app:
-        url = f"{app.local_url}gradio_api/upload"
-        replies = [httpx.post(url, files={"files": ("a.txt", b"x" * 100)}) for _ in range(3)]
+    app, _ = guarded
+    with entered(app.local_url, "ada") as browser:
+        replies = [browser.post("/gradio_api/upload", files={"files": ("a.txt", b"x" * 100)}) for _ in range(3)]
         assert [each.status_code for each in replies] == [200, 200, 429]
         assert "an hour is the limit" in replies[-1].text
         monkeypatch.setattr(UploadLimit, "MOST", 9)
-        assert httpx.post(url, files={"files": ("a.txt", b"x" * 1900)}).status_code == 429
-        assert app.delete_cache == (3600, 86_400)
+        assert browser.post("/gradio_api/upload", files={"files": ("a.txt", b"x" * 1900)}).status_code == 429
+    assert app.delete_cache == (3600, 86_400)
 
 
 @ON_AIR
@@ -343,9 +300,9 @@ def public(app: gr.Blocks) -> list:
     return list(alike.values())
 
 
-def test_each_field_of_each_public_event_says_what_it_takes(room):
+def test_each_field_of_each_public_event_says_what_it_takes(open_lab):
     told = set()
-    for event in public(build_app(room)):
+    for event in public(open_lab):
         for field in event.inputs:
             told |= {guard.refusal(field, junk) for junk in JUNK if not field.stateful}
     assert any("a number from " in each for each in told) and len(told) > 10

@@ -13,8 +13,7 @@ from lab.middleware import AGAIN, ASKS, BYTES_KEPT, KEY, LARGEST_KEPT, Once, Upl
 from lab.settings import MOST_WRONG, WAIT_SECONDS, from_environment, hash_password, password_check
 from tests.coroutines import result_of
 from tests.lab.chains import lab_with
-from tests.lab.served import ON_AIR, on_air
-from tests.lab.test_people import PASSWORD, entered, file_of_people, people  # noqa: F401
+from tests.lab.served import ON_AIR, PASSWORD, entered, on_air
 from training.serve import OwnHosts
 
 TABLES = Path(__file__).parent / "tables"
@@ -36,9 +35,9 @@ def asked(browser, method, path, **headers):
 
 
 @ON_AIR
-def test_a_lab_without_names_answers_no_route_under_a_name_that_is_not_its_own(tmp_path):
-    with on_air(lab_with(tmp_path)) as app, httpx.Client(base_url=app.local_url) as browser:
-        routes = sorted(set(routes_of(app.app.routes)))
+def test_a_lab_without_names_answers_no_route_under_a_name_that_is_not_its_own(open_lab):
+    with httpx.Client(base_url=open_lab.local_url) as browser:
+        routes = sorted(set(routes_of(open_lab.app.routes)))
         named = [
             asked(browser, *route, host="evil.example:7860", origin="http://evil.example:7860") for route in routes
         ]
@@ -55,34 +54,33 @@ def test_a_lab_without_names_answers_no_route_under_a_name_that_is_not_its_own(t
 
 
 @ON_AIR
-def test_every_route_answers_strangers_and_raters_as_the_table_says(tmp_path, people):  # noqa: F811
-    room = replace(lab_with(tmp_path), people=people)
-    with on_air(room, auth=password_check(people, room.log)) as app:
-        routes = sorted(set(routes_of(app.app.routes)))
-        with httpx.Client(base_url=app.local_url) as stranger, entered(app.local_url, "rob") as rater:
-            found = {f"{m} {path}": [asked(stranger, m, path), asked(rater, m, path)] for m, path in routes}
-            for who, most, told in (
-                (stranger, UploadLimit.MOST_UNKNOWN, "64 KB"),
-                (rater, UploadLimit.MOST_BODY, "4,096 KB"),
-            ):
-                for body in (b" " * (most + 1), iter([b"x"])):
-                    reply = who.post("/gradio_api/queue/join", content=body)
-                    assert (reply.status_code, f"longer than {told}" in reply.text) == (413, True)
-                assert who.post("/gradio_api/queue/join", content=b" " * most).status_code in (401, 422)
-            # What a page of another site may send with a visitor's cookie, where the lab has a name of its own.
-            evil = "http://evil.example"
-            led = {"host": "lab.example", "origin": evil, "x-forwarded-host": "evil.example"}
-            foreign = {route: asked(rater, *route, **led) for route in routes}
-            assert asked(rater, "GET", "/config", host="lab.example", origin="http://lab.example") == 200
+def test_every_route_answers_strangers_and_raters_as_the_table_says(guarded):
+    app, _ = guarded
+    routes = sorted(set(routes_of(app.app.routes)))
+    with httpx.Client(base_url=app.local_url) as stranger, entered(app.local_url, "rob") as rater:
+        found = {f"{m} {path}": [asked(stranger, m, path), asked(rater, m, path)] for m, path in routes}
+        for who, most, told in (
+            (stranger, UploadLimit.MOST_UNKNOWN, "64 KB"),
+            (rater, UploadLimit.MOST_BODY, "4,096 KB"),
+        ):
+            for body in (b" " * (most + 1), iter([b"x"])):
+                reply = who.post("/gradio_api/queue/join", content=body)
+                assert (reply.status_code, f"longer than {told}" in reply.text) == (413, True)
+            assert who.post("/gradio_api/queue/join", content=b" " * most).status_code in (401, 422)
+        # What a page of another site may send with a visitor's cookie, where the lab has a name of its own.
+        evil = "http://evil.example"
+        led = {"host": "lab.example", "origin": evil, "x-forwarded-host": "evil.example"}
+        foreign = {route: asked(rater, *route, **led) for route in routes}
+        assert asked(rater, "GET", "/config", host="lab.example", origin="http://lab.example") == 200
     assert found == yaml.safe_load((TABLES / "routes.yaml").read_text())
     assert set(foreign.values()) <= {403, 404}, foreign
 
 
 @ON_AIR
-def test_a_name_that_was_guessed_at_waits_though_its_guesser_logs_in_under_another_between(tmp_path, people):  # noqa: F811
+def test_a_name_that_was_guessed_at_waits_though_its_guesser_logs_in_under_another_between(tmp_path, people):
     room = replace(lab_with(tmp_path), people=people)
     seconds = [0.0]
-    with on_air(room, auth=password_check(people, room.log, lambda: seconds[0])) as app:
+    with on_air(room, ("Home",), auth=password_check(people, room.log, lambda: seconds[0])) as app:
 
         def enter(name, password, **headers):
             data = {"username": name, "password": password}
