@@ -147,8 +147,8 @@ def _names(file: Path) -> Iterator[str]:
             yield from (f"{node.module}.{each.name}" for each in node.names)
         elif isinstance(node, ast.Import):
             yield from (each.name for each in node.names)
-        elif not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
-            waiting += ast.iter_child_nodes(node)
+        elif not (isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"):
+            waiting += (each for each in ast.iter_child_nodes(node) if not isinstance(each, ast.expr))
 
 
 def space_options(

@@ -1,10 +1,8 @@
 """Size of the house against its budgets in AGENTS.md: `python -m tests.budgets`. Over budget is exit code 1."""
 
 import ast
-import io
 import re
 import sys
-import tokenize
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
@@ -13,14 +11,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 ROW = re.compile(r"^\| `(\w+)` \| ([\d,]+) \| ([\d,]+) \|$", re.MULTILINE)
 """A row of the table in AGENTS.md: package, most lines, most files."""
-NO_CODE = {
-    *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),
-    *(tokenize.ENCODING, tokenize.ENDMARKER),
-}
 LONGEST_FILE = 600
 MOST_FILES = 15
 OF_EVERY_TAB = {"__init__", "__main__", "tab", "view", "export", "session", "form"}
 OF_EVERY_TASK = {"task", "bank", "prompt", "records", "score", "report", "leaderboard"}
+OF_EVERY_STAGE = {"build", "build_trainer", "options", "train", "upgrade"}
+"""Functions that each tab, stage of training or migration has."""
+ALONE = ("evals/metrics", "lab/commands")
+"""Folders whose functions are called by nobody else: commands, and modules that `evaluate` loads."""
 
 
 def sizes() -> dict[str, tuple[int, int, int, int]]:
@@ -47,28 +45,38 @@ def modules(package: Path) -> list[Path]:
 def n_lines(path: Path) -> int:
     """Return how many lines of a file hold code: no blank lines, comments or docstrings."""
     text = path.read_text(encoding="utf-8")
-    docs, held = set(), set()
+    docs = set[int]()
+    held = {number for number, line in enumerate(text.splitlines(), 1) if line.strip() and line.lstrip()[0] != "#"}
     for node in ast.walk(ast.parse(text)):
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
-            for each in node.body:
-                if isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant) and each.value.value is not ...:
-                    docs.update(range(each.lineno, (each.end_lineno or each.lineno) + 1))
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type not in NO_CODE:
-            held.update(range(token.start[0], token.end[0] + 1))
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and node.value.value is not ...:
+            docs.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+        elif isinstance(node, ast.Constant | ast.JoinedStr):  # a text over several lines, blank ones among them
+            held.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     return len(held - docs)
 
 
+@cache
+def definitions(path: Path) -> list[tuple[str, bool]]:
+    """Return the public functions and classes of a file, each with whether it is a class."""
+    body = ast.parse(path.read_text(encoding="utf-8")).body
+    known = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    return [
+        (each.name, isinstance(each, ast.ClassDef)) for each in body if isinstance(each, known) and each.name[0] != "_"
+    ]
+
+
 def shared_names(files: list[Path]) -> Iterator[tuple[str, list[str]]]:
-    """Yield modules of one name in one package, and classes of one name, with their places."""
+    """Yield modules and public functions of one name in one package, and classes of one name, with their places."""
     places: dict[tuple[str, str], list[str]] = defaultdict(list)
     for path in files:
         where = path.relative_to(ROOT)
         if path.stem not in OF_EVERY_TAB | OF_EVERY_TASK:
             places[where.parts[0], f"{path.stem}.py"].append(where.as_posix())
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                places["", node.name].append(where.as_posix())
+        for name, is_class in definitions(path):
+            if is_class:
+                places["", name].append(where.as_posix())
+            elif name not in OF_EVERY_STAGE and not where.as_posix().startswith(ALONE):
+                places[where.parts[0], f"{name}()"].append(where.as_posix())
     for (_, name), found in sorted(places.items()):
         if len(found) > 1:
             yield name, found

@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 
@@ -10,7 +11,7 @@ from pathlib import Path
 class Import:
     """One imported module, in full, and where.
 
-    `inline` is inside a function, so only when that function runs; `typing` is for type checkers alone.
+    `inline` is inside a function, so only when that function runs, or the file itself; `typing` is for type checkers alone.
     """
 
     module: str
@@ -25,6 +26,7 @@ class Import:
         return self.module.split(".")[0]
 
 
+@cache
 def imports_of(file: Path, root: Path) -> list[Import]:
     """Return every import in `file`, relative ones resolved against `root`.
 
@@ -47,8 +49,9 @@ def _walk(
         if not isinstance(child, skipped):
             yield child, inside, typing
             is_function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-            is_typing = isinstance(child, ast.If) and ast.unparse(child.test).endswith("TYPE_CHECKING")
-            yield from _walk(child, skipped, inside or is_function, typing or is_typing)
+            asked = ast.unparse(child.test) if isinstance(child, ast.If) else ""
+            is_late = is_function or asked.startswith("__name__ ==")
+            yield from _walk(child, skipped, inside or is_late, typing or asked.endswith("TYPE_CHECKING"))
 
 
 def _modules(node: ast.AST, package: tuple[str, ...]) -> list[str]:

@@ -1,6 +1,5 @@
 """What the repository says about itself is true: pins, versions, front matter, links."""
 
-import ast
 import re
 import subprocess
 import sys
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import yaml
 
-from tests.budgets import modules, over_budget, shared_names, sizes
+from tests.budgets import definitions, modules, over_budget, shared_names, sizes
 from tests.imports import imports_of
 from tests.test_architecture import MAY_IMPORT
 
@@ -173,7 +172,7 @@ def test_every_package_has_a_budget_and_keeps_to_it():
 
 def test_no_two_classes_have_one_name():
     files = [path for name in PACKAGES for path in modules(ROOT / name)]
-    assert {name: places for name, places in shared_names(files) if not name.endswith(".py")} == {}
+    assert {name: places for name, places in shared_names(files) if name.isidentifier()} == {}
 
 
 PARTICIPLE = re.compile(
@@ -183,10 +182,10 @@ PARTICIPLE = re.compile(
 
 def test_a_function_is_named_by_a_verb_or_by_what_it_returns():
     functions = (
-        f"{file.relative_to(ROOT)} {each.name}"
+        f"{file.relative_to(ROOT)} {name}"
         for package in PACKAGES
         for file in modules(ROOT / package)
-        for each in ast.parse(file.read_text(encoding="utf-8")).body
-        if isinstance(each, ast.FunctionDef)
+        for name, is_class in definitions(file)
+        if not is_class
     )
     assert [each for each in functions if PARTICIPLE.fullmatch(each.split()[1])] == []
