@@ -5,10 +5,10 @@ Jobs wait in line, one at a time in each process; what somebody sits before (`be
 
 import logging
 import threading
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import copy_context
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -124,6 +124,11 @@ class Jobs:
     def get(self, id: str) -> Job:
         """Return a job; LabError if there is none."""
         return self._services.store.jobs.get(id)
+
+    def doing(self, kinds: Collection[str]) -> Job | None:
+        """Return what this process does of these kinds, as far as it is; None where it does nothing of them."""
+        found = (replace(each.job, line=each.far[2]) for each in list(self._doing.values()) if each.job.kind in kinds)
+        return next(found, None)
 
     @contextmanager
     def working(self, is_early: Callable[[], bool] = lambda: False) -> Generator[None]:

@@ -120,9 +120,9 @@ def stream_answers(
 ) -> Iterator[Moment[Cards, Kept]]:
     """Yield moments of all stages' answers being written; `finish` is given the chain, and their cards, closed.
 
-    `seconds` of a card count from the first word of any stage.
+    `waited` of a card are the seconds to the first word of any stage, `seconds` those from there on.
     """
-    began: list[datetime] = []
+    asked_at, began = services.now(), list[datetime]()
     chains: list[Any] = []
 
     def write(chain: "LoadedChain", stop: Any) -> "Iterator[Stages | Piece]":
@@ -137,13 +137,14 @@ def stream_answers(
         yield from chain.stream(prompt, stages, asked.sampling, stop)
 
     def grow(cards: Cards | None, items: "tuple[Stages | Piece, ...]") -> Cards:
-        began.extend([] if began else [services.now()])
-        seconds = (services.now() - began[0]).total_seconds()
+        now = services.now()
         by_stage = {card.stage: card for card in cards or ()}
         for item in items:
             if isinstance(item, tuple):
-                by_stage = {stage: stage_card(stage) for stage in item}
+                waits = beside_line(services)
+                by_stage = {stage: replace(stage_card(stage), waits=waits) for stage in item}
                 continue
+            began.extend([] if began else [now])
             card, note = by_stage[item.stage], getattr(item, "note", "")
             text = card.text + item.text
             by_stage[item.stage] = replace(
@@ -152,7 +153,8 @@ def stream_answers(
                 state="done" if item.finish_reason else "writing" if text else "waiting",
                 finish_reason=item.finish_reason,
                 n_tokens=item.n_tokens or None,
-                seconds=seconds or None,
+                seconds=(now - began[0]).total_seconds() or None,
+                waited=(began[0] - asked_at).total_seconds(),
                 figures=(note,) if note else (),
             )
         return tuple(by_stage.values())
@@ -162,6 +164,12 @@ def stream_answers(
         return finish(chains[0], tuple(closed))
 
     return moments(services.engine, WriteRequest(owner(asked.tab, asked.visitor), write, asked.chain), grow, close)
+
+
+def beside_line(services: Services) -> str:
+    """Return which batch or evaluation uses the model meanwhile, how far it is and for about how long; "" if none does."""
+    job = services.jobs.doing(("batch", "evaluate"))
+    return say("answer.beside", what=say(f"answer.beside.{job.kind}"), line=job.line) if job and job.line else ""
 
 
 Answered = Moment[Cards, tuple[Answer, ...]]

@@ -363,10 +363,16 @@ def view_of(state: Comparing, asked: str, moment: Answered) -> CompareView:
         line += f" {say('compare.held_out')}" if state.pair.is_held_out else ""
     # Both end together: which one finished first would tell something about who wrote it.
     done = bool(moment.written) and all(draft.finish_reason for draft in moment.written)
-    texts = [draft.text for draft in moment.written or ()] or ["", ""]
+    drafts = moment.written or (views.Card(""), views.Card(""))
     blind = [
-        views.Card(title, text, state="done" if done else "writing" if text else "waiting", is_blind=True)
-        for title, text in zip((say("compare.title.left"), say("compare.title.right")), texts, strict=True)
+        views.Card(
+            say(f"compare.title.{side}"),
+            each.text,
+            state="done" if done else "writing" if each.text else "waiting",
+            waits=each.waits,
+            is_blind=True,
+        )
+        for side, each in zip(("left", "right"), drafts, strict=True)
     ]
     return CompareView(
         notice=views.notice(line) if moment.problem is None else views.notice(moment.problem, "problem"),
@@ -386,7 +392,9 @@ def reveal(state: Comparing) -> CompareView:
     line = say("compare.thanks", choice=say(f"compare.{pair.vote.choice}").lower(), left=left, right=right)
     line += f" {say('compare.key', answer=pair.key.rstrip('.'))}" if pair.key else ""
     line += f" {say('compare.named')}" if names_itself(*pair.answers) else ""
-    known = [replace(draft, expected=pair.key, meaning="", n_tokens=None, seconds=None) for draft in pair.drafts]
+    known = [
+        replace(draft, expected=pair.key, meaning="", n_tokens=None, seconds=None, waited=None) for draft in pair.drafts
+    ]
     asked = views.question(pair.question)
     return CompareView(views.notice(line, "good"), asked, views.cards(known), may_undo=True, is_told=True)
 

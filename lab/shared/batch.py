@@ -5,6 +5,7 @@ Train and Home have a finished run measured so, Data has a frozen set asked: eac
 
 import hashlib
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -22,7 +23,7 @@ from lab.engine import Waiting, WriteRequest
 from lab.jobs import JSON, Told
 from lab.services import REPORTS, Services, reports_folder
 from lab.shared.evaluations import about_run, command_line
-from lab.shared.runs import chain_of
+from lab.shared.runs import chain_of, duration
 from lab.ui.text import lines, say
 
 if TYPE_CHECKING:
@@ -153,16 +154,31 @@ def _of_set(services: Services, settings: Mapping[str, JSON]) -> BatchOrder:
 KINDS: Mapping[str, Callable[[Services, Mapping[str, JSON]], BatchOrder]] = {"evaluate": _of_run, KIND: _of_set}
 
 
-class _Stoppable:
-    """A chain that gives up in the middle of a batch once it is told to."""
+class _Asked:
+    """A chain that is asked `n` questions by stage; tells how far it is and how long the rest takes, and gives up once it is to."""
 
-    def __init__(self, chain: Any, check: Callable[[], None]) -> None:
-        self._chain, self._check, self.stages = chain, check, chain.stages
+    def __init__(self, chain: Any, n: int, stages: Sequence[str], told: Told, check: Callable[[], None]) -> None:
+        self.stages, self._chain, self._told, self._check = chain.stages, chain, told, check
+        self._n, self._n_stages, self._done = n, len(stages), 0.0
+        self._answers, self._seconds = 0, 0.0  # of those that were written here
 
     def generate(
         self, prompts: Sequence[Sequence[Message]], stages: Sequence[str], sampling: Sampling
     ) -> list[list[Completion]]:
-        return self._chain.generate(prompts, stages, sampling, told=lambda _: self._check())
+        begun = time.monotonic()
+        answers = self._chain.generate(prompts, stages, sampling, told=lambda _: self._check())
+        self._answers, self._seconds = self._answers + len(prompts), self._seconds + time.monotonic() - begun
+        self.progress((self._done + len(prompts) / self._n_stages) / self._n)
+        return answers
+
+    def progress(self, share: float, line: str = "") -> None:
+        self._done = share * self._n
+        line = say("batch.answered", n=round(self._done), total=self._n)
+        if self._answers:
+            left = self._seconds / self._answers * self._n_stages * (self._n - self._done)
+            line += f", {say('train.left', time=duration(left))}"
+        self._told(round(self._done), self._n, line)
+        self._check()
 
 
 def run(
@@ -185,18 +201,15 @@ def run(
         if is_cancelled():
             raise LabError(say("batch.cancelled"))
 
-    def progress(share: float, line: str) -> None:
-        told(round(share * len(examples)), len(examples), line)
-        check()
-
     def write(chain: Any, _: object) -> Iterator[int]:
-        progress(0.0, "")  # that it has begun: the first answers may take minutes
         stages = order.stages or chain.stages
+        model = _Asked(chain, len(examples), stages, told, check)
+        model.progress(0.0)  # that it has begun: the first answers may take minutes
         asked_of = repr((list(stages), sampling, chain.stage_checksums, chain.dtype)).encode()
         kept = out.with_name(f"{out.name}.{hashlib.sha256(asked_of).hexdigest()[:12]}.partial.jsonl")
         asked = RunSettings(sampling, TOGETHER, chain.stage_checksums, chain.dtype, partial=kept)
         task = Questions((), chain.manifest.system_prompt)
-        rows = run_task(task, _Stoppable(chain, check), examples, stages, asked, progress)
+        rows = run_task(task, model, examples, stages, asked, model.progress)
         options = {"batch_size": TOGETHER, "dtype": chain.dtype}
         about = about_run(chain, stages, sampling, **options, limit=None, read="auto")
         how = {**order.known, "out": out.name, "max_new_tokens": sampling.max_new_tokens, **options}

@@ -48,6 +48,8 @@ LAUNCH, LOG, SETTINGS = "launch.json", "log.txt", "settings.yaml"
 SUFFIX = ".lab"
 CLOCK_SECONDS = 30.0
 """What the time when a process started may differ by: the clock of the machine is set now and then."""
+NICE = 10
+"""How far a training stands back, looks included, for answers on the same processors."""
 ECHO_SECONDS = 3.0
 """A second signal that comes sooner is taken by the training process for an echo of the first."""
 
@@ -102,7 +104,9 @@ def start(run: Path, line: Sequence[str], processes: int, now: datetime, who: st
             env=environment(line, processes),
             start_new_session=True,
         )
-    born = psutil.Process(process.pid).create_time()
+    known = psutil.Process(process.pid)
+    known.nice(max(NICE, known.nice()))
+    born = known.create_time()
     # Whoever waits for it takes it off the list of processes when it ends.
     threading.Thread(target=process.wait, daemon=True).start()
     launched = Launched(

@@ -104,7 +104,8 @@ class Card:
     """One answer as it is shown, while it is written and later. A blind one tells nothing that names its stage.
 
     `other` is an answer that this one is compared with, word by word; `expected` what the truth says, for telling right
-    claims from wrong ones. `reason` and `figures` stand below; `beneath` comes last: ratings, a place to rate.
+    claims from wrong ones. `waits` says why nothing is there yet; `waited` are the seconds until the first word of any
+    answer, `seconds` those from there on. `reason` and `figures` stand below; `beneath` comes last: ratings, a place to rate.
     """
 
     title: str
@@ -115,6 +116,8 @@ class Card:
     finish_reason: "Finish | None" = None
     n_tokens: int | None = None
     seconds: float | None = None
+    waits: str = ""
+    waited: float | None = None
     verdict: Verdict | None = None
     is_blind: bool = False
     other: str | None = None
@@ -297,7 +300,8 @@ def _foot(card: Card) -> dict[str, object] | None:
         if kind != "unscored" and verdict.read_by in ("text", "letter", "judge"):
             reason = f"{reason} ({say(f'verdict.read.{verdict.read_by}')})"
     figures = [] if card.n_tokens is None else [f"{card.n_tokens} tokens"]
-    figures += [] if card.seconds is None else [f"{card.seconds:.1f} s"]
+    figures += [] if card.seconds is None else [say("answer.seconds", seconds=card.seconds)]
+    figures += [] if card.waited is None else [say("answer.waited", seconds=card.waited)]
     figures += [*card.figures]
     figures += [say(f"answer.{card.finish_reason}")] if card.finish_reason in {"length", "cancelled"} else []
     said = say(f"confidence.{stated.status}", percent=percent)

@@ -14,11 +14,12 @@ from evals.questions import sets as sets_of
 from evals.questions.sets import examine, load_questions
 from evals.report import load_report
 from evals.schema.questions import Sampling
+from lab.ask.session import ask
 from lab.data.tab import _check_tables, _state
 from lab.services import open_store
 from lab.shared import batch
 from lab.shared.sets import QuestionSets, as_jsonl
-from lab.visitors import Visitor
+from lab.visitors import Visitor, new_visitor
 from tests.lab.chains import STAGES, ScriptedChain, lab_with
 from tests.lab.test_jobs import until
 from training.models.chain import load_chain
@@ -186,6 +187,26 @@ def test_a_cancelled_batch_asked_again_goes_on_with_the_rest(tmp_path):
         second = batch_on(services, sets)
         assert until(services.jobs, second, lambda job: job.is_over).state == "done"
     assert n == 56 and len(chain.prompts) == 56 + 8 + len(STAGES) * (60 - 16)
+
+
+def test_a_question_asked_beside_a_batch_says_on_its_cards_how_far_the_batch_is_and_tells_waiting_from_writing(
+    tmp_path,
+):
+    class Asking(ScriptedChain):
+        def generate(self, prompts, *given, **known):
+            if len(self.prompts) == 3 * 24:
+                views.extend(ask(services, new_visitor(), "What is HSF1?", (0, 32, 0.0)))
+            return super().generate(prompts, *given, **known)
+
+    views, services = [], lab_with(tmp_path, Asking(seconds_per_word=0.05))
+    batch.register(services)
+    with services.jobs.working():
+        until(services.jobs, batch_on(services, QuestionSets(services, ANN)), lambda job: job.is_over)
+    told = next(view.cards for view in views if "is using the model" in view.cards)
+    line = "A batch is using the model: 24 of 60 questions answered, about 0 s left. Your question goes first."
+    assert told.count(line) == len(STAGES)
+    assert views[-1].cards.count("written in") == views[-1].cards.count("waited") == len(STAGES)
+    assert "is using the model" not in views[-1].cards
 
 
 @pytest.mark.slow

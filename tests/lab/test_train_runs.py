@@ -17,6 +17,7 @@ import yaml
 from evals.errors import BadConfig
 from evals.schema.runs import RunProgress
 from lab.settings import from_environment
+from lab.shared import runs
 from lab.shared.rows import chosen_rows, rows_page
 from lab.shared.runner import begin, go_on, halt, how_started, preview, read_recipe, recipes, refusal, with_values
 from lab.shared.runs import (
@@ -287,6 +288,15 @@ def until(happened, seconds=30.0):
     while not happened():
         assert time.monotonic() < limit, "it did not happen in time"
         time.sleep(0.02)
+
+
+def test_a_training_leaves_the_processors_to_who_is_answered(tmp_path, monkeypatch):
+    monkeypatch.setattr(runs, "command_of", lambda _: [sys.executable, "-c", PATIENT])
+    process = psutil.Process(runs.start(tmp_path / "mine", ("accelerate", "launch"), 1, now()).pid)
+    try:
+        assert process.nice() >= 10
+    finally:
+        process.kill()
 
 
 def test_stopping_interrupts_first_so_that_a_checkpoint_is_written_and_then_terminates(tmp_path):

@@ -23,7 +23,7 @@ from evals.schema.questions import Sampling
 from tests.models import broken_at_third_pass, tiny_chain, tiny_tokenizer
 from tests.training.cases import cases
 from tests.training.judge_server import JudgeServer
-from training.models import batching
+from training.models import batching, stack
 from training.models.batching import Batcher, Busy, GenerationRequest
 from training.models.chain import LoadedChain, load_chain
 from training.models.generation import Form, RowText, SeededRows
@@ -400,6 +400,41 @@ def test_an_abandoned_iterator_stops_the_writing(chain, prompts):
     stream.close()
     wait_until_idle(chain)
     assert chain.generate(prompts[:1], STAGES, SHORT)
+
+
+@pytest.mark.parametrize("other", [None, ["linear_attention"]], ids=["running batch", "no running batch"])
+def test_an_answer_that_somebody_waits_for_goes_before_a_batch_under_way_whose_texts_stay_the_same(
+    chain, prompts, monkeypatch, other
+):
+    monkeypatch.setattr("training.models.chain.unbatched_layers", lambda _: other)
+    monkeypatch.setattr(stack, "SLICE_SECONDS", 0.0)
+    monkeypatch.setattr(stack, "PATIENCE_SECONDS", 60.0)
+    alone, happened = texts(chain.generate(prompts, STAGES, SHORT)), []
+
+    def ask() -> None:
+        happened.extend(piece.finish_reason for piece in chain.stream(prompts[0], STAGES, SHORT, threading.Event()))
+
+    person = threading.Thread(target=ask)
+
+    def told(n: int) -> None:
+        happened.append(n)
+        if n == 2:
+            person.start()
+            wait_for(lambda: stack.FOREGROUND.n)
+
+    assert texts(chain.generate(prompts, STAGES, SHORT, told=told)) == alone
+    person.join()
+    at = [place for place, each in enumerate(happened) if each == "length"]
+    assert len(at) == len(STAGES) and happened[: min(at)].count(3) == 0, "it was answered between two tokens"
+    assert [each for each in happened if isinstance(each, int)] == list(range(1, SHORT.max_new_tokens + 1))
+
+
+def test_a_batch_goes_on_a_slice_at_a_time_however_many_wait_for_answers(chain, prompts, monkeypatch):
+    monkeypatch.setattr(stack, "SLICE_SECONDS", 0.0)
+    monkeypatch.setattr(stack, "PATIENCE_SECONDS", 0.001)
+    alone = texts(chain.generate(prompts, STAGES, SHORT))
+    with stack.FOREGROUND.answering():
+        assert texts(chain.generate(prompts, STAGES, SHORT)) == alone
 
 
 def test_a_base_without_a_running_batch_gives_each_answer_as_one_piece(chain, prompts, monkeypatch):

@@ -35,7 +35,7 @@ from evals.schema.questions import Sampling
 from training.data.chat import TEMPLATE_ERRORS, question_text, turn_end
 from training.data.tokens import NO_THOUGHT, OPEN_THOUGHT
 from training.models.base import context_of
-from training.models.stack import Stack
+from training.models.stack import FOREGROUND, Stack
 
 MAX_NEW_TOKENS = 4096
 
@@ -217,7 +217,10 @@ class Row:
 
 
 class Writer:
-    """Writes answers of one chain with a stacked model. One batch runs at a time; others wait their turn."""
+    """Writes answers of one chain with a stacked model. One batch runs at a time; others wait their turn.
+
+    What `stream` writes somebody waits for; what `generate` writes stands back for it (`training.models.stack`).
+    """
 
     def __init__(
         self, stack: Stack, tokenizer: PreTrainedTokenizerBase, adapters_of_stage: Mapping[str, frozenset[str]]
@@ -259,7 +262,7 @@ class Writer:
         for start in range(0, len(order), BATCH_ROWS):
             places = order[start : start + BATCH_ROWS]
             batch = [rows[place] for place in places]
-            with self.stack.lock:
+            with self.stack.lock, self.stack.background():
                 written = self._run(batch, sampling, form, told or (lambda _: False))
             answers.update(zip(places, map(self._completion, batch, written), strict=True))
         width = len(stages)
@@ -284,13 +287,14 @@ class Writer:
         self, rows: Sequence[Row], sampling: Sampling, stop: threading.Event, form: Form | None
     ) -> Iterator[Piece]:
         has_turn, written = False, [[] for _ in rows]
-        while not (has_turn or stop.is_set()):
-            has_turn = self.stack.lock.acquire(timeout=WAIT_SECONDS)
-        if has_turn:
-            try:
-                written = self._run(rows, sampling, form, lambda _: stop.is_set())
-            finally:
-                self.stack.lock.release()
+        with FOREGROUND.answering():
+            while not (has_turn or stop.is_set()):
+                has_turn = self.stack.lock.acquire(timeout=WAIT_SECONDS)
+            if has_turn:
+                try:
+                    written = self._run(rows, sampling, form, lambda _: stop.is_set())
+                finally:
+                    self.stack.lock.release()
         for answer in map(self._completion, rows, written):
             is_cut = answer.finish_reason == "length" and answer.n_tokens < sampling.max_new_tokens
             yield Piece(answer.stage, answer.text, "cancelled" if is_cut else answer.finish_reason, answer.n_tokens)

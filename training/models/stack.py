@@ -16,7 +16,8 @@ chose, are refused before a model is loaded (`training.models.adapters.unstackab
 
 import copy
 import threading
-from collections.abc import Collection, Generator, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
@@ -31,6 +32,37 @@ from transformers.pytorch_utils import Conv1D
 from evals.errors import BadConfig, ChainMismatch
 from training.models.adapters import Adapter, LoraPair
 from training.models.base import accelerator
+
+SLICE_SECONDS, PATIENCE_SECONDS = 0.1, 1.0
+"""Background work computes for a slice at a time while somebody waits for an answer, and lets them go first so long at
+most: however many ask, it gets a tenth of the time."""
+
+
+class Foreground:
+    """The answers that somebody waits for, of all models of a process; `n` counts those that are not done."""
+
+    def __init__(self) -> None:
+        self.n, self._changed = 0, threading.Condition()
+
+    @contextmanager
+    def answering(self) -> Generator[None]:
+        """Have background work stand back until the block ends."""
+        with self._changed:
+            self.n += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self.n -= 1
+                self._changed.notify_all()
+
+    def wait(self) -> None:
+        """Wait until all are answered, or for `PATIENCE_SECONDS`."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self.n, PATIENCE_SECONDS)
+
+
+FOREGROUND = Foreground()
 
 
 @dataclass
@@ -71,6 +103,7 @@ class Stack:
         self.model, self.lock = model, threading.Lock()
         self.batcher: Any = None  # the running batch of all who answer with this model, once there is one
         self.adapters: tuple[str, ...] = ()
+        self._since: float | None = None  # when the background work that computes now began, or went on
         self._columns: dict[tuple[str, ...], Columns] = {}
         reference = next(model.parameters())
         self._dtype = reference.dtype if reference.dtype.is_floating_point else torch.bfloat16
@@ -88,7 +121,7 @@ class Stack:
         for name, pairs in pairs_by_layer(self.model, adapters).items():
             layer = self.model.get_submodule(name)
             if not isinstance(layer, Adapted):
-                layer = Adapted(layer)
+                layer = Adapted(layer, self._stand_back)
                 self.model.set_submodule(name, layer)
             owners = tuple(owner for owner, pair in pairs.items() for _ in range(pair.down.shape[0]))
             down = torch.cat([pair.down.float() for pair in pairs.values()]).to(self.device, self._dtype)
@@ -114,8 +147,35 @@ class Stack:
             for columns in self._columns.values():
                 columns.mask, columns.length = None, 0
 
+    @contextmanager
+    def background(self) -> Generator[None]:
+        """Let what computes until the block ends stand back, between two layers, for who waits for an answer; `lock` is held."""
+        self._since = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._since = None
+
+    def _stand_back(self) -> None:
+        """Free `lock` while somebody waits for an answer, and go on with the same rows."""
+        if self._since is None or not FOREGROUND.n or time.perf_counter() - self._since < SLICE_SECONDS:
+            return
+        held = [(columns, columns.mask, columns.length) for columns in self._columns.values()]
+        for columns, _, _ in held:
+            columns.mask, columns.length = None, 0
+        self._since = None
+        self.lock.release()
+        try:
+            FOREGROUND.wait()
+        finally:
+            self.lock.acquire()
+            self._since = time.perf_counter()
+            for columns, mask, length in held:
+                columns.mask, columns.length = mask, length
+
     def _begin(self, _: nn.Module, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> None:
         """Note how many tokens a row of this forward pass has; ValueError if it has other rows than were told of."""
+        self._stand_back()
         tokens = named.get("input_ids", inputs[0] if inputs else None)
         tokens = named["inputs_embeds"] if tokens is None else tokens
         for columns in self._columns.values():
@@ -145,13 +205,14 @@ class LowRank(nn.Module):
 class Adapted(nn.Module):
     """A layer that is called as it is, whatever its weights are held as, with adapters beside it."""
 
-    def __init__(self, layer: nn.Module) -> None:
+    def __init__(self, layer: nn.Module, before: Callable[[], None]) -> None:
         super().__init__()
-        self.layer, self.adapters = layer, nn.ModuleList()
+        self.layer, self.adapters, self._before = layer, nn.ModuleList(), before
         self.out_features, self.in_features = shape_of(layer)
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         """Return the layer's output plus its adapters."""
+        self._before()
         outputs = self.layer(inputs)
         for adapters in self.adapters:
             outputs = adapters(inputs, outputs)
