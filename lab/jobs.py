@@ -35,6 +35,8 @@ LEASE_SECONDS = 20.0
 """A job of which nothing was heard for so long belongs to a process that ended: another one goes on with it."""
 BEAT_SECONDS = 1.0
 LOOK_SECONDS = 5.0
+END_SECONDS = 5.0
+"""What a job has to come to its next look at `stop` when the lab ends."""
 
 
 @dataclass(frozen=True)
@@ -146,6 +148,7 @@ class Jobs:
             for doing in list(self._doing.values()):
                 doing.stop.set()
                 self._services.store.jobs.release(doing.job.id, self._holder, doing.far)
+                doing.over.wait(END_SECONDS)  # Python ends in an abort where a thread is inside torch
 
     # ---- the thread ----------------------------------------------------------------------------
 

@@ -145,19 +145,22 @@ def test_a_job_of_a_killed_process_is_gone_on_with_by_one_of_two_others(jobs, tm
 
 
 def test_a_lab_that_is_stopped_puts_its_job_back_in_line(jobs):
-    began = Event()
+    began, ended = Event(), Event()
 
     def wait(settings, told, is_cancelled, resume):
         told(3, 9, "waiting")
         began.set()
         while resume is None and not is_cancelled():
             time.sleep(0.01)
+        time.sleep(0.2)
+        ended.set()
         return resume
 
     jobs.register("wait", wait)
     id = jobs.start("wait", "Wait", {}, "ada")
     with jobs.working():
         assert began.wait(20)
+    assert ended.is_set(), "Python aborts when it ends while a thread computes"
     assert jobs.get(id).state == "waiting"
     other = Jobs(jobs._services, LEASE)
     other.register("wait", wait)

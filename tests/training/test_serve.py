@@ -4,6 +4,8 @@ import json
 import queue
 import random
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -53,6 +55,23 @@ def asked(
     return GenerationRequest(
         chain.rows(chain.messages(question), (stage,), sampling)[0].prompt, stage, sampling, **options
     )
+
+
+ENDS_EARLY = """
+import sys, time
+from evals.schema.questions import Sampling
+from training.models.batching import Batcher, GenerationRequest
+from training.models.chain import load_chain
+
+chain = load_chain(sys.argv[1], "float32")
+chain.ends = (-1,)
+sampling = Sampling(max_new_tokens=1500)
+row = chain.rows(chain.messages("Which way?"), ("grpo",), sampling)[0]
+pieces = []
+Batcher(chain).submit(GenerationRequest(row.prompt, "grpo", sampling), pieces.append)
+while len(pieces) < 9:
+    time.sleep(0.001)
+"""
 
 
 def submitted(batcher: Batcher, request: GenerationRequest):
@@ -596,3 +615,9 @@ def test_what_makes_no_hosted_model_is_told(chain, tmp_path):
         (tmp_path / "hosted.toml").write_text(text)
         with pytest.raises(BadConfig, match=words):
             with_hosted(chain, [str(tmp_path / "hosted.toml") if text.startswith("[") else text])
+
+
+def test_a_process_may_end_while_answers_are_written(tmp_path):
+    command = [sys.executable, "-c", ENDS_EARLY, str(tiny_chain(tmp_path))]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr[-2000:]

@@ -10,6 +10,7 @@ transformers' own continuous batching packs all requests into one sequence and d
 adapters and the seeds are per row, so rows stay rows here.
 """
 
+import atexit
 import inspect
 import logging
 import os
@@ -281,6 +282,7 @@ class Batcher:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._work, name="batcher", daemon=True)
                 self._thread.start()
+                atexit.register(self.close)  # Python ends in an abort where a thread is inside torch
         return jobs
 
     def stream(
@@ -345,6 +347,7 @@ class Batcher:
                         self._changed.wait(IDLE_SECONDS)
                     if self._is_closed or not (self._waiting or self._running):
                         self._thread = None
+                        atexit.unregister(self.close)
                         left = (*self._running, *(job for jobs in self._waiting for job in jobs))
                         break
                     self._leave([job for job in self._running if job.is_cancelled])
