@@ -3,15 +3,17 @@
 import json
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
+import yaml
 
 from evals.errors import BadConfig, LabError
 from evals.io import data_sha256
 from evals.questions import is_held_out
 from evals.questions import sets as sets_of
-from evals.questions.sets import examine, load_questions
+from evals.questions.sets import EXAMPLES, examine, load_questions
 from evals.report import load_report
 from evals.schema.questions import Sampling
 from lab.ask.session import ask
@@ -131,37 +133,50 @@ def test_versions_are_everybodys_and_drafts_their_owners(sets, draft):
 # ---- asked as a batch ----------------------------------------------------------------------------
 
 
-def batch_on(services, sets, **changes):
-    known = sets.freeze(sets.bring_named("codons-and-enzymes").id)
+@cache
+def enzymes():
+    """Return each third question of a set that ships, as a file holds them."""
+    known = yaml.safe_load((EXAMPLES / "codons-and-enzymes.yaml").read_text(encoding="utf-8"))["questions"]
+    return "".join(f"{json.dumps(row)}\n" for row in known[::3])
+
+
+@pytest.fixture
+def frozen(sets, tmp_path):
+    """A set of twenty questions."""
+    return sets.freeze(sets.bring(file_in(tmp_path, enzymes(), "enzymes.jsonl")).id)
+
+
+def batch_on(sets, known, **changes):
     asked = {"split": "all", "stages": STAGES, "sampled": (0, 32, 0.0), **changes}
-    return batch.start(services, known, asked["split"], asked["stages"], asked["sampled"], sets.owner)
+    return batch.start(sets.services, known, asked["split"], asked["stages"], asked["sampled"], sets.owner)
 
 
-def test_each_batch_keeps_its_own_report_whose_checksum_the_page_and_the_command_give_too(room, sets):
+def test_each_batch_keeps_its_own_report_whose_checksum_the_page_and_the_command_give_too(room, sets, frozen):
     batch.register(room)
-    known = sets.freeze(sets.bring_named("codons-and-enzymes").id)
     others = ({"stages": ("sft",)}, {"split": "test", "sampled": (7, 96, 0.8)})
     with room.jobs.working():
-        jobs = [until(room.jobs, batch_on(room, sets), lambda job: job.is_over)]
+        jobs = [until(room.jobs, batch_on(sets, frozen), lambda job: job.is_over)]
         kept = Path(jobs[0].result["report"]).read_bytes()
-        waiting = [batch_on(room, sets, **{"split": "all", **changes}) for changes in others]
+        waiting = [batch_on(sets, frozen, **{"split": "all", **changes}) for changes in others]
         jobs += [until(room.jobs, id, lambda job: job.is_over) for id in waiting]
     assert {(job.state, job.error, job.done == job.total) for job in jobs} == {("done", "", True)}
     reports = [load_report(Path(job.result["report"])) for job in jobs]
     answered = [(row.example.id, row.stage) for row in reports[0].rows if row.stage in STAGES]
-    assert len(answered) == len(set(answered)) == 180 and reports[0].data_sha256 == known.sha256
+    assert len(answered) == len(set(answered)) == 60 and reports[0].data_sha256 == frozen.sha256
     assert "constant answer" not in str(reports[0].settings) and "accuracy" in reports[0].summaries[0].metrics
-    assert "--data codons-and-enzymes-v1.jsonl[all]" in reports[0].command.replace("'", "")
-    first = "codons-and-enzymes v1[all], 32 tokens"
-    names = [first, f"{first}, run 2", "codons-and-enzymes v1, seed 7 at 0.8"]
+    assert "--data enzymes-v1.jsonl[all]" in reports[0].command.replace("'", "")
+    first = "enzymes v1[all], 32 tokens"
+    names = [first, f"{first}, run 2", "enzymes v1, seed 7 at 0.8"]
     assert [job.result["name"] for job in jobs] == names == [report.data_name for report in reports]
     assert Path(jobs[0].result["report"]).read_bytes() == kept
-    assert jobs[1].title == f"{first}, run 2: 60 questions, SFT" and "grpo" not in reports[1].stage_checksums
-    state = _state(known)
-    assert all(f"checksum {report.data_sha256[:12]}" in state for report in reports[-1:]) and known.sha256[:12] in state
-    data = Path(jobs[0].result["report"]).parent / "sets" / "codons-and-enzymes-v1.jsonl"
+    assert jobs[1].title == f"{first}, run 2: 20 questions, SFT" and "grpo" not in reports[1].stage_checksums
+    state = _state(frozen)
+    assert (
+        all(f"checksum {report.data_sha256[:12]}" in state for report in reports[-1:]) and frozen.sha256[:12] in state
+    )
+    data = Path(jobs[0].result["report"]).parent / "sets" / "enzymes-v1.jsonl"
     assert [data_sha256(load_questions(f"{data}[{split}]")) for split in ("all", "test")] == [
-        known.sha256,
+        frozen.sha256,
         reports[-1].data_sha256,
     ]
 
@@ -169,24 +184,25 @@ def test_each_batch_keeps_its_own_report_whose_checksum_the_page_and_the_command
 def test_a_cancelled_batch_asked_again_goes_on_with_the_rest(tmp_path):
     class Gated(ScriptedChain):
         def generate(self, prompts, *given, **known):
-            if len(self.prompts) in (48, 56):  # the third batch waits until it is cancelled
+            if len(self.prompts) in (48, 52):  # the third batch waits until it is cancelled
                 services.jobs.cancel(asked[-1])
             return super().generate(prompts, *given, **known)
 
     chain = Gated()
     services = lab_with(tmp_path, chain)
     sets = QuestionSets(services, ANN)
+    frozen = sets.freeze(sets.bring(file_in(tmp_path, enzymes(), "enzymes.jsonl")).id)
     batch.register(services)
-    asked = [first := batch_on(services, sets)]
+    asked = [first := batch_on(sets, frozen)]
     with services.jobs.working():
         assert until(services.jobs, first, lambda job: job.is_over).state == "cancelled"
         assert not services.jobs.get(first).result
         n = len(chain.prompts)
-        asked.append(batch_on(services, sets, stages=STAGES[:1]))  # what was answered waits for the same batch
+        asked.append(batch_on(sets, frozen, stages=STAGES[:1]))  # what was answered waits for the same batch
         assert until(services.jobs, asked[-1], lambda job: job.is_over).state == "cancelled"
-        second = batch_on(services, sets)
+        second = batch_on(sets, frozen)
         assert until(services.jobs, second, lambda job: job.is_over).state == "done"
-    assert n == 56 and len(chain.prompts) == 56 + 8 + len(STAGES) * (60 - 16)
+    assert n == 52 and len(chain.prompts) == 52 + 8 + len(STAGES) * (20 - 16)
 
 
 def test_a_question_asked_beside_a_batch_says_on_its_cards_how_far_the_batch_is_and_tells_waiting_from_writing(
@@ -251,17 +267,19 @@ def test_a_finished_run_is_measured_on_the_test_rows_of_a_frozen_set(tmp_path, m
     services, run = lab_with(tmp_path, ScriptedChain()), tmp_path / "runs" / "dpo"
     (run / "reports").mkdir(parents=True)
     monkeypatch.setattr(batch, "chain_of", lambda *_: str(run))
-    version = QuestionSets(services, ANN).freeze(QuestionSets(services, ANN).bring_named("codons-and-enzymes").id)
-    assert ("codons-and-enzymes v1", version.id) in batch.sets_to_measure(services)
-    assert batch.start_run(services, "runs/dpo", version.id, "ann") == "codons-and-enzymes v1"
+    version = QuestionSets(services, ANN).freeze(
+        QuestionSets(services, ANN).bring(file_in(tmp_path, enzymes(), "enzymes.jsonl")).id
+    )
+    assert ("enzymes v1", version.id) in batch.sets_to_measure(services)
+    assert batch.start_run(services, "runs/dpo", version.id, "ann") == "enzymes v1"
     (job,) = services.jobs.all()
     batch.register(services, "evaluate")
     with services.jobs.working():
         job = until(services.jobs, job.id, lambda job: job.is_over)
-    assert (job.state, job.error, job.title) == ("done", "", "Evaluate runs/dpo on codons-and-enzymes v1")
-    report = load_report(run / "reports" / "codons-and-enzymes-v1.json")
-    assert {row.example.split for row in report.rows} == {"test"} and report.data_name == "codons-and-enzymes v1"
-    assert "assay eval run --chain dpo --data codons-and-enzymes-v1.jsonl[test]" in report.command.replace("'", "")
+    assert (job.state, job.error, job.title) == ("done", "", "Evaluate runs/dpo on enzymes v1")
+    report = load_report(run / "reports" / "enzymes-v1.json")
+    assert {row.example.split for row in report.rows} == {"test"} and report.data_name == "enzymes v1"
+    assert "assay eval run --chain dpo --data enzymes-v1.jsonl[test]" in report.command.replace("'", "")
 
 
 def test_test_rows_of_a_frozen_set_train_nothing_in_this_lab_or_the_next_on_its_store(room, draft, sets, monkeypatch):
@@ -283,10 +301,9 @@ def test_test_rows_of_a_frozen_set_train_nothing_in_this_lab_or_the_next_on_its_
         ({"sampled": (0, 32, 9.0)}, "temperature is 9"),
     ],
 )
-def test_a_batch_that_cannot_be_asked_is_refused_before_it_is_in_line(room, sets, changes, told):
+def test_a_batch_that_cannot_be_asked_is_refused_before_it_is_in_line(room, sets, draft, frozen, changes, told):
     with pytest.raises(LabError, match=told):
-        batch_on(room, sets, **changes)
-    draft = sets.bring_named("codons-and-enzymes")
+        batch_on(sets, frozen, **changes)
     with pytest.raises(LabError, match="Freeze"):
         batch.start(room, draft, "all", STAGES, (0, 32, 0.0), "ann")
     assert room.jobs.all() == ()
