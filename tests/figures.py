@@ -32,7 +32,6 @@ TABLES: Sequence[tuple[str, str, str, tuple[str, ...]]] = (
 )
 """Report, group of questions, title, baselines shown beside the stages."""
 PAIRED = ("accuracy", "reward", "ece", "brier")
-KINDS = ("direct", "uncertainty", "conservation", "mechanism")
 NAMES = {"base": "base", "sft": "SFT", "grpo": "GRPO", "dpo": "DPO"}
 
 
@@ -111,43 +110,6 @@ def _row(found: StageSummary) -> list[str]:
     ]
 
 
-def stated_block() -> str:
-    """Return what confidence trained stages state on each kind of question, and how many are right.
-
-    The last line is the Brier score over every answer that states a confidence, one without a claim
-    counted as wrong; the metric of the reports leaves these out.
-    """
-    trained = [stage for stage in stages("pathways-heldout") if stage != "base"]
-    lines = [
-        "| stated: right of answers | " + " | ".join(NAMES[stage] for stage in trained) + " |",
-        "|" + "---|" * (len(trained) + 1),
-    ]
-    for kind in KINDS:
-        cells = [_levels(_stated(stage, kind)) for stage in trained]
-        lines.append(f"| {kind} | " + " | ".join(cells) + " |")
-    found = [[each for kind in KINDS for each in _stated(stage, kind)] for stage in trained]
-    briers = [sum((level - right) ** 2 for level, right in each) / len(each) for each in found]
-    lines.append("| Brier, no claim = wrong | " + " | ".join(f"{each:.3f}" for each in briers) + " |")
-    return "\n".join(lines) + "\n"
-
-
-def _stated(stage: str, kind: str) -> list[tuple[float, bool]]:
-    """Return the stated confidence, 0 to 1, of each answer that states one, and whether it is right."""
-    return [
-        (level, row.verdict.verdict == "correct")
-        for row in report("pathways-heldout").rows
-        if row.stage == stage and row.example.ground_truth.kind == kind
-        if (level := row.verdict.confidence.value) is not None
-    ]
-
-
-def _levels(answers: Sequence[tuple[float, bool]]) -> str:
-    found: dict[float, list[bool]] = {}
-    for level, right in sorted(answers):
-        found.setdefault(level, []).append(right)
-    return ", ".join(f"{level:.0%}: {sum(each)} of {len(each)}" for level, each in found.items())
-
-
 def paired_block() -> str:
     """Return what each step of training changed, on both sets, with intervals and corrected p."""
     heads = ("questions", "step", *PAIRED)
@@ -186,7 +148,7 @@ def _p(value: float) -> str:
     return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
-BLOCKS: Mapping[str, Callable[[], str]] = {"stages": stages_block, "stated": stated_block, "paired": paired_block}
+BLOCKS: Mapping[str, Callable[[], str]] = {"stages": stages_block, "paired": paired_block}
 
 
 def renewed(text: str) -> str:

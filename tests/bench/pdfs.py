@@ -14,7 +14,6 @@ import tarfile
 import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -107,35 +106,7 @@ def _lines(data: bytes) -> list[str]:
     return re.sub("[\x02\ufffe]\\s*", "-\n", text).split("\n")
 
 
-def pypdf(data: bytes) -> Reading:
-    """Return pypdf's text, where it is installed."""
-    from pypdf import PdfReader  # ty: ignore[import-not-found]
-
-    return Reading("\n".join(page.extract_text() for page in PdfReader(BytesIO(data)).pages))
-
-
-def pdfminer(data: bytes) -> Reading:
-    """Return the text of pdfminer.six with its paragraphs, where it is installed."""
-    from pdfminer.high_level import extract_text  # ty: ignore[import-not-found]
-
-    return Reading(extract_text(BytesIO(data)))
-
-
-def pdfplumber(data: bytes) -> Reading:
-    """Return pdfplumber's text, where it is installed."""
-    import pdfplumber as library  # ty: ignore[import-not-found]
-
-    with library.open(BytesIO(data)) as document:
-        return Reading("\n".join(page.extract_text() for page in document.pages))
-
-
-READERS: Mapping[str, Callable[[bytes], Reading]] = {
-    "ours": ours,
-    "pypdfium2 plain text": plain,
-    "pypdf": pypdf,
-    "pdfminer.six": pdfminer,
-    "pdfplumber": pdfplumber,
-}
+READERS: Mapping[str, Callable[[bytes], Reading]] = {"ours": ours, "pypdfium2 plain text": plain}
 
 
 MADE: Mapping[str, Any] = {"pages": {1: ["Mice were kept"]}, "headings": ["Methods"], "references": 0}
@@ -217,11 +188,7 @@ def main() -> None:
             except OSError as error:
                 shown.add_row(name, reader, f"not fetched: {error}")
                 continue
-            try:
-                counts = measured(truth, read(data), data)
-            except ImportError:
-                shown.add_row("", reader, "not installed")
-                break
+            counts = measured(truth, read(data), data)
             shown.add_row(name, reader, *_cells(counts))
             part = "of other sources, " if truth.get("other") else ""
             part = f"all {part}{'held out' if truth.get('held_out') else 'for development'}"
