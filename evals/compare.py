@@ -5,6 +5,7 @@ Reports are compared only if the same instrument measured the same questions.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -21,8 +22,8 @@ from evals.stats.intervals import (
     DRAWS,
     Floats,
     Swaps,
-    bootstrap_p,
     holm,
+    invert_test,
     is_point,
     jackknife_interval,
     mcnemar_p,
@@ -31,14 +32,12 @@ from evals.stats.intervals import (
 )
 from evals.task import Better, Measure
 
-FEW = 20
-"""Clusters below which a p from bootstrap draws is too small; beside an interval by jackknife none is given then."""
-
 
 class Difference(Metric):
     """metric(second) - metric(first) with its 95 % interval and its p-values.
 
-    `n` is the smaller number of rows that either side's metric is over. `p_permutation` is exact if `is_exact`; `p_holm`
+    `n` is the smaller number of rows that either side's metric is over. `p_permutation` is exact if `is_exact`, and the
+    interval holds the differences that its test does not reject: both always say the same. `p_holm`
     is corrected for every difference that was asked for at once; `p_mcnemar` takes rows for independent and stands
     beside accuracy only. None where undefined. `is_tested` and `better` are those of the metric (`evals.task.Measure`).
     """
@@ -46,7 +45,6 @@ class Difference(Metric):
     metric: str
     first: float | None
     second: float | None
-    p_bootstrap: Share | None = None
     p_permutation: Share | None = None
     is_exact: bool = False
     p_holm: Share | None = None
@@ -74,12 +72,12 @@ class Difference(Metric):
 
 
 class Resampled:
-    """A tally with its bootstrap draws; every metric is computed once."""
+    """A tally with its bootstrap draws; every metric is computed once, and the draws where one needs them."""
 
     def __init__(self, table: Tally, draws: int, seed: int) -> None:
         self.table = table
-        self._totals = table.bootstrap_sums(draws, seed)
         self._drawn: dict[str, Floats] = {}
+        self._sums = partial(table.bootstrap_sums, draws, seed)
 
     def value(self, name: str) -> float | None:
         """Return a metric of the rows as they are, None where it is undefined."""
@@ -89,49 +87,67 @@ class Resampled:
     def draws_of(self, name: str) -> Floats:
         """Return a metric of every draw, nan where it is undefined."""
         if name not in self._drawn:
-            self._drawn[name] = self.table.metric(name, self._totals)
+            self._drawn[name] = self.table.metric(name, self._sums())
         return self._drawn[name]
 
 
-def difference(name: str, first: Resampled, second: Resampled) -> Difference:
-    """Return one metric's difference between two sides that were resampled alike, with its interval."""
+def difference(name: str, first: Resampled, second: Resampled, arranged: Swaps | None = None) -> Difference:
+    """Return one metric's difference between two sides, with p and interval of one test where it is `arranged`.
+
+    Without, and for a metric that no p is fit for, the interval is one for reading, by draws or jackknife.
+    """
     before, after = first.value(name), second.value(name)
     n = min(first.table.n(name), second.table.n(name))
     measure = first.table.metrics[name]
-    bare = Difference(
-        metric=name, n=n, first=before, second=after, value=None, is_tested=measure.is_tested, better=measure.better
+    arranged = arranged if measure.is_tested else None
+    found = Difference(
+        metric=name, n=n, first=before, second=after, value=None, is_tested=bool(arranged), better=measure.better
     )
     if before is None or after is None:
         sides = (("first", before), ("second", after))
         which = " and ".join(f"the {order} side" for order, value in sides if value is None)
-        return bare.model_copy(update={"note": f"{which}: {measure.undefined}"})
-    apart, n_clusters = second.draws_of(name) - first.draws_of(name), len(first.table.clusters)
-    if measure.interval == "jackknife":
-        one, other = (each.metric(name, each.totals() - each.sums) for each in (first.table, second.table))
-        span, note, is_few = jackknife_interval(after - before, other - one), None, n_clusters < FEW
+        return found.model_copy(update={"note": f"{which}: {measure.undefined}"})
+    apart, left_out = after - before, leave_out(name, first.table, second.table)
+    told: dict[str, object] = {"value": apart}
+    if arranged:
+        swapped = swap(name, first.table, second.table, arranged)
+        span, note = invert_test(apart, swapped, arranged.is_exact, left_out), swap_note(swapped, len(left_out))
+        told |= {"p_permutation": permutation_p(apart, swapped, arranged.is_exact), "is_exact": arranged.is_exact}
+        is_constant = not np.isnan(left_out).any() and is_point((left_out.min(), left_out.max()))
     else:
-        span, note, is_few = percentile_interval(apart), interval_note(apart, n_clusters), False
-    if span is None or is_point(span):
-        return bare.model_copy(update={"value": after - before, "note": CONSTANT})
-    found: dict[str, object] = {"value": after - before, "low": span[0], "high": span[1]}
-    found["note"] = note
-    found["p_bootstrap"] = bootstrap_p(apart) if measure.is_tested and not is_few else None
-    return bare.model_copy(update=found)
+        drawn = second.draws_of(name) - first.draws_of(name)
+        span, note = percentile_interval(drawn), interval_note(drawn, len(left_out))
+        if measure.interval == "jackknife":
+            span, note = jackknife_interval(apart, left_out), None
+        is_constant = span is None or is_point(span)
+    if is_constant:
+        return found.model_copy(update=told | {"note": CONSTANT})
+    low, high = span or (None, None)
+    return found.model_copy(update=told | {"low": low, "high": high, "note": note})
 
 
-def with_permutation(found: Difference, first: Tally, second: Tally, arranged: Swaps) -> Difference:
-    """Return the difference with its p if the labels of each cluster could as well be the other way.
+def leave_out(name: str, first: Tally, second: Tally) -> Floats:
+    """Return a metric's difference with each cluster left out once; nan where that leaves it undefined."""
+    one, other = (each.metric(name, each.totals() - each.sums) for each in (first, second))
+    return other - one
 
-    Both must have been tallied with the same cells. Exact for the null hypothesis that the two
+
+def swap(name: str, first: Tally, second: Tally, arranged: Swaps) -> Floats:
+    """Return a metric's difference in each arrangement of clusters that change sides.
+
+    Both must have been tallied with the same cells. A p from them is exact for the null hypothesis that the two
     sides' answers to a cluster are exchangeable.
     """
     moved = arranged.moved(second.sums - first.sums)
-    before, after = first.totals(), second.totals()
-    name = found.metric
-    observed = second.metric(name, after) - first.metric(name, before)
-    swapped = second.metric(name, after - moved) - first.metric(name, before + moved)
-    p = permutation_p(float(observed[0]), swapped, arranged.is_exact)
-    return found.model_copy(update={"p_permutation": p, "is_exact": arranged.is_exact})
+    return second.metric(name, second.totals() - moved) - first.metric(name, first.totals() + moved)
+
+
+def swap_note(swapped: Floats, n_clusters: int) -> str | None:
+    """Return what a reader must know about a test by swaps: those without a value, too few clusters for an interval."""
+    if 2**n_clusters * ALPHA <= 2:
+        return f"{n_clusters} clusters are too few for an interval"
+    lost = float(np.isnan(swapped).mean())
+    return f"undefined in {100 * lost:.1f} % of the swaps, left out" if lost else None
 
 
 @dataclass(frozen=True)
@@ -316,9 +332,7 @@ def paired_differences(
     arranged = Swaps(len(tables[0].clusters), pairing.draws, pairing.seed)
     differences = []
     for name in metrics:
-        found = difference(name, before, after)
-        if found.value is not None and found.is_tested:
-            found = with_permutation(found, tables[0], tables[1], arranged)
+        found = difference(name, before, after, arranged)
         if found.value is not None and name == "accuracy":
             right = [{row.id: row.grade.verdict == "correct" for row in of_side} for of_side in sides]
             both = [(right[0][each], right[1][each]) for each in right[0]]

@@ -14,27 +14,19 @@ numbers, and an entry may stand below another of its own rank, or of a worse one
 import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from itertools import combinations
+from itertools import combinations, pairwise
+from statistics import median
 from typing import Any
 
 import numpy as np
 from pydantic import Field
 
-from evals.compare import (
-    Difference,
-    Resampled,
-    Side,
-    check_comparable,
-    check_instrument,
-    check_same_rows,
-    difference,
-    with_permutation,
-)
-from evals.errors import BadConfig
+from evals.compare import Difference, Resampled, Side, check_comparable, check_instrument, check_same_rows, difference
+from evals.errors import BadConfig, IncomparableReports
 from evals.report import cells_of, tally, task_of
 from evals.schema import Metric, Record, StageSummary
 from evals.schema.reports import Report
-from evals.stats.intervals import DRAWS, Swaps, holm
+from evals.stats.intervals import DRAWS, LEVEL, NORMAL, Swaps, holm
 from evals.task import GradedAnswer, Measure
 
 READING = (
@@ -42,8 +34,8 @@ READING = (
     " numbers can be left out: =1, =1, 3."
 )
 RULE = (
-    "Rank = 1 + the number of entries that are shown to be better: the 95 % interval of the paired"
-    " difference excludes zero, and p, corrected by Holm for all pairs of ranked entries, is below 0.05. Of the"
+    "Rank = 1 + the number of entries that are shown to be better: p of the paired difference, whose 95 % interval"
+    " excludes zero where p is below 0.05, stays below it when it is corrected by Holm for all pairs of ranked entries. Of the"
     " baselines the strongest is ranked."
     f" No entry of rank 1 is shown to be worse than another. {READING}"
 )
@@ -59,6 +51,32 @@ def shown_ranks(ranks: Sequence[int | None]) -> list[str]:
     return ["–" if rank is None else f"={rank}" if sharing[rank] > 1 else str(rank) for rank in ranks]
 
 
+APART = 0.15
+"""The difference that it is said how many questions would show, in the units of a metric of 0..1."""
+POWER = 2.8
+"""Standard errors that a difference must be wide to be shown in four of five draws: 1.96 + 0.84."""
+
+
+def has_ranks(rows: Sequence["LeaderboardRow"]) -> bool:
+    """Return whether any entry is shown to be better than another; else nothing is said by who stands above."""
+    return len({row.rank for row in rows} - {None}) > 1
+
+
+def questions_needed(rows: Sequence["LeaderboardRow"]) -> int | None:
+    """Return about how many questions would show a difference of APART, by the intervals of the ranked; None without any."""
+    halves = [
+        ((d.high - d.low) / 2, d.n)
+        for row in rows
+        if row.rank and (d := row.from_best) and d.low is not None and d.high is not None
+    ]
+    if not halves:
+        return None
+    needed = median(n * (half / NORMAL.inv_cdf((1 + LEVEL) / 2) * POWER / APART) ** 2 for half, n in halves)
+    return 10 * math.ceil(needed / 10)
+
+
+ANSWERED_BY = ("dtype", "max_new_tokens")
+"""Settings of a report that change the texts of the same stage."""
 CLOSE = 1e-9
 """Stored values that are closer than this to those of the rows are the same."""
 
@@ -134,6 +152,7 @@ def leaderboard(
     figures that are not those of the rows.
     """
     check_comparable(reports)
+    check_asked_alike(reports)
     if not reports:
         return ()
     task = task_of(reports[0])
@@ -159,6 +178,20 @@ def leaderboard(
     )
     others = (row for row, _ in entries if row.metrics[order].value is None)
     return *_rank_entries(valued, order, measure, draws, seed), *others
+
+
+def check_asked_alike(reports: Sequence[Report[Any]]) -> None:
+    """Return if answers were as long and of the same number type; IncomparableReports says what differs."""
+    for first, other in pairwise(reports):
+        one, two = first.settings, other.settings
+        known = [key for key in ANSWERED_BY if key in one and key in two]
+        unlike = [f"{key} {one[key]} and {two[key]}" for key in known if one[key] != two[key]]
+        if unlike:
+            options = " ".join(f"--{key.replace('_', '-')} {one[key]}" for key in known)
+            raise IncomparableReports(
+                f"the answers of {first.chain_name} and of {other.chain_name} to {other.data_name} were written in"
+                f" different ways, which changes texts: {', '.join(unlike)}; answer again with `assay eval run {options}`"
+            )
 
 
 def _entries(reports: Sequence[Report[Any]], group: str) -> list[Entry]:
@@ -237,8 +270,7 @@ def pairwise_differences(
     """Return one metric's difference between every two of several sides, corrected by Holm for all pairs.
 
     `compared` are the places of those that are compared, None = all; of the others only the difference to the first
-    is taken, and not tested. The p is worked out only where the interval excludes zero: a pair that needs no test counts as 1. A metric that no
-    p is fit for gets none.
+    is taken, and not tested. A metric that no p is fit for gets none.
     """
     if len(sides) < 2:
         return {}
@@ -251,12 +283,7 @@ def pairwise_differences(
         is_compared = compared is None or {one, other} <= set(compared)
         if one and not is_compared:
             continue
-        apart = difference(name, drawn[one], drawn[other])
-        if not is_compared:
-            apart = apart.model_copy(update={"is_tested": False})
-        elif apart.excludes_zero and apart.is_tested:
-            apart = with_permutation(apart, tables[one], tables[other], arranged)
-        found[one, other] = apart
+        found[one, other] = difference(name, drawn[one], drawn[other], arranged if is_compared else None)
     if not measure.is_tested:
         return found
     tested = {pair: d for pair, d in found.items() if d.is_tested}

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from evals.compare import FEW as FEW_PAPERS
 from evals.compare import Pairing, paired_differences
 from evals.errors import BadConfig, LabError
 from evals.io import read_rows
@@ -80,6 +79,8 @@ NEEDS = {
 }
 """Why a control cannot be made."""
 SILENT = "there is no concern, so no list to hold it against"
+FEW_PAPERS = 20
+"""Papers below which differences that are not large cannot be shown."""
 SATURATED = 0.99
 """Share of best similarities above the threshold from which matching only counts."""
 

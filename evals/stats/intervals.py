@@ -1,4 +1,4 @@
-"""95 % intervals: Wilson for a share, percentile bootstrap over clusters or Student's t for anything else; paired tests.
+"""95 % intervals: Wilson for a share, percentile bootstrap over clusters or Student's t for anything else; paired tests with theirs.
 
 Questions about one gene set in one tissue are not independent, so draws take whole clusters. A draw is
 a row of weights: how often each question occurs in it. Metrics take weights, so the estimate (all
@@ -199,14 +199,25 @@ def permutation_p(observed: float, swapped: Floats, is_exact: bool) -> float:
     return (1 + as_far) / (1 + len(kept))
 
 
-def bootstrap_p(drawn: Floats) -> float:
-    """Return twice the smaller share of draws on one side of zero, draws at zero on both; at most 1.
+def invert_test(observed: float, swapped: Floats, is_exact: bool, left_out: Floats) -> Interval | None:
+    """Return the differences that the test of `permutation_p` does not reject: 0 is one of them where p >= ALPHA, and only there.
 
-    Below 0.05 the percentile interval excludes zero, up to the one draw that keeps p above 0.
+    For a difference d the clusters' parts are u + (observed - d) / n, with u from the metric without each cluster
+    (`left_out`, jackknife); swaps turn their signs. The test's critical value is taken to be as many of their standard
+    errors for every d as it is for none, which is solved for d. None where even the rarest swap is no evidence: up to five clusters.
     """
-    kept = drawn[~np.isnan(drawn)]
-    beyond = min(int((kept <= ROUNDING).sum()), int((kept >= -ROUNDING).sum()))
-    return min(1.0, 2 * (1 + beyond) / (1 + len(kept)))
+    far, n = np.sort(np.abs(swapped[~np.isnan(swapped)]))[::-1], len(left_out)
+    needed = math.ceil(ALPHA * len(far)) if is_exact else math.ceil(ALPHA * (1 + len(far))) - 1
+    if needed < 1 or (is_exact and 2 / len(far) >= ALPHA):
+        return None
+    half = critical = float(far[needed - 1]) + ROUNDING
+    if not np.isnan(left_out).any():
+        spread = float((((n - 1) / n * (left_out.mean() - left_out)) ** 2).sum())
+        errors = critical**2 / max(spread + observed**2 / n, POINT**2)
+        if errors >= n:
+            return None
+        half = math.sqrt(errors * spread / (1 - errors / n))
+    return round(observed - half, 8) + 0.0, round(observed + half, 8) + 0.0
 
 
 def mcnemar_p(only_first: int, only_second: int) -> float:

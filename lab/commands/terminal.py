@@ -348,13 +348,14 @@ def rescored_tables(found: "Rescored") -> Group:
 
 def _standings(board: "Standings", names: Iterable[str]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Return the columns and the ranked entries of a leaderboard, with these metrics beside the one of its order."""
-    from evals.leaderboard import shown_ranks
+    from evals.leaderboard import has_ranks, shown_ranks
     from evals.report import reading
     from evals.review.page import told_controls
     from evals.task import task_class
 
     task = task_class(board.task)
     shown = tuple(dict.fromkeys((board.order, *names)))
+    ranks = [row.rank if has_ranks(board.rows) or len(board.rows) == 1 else None for row in board.rows]
     rows: list[tuple[str, ...]] = [
         (
             rank,
@@ -363,10 +364,25 @@ def _standings(board: "Standings", names: Iterable[str]) -> tuple[tuple[str, ...
             *(["\n".join(told_controls(row.metrics, task.controls)) or "–"] if task.controls else []),
             *([reading(row.read_by).replace(", ", ",\n")] if task.says_reading else []),
         )
-        for rank, row in zip(shown_ranks([row.rank for row in board.rows]), board.rows, strict=True)
+        for rank, row in zip(shown_ranks(ranks), board.rows, strict=True)
     ]
     more = [*(["controls"] if task.controls else []), *(["read by"] if task.says_reading else [])]
     return ("rank", "answers of", *shown, *more), rows
+
+
+def _note(board: "Standings") -> str:
+    """Return why nobody is ranked, and how many more examples would rank; "" where somebody is."""
+    from evals.leaderboard import APART, has_ranks, questions_needed
+    from evals.task import task_class
+
+    task = task_class(board.task)
+    if not task.metrics[board.order].is_tested:
+        return say("command.untested")
+    if has_ranks(board.rows) or len([row for row in board.rows if row.rank]) < 2:
+        return ""
+    needed, n = questions_needed(board.rows), max(row.metrics[board.order].n for row in board.rows)
+    more = say("command.needed", n=needed, points=round(100 * APART)) if needed and needed > n else ""
+    return say("command.unranked", n=n, asked=task.asked, more=more)
 
 
 def standings_table(board: "Standings") -> Table:
@@ -375,8 +391,8 @@ def standings_table(board: "Standings") -> Table:
 
     metrics = task_class(board.task).metrics
     title = f"{board.data_name}, {board.group}, by {board.order}; {', '.join(board.versions.values())}"
-    if not metrics[board.order].is_tested:
-        title = f"{title}\n{say('command.untested')}"
+    if note := _note(board):
+        title = f"{title}\n{note}"
     return table_of(title, *_standings(board, narrow(metrics)[:NARROW]))
 
 
@@ -392,7 +408,7 @@ def standings_markdown(boards: "Sequence[Standings]") -> str:
         cells = [[cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in rows]
         lines = [f"| {' | '.join(row)} |" for row in (columns, *cells)]
         parts.append(f"## {board.data_name}, {board.group} {task.asked}, by {board.order}")
-        parts += [] if task.metrics[board.order].is_tested else [say("command.untested")]
+        parts += [_note(board)] if _note(board) else []
         measured = f"Measured with {', '.join(board.versions.values())}; {task.asked} {board.data_sha256[:12]}."
         parts += ["\n".join([lines[0], f"|{'---|' * len(columns)}", *lines[1:]]), measured]
     return "\n\n".join(parts) + "\n"

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from evals.compare import Difference, PairedComparison
-from evals.leaderboard import LeaderboardRow
+from evals.leaderboard import APART, LeaderboardRow, has_ranks, questions_needed
 from evals.report import LOWER_IS_BETTER, MEASURES
 from evals.report import reading as reading_of
 from evals.schema import EvalReport
@@ -69,7 +69,8 @@ def difference_cell(found: Difference, href: str = "") -> Html:
     if found.value is None or found.low is None or found.high is None:
         return measure(found, scale)
     tone = "open" if not found.is_shown else "good" if found.is_better else "bad"
-    verdict = say(f"leaderboard.{tone if found.is_tested else 'untested'}")
+    key = "alone" if tone == "open" and found.is_tested and found.excludes_zero else tone
+    verdict = say(f"leaderboard.{key if found.is_tested else 'untested'}")
     span = interval(found.low, found.high, scale, plus=True)
     told = [say("leaderboard.n", interval=span, n=found.n)]
     if found.p_permutation is not None and found.p_holm is not None:
@@ -107,8 +108,8 @@ def sentence(compared: PairedComparison, metric: str, tests: int) -> str:
     if found.p_holm is None:
         figures = say("leaderboard.figures.untested", difference=change, interval=span, n=found.n)
     else:
-        p = probability(found.p_holm)
-        figures = say("leaderboard.figures", difference=change, interval=span, tests=tests, p=p, n=found.n)
+        told = {"p": probability(found.p_permutation or 0.0), "corrected": probability(found.p_holm)}
+        figures = say("leaderboard.figures", difference=change, interval=span, tests=tests, n=found.n, **told)
     return say(f"leaderboard.sentence.{tone}", **names, figures=figures)
 
 
@@ -168,7 +169,7 @@ def ranking_table(rows: Sequence[LeaderboardRow], names: Sequence[str], opens: O
     The metric that ordered them comes first among the columns.
     """
     order = names[0]
-    sharing = Counter(row.rank for row in rows)
+    sharing = Counter(row.rank for row in rows) if has_ranks(rows) else Counter()
     sort = "ascending" if order in LOWER_IS_BETTER else "descending"
     ordered, *others = (metric_heading(name) for name in names)
     columns = (say("leaderboard.name"), Column(ordered, sort=sort), say("leaderboard.against"), *others)
@@ -220,9 +221,11 @@ def columns_of(report: EvalReport, order: str) -> tuple[str, ...]:
 
 
 def _name(row: LeaderboardRow, sharing: int) -> Html:
-    """Return rank and name; a rank that several entries have says how many share it."""
+    """Return rank and name; a rank that several entries have says how many share it, and 0 that nobody is ranked."""
     if row.rank is None:
         rank = f"<small>{as_html(say('leaderboard.unranked'))}</small>"
+    elif not sharing:
+        rank = ""
     else:
         shared = say("leaderboard.shared", n=sharing) if sharing > 1 else ""
         rank = (
@@ -272,8 +275,12 @@ def _top(rows: Sequence[LeaderboardRow], order: str) -> str:
     if not MEASURES[order].is_tested:
         return say("leaderboard.top.untested", metric=metric_label(order), n=len(first))
     names = [row.stage if row.is_baseline else stage_name(row.stage) for row in first]
-    is_all = len(names) == sum(row.rank is not None for row in rows)
-    key = "alone" if len(names) == 1 else "all" if is_all else "shared"
+    n = first[0].metrics["accuracy"].n
+    if len(names) > 1 and not has_ranks(rows):
+        needed = questions_needed(rows) if scale_of(order) != "open" else None
+        key = "unknown" if needed is None else "more" if needed > n else "enough"
+        return say(f"leaderboard.top.{key}", n=len(names), questions=n, needed=needed, points=round(100 * APART))
+    key = "alone" if len(names) == 1 else "shared"
     *before, last = names  # names of baselines hold commas
     named = f"{'; '.join(before)} {say('leaderboard.and')} {last}" if before else last
-    return say(f"leaderboard.top.{key}", names=named, n=len(names), questions=first[0].metrics["accuracy"].n)
+    return say(f"leaderboard.top.{key}", names=named, n=len(names), questions=n)

@@ -10,7 +10,7 @@ import pytest
 
 from evals.compare import Comparisons, Difference, Pairing, compare
 from evals.errors import BadConfig, IncomparableReports, LabError
-from evals.leaderboard import leaderboard, shown_ranks, standings
+from evals.leaderboard import LeaderboardRow, has_ranks, leaderboard, questions_needed, shown_ranks, standings
 from evals.questions.baselines import BASELINES
 from evals.questions.task import BY_CHANCE, rows_by_group
 from evals.report import (
@@ -247,11 +247,11 @@ def test_a_confidence_counts_only_where_its_side_makes_a_claim_and_what_is_undef
     assert found.n == 5
     assert found.first == pytest.approx(np.mean([0.81, 0.64, 0.16, 0.09, 0.25]))
     assert found.second == pytest.approx(np.mean([0.01, 0.09, 0.16, 0.16, 0.01]))
-    note = r"undefined in \d+\.\d % of the draws, left out; from 6 clusters: the interval is too narrow"
+    note = r"undefined in \d+\.\d % of the swaps, left out"
     assert re.fullmatch(note, found_of(both(BEFORE, AFTER), "auroc").note)
     stages = [((REPORT, "base"), (REPORT, "sft"))]
     (same,) = compare(stages, Pairing(metrics=["stated_share"])).comparisons[0].differences
-    assert (same.value, same.low, same.high, same.note, same.p_bootstrap) == (1.0, None, None, CONSTANT, None)
+    assert (same.value, same.low, same.high, same.note) == (1.0, None, None, CONSTANT)
     two = compare(stages, Pairing(metrics=["ece", "reward"]))
     ece, reward = two.comparisons[0].differences
     assert (ece.value, ece.p_permutation) == (None, None)
@@ -423,3 +423,30 @@ def test_each_way_of_reading_has_rows_and_each_set_of_questions_a_table_of_its_o
     assert found[0].rows == leaderboard([own])
     with pytest.raises(IncomparableReports, match="rescore"):
         standings([own, another.model_copy(update={"versions": {"verifiers": "verifiers-0"}})])
+
+
+def test_reports_of_another_number_type_or_length_of_answers_are_not_ranked_together() -> None:
+    told = [{"dtype": "float32", "max_new_tokens": 96}, {"dtype": "bfloat16", "max_new_tokens": 160}, {}]
+    rounded, plain, silent = (
+        report_of(*judged(name, [(RIGHT, 0.7)] * 6)).model_copy(update={"settings": each, "chain_name": name})
+        for name, each in zip(("one", "two", "three"), told, strict=True)
+    )
+    with pytest.raises(
+        IncomparableReports, match=r"dtype float32 and bfloat16, max_new_tokens 96 and 160; answer again"
+    ):
+        leaderboard([rounded, plain], "all")
+    assert [row.chain for row in leaderboard([rounded, silent], "all", draws=50)] == ["one", "three"]
+
+
+def test_where_nobody_is_shown_to_be_better_it_is_said_how_many_questions_would_show_fifteen_points() -> None:
+    chance = np.random.default_rng(0)
+
+    def rows_of(n: int) -> tuple[LeaderboardRow, ...]:
+        sides = [[(RIGHT if y else WRONG, 0.7) for y in chance.random(n) < 0.5] for _ in range(2)]
+        names = [f"c{k}" for k in range(n)]
+        report = report_of(*judged("one", sides[0], names), *judged("two", sides[1], names))
+        return leaderboard([report], "all", "accuracy", draws=500)
+
+    needed = [questions_needed(rows) for rows in map(rows_of, (25, 100))]
+    assert all(each and 120 <= each <= 260 for each in needed), "(2.8 · .71 / .15)² = 175"
+    assert not has_ranks(rows_of(25))

@@ -15,12 +15,13 @@ from evals.errors import BadConfig
 from evals.stats.agreement import NAMES, Rating, agreement
 from evals.stats.calibration import Binning, Calibration, CalibrationSettings, bin_edges, calibrate, measure
 from evals.stats.intervals import (
+    ALPHA,
     CELLS,
     Floats,
     Swaps,
     Units,
-    bootstrap_p,
     holm,
+    invert_test,
     mcnemar_p,
     percentile_interval,
     permutation_p,
@@ -338,15 +339,44 @@ def test_p_values_are_scipys_and_never_zero() -> None:
     assert permutation_p(5.0, np.zeros(99), is_exact=False) == pytest.approx(0.01)
     assert permutation_p(5.0, array(0, np.nan, 5), is_exact=False) == pytest.approx(2 / 3)
     assert permutation_p(0.0, np.zeros(99), is_exact=False) == 1.0
-    for shift in (0.0, 0.5, 1.5, 1.9, 2.1, 3.0):
-        drawn = chance.normal(shift, 1, 20_000)
-        low, high = percentile_interval(drawn)
-        assert (bootstrap_p(drawn) < 0.05) == (not low <= 0 <= high)
-        assert bootstrap_p(drawn) == pytest.approx(2 * stats.norm.sf(shift), abs=0.02)
-    assert (bootstrap_p(np.zeros(100)), bootstrap_p(np.ones(99))) == (1.0, pytest.approx(0.02))
     assert mcnemar_p(0, 0) == 1.0
     for one, other in ((1, 0), (1, 7), (7, 1), (5, 5), (3, 40), (120, 80)):
         assert mcnemar_p(one, other) == pytest.approx(stats.binomtest(one, one + other).pvalue)
+
+
+def paired(sums: Floats, draws: int = 2000) -> tuple[float, tuple[float, float] | None]:
+    """Return p and interval of what each cluster adds to a difference, one row each."""
+    n, arranged = len(sums), Swaps(len(sums), draws, seed=0)
+    swapped = (1 - 2 * arranged.moved(np.eye(n))) @ sums / n
+    told = float(sums.mean()), swapped, arranged.is_exact
+    return permutation_p(*told), invert_test(*told, (sums.sum() - sums) / (n - 1))
+
+
+def test_the_interval_of_a_difference_is_students_where_that_is_right_and_never_contradicts_its_p() -> None:
+    chance = np.random.default_rng(3)
+    values = chance.normal(0.2, 1, 80)
+    span = stats.ttest_1samp(values, 0).confidence_interval(0.95)
+    assert paired(values, draws=20_000)[1] == pytest.approx((span.low, span.high), abs=0.02)
+    assert paired(np.array([-1.0] * 4 + [0.0] * 21))[1] == pytest.approx((-0.32, 0.0), abs=1e-6)
+    assert paired(np.ones(5)) == (2 / 32, None), "even the rarest swap is no evidence"
+    verdicts = []
+    for n in (7, 12, 30):
+        for shift in np.linspace(0, 1.5, 16):
+            p, span = paired(chance.integers(-1, 2, n) * chance.random(n).round(1) + shift)
+            assert span and (p < ALPHA) == (not span[0] <= 0 <= span[1]), (n, shift, p, span)
+            verdicts.append(p < ALPHA)
+    assert set(verdicts) == {True, False}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [12, 25, 60])
+def test_the_interval_of_a_difference_holds_the_true_one_as_often_as_it_says(n: int) -> None:
+    chance, held, sets = np.random.default_rng(n), 0, 400
+    for _ in range(sets):
+        share = chance.beta(2, 2, n) * 0.84
+        _, span = paired((chance.random(n) < share + 0.16).astype(float) - (chance.random(n) < share), 1000)
+        held += span is not None and span[0] <= 0.16 <= span[1]
+    assert 0.92 <= held / sets <= 0.99
 
 
 @few
