@@ -28,7 +28,7 @@ from evals.errors import BadConfig, ChainMismatch
 from tests.models import ALL_LINEAR, tiny_adapter, tiny_base
 from tests.training.cases import cases
 from training.models.adapters import CONFIG_NAME, WEIGHTS_NAME, read_adapter
-from training.models.stack import Stack, is_plain, merge_into
+from training.models.stack import Stack, is_plain, merge_into, pack
 from training.models.start import Start, policy_of, stacked_policy
 from training.sft import SftSettings
 from training.upstream import StackedPeftModel, write_adapter
@@ -60,6 +60,16 @@ def tiny(tmp_path_factory):
 def stacked(tiny):
     model = load(tiny["base"])
     return model, Stack(model, {name: read_adapter(tiny[name]) for name in ("sft", "grpo")})
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 0.02)])
+def test_packed_weights_give_the_same_answers_for_one_row_and_for_many(tiny, dtype, tolerance):
+    plain = load(tiny["base"]).to(dtype)
+    packed = copy.deepcopy(plain)
+    pack(packed)
+    for rows in (1, 4, 40):
+        tokens = torch.arange(3, 3 + 9 * rows).remainder(50).view(rows, 9)
+        assert torch.allclose(logits(packed, tokens), logits(plain, tokens), atol=tolerance)
 
 
 def test_an_exception_in_the_middle_of_a_batch_leaves_nothing_behind(tiny, stacked):

@@ -43,8 +43,10 @@ from transformers import (
     PreTrainedModel,
     PreTrainedTokenizerBase,
     PreTrainedTokenizerFast,
+    modeling_gguf_pytorch_utils,
 )
 from transformers.utils import cached_file
+from transformers.utils import logging as transformers_logging
 
 from evals.errors import BadConfig, MissingModel
 from evals.io import public_path, sha256_of, sha256_of_text, weights_identity, write_whole
@@ -156,6 +158,7 @@ def _unpack(source: Path, folder: Path, progress: Progress) -> None:
         progress(0.05, "unpacking the base model: tokenizer")
         tokenizer = PreTrainedTokenizerFast.from_pretrained(source.parent, gguf_file=source.name)
         progress(0.30, "unpacking the base model: weights")
+        cast(Any, modeling_gguf_pytorch_utils).tqdm = transformers_logging.tqdm  # a bar only where there are others
         model = AutoModelForCausalLM.from_pretrained(
             source.parent, gguf_file=source.name, dtype=torch.bfloat16, quantization_config=GgufConfig(dequantize=True)
         )

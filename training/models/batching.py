@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import torch
 from torch.nn import functional
-from transformers import Cache
+from transformers import Cache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
 from evals.errors import BadConfig, LabError
@@ -240,7 +240,7 @@ class Batcher:
         max_columns: int = 65_536,
         prefix_tokens: int = PREFIX_TOKENS,
     ) -> None:
-        if other := unbatched_layers(writer):
+        if other := unbatched_layers(writer.stack.model):
             raise BadConfig(
                 f"the base has {', '.join(other)}, where continuous batching needs attention that keeps a column per"
                 " token and is told its position. Export the chain (`assay chain export`) and serve that."
@@ -509,9 +509,8 @@ class Batcher:
         return [CacheColumns(layer.keys[:, :, :0], layer.values[:, :, :0]) for layer in kept.layers]
 
 
-def unbatched_layers(writer: Writer) -> list[str]:
+def unbatched_layers(model: PreTrainedModel) -> list[str]:
     """Return the kinds of layers of a base that rows cannot join and leave."""
-    model = writer.stack.model
     config = model.config.get_text_config(decoder=True)
     kinds: set[str] = set(getattr(config, "layer_types", None) or ())
     found = sorted(kinds - {"full_attention", "sliding_attention"})

@@ -55,7 +55,7 @@ from training.models.check import (
 )
 from training.models.generation import Form, Piece, Writer
 from training.models.manifest import BARE, BASE_STAGE, Chain, active_adapters, chain_file, mend_tokenizer, read_chain
-from training.models.stack import Stack
+from training.models.stack import Stack, pack
 
 if TYPE_CHECKING:
     from training.serve.hosted import HostedModels
@@ -159,7 +159,7 @@ class LoadedChain(Writer):
         form: Form | None = None,
     ) -> Iterator[Piece]:
         """Yield the answers of the chain's own stages, written here and now."""
-        if unbatched_layers(self):
+        if unbatched_layers(self.stack.model):
             return super().stream(prompt, stages, sampling, stop, form)
         rows = self.rows(prompt, stages, sampling, thinks=form is None)
         return shared_batcher(self).stream(self, rows, sampling, stop, form)
@@ -243,7 +243,10 @@ def _on_same_base(base: Base, dtype: Dtype, chains: Sequence[LoadedChain]) -> Lo
 
 
 def _stack_of(base: Base, dtype: Dtype) -> Stack:
-    return Stack(load_model(base, dtype, accelerator()), {})
+    model = load_model(base, dtype, accelerator())
+    if not unbatched_layers(model):
+        pack(model)
+    return Stack(model, {})
 
 
 def _laid_over(stack: Stack, chain: Chain) -> dict[str, frozenset[str]]:
