@@ -50,7 +50,7 @@ from hub.cards import (
     suggest_licence,
     unknown,
 )
-from hub.cards.figures import Measured, benchmark_results, eval_results, evaluation_tables
+from hub.cards.figures import Measured, eval_results, evaluation_tables
 from hub.checks import PICKLES, STATE, Part, Upload, fit_findings, inspect, part_of, size_finding
 from hub.client import PublicationKind, finding, wording
 
@@ -166,8 +166,6 @@ class Publication:
     copy: BaseCopy | None = None
     with_base: bool = False
     whole: Mapping[str, Path] = field(default_factory=dict)
-    benchmarks: Mapping[str, str] = field(default_factory=dict)
-    """Data sets of the Hub that hold the questions of reports, by the name that reports have for them."""
     replaces: bool = False
     resource_group: str | None = None
     gated: tuple[str, ...] = ()
@@ -351,7 +349,6 @@ def pack_adapter(run: Run, base: PinnedBase, wanted: Publication, earlier: tuple
     lineage = Lineage(base=base.name, base_revision=base.revision, stages=(*earlier, here))
     records = {CHAIN: published_manifest(run.manifest, lineage, base), LINEAGE: lineage}
     tables = evaluation_tables(run.reports, run.stage.name)
-    results = benchmark_results(run.reports.values(), run.stage.name, wanted.benchmarks)
     sources = (Source(base.name, base.licence), *run.data())
     own = read_own(run.folder)
     licence = wanted.licence or own.license or suggest_licence(sources[0], sources[1:])
@@ -364,7 +361,6 @@ def pack_adapter(run: Run, base: PinnedBase, wanted: Publication, earlier: tuple
         **{name: part_of((record.model_dump_json(indent=1) + "\n").encode()) for name, record in records.items()},
         **{file.name: part_of(file) for file in beside if file.is_file()},
         **{f"{REPORTS}/{name}": part_of(run.files[name]) for name in run.reports},
-        **{name: part_of(each.encode()) for name, each in results.items()},
     }
     findings += [finding("licence conflict", "README.md", problem=each) for each in conflicts(licence, sources)]
     if names := unknown(sources):
@@ -488,9 +484,7 @@ def adapter_card(
     hidden = {"measured_by", "train_seconds", *known.get("hidden", ())}
     template = run.manifest.system_prompt
     return model_card(
-        _front_matter(
-            run, name, licence, base, asked, wanted.benchmarks, is_own=is_own, is_merged="config.json" in files
-        ),
+        _front_matter(run, name, licence, base, asked, is_own=is_own, is_merged="config.json" in files),
         "adapter.md",
         form="model" if "config.json" in files else "joined" if lineage.stages[-1].folder else "adapter",
         run=run,
@@ -530,20 +524,12 @@ def adapter_card(
 
 
 def _front_matter(
-    run: Run,
-    name: str,
-    licence: str,
-    base: PinnedBase,
-    asked: SamplePrompt,
-    benchmarks: Mapping[str, str],
-    *,
-    is_own: bool,
-    is_merged: bool,
+    run: Run, name: str, licence: str, base: PinnedBase, asked: SamplePrompt, *, is_own: bool, is_merged: bool
 ) -> ModelCardData:
     record, words = run.record, WORDS["tasks"][run.task]
     is_own_rows = record is not None and record.data.get("sha256") in OWN_ROWS
     config = record.config if record else {}
-    results = eval_results(run.reports.values(), run.stage.name, benchmarks)
+    results = eval_results(run.reports.values(), run.stage.name)
     more: dict[str, Any] = {}
     if language := config.get("language") or (["en"] if is_own or is_own_rows else None):
         more["language"] = language

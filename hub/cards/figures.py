@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import yaml
-from huggingface_hub import EvalResult, EvalResultEntry, eval_result_entries_to_yaml
-from huggingface_hub.constants import EVAL_RESULTS_FOLDER
+from huggingface_hub import EvalResult
 
 from evals.report import reading, rows_of, stages_of, task_of
 from evals.review.score import control_rates
@@ -143,11 +142,8 @@ def _summary(report: Report[Any], stage: str, group: str) -> StageSummary | None
     return next((each for each in report.summaries if (each.stage, each.group) == (stage, group)), None)
 
 
-def eval_results(reports: Iterable[Report[Any]], stage: str, benchmarks: Mapping[str, str]) -> list[EvalResult]:
-    """Return the results on questions for a card's model-index, n and interval in the name of every figure.
-
-    `benchmarks` names the data sets of the Hub that hold the questions; others are no data sets that the Hub knows.
-    """
+def eval_results(reports: Iterable[Report[Any]], stage: str) -> list[EvalResult]:
+    """Return the results on questions for a card's model-index, n and interval in the name of every figure."""
     found = []
     for report in (report for report in reports if report.task == "questions"):
         known = WORDS["known_facts"].get(report.data_name)
@@ -163,7 +159,7 @@ def eval_results(reports: Iterable[Report[Any]], stage: str, benchmarks: Mapping
             found.append(
                 EvalResult(
                     task_type="text-generation",
-                    dataset_type=benchmarks.get(report.data_name, "custom"),
+                    dataset_type="custom",
                     dataset_name=f"{report.data_name}, {group} questions{f' ({known})' if known else ''}",
                     dataset_config=report.data_name,
                     dataset_split=None if known else "test",
@@ -173,19 +169,4 @@ def eval_results(reports: Iterable[Report[Any]], stage: str, benchmarks: Mapping
                     metric_value=round(metric.value, 4),
                 )
             )
-    return found
-
-
-def benchmark_results(reports: Iterable[Report[Any]], stage: str, benchmarks: Mapping[str, str]) -> dict[str, str]:
-    """Return the files of `.eval_results` by path: the accuracy on questions that are a data set of the Hub."""
-    found = {}
-    for report in reports:
-        place, summary = benchmarks.get(report.data_name), _summary(report, stage, _group(report, stage))
-        metric = summary.metrics.get("accuracy") if summary else None
-        if place and metric and metric.value is not None:
-            told = f"share of answers that are right, {_group(report, stage)} questions, {_figure_text(metric)}, n {metric.n}"
-            known: dict[str, Any] = {"value": round(metric.value, 4), "date": f"{report.created_at:%Y-%m-%d}"}
-            entry = EvalResultEntry(dataset_id=place, task_id=report.data_name, notes=told, **known)
-            name = f"{EVAL_RESULTS_FOLDER}/{report.data_name}.yaml"
-            found[name] = yaml.safe_dump(eval_result_entries_to_yaml([entry]), sort_keys=False, allow_unicode=True)
     return found

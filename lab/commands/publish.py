@@ -97,9 +97,6 @@ class RunFolderSettings(FileSettings):
 class AdapterSettings(RunFolderSettings, Destination):
     """Settings of `assay publish adapter`."""
 
-    benchmark: Annotated[dict[str, str], InFile()] = {}  # noqa: RUF012  (pydantic copies it)
-    """Where on the Hub the questions of reports lie: kmp-test: my-org/kmp-test."""
-
 
 class CardSettings(RunFolderSettings):
     """Settings of `assay publish card`."""
@@ -166,7 +163,6 @@ def adapter(settings: AdapterSettings) -> None:
         is_public=settings.public,
         is_pull_request=settings.create_pr,
         replaces=settings.replace,
-        benchmarks=settings.benchmark,
         resource_group=settings.resource_group,
     )
     how = (from_environment().cache, settings.with_base, settings.merged)
