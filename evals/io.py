@@ -367,17 +367,17 @@ class Cache:
 
     def get(self, keys: Iterable[str]) -> dict[str, bytes]:
         """Return the values of those keys that have one."""
-        with self._opened() as file:
+        with self._open() as file:
             known = "SELECT key, value FROM kept WHERE key IN (SELECT value FROM json_each(?))"
             return dict(file.execute(known, (json.dumps([*keys]),)))
 
     def put(self, values: Mapping[str, bytes]) -> None:
         """Keep these values, instead of those that their keys had."""
-        with self._opened() as file:
+        with self._open() as file:
             file.executemany("INSERT OR REPLACE INTO kept VALUES (?, ?)", values.items())
 
     @contextmanager
-    def _opened(self) -> Generator[sqlite3.Connection]:
+    def _open(self) -> Generator[sqlite3.Connection]:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with closing(sqlite3.connect(self.path, timeout=60)) as file, file:

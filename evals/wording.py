@@ -104,7 +104,7 @@ def plain(text: str) -> Plain:
     is_even = text.isascii() and not any(map(text.__contains__, BLANKS))
     for odd in (EMPHASIS if is_even else ODD).finditer(text):
         start, end = odd.span()
-        instead = _spelled(odd.group(), text[start - 1 : start], text[end : end + 1])
+        instead = _plain_spelling(odd.group(), text[start - 1 : start], text[end : end + 1])
         pieces += (text[done:start], instead)
         length += start - done
         if len(instead) != 1:
@@ -118,7 +118,7 @@ def plain(text: str) -> Plain:
     return Plain("".join(pieces).translate(ONE_TO_ONE).lower(), tuple(breaks))
 
 
-def _spelled(odd: str, before: str, after: str) -> str:
+def _plain_spelling(odd: str, before: str, after: str) -> str:
     if odd[0] in " \t":
         return " "
     if odd[0] == "_":
@@ -148,7 +148,7 @@ def level(text: str) -> str:
     'Ca2+, CO2, 10^-3'
     """
     return SCRIPTS.sub(
-        lambda found: _spelled(found[0], text[found.start() - 1 : found.start()], text[found.end() :][:1]), text
+        lambda found: _plain_spelling(found[0], text[found.start() - 1 : found.start()], text[found.end() :][:1]), text
     )
 
 

@@ -185,9 +185,9 @@ class LabEngine:
                 if not self._is_loading:
                     return
                 name = self._to_load.pop(0)
-            self._status[name] = self._loaded(name)
+            self._status[name] = self._load_named(name)
 
-    def _loaded(self, name: str) -> Status:
+    def _load_named(self, name: str) -> Status:
         def report(share: float, message: str) -> None:
             self._status[name] = Status("loading", min(max(share, 0.0), 1.0), message)
 

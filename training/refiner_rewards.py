@@ -157,16 +157,16 @@ def records_of(columns: Mapping[str, Any], prompts: Sequence[Answer] | None, n: 
     for at in range(n):  # an empty cell of a table says nothing
         cells = {name: columns[name][at] for name in known if columns[name][at] is not None}
         row = {"prompt": text_of(prompts[at]), **cells}
-        found.append(_checked(lambda row=row: CheckedRecord.model_validate(row)))
+        found.append(_record_from(lambda row=row: CheckedRecord.model_validate(row)))
     return found
 
 
 @lru_cache(maxsize=1024)
 def _read(text: str) -> RefinerRecord:
-    return _checked(lambda: CheckedRecord.model_validate_json(text))
+    return _record_from(lambda: CheckedRecord.model_validate_json(text))
 
 
-def _checked(read: Callable[[], RefinerRecord]) -> RefinerRecord:
+def _record_from(read: Callable[[], RefinerRecord]) -> RefinerRecord:
     try:
         return read()
     except ValidationError as error:

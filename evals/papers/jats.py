@@ -45,11 +45,11 @@ def mathml_text(math: Element) -> str:
     >>> mathml_text(xml("<math><mfrac><mi>a</mi><mrow><mi>b</mi><mo>+</mo><mn>1</mn></mrow></mfrac></math>"))
     'a/(b+1)'
     """
-    return " ".join(_drawn(math).translate(UNSEEN).split())
+    return " ".join(_linear_form(math).translate(UNSEEN).split())
 
 
-def _drawn(element: Element) -> str:
-    parts = [_drawn(each) for each in element if each.tag not in ("annotation", "annotation-xml", "mphantom")]
+def _linear_form(element: Element) -> str:
+    parts = [_linear_form(each) for each in element if each.tag not in ("annotation", "annotation-xml", "mphantom")]
     base, second, third, *_ = [*parts, "", "", ""]
     match element.tag:
         case "mspace":

@@ -243,14 +243,14 @@ def without_markup(text: str) -> str:
     '10^6 cells, p < 0.05, if n < 5 and k > 3'
     """
     if "<" in text:
-        text = RAISED.sub(_raised, _visible_text(text))
+        text = RAISED.sub(_script_in, _visible_text(text))
         text = TAG.sub("", ITEM.sub("\n- ", BREAK.sub("\n", text)))
     if "&" in text:  # html.unescape alone would read the beginning of an unknown entity
         text = ENTITY.sub(lambda e: html.unescape(e[0]) if e[0][1] == "#" or e[0][1:] in html5 else e[0], text)
     return tidy(text)
 
 
-def _raised(found: re.Match[str]) -> str:
+def _script_in(found: re.Match[str]) -> str:
     before = TAG.sub("", found.string[max(0, found.start() - NEAR) : found.start()])
     return script_text(found["text"], before, is_index=found["tag"].lower() == "sub")
 

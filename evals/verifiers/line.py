@@ -242,7 +242,7 @@ def _finding(expected: Expected, question: str, value: str, also: str | None, re
         return Finding("no_claim", "the answer line is empty")
     if len(value) >= len(question) - 2 > 20 and normalise(question).strip(" ?") in says:
         return Finding("no_claim", "it repeats the question")
-    stated = read_number if expected.kind == "number" else _stated
+    stated = read_number if expected.kind == "number" else _read_value
     found = stated(expected, question, value)
     if also is None:
         return found
@@ -259,11 +259,11 @@ def read_short(expected: Expected, question: str, text: str, read_number: Reader
     is_sentence = "confidence" in says or (expected.kind == "choice" and says not in expected.by_wording)
     if is_sentence or says in TEMPLATE or says.endswith("?") or HEDGE.search(says) or fold(says) <= fold(question):
         return Finding("no_claim", "it says nothing of the question")
-    found = (read_number if expected.kind == "number" else _stated)(expected, question, text)
+    found = (read_number if expected.kind == "number" else _read_value)(expected, question, text)
     return found._replace(claims=_claims([each.says for each in found.claims], 0, len(text)))
 
 
-def _stated(expected: Expected, question: str, value: str) -> Finding:
+def _read_value(expected: Expected, question: str, value: str) -> Finding:
     match expected.kind:
         case "choice":
             return _choice(expected, question, value)

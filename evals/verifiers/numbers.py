@@ -76,7 +76,7 @@ def numbers_in(text: str) -> Iterator[Number]:
             continue
         if found["lone"]:
             value = PARTS[found["lone"].lower()] * LARGE.get((found["times"] or "").lower(), 1.0)
-            yield _worded(value, found.start(), found.end())
+            yield _exact_number(value, found.start(), found.end())
             continue
         if found["words"]:
             for number in _in_words(found):
@@ -134,7 +134,7 @@ def _in_words(found: re.Match[str]) -> Iterator[Number]:
             last is None or (is_large and part) or (not is_large and (last >= 100 or (last >= 20 and 0 < value < 10)))
         )
         if not fits:
-            yield _worded(total + part, start, end)
+            yield _exact_number(total + part, start, end)
             total = part = 0.0
             start = at
         if not is_large:
@@ -149,10 +149,10 @@ def _in_words(found: re.Match[str]) -> Iterator[Number]:
         value += 0.5
     elif found["part"]:
         value *= PARTS[found["part"].lower().rstrip("s")]
-    yield _worded(-value if found["below"] else value, start, found.end())
+    yield _exact_number(-value if found["below"] else value, start, found.end())
 
 
-def _worded(value: float, start: int, end: int) -> Number:
+def _exact_number(value: float, start: int, end: int) -> Number:
     step = 1.0 if value == int(value) else abs(value) / 100
     return Number(value, step, len(str(int(abs(value)))), False, start, end)
 

@@ -83,7 +83,7 @@ def weights(choice: str | Mapping[str, float] | None = None) -> Mapping[str, flo
     if isinstance(choice, str):
         if choice.strip().lower() in PRESETS:
             return PRESETS[choice.strip().lower()]
-        choice = _listed(choice)
+        choice = _weights_in(choice)
     if unknown := sorted(set(choice) - set(VERIFIERS)):
         raise BadConfig(f"no verifier is called {', '.join(unknown)}; weigh {', '.join(VERIFIERS)}")
     if bad := {name: weight for name, weight in choice.items() if not 0 <= weight < float("inf")}:
@@ -109,7 +109,7 @@ def pays_falsehood(weights: Mapping[str, float]) -> str:
     )
 
 
-def _listed(text: str) -> dict[str, float]:
+def _weights_in(text: str) -> dict[str, float]:
     try:
         shares = [(name.strip(), float(share)) for name, share in (part.split("=") for part in text.split(","))]
     except ValueError:

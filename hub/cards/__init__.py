@@ -165,11 +165,11 @@ AT_THE_END = re.compile(r"(?i)citation|acknowledg|funding|licen[cs]e")
 """Headings of sections that stand behind those of the card; others stand before them."""
 
 
-def _listed(value: Any) -> Any:
+def _as_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
-Texts = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+Texts = Annotated[tuple[str, ...], BeforeValidator(_as_list)]
 
 
 class OwnKeys(BaseModel):
@@ -208,29 +208,29 @@ def read_own(folder: Path) -> OwnCard:
     match = FRONT_MATTER.match(text)
     if match is None and text.lstrip().startswith("---"):
         raise LabError(
-            f"{file}, line 1: the front matter has no end. Close it with a second line of three dashes. {_accepted()}"
+            f"{file}, line 1: the front matter has no end. Close it with a second line of three dashes. {_accepted_keys()}"
         )
     first = text[: match.start("yaml")].count("\n") + 1 if match else 1
     try:
         front = yaml.safe_load(match["yaml"]) or {} if match else {}
         if not isinstance(front, dict):
-            raise LabError(f"{file}, line {first}: the front matter does not hold keys with values. {_accepted()}")
+            raise LabError(f"{file}, line {first}: the front matter does not hold keys with values. {_accepted_keys()}")
         return OwnCard(**OwnKeys.model_validate(front).model_dump(), body=body_of(text).strip())
     except (yaml.YAMLError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         problem = getattr(error, "problem", None) or " ".join(str(error).split())
         raise LabError(
-            f"{file}, line {first + (mark.line if mark else 0)}: no valid YAML: {problem}. {_accepted()}"
+            f"{file}, line {first + (mark.line if mark else 0)}: no valid YAML: {problem}. {_accepted_keys()}"
         ) from None
     except ValidationError as error:
         (key, *_), what = error.errors()[0]["loc"], error.errors()[0]
         lines = text.splitlines()
         line = next((number for number, each in enumerate(lines, 1) if each.startswith(f"{key}:")), first)
         told = "is no key of it" if what["type"] == "extra_forbidden" else f"{what['msg']}, got {what['input']!r}"
-        raise LabError(f"{file}, line {line}: {key!r}: {told}. {_accepted()}") from None
+        raise LabError(f"{file}, line {line}: {key!r}: {told}. {_accepted_keys()}") from None
 
 
-def _accepted() -> str:
+def _accepted_keys() -> str:
     return (
         f"It takes {', '.join(KEYS)}; all else is Markdown below the front matter, in sections such as ## Intended use."
     )

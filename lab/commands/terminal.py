@@ -290,8 +290,8 @@ def comparison_table(found: "Comparisons") -> Table:
     for each in found.comparisons:
         is_one = each.first.chain == each.second.chain
         both = (each.first, each.second)
-        names = " → ".join(side.stage if is_one else _named(side.stage, side.chain) for side in both)
-        rows += [(names, *_compared(d)) for d in each.differences]
+        names = " → ".join(side.stage if is_one else _stage_in_chain(side.stage, side.chain) for side in both)
+        rows += [(names, *_difference_cells(d)) for d in each.differences]
     n = found.comparisons[0]
     known = {"data": found.data_name, "group": found.group, "asked": task_class(found.task).asked}
     title = say("command.compared", **known, n=n.n, clusters=n.n_clusters, tests=found.n_tests)
@@ -304,7 +304,7 @@ def comparison_table(found: "Comparisons") -> Table:
     return table_of(title, ("stages", "metric", "n", "first,\nsecond", "difference", "p", "p, Holm"), rows)
 
 
-def _compared(d: "Difference") -> tuple[str, ...]:
+def _difference_cells(d: "Difference") -> tuple[str, ...]:
     figures = (d.metric, str(d.n), f"{figure(d.first)}\n{figure(d.second)}")
     if d.value is None:
         return *figures, f"– {d.note}", "", ""
@@ -415,10 +415,10 @@ def standings_markdown(boards: "Sequence[Standings]") -> str:
 
 
 def _entry(row: "LeaderboardRow") -> str:
-    return f"{row.stage} (baseline)" if row.chain is None else _named(row.stage, row.chain)
+    return f"{row.stage} (baseline)" if row.chain is None else _stage_in_chain(row.stage, row.chain)
 
 
-def _named(stage: str, chain: str) -> str:
+def _stage_in_chain(stage: str, chain: str) -> str:
     return stage if stage == chain else f"{stage} of {chain}"
 
 

@@ -60,7 +60,9 @@ def concerns(shown: Sequence[DraftConcern], *, is_busy: bool = False) -> str:
             at, near = each.place.start, marks.get(each.place.section, [])
             mark = next((name for place, name in near if place.start <= at < place.end), None)
             quote = " ".join(each.place.quote.split())
-        rows.append((each, _stated(each), mark, quote if len(quote) <= LONGEST else quote[: LONGEST - 1] + "…"))
+        rows.append(
+            (each, _stated_confidence(each), mark, quote if len(quote) <= LONGEST else quote[: LONGEST - 1] + "…")
+        )
     return render(TEMPLATE, "concerns", rows=rows, is_busy=is_busy)
 
 
@@ -83,7 +85,7 @@ def _pieces(text: str, marks: Marks) -> list[tuple[str, str]]:
     return [*pieces, (text[at:], "")]
 
 
-def _stated(concern: DraftConcern) -> float | None:
+def _stated_confidence(concern: DraftConcern) -> float | None:
     return read_confidence(concern.text).value
 
 

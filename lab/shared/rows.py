@@ -120,13 +120,15 @@ def row_card(
             other=other,
             expected=expected_line(row),
             reason=grade.reason,
-            figures=[f"{_called(name)} {number(value, 'open')}" for name, value in parts.items() if value is not None],
+            figures=[
+                f"{_metric_name(name)} {number(value, 'open')}" for name, value in parts.items() if value is not None
+            ],
             beneath=draw("beneath", said=said, slot=slot or ""),
         )
     )
 
 
-def _called(name: str) -> str:
+def _metric_name(name: str) -> str:
     return lines().get(f"metric.{name}", name.replace("_", " "))
 
 

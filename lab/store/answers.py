@@ -277,11 +277,11 @@ class Store:
     def belongings(self, rater: str) -> Belongings:
         """Return how much there is of a rater, by kind: what `forget_rater` would delete."""
         with reading(self._engine) as session:
-            return _belongings(session, self._names(rater), self._asked(rater))
+            return _belongings(session, self._names(rater), self._sessions_of(rater))
 
     def forget_rater(self, rater: str) -> Belongings:
         """Delete all there is of a rater, by identifier or hash, and return how much went, by kind."""
-        names, asked = self._names(rater), self._asked(rater)
+        names, asked = self._names(rater), self._sessions_of(rater)
         with writing(self._engine) as session:
             gone = _belongings(session, names, asked)
             session.execute(delete(ComparisonRow).where(ComparisonRow.rater.in_(names)))
@@ -294,7 +294,7 @@ class Store:
     def _names(self, rater: str) -> tuple[str, str]:
         return rater, self.hash_rater(rater)
 
-    def _asked(self, rater: str) -> tuple[str, ...]:
+    def _sessions_of(self, rater: str) -> tuple[str, ...]:
         """Return the sessions in which a rater asked, one for each tab."""
         return tuple(self.hash_rater(f"{tab} {rater}") for tab in ("ask", "compare"))
 

@@ -177,12 +177,12 @@ def curve(chart: Chart, watched: Watched) -> go.Figure | None:
     for place, (name, points) in enumerate(courses.items()):
         colour = COLOURS[place % len(COLOURS)]
         if has_means and len(courses) == 1:  # the single points behind their means
-            figure.add_scatter(**_drawn(_thin(points)), line_color=colour, **TRACES["single points"])
+            figure.add_scatter(**_axes(_thin(points)), line_color=colour, **TRACES["single points"])
         drawn = _thin(_means(points) if has_means else points)
         head, _, verifier = name.partition("/")
         label = verifier if head == "verifier" else say(f"train.metric.{name}")
         figure.add_scatter(
-            **_drawn(drawn),
+            **_axes(drawn),
             mode="lines+markers" if len(drawn) < 40 and not has_means else "lines",
             line={"width": 1.6 if place else 2.2, "color": colour, "dash": DASHES[place % len(DASHES)]},
             marker={"size": 5, "color": colour},
@@ -192,7 +192,7 @@ def curve(chart: Chart, watched: Watched) -> go.Figure | None:
     return figure
 
 
-def _drawn(points: Points) -> dict[str, Any]:
+def _axes(points: Points) -> dict[str, Any]:
     return {"x": [step for step, _ in points], "y": [value for _, value in points]}
 
 

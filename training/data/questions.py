@@ -172,16 +172,16 @@ def _examples(source: str, seed: int) -> tuple[Example, ...]:
     """Return the rows of one source; BadConfig if it is unknown, holds test rows or no rows."""
     match = SOURCE.fullmatch(source.strip())
     if match is None:
-        raise BadConfig(f"{source!r} is not a data set; {_accepted()}")
+        raise BadConfig(f"{source!r} is not a data set; {_accepted_names()}")
     name, kind = match["name"], match["kind"]
     if kind in SPLITS:
         name, kind = f"{name}[{kind}]", None
-    found = _named(name)
+    found = _examples_named(name)
     tests = [example.id for example in found if example.split == "test"]
     if tests:
         raise BadConfig(
             f"{match['name']} holds {len(tests)} rows that are kept for testing (such as {tests[0]});"
-            f" training on them, or choosing by them, would make every later figure worthless. {_accepted()}"
+            f" training on them, or choosing by them, would make every later figure worthless. {_accepted_names()}"
         )
     held_out = [row.id for row in found if is_held_out(row.prompt, row.id)]
     if held_out:
@@ -202,7 +202,7 @@ def _examples(source: str, seed: int) -> tuple[Example, ...]:
     return some_of(chosen, count, seed)
 
 
-def _named(name: str) -> tuple[Example, ...]:
+def _examples_named(name: str) -> tuple[Example, ...]:
     if name in (SFT_HALF, GRPO_HALF):
         halves = pathway_halves(pathway_training())
         return halves[0] if name == SFT_HALF else halves[1]
@@ -213,10 +213,10 @@ def _named(name: str) -> tuple[Example, ...]:
         return DATASETS[name]()
     if is_question_set(name):
         return load_questions(name, from_hub, part="train")
-    raise BadConfig(f"{name!r} is not a data set; {_accepted()}")
+    raise BadConfig(f"{name!r} is not a data set; {_accepted_names()}")
 
 
-def _accepted() -> str:
+def _accepted_names() -> str:
     parts = (SFT_HALF, GRPO_HALF, KMP_SFT, KMP_GRPO)
     names = ", ".join((*parts, *(each for each in DATASETS if "train" in each)))
     return (

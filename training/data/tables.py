@@ -46,13 +46,13 @@ class SourceRows:
 
 def is_table(source: str) -> bool:
     """Return whether a source is, by its name, a file of rows or a data set of the Hub."""
-    name, _, _ = _named(source)
+    name, _, _ = _source_parts(source)
     return name.startswith("hub:") or Path(name).suffix in SUFFIXES
 
 
 def first_row(source: str) -> Row:
     """Return the first row of a source, an empty one if there is none that can be read."""
-    return next((row for _, _, row in _rows(_named(source)[0]) if not isinstance(row, NoRow)), {})
+    return next((row for _, _, row in _rows(_source_parts(source)[0]) if not isinstance(row, NoRow)), {})
 
 
 def read_table(source: str, otherwise: str = "") -> SourceRows:
@@ -61,7 +61,7 @@ def read_table(source: str, otherwise: str = "") -> SourceRows:
     A column `split`, or the split of the Hub, says what part a row belongs to; the others are for training. Without
     [PART] rows for dev and test are left out and counted. BadConfig for test rows by name, or where no row is left.
     """
-    name, part, count = _named(source)
+    name, part, count = _source_parts(source)
     if (match := SPLITS.fullmatch(part)) and match["test"]:
         raise BadConfig(f"{source} names {_KEPT}. Use [train] or [dev].")
     rows: list[tuple[int, Row]] = []
@@ -149,7 +149,7 @@ def public_name(name: str) -> str:
     return f"{path.parent.name}/{path.name}".lstrip("/") if path.stem in COMMON_NAMES else path.name
 
 
-def _named(source: str) -> tuple[str, str, int]:
+def _source_parts(source: str) -> tuple[str, str, int]:
     match = SOURCE.fullmatch(source.strip())
     return (match["name"], match["part"] or "", int(match["count"] or 0)) if match else (source, "", 0)
 

@@ -166,7 +166,7 @@ class ChatClient:
             listed = await self._line()[0].with_options(max_retries=0).models.list()
             names = [whole_characters(str(model.id)) for model in listed.data if model.id]
         except DENIED as error:
-            raise LabError(f"{self._denied(error)}.") from None
+            raise LabError(f"{self._denial(error)}.") from None
         except (openai.APIError, ValueError, AttributeError, TypeError, RecursionError) as error:
             raise LabError(
                 f"{self.address}/models does not say which model it serves ({type(error).__name__}); start the server"
@@ -202,29 +202,29 @@ class ChatClient:
         client, turn = self._line()
         async with turn:
             if self.denied:
-                return _failed(self.denied)
+                return _failure(self.denied)
             started, seconds = time.monotonic(), self.settings.timeout_seconds
             request = {"model": self.model, "messages": compose(), "n": 1, "stream": False, **sampling}
             try:
-                return self._read(await self._accepted(client, request, constraints))
+                return self._read(await self._strictest_reply(client, request, constraints))
             except DENIED as error:
-                self.denied = self._denied(error)
-                return _failed(self.denied)
+                self.denied = self._denial(error)
+                return _failure(self.denied)
             except openai.APIStatusError as error:
-                said = self._said(error.body)[:160]
+                said = self._server_words(error.body)[:160]
                 if _is_filtered(error):
                     return Reply(
                         finish_reason=FILTERED, error=f"the server's content filter refused the request: {said}"
                     )
-                return _failed(f"the server answered {error.status_code}: {said}")
+                return _failure(f"the server answered {error.status_code}: {said}")
             except openai.APITimeoutError:
-                return _failed(f"no reply within {seconds:g} s")
+                return _failure(f"no reply within {seconds:g} s")
             except openai.APIConnectionError as error:
-                return _failed(f"no reply ({type(error.__cause__).__name__})")
+                return _failure(f"no reply ({type(error.__cause__).__name__})")
             except LabError as error:
-                return _failed(str(error))
+                return _failure(str(error))
             except (ValueError, RecursionError):
-                return _failed("the reply is not a chat completion")
+                return _failure("the reply is not a chat completion")
             finally:
                 self.counts.seconds.append(time.monotonic() - started)
 
@@ -255,7 +255,7 @@ class ChatClient:
         taken, self.counts = self.counts, Counts()
         return taken
 
-    async def _accepted(
+    async def _strictest_reply(
         self, client: openai.AsyncOpenAI, request: Mapping[str, Any], constraints: Sequence[Constraint]
     ) -> ChatCompletion:
         """Return the reply in the strictest form that the server takes.
@@ -274,7 +274,7 @@ class ChatClient:
                 reply = await client.post("/chat/completions", cast_to=ChatCompletion, body=body)
                 break
             except openai.APIStatusError as error:
-                said = self._said(error.body)
+                said = self._server_words(error.body)
                 name = next((name for name in RENAMED if name in body and name in said), None)
                 is_final = error.status_code not in REFUSED_FIELDS or _is_filtered(error)
                 if is_final or (name is None and level + 1 == len(constraints)):
@@ -299,7 +299,7 @@ class ChatClient:
             choice = document.choices[0]
             message, text = choice.message, choice.message.content
         except (AttributeError, LookupError, TypeError):
-            return _failed("the reply is not a chat completion")
+            return _failure("the reply is not a chat completion")
         if text is None:  # cut off while the model was thinking
             thought = getattr(message, "reasoning_content", None) or getattr(message, "reasoning", None)
             text = f"<think>{thought}" if isinstance(thought, str) else getattr(message, "refusal", None)
@@ -307,7 +307,7 @@ class ChatClient:
         if reason == FILTERED and not (isinstance(text, str) and text.strip()):
             return Reply(finish_reason=FILTERED, error="the server's content filter withheld the answer")
         if not isinstance(text, str):
-            return _failed("the reply holds no text")
+            return _failure("the reply holds no text")
         if model := " ".join(str(document.model or "").split()):
             self.served[whole_characters(model[:200])] = None
         tokens = [getattr(document.usage, name, None) for name in ("prompt_tokens", "completion_tokens")]
@@ -316,7 +316,7 @@ class ChatClient:
             text, reason = text[:MOST_CHARACTERS], "too long"
         return Reply(whole_characters(text), reason, read, written)
 
-    def _denied(self, error: openai.APIStatusError) -> str:
+    def _denial(self, error: openai.APIStatusError) -> str:
         """Return in words that the server lets nobody in with this key, or with none."""
         variable = self.settings.key_variable
         advice = (
@@ -324,9 +324,9 @@ class ChatClient:
             if variable
             else "name the variable that holds its key with judge_key_env (key_env in the file of --config, or ASSAY_JUDGE_KEY)"
         )
-        return f"the server answered {error.status_code}: {self._said(error.body)[:160]}; {advice}"
+        return f"the server answered {error.status_code}: {self._server_words(error.body)[:160]}; {advice}"
 
-    def _said(self, body: object) -> str:
+    def _server_words(self, body: object) -> str:
         """Return what a server says of a refusal, on one line and without our key."""
         told = _error(body) or body
         text = str(told.get("message", told) if isinstance(told, dict) else told)
@@ -340,7 +340,7 @@ class ChatClient:
             return 200
         code = number_of(error.get("code") or error.get("status")) if isinstance(error, dict) else None
         if code is None or not 400 <= code < 600:
-            raise LabError(f"the server answered 200 with an error: {self._said(document)[:160]}")
+            raise LabError(f"the server answered 200 with an error: {self._server_words(document)[:160]}")
         return int(code)
 
     def _line(self) -> tuple[openai.AsyncOpenAI, asyncio.Semaphore]:
@@ -411,7 +411,7 @@ def _is_filtered(error: openai.APIStatusError) -> bool:
     return isinstance(told, dict) and FILTERED in (told.get("code"), told.get("type"))
 
 
-def _failed(error: str) -> Reply:
+def _failure(error: str) -> Reply:
     return Reply(finish_reason="error", error=error)
 
 

@@ -183,7 +183,7 @@ class GuidelineJudge(HttpJudge):
         known = {name: f"- {name}: {rule['study']}" for name, rule in _data()["guideline"].items()}
         system = _data()["choose"].replace("{known}", "\n".join(known.values()))
         schema = reply_schema("guideline", {"guideline": {"type": "string", "enum": [*known, "none"]}})
-        said, problem = await self._said(
+        said, problem = await self._first_object(
             system, [("PAPER", _parts(article)[0][:HEAD])], schema, "guideline", (*known, "none")
         )
         if said is None:
@@ -194,21 +194,21 @@ class GuidelineJudge(HttpJudge):
 
     async def _answer(self, item: GuidelineItem, article: Article) -> ItemAnswer:
         """Return what two passes say of an item; the second is made only where the first finds nothing."""
-        first = await self._passed("first", item, article)
+        first = await self._pass("first", item, article)
         if first.verdict != "not reported":
             return first
-        second = await self._passed("again", item, article)
+        second = await self._pass("again", item, article)
         if second.verdict == "not applicable":
             return second.model_copy(update={"verdict": "unclear", "why": "the second pass says not applicable"})
         return second
 
-    async def _passed(self, stage: Literal["first", "again"], item: GuidelineItem, article: Article) -> ItemAnswer:
+    async def _pass(self, stage: Literal["first", "again"], item: GuidelineItem, article: Article) -> ItemAnswer:
         """Return what one pass over all parts of a paper says of an item."""
         schema: dict[str, Any] = {"verdict": {"type": "string", "enum": list(WORDS)}, "quote": {"type": "string"}}
         if stage == "again":
             schema = {"section": {"type": "string"}, **dict(reversed(schema.items()))}
         asked: list[Coroutine[Any, Any, tuple[dict[str, Any] | None, str]]] = [
-            self._said(
+            self._first_object(
                 _data()[stage],
                 [("PAPER", part), ("ITEM", f"{item.name}: {item.asks}")],
                 reply_schema("item", schema),
@@ -232,7 +232,7 @@ class GuidelineJudge(HttpJudge):
         verdict = next(word for word in ("unclear", "not applicable", "not reported") if word in seen)
         return ItemAnswer(item=item.name, verdict=verdict, why=why if verdict == "unclear" else "")
 
-    async def _said(
+    async def _first_object(
         self, system: str, parts: Sequence[tuple[str, str]], schema: dict[str, Any], key: str, allowed: Sequence[str]
     ) -> tuple[dict[str, Any] | None, str]:
         """Return the first object of a reply whose `key` is one of the words allowed, else None and why."""

@@ -72,7 +72,7 @@ class HttpJudge:
         if self.settings.mode == "per_item":
             groups = [(each, rubric[-1]) for each in rubric[:-1]]  # each with its canary
         groups += [citations] * bool(citations)
-        done = await asyncio.gather(*(self._asked(inquiry, group) for group in groups))
+        done = await asyncio.gather(*(self._ask(inquiry, group) for group in groups))
         found = {key: verdict for verdicts, _ in done for key, verdict in verdicts.items()}
 
         def score(key: str) -> float | None:
@@ -123,9 +123,7 @@ class HttpJudge:
         if self.cache:
             self.cache.put({key: json.dumps(document, ensure_ascii=False).encode()})
 
-    async def _asked(
-        self, inquiry: Inquiry, questions: tuple[JudgeQuestion, ...]
-    ) -> tuple[dict[str, ItemVerdict], str]:
+    async def _ask(self, inquiry: Inquiry, questions: tuple[JudgeQuestion, ...]) -> tuple[dict[str, ItemVerdict], str]:
         """Return verdicts by key, and what went wrong; all are void of a judge that says yes to the canary."""
         settings = self.settings
         told = f"{self.client.model}\n{settings.seed}\n{settings.mode}\n{settings.max_tokens}"

@@ -47,7 +47,7 @@ class Fences:
 
     def enclose(self, name: str, text: str) -> str:
         """Return a text between fences whose word follows from the text and our secret."""
-        return _shared(self._secret, name, text)
+        return _secret_fence(self._secret, name, text)
 
     def single(self, name: str, text: str) -> str:
         """Return a text between fences of a new random word."""
@@ -70,7 +70,7 @@ def harmless(text: str) -> str:
 
 
 @lru_cache(maxsize=256)
-def _shared(secret: bytes, name: str, text: str) -> str:
+def _secret_fence(secret: bytes, name: str, text: str) -> str:
     word = hmac.new(secret, f"{name}\n{text}".encode(), hashlib.sha256).hexdigest()[:16]
     return fence(name, text, word)
 

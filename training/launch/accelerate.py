@@ -44,7 +44,7 @@ class Launch:
         if self.profile:
             file, here = profile_file(self.profile), Path.cwd()
             chosen = ("--config_file", str(file.relative_to(here) if file.is_relative_to(here) else file))
-        if not chosen and not self._given("num_processes") and not self._given("config_file"):
+        if not chosen and not self._option("num_processes") and not self._option("config_file"):
             chosen = ("--num_processes", "1")  # else accelerate takes every GPU it finds
         return ("accelerate", "launch", *chosen, *self.options, "-m", f"training.{stage}", *words)
 
@@ -142,7 +142,7 @@ class Launch:
 
     def _profile(self) -> dict[str, Any]:
         """Return the configuration that counts: a file named in the options goes over the profile."""
-        named = self._given("config_file")
+        named = self._option("config_file")
         if named is None and self.profile is None:
             return {}
         file = Path(named).expanduser() if named else profile_file(str(self.profile))
@@ -158,18 +158,18 @@ class Launch:
     def _engine(self, name: str) -> str:
         """Return, in small letters, what FSDP or DeepSpeed is told of `name`; "" for nothing."""
         known = self._profile()
-        said = self._given(name) or {**(known.get("deepspeed_config") or {}), **(known.get("fsdp_config") or {})}.get(
+        said = self._option(name) or {**(known.get("deepspeed_config") or {}), **(known.get("fsdp_config") or {})}.get(
             name
         )
         return str("" if said is None else said).lower()
 
     def _count(self, name: str) -> int:
-        value = self._given(name) or self._profile().get(name, 1)
+        value = self._option(name) or self._profile().get(name, 1)
         if not str(value).isdecimal() or int(value) < 1:
             raise BadConfig(f"--{name} is {value!r}; it takes a whole number of 1 or more.")
         return int(value)
 
-    def _given(self, name: str) -> str | None:
+    def _option(self, name: str) -> str | None:
         """Return what the options say of `name`, in any of accelerate's spellings; None for nothing."""
         found = None
         for at, word in enumerate(self.options):

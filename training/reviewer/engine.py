@@ -400,7 +400,7 @@ class ChainEngine(ReviewEngine):
         if form.name not in self._forms:
             self._forms[form.name] = self._form(form)
         if stop is not None:
-            replies = [list(self._written(each, form, stop))[-1] for each in conversations]
+            replies = [list(self._stream_replies(each, form, stop))[-1] for each in conversations]
         else:
             written = self._chain.generate(conversations, (self.stage,), self._sampling, self._forms[form.name], told)
             replies = [Reply(each.text, each.finish_reason, None, each.n_tokens) for (each,) in written]
@@ -421,12 +421,12 @@ class ChainEngine(ReviewEngine):
             yield known
             return
         reply = Reply()
-        for reply in self._written(asked, CONCERNS, stop):
+        for reply in self._stream_replies(asked, CONCERNS, stop):
             yield reply
         if reply.finish_reason != "cancelled":
             self.replies.add(key, reply)
 
-    def _written(self, asked: Conversation, form: ReplyForm, stop: threading.Event) -> Iterator[Reply]:
+    def _stream_replies(self, asked: Conversation, form: ReplyForm, stop: threading.Event) -> Iterator[Reply]:
         text, reason, tokens, shown = "", "cancelled", 0, 0
         for piece in self._chain.stream(asked, (self.stage,), self._sampling, stop, self._forms[form.name]):
             text, tokens, reason = text + piece.text, piece.n_tokens, piece.finish_reason or reason

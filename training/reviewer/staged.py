@@ -84,13 +84,13 @@ class StagedEngine(ReviewEngine):
 
     def answer(self, requests: Sequence[str], told: Told | None = None) -> list[Reply]:
         """Return one reply per request, each the verified list as JSON; one whose stages fail has their error."""
-        return [list(self._reviewed(each, None))[-1] for each in requests]
+        return [list(self._review_in_stages(each, None))[-1] for each in requests]
 
     def stream(self, request: str, stop: threading.Event) -> Iterator[Reply]:
         """Yield the concerns so far after every stage, and the whole review at last."""
-        yield from self._reviewed(request, stop)
+        yield from self._review_in_stages(request, stop)
 
-    def _reviewed(self, request: str, stop: threading.Event | None) -> Iterator[StagedReply]:
+    def _review_in_stages(self, request: str, stop: threading.Event | None) -> Iterator[StagedReply]:
         paper, words = request.partition("\n\n")[2], words_of()
         stages: list[PartReply] = []
         problems: list[str] = []
@@ -125,7 +125,7 @@ class StagedEngine(ReviewEngine):
             return stop is not None and stop.is_set()
 
         yield reply("summary")
-        asked, _ = self._fitted(partial(_summary_asked, words), paper)
+        asked, _ = self._fit(partial(_summary_asked, words), paper)
         (answer,) = self.ask([asked], FREE, _is_text, stop=stop)
         summary, stage = _summary(answer)
         stages.append(stage)
@@ -145,7 +145,7 @@ class StagedEngine(ReviewEngine):
             yield reply(f"{', '.join(names)} ({at + len(group)} of {len(sections)})")
             questions = []
             for name, text in group:
-                asked, lost = self._fitted(partial(_section_asked, words, summary), text)
+                asked, lost = self._fit(partial(_section_asked, words, summary), text)
                 questions.append(asked)
                 if lost:
                     problems.append(f"section {name}: {lost} tokens of it could not be read")
@@ -187,10 +187,10 @@ class StagedEngine(ReviewEngine):
             problems.append(f"{len(found)} concern(s) not verified: the review was stopped")
         elif found:
             yield reply("verification")
-            found, dropped = self._verified(found, paper, stages, problems, stop)
+            found, dropped = self._verify(found, paper, stages, problems, stop)
         yield reply()
 
-    def _verified(
+    def _verify(
         self,
         found: Sequence[Concern],
         paper: str,
@@ -207,7 +207,7 @@ class StagedEngine(ReviewEngine):
         unverified, unfounded, why = 0, 0, ""
         for group in (found[start : start + n] for start in range(0, len(found), n)):
             texts = [each.text for each in group]
-            asked, _ = self._fitted(partial(_verdicts_asked, fences, texts), paper)
+            asked, _ = self._fit(partial(_verdicts_asked, fences, texts), paper)
             (answer,) = self.ask([asked], VERDICTS, partial(_is_complete, len(group)), stop=stop)
             verdicts = read_verdicts(answer.text, len(group), STATUSES)
             status: ParseStatus = "ok" if len(verdicts) == len(group) else "partial" if verdicts else "failed"
@@ -232,7 +232,7 @@ class StagedEngine(ReviewEngine):
             )
         return tuple(kept), dropped
 
-    def _fitted(self, asked: Callable[[str], Conversation], text: str) -> tuple[Conversation, int]:
+    def _fit(self, asked: Callable[[str], Conversation], text: str) -> tuple[Conversation, int]:
         """Return what is asked about a text, its end left out where there is no room, and the tokens left out."""
         room = max(0, self._room_beside(asked("")))
         ends = self.room.counter.ends(text)

@@ -102,7 +102,7 @@ class Body(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _said(cls, given: Any) -> Any:
+    def _without_nulls(cls, given: Any) -> Any:
         """Take null as not said, as OpenAI does."""
         return {name: value for name, value in given.items() if value is not None} if isinstance(given, dict) else given
 
@@ -293,8 +293,8 @@ class ChatReply:
         text, scored = "".join(piece.text for piece in pieces), [each for piece in pieces for each in piece.scored]
         told: dict[str, Any] = {"index": place, "finish_reason": pieces[-1].finish_reason, "logprobs": None}
         if scored:
-            top = ([self._scored(*pair) for pair in each.top] for each in scored)
-            content = [{**self._scored(each.token, each.logprob), "top_logprobs": next(top)} for each in scored]
+            top = ([self._token_score(*pair) for pair in each.top] for each in scored)
+            content = [{**self._token_score(each.token, each.logprob), "top_logprobs": next(top)} for each in scored]
             told["logprobs"] = {"content": content, "refusal": None}
         return {**told, part: {**role, "content": text}}
 
@@ -312,7 +312,7 @@ class ChatReply:
         except Exception as error:
             yield f"data: {json.dumps(_refusal(error).body)}\n\n"
 
-    def _scored(self, token: int, logprob: float) -> dict[str, Any]:
+    def _token_score(self, token: int, logprob: float) -> dict[str, Any]:
         text = str(self._tokenizer.decode([token]))  # part of a character has no bytes of its own to tell
         return {"token": text, "logprob": logprob, "bytes": None if UNFINISHED in text else list(text.encode())}
 

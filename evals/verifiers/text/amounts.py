@@ -195,7 +195,7 @@ def _about_question(found: list[Stated], question: str, unit: str | None) -> lis
     Those of its own words, else those of none, else those of the first other thing. What stands before the last "=" of a
     sentence leads to what stands behind it.
     """
-    asked = _asked(question).union(NOUN.findall(question.casefold()))
+    asked = _question_words(question).union(NOUN.findall(question.casefold()))
     asked -= fold(unit or "") | fold(" ".join(word_set("amounts", "beside")))
     groups: dict[tuple[int, str], list[Stated]] = {}
     before = 0
@@ -315,7 +315,7 @@ def _amounts(
         near = before[-1] if before else ""
         if (
             any(
-                before[-len(phrase) :] == phrase and fold(" ".join(phrase)).isdisjoint(_asked(question))
+                before[-len(phrase) :] == phrase and fold(" ".join(phrase)).isdisjoint(_question_words(question))
                 for phrase in _phrases("not_after").get(near, ())
             )
             or any(behind[: len(phrase)] == phrase for phrase in _phrases("not_before").get(behind[0], ()))
@@ -364,7 +364,7 @@ def _term(expected: Expected, question: str, page: Plain, lexicon: Lexicon) -> F
         stems: set[str] = set().union(*map(fold, parts))
         is_right = not right and any(map(stems.issuperset, expected.accept))
         explains = any(phrase in text for phrase in stands)
-        takes_up = len(stems & _asked(question)) >= 0.6 * len(_asked(question))
+        takes_up = len(stems & _question_words(question)) >= 0.6 * len(_question_words(question))
         if is_right:
             kept = _without_denied(sentence)
             if any(map(kept.issuperset, expected.accept)):
@@ -375,7 +375,7 @@ def _term(expected: Expected, question: str, page: Plain, lexicon: Lexicon) -> F
             rivals = (each for stem in stems & expected.others.keys() for each in expected.others[stem])
             wrong = wrong or (not is_right and any(map(stems.issuperset, rivals)))
             is_own = parts[0] in ("it", "this", "these") or any(mark.tag == "own" for mark in sentence.marks)
-            says_other = says_other or (explains and is_own and not stems <= _asked(question))
+            says_other = says_other or (explains and is_own and not stems <= _question_words(question))
     is_reversed = lexicon.has_directions and _is_reversed(sentences, question, lexicon)
     shown = page.text[place[0] : place[1]].strip() if right else None
     made = (claim_at(page, shown, place),) if shown else ()
@@ -397,7 +397,7 @@ def _is_list(expected: Expected, question: str, text: str) -> bool:
 
 
 @lru_cache(maxsize=8192)
-def _asked(question: str) -> frozenset[str]:
+def _question_words(question: str) -> frozenset[str]:
     return frozenset().union(*map(fold, tokens(question.casefold())))
 
 

@@ -309,14 +309,14 @@ def finish(sentence: Sentence, question: str) -> None:
 
 
 @cache
-def _known() -> frozenset[str]:
+def _words_without_subject() -> frozenset[str]:
     subjects = words_of("subjects")
     return frozenset(word for key in ("heads", "pronouns", "function") for word in subjects[key].split())
 
 
 def is_known(word: str) -> bool:
     """Say whether a word names nothing that a claim could be about instead."""
-    return word in _known() or (word.endswith("ly") and len(word) > 4) or not word[0].isalpha()
+    return word in _words_without_subject() or (word.endswith("ly") and len(word) > 4) or not word[0].isalpha()
 
 
 def _is_stranger(sentence: Sentence, at: int, familiar: frozenset[str] = frozenset()) -> bool:
