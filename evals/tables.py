@@ -1,6 +1,7 @@
 """Rows of files as people keep them: JSON and JSONL, CSV and TSV as spreadsheets save them, .xlsx and .ods, Parquet.
 
-The first row of a table names the columns. A separator is found by trying comma, semicolon and tab; a first line `sep=;` decides.
+The first row of a table names the columns, under a title if it has one; a second row may name those below a merged cell.
+A separator is found by trying comma, semicolon and tab; a first line `sep=;` decides. Text that is not UTF-8 is Windows-1252.
 Cells of a sheet come as a spreadsheet would write them into a CSV file, so that both read the same.
 """
 
@@ -19,7 +20,7 @@ import pyarrow.parquet
 import python_calamine as calamine
 
 from evals.errors import BadConfig, LabError
-from evals.io import NoRow, read_text, rows_of
+from evals.io import NoRow, encoding_of, read_text, rows_of
 from evals.worker import Send, read_apart
 
 SHEETS = (".xlsx", ".ods")
@@ -33,6 +34,9 @@ LOOKED_AT = 50
 """Records by which a separator is chosen."""
 HINT = re.compile(r'"?sep=([^\r\n])"?[,;\t]*(?:\r\n|\r|\n|$)', re.IGNORECASE)
 """A first line for Excel alone: what separates the cells."""
+FOREIGN = re.compile(r"[^\s,;:()?!\"]*[^\x00-\x7f][^\s,;:()?!\"]*")
+"""A word that says whether a text was decoded as it was meant."""
+SHOWN_WORDS = 5
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """What makes a spreadsheet take a cell for a formula."""
 
@@ -42,7 +46,7 @@ Record = tuple[int, list[str]]
 class Table(NamedTuple):
     """Rows by line and column without their empty cells, or what is wrong with a line.
 
-    `note` says which sheet was read where a file has several.
+    `note` says what to look at: which sheet was read of several, Windows-1252 with words to compare, a title above the table.
     """
 
     rows: list[tuple[int, dict[str, Any] | NoRow]]
@@ -72,17 +76,19 @@ def read_table(path: Path, sheet: str | None = None, columns: Sequence[str] = ()
     table without a first row of names: it is taken for one if fewer than half of them stand there. LabError for a file
     that cannot be read as a table; BadConfig for a sheet that is not there.
     """
-    note = ""
+    notes: list[str] = []
     if path.suffix.lower() in SHEETS:
         if not path.exists():
             raise LabError(f"there is no file {path}; name a table that ends in {', '.join(TABLES)}")
         note, *parts = read_apart(_sheet_records, path, sheet, what=lambda: str(path), error=LabError)
-        records = chain.from_iterable(parts)
+        notes, records = [note], chain.from_iterable(parts)
     elif sheet is not None:
         raise BadConfig(f"{path.name} has no sheets, so there is no sheet {sheet!r}; leave --sheet out")
     else:
-        records = text_records(read_text(path, keep_line_ends=True), path)
-    first = next(records, None)
+        text, note = _decoded(path)
+        notes, records = [note], text_records(text, path)
+    first, records, note = _header(records)
+    note = " ".join(filter(None, [*notes, note]))
     if first is None:
         return Table([], (), note)
     names = [cell.strip() for cell in first[1]]
@@ -105,6 +111,57 @@ def read_table(path: Path, sheet: str | None = None, columns: Sequence[str] = ()
         else:
             rows.append((line, {name: cell for name, cell in zip(called, cells, strict=True) if cell.strip()}))
     return Table(rows, tuple(called), note)
+
+
+def _decoded(path: Path) -> tuple[str, str]:
+    """Return the text of a table, and words to look at where it is Windows-1252, as Excel's plain "CSV" is."""
+    try:
+        return read_text(path, keep_line_ends=True), ""
+    except LabError as error:
+        data = path.read_bytes() if path.is_file() else b""
+        is_damaged = data.decode("utf-8", "replace").count("\ufffd") <= len(
+            FOREIGN.findall(data.decode("utf-8", "ignore"))
+        )
+        if is_damaged or encoding_of(data[:4]) != "UTF-8":
+            raise
+        try:
+            text = data.decode("cp1252")
+        except UnicodeDecodeError:
+            raise error from None
+    words = list(dict.fromkeys(FOREIGN.findall(text)))[:SHOWN_WORDS]
+    return text, f"Read as Windows-1252: {', '.join(words)}. Right? If not, save it as CSV UTF-8."
+
+
+def _header(records: Iterator[Record]) -> tuple[Record | None, Iterator[Record], str]:
+    """Return the record that names the columns, those below it, and what was left out above it.
+
+    A title is one cell in a row as wide as the next, which has more. Where cells were merged above several columns, the
+    next row names these and is empty elsewhere.
+    """
+    top = list(islice(records, LOOKED_AT))
+    filled = [[place for place, cell in enumerate(cells) if cell.strip()] for _, cells in top]
+    at = next((n for n, places in enumerate(filled) if places), len(top))
+    start = at
+    while at + 1 < len(top) and len(top[at][1]) > 2 and len(filled[at]) < 2:
+        following = next((n for n in range(at + 1, len(top)) if filled[n]), at)
+        if len(top[following][1]) != len(top[at][1]) or following == at:
+            break
+        at = following
+    if at == len(top):
+        return None, iter(()), ""
+    (line, names), below = top[at], top[at + 1 :]
+    note = f"The columns are named in line {line}; what stands above it was left out." if at > start else ""
+    unnamed = [place for place in range(len(names)) if place not in filled[at]]
+    second = filled[at + 1] if below else []
+    if (
+        len(second) > 1
+        and 0 not in second
+        and set(unnamed) & set(second)
+        and set(second) <= {*unnamed, *(n - 1 for n in unnamed)}
+    ):
+        names = [below[0][1][n] if n in second else name for n, name in enumerate(names)]
+        below = below[1:]
+    return (line, names), chain(below, records), note
 
 
 def text_records(text: str, path: Path) -> Iterator[Record]:
@@ -172,7 +229,7 @@ def _sheet_records(send: Send, path: Path, sheet: str | None) -> None:
             f"{path}, sheet {name!r}, has {len(grid):,} rows; up to {MOST_OF_SHEET:,} are read. Give it in parts."
         )
     others = [each for each in known if each != name]
-    note = f"read the sheet {name!r}; the file has {', '.join(map(repr, others))} too (--sheet)" if others else ""
+    note = f"Read the sheet {name!r}; the file has {', '.join(map(repr, others))} too." if others else ""
     send(note)
     numbered = ((line, [cell_text(cell) for cell in cells]) for line, cells in enumerate(grid, 1))
     records = ((line, cells) for line, cells in numbered if any(cells))

@@ -40,7 +40,10 @@ def refusal(field: Any, value: Any) -> str:
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         return "" if is_number and low <= value <= high else say("people.takes.number", low=low, high=high)
     if isinstance(field, gr.Radio | gr.Dropdown | gr.CheckboxGroup):
-        known, is_many = [each for _, each in field.choices], isinstance(field, gr.CheckboxGroup)
+        known, is_many = (
+            [each for _, each in field.choices],
+            getattr(field, "multiselect", isinstance(field, gr.CheckboxGroup)),
+        )
         chosen = value if is_many and isinstance(value, list) else [value] if is_many or value is not None else []
         named = ", ".join(map(str, known[:CHOICES_NAMED])) + ", …" * (len(known) > CHOICES_NAMED)
         return "" if all(each in known for each in chosen) else say("people.takes.choice", known=named or "–")

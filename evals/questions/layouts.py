@@ -9,7 +9,8 @@ import ast
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import islice, product, zip_longest
 from pathlib import Path
@@ -17,9 +18,22 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
-from evals.errors import BadConfig, BadRow, LabError
+from evals.errors import BadConfig, LabError
 from evals.io import first_of, sha256_of_text, short_repr
-from evals.questions.sets import LONGEST_ROW, SUFFIXES, Raw, examples_of, longer_than, normalise_question, plain_rows
+from evals.questions.sets import (
+    LONGEST_ROW,
+    SUFFIXES,
+    Raw,
+    closest,
+    examples_of,
+    fault_of,
+    longer_than,
+    normalise_question,
+    number_in,
+    plain_rows,
+)
+from evals.schema import CANNOT_BE_TOLD
+from evals.schema.questions import QuestionRow, RowFault
 from evals.verifiers.line import read_lines
 
 FILES = (*SUFFIXES, ".json", ".parquet")
@@ -47,6 +61,8 @@ INLINE = (
 NUMBER = re.compile(r"([-+−]?\d(?:[\d.,]*\d)?(?:[eE][-+]?\d+)?)(?:\s+([^\s\d,.;()]{1,12})|\s?(%))?")
 LETTER = re.compile(r"\W*(?:option|answer|choice)?\W*([a-z])\W*", re.IGNORECASE)
 OWN_LETTER = re.compile(r"\s*\(?([A-Ja-j])\s?([).:、．])")
+SEPARATORS = ("|", "\n", ";")
+"""What stands between the options in one cell: the first that is there."""
 OPTION_TEXT = ("text", "value", "option", "content")
 NO_ANSWER = "Take rows without an answer out first"
 _UNANSWERED = {"kind": "term", "accept": []}
@@ -88,10 +104,33 @@ class Layout(BaseModel):
     longest: int = 0
 
 
+Columns = Mapping[str, Sequence[str]]
+"""The columns of a table by what they hold, one of `ROLES`."""
+ROLES = ("question", "answer", "options", "wrong", "unit", "explanation", "group", "split", "id")
+SEVERAL = ("options", "wrong")
+"""What may stand in more than one column."""
+
+
+def split_groups(rows: Iterable[QuestionRow]) -> dict[str, str]:
+    """Return a split for each group, so that about 70, 10 and 20 % of the rows train, are for looking, and test.
+
+    The same groups get the same splits each time; one of them tests.
+    """
+    sizes = Counter(row.group for row in rows)
+    groups = sorted(sizes, key=sha256_of_text)
+    found, before = {}, 0
+    for group in groups:
+        middle = 100 * (before + sizes[group] / 2) / sizes.total()
+        found[group] = next(split for split, end in SHARES if middle < end)
+        before += sizes[group]
+    return found | dict.fromkeys(groups[-1:], "test")
+
+
 class ImportOptions(NamedTuple):
     """Split, source and licence of the rows, the field of their group, and whether bad rows are left out.
 
-    `answers_from` says how answer columns are read, for files that do not tell.
+    `answers_from` says how answer columns are read, for files that do not tell; `columns` which hold what, instead of a
+    layout; `cannot_tell` that some questions cannot be answered, also where no row says so.
     """
 
     split: str | None = None
@@ -100,20 +139,23 @@ class ImportOptions(NamedTuple):
     licence: str | None = None
     skip_bad: bool = False
     answers_from: Base | None = None
+    columns: Columns | None = None
+    cannot_tell: bool = False
 
 
 class ImportedRows(NamedTuple):
     """Rows of a question set, rows left out, the layout, how each answer column was read, the rows' lines.
 
-    `unread` are the fields, as the file spells them, that no row was read from.
+    `unread` are the fields, as the file spells them, that no row was read from; `columns` which of them hold what.
     """
 
     rows: list[dict[str, Any]]
-    skipped: list[BadRow]
+    skipped: list[RowFault]
     layout: str
     answers: dict[str, str]
     lines: list[int]
     unread: list[str]
+    columns: dict[str, list[str]]
 
 
 DEFAULTS = ImportOptions()
@@ -122,53 +164,95 @@ DEFAULTS = ImportOptions()
 @cache
 def layouts() -> Mapping[str, Layout]:
     """Return the layouts by name, in the order in which they are tried."""
-    table = tomllib.loads(Path(__file__).with_name("layouts.toml").read_text(encoding="utf-8"))
-    common = table.pop("common")
-    return {name: Layout(**{**common, **row}) for name, row in table.items()}
+    table = _table()
+    return {name: Layout(**{**table["common"], **row}) for name, row in table.items() if name not in BESIDE}
 
 
-def benchmark_rows(path: Path, layout: str | None = None, sheet: str | None = None) -> tuple[list[Raw], str]:
-    """Return the rows of a file of any layout, and which sheet of several was read.
+BESIDE = ("common", "guess")
+"""Tables of layouts.toml that are no layout."""
 
-    Raises LabError for a file that cannot be read, BadRow for lines that are no rows.
+
+@cache
+def _table() -> Mapping[str, Any]:
+    return tomllib.loads(Path(__file__).with_name("layouts.toml").read_text(encoding="utf-8"))
+
+
+def guess_columns(names: Sequence[str]) -> dict[str, list[str]]:
+    """Return which columns of a table hold what, by their names alone.
+
+    >>> guess_columns(["Frage", "Richtige Antwort", "Falsch 1", "Falsch 2", "Thema"])
+    {'question': ['Frage'], 'answer': ['Richtige Antwort'], 'wrong': ['Falsch 1', 'Falsch 2']}
+    """
+    found: dict[str, list[str]] = {}
+    left = [*names]
+    for role, pattern in _table()["guess"].items():
+        mine = [name for name in left if re.fullmatch(pattern, _fold(name))]
+        mine = mine if role in SEVERAL else mine[:1]
+        left = [name for name in left if name not in mine]
+        found |= {role: mine} if mine else {}
+    return {role: found[role] for role in ROLES if role in found}
+
+
+def _mapped(columns: Columns) -> Layout:
+    """Return the layout of a table whose columns hold what is said of them, and nothing else."""
+    if unknown := [role for role in columns if role not in ROLES]:
+        raise BadConfig(f"a column holds one of {', '.join(ROLES)}, not {unknown[0]!r}")
+    if missing := [role for role in ("question", "answer") if not columns.get(role)]:
+        raise LabError(f"say which column holds the {'right ' * (missing[0] == 'answer')}{missing[0]}")
+    named = {role: tuple(map(_fold, columns.get(role, ()))) for role in ROLES}
+    answer, options, several = named["answer"], named["options"], len(named["options"]) > 1
+    return layouts()["question-answer"].model_copy(
+        update={role: named[role] for role in ("question", "explanation", "group", "split", "id", "wrong")}
+        | {"answer": answer, "right": answer, "accept": answer, "unit": "".join(named["unit"])}
+        | {"options": () if several else options, "each": (options,) if several else (), "context": (), "tags": ()}
+    )
+
+
+def question_rows(
+    path: Path, layout: str | None = None, sheet: str | None = None
+) -> tuple[list[Raw], list[RowFault], str]:
+    """Return the rows of a file of any layout, lines that are no rows, and how the file was read where that is unclear.
+
+    Raises LabError for a file that cannot be read.
     """
     if path.suffix.lower() not in FILES:
         raise LabError(f"{path} ends in {path.suffix or 'nothing'}; a file of questions is {', '.join(FILES)}")
-    rows, faults, note = plain_rows(path, sheet, _named(layout).columns if layout else ())
-    if faults:
-        raise first_of([BadRow(path, each.line, each.field, each.problem) for each in faults])
-    return rows, note
+    return plain_rows(path, sheet, _named(layout).columns if layout else ())
 
 
 def import_rows(
-    rows: Sequence[Raw], name: str, layout: str | None = None, options: ImportOptions = DEFAULTS
+    rows: Sequence[Raw],
+    name: str,
+    layout: str | None = None,
+    options: ImportOptions = DEFAULTS,
+    faults: Sequence[RowFault] = (),
 ) -> ImportedRows:
-    """Return rows of a layout as checked rows of a question set; without `layout`, the first that fits is taken.
+    """Return rows of a layout as checked rows of a question set; `faults` are lines that were no rows.
 
+    Without `layout` and columns, the first layout that fits is taken, or what the names of the columns say.
     Raises BadRow with all bad rows unless they are skipped, and LabError if there are no rows, no layout fits, or an
     answer column can be read in two ways.
     """
     if not rows:
-        raise LabError(f"{name} holds no rows")
-    layout_name, rows = _find_layout(rows, layout, name)
-    known = layouts()[layout_name]
+        raise first_of([each.error(name) for each in faults]) if faults else LabError(f"{name} holds no rows")
+    layout_name, known, rows, columns = _find_reading(rows, layout, name, options)
     if len({line for line, _ in rows}) < len(rows):  # a JSON document on one line: count its rows
         rows = [(n, row) for n, (_, row) in enumerate(rows, 1)]
     spelling = {_fold(key): str(key) for _, row in rows for key in row}
     questions: list[tuple[int, _Question]] = []
     made: list[tuple[int, dict[str, Any]]] = []
-    bad: list[BadRow] = []
+    bad: list[RowFault] = [*faults]
     groups: dict[str, str] = {}
 
     def add_bad(line: int, error: _BadField) -> None:
-        bad.append(BadRow(name, line, spelling.get(error.field, error.field), str(error)))
+        bad.append(fault_of(line, None, spelling.get(error.field, error.field), str(error), "", error.meant))
 
     for line, row in rows:
         try:
             if too_long := longer_than(LONGEST_ROW, row):
                 raise _BadField(*too_long)
             question = _question(known, _Fields(row))
-            if known.inline and layout is None:
+            if known.inline and layout is None and not options.columns:
                 _refuse_letter(known, question)
             questions.append((line, question))
         except _BadField as error:
@@ -183,11 +267,14 @@ def import_rows(
             made.append((line, _set_row(known, question, (name, line), ways, groups, options)))
         except _BadField as error:
             add_bad(line, error)
+    if not options.cannot_tell and not any(_is_untold(row["truth"]) for _, row in made):
+        for _, row in made:
+            row["truth"] = {**row["truth"], "answerable": True}
     checked = examples_of(made, name)
-    bad += [fault.error(name) for fault in checked.faults]
-    bad.sort(key=lambda error: error.line)
-    if bad and not (options.skip_bad and checked.examples):
-        raise first_of(bad)
+    bad += checked.faults
+    bad.sort(key=lambda fault: fault.line)
+    if bad and not options.skip_bad:
+        raise first_of([fault.error(name) for fault in bad])
     bad_lines = {error.line for error in bad}
     good = [(line, row) for line, row in made if line not in bad_lines]
     answers = {spelling.get(field, field): WAYS[way] for field, way in ways.items()}
@@ -195,13 +282,29 @@ def import_rows(
         field for _, each in questions for field in each.fields.read
     }
     unread = [field for folded, field in spelling.items() if folded in left]
-    return ImportedRows([row for _, row in good], bad, layout_name, answers, [line for line, _ in good], unread)
+    found = [row for _, row in good]
+    return ImportedRows(found, bad, layout_name, answers, [line for line, _ in good], unread, columns)
+
+
+def _is_untold(truth: Mapping[str, Any]) -> bool:
+    """Return whether the right answer is that the question cannot be answered."""
+    return any(truth.get(name) in ([], None, CANNOT_BE_TOLD) for name in ("value", "values", "accept") if name in truth)
+
+
+class Unclear(LabError):
+    """A file can be read in several ways, or in none; `problem` is without what to tell the command."""
+
+    def __init__(self, problem: str, remedy: str = "") -> None:
+        super().__init__(". ".join(filter(None, [problem, remedy])))
+        self.problem = problem
 
 
 class _BadField(ValueError):
-    def __init__(self, field: str, problem: str) -> None:
+    """What is wrong with a field of a row, and what was probably `meant` by it."""
+
+    def __init__(self, field: str, problem: str, meant: str | None = None) -> None:
         super().__init__(problem)
-        self.field = field
+        self.field, self.meant = field, meant
 
 
 # ---- fields of a row --------------------------------------------------------------------------
@@ -249,6 +352,54 @@ def _named(layout: str) -> Layout:
 # ---- which layout, and its rows ---------------------------------------------------------------
 
 
+def _find_reading(
+    rows: Sequence[Raw], layout: str | None, name: str, options: ImportOptions
+) -> tuple[str, Layout, Sequence[Raw], dict[str, list[str]]]:
+    """Return how a file is read: the name of a layout, the layout, its rows, and which of its columns hold what.
+
+    Options and wrong answers that columns name are read, also where a layout without them fits.
+    """
+    names = list(dict.fromkeys(str(key) for _, row in rows for key in row))
+    if options.columns:
+        absent = next((each for cells in options.columns.values() for each in cells if each not in names), None)
+        if absent is not None:
+            meant = closest(absent, names)
+            hint = f"did you mean {meant!r}?" if meant else f"it has {', '.join(names)}"
+            raise BadConfig(f"{name} has no column {absent!r}; {hint}")
+        mine = {role: [*cells] for role, cells in options.columns.items()}
+        return COLUMNS, _mapped(mine), rows, mine
+    guess = guess_columns(names) if layout is None else {}
+    is_whole = {"question", "answer"} <= guess.keys()
+    try:
+        found, inside = _find_layout(rows, layout, name)
+    except LabError:
+        if not is_whole:
+            raise
+        return COLUMNS, _mapped(guess), rows, guess
+    known = layouts()[found]
+    fields = {*known.options, *known.wrong, *(each for names in known.each for each in names)}
+    if is_whole and {_fold(each) for role in SEVERAL for each in guess.get(role, ())} - fields and inside == [*rows]:
+        return COLUMNS, _mapped(guess), rows, guess
+    return found, known, inside, _columns_of(known, names)
+
+
+COLUMNS = "columns by name"
+"""How a table is read that has no layout of its own."""
+
+
+def _columns_of(layout: Layout, names: Sequence[str]) -> dict[str, list[str]]:
+    """Return which columns a layout reads as what."""
+    spelled = {_fold(name): name for name in names}
+    each = next((names for names in layout.each if names[0] in spelled), ())
+    fields: dict[str, Sequence[str]] = {
+        role: getattr(layout, role) for role in ROLES if role not in ("answer", "options", "unit")
+    }
+    fields |= {"answer": (*layout.right, *layout.answer, *layout.accept), "options": (*layout.options, *each)}
+    fields["unit"] = (layout.unit,)
+    found = {role: [spelled[field] for field in fields[role] if field in spelled] for role in ROLES}
+    return {role: list(dict.fromkeys(mine)) if role in SEVERAL else mine[:1] for role, mine in found.items() if mine}
+
+
 def _find_layout(rows: Sequence[Raw], layout: str | None, name: str) -> tuple[str, list[Raw]]:
     """Return the layout of a file and its rows, taken out of a JSON document if need be."""
     by_steps: dict[tuple[str, ...], list[Raw]] = {}
@@ -260,16 +411,17 @@ def _find_layout(rows: Sequence[Raw], layout: str | None, name: str) -> tuple[st
         needs_all = not layout and (each.words or each.refuse)
         if inside and (all(fits) if needs_all else any(islice(fits, FIRST_ROWS))):
             if each.refuse:
-                raise LabError(f"the answers of {name} {each.refuse}")
+                raise Unclear(f"the answers of {name} {each.refuse}")
             return found, inside
     keys = [str(key) for key in rows[0][1]]
     has_no_names = len(keys) == 6 and LETTER.fullmatch(keys[-1])
-    raise LabError(
+    raise Unclear(
         f"{name} has the fields {', '.join(short_repr(key)[1:-1] for key in keys)}, and"
         f" {f'the layout {layout} does not fit' if layout else 'no layout has them'}"
-        f"{'. If its first row names no columns, say --layout mmlu' if has_no_names else ''}. Needed are a question, its"
-        " options (a list `options` or `choices`, or fields A, B, C, D) and an `answer`; rename your fields, name a"
-        " layout with --layout, or write a question set: `assay data new`"
+        f"{'. If its first row names no columns, say --layout mmlu' if has_no_names else ''}",
+        "Needed are a question, its options (a list `options` or `choices`, or fields A, B, C, D) and an `answer`;"
+        " say which fields these are with --columns, name a layout with --layout, or write a question set:"
+        " `assay data new`",
     )
 
 
@@ -433,8 +585,12 @@ def _term_truth(layout: Layout, row: _Fields) -> dict[str, Any]:
         raise _BadField(field, f"holds no answer, seen {short_repr(given)}. {NO_ANSWER}")
     if layout.longest:
         number = NUMBER.fullmatch(wordings[0]) if len(wordings) == 1 else None
+        unit = str(row.at(layout.unit) or "").strip()
+        if unit and number is None:
+            problem = f"is no number, seen {wordings[0]!r}, and its unit is {unit!r}"
+            raise _BadField(field, problem, number_in(wordings[0]))
         if number is not None:
-            unit = str(row.at(layout.unit) or number[2] or number[3] or "").strip()
+            unit = unit or str(number[2] or number[3] or "")
             return {"kind": "number", "value": number[1].replace("−", "-"), **({"unit": unit} if unit else {})}
         if min(len(each.split()) for each in wordings) > layout.longest:
             return {"kind": "rubric", "items": wordings[:1]}
@@ -533,7 +689,8 @@ def _check_options(field: str, options: Sequence[str]) -> None:
 def _options_in(value: Any) -> tuple[list[str], list[str]]:
     """Return options and their labels of a list, an object by letter, a list of objects, or a text of these."""
     if isinstance(value, str):
-        value = _parse_literal(value) or value.split("|")
+        mark = next((each for each in SEPARATORS if each in value), "|")
+        value = _parse_literal(value) or value.split(mark)
     if isinstance(value, Mapping) and isinstance(value.get("text"), list):
         pairs = list(zip_longest(value.get("label", ()), value["text"]))
     elif isinstance(value, Mapping):
@@ -662,9 +819,10 @@ def _two_ways(choice: _Choice, meanings: Mapping[tuple[int, ...], Mapping[str, s
         for places, ways in meanings.items()
     )
     ways = " or ".join(sorted({ways[field] for ways in meanings.values()}))
-    return LabError(
+    return Unclear(
         f"{name}: whether {field!r} counts from 0 or from 1, or names its option otherwise, cannot be told from the"
-        f" file. {answer!r} in line {line} may be {meant}. Say --answers-from {ways} to `assay data import`"
+        f" file. {answer!r} in line {line} may be {meant}",
+        f"Say --answers-from {ways} to `assay data import`",
     )
 
 
@@ -682,9 +840,16 @@ def _choice_truth(choice: _Choice, ways: Mapping[str, str]) -> dict[str, Any]:
         raise _BadField(next(iter(named)), f"disagrees with another column: {told}; correct one of them")
     if not named:
         field, way = next(iter(ways.items()))
+        seen = choice.answers.get(field)
+        meant = closest(str(seen), options)
+        if meant is not None:
+            place = options.index(meant)
+            said = {"letter": LETTERS[place], "0": str(place), "1": str(place + 1)}.get(way, meant)
+            how = "" if way == "text" else f"; in this file the answer is {WAYS[way]}"
+            raise _BadField(field, f"{seen!r} is not one of the options: {', '.join(options)}{how}", said)
         raise _BadField(
             field,
-            f"names none of the options {short_repr(options)}, seen {choice.answers.get(field)!r}, read as {WAYS[way]};"
+            f"names none of the options {short_repr(options)}, seen {seen!r}, read as {WAYS[way]};"
             f" write all answers of a file in one way. {NO_ANSWER}",
         )
     places = next(iter(named.values()))

@@ -18,6 +18,7 @@ from evals.schema import (
     GroundTruth,
     Message,
     NumberTruth,
+    OwnTruth,
     RubricTruth,
     SetTruth,
     TermTruth,
@@ -55,9 +56,9 @@ def with_confidence(text: str, level: int) -> str:
     return f"{text}\nConfidence: {level}%"
 
 
-def choices(options: tuple[str, ...]) -> str:
-    """Return options as the prompt lists them, with the answer that is always open: "a / b / cannot …"."""
-    return " / ".join(dict.fromkeys((*options, CANNOT_BE_TOLD)))
+def choices(options: tuple[str, ...], *, answerable: bool = False) -> str:
+    """Return options as the prompt lists them, with the answer that is open unless all have one: "a / b / cannot …"."""
+    return " / ".join(options if answerable else dict.fromkeys((*options, CANNOT_BE_TOLD)))
 
 
 def answer_form(question: str, truth: GroundTruth | None = None) -> str:
@@ -68,7 +69,9 @@ def answer_form(question: str, truth: GroundTruth | None = None) -> str:
     """
     match truth:
         case ChoiceTruth():
-            return choices(truth.options)
+            return choices(truth.options, answerable=truth.answerable)
+        case OwnTruth(answerable=True):
+            return answer_form(question, truth.model_copy(update={"answerable": False})).removesuffix(f", {OR_NOT}")
         case NumberTruth():
             return f"a number{f' ({truth.unit})' if truth.unit else ''}, {OR_NOT}"
         case SetTruth():

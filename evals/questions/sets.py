@@ -12,6 +12,7 @@ for a list of one, `validation` for dev. `value: cannot be told` is right where 
 leaves the prompt as it is. docs/question-sets.md shows it all.
 """
 
+import difflib
 import json
 import re
 import tomllib
@@ -50,7 +51,7 @@ from evals.questions.pathways import (
     set_meanings,
 )
 from evals.questions.prompt import SURE, answer_form, system_prompt, with_answer, with_confidence
-from evals.schema import CANNOT_BE_TOLD, ChoiceTruth, Example, GroundTruth, MechanismTruth
+from evals.schema import CANNOT_BE_TOLD, ChoiceTruth, Example, GroundTruth, MechanismTruth, OwnTruth
 from evals.schema.questions import QuestionRow, RowFault, TermTruth
 from evals.tables import TABLES, Table, file_rows
 from evals.verifiers import verify
@@ -149,6 +150,8 @@ THOUSANDS = re.compile(
 """Groups of thousands that are no decimals: several, or before a mark of the other kind."""
 NOT_TOLD = frozenset(map(marks_off, (CANNOT_BE_TOLD, "cannot be told")))
 
+CLOSE = 0.75
+"""How alike two spellings are, as difflib measures it, for one to be suggested for the other."""
 LONGEST_ROW = 1_000_000
 """Characters of a row, all of its texts together."""
 
@@ -245,16 +248,47 @@ def examples_of(rows: Iterable[Raw], name: str, faults: Iterable[RowFault] = ())
                 raise _Wrong(("id", problem, REMEDIES["id"]))
         except _Wrong as error:
             id = data["id"] if isinstance(data.get("id"), str) else None
-            bad += [
-                RowFault(line=line, id=id, field=field, problem=what, remedy=remedy)
-                for field, what, remedy in error.found
-            ]
+            bad += [fault_of(line, id, *each, _meant(data, each[0])) for each in error.found]
         else:
             ids[example.id] = line
             examples.append(example)
     return QuestionSet(
         tuple(examples), tuple(sorted(bad, key=lambda each: each.line)), is_own, tuple(ids[row.id] for row in examples)
     )
+
+
+def fault_of(line: int, id: str | None, field: str, problem: str, remedy: str, meant: str | None) -> RowFault:
+    """Return what is wrong with a row, with what was probably `meant`."""
+    remedy = f"did you mean {meant!r}?" if meant else remedy
+    return RowFault(line=line, id=id, field=field, problem=problem, remedy=remedy, suggestion=meant)
+
+
+def closest(seen: str, known: Sequence[str]) -> str | None:
+    """Return the one of some names that a misspelt one stands for; case does not matter."""
+    folded = {each.casefold(): each for each in known}
+    return next((folded[each] for each in difflib.get_close_matches(seen.casefold(), folded, 1, CLOSE)), None)
+
+
+def number_in(seen: str) -> str | None:
+    """Return the one number in a text such as "ca. 2 mg"; None where there are none or several."""
+    found = re.findall(r"[-+−]?\d+(?:[.,]\d+)*(?:[eE][-+]?\d+)?", seen)
+    return found[0].replace("−", "-") if len(found) == 1 else None
+
+
+def _meant(data: Mapping[str, Any], field: str) -> str | None:
+    """Return what probably was meant by a bad field of a row of a set."""
+    name = field.removeprefix("truth.")
+    inside = data["truth"] if isinstance(data.get("truth"), Mapping) else {}
+    row = {**inside, **data}
+    seen = row.get(name)
+    if not isinstance(seen, str):
+        return None
+    if name == "value" and row.get("kind") == "number":
+        found = number_in(seen)
+        return None if found is None or found == seen.strip() else found
+    options = _as_list("options", row.get("options")) or ()
+    known = {"kind": GENERAL, "split": SPLITS, "value": [each for each in options if isinstance(each, str)]}
+    return closest(seen, known.get(name, ()))
 
 
 def longer_than(limit: int, row: Mapping[str, Any]) -> tuple[str, str] | None:
@@ -567,7 +601,8 @@ def _complaint(error: Any) -> tuple[str, str, str]:
     if kind == "float_parsing" and re.fullmatch(r"-?\d{1,3},\d{3}", seen := str(error["input"]).strip()):
         wholes, point = seen.replace(",", ""), seen.replace(",", ".")
         return field, f"may be {wholes} or {point}, seen {seen!r}", f"write {wholes} or {point}, without a comma"
-    if kind not in ("missing", "union_tag_invalid", "union_tag_not_found"):  # these say it, or there is nothing to see
+    says_it = ("missing", "union_tag_invalid", "union_tag_not_found")
+    if kind not in says_it and error["loc"][:1] + error["loc"][2:] != ("truth",):
         problem += f", seen {short_repr(error['input'])}"
     remedies = (REMEDIES.get(each) for each in (kind, field, ".".join(steps[:2])))
     return field, problem, next(filter(None, remedies), "see docs/question-sets.md")
@@ -575,6 +610,8 @@ def _complaint(error: Any) -> tuple[str, str, str]:
 
 def _check_readable(example: Example) -> None:
     truth = example.ground_truth
+    if isinstance(truth, OwnTruth) and truth.answerable and right_answer(truth) == CANNOT_BE_TOLD:
+        raise _Wrong(("truth.answerable", "is true, and the right answer is: cannot be told", REMEDIES["answerable"]))
     if truth.kind not in SCORED:
         return
     if isinstance(truth, ChoiceTruth) and len(set(map(marks_off, truth.options))) < len(truth.options):

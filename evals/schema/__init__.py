@@ -35,6 +35,7 @@ from evals.schema.questions import (
     MechanismTruth,
     Message,
     NumberTruth,
+    OwnTruth,
     RubricItem,
     RubricTruth,
     SetTruth,

@@ -4,7 +4,7 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import Field, field_validator, model_validator
 
@@ -113,7 +113,16 @@ class FactsTruth(Record):
     facts: tuple[str, ...]
 
 
-class ChoiceTruth(Record):
+class OwnTruth(Record):
+    """The truth of a question of one's own.
+
+    `answerable` says that the prompt does not offer "cannot be told", because every question of its set has an answer.
+    """
+
+    answerable: bool = Field(default=False, exclude_if=lambda value: not value)
+
+
+class ChoiceTruth(OwnTruth):
     """One right option out of several. `aliases` are other wordings, by option.
 
     `lettered` says that the source shows its options as A, B, C … in this order, so that a letter is an answer.
@@ -128,7 +137,7 @@ class ChoiceTruth(Record):
     @model_validator(mode="after")
     def _fits(self) -> "ChoiceTruth":
         if self.value not in self.options and self.value != CANNOT_BE_TOLD:
-            raise ValueError(f"value {self.value!r} is none of the options {list(self.options)}")
+            raise ValueError(f"value {self.value!r} is none of the options: {', '.join(self.options)}")
         unknown = [name for name in self.aliases if name not in self.options]
         if unknown:
             raise ValueError(f"aliases of {unknown[0]!r}, which is none of the options {list(self.options)}")
@@ -164,7 +173,7 @@ class Tolerance(Record):
         return self
 
 
-class NumberTruth(Record):
+class NumberTruth(OwnTruth):
     """A number; None where the data cannot tell, which the prompt must not show.
 
     `rounded_credit` is what an answer earns that the value rounds to (0 = nothing).
@@ -177,7 +186,7 @@ class NumberTruth(Record):
     rounded_credit: Share = 0.0
 
 
-class SetTruth(Record):
+class SetTruth(OwnTruth):
     """Names, scored by F1; correct is the same set. `aliases` are other names, by value.
 
     No name at all: the data cannot tell.
@@ -188,7 +197,7 @@ class SetTruth(Record):
     aliases: dict[str, tuple[str, ...]] = Field(default_factory=dict)
 
 
-class TermTruth(Record):
+class TermTruth(OwnTruth):
     """A short phrase: wordings that are right, and competing ones that are wrong.
 
     A wording is met where all its words stand in the answer, in any form and order. No right wording at
@@ -208,7 +217,7 @@ class RubricItem(Record):
     weight: float = Field(default=1.0, gt=0)
 
 
-class RubricTruth(Record):
+class RubricTruth(OwnTruth):
     """What a free answer should say; only a judge can grade it. An item may be a plain sentence."""
 
     kind: Literal["rubric"] = "rubric"
@@ -277,14 +286,35 @@ class RowFault(Record):
     field: str
     problem: str
     remedy: str
+    suggestion: str | None = Field(default=None, exclude_if=lambda value: value is None)
+    """What was probably meant, as it would stand in the field."""
 
     def error(self, name: object) -> BadRow:
         """Return it as the error that stops whoever reads the file called `name`."""
-        return BadRow(name, self.line, self.field, f"{self.problem}; {self.remedy}")
+        return BadRow(name, self.line, self.field, "; ".join(filter(None, [self.problem, self.remedy])))
+
+
+class BroughtRows(Record):
+    """The rows of a file as it holds them, by line, and how they are read.
+
+    `columns` say which of its columns hold what, and `answers_from` how the answer is given; empty: as names and values
+    tell. `cannot_tell` says whether "cannot be told" is an answer; None: as the file tells. `faults` are lines that were no
+    rows, and `note` says how the file was read where that is unclear.
+    """
+
+    rows: tuple[tuple[int, dict[str, Any]], ...]
+    columns: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    answers_from: Literal["0", "1", "letter", "text"] | None = None
+    cannot_tell: bool | None = None
+    faults: tuple[RowFault, ...] = ()
+    note: str = ""
 
 
 class KeptQuestions(Record):
-    """A draft of a question set as it was brought: its good rows, and what was wrong with the others."""
+    """A draft of a question set: its good rows, what was wrong with the others, and the file that they come from.
+
+    `note` says how the file was read; `columns` which of its columns hold what, as they were read.
+    """
 
     id: str
     made_at: datetime
@@ -293,6 +323,9 @@ class KeptQuestions(Record):
     source: str
     rows: tuple[QuestionRow, ...]
     faults: tuple[RowFault, ...] = ()
+    brought: BroughtRows | None = None
+    note: str = ""
+    columns: dict[str, tuple[str, ...]] = Field(default_factory=dict)
 
 
 class FrozenQuestions(Record):

@@ -12,7 +12,7 @@ from rich.console import Group
 
 from evals import questions
 from evals.errors import BadConfig, LabError
-from evals.io import as_jsonl, json_text, jsonl_text, write_whole
+from evals.io import as_jsonl, first_of, json_text, jsonl_text, write_whole
 from evals.schema import Example
 from lab.commands import CommandSettings, FileSettings, InFile, JsonSettings, command
 from lab.commands.terminal import as_table, emit, notes, progress_shown, table_of
@@ -65,6 +65,10 @@ class BenchmarkSettings(JsonSettings):
     """How an answer column is read: an index from 0 or 1, a letter, the text of an option."""
     sheet: Sheet = None
     """The sheet of an .xlsx or .ods file. Else its first."""
+    columns: str = ""
+    """Which columns hold what: "question=Q,answer=Key,options=A|B|C|D"; also wrong, unit, explanation, group, split, id."""
+    cannot_tell: bool = False
+    """Some questions cannot be answered. Else "cannot be told" is offered where a row has it as its answer."""
     split: str | None = None
     """train, dev or test for all rows. Else their field `split`, or 70, 10, 20 % by group."""
     group: str | None = None
@@ -146,7 +150,7 @@ def import_(settings: BenchmarkSettings) -> None:
     Example: assay data import test.csv --layout mmlu --split test --out medical.jsonl
     """
     from evals.questions.checking import ImportReport, report_on
-    from evals.questions.layouts import ImportOptions, benchmark_rows, import_rows
+    from evals.questions.layouts import ImportOptions, import_rows, question_rows
     from evals.questions.sets import SPLITS, examples_of
 
     file, out, split = settings.file, settings.out, settings.split
@@ -154,15 +158,25 @@ def import_(settings: BenchmarkSettings) -> None:
         raise BadConfig(f"{out} would hold JSONL; give it a name that ends in .jsonl")
     if split is not None and split not in SPLITS:
         raise BadConfig(f"there is no split {split!r}; use one of {', '.join(SPLITS)}")
-    rows, note = benchmark_rows(file, settings.layout, settings.sheet)
+    rows, faults, note = question_rows(file, settings.layout, settings.sheet)
     if note:
         notes.print(note, soft_wrap=True)
+    chosen = [part.partition("=") for part in comma_separated(settings.columns)]
     options = ImportOptions(
-        split, settings.group, settings.source, settings.licence, settings.skip_bad, settings.answers_from
+        split,
+        settings.group,
+        settings.source,
+        settings.licence,
+        settings.skip_bad,
+        settings.answers_from,
+        {role.strip(): [name.strip() for name in names.split("|")] for role, _, names in chosen},
+        settings.cannot_tell,
     )
-    made = import_rows(rows, file.stem, settings.layout, options)
+    made = import_rows(rows, file.stem, settings.layout, options, faults)
+    if not made.rows:
+        raise first_of([each.error(file.name) for each in made.skipped])
     for each in made.skipped:
-        notes.print(f"left out: {each}", soft_wrap=True)
+        notes.print(f"left out: {each.error(file.name)}", soft_wrap=True)
     write_whole(out, jsonl_text(made.rows))
     report = report_on(examples_of(zip(made.lines, made.rows, strict=True), file.stem), out.name)
     found = ImportReport(

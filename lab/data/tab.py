@@ -1,6 +1,6 @@
 """Data tab: question sets brought, checked, frozen and run on all stages; what people said, as files."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from textwrap import shorten
@@ -12,16 +12,17 @@ from gradio.utils import get_upload_folder
 from evals.errors import LabError
 from evals.io import data_sha256, write_whole
 from evals.preferences.files import FORMS
-from evals.questions.layouts import FILES
-from evals.questions.sets import SPLITS, right_answer
-from evals.schema.questions import Sampling
+from evals.questions.layouts import FILES, ROLES, SEVERAL, WAYS
+from evals.questions.sets import EXAMPLES, SPLITS, right_answer
+from evals.schema import OwnTruth
+from evals.schema.questions import BroughtRows, RowFault, Sampling
 from lab.exports import VOTE_FORMS, annotations_file, votes_file
 from lab.jobs import Job
 from lab.page import Download, Painted, event, show_errors
 from lab.services import Services
 from lab.shared import batch
 from lab.shared.rows import link
-from lab.shared.sets import OpenSet, QuestionSets, as_jsonl
+from lab.shared.sets import OpenSet, QuestionSets, as_jsonl, is_question_set, is_table
 from lab.ui.components import (
     CHOSEN,
     QUIET,
@@ -43,6 +44,10 @@ from lab.visitors import Door, Visitor
 LISTED = 6
 SHOWN = 110
 """Characters of a question in the list."""
+FIRST, SHOWN_CELL, MOST_COLUMNS = 5, 60, 12
+"""Rows of a file that are shown as they stand, characters of a cell, columns."""
+MOST_PASTED = 1_000_000
+TEMPLATE = EXAMPLES / "template.xlsx"
 BATCHES = 10
 LOOK_SECONDS = 1.5
 
@@ -54,47 +59,112 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     with gr.Row(elem_classes="composer rate-form"):
         picked = gr.Dropdown([], label=say("questions.set"), elem_id="questions-set", scale=3)
     told = gr.HTML(elem_id="questions-told")
-    state = gr.HTML(empty(say("questions.none")), elem_id="questions-state")
     with gr.Accordion(say("questions.bring"), open=True, elem_id="questions-bring") as bring:
         with gr.Row(elem_classes="rate-form"):
             types = [*FILES, ".parquet"]
             file = gr.UploadButton(say("questions.file"), file_types=types, size="sm", elem_id="questions-file")
+            gr.DownloadButton(say("questions.template"), str(TEMPLATE), size="sm", elem_id="questions-template")
             example = gr.Button(say("questions.example"), size="sm", elem_id="questions-example")
+        with gr.Row(elem_classes="rate-form"):
+            cells: dict[str, Any] = {"label": say("questions.cells"), "placeholder": say("questions.cells.info")}
+            pasted = gr.Textbox(
+                **cells, lines=3, max_lines=8, max_length=MOST_PASTED, elem_id="questions-cells", scale=3
+            )
+            paste = gr.Button(say("questions.paste"), size="sm", elem_id="questions-paste")
         with gr.Row(elem_classes="rate-form"):
             about: dict[str, Any] = {"label": say("questions.hub"), "info": say("questions.hub.info")}
             hub = gr.Textbox(**about, elem_id="questions-hub", max_length=200, scale=3)
             fetch = gr.Button(say("questions.fetch"), size="sm", elem_id="questions-fetch")
+    with gr.Accordion(say("questions.sheet"), open=True, visible=False, elem_id="questions-sheet") as sheet:
+        first = gr.HTML()
+        with gr.Column(visible=False) as mapping:
+            with gr.Row(elem_classes="rate-form"):
+                roles = {role: _role_field(role) for role in ROLES[:4]}
+            with gr.Row(elem_classes="rate-form"):
+                roles |= {role: _role_field(role) for role in ROLES[4:]}
+            with gr.Row(elem_classes="rate-form"):
+                ways = [(say("questions.way"), ""), *((say(f"questions.way.{way}"), way) for way in WAYS)]
+                way = gr.Dropdown(ways, value="", label=say("questions.ways"), elem_id="questions-way")
+                again = gr.Button(say("questions.again"), size="sm", elem_id="questions-again")
+    with gr.Column(visible=False, elem_classes="assay-panel", elem_id="questions-mend") as mend:
+        meant = gr.CheckboxGroup([], label=say("questions.meant"), elem_id="questions-meant")
+        take = gr.Button(say("questions.take"), size="sm", elem_id="questions-take")
+    state = gr.HTML(empty(say("questions.none")), elem_id="questions-state")
     with gr.Accordion(say("questions.check"), open=False, elem_id="questions-check") as check:
         checked = gr.HTML()
+    cannot = gr.Checkbox(False, label=say("questions.cannot"), info=say("questions.cannot.info"), visible=False)
     with gr.Row(elem_id="questions-versions"):
-        freeze = gr.Button(say("questions.freeze"), size="sm", elem_id="questions-freeze")
-        export = gr.Button(say("questions.export"), size="sm", elem_id="questions-export")
+        freeze = gr.Button(say("questions.freeze"), size="sm", interactive=False, elem_id="questions-freeze")
+        export = gr.Button(say("questions.export"), size="sm", interactive=False, elem_id="questions-export")
         file_made = gr.DownloadButton(visible="hidden", elem_id="questions-file-made")
+    with gr.Column(visible=False, elem_classes="assay-panel", elem_id="questions-one-split") as one_split:
+        offered = gr.HTML()
+        with gr.Row():
+            divide = gr.Button(say("questions.split"), variant="primary", size="sm", elem_id="questions-split")
+            as_it_is = gr.Button(say("questions.as_it_is"), size="sm", elem_id="questions-as-it-is")
+    with gr.Accordion(say("questions.manage"), open=False, visible=False, elem_id="questions-manage") as manage:
+        with gr.Row(elem_classes="rate-form"):
+            title = gr.Textbox(label=say("questions.title"), max_length=100, elem_id="questions-title", scale=3)
+            rename = gr.Button(say("questions.rename"), size="sm", elem_id="questions-rename")
+            duplicate = gr.Button(say("questions.duplicate"), size="sm", elem_id="questions-duplicate")
+            delete = gr.Button(say("questions.delete"), size="sm", elem_id="questions-delete")
+        goes = gr.HTML()
+        with gr.Row():
+            drop_draft = gr.Button(say("questions.drop"), variant="stop", size="sm", visible=False)
+            drop_version = gr.Button(say("questions.drop"), variant="stop", size="sm", visible=False)
+            keep = gr.Button(say("questions.keep"), size="sm", visible=False)
 
-    def on_pick(visitor: Visitor | None, name: str | None) -> Painted:
-        """Show a set: its splits, and its first questions."""
-        page: Painted = {check: gr.Accordion(open=False), checked: "", state: empty(say("questions.none"))}
-        known, wrong = None, {}
-        try:
-            known = QuestionSets(services, visitor).open(name) if name else None
-        except LabError as error:
-            wrong = {told: notice(str(error), "problem")}
+    def page_of(known: OpenSet | None) -> Painted:
+        """Return the page of a set, or of none: how its file was read, its questions, what can be done with it."""
         is_draft = known is not None and known.version is None
-        page |= {freeze: gr.Button(interactive=is_draft), export: gr.Button(interactive=known is not None)}
-        return page | wrong | ({state: _state(known)} if known else {})
+        asked: Painted = {drop_draft: gr.Button(visible=False), drop_version: gr.Button(visible=False)}
+        asked |= {keep: gr.Button(visible=False), goes: "", one_split: gr.Column(visible=False)}
+        asked |= {check: gr.Accordion(open=False), checked: "", freeze: gr.Button(interactive=is_draft)}
+        asked |= {export: gr.Button(interactive=known is not None), manage: gr.Accordion(visible=known is not None)}
+        if known is None:
+            hidden = {
+                sheet: gr.Accordion(visible=False),
+                mend: gr.Column(visible=False),
+                cannot: gr.Checkbox(visible=False),
+            }
+            return {**asked, **hidden, state: empty(say("questions.none"))}
+        brought = known.brought
+        fields: Painted = {sheet: gr.Accordion(visible=brought is not None)}
+        if brought is not None:
+            names = _names(brought)
+            is_mapped = is_table(brought.rows) and not is_question_set(brought.rows)
+            fields |= {first: _first_rows(known), mapping: gr.Column(visible=is_mapped)}
+            fields |= {each: _role_choice(role, names, known.columns) for role, each in roles.items()}
+            fields |= {way: brought.answers_from or ""}
+        listed = [(_suggested(each), each.line) for each in known.faults if each.suggestion is not None]
+        fields |= {mend: gr.Column(visible=bool(listed))}
+        fields |= {meant: gr.CheckboxGroup(choices=listed, value=[line for _, line in listed])}
+        own = [row.truth for row in known.rows if isinstance(row.truth, OwnTruth)]
+        is_offered = any(not truth.answerable for truth in own)
+        fields |= {cannot: gr.Checkbox(value=is_offered, visible=bool(own), interactive=is_draft)}
+        fields |= {title: gr.Textbox(value=known.title, interactive=is_draft), rename: gr.Button(interactive=is_draft)}
+        return {**asked, **fields, state: _state(known)}
+
+    shown = [state, freeze, export, check, checked, sheet, first, mapping, *roles.values(), way, mend, meant, cannot]
+    shown += [one_split, offered, manage, title, rename, goes, drop_draft, drop_version, keep]
 
     @show_errors(told)
-    def opened(visitor: Visitor | None, make: Callable[[QuestionSets], tuple[OpenSet, str]]) -> Painted:
+    def on_pick(visitor: Visitor | None, name: str | None) -> Painted:
+        """Show a set: how its file was read, its splits, and its first questions."""
+        return page_of(QuestionSets(services, visitor).open(name) if name else None)
+
+    @show_errors(told)
+    def opened(visitor: Visitor | None, make: Callable[[QuestionSets], tuple[OpenSet | None, str]]) -> Painted:
         """Choose the set that `make` gives, and tell of it; or say what is wrong."""
         sets = QuestionSets(services, visitor)
         known, line = make(sets)
-        told_of = {told: notice(line, "good"), bring: gr.Accordion(open=False)}
-        return told_of | {picked: gr.Dropdown(choices=sets.choices(), value=known.id)}
+        page = {told: notice(line, "good"), bring: gr.Accordion(open=known is None), **page_of(known)}
+        return page | {picked: gr.Dropdown(choices=sets.choices(), value=known.id if known else None)}
 
     def brought(known: OpenSet) -> tuple[OpenSet, str]:
         bad = say("questions.left_out", rows=plural(len({each.line for each in known.faults}), "bad row"))
         line = say("questions.brought", title=known.title, held=plural(len(known.rows), "question"))
-        return known, " ".join(filter(None, [line, known.note, bad if known.faults else ""]))
+        return known, " ".join(filter(None, [line, bad if known.faults else ""]))
 
     def on_file(visitor: Visitor | None, path: str) -> Painted:
         """Make a draft of a question set in a file."""
@@ -103,6 +173,10 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
         finally:
             Path(path).unlink(missing_ok=True)
 
+    def on_paste(visitor: Visitor | None, text: str) -> Painted:
+        """Make a draft of cells that were copied from a spreadsheet."""
+        return opened(visitor, lambda sets: brought(sets.paste(text)))
+
     def on_fetch(visitor: Visitor | None, name: str) -> Painted:
         """Make a draft of a data set of the Hub, or of a set that comes with Assay, by name."""
         return opened(visitor, lambda sets: brought(sets.bring_named(name or "")))
@@ -110,14 +184,71 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     def on_example(visitor: Visitor | None) -> Painted:
         return opened(visitor, lambda sets: brought(sets.bring_named("codons-and-enzymes")))
 
+    def on_again(visitor: Visitor | None, name: str | None, way: str, *named: Any) -> Painted:
+        """Read the file of a draft with these columns."""
+        chosen = {role: [each] if isinstance(each, str) else each for role, each in zip(ROLES, named, strict=True)}
+        columns = {role: tuple(filter(None, each or ())) for role, each in chosen.items()}
+        changes = {"columns": {role: each for role, each in columns.items() if each}, "answers_from": way or None}
+        return opened(visitor, lambda sets: brought(sets.read_again(name, **changes)))
+
+    def on_take(visitor: Visitor | None, name: str | None, lines: list[int]) -> Painted:
+        """Take what was suggested for bad rows of a draft, by their lines."""
+        return opened(visitor, lambda sets: brought(sets.mend(name, lines)))
+
+    @show_errors(told)
+    def on_cannot(visitor: Visitor | None, name: str | None, is_offered: bool) -> Painted:
+        """Say of a draft whether some of its questions cannot be answered."""
+        return page_of(QuestionSets(services, visitor).offer_cannot_tell(name, is_offered))
+
+    def frozen(known: OpenSet) -> tuple[OpenSet, str]:
+        return known, say("questions.frozen", name=known.name, sha256=known.sha256[:12])
+
+    @show_errors(told)
     def on_freeze(visitor: Visitor | None, name: str | None) -> Painted:
-        """Keep the draft as the next version of its title."""
+        """Keep the draft as the next version of its title; where all questions have one split, offer others first."""
+        known = QuestionSets(services, visitor).open(name)
+        splits = {row.split for row in known.rows}
+        if len(splits) == 1 and len({row.group for row in known.rows}) > 1:
+            (split,) = splits
+            line = say(f"questions.one_split.{split}", held=plural(len(known.rows), "question"))
+            return {offered: notice(line), one_split: gr.Column(visible=True)}
+        return on_as_it_is(visitor, name)
 
-        def make(sets: QuestionSets) -> tuple[OpenSet, str]:
-            known = sets.freeze(name)
-            return known, say("questions.frozen", name=known.name, sha256=known.sha256[:12])
+    def on_as_it_is(visitor: Visitor | None, name: str | None) -> Painted:
+        """Keep the draft as the next version of its title, whatever its splits."""
+        return opened(visitor, lambda sets: frozen(sets.freeze(name)))
 
-        return opened(visitor, make)
+    def on_split(visitor: Visitor | None, name: str | None) -> Painted:
+        """Give the questions of a draft to train, dev and test by group, and keep it as the next version of its title."""
+        return opened(visitor, lambda sets: frozen(sets.freeze(sets.split(name).id)))
+
+    def on_rename(visitor: Visitor | None, name: str | None, title: str) -> Painted:
+        """Give a draft another title."""
+        return opened(visitor, lambda sets: (sets.rename(name, title), say("questions.renamed", title=title.strip())))
+
+    def on_duplicate(visitor: Visitor | None, name: str | None) -> Painted:
+        """Make a draft of a set."""
+        return opened(visitor, lambda sets: brought(sets.duplicate(name)))
+
+    @show_errors(told)
+    def on_delete(visitor: Visitor | None, name: str | None) -> Painted:
+        """Say what deleting a set takes away, and ask."""
+        known = QuestionSets(services, visitor).open(name)
+        what = "draft" if known.version is None else "version"
+        line = say(f"questions.goes.{what}", name=known.name, held=plural(len(known.rows), "question"))
+        asked: Painted = {
+            drop_draft: gr.Button(visible=what == "draft"),
+            drop_version: gr.Button(visible=what != "draft"),
+        }
+        return asked | {goes: notice(line), keep: gr.Button(visible=True)}
+
+    def on_drop_draft(visitor: Visitor | None, name: str | None) -> Painted:
+        """Delete a draft of one's own."""
+        return opened(visitor, lambda sets: (None, say("questions.deleted", name=sets.delete(name, is_draft=True))))
+
+    def on_drop_version(visitor: Visitor | None, name: str | None) -> Painted:
+        """Delete a frozen version."""
+        return opened(visitor, lambda sets: (None, say("questions.deleted", name=sets.delete(name, is_draft=False))))
 
     def on_export(visitor: Visitor | None, name: str | None) -> str:
         """Write a set as a JSONL file."""
@@ -148,18 +279,68 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     tab.select(on_select, [door.known, picked], [picked, bring], api_name="questions", **QUIET)
     door.known.change(on_known, [door.known, picked], [picked, bring], api_visibility="private", **QUIET)
     picked.change(None, picked, None, js="assayPlaceSet")
-    shown = [told, state, freeze, export, check, checked]
-    picked.change(on_pick, [door.known, picked], shown, api_name="questions_open", **QUIET)
-    sets = [picked, told, bring]
-    file.upload(on_file, [door.known, file], sets, api_name="questions_draft_bring", show_progress="hidden")
-    example.click(on_example, door.known, sets, api_visibility="private", **QUIET)
-    gr.on([fetch.click, hub.submit], on_fetch, [door.known, hub], sets, api_name="questions_draft_fetch")
-    freeze.click(on_freeze, [door.known, picked], sets, api_name="questions_draft_freeze", **QUIET)
+    picked.change(on_pick, [door.known, picked], [told, *shown], api_name="questions_open", **QUIET)
+    page, one = [picked, told, bring, *shown], [picked]
+    on = partial(event, outputs=page, door=door)
+    file.upload(on_file, [door.known, file], page, api_name="questions_draft_bring", show_progress="hidden")
+    on(paste.click, on_paste, [pasted], api_name="questions_draft_paste")
+    example.click(on_example, door.known, page, api_visibility="private", **QUIET)
+    on([fetch.click, hub.submit], on_fetch, [hub], api_name="questions_draft_fetch")
+    on(again.click, on_again, [picked, way, *roles.values()], api_name="questions_draft_read")
+    on(take.click, on_take, [picked, meant], api_name="questions_draft_mend")
+    on(cannot.input, on_cannot, [picked, cannot], api_name="questions_draft_cannot", **QUIET)
+    on(freeze.click, on_freeze, one, api_name="questions_draft_freeze", **QUIET)
+    on(as_it_is.click, on_as_it_is, one, api_name="questions_draft_freeze_as_it_is", **QUIET)
+    on(divide.click, on_split, one, api_name="questions_draft_split", **QUIET)
+    on(rename.click, on_rename, [picked, title], api_name="questions_draft_rename", **QUIET)
+    on(duplicate.click, on_duplicate, one, api_name="questions_draft_duplicate", **QUIET)
+    on(delete.click, on_delete, one, **QUIET)
+    on(drop_draft.click, on_drop_draft, one, api_name="questions_draft_delete", **QUIET)
+    on(drop_version.click, on_drop_version, one, api_name="questions_delete", **QUIET)
+    on(keep.click, on_pick, one, **QUIET)
     made = export.click(on_export, [door.known, picked], file_made, api_name="questions_export", **QUIET)
     made.success(None, None, None, js=script("assayClickSoon", "#questions-file-made"))
     check.expand(on_check, [door.known, picked], [checked], api_name="questions_check", show_progress="hidden")
     _batches(services, door, tab, picked)
     _build_exports(services, tab)
+
+
+def _role_field(role: str) -> gr.Dropdown:
+    is_many = role in SEVERAL
+    label = say(f"questions.role.{role}")
+    return gr.Dropdown([], label=label, multiselect=is_many, elem_id=f"questions-role-{role}")
+
+
+def _role_choice(role: str, names: Sequence[str], columns: Mapping[str, Sequence[str]]) -> gr.Dropdown:
+    """Return the columns to choose from for what a role holds, with those that it was read from."""
+    mine = [*columns.get(role, ())]
+    if role in SEVERAL:
+        return gr.Dropdown(choices=[*names], value=mine)
+    return gr.Dropdown(
+        choices=[(say("questions.role.none"), ""), *((each, each) for each in names)], value="".join(mine[:1])
+    )
+
+
+def _names(brought: BroughtRows) -> list[str]:
+    """Return the names of the columns in which something stands."""
+    return list(dict.fromkeys(name for _, row in brought.rows for name in row))
+
+
+def _first_rows(known: OpenSet) -> str:
+    """Return the first rows of a draft's file as they stand there, under what was unclear in reading it."""
+    if (brought := known.brought) is None:
+        return ""
+    names = _names(brought)[:MOST_COLUMNS]
+    rows = [
+        [line, *(shorten(str(row.get(name, "")), SHOWN_CELL, placeholder="…") for name in names)]
+        for line, row in brought.rows[:FIRST]
+    ]
+    caption = say("questions.first", first=len(rows), n=len(brought.rows))
+    return notice(known.note) + grid(caption, [say("questions.line"), *names], rows)
+
+
+def _suggested(fault: RowFault) -> str:
+    return say("questions.suggested", line=fault.line, field=fault.field, problem=fault.problem, meant=fault.suggestion)
 
 
 def _state(known: OpenSet) -> str:
@@ -174,6 +355,8 @@ def _state(known: OpenSet) -> str:
         facts.append((say("questions.is_frozen", sha256=known.sha256[:12]), f"v{known.version}"))
     bad = len({each.line for each in known.faults})
     told = notice(say("questions.bad_rows", rows=plural(bad, "row"))) if bad else ""
+    if set(splits) == {"test"}:
+        told += notice(say("questions.held_out"))
     listed = [
         [
             row.id,
@@ -193,7 +376,10 @@ def _check_tables(known: OpenSet) -> str:
     from evals.questions.sets import QuestionSet
 
     report = report_on(QuestionSet(known.examples(), known.faults, is_own=True), known.name)
-    faults = [[each.line, each.id or "", each.field, each.problem, each.remedy] for each in report.faults]
+    faults = [
+        [each.line, each.id or "", each.field, each.problem, each.remedy or say("questions.mend")]
+        for each in report.faults
+    ]
     warned = [[each.check, each.problem, each.remedy, ", ".join(each.rows)] for each in report.warnings]
     scores = [[each.policy, f"{each.correct} of {each.n}", f"{each.accuracy:.2f}"] for each in report.scores]
     tables = [

@@ -1,19 +1,20 @@
-"""Question sets of the page: drafts read from files, and frozen versions. Rows are edited in the file."""
+"""Question sets of the page: drafts read from files, and frozen versions."""
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from evals.errors import LabError
-from evals.io import jsonl_text
+from evals.io import jsonl_text, write_whole
 from evals.questions import data_sha256, register
-from evals.questions.layouts import ImportOptions, benchmark_rows, import_rows
-from evals.questions.sets import EXAMPLES, SUFFIXES, Raw, examples_of, good_rows, hub_rows, plain_rows, to_example
-from evals.schema import Example
-from evals.schema.questions import FrozenQuestions, KeptQuestions, QuestionRow, RowFault
+from evals.questions.layouts import COLUMNS, ImportOptions, guess_columns, import_rows, question_rows, split_groups
+from evals.questions.sets import EXAMPLES, Raw, examples_of, good_rows, hub_rows, right_answer, to_example
+from evals.schema import CANNOT_BE_TOLD, Example, OwnTruth
+from evals.schema.questions import BroughtRows, FrozenQuestions, KeptQuestions, QuestionRow, RowFault
 from lab.services import Services
 from lab.session import new_id
 from lab.ui.text import say
@@ -26,6 +27,8 @@ MOST = 5_000
 """Questions that a page has room for."""
 EVERYBODY = ""
 """Whose versions are that were frozen; a draft belongs to whoever brought it."""
+NATIVE, OF_TRUTH = {"truth", "ground_truth"}, {"kind", "value"}
+"""Columns of a question set, alone or beside `prompt`; other tables are imported."""
 FREEZING = Lock()
 """Two versions that are frozen at once get two numbers."""
 
@@ -41,7 +44,10 @@ class OpenSet:
     version: int | None = None
     sha256: str = ""
     note: str = ""
-    """How a file of another layout was read."""
+    """How the file was read."""
+    brought: BroughtRows | None = None
+    columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Which columns of the file were read as what."""
 
     @property
     def name(self) -> str:
@@ -86,44 +92,27 @@ class QuestionSets:
         if any(name == id for id, _, _ in self.frozen.titles(EVERYBODY)):
             return frozen_set(self.services, name or "")
         kept: KeptQuestions = self.drafts.get(name or "", self.owner).document
-        return OpenSet(kept.id, kept.title, kept.rows, kept.faults)
+        return OpenSet(
+            kept.id, kept.title, kept.rows, kept.faults, note=kept.note, brought=kept.brought, columns=kept.columns
+        )
 
     def bring(self, file: Path) -> OpenSet:
-        """Make a draft of the good rows of a file, a question set or any other layout that `assay data import` reads.
+        """Make a draft of a file: a question set, or any table or layout that `assay data import` reads.
 
-        LabError for one that cannot be read or has no good row.
+        Bad rows stay out until they are mended. LabError for a file that cannot be read, or from which no row is one.
         """
         try:
-            raw, faults = self._rows_of_set(file)
-            if len(raw) > MOST:
-                raise LabError(say("questions.many", n=len(raw), most=MOST))
-            if raw and not any({"prompt", "truth", "ground_truth"} & row.keys() for _, row in raw):
-                return self._imported(file)
+            rows, faults, note = question_rows(file)
         except LabError as error:  # whoever brought it does not know where it lies here
             raise LabError(str(error).replace(str(file), file.name)) from None
-        return self._draft(file.stem, file.name, raw, faults)
+        return self._keep(file.stem, file.name, BroughtRows(rows=tuple(rows), faults=tuple(faults), note=note))
 
-    def _rows_of_set(self, file: Path) -> tuple[Sequence[Raw], Sequence[RowFault]]:
-        if file.suffix.lower() not in SUFFIXES:
-            return [(0, {})], ()
-        rows, faults, _ = plain_rows(file)
-        return rows, faults
-
-    def _imported(self, file: Path) -> OpenSet:
-        """Make a draft of a file in the layout of a benchmark."""
-        rows, sheet = benchmark_rows(file)
-        made = import_rows(rows, file.stem, None, ImportOptions(skip_bad=True))
-        told = [say("questions.layout", name=made.layout)]
-        told += [say("questions.answers", column=column, way=way) for column, way in made.answers.items()]
-        told += [say("questions.unread", fields=", ".join(made.unread))] * bool(made.unread)
-        remedy = say("questions.mend")
-        faults = [
-            RowFault(line=each.line, field=each.field, problem=each.problem, remedy=remedy) for each in made.skipped
-        ]
-        if len(made.rows) > MOST:
-            raise LabError(say("questions.many", n=len(made.rows), most=MOST))
-        known = self._keep(file.stem, file.name, good_rows(list(enumerate(made.rows, 1)), ()), faults)
-        return replace(known, note=" ".join(filter(None, [*told, sheet])))
+    def paste(self, text: str) -> OpenSet:
+        """Make a draft of cells that were copied from a spreadsheet, the first row of which names the columns."""
+        with TemporaryDirectory() as folder:
+            file = Path(folder) / f"{say('questions.pasted')}.tsv"
+            write_whole(file, text)
+            return self.bring(file)
 
     def bring_named(self, name: str) -> OpenSet:
         """Make a draft of hub:owner/name, or of a set that comes with Assay; LabError where it cannot be had."""
@@ -137,27 +126,83 @@ class QuestionSets:
             raise LabError(say("questions.no_name", name=called, known=", ".join(known)))
         from training.data.tables import from_hub
 
-        raw = hub_rows(f"hub:{called}", from_hub)
-        return self._draft(called.partition("/")[2], f"hub:{called}", raw, [])
+        rows = tuple(hub_rows(f"hub:{called}", from_hub))
+        return self._keep(called.partition("/")[2], f"hub:{called}", BroughtRows(rows=rows))
 
-    def _draft(self, title: str, source: str, raw: Sequence[Raw], faults: Sequence[RowFault]) -> OpenSet:
-        if len(raw) > MOST:
-            raise LabError(say("questions.many", n=len(raw), most=MOST))
-        found = examples_of(raw, title, faults)
-        rows = good_rows(raw, found.faults)
-        if not rows:
-            first = found.faults[0]
-            told = say(
-                "questions.fault", line=first.line, field=first.field, problem=first.problem, remedy=first.remedy
-            )
-            raise LabError(say("questions.none_good", source=source, first=told))
-        return self._keep(title, source, rows, found.faults)
-
-    def _keep(self, title: str, source: str, rows: Sequence[QuestionRow], faults: Sequence[RowFault] = ()) -> OpenSet:
+    def _keep(self, title: str, source: str, brought: BroughtRows) -> OpenSet:
+        if len(brought.rows) > MOST:
+            raise LabError(say("questions.many", n=len(brought.rows), most=MOST))
         known = {"id": new_id(), "made_at": self.services.now(), "session": self.owner, "title": title}
-        kept = KeptQuestions.model_validate({**known, "source": source, "rows": rows, "faults": faults})
+        kept = KeptQuestions.model_validate({**known, "source": source, **_read(brought, title, source)})
         self.drafts.add(kept)
         return self.open(kept.id)
+
+    def _change(self, name: str | None, **changes: Any) -> OpenSet:
+        """Keep a draft of the visitor with changes."""
+        kept: KeptQuestions = self.drafts.get(name or "", self.owner).document
+        self.drafts.turn(KeptQuestions.model_validate({**dict(kept), **changes}), "questions")
+        return self.open(kept.id)
+
+    def read_again(self, name: str | None, **changes: Any) -> OpenSet:
+        """Read the rows of a draft's file again, with other columns or mended."""
+        kept: KeptQuestions = self.drafts.get(name or "", self.owner).document
+        if kept.brought is None:
+            raise LabError(say("questions.no_file"))
+        brought = BroughtRows.model_validate({**dict(kept.brought), **changes})
+        return self._change(name, **_read(brought, kept.title, kept.source))
+
+    def offer_cannot_tell(self, name: str | None, offered: bool) -> OpenSet:
+        """Say whether some questions of a draft cannot be answered, so that "cannot be told" is an option."""
+        kept: KeptQuestions = self.drafts.get(name or "", self.owner).document
+        brought = kept.brought and kept.brought.model_copy(update={"cannot_tell": offered})
+        return self._change(name, rows=_switched(kept.rows, offered), brought=brought)
+
+    def mend(self, name: str | None, lines: Collection[int]) -> OpenSet:
+        """Take what was suggested for the bad rows of these lines."""
+        kept: KeptQuestions = self.drafts.get(name or "", self.owner).document
+        rows = dict(kept.brought.rows) if kept.brought else {}
+        for fault in kept.faults:
+            if fault.suggestion is not None and fault.line in lines and fault.line in rows:
+                field = fault.field.removeprefix("truth.")
+                column = field if field in rows[fault.line] else next(iter(kept.columns.get(field, ())), field)
+                rows[fault.line] = {**rows[fault.line], column: fault.suggestion}
+        return self.read_again(name, rows=tuple(rows.items()))
+
+    def rename(self, name: str | None, title: str) -> OpenSet:
+        """Give a draft another title."""
+        if not title.strip():
+            raise LabError(say("questions.no_title"))
+        return self._change(name, title=title.strip())
+
+    def duplicate(self, name: str | None) -> OpenSet:
+        """Make a draft of a set, a frozen version or another draft."""
+        known = self.open(name)
+        kept = KeptQuestions(
+            id=new_id(),
+            made_at=self.services.now(),
+            session=self.owner,
+            title=say("questions.copy", title=known.title),
+            source=known.name,
+            rows=known.rows,
+            faults=known.faults,
+            brought=known.brought,
+            note=known.note,
+            columns={role: tuple(each) for role, each in known.columns.items()},
+        )
+        self.drafts.add(kept)
+        return self.open(kept.id)
+
+    def split(self, name: str | None) -> OpenSet:
+        """Give the questions of a draft to train, dev and test, 70, 10 and 20 % by group."""
+        known = self.open(name)
+        of = split_groups(known.rows)
+        return self._change(name, rows=tuple(row.model_copy(update={"split": of[row.group]}) for row in known.rows))
+
+    def delete(self, name: str | None, *, is_draft: bool) -> str:
+        """Delete a draft of the visitor, or a version, and return what it was called; LabError if there is none."""
+        called = self.open(name).name
+        (self.drafts if is_draft else self.frozen).delete(name or "", self.owner if is_draft else EVERYBODY)
+        return called
 
     def freeze(self, name: str | None) -> OpenSet:
         """Keep a draft as the next version of its title, and return it; the same questions once more are no new one.
@@ -166,6 +211,8 @@ class QuestionSets:
         """
         with FREEZING:
             known = self.open(name)
+            if not known.rows:
+                raise LabError(say("questions.empty"))
             numbered = list(enumerate((row.model_dump(mode="json") for row in known.rows), 1))
             if faults := examples_of(numbered, known.title).faults:
                 first = faults[0]
@@ -182,6 +229,65 @@ class QuestionSets:
             self.frozen.add(kept)
             register(known.examples())
             return frozen_set(self.services, kept.id)
+
+
+def _read(brought: BroughtRows, title: str, source: str) -> dict[str, Any]:
+    """Return what a draft keeps of the rows of a file: its good rows, what is wrong with the others, how it was read.
+
+    A table that cannot be read as it stands is a draft without rows, whose note says why: its columns can be chosen.
+    LabError for any other file without a good row.
+    """
+    rows: Sequence[QuestionRow] = ()
+    faults, columns, told = brought.faults, dict(brought.columns), [brought.note]
+    is_set = is_question_set(brought.rows)
+    if is_set:
+        found = examples_of(brought.rows, title, faults)
+        rows, faults = good_rows(brought.rows, found.faults), found.faults
+    else:
+        options = ImportOptions(None, None, None, None, True, brought.answers_from, brought.columns)
+        try:
+            made = import_rows(brought.rows, title, None, options, faults)
+        except LabError as error:
+            if not is_table(brought.rows):
+                raise
+            told.append(f"{getattr(error, 'problem', error)}. {say('questions.choose')}")
+            columns = columns or guess_columns(list(dict.fromkeys(name for _, row in brought.rows for name in row)))
+        else:
+            rows, faults, columns = good_rows(list(enumerate(made.rows)), ()), made.skipped, made.columns
+            told += [say("questions.layout", name=made.layout)] * (made.layout != COLUMNS)
+            told += [say("questions.answers", column=column, way=way) for column, way in made.answers.items()]
+            told += [say("questions.unread", fields=", ".join(made.unread))] * bool(made.unread)
+    if not rows and (is_set or not is_table(brought.rows)):
+        raise LabError(say("questions.none_good", source=source, first=_told(faults[0])))
+    kept = {"rows": _switched(rows, brought.cannot_tell), "faults": tuple(faults), "columns": columns}
+    return {**kept, "brought": brought, "note": " ".join(filter(None, told))}
+
+
+def is_question_set(rows: Sequence[Raw]) -> bool:
+    """Return whether rows have the fields of a question set; others are imported."""
+    return any(NATIVE & row.keys() or ("prompt" in row and OF_TRUTH & row.keys()) for _, row in rows)
+
+
+def is_table(rows: Sequence[Raw]) -> bool:
+    """Return whether rows are those of a table, whose cells are texts."""
+    return all(isinstance(value, str) for _, row in rows for value in row.values())
+
+
+def _told(fault: RowFault) -> str:
+    return say("questions.fault", line=fault.line, field=fault.field, problem=fault.problem, remedy=fault.remedy)
+
+
+def _switched(rows: Sequence[QuestionRow], cannot_tell: bool | None) -> tuple[QuestionRow, ...]:
+    """Return rows that offer "cannot be told", or do not; None leaves them. A set that has it as an answer offers it."""
+    if cannot_tell is None:
+        return tuple(rows)
+    answerable = not cannot_tell and not any(right_answer(row.truth) == CANNOT_BE_TOLD for row in rows)
+    return tuple(
+        row.model_copy(update={"truth": row.truth.model_copy(update={"answerable": answerable})})
+        if isinstance(row.truth, OwnTruth)
+        else row
+        for row in rows
+    )
 
 
 def frozen_set(services: Services, name: str) -> OpenSet:

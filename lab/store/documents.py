@@ -66,6 +66,13 @@ class Documents(Generic[Doc, Part]):
                 raise LabError(say(f"{self._task}.gone"))
             row.task, row.made_at, row.document = self._task, document.made_at, document.model_dump(mode="json")
 
+    def delete(self, name: str, owner: str) -> None:
+        """Delete a document with its versions; LabError if the session has no such document."""
+        with writing(self._engine) as session:
+            row = self._mine(session, name, owner)
+            session.execute(delete(VersionRow).where(VersionRow.document_id == name))
+            session.delete(row)
+
     def newest(self, owner: str) -> tuple[Doc, ...]:
         """Return the newest documents of a session, newest first."""
         query = self._all(owner).order_by(DocumentRow.made_at.desc(), DocumentRow.id).limit(LISTED)

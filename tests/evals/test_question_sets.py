@@ -4,6 +4,7 @@ import itertools
 import json
 import re
 import unicodedata
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,9 @@ import yaml
 from evals.errors import BadConfig, BadRow, LabError
 from evals.questions import conversation, find, is_held_out, kmp_test, load_questions, register, write_examples
 from evals.questions.checking import report_on
-from evals.questions.layouts import ImportOptions, benchmark_rows, import_rows
-from evals.questions.sets import EXAMPLES, examine, question_row, right_answer, to_example
+from evals.questions.layouts import ImportOptions, import_rows, question_rows, split_groups
+from evals.questions.prompt import answer_form
+from evals.questions.sets import EXAMPLES, examine, examples_of, question_row, right_answer, to_example
 from evals.questions.task import Questions
 from evals.report import build_report
 from evals.run import baseline_rows
@@ -274,7 +276,8 @@ def layout_file(folder: Path, case: dict) -> Path:
 
 
 def imported(file: Path, layout: str | None = None, **wishes: object):
-    return import_rows(benchmark_rows(file, layout)[0], "x", layout, ImportOptions(**wishes))
+    rows, faults, _ = question_rows(file, layout)
+    return import_rows(rows, "x", layout, ImportOptions(**wishes), faults)
 
 
 def right_in(row: dict) -> object:
@@ -329,6 +332,98 @@ def test_what_stands_beside_a_question_comes_along(tmp_path):
         for line in ("B, C", "NaOH, KOH", "B", "A, B, C")
     }
     assert said == {"B, C": "correct", "NaOH, KOH": "correct", "B": "incorrect", "A, B, C": "incorrect"}
+
+
+OWN_SHEETS = {
+    "German, wrong answers": (
+        "Frage;Richtige Antwort;Falsch 1;Falsch 2;Thema\nWelches Organell?;Mitochondrium;Kern;Ribosom;Zelle\n",
+        {"question": ["Frage"], "answer": ["Richtige Antwort"], "wrong": ["Falsch 1", "Falsch 2"]},
+        "Mitochondrium",
+    ),
+    "wrong answers beside Question and Answer": (
+        "Question,Answer,Wrong 1,Wrong 2\nWhich?,x,y,z\n",
+        {"question": ["Question"], "answer": ["Answer"], "wrong": ["Wrong 1", "Wrong 2"]},
+        "x",
+    ),
+    "options in one cell, and a unit": (
+        "Question;Choices;Correct choice\nWhich?;a1\nb2\nc3;b2\n".replace("a1\nb2\nc3", '"a1\nb2\nc3"'),
+        {"question": ["Question"], "answer": ["Correct choice"], "options": ["Choices"]},
+        "b2",
+    ),
+    "Spanish, a number": (
+        "Pregunta;Respuesta correcta;Unidad\n¿Masa molar del agua?;18,02;g/mol\n",
+        {"question": ["Pregunta"], "answer": ["Respuesta correcta"], "unit": ["Unidad"]},
+        18.02,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OWN_SHEETS)
+def test_the_names_of_columns_tell_what_a_sheet_of_ones_own_holds(name, tmp_path):
+    text, columns, right = OWN_SHEETS[name]
+    (file := tmp_path / "x.csv").write_text(text, encoding="utf-8")
+    made = imported(file)
+    assert ({role: made.columns[role] for role in columns}, right_in(made.rows[0])) == (columns, right)
+
+
+def test_columns_are_read_as_they_are_said_to_be_and_no_others(tmp_path):
+    (file := tmp_path / "x.csv").write_text("Q,Key,One,Two,split,Answer\nWhich?,y,x,y,never,x\n")
+    made = imported(file, columns={"question": ["Q"], "answer": ["Key"], "options": ["One", "Two"]})
+    assert (right_in(made.rows[0]), made.unread) == ("y", ["split", "Answer"])
+    with pytest.raises(BadConfig, match="no column 'Keys'; did you mean 'Key'"):
+        imported(file, columns={"question": ["Q"], "answer": ["Keys"]})
+    with pytest.raises(LabError, match="which column holds the right answer"):
+        imported(file, columns={"question": ["Q"]})
+
+
+def test_a_bad_row_says_what_was_probably_meant(tmp_path):
+    (file := tmp_path / "x.csv").write_text(
+        "Question,A,B,Answer,Split\n1?,Vibrio cholerae,Yersinia pestis,A,test\n2?,Vibrio cholerae,Yersinia pestis,Vibrio cholera,test\n"
+        "3?,up,down,B,tets\n4?,up,down,A,test\n5?,up,down,B,test\n"
+    )
+    told = [(each.line, each.suggestion, each.remedy) for each in imported(file, skip_bad=True).skipped]
+    assert told == [(3, "A", "did you mean 'A'?"), (4, "test", "did you mean 'test'?")]
+    file.write_text("Question,Answer,Unit\nMass?,ca. 2,g\nSize?,3,µm\n")
+    (fault,) = imported(file, skip_bad=True).skipped
+    assert (fault.field, fault.suggestion) == ("Answer", "2") and "is no number, seen 'ca. 2'" in fault.problem
+    rows = [
+        (
+            1,
+            {
+                **ROW,
+                "truth": {
+                    "kind": "choice",
+                    "value": "Corynebacterium diphteriae",
+                    "options": ["Corynebacterium diphtheriae", "Vibrio cholerae"],
+                },
+            },
+        )
+    ]
+    (fault,) = examples_of(rows, "x").faults
+    assert fault.suggestion == "Corynebacterium diphtheriae" and "{" not in fault.problem
+
+
+def test_cannot_be_told_is_offered_only_where_a_set_says_so(tmp_path):
+    (file := tmp_path / "x.csv").write_text("question,A,B,answer\n1?,up,down,A\n2?,up,down,B\n")
+    forms = [
+        [answer_form("1?", question_row(row).truth) for row in imported(file, cannot_tell=offered).rows]
+        for offered in (False, True)
+    ]
+    assert forms == [["up / down"] * 2, ["up / down / cannot be told from these data"] * 2]
+    numbered = [
+        answer_form("?", question_row({**ROW, "truth": {"kind": "number", "value": 2, **on}}).truth)
+        for on in ({}, {"answerable": True})
+    ]
+    assert numbered == ["a number, or cannot be told from these data", "a number"]
+    row = {**ROW, "truth": {"kind": "number", "value": "cannot be told", "answerable": True}}
+    assert examples_of([(1, row)], "x").faults[0].field == "truth.answerable"
+
+
+def test_a_set_is_divided_by_group_the_same_way_each_time():
+    rows = [question_row({**ROW, "id": f"{n}", "group": f"g{n // 2}"}) for n in range(60)]
+    found, again = split_groups(rows), split_groups(rows[::-1])
+    assert found == again
+    assert Counter(found[row.group] for row in rows) == {"train": 42, "dev": 6, "test": 12}
 
 
 def test_options_are_shuffled_the_same_way_each_time_where_the_right_one_always_comes_first(tmp_path):

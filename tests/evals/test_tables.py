@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,38 @@ def test_separators_marks_and_line_ends_are_found_without_being_told(tmp_path):
     assert read_table(file).rows[1:] == [(3, NoRow("has 3 cells, the first line has 2 columns"))]
     file.write_text('a,b\n1,"x"y\n')
     with pytest.raises(LabError, match=r"t\.csv, line 2: no CSV"):
+        read_table(file)
+
+
+QUIZ = "Frage;A;B;Antwort\r\nWer beschrieb den Löffler-Nährboden?;Löffler;Koch;A\r\nWie groß, in µm, bei 37 °C?;0,2;2,0;B\r\n"
+EXPORTS = {
+    "Excel, CSV": (QUIZ.encode("cp1252"), (2, 3), r"Windows-1252: Löffler-Nährboden, Löffler, groß, µm, °C\. Right\?"),
+    "Excel, CSV UTF-8": (QUIZ.encode("utf-8-sig"), (2, 3), "^$"),
+    "Excel, Unicode text": (QUIZ.replace(";", "\t").encode("utf-16"), (2, 3), "^$"),
+    "Excel, sep=": (f"sep=;\r\n{QUIZ}".encode("cp1252"), (3, 4), "Windows-1252"),
+    "LibreOffice": (re.sub(r"[^;\r\n]+", r'"\g<0>"', QUIZ).replace(";", ",").replace("\r", "").encode(), (2, 3), "^$"),
+    "Google Sheets": (QUIZ.replace(",", ".").replace(";", ",").replace("\r", "").encode(), (2, 3), "^$"),
+    "a title above": (f"Mikrobiologie;;;\r\n;;;\r\n{QUIZ}".encode("utf-8-sig"), (4, 5), "named in line 3"),
+    "merged cells": (QUIZ.replace("A;B;Antwort", "Optionen;;Antwort\r\n;A;B;", 1).encode(), (3, 4), "^$"),
+    "empty columns": (QUIZ.replace("\r\n", ";;\r\n").encode(), (2, 3), "^$"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("by", EXPORTS)
+def test_a_sheet_is_read_as_programs_save_it(by, tmp_path):
+    data, lines, note = EXPORTS[by]
+    (file := tmp_path / "t.txt").write_bytes(data)
+    read = read_table(file)
+    (first, row), (second, other) = read.rows
+    assert ((first, second), row["A"], [other[name].replace(",", ".") for name in ("A", "B", "Antwort")]) == (
+        lines, "Löffler", ["0.2", "2.0", "B"],
+    )  # fmt: skip
+    assert re.search(note, read.note)
+
+
+def test_damaged_utf_8_is_not_taken_for_windows_1252(tmp_path):
+    (file := tmp_path / "t.csv").write_bytes(QUIZ.encode() + b"\xe4;a;b;A\r\n")
+    with pytest.raises(LabError, match="not UTF-8"):
         read_table(file)
 
 

@@ -13,11 +13,11 @@ from evals.errors import BadConfig, LabError
 from evals.io import data_sha256
 from evals.questions import is_held_out
 from evals.questions import sets as sets_of
-from evals.questions.sets import EXAMPLES, examine, load_questions
+from evals.questions.sets import EXAMPLES, examine, load_questions, right_answer
 from evals.report import load_report
 from evals.schema.questions import Sampling
 from lab.ask.session import ask
-from lab.data.tab import _check_tables, _state
+from lab.data.tab import TEMPLATE, _check_tables, _state
 from lab.services import open_store
 from lab.shared import batch
 from lab.shared.sets import QuestionSets, as_jsonl
@@ -81,8 +81,80 @@ def test_a_sheet_of_questions_and_a_benchmark_are_brought_as_they_are_and_say_ho
     assert [(row.truth.value, row.truth.lettered) for row in known.rows] == [("mitochondrion", True)]
     assert [(fault.line, fault.field) for fault in sets.open(known.id).faults] == [(3, "A")]
     assert "layout mmlu" in known.note and "“Answer” is read as a letter" in known.note and "'Notes'" in known.note
-    with pytest.raises(LabError, match=r"^quiz2: whether 'answer' counts from 0"):
-        sets.bring(file_in(tmp_path, "question,A,B,C,answer\nWhich?,x,y,z,1\n", "quiz2.csv"))
+    known = sets.bring(file_in(tmp_path, "question,A,B,C,answer\nWhich?,x,y,z,1\n", "quiz2.csv"))
+    assert (known.rows, known.note[:37]) == ((), "quiz2: whether 'answer' counts from 0")
+    with pytest.raises(LabError, match="no question to freeze"):
+        sets.freeze(known.id)
+    assert [row.truth.value for row in sets.read_again(known.id, answers_from="1").rows] == ["x"]
+
+
+MICRO = """Frage;A;B;Antwort
+Was verursacht Diphtherie?;Corynebacterium diphtheriae;Vibrio cholerae;Corynebacterium diphteriae
+Was verursacht Cholera?;Corynebacterium diphtheriae;Vibrio cholerae;Vibrio cholerae
+Was ist ein Gram-negatives Bakterium?;Bacillus subtilis;Escherichia coli;Escherichia coli
+"""
+
+
+def test_a_suggestion_that_is_taken_makes_a_bad_row_a_question(sets, tmp_path):
+    known = sets.bring(file_in(tmp_path, MICRO, "micro.csv"))
+    assert [(each.line, each.suggestion) for each in known.faults] == [(2, "Corynebacterium diphtheriae")]
+    mended = sets.mend(known.id, [2])
+    assert (mended.id, mended.faults, [row.id for row in mended.rows]) == (
+        known.id,
+        (),
+        ["micro/2", "micro/3", "micro/4"],
+    )
+    assert mended.rows[0].truth.value == "Corynebacterium diphtheriae"
+    known = sets.bring(file_in(tmp_path, CSV.replace("glycine", "leucin").replace("sixty", "ca. 60"), "own.csv"))
+    assert [right_answer(row.truth) for row in sets.mend(known.id, [3, 6]).rows][1::3] == ["leucine", "60 g/mol"]
+
+
+def test_columns_of_a_sheet_can_be_chosen_and_cells_pasted(sets):
+    known = sets.paste("Cosa\tKey\tnope\nWhich organelle makes ATP?\tmitochondrion\tnucleus\n")
+    assert known.rows == () and known.note.endswith("Choose below which column holds what")
+    columns = {"question": ("Cosa",), "answer": ("Key",), "wrong": ("nope",)}
+    known = sets.read_again(known.id, columns=columns)
+    assert (known.rows[0].truth.value, len(known.rows[0].truth.options)) == ("mitochondrion", 2)
+    assert dict(known.columns) == columns and known.title == "Pasted questions"
+
+
+def test_the_template_is_a_sheet_that_can_be_brought(sets):
+    known = sets.bring(TEMPLATE)
+    assert ([row.truth.kind for row in known.rows], known.faults) == (["choice", "number", "term"], ())
+
+
+def test_cannot_be_told_is_offered_once_somebody_says_that_some_questions_cannot_be_answered(sets, tmp_path):
+    known = sets.bring(file_in(tmp_path, MICRO, "micro.csv"))
+    assert all(row.truth.answerable for row in known.rows)
+    offered = sets.offer_cannot_tell(known.id, True)
+    assert not any(row.truth.answerable for row in sets.mend(offered.id, [2]).rows)
+    codons = sets.bring_named("codons-and-enzymes")  # has questions that cannot be answered
+    assert sets.offer_cannot_tell(codons.id, False).rows == codons.rows
+
+
+def test_a_draft_with_one_split_is_divided_by_group(sets):
+    known = sets.bring_named("codons-and-enzymes")
+    known = sets._change(known.id, rows=tuple(row.model_copy(update={"split": "test"}) for row in known.rows))
+    divided = sets.freeze(sets.split(known.id).id)
+    of = {row.group: row.split for row in divided.rows}
+    assert all(of[row.group] == row.split for row in divided.rows) and set(of.values()) == {"train", "dev", "test"}
+
+
+def test_sets_are_renamed_duplicated_and_deleted(sets, draft):
+    frozen = sets.freeze(sets.rename(draft.id, " Codons 2 ").id)
+    assert frozen.name == "Codons 2 v1"
+    copy = sets.duplicate(frozen.id)
+    assert (copy.title, copy.version, copy.rows) == ("Codons 2 (copy)", None, frozen.rows)
+    bob = QuestionSets(sets.services, BOB)
+    with pytest.raises(LabError, match="somebody else"):
+        bob.delete(copy.id, is_draft=True)
+    assert [sets.delete(copy.id, is_draft=True), sets.delete(frozen.id, is_draft=False)] == [
+        "Codons 2 (copy)",
+        "Codons 2 v1",
+    ]
+    assert [id for _, id in sets.choices()] == [draft.id]
+    with pytest.raises(LabError, match="needs a title"):
+        sets.rename(draft.id, " ")
 
 
 @pytest.mark.parametrize("name", ["", "/etc/passwd", "../secret", "mine.csv", "runs/mine.yaml", "tests/lab"])
