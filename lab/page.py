@@ -136,7 +136,7 @@ def name_field(door: Door, tab: str) -> None:
     def on_met(visitor: Visitor | None) -> gr.Textbox:
         called = visitor.name if visitor else ""
         is_typed = called.startswith("name:") or not called
-        return gr.Textbox(value=called.removeprefix("name:").removeprefix("hf:"), interactive=is_typed)
+        return gr.Textbox(value=visitor.called if visitor else "", interactive=is_typed)
 
     naming: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
     gr.on([name.submit, name.blur], on_name, [door.remembered, name], [door.known, door.remembered], **naming)

@@ -24,6 +24,11 @@ class Visitor:
     name: str = ""
 
     @property
+    def called(self) -> str:
+        """The name they gave or signed in with, "" for none."""
+        return self.name.removeprefix("name:").removeprefix("hf:")
+
+    @property
     def voter(self) -> str:
         """Under which votes are kept."""
         is_typed = self.name.startswith("name:")

@@ -52,9 +52,16 @@ class FormatFiles(NamedTuple):
 
 
 def export(
-    project: AnnotationProject, items: Sequence[AnnotationItem], annotations: Sequence[Annotation], form: Form
+    project: AnnotationProject,
+    items: Sequence[AnnotationItem],
+    annotations: Sequence[Annotation],
+    form: Form,
+    names: Mapping[str, str] | None = None,
 ) -> FormatFiles:
-    """Return the files of a format. LabError if there is nothing to write: an empty data set helps nobody."""
+    """Return the files of a format. LabError if there is nothing to write: an empty data set helps nobody.
+
+    `names` are what raters are called: a table names them, nothing else does.
+    """
     if form == "sft" or form == "dpo" or form == "kto":
         rows, left_out = rows_of_annotations(project, settle_annotations(items, annotations), form)
         made = FormatFiles({ROWS: jsonl_text(rows)}, len(rows), left_out)
@@ -65,7 +72,7 @@ def export(
         for each in annotations:
             by_item.setdefault(each.item, []).append(each)
         said = [(item, by_item.get(item.id, [])) for item in items]
-        made = _label_studio(project, said) if form == "label-studio" else _csv(project, said)
+        made = _label_studio(project, said) if form == "label-studio" else _csv(project, said, names or {})
     if not made.rows:
         why = "; ".join(f"{n} {reason}" for reason, n in made.left_out.items() if n)
         remedy = f"Annotate some answers first, or choose another format: {', '.join(FORMS)}"
@@ -176,8 +183,8 @@ def _results(item: AnnotationItem, each: Annotation) -> Iterator[dict[str, Any]]
             yield region(name, "textarea", {"text": [value]})
 
 
-def _csv(project: AnnotationProject, said: Said) -> FormatFiles:
-    """Return a row per annotation; reasons and notes are JSON."""
+def _csv(project: AnnotationProject, said: Said, names: Mapping[str, str]) -> FormatFiles:
+    """Return a row per annotation, with the rater's name where it is known; reasons and notes are JSON."""
     ratings = [f"rating:{each.name}" for each in project.guidelines.dimensions]
     shown = ("question", "text", "stage", "chain", "system_prompt")
     plain = ("rater", "state", "updated_at", *CHOICES, *TEXTS, "guidelines", "is_adjudication")
@@ -185,11 +192,11 @@ def _csv(project: AnnotationProject, said: Said) -> FormatFiles:
     for item, annotations in said:
         for each in annotations:
             row = {"item": item.id} | {name: getattr(item, name) for name in shown}
-            row |= each.model_dump(mode="json", include=set(plain))
+            row |= each.model_dump(mode="json", include=set(plain)) | {"rater_name": names.get(each.rater, "")}
             row["reasons"] = json.dumps(each.reasons, ensure_ascii=False) if each.reasons else ""
             row["notes"] = json.dumps([note.model_dump() for note in each.notes]) if each.notes else ""
             rows.append(row | {f"rating:{name}": value for name, value in each.ratings.items()})
-    text = table_text(["item", *shown, *plain, "reasons", "notes", *ratings], rows)
+    text = table_text(["item", *shown, "rater_name", *plain, "reasons", "notes", *ratings], rows)
     return FormatFiles({"annotations.csv": text}, len(rows), {})
 
 

@@ -9,7 +9,7 @@ different numbers of raters, as for AC1, Gwet 2014, Handbook of Inter-Rater Reli
 """
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -90,6 +90,20 @@ def agreement(
         low, high = span or (None, None)
         found[name] = Metric(value=None if np.isnan(value) else value, n=shared, low=low, high=high, note=note)
     return found
+
+
+def agreement_level(alpha: Metric) -> Literal["good", "fair", "poor", "chance", "few", "same"]:
+    """Return how far raters agree by their alpha: "chance" where its interval reaches 0, "few" without an interval.
+
+    0.8 and 0.667 are what Krippendorff (Content Analysis, 2004, p. 241) asks for conclusions and for tentative ones.
+    """
+    if alpha.value is None:
+        return "same" if alpha.n else "few"
+    if alpha.low is None:
+        return "few"
+    if alpha.low <= 0:
+        return "chance"
+    return "good" if alpha.value >= 0.8 else "fair" if alpha.value >= 0.667 else "poor"
 
 
 def _table(ratings: Iterable[Rating], categories: Iterable[str]) -> tuple[list[str], Floats, np.ndarray | None]:

@@ -1,14 +1,16 @@
 """Annotate tab: projects of answers, a queue for each rater, agreement, disagreements to settle, training on them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from textwrap import shorten
 from typing import Any
 
 import gradio as gr
 
 from evals.errors import LabError
-from evals.preferences.annotations import RUBRICS, agreements, rubric_text, settle_annotations
+from evals.preferences.annotations import RUBRICS, agreements, disagreements, rubric_text, settle_annotations
 from evals.questions import is_held_out
-from evals.stats.agreement import NAMES, WEIGHTED_NAMES
+from evals.schema import Metric
+from evals.stats.agreement import NAMES, WEIGHTED_NAMES, agreement_level
 from lab.exports import annotations_of, for_training
 from lab.page import Painted, event, name_field, show_errors
 from lab.services import Services
@@ -16,7 +18,7 @@ from lab.session import session_of
 from lab.shared.rater import Opened, Queue, Rater, item_of_answer, items_of_report, new_project, typed_guidelines, whole
 from lab.shared.rating import build_panel, draw, quoted_notes, words_of
 from lab.shared.runner import refusal
-from lab.ui.components import QUIET, empty, grid, lead, markdown, measure, notice, stage_name
+from lab.ui.components import QUIET, clicks, empty, grid, interval, lead, markdown, measure, notice, number, stage_name
 from lab.ui.text import plural, say
 from lab.visitors import Door, Visitor
 
@@ -79,6 +81,9 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
         told = markdown(known.guidelines.text) if known else ""
         return turn(visitor, None, project, role, ()) | {guidelines: told}
 
+    def on_role(visitor: Visitor | None, *here: Any) -> Painted:
+        return turn(visitor, None, *here)
+
     def on_known(visitor: Visitor | None, project: str | None, role: str) -> Painted:
         return on_project(visitor, project, role) if project else {others: gr.skip()}
 
@@ -96,7 +101,7 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     # First: a reload opens what is shown.
     gr.on([project.change, role.change], None, [project, role], None, js="assayPlaceProject")
     project.change(on_project, **seen, api_name="annotate_project", **QUIET)
-    role.change(on_project, **seen, api_name="annotate_role", **QUIET)
+    event(role.change, on_role, here, outputs, "annotate_role", door=door, **QUIET)
     door.known.change(on_known, **seen, api_visibility="private", **QUIET)
 
     def on_select(project: str | None, role: str, request: gr.Request) -> tuple[gr.Dropdown, str]:
@@ -108,17 +113,25 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
         return gr.Dropdown(choices=found, value=project), role if role in ("rater", "adjudicator") else "rater"
 
     tab.select(on_select, [project, role], [project, role], api_name="annotate_projects", **QUIET)
-    _agreement(services, project)
+    disputes = _agreement(services, project)
+
+    def on_dispute(visitor: Visitor | None, project: str, clicked: gr.EventData) -> Painted:
+        waiting = Rater(services, visitor, is_adjudicating=True).queue(project).waiting
+        others = [each.id for each in waiting if each.id != clicked.id]
+        return {role: "adjudicator"} | turn(visitor, None, project, "adjudicator", others)
+
+    named = {"api_name": "annotate_dispute", "door": door, "shows": panel.line}
+    event(disputes.click, on_dispute, [project], [role, *outputs], **named, **QUIET)
     with gr.Row(elem_classes="composer", elem_id="annotate-manage") as manage:
         with gr.Column(scale=6, min_width=300, elem_classes="rate-form"):
             _projects(services, door, tab, project)
         with gr.Column(scale=5, min_width=300):
             _files(services, project)
 
-    def on_role(request: gr.Request) -> gr.Row:
+    def on_admin(request: gr.Request) -> gr.Row:
         return gr.Row(visible=services.role_of(request.username) == "admin")
 
-    tab.select(on_role, None, manage, api_visibility="private", **QUIET)
+    tab.select(on_admin, None, manage, api_visibility="private", **QUIET)
 
 
 def _others(queue: Queue, opened: Opened) -> str:
@@ -139,9 +152,10 @@ def choices(services: Services) -> list[tuple[str, str]]:
     return [(project.title, project.id) for project in services.store.annotations.projects()]
 
 
-def _agreement(services: Services, project: gr.Dropdown) -> None:
+def _agreement(services: Services, project: gr.Dropdown) -> gr.HTML:
+    """Lay out and wire how far raters agree; what is returned is clicked where an answer in dispute is named."""
     with gr.Accordion(say("annotate.agreement"), open=False, elem_id="annotate-agreement") as fold:
-        table = gr.HTML()
+        table = gr.HTML(js_on_load=clicks("annotate"))
 
     def on_open(project: str | None) -> str:
         if not project:
@@ -154,6 +168,8 @@ def _agreement(services: Services, project: gr.Dropdown) -> None:
         titles = {each.name: each.title for each in known.guidelines.dimensions}
         settled = settle_annotations(store.items(project), said)
         done = {"n": len(settled), "settled": sum(each.by is not None for each in settled)}
+        open_ = [(each.item.id, shorten(each.item.question, 90)) for each in settled if disagreements(known, each)]
+        told = {titles.get(what) or say(f"annotate.{what}"): figures for what, figures in found.items()}
         tables = []
         for names, key in ((WEIGHTED_NAMES, "numbers"), (NAMES, "words")):
             rows = [
@@ -163,10 +179,23 @@ def _agreement(services: Services, project: gr.Dropdown) -> None:
             ]
             columns = [say("annotate.agreement.what"), *names.values()]
             tables += [grid(say(f"annotate.agreement.{key}", **done), columns, rows)] if rows else []
-        return "".join(tables)
+        return draw("agreement", sentence=agreement_sentence(told), disputes=open_, tables=tables)
 
     fold.expand(on_open, project, table, api_name="annotate_agreement", **QUIET)
     project.change(lambda: gr.Accordion(open=False), None, fold, api_visibility="private", **QUIET)
+    return table
+
+
+def agreement_sentence(found: Mapping[str, Mapping[str, Metric]]) -> str:
+    """Return what the raters agree on, and how far, by Krippendorff's alpha of each thing that they rate."""
+    parts = []
+    for title, figures in found.items():
+        alpha = figures["krippendorff_alpha"]
+        figure = "" if alpha.value is None else f"alpha {number(alpha.value, 'open')}"
+        figure += "" if alpha.low is None or alpha.high is None else f", {interval(alpha.low, alpha.high, 'open')}"
+        level = say(f"annotate.agreement.{agreement_level(alpha)}", n=plural(alpha.n, "answer"))
+        parts.append(say("annotate.agreement.part", title=title, level=level, figure=f" ({figure})" if figure else ""))
+    return say("annotate.agreement.sentence", parts="; ".join(parts))
 
 
 def _projects(services: Services, door: Door, tab: gr.Tab, project: gr.Dropdown) -> None:

@@ -176,7 +176,7 @@ def _export_project(store: "Store", settings: ExportSettings) -> None:
     if known is None:
         raise BadConfig(f"annotations are not written as {settings.form!r}; choose one of {', '.join(FORMS)}.")
     project, said = settings.project, store.annotations
-    made = write(said.project(project), said.items(project), said.standing(project), known)
+    made = write(said.project(project), said.items(project), said.standing(project), known, said.names())
     for name, content in made.files.items():
         write_whole(settings.out / name, content)
     rows = [("rows", made.rows), *((f"left out: {why}", n) for why, n in made.left_out.items())]

@@ -127,7 +127,9 @@ class Rater:
         if not changed and before.guidelines == version:
             return opened
         after = after.model_copy(update={"updated_at": self.services.now(), "guidelines": version})
-        self.store.save([after.model_copy(update={"item": each}) for each in self.same_text(opened.item)])
+        called = self.visitor.called if self.visitor else ""
+        alike = [after.model_copy(update={"item": each}) for each in self.same_text(opened.item)]
+        self.store.save(alike, (self.name, called) if called else None)
         return opened._replace(said=after)
 
     def same_text(self, item: AnnotationItem) -> list[str]:

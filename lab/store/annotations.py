@@ -11,8 +11,11 @@ from sqlalchemy.orm import Session, aliased
 
 from evals.errors import LabError
 from evals.schema.votes import Annotation, AnnotationItem, AnnotationProject
-from lab.store.database import AnnotationRow, ItemRow, ProjectRow, reading, writing
+from lab.store.database import AnnotationRow, ItemRow, ProjectRow, SettingRow, reading, writing
 from lab.ui.text import say
+
+NAME = "name of "
+"""Begins the settings that hold what a rater is called."""
 
 
 class Annotations:
@@ -81,9 +84,11 @@ class Annotations:
 
     # ---- annotations -----------------------------------------------------------------------
 
-    def save(self, annotations: Iterable[Annotation]) -> None:
-        """Keep new versions of annotations: all of them or, if anything fails, none."""
+    def save(self, annotations: Iterable[Annotation], name: tuple[str, str] | None = None) -> None:
+        """Keep new versions of annotations: all of them or, if anything fails, none. `name` is a rater's, as they gave it."""
         with writing(self._engine) as session:
+            if name is not None:
+                session.merge(SettingRow(name=f"{NAME}{name[0]}", value=name[1]))
             for each in annotations:
                 role = "adjudicator" if each.is_adjudication else "rater"
                 session.execute(select(ItemRow.id).filter_by(id=each.item).with_for_update()).one()  # they take turns
@@ -110,6 +115,12 @@ class Annotations:
         with reading(self._engine) as session:
             rows = session.scalars(query.order_by(AnnotationRow.made_at, AnnotationRow.id))
             return tuple(Annotation.model_validate(row.document) for row in rows)
+
+    def names(self) -> dict[str, str]:
+        """Return what raters are called, by their hash, of those who said it."""
+        query = select(SettingRow).where(SettingRow.name.startswith(NAME))
+        with reading(self._engine) as session:
+            return {row.name.removeprefix(NAME): row.value for row in session.scalars(query)}
 
     def count(self) -> int:
         """Return how many answers somebody annotated, each rater's counted."""
@@ -141,7 +152,8 @@ def count_annotations_by(session: Session, raters: Collection[str]) -> int:
 
 
 def forget_annotations(session: Session, raters: Collection[str]) -> None:
-    """Delete every version of what these raters said."""
+    """Delete every version of what these raters said, and what they are called."""
+    session.execute(delete(SettingRow).where(SettingRow.name.in_([f"{NAME}{rater}" for rater in raters])))
     session.execute(delete(AnnotationRow).where(AnnotationRow.rater.in_(raters)))
 
 

@@ -268,7 +268,7 @@ class DoneRow(StoreTable):
 
 
 class SettingRow(StoreTable):
-    """A value that the store keeps: the salt that raters are hashed with."""
+    """A value that the store keeps: the salt that raters are hashed with, and the names that they gave."""
 
     __tablename__ = "settings"
 

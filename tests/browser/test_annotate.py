@@ -90,7 +90,9 @@ def test_two_raters_annotate_a_third_person_settles_and_the_corrected_answer_is_
     rated(bob, 0, 5)
     bob.locator("#annotate-submit").click()
     expect(bob.locator("#annotate-progress")).to_contain_text("1 of 2 answers complete")
-    bob.get_by_text("Settling disagreements").click()
+    bob.locator("#annotate-agreement button").first.click()
+    bob.locator("#annotate-agreement li button").first.click()
+    expect(bob.get_by_label("Settling disagreements")).to_be_checked()
     expect(bob.locator("#annotate-others")).to_contain_text("which one?")
     bob.reload()
     expect(bob.locator("#annotate-others")).to_contain_text("which one?")
@@ -102,6 +104,7 @@ def test_two_raters_annotate_a_third_person_settles_and_the_corrected_answer_is_
     expect(bob.locator("#annotate-answer")).to_contain_text("disagree about nothing")
 
     ann.locator("#annotate-agreement button").first.click()
+    ann.get_by_text("All coefficients").click()
     expect(ann.locator("#annotate-agreement table").first).to_contain_text("Factual")
     open_tab(ann, "Data")
     choose(ann, "#data-said-what input", "Annotations:", stays=True)

@@ -20,6 +20,7 @@ from evals.preferences.files import FORMS, LAYOUTS, export, read_annotations
 from evals.questions import pathway_heldout, pathway_training
 from evals.readers import LabelRow
 from evals.schema.votes import Annotation, AnnotationItem, AnnotationProject
+from evals.stats.agreement import agreement_level
 from tests.evals.reports import TABLES
 from tests.evals.tools import installed, run
 
@@ -107,6 +108,12 @@ def test_agreement_stands_for_each_dimension_and_ratings_near_each_other_nearly_
     assert set(found) == {"factual", "thumb"}
     assert factual.low < 0.9 < factual.value < 0.92 and found["factual"]["cohen_kappa"].value > 0.9
     assert found["thumb"]["gwet_ac1"].value is None
+    assert (agreement_level(factual), agreement_level(found["thumb"]["krippendorff_alpha"])) == ("good", "few")
+    opposed = [
+        said(n, who, ratings={"factual": rating}) for n in range(12) for who, rating in (("a", n % 2 + 1), ("b", 3))
+    ]
+    figures = agreements(PROJECT, opposed, draws=200)["factual"]
+    assert agreement_level(figures["krippendorff_alpha"]) == "chance"
 
 
 def test_trainers_get_corrections_preferences_and_thumbs_in_rows_that_load(tmp_path):

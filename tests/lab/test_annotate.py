@@ -197,11 +197,11 @@ def test_leaving_a_field_while_submit_is_pressed_takes_no_submission_back(servic
     ann, is_reading, may_go_on = Rater(services, ANN), Event(), Event()
     keep = type(project).save
 
-    def slow(self, annotations):
+    def slow(self, annotations, *name):
         if annotations[0].state == "draft":
             is_reading.set()
             may_go_on.wait(5)
-        keep(self, annotations)
+        keep(self, annotations, *name)
 
     monkeypatch.setattr(type(project), "save", slow)
     left = Thread(target=ann.say_of, args=("i0",), kwargs={"comment": "why"})
@@ -289,14 +289,18 @@ def test_the_page_makes_a_project_rates_exports_and_takes_a_file_in(services, tm
     with pytest.raises(LabError, match="nothing was submitted yet"):
         annotations_file(services, name, "csv", tmp_path)
     store = services.store.annotations
-    Rater(services, ANN).say_of(store.items(name)[0].id, "submitted", ratings={"factual": 5})
+    ann = Rater(services, Visitor("ann", "page", "name:Ann"))
+    ann.say_of(store.items(name)[0].id, "submitted", ratings={"factual": 5})
     message, archive = annotations_file(services, name, "csv", tmp_path)
     table = Path(archive).read_text(encoding="utf-8-sig")
-    assert ",5," in table and "1 row" in message
+    assert ",5," in table and ",Ann," in table and "1 row" in message
     assert "Agreement is shown once two raters" in called("annotate_agreement", name)[0]
     Rater(services, BOB).say_of(store.items(name)[0].id, "submitted", ratings={"factual": 4}, thumb="up")
     shown = called("annotate_agreement", name)[0]
     assert "Gwet&#x27;s AC2" in shown and "answers: 1, settled: 0" in shown
+    assert "Factual cannot be told, too few are rated twice (1 answer)" in shown and "disagree on" not in shown
+    Rater(services, BOB).say_of(store.items(name)[0].id, "submitted", ratings={"factual": 1})
+    assert f'data-id="{store.items(name)[0].id}"' in called("annotate_agreement", name)[0]
 
 
 @pytest.mark.parametrize("kills", [8, pytest.param(1000, marks=[pytest.mark.slow, pytest.mark.timeout(900)])])
