@@ -156,7 +156,7 @@ def _is_table(value: object) -> bool:
     )
 
 
-Row = TypeVar("Row", bound=BaseModel)
+RowT = TypeVar("RowT", bound=BaseModel)
 
 SHOWN = 80
 """Characters of a bad value that a message shows."""
@@ -172,7 +172,9 @@ BYTE_ORDER_MARKS = (
 """Byte order marks; those of UTF-32 stand first, because UTF-16's are how they begin."""
 
 
-def read_rows(path: Path, record: type[Row], key: Callable[[Row], str] | None = None, otherwise: str = "") -> list[Row]:
+def read_rows(
+    path: Path, record: type[RowT], key: Callable[[RowT], str] | None = None, otherwise: str = ""
+) -> list[RowT]:
     """Return the rows of a JSONL file as records; blank lines are skipped.
 
     `key` gives what must differ between rows, such as their id. BadRow names the first bad line and its field, and line
@@ -189,11 +191,11 @@ def read_rows(path: Path, record: type[Row], key: Callable[[Row], str] | None = 
 def checked_rows(
     path: Path,
     numbered: Iterable[tuple[int, str | Mapping[str, object] | NoRow]],
-    record: type[Row],
-    key: Callable[[Row], str] | None = None,
-) -> list[Row]:
+    record: type[RowT],
+    key: Callable[[RowT], str] | None = None,
+) -> list[RowT]:
     """Return rows, each a line of JSON or an object, as records; BadRow as `read_rows`."""
-    rows: list[Row] = []
+    rows: list[RowT] = []
     seen: dict[str, int] = {}
     bad: list[BadRow] = []
     for number, line in numbered:
@@ -210,7 +212,7 @@ def checked_rows(
     return rows
 
 
-def _row(path: Path, number: int, line: str | Mapping[str, object] | NoRow, record: type[Row]) -> Row:
+def _row(path: Path, number: int, line: str | Mapping[str, object] | NoRow, record: type[RowT]) -> RowT:
     if isinstance(line, NoRow):
         raise BadRow(path, number, line.field, line.problem)
     try:

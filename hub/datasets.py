@@ -25,7 +25,7 @@ from evals.schema import ChoiceTruth, Example
 from evals.schema.runs import Diagnostic
 from evals.tables import parquet_rows
 from hub.cards import NO_OWN, OWN, about, add_own, known_front_matter, licence_text, read_own, render, without_mark
-from hub.cards.dataset import RATERS, Row, RowTable, flat, rows_card, rows_of
+from hub.cards.dataset import RATERS, DataRow, RowTable, flat, rows_card, rows_of
 from hub.cards.dataset import SPLITS as HUB_SPLITS
 from hub.checks import ROWS, TEXT_LIMIT, Part, Upload, file_of, part_of, size_finding, unpack
 from hub.client import TROUBLE, Receipt, check_repo, explain, finding, wording
@@ -254,7 +254,7 @@ def _report_tables(path: str, part: Part) -> Iterator[RowTable]:
         yield RowTable(path, f"{path.removesuffix('.json')}-rows.jsonl", rows, report=report)
 
 
-def _rows(path: str, part: Part) -> list[Row]:
+def _rows(path: str, part: Part) -> list[DataRow]:
     if path.endswith(".parquet"):
         return [*parquet_rows(file_of(part))]
     path, part = unpack(path, part)

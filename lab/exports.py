@@ -78,7 +78,7 @@ def annotations_of(services: Services, project: str | None, form: Form) -> Forma
     if not project:
         raise LabError(say("annotate.no_project_yet"))
     store = services.store.annotations
-    return export(store.project(project), store.items(project), store.standing(project), form, store.names())
+    return export(store.project(project), store.items(project), store.latest(project), form, store.names())
 
 
 def annotations_file(services: Services, project: str, form: Form, folder: Path) -> tuple[str, str]:

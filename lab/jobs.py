@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 JSON = Any
 State = Literal["waiting", "running", "done", "failed", "cancelled"]
-Told = Callable[[int, int, str], None]
+OnStep = Callable[[int, int, str], None]
 """Takes how much is done, of how much, and in a short line what is being done."""
-Run = Callable[[Mapping[str, JSON], Told, Callable[[], bool], JSON], JSON]
+Run = Callable[[Mapping[str, JSON], OnStep, Callable[[], bool], JSON], JSON]
 """What a kind of job does, given its settings, a function to tell how far it is and one that says whether to end early.
 
 The last is None, or how far it was when its process ended ({"done", "total"}, and "kept" what `Jobs.keep` was given):

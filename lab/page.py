@@ -12,7 +12,7 @@ from gradio.utils import get_upload_folder
 
 from evals.errors import LabError
 from lab.services import Services
-from lab.session import ExportedFile, Own, Tab, View, stop
+from lab.session import ExportedFile, OwnDocuments, Tab, View, stop
 from lab.ui.components import ANSWERING, CHOSEN, QUIET, heading, notice, script, stage_name
 from lab.ui.text import say
 from lab.visitors import Door, Visitor, meet, name_visitor
@@ -221,8 +221,8 @@ class DocumentTab:
     view: Callable[[Any, str], View]
     label: Callable[[Any], str]
 
-    def own(self, visitor: Visitor | None) -> Own:
-        return Own(self.services, visitor, self.task)
+    def own(self, visitor: Visitor | None) -> OwnDocuments:
+        return OwnDocuments(self.services, visitor, self.task)
 
     def undo(self, button: gr.Button, api_name: str) -> None:
         """Let a button undo the last change of the document that is shown."""
@@ -233,7 +233,9 @@ class DocumentTab:
         pane = self.pane
         event(button.click, on_undo, [pane.kept], pane.shown, api_name, door=self.door, shows=pane.line, **QUIET)
 
-    def export(self, forms: Sequence[str], make: Callable[[Own, str | None, Any], ExportedFile], api_name: str) -> None:
+    def export(
+        self, forms: Sequence[str], make: Callable[[OwnDocuments, str | None, Any], ExportedFile], api_name: str
+    ) -> None:
         """Lay out and wire the files that `make` gives of the visitor's documents, the id of that shown, and a format."""
         panel = export_panel(self.task, forms)
 

@@ -271,7 +271,7 @@ def left_out_line(task: str, left_out: Mapping[str, int]) -> str:
 
 
 @dataclass(frozen=True)
-class Own:
+class OwnDocuments:
     """The kept documents of a task that are a visitor's own: found again, changed, undone, written as files.
 
     All raise LabError for a document that is not there or not theirs, and for nobody.

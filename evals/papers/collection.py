@@ -162,7 +162,7 @@ def _reference(found: Any) -> Reference:
 
 OWN = "demonstration"
 NAMES: Mapping[str, Split] = {"train": "train", "val": "dev", "validation": "dev", "dev": "dev", "test": "test"}
-Progress = Callable[[str, int], None]
+OnFile = Callable[[str, int], None]
 """Called with the name of a file and how many of its rows are read."""
 EVERY = 200
 
@@ -181,7 +181,7 @@ class Collection:
         return all(each.split is not None for each in self.examples)
 
 
-def read_collection(source: str, progress: Progress | None = None, *, skips: bool = False) -> Collection:
+def read_collection(source: str, progress: OnFile | None = None, *, skips: bool = False) -> Collection:
     """Return the papers of `demonstration`, of a JSONL or Parquet file, or of a folder of split files.
 
     A folder holds train, val (or validation, dev) and test as .jsonl or .parquet, alone or in shards

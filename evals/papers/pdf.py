@@ -29,7 +29,7 @@ from evals.papers.outline import (
 )
 from evals.papers.pdf_lines import (
     PageLines,
-    Row,
+    TableRow,
     TextLine,
     Word,
     body_height,
@@ -466,7 +466,7 @@ MOST_CHARACTERS = 200_000
 class PageWords:
     """The rows of a page as it is read upright, and what was left out of them: hidden words, how many turned ones."""
 
-    rows: list[Row]
+    rows: list[TableRow]
     width: float
     height: float
     turn: int

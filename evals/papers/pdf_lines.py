@@ -189,7 +189,7 @@ class TextLine:
         return [" ".join(word.text for word in cell) for cell in _cells(self.words)]
 
 
-Row = tuple[Word, ...]
+TableRow = tuple[Word, ...]
 
 
 def _cells(row: Sequence[Word]) -> list[list[Word]]:
@@ -202,7 +202,7 @@ def _cells(row: Sequence[Word]) -> list[list[Word]]:
     return cells
 
 
-def rows_of(words: Sequence[Word]) -> list[Row]:
+def rows_of(words: Sequence[Word]) -> list[TableRow]:
     """Return the words of a page by rows from top to bottom, each from left to right over all columns.
 
     Words that follow each other in the file without a gap stay together.
@@ -235,7 +235,7 @@ def _on_line(one: Word, other: Word) -> float:
     return (min(one.top, other.top) - max(one.bottom, other.bottom)) / max(min(one.height, other.height), 0.1)
 
 
-def gutters_of(rows: Sequence[Row]) -> list[float]:
+def gutters_of(rows: Sequence[TableRow]) -> list[float]:
     """Return where running text stands to the left and right of a clear strip (points), the longest strips first."""
     if len(rows) < FEWEST_LINES:
         return []
@@ -263,7 +263,7 @@ def gutters_of(rows: Sequence[Row]) -> list[float]:
     return [median(place for best, place in strip if best == max(strip)[0]) for strip in wide]
 
 
-def page_gutters(pages: Sequence[Sequence[Row]]) -> list[list[float]]:
+def page_gutters(pages: Sequence[Sequence[TableRow]]) -> list[list[float]]:
     """Return the gutters of each page: its own, and those that a good part of the pages have, the commonest first."""
     own = [gutters_of(rows) for rows in pages]
     common: list[list[float]] = []
@@ -283,7 +283,7 @@ def page_gutters(pages: Sequence[Sequence[Row]]) -> list[list[float]]:
     return [list(of_page(places)) for places in own]
 
 
-def columns_of(rows: Sequence[Row], gutters: Sequence[float], column: int) -> Iterator[tuple[Row, int]]:
+def columns_of(rows: Sequence[TableRow], gutters: Sequence[float], column: int) -> Iterator[tuple[TableRow, int]]:
     """Yield rows with the number of their column, in reading order.
 
     A row across a gutter ends the columns above it: they are read before it, from left to right.
@@ -304,7 +304,7 @@ def columns_of(rows: Sequence[Row], gutters: Sequence[float], column: int) -> It
         yield from columns_of(sides[1], [each for each in apart if each > gutter], 2 * column + 2)
 
 
-def _crossing(rows: Sequence[Row], gutter: float) -> list[bool]:
+def _crossing(rows: Sequence[TableRow], gutter: float) -> list[bool]:
     """Return which rows go across a gutter: those with words over it, and a table or picture with such a caption."""
     start, end = min(row[0].left for row in rows), max(row[-1].right for row in rows)
     crossing = [_crosses(row, gutter) for row in rows]
@@ -330,18 +330,18 @@ def _crossing(rows: Sequence[Row], gutter: float) -> list[bool]:
     return whole
 
 
-def _split_row(row: Row, place: float) -> tuple[Row, Row]:
+def _split_row(row: TableRow, place: float) -> tuple[TableRow, TableRow]:
     return tuple(word for word in row if word.right <= place), tuple(word for word in row if word.right > place)
 
 
-def _is_text(part: Row, width: float) -> bool:
+def _is_text(part: TableRow, width: float) -> bool:
     """Whether a part of a row is a line of running text, in columns of that width together."""
     cells = _cells(part)
     filled = sum(cell[-1].right - cell[0].left for cell in cells)
     return len(part) > 2 * len(cells) and filled > FILLED * width
 
 
-def _crosses(row: Row, place: float) -> bool:
+def _crosses(row: TableRow, place: float) -> bool:
     """Whether a row runs over `place`: through a word, or with no more than a space around it."""
     for index, word in enumerate(row):
         if word.left < place < word.right:

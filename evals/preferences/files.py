@@ -205,7 +205,7 @@ def _csv(project: AnnotationProject, said: Said, names: Mapping[str, str]) -> Fo
 Layout = Literal["label-studio", "csv"]
 LAYOUTS: tuple[Layout, ...] = get_args(Layout)
 """What can be read back."""
-Row = dict[str, Any]
+FileRow = dict[str, Any]
 
 
 class Imported(NamedTuple):
@@ -261,11 +261,11 @@ def read_annotations(
     return Imported(list(new.values()), annotations)
 
 
-Read = Iterator[tuple[int, Row, Row | None]]
+Read = Iterator[tuple[int, FileRow, FileRow | None]]
 """Line, or number of the record; what was shown, and what one person says of it."""
 
 
-def _json_list(path: Path) -> list[Row]:
+def _json_list(path: Path) -> list[FileRow]:
     try:
         rows = json.loads(read_text(path))
     except json.JSONDecodeError as error:
@@ -286,7 +286,7 @@ def _read_label_studio(path: Path) -> Read:
         for each in [*(task.get("annotations") or ()), *drafts]:
             by = each.get("completed_by", each.get("user"))
             state = "draft" if "is_draft" in each else "discarded" if each.get("was_cancelled") else "submitted"
-            said: Row = {
+            said: FileRow = {
                 "rater": str(by.get("email") or by.get("id") if isinstance(by, Mapping) else by),
                 "state": state,
                 "updated_at": each.get("updated_at") or each.get("created_at"),
@@ -361,7 +361,7 @@ def _read_csv(path: Path) -> Read:
         row = {name: unescape_formula(cell) for name, cell in cells.items()}
         shown = {name: row[name] for name in ("item", "stage", "chain", "system_prompt") if row.get(name)}
         shown |= {"question": row.get("question", ""), "text": row.get("text", "")}
-        said: Row = {name: row[name] for name in ("updated_at", "guidelines", *CHOICES, *TEXTS) if row.get(name)}
+        said: FileRow = {name: row[name] for name in ("updated_at", "guidelines", *CHOICES, *TEXTS) if row.get(name)}
         said |= {"rater": row.get("rater", ""), "state": row.get("state") or "submitted"}
         said["is_adjudication"] = (row.get("is_adjudication") or "").casefold() in ("true", "1")
         said["ratings"] = {

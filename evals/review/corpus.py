@@ -157,7 +157,7 @@ def select(concerns: Sequence[HumanConcern], rules: Rules) -> tuple[tuple[HumanC
     return tuple(sorted(kept.values(), key=lambda each: SEVERITIES.index(each.severity))), dropped
 
 
-Progress = Callable[[int, int], None]
+OnCount = Callable[[int, int], None]
 """Called with papers done and in all."""
 
 
@@ -197,7 +197,7 @@ class CorpusRecipe:
 
 
 def make_corpus(
-    examples: Sequence[ReviewExample], split: Split, recipe: CorpusRecipe, progress: Progress | None = None
+    examples: Sequence[ReviewExample], split: Split, recipe: CorpusRecipe, progress: OnCount | None = None
 ) -> Corpus:
     """Return the rows of one split. Papers without text and with too few concerns are dropped and counted."""
     mine = [each for each in examples if each.split == split]

@@ -70,10 +70,10 @@ class GradedRow(Record):
     grade: Grade
 
 
-Row = TypeVar("Row")
+RowT = TypeVar("RowT")
 
 
-class Report(Record, Generic[Row]):
+class Report(Record, Generic[RowT]):
     """Everything needed to trust, recompute and compare an evaluation of any task (`evals.task`).
 
     `libraries` gave the answers; `versions` judge them now, `earlier_versions` did so before.
@@ -88,7 +88,7 @@ class Report(Record, Generic[Row]):
     versions: dict[str, str]
     created_at: datetime
     command: str
-    rows: tuple[Row, ...]
+    rows: tuple[RowT, ...]
     summaries: tuple[StageSummary, ...]
     libraries: dict[str, str] = Field(default_factory=dict)
     earlier_versions: tuple[dict[str, str], ...] = ()

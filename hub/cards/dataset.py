@@ -28,7 +28,7 @@ SPLITS = {"train": "train", "dev": "validation", "validation": "validation", "te
 """The Hub's name of a split, by the name of a file."""
 RATERS = ("rater", "annotator", "user", "rater_id", "annotator_id", "user_id")
 """Columns that tell who judged."""
-Row = Mapping[str, Any]
+DataRow = Mapping[str, Any]
 
 
 def dataset_card(statistics: ExportStatistics, row_type: type[ExportRow], guidelines: str) -> DatasetCard:
@@ -99,7 +99,7 @@ class RowTable:
 
     source: str
     file: str
-    rows: Sequence[Row]
+    rows: Sequence[DataRow]
     split: str | None = None
     report: EvalReport | None = None
 
@@ -117,7 +117,7 @@ def write_rows_card(folder: Path, kind: str, files: Iterable[str]) -> None:
         (write_card if name == CARD else write_whole)(folder / name, part.text())
 
 
-def rows_of(part: Part) -> list[Row]:
+def rows_of(part: Part) -> list[DataRow]:
     """Return the rows of a JSONL file; ValueError for a line that is no JSON object."""
     found = []
     for number, line in enumerate(part.text().split("\n"), 1):

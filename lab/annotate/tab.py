@@ -161,7 +161,7 @@ def _agreement(services: Services, project: gr.Dropdown) -> gr.HTML:
         if not project:
             return empty(say("annotate.no_project_yet"))
         store = services.store.annotations
-        known, said = store.project(project), store.standing(project)
+        known, said = store.project(project), store.latest(project)
         found = agreements(known, said, draws=1000)
         if len({each.rater for each in said if each.state == "submitted"}) < FEWEST_SHOWN or not found:
             return empty(say("annotate.agreement.none"))

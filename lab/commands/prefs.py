@@ -81,7 +81,7 @@ def count(settings: JsonSettings) -> None:
 
     with closing(_store()) as store:
         counts, said = store.counts(), store.annotations
-        known = [(each, progress(each, said.items(each.id), said.standing(each.id))) for each in said.projects()]
+        known = [(each, progress(each, said.items(each.id), said.latest(each.id))) for each in said.projects()]
     rows = [
         (f"{pair.first}, {pair.second}", pair.first_chosen, pair.second_chosen, pair.ties, pair.both_bad)
         for pair in counts.by_stages
@@ -115,7 +115,7 @@ def agreement(settings: AgreementSettings) -> None:
     with closing(_store()) as store:
         if settings.project:
             known = store.annotations.project(settings.project)
-            found = agreements(known, store.annotations.standing(settings.project))
+            found = agreements(known, store.annotations.latest(settings.project))
             weighted = dict.fromkeys((each.name for each in known.guidelines.dimensions), WEIGHTED_NAMES)
             rows = [
                 (what, weighted.get(what, NAMES)[name], figure(each.value), each.n)
@@ -176,7 +176,7 @@ def _export_project(store: "Store", settings: ExportSettings) -> None:
     if known is None:
         raise BadConfig(f"annotations are not written as {settings.form!r}; choose one of {', '.join(FORMS)}.")
     project, said = settings.project, store.annotations
-    made = write(said.project(project), said.items(project), said.standing(project), known, said.names())
+    made = write(said.project(project), said.items(project), said.latest(project), known, said.names())
     for name, content in made.files.items():
         write_whole(settings.out / name, content)
     rows = [("rows", made.rows), *((f"left out: {why}", n) for why, n in made.left_out.items())]

@@ -25,12 +25,12 @@ from evals.schema.articles import (
 from evals.schema.questions import Sampling
 from evals.schema.reviews import CATEGORIES, SEVERITIES, UNKNOWN, Concern
 from lab.engine import WriteRequest
-from lab.jobs import JSON, Job, Told
+from lab.jobs import JSON, Job, OnStep
 from lab.papers.view import concerns as cards
 from lab.papers.view import hold
 from lab.papers.view import paper as paper_view
 from lab.services import Services
-from lab.session import Moment, Own, View, checked_sampling, moments, new_id, owner, plain_text
+from lab.session import Moment, OwnDocuments, View, checked_sampling, moments, new_id, owner, plain_text
 from lab.ui.components import notice, waiting_line
 from lab.ui.text import say
 from lab.visitors import Visitor, new_visitor
@@ -222,7 +222,7 @@ def register(services: Services) -> None:
 
 
 def write(
-    services: Services, settings: Mapping[str, JSON], told: Told, is_cancelled: Callable[[], bool], resume: JSON
+    services: Services, settings: Mapping[str, JSON], told: OnStep, is_cancelled: Callable[[], bool], resume: JSON
 ) -> JSON:
     """Write a review as a job, or go on after the parts of the paper that were read; return which one is kept."""
     name, whose, page = (str(settings[each]) for each in ("review", "session", "page"))
@@ -247,7 +247,7 @@ def watch(services: Services, visitor: Visitor, name: str) -> Iterator[View]:
     """Yield what to show of a review of the visitor's that is being written, until it is kept."""
     shown: View | None = None
     found: tuple[DraftConcern, ...] = ()
-    mine = Own(services, visitor, "review")
+    mine = OwnDocuments(services, visitor, "review")
     try:
         article = services.store.documents("review_asked").get(name, mine.session).document.article
     except LabError:
@@ -287,7 +287,7 @@ def _line(moment: Moment[ReviewStep, KeptReview] | None, job: Job | None) -> str
 
 def under_way(services: Services, visitor: Visitor) -> str:
     """Return the id of the visitor's newest review that is being written; "" if none is."""
-    mine = services.jobs.all(Own(services, visitor, "review").session)
+    mine = services.jobs.all(OwnDocuments(services, visitor, "review").session)
     return next((each.id for each in mine if each.kind == KIND and not each.is_over), "")
 
 
@@ -297,7 +297,7 @@ def resume_review(services: Services, visitor: Visitor | None, name: str | None)
     if visitor and going and name in (None, "", going):
         yield from watch(services, visitor, going)
     elif name:
-        yield view(*Own(services, visitor, "review").earlier(name))
+        yield view(*OwnDocuments(services, visitor, "review").earlier(name))
 
 
 def stop_all(services: Services, visitor: Visitor | None) -> None:
@@ -342,7 +342,7 @@ def act(services: Services, visitor: Visitor | None, review_id: str | None, acti
             raise LabError(say("review.edit.gone"))
         return before
 
-    return view(Own(services, visitor, "review").change(review_id, action, change))
+    return view(OwnDocuments(services, visitor, "review").change(review_id, action, change))
 
 
 def save(
@@ -376,7 +376,7 @@ def save(
         }
         return [*standing.parts[:at], mine.model_copy(update=changed), *standing.parts[at + 1 :]]
 
-    return view(Own(services, visitor, "review").change(review_id, "edit" if concern_id else "add", change))
+    return view(OwnDocuments(services, visitor, "review").change(review_id, "edit" if concern_id else "add", change))
 
 
 def checked_concern(text: str | None, category: str | None, severity: str | None) -> Concern:

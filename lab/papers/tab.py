@@ -27,7 +27,7 @@ from lab.papers.session import (
 )
 from lab.papers.view import concerns, page_view, paper
 from lab.services import Services
-from lab.session import ExportedFile, Own
+from lab.session import ExportedFile, OwnDocuments
 from lab.ui.components import ANSWERING, QUIET, Range, clicks, heading, lead, notice, sampling_fields
 from lab.ui.text import say
 from lab.visitors import Door, Visitor
@@ -108,7 +108,7 @@ def build(services: Services, door: Door) -> None:
         how = (seed, length, temperature)
         yield from map(pane.paint, review(services, visitor, (article, text), name, how, is_staged=bool(is_staged)))
 
-    def make(own: Own, review_id: str | None, form: ReviewForm) -> ExportedFile:
+    def make(own: OwnDocuments, review_id: str | None, form: ReviewForm) -> ExportedFile:
         return export(own.get(review_id), form)
 
     seen = [article, text, page, *pane.shown]
@@ -150,7 +150,7 @@ def _editing(services: Services, door: Door, pane: DocumentPane, page: gr.HTML) 
         action, concern_id = str(happened._data.get("do")), str(happened._data.get("id"))
         if action not in {"edit", "show"}:
             return pane.show(act(services, visitor, review_id, action, concern_id))
-        standing = Own(services, visitor, "review").get(review_id)
+        standing = OwnDocuments(services, visitor, "review").get(review_id)
         at, found = find(standing.parts, concern_id)
         if action == "show":
             return {page: page_view(standing.document.article, found.place)}

@@ -20,7 +20,7 @@ from evals.questions.sets import load_questions
 from evals.schema import Completion, Example, Message
 from evals.schema.questions import Sampling
 from lab.engine import Waiting, WriteRequest
-from lab.jobs import JSON, Told
+from lab.jobs import JSON, OnStep
 from lab.services import REPORTS, Services, reports_folder
 from lab.shared.evaluations import about_run, command_line
 from lab.shared.runs import chain_of, duration
@@ -157,7 +157,7 @@ KINDS: Mapping[str, Callable[[Services, Mapping[str, JSON]], BatchOrder]] = {"ev
 class _Asked:
     """A chain that is asked `n` questions by stage; tells how far it is and how long the rest takes, and gives up once it is to."""
 
-    def __init__(self, chain: Any, n: int, stages: Sequence[str], told: Told, check: Callable[[], None]) -> None:
+    def __init__(self, chain: Any, n: int, stages: Sequence[str], told: OnStep, check: Callable[[], None]) -> None:
         self.stages, self._chain, self._told, self._check = chain.stages, chain, told, check
         self._n, self._n_stages, self._done = n, len(stages), 0.0
         self._answers, self._seconds = 0, 0.0  # of those that were written here
@@ -185,7 +185,7 @@ def run(
     kind: str,
     services: Services,
     settings: Mapping[str, JSON],
-    told: Told,
+    told: OnStep,
     is_cancelled: Callable[[], bool],
     resume: JSON,
 ) -> JSON:

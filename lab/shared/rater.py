@@ -96,7 +96,7 @@ class Rater:
 
     def queue(self, project: str) -> "Queue":
         """Return a project as it stands."""
-        return Queue(self, self.store.project(project), self.store.items(project), self.store.standing(project))
+        return Queue(self, self.store.project(project), self.store.items(project), self.store.latest(project))
 
     # ---- what is said ----------------------------------------------------------------------
 
@@ -162,7 +162,7 @@ class Rater:
         In a queue, where nothing was said of this answer yet, it is the one to the answer said of last.
         """
         opened = self.open(name)
-        standing = self.store.standing(opened.project.id, rater=self.name)
+        standing = self.store.latest(opened.project.id, rater=self.name)
         said = [each.item for each in standing if each.is_adjudication == self.is_adjudicating]
         if is_queue and opened.said.state == "pending" and said:
             name = said[-1]
@@ -181,7 +181,7 @@ class Rater:
 
     def thumbs(self) -> dict[str, Thumb | None]:
         """Return this rater's thumbs on answers that are rated where they stand, by the answers' names there."""
-        said = self.store.standing(RATED, rater=self.name)
+        said = self.store.latest(RATED, rater=self.name)
         return {each.item.removeprefix(f"{RATED}:"): each.thumb for each in said if not each.is_adjudication}
 
     def rate(self, items: Sequence[AnnotationItem]) -> list[str]:

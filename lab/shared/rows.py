@@ -139,7 +139,7 @@ def judgements_of(services: Services, rows: Collection[Any]) -> Said:
     store = services.store.annotations
     items = {item.id: item for item in store.items(questions=asked)}
     dimensions = {project.id: project.guidelines.dimensions for project in store.projects()} if items else {}
-    for each in store.standing(names=items):
+    for each in store.latest(names=items):
         item = items[each.item]
         if each.state != "submitted":
             continue

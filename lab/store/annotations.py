@@ -98,10 +98,10 @@ class Annotations:
                 document = each.model_dump(mode="json")
                 session.execute(insert(AnnotationRow), {**row, "document": document, "voided_at": None})
 
-    def standing(
+    def latest(
         self, project: str | None = None, names: Collection[str] | None = None, rater: str | None = None
     ) -> tuple[Annotation, ...]:
-        """Return the annotations as they stand, oldest first: of a project, of these answers, of one rater."""
+        """Return the last annotation of each rater on each answer, oldest first: of a project, of these answers, of one rater."""
         newer, stands = aliased(AnnotationRow), AnnotationRow.voided_at.is_(None)
         same = [getattr(newer, name) == getattr(AnnotationRow, name) for name in ("item", "rater", "role")]
         is_newer = (newer.number > AnnotationRow.number) & newer.voided_at.is_(None)

@@ -53,7 +53,7 @@ def kill_again_and_again(url: str, kills: int, seed: int) -> dict[str, object]:
             os.waitpid(child, 0)
             acknowledged |= {line.strip() for line in heard if line.endswith("\n")}
     store = Store(url, now=lambda: datetime.now(UTC))
-    exported = store.annotations.standing(PROJECT.id)
+    exported = store.annotations.latest(PROJECT.id)
     kept = {f"vote {each.id}" for each in store.comparisons()}
     kept |= {f"answer {each.id}" for each in store.answers(None, 10_000_000)}
     kept |= {f"annotation {state} {each.rater}" for each in exported for state in ("draft", each.state)}

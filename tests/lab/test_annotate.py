@@ -72,7 +72,7 @@ def test_a_rater_works_through_the_queue_and_every_change_is_kept_as_a_draft_unt
         "pending",
         "0 of 4 answers complete · ",
     )
-    assert ann.say_of("i0", comment="").said.state == "pending" and project.standing() == ()
+    assert ann.say_of("i0", comment="").said.state == "pending" and project.latest() == ()
     ann.say_of("i0", ratings={"factual": 4})
     ann.note("i0", "0-7", "wrong_fact", " which? ")
     assert Rater(services, ANN).queue("liver").next().said.notes[0].model_dump() == {
@@ -141,10 +141,10 @@ def test_raters_who_disagree_are_settled_by_an_adjudicator_who_sees_only_those(s
     judge.undo("i0")
     judge.say_of("i0", "submitted", ratings={"factual": 2}, corrected="They fall.")
     assert judge.queue("liver").next() is None
-    settled = settle_annotations(project.items("liver"), project.standing("liver"))
+    settled = settle_annotations(project.items("liver"), project.latest("liver"))
     assert (settled[0].ratings, settled[0].corrected, settled[0].by) == ({"factual": 2}, "They fall.", judge.name)
     assert [disagreements(PROJECT, each) for each in settled] == [[], []]
-    assert agreements(PROJECT, project.standing("liver"), draws=10)["factual"]["cohen_kappa"].n == 2
+    assert agreements(PROJECT, project.latest("liver"), draws=10)["factual"]["cohen_kappa"].n == 2
 
 
 def test_answers_of_ask_are_rated_where_they_stand_once_for_each_rater(services):
@@ -339,11 +339,11 @@ def test_the_commands_list_projects_export_them_and_take_files_in(services, proj
         "config.xml",
         "tasks.json",
     ]
-    before = project.standing("liver")
+    before = project.latest("liver")
     assert (
         prefs("import", str(out / "tasks.json"), "--project", "liver", "--format", "label-studio")["annotations"] == 2
     )
-    assert len(project.standing("liver")) == len(before) == 2
+    assert len(project.latest("liver")) == len(before) == 2
     assert "no annotation project 'lung'" in prefs("export", "--project", "lung", "--out", str(out))
     assert "choose one of dpo, kto, sft, arena" in prefs("export", "--format", "csv", "--out", str(out))
 
@@ -353,7 +353,7 @@ def test_ratings_notes_and_verdicts_of_an_earlier_version_of_the_lab_are_read_as
         old.executescript(LAB.read_text(encoding="utf-8"))
     store = new_store(tmp_path)
     project = store.annotations.project("heart")
-    items, said = store.annotations.items("heart"), store.annotations.standing("heart")
+    items, said = store.annotations.items("heart"), store.annotations.latest("heart")
     assert project.guidelines.version == 2
     assert {(each.item, each.rater[:2], each.state) for each in said} == {
         ("heart:l0ann", "aa", "submitted"), ("heart:l0ann", "bb", "submitted"), ("heart:l0ann", "cc", "submitted"),

@@ -50,7 +50,7 @@ def test_what_is_sent_again_under_one_key_is_done_once_also_when_the_lab_was_sta
     with on_air(anew, ("Annotate",)) as app:
         assert post(app, *NOTE, **{KEY: "k", AGAIN: "1"}).status_code == 409
         assert "problem" in post(app, *NOTE, **{KEY: "another", AGAIN: "1"}).text, "its page was of the lab before"
-        (said,) = anew.store.annotations.standing(project.id)
+        (said,) = anew.store.annotations.latest(project.id)
         assert [each.comment for each in said.notes] == ["which one?"]
 
 
@@ -71,7 +71,7 @@ def test_while_another_program_holds_the_database_a_rater_is_told_and_the_next_p
         other.execute("ROLLBACK")
         assert "Another program holds the file" in told.text and "Traceback" not in told.text, told.text
         assert "assay.db" not in told.text and "assay.db failed" in caplog.text, "where it lies is for the log alone"
-        assert room.store.annotations.standing(project.id) == ()
+        assert room.store.annotations.latest(project.id) == ()
         assert {post(app, *NOTE, **{KEY: "pressed again"}).status_code for _ in range(2)} == {200}
-        (said,) = room.store.annotations.standing(project.id)
+        (said,) = room.store.annotations.latest(project.id)
         assert [each.comment for each in said.notes] == ["which one?"]

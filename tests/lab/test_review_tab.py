@@ -11,7 +11,7 @@ from lab.engine import LabEngine
 from lab.papers.export import export
 from lab.papers.session import act, demonstration, paper_of, read, register, resume_review, review, save, under_way
 from lab.papers.view import paper as paper_view
-from lab.session import Own, stop
+from lab.session import OwnDocuments, stop
 from lab.shared.work import end, works
 from lab.ui.components import notice
 from lab.visitors import Visitor, new_visitor
@@ -43,7 +43,7 @@ def reviewed(room, visitor, name="Scripted"):
 
 
 def own(room, visitor):
-    return Own(room, visitor, "review")
+    return OwnDocuments(room, visitor, "review")
 
 
 def standing(room, visitor, view):

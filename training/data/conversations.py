@@ -22,7 +22,7 @@ from evals.io import HOLDS_TURNS, WHOLE, sha256_of_text
 from evals.questions import is_held_out, system_prompt_for
 from training.data.chat import TEMPLATE_ERRORS, mark_in
 from training.data.tables import SourceRows, Unusable, first_row, is_table, public_name, read_table, refuse, usable
-from training.data.tokens import Row, Rows, Tokenizer, shared_length, tokens_of_turns, turns_written
+from training.data.tokens import DataRow, Rows, Tokenizer, shared_length, tokens_of_turns, turns_written
 
 TURNS = ("messages", "conversations", "conversation")
 """Columns that hold turns, the first of them that a row has."""
@@ -71,7 +71,7 @@ class ChatRow:
     place: tuple[str, int] = ("", 0)
     """The source and line that the row comes from."""
 
-    def row(self) -> Row:
+    def row(self) -> DataRow:
         """Return the row as `sequences_of` takes it."""
         if self.turns:
             return {"messages": [dict(turn) for turn in self.turns], "learned": self.learned}
@@ -316,7 +316,7 @@ def form_of_table(table: SourceRows, facts: dict[str, str | int]) -> Form:
     return form
 
 
-def conversation_of(row: Row, form: Form, notes: Counter[str], *, train_on: str = "all") -> ChatRow:
+def conversation_of(row: DataRow, form: Form, notes: Counter[str], *, train_on: str = "all") -> ChatRow:
     """Return a row as a conversation; Unusable, with the field, if nothing can be learned from it.
 
     What stands after the last answer that is learned is left out.
@@ -433,7 +433,7 @@ def _text(where: str, value: object, *, may_be_empty: bool = False) -> str:
     return value
 
 
-def question_turns(row: Row, form: Form) -> list[Turn]:
+def question_turns(row: DataRow, form: Form) -> list[Turn]:
     """Return a question and its answer, with what stands beside them."""
     asked, answered = form
     question, answer = (turns_in(name, row[name]) for name in form)
@@ -459,7 +459,7 @@ def turns_in(name: str, value: object) -> Any:
     return _turns(name, value) if isinstance(value, list) and value else value
 
 
-def with_system(row: Row, turns: list[Turn]) -> list[Turn]:
+def with_system(row: DataRow, turns: list[Turn]) -> list[Turn]:
     """Return the turns after the system message that a column of its own holds; Unusable if they have another."""
     name = next((name for name in SYSTEM if row.get(name)), "")
     system = _text(name, row.get(name), may_be_empty=True)

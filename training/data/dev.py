@@ -31,7 +31,7 @@ from training.data.conversations import Conversations, read_conversations
 from training.data.questions import grpo_row, watched_questions
 from training.data.refine import RefinerData, are_records, refiner_data
 from training.data.reviews import ReviewedPaper
-from training.data.tokens import NO_THOUGHT, TEMPLATE_TOLD, Data, DevSet, Row, Rows, some_of
+from training.data.tokens import NO_THOUGHT, TEMPLATE_TOLD, Data, DataRow, DevSet, Rows, some_of
 from training.encoders import find_encoder
 
 
@@ -181,7 +181,7 @@ def dev_questions(data: Rows[Any], sources: Sequence[str], settings: StageSettin
         return records(data, refiner_data(sources), settings)
     found = watched_questions(sources, settings.asked_at_a_look(data.count), settings.seed, data.questions)
 
-    def row_of(example: Example) -> Row:
+    def row_of(example: Example) -> DataRow:
         return grpo_row(example, data.system_prompt)
 
     named = {each.id: each for each in found}
@@ -205,7 +205,7 @@ def papers(data: Rows[Any], settings: StageSettings) -> DevSet:
     refuse_learned(found, data, settings.output)
     task = Review(measuring=by_words)
 
-    def row_of(paper: ReviewExample) -> Row:
+    def row_of(paper: ReviewExample) -> DataRow:
         _, request = task.prompt(paper)
         turns = [{"role": "system", "content": data.system_prompt}, request.model_dump()]
         return {"prompt": turns, TEMPLATE_TOLD: dict(NO_THOUGHT)}

@@ -39,7 +39,7 @@ from evals.verifiers.score import SCORED
 from training.data.conversations import are_conversations, read_conversations
 from training.data.refine import are_records, check_refiner_chain, refiner_data
 from training.data.tables import from_hub, public_name
-from training.data.tokens import Row, Rows, some_of
+from training.data.tokens import DataRow, Rows, some_of
 
 SFT_HALF, GRPO_HALF = "pathways-sft-half", "pathways-grpo-half"
 KMP_SFT, KMP_GRPO = "kmp-sft-part", "kmp-grpo-part"
@@ -116,7 +116,7 @@ def watched_questions(
     return some_of(left, count, seed)
 
 
-def sft_row(example: Example, system_prompt: str = SYSTEM_PROMPT) -> Row:
+def sft_row(example: Example, system_prompt: str = SYSTEM_PROMPT) -> DataRow:
     """Return a question and its own answer as prompt and completion."""
     return {
         "prompt": prompt_of(example, system_prompt),
@@ -124,7 +124,7 @@ def sft_row(example: Example, system_prompt: str = SYSTEM_PROMPT) -> Row:
     }
 
 
-def grpo_row(example: Example, system_prompt: str = SYSTEM_PROMPT) -> Row:
+def grpo_row(example: Example, system_prompt: str = SYSTEM_PROMPT) -> DataRow:
     """Return a question as a prompt, the whole example beside it as JSON for the reward."""
     document = json.dumps(example.model_dump(mode="json"), ensure_ascii=False, sort_keys=True)
     return {"prompt": prompt_of(example, system_prompt), "example": document}
@@ -136,7 +136,7 @@ def prompt_of(example: Example, system_prompt: str = SYSTEM_PROMPT) -> list[dict
 
 
 def _gather(
-    sources: Sequence[str], seed: int, system_prompt: str, row_of: Callable[[Example, str], Row]
+    sources: Sequence[str], seed: int, system_prompt: str, row_of: Callable[[Example, str], DataRow]
 ) -> Rows[Example]:
     unique: dict[str, Example] = {}
     counts: dict[str, int] = {}

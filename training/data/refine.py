@@ -16,7 +16,7 @@ from evals.refine.files import SUFFIXES, has_contexts, is_ragas, read_records, r
 from evals.refine.task import SYSTEM_PROMPT, messages, shorten
 from evals.schema.refiner import RefinerRecord
 from training.data.tables import first_row
-from training.data.tokens import Row, Rows
+from training.data.tokens import DataRow, Rows
 
 TRAIN, TEST = "refiner-train", "refiner-test"
 
@@ -39,7 +39,7 @@ class RefinerData(Rows[RefinerRecord]):
         alone = replace(self, named={name: self.named[name] for name in names}, counts={}, left_out={})
         return self.without(names, "held out to see when to stop"), alone
 
-    def shortened(self, budget: int, tokens_of: Callable[[Row], int]) -> "RefinerData":
+    def shortened(self, budget: int, tokens_of: Callable[[DataRow], int]) -> "RefinerData":
         """Return the data with passages taken from records over `budget` tokens, as far as nothing rests on them."""
         found = {each.id: shorten(each, budget, lambda record: tokens_of(self.row_of(record))) for each in self.items}
         named = {name: record for name, (record, _) in found.items()}
@@ -119,13 +119,13 @@ def check_refiner_chain(chain_prompt: str | None) -> None:
         )
 
 
-def sft_row(record: RefinerRecord) -> Row:
+def sft_row(record: RefinerRecord) -> DataRow:
     """Return a record and its reference answer as prompt and completion."""
     answer = {"role": "assistant", "content": record.reference or ""}
     return {"prompt": [turn.model_dump() for turn in messages(record)], "completion": [answer]}
 
 
-def grpo_row(record: RefinerRecord) -> Row:
+def grpo_row(record: RefinerRecord) -> DataRow:
     """Return a record as a prompt, the whole of it beside as JSON for the reward."""
     document = record.model_dump(mode="json", exclude_defaults=True)
     text = json.dumps(document, ensure_ascii=False, sort_keys=True)

@@ -16,7 +16,7 @@ from evals.io import WHOLE, sha256_of_text
 from evals.review.prompt import PROMPT_VERSION, prompt_sha256
 from training.data.conversations import TURNS, conversation_of, form_of
 from training.data.tables import Unusable, read_table, usable
-from training.data.tokens import NO_THOUGHT, TEMPLATE_TOLD, Row, Rows, sequences_of
+from training.data.tokens import NO_THOUGHT, TEMPLATE_TOLD, DataRow, Rows, sequences_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -73,7 +73,7 @@ def read_reviews(sources: Sequence[str], *, drops: bool = False) -> Rows[Reviewe
         **({WITHOUT_REASONING: thoughts} if thoughts else {}),
     }
 
-    def row_of(row: ReviewedPaper) -> Row:
+    def row_of(row: ReviewedPaper) -> DataRow:
         system, user = {"role": "system", "content": system_prompt}, {"role": "user", "content": row.question}
         reply = {"role": "assistant", "content": row.reply}
         return {"prompt": [system, user], "completion": [reply], TEMPLATE_TOLD: dict(NO_THOUGHT)}
@@ -84,7 +84,7 @@ def read_reviews(sources: Sequence[str], *, drops: bool = False) -> Rows[Reviewe
     return Rows(rows, row_of, lambda row: (row.question,), checksum, system_prompt, counts, +left, facts)
 
 
-def _paper(row: Row) -> tuple[str, ReviewedPaper, bool]:
+def _paper(row: DataRow) -> tuple[str, ReviewedPaper, bool]:
     """Return a row's instructions, its paper, and whether the reply lost its reasoning; Unusable for other turns."""
     form = form_of(row)
     if not {*form} & {*TURNS}:

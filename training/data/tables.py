@@ -29,7 +29,7 @@ PLACE = re.compile(r"[.]\d+")
 COMMON_NAMES = ("train", "data")
 """Names of files that are told apart by their folders."""
 
-Row = Mapping[str, Any]
+DataRow = Mapping[str, Any]
 Item = TypeVar("Item")
 
 
@@ -39,7 +39,7 @@ class SourceRows:
 
     name: str
     """The source without folders of this machine."""
-    rows: tuple[tuple[int, Row], ...]
+    rows: tuple[tuple[int, DataRow], ...]
     bad: tuple[BadRow, ...] = ()
     left_out: Mapping[str, int] = field(default_factory=dict)
 
@@ -50,7 +50,7 @@ def is_table(source: str) -> bool:
     return name.startswith("hub:") or Path(name).suffix in SUFFIXES
 
 
-def first_row(source: str) -> Row:
+def first_row(source: str) -> DataRow:
     """Return the first row of a source, an empty one if there is none that can be read."""
     return next((row for _, _, row in _rows(_source_parts(source)[0]) if not isinstance(row, NoRow)), {})
 
@@ -64,7 +64,7 @@ def read_table(source: str, otherwise: str = "") -> SourceRows:
     name, part, count = _source_parts(source)
     if (match := SPLITS.fullmatch(part)) and match["test"]:
         raise BadConfig(f"{source} names {_KEPT}. Use [train] or [dev].")
-    rows: list[tuple[int, Row]] = []
+    rows: list[tuple[int, DataRow]] = []
     bad: list[BadRow] = []
     seen: Counter[str] = Counter()
     for line, split, row in _rows(name, otherwise):
@@ -112,7 +112,7 @@ class Unusable(ValueError):
 
 
 def usable(
-    table: SourceRows, made_of: Callable[[Row], Item], left_out: Counter[str], *, drops: bool | None = False
+    table: SourceRows, made_of: Callable[[DataRow], Item], left_out: Counter[str], *, drops: bool | None = False
 ) -> dict[int, Item]:
     """Return what `made_of` makes of the rows, by line; what is `Unusable` and what a table leaves out is counted.
 
@@ -159,7 +159,7 @@ def _kind(split: object) -> str | None:
     return match.lastgroup if match else None
 
 
-def _rows(name: str, otherwise: str = "") -> Iterator[tuple[int, str, Row | NoRow]]:
+def _rows(name: str, otherwise: str = "") -> Iterator[tuple[int, str, DataRow | NoRow]]:
     """Yield line, split of the Hub, and the row with None for cells that are empty."""
     path = Path(name).expanduser()
     if name.startswith("hub:"):

@@ -12,7 +12,7 @@ from evals.errors import BadConfig
 from evals.task import Task
 from training.config import StageSettings
 from training.data.chat import TEMPLATE_ERRORS, mark_in
-from training.data.tables import public_name
+from training.data.tables import DataRow, public_name
 
 Messages = Sequence[Mapping[str, str]]
 
@@ -54,7 +54,6 @@ def takes_system(tokenizer: PreTrainedTokenizerBase) -> bool:
     return mark in str(text)
 
 
-Row = Mapping[str, Any]
 ANSWERS = ("completion", "chosen", "rejected")
 CONVERSATIONS = ("prompt", "messages", *ANSWERS)
 TEMPLATE_TOLD = "chat_template_kwargs"
@@ -82,7 +81,7 @@ class Rows(Generic[Item]):
     """
 
     named: Mapping[str, Item]
-    row_of: Callable[[Item], Row]
+    row_of: Callable[[Item], DataRow]
     asks: Callable[[Item], Iterable[str]]
     checksum: Callable[[Sequence[Item]], str]
     system_prompt: str
@@ -123,7 +122,7 @@ class Rows(Generic[Item]):
         """Return the data with a row for each sequence of tokens that it makes on a base; here each row is one."""
         return replace(self, held=self.held.as_sequences(tokenizer)) if self.held else self
 
-    def trl_rows(self) -> dict[str, Row]:
+    def trl_rows(self) -> dict[str, DataRow]:
         """Return what TRL is given of each row, by the name of the row."""
         return {name: self.row_of(item) for name, item in self.named.items()}
 
@@ -202,7 +201,7 @@ class Tokens:
 NOT_LEARNED = -100
 
 
-def sequences_of(row: Row, tokenizer: Tokenizer) -> dict[str, Tokens]:
+def sequences_of(row: DataRow, tokenizer: Tokenizer) -> dict[str, Tokens]:
     """Return what a model reads of a row, by column: of a pair two sequences, each an answer behind its question.
 
     Of `messages` every answer at `learned` is learned, its end too. They are one sequence where the template writes
@@ -226,7 +225,7 @@ def sequences_of(row: Row, tokenizer: Tokenizer) -> dict[str, Tokens]:
     return found or {"prompt": Tokens.after(len(asked), asked)}
 
 
-def turns_written(row: Row, tokenizer: Tokenizer) -> dict[int, tuple[str, str]]:
+def turns_written(row: DataRow, tokenizer: Tokenizer) -> dict[int, tuple[str, str]]:
     """Return the texts of a conversation up to each learned turn: as it is asked for, and with it.
 
     Raises TemplateError or TypeError where the chat template takes no such conversation.
@@ -285,7 +284,7 @@ def tokens_of_turns(texts: Mapping[int, tuple[str, str]], tokenizer: Tokenizer) 
     return {"messages": Tokens(whole, tuple(place in learned for place in range(len(whole))))}
 
 
-def length_of(row: Row, tokenizer: Tokenizer) -> int:
+def length_of(row: DataRow, tokenizer: Tokenizer) -> int:
     """Return the tokens of a row's longest sequence."""
     return max(len(sequence.ids) for sequence in sequences_of(row, tokenizer).values())
 

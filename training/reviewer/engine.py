@@ -94,7 +94,7 @@ class ReplyForm:
 CONCERNS = ReplyForm("concerns", ARRAY_SCHEMA)
 FREE = ReplyForm("text", None)
 Conversation = Sequence[Message]
-Told = Callable[[int], None]
+OnTokens = Callable[[int], None]
 """Called with the tokens of each reply so far, where the engine knows."""
 
 
@@ -147,7 +147,7 @@ class ReviewEngine(ABC):
         self,
         conversations: Sequence[Conversation],
         form: ReplyForm,
-        told: Told | None = None,
+        told: OnTokens | None = None,
         stop: threading.Event | None = None,
         done: Callable[[int, Reply], None] = lambda place, reply: None,
     ) -> list[Reply]:
@@ -161,7 +161,7 @@ class ReviewEngine(ABC):
         conversations: Sequence[Conversation],
         form: ReplyForm = CONCERNS,
         is_usable: Callable[[str], bool] | None = None,
-        told: Told | None = None,
+        told: OnTokens | None = None,
         stop: threading.Event | None = None,
     ) -> list[Reply]:
         """Return one reply per conversation, those that are kept without asking; usable new ones are kept."""
@@ -185,7 +185,7 @@ class ReviewEngine(ABC):
         document = [who, asdict(self.asking), form.name, form.schema, [each.model_dump() for each in asked]]
         return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
-    def answer(self, requests: Sequence[str], told: Told | None = None) -> list[Reply]:
+    def answer(self, requests: Sequence[str], told: OnTokens | None = None) -> list[Reply]:
         """Return one reply per request, in order, as `asked` does."""
         return self.ask([conversation(each) for each in requests], told=told)
 
@@ -392,7 +392,7 @@ class ChainEngine(ReviewEngine):
         self,
         conversations: Sequence[Conversation],
         form: ReplyForm,
-        told: Told | None = None,
+        told: OnTokens | None = None,
         stop: threading.Event | None = None,
         done: Callable[[int, Reply], None] = lambda place, reply: None,
     ) -> list[Reply]:
@@ -536,7 +536,7 @@ class ServerEngine(ReviewEngine):
         self,
         conversations: Sequence[Conversation],
         form: ReplyForm,
-        told: Told | None = None,
+        told: OnTokens | None = None,
         stop: threading.Event | None = None,
         done: Callable[[int, Reply], None] = lambda place, reply: None,
     ) -> list[Reply]:

@@ -122,7 +122,7 @@ class ReviewFile:
                 self.rows[row.article_id] = row
 
 
-Progress = Callable[[int, int, ReviewedRow | None], None]
+OnPaper = Callable[[int, int, ReviewedRow | None], None]
 """Called with papers done, papers in all, and the last row."""
 
 
@@ -157,7 +157,7 @@ class ReviewPlan:
 
 
 def infer(
-    plan: ReviewPlan, file: ReviewFile, clocks: Clocks, progress: Progress, within: Within | None = None
+    plan: ReviewPlan, file: ReviewFile, clocks: Clocks, progress: OnPaper, within: Within | None = None
 ) -> ReviewRun:
     """Review every paper that has no good row yet and return the run's record.
 

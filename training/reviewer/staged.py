@@ -27,11 +27,11 @@ from training.judge.prompts import Fences
 from training.reviewer.engine import (
     FREE,
     Conversation,
+    OnTokens,
     Replies,
     ReplyForm,
     ReviewEngine,
     StagedReply,
-    Told,
     merge_parts,
     part_of,
     read_reply,
@@ -75,14 +75,14 @@ class StagedEngine(ReviewEngine):
         self,
         conversations: Sequence[Conversation],
         form: ReplyForm,
-        told: Told | None = None,
+        told: OnTokens | None = None,
         stop: threading.Event | None = None,
         done: Callable[[int, Reply], None] = lambda place, reply: None,
     ) -> list[Reply]:
         """Return one reply per conversation, as the engine that is asked gives it."""
         return self._engine.reply_to(conversations, form, told, stop, done)
 
-    def answer(self, requests: Sequence[str], told: Told | None = None) -> list[Reply]:
+    def answer(self, requests: Sequence[str], told: OnTokens | None = None) -> list[Reply]:
         """Return one reply per request, each the verified list as JSON; one whose stages fail has their error."""
         return [list(self._review_in_stages(each, None))[-1] for each in requests]
 

@@ -35,7 +35,7 @@ from evals.run import grade_answers
 from evals.task import StageAnswer
 from training.config import LOSS, StageSettings
 from training.data.chat import question_text
-from training.data.tokens import TEMPLATE_TOLD, DevSet, Row
+from training.data.tokens import TEMPLATE_TOLD, DataRow, DevSet
 from training.models.generation import end_tokens
 from training.run.checkpoints import BEST, best_weights, checkpoints, step_of
 from training.run.folder import MetricRow, ProgressWriter, RunFolder, say
@@ -90,7 +90,7 @@ def greedy_answers(
 
 
 def answers_to(
-    policy: StackedPeftModel, tokenizer: PreTrainedTokenizerBase, rows: Sequence[Row], tokens: int, batch: int
+    policy: StackedPeftModel, tokenizer: PreTrainedTokenizerBase, rows: Sequence[DataRow], tokens: int, batch: int
 ) -> Iterator[Answers]:
     """Yield greedy answers of at most `tokens` tokens to the prompts of rows, `batch` at a time, without dropout."""
     with policy.without_dropout(), torch.no_grad():
@@ -103,7 +103,7 @@ def answers_to(
 T = TypeVar("T")
 
 
-def share_rows(rows: Sequence[Row], work: Callable[[Sequence[Row]], Iterable[T]]) -> list[T]:
+def share_rows(rows: Sequence[DataRow], work: Callable[[Sequence[DataRow]], Iterable[T]]) -> list[T]:
     """Return what `work` makes of each row, in order, on every process; each does a share of the rows."""
     state = PartialState()
     of_each = gather_object([list(work(rows[state.process_index :: state.num_processes]))])
@@ -274,7 +274,7 @@ def evaluate(
     next token, exact over the vocabulary, in nats.
     """
 
-    def answers(rows: Sequence[Row]) -> Iterator[tuple[str, int, float]]:
+    def answers(rows: Sequence[DataRow]) -> Iterator[tuple[str, int, float]]:
         done, of = 0, dev.rows.count
         if progress:
             progress.tell("measuring", 0, of)
