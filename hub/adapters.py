@@ -3,7 +3,9 @@
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from math import prod
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -261,10 +263,11 @@ def read_run(folder: Path, more: Iterable[Path] = ()) -> Run:
     if not manifest.stages:
         raise LabError(wording("no stage", file=folder / CHAIN))
     stage = manifest.stages[-1]
-    files = {file.name: file for file in (*more, *sorted((folder / REPORTS).glob("*.json"))) if not _is_record(file)}
-    reports = {}
-    for name, file in files.items():
-        report = load_report(file, Report)
+    files, reports = dict[str, Path](), dict[str, Report[Any]]()
+    for file in (*more, *sorted((folder / REPORTS).glob("*.json"))):
+        if (report := _report_in(file, *_state(file))) is None:
+            continue
+        name, files[file.name] = file.name, file
         made = [each.made_by for each in report.stages.values()] if isinstance(report, ReviewReport) else []
         is_of_stage = not made or any(each is None or each.stage == stage.name for each in made)
         if report.stage_checksums.get(stage.name) == stage.sha256 and is_of_stage:
@@ -272,13 +275,19 @@ def read_run(folder: Path, more: Iterable[Path] = ()) -> Run:
     return Run(folder, record, manifest, reports, files)
 
 
-def _is_record(file: Path) -> bool:
-    """Whether a file is no report but the record of a run of reviews."""
-    try:
+def _state(file: Path) -> tuple[int, int]:
+    seen = file.stat()
+    return seen.st_mtime_ns, seen.st_size
+
+
+@lru_cache(maxsize=16)
+def _report_in(file: Path, modified_ns: int, size: int) -> Report[Any] | None:
+    """Return the report in a file, None for the record of a run of reviews; read once as long as it stays what it was."""
+    with suppress(OSError, ValueError):
         known = json.loads(file.read_bytes())
-    except (OSError, ValueError):
-        return False
-    return isinstance(known, dict) and known.keys() >= REVIEW_RUN
+        if isinstance(known, dict) and known.keys() >= REVIEW_RUN:
+            return None
+    return load_report(file, Report)
 
 
 def _read(file: Path, kind: type[Stored]) -> Stored:

@@ -9,7 +9,8 @@ import re
 import struct
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, Literal
@@ -47,7 +48,7 @@ RUNS = re.compile(rb"%b{12,}|(?:%b\0){12,}|(?:\0%b){12,}" % (PRINTABLE, PRINTABL
 class Part:
     """One file: its bytes, or where they lie."""
 
-    content: bytes | Path
+    content: bytes | Path = field(compare=False)
     sha256: str
     size: int
 
@@ -178,18 +179,23 @@ def check_upload(upload: Upload) -> tuple[Diagnostic, ...]:
         if path in unreadable:
             continue
         try:
-            name, content = unpack(path, part)
-            if content.size > TEXT_LIMIT and name.endswith(TEXTS):
-                found.append(finding("unsearched", path))
-            else:
-                is_rows = path == "README.md" or (upload.kind == "dataset" and path.endswith(ROWS))
-                found += scan(path, texts_of(name, content), ROW_PATTERNS if is_rows else PATTERNS)
+            is_rows = path == "README.md" or (upload.kind == "dataset" and path.endswith(ROWS))
+            found += search(path, part, is_rows)
         except (OSError, EOFError, zlib.error, LabError) as error:
             found.append(finding("unreadable rows", path, error=str(error)))
     found = list(dict.fromkeys(found))
     if errors := [each for each in found if each.is_error]:
         raise Refused(errors)
     return tuple(found)
+
+
+@lru_cache(maxsize=256)
+def search(path: str, part: Part, is_rows: bool) -> tuple[Diagnostic, ...]:
+    """Return what must not be published in a file; one that lies in several repositories is read once."""
+    name, content = unpack(path, part)
+    if content.size > TEXT_LIMIT and name.endswith(TEXTS):
+        return (finding("unsearched", path),)
+    return tuple(scan(path, texts_of(name, content), ROW_PATTERNS if is_rows else PATTERNS))
 
 
 def texts_of(path: str, part: Part) -> Iterator[str]:
@@ -254,6 +260,12 @@ LORA = re.compile(r"base_model\.model\.(?P<module>.+)\.lora_(?:embedding_)?(?P<s
 
 def inspect(part: Part, path: str) -> tuple[dict[str, tuple[int, ...]], list[Diagnostic]]:
     """Return the shapes of the tensors in a safetensors file, and what is wrong with it; `path` is its name in messages."""
+    shapes, found = _inspect(part, path)
+    return {**shapes}, [*found]
+
+
+@lru_cache(maxsize=64)
+def _inspect(part: Part, path: str) -> tuple[dict[str, tuple[int, ...]], list[Diagnostic]]:
     file = file_of(part)
     try:
         safe_open(file, framework="np")  # reads no numbers; that the header is sound and fills the file is all it tells

@@ -74,7 +74,7 @@ class Order:
     tag: str = "v1.0"
     licence: str = ""
     base: str = ""
-    with_base: bool = False
+    with_base: bool | None = None
     is_public: bool = False
 
     @contextmanager
@@ -87,7 +87,7 @@ class Order:
             "licence": self.licence or None,
             "is_public": self.is_public,
         }
-        how = (lambda: nullcontext(progress), from_environment().cache, self.with_base or None)
+        how = (lambda: nullcontext(progress), from_environment().cache, self.with_base)
         with pack(Path(self.run), Publication(self.repo, self.tag, **known), *how, is_dry=is_dry) as wanted:
             yield wanted
 
@@ -107,8 +107,8 @@ class PublicationPreview:
         return any(found.check == "token" for plan in self.plans for found in plan.warnings)
 
 
-def preview(order: Order) -> PublicationPreview:
-    """Return what publishing would do; nothing is written. LabError for a run that cannot be published at all."""
+def preview(order: Order, tell: Callable[[str], None] = lambda _: None) -> PublicationPreview:
+    """Return what publishing would do, telling how far it is; nothing is written. LabError for a run that cannot be published at all."""
     from hub.chains import pack_last, plan_chain
     from hub.checks import Refused
     from hub.client import connect
@@ -116,9 +116,11 @@ def preview(order: Order) -> PublicationPreview:
     plans: Sequence[PublishPlan] = ()
     refused: Sequence[Diagnostic] = ()
     problem, card = "", ""
-    with order.pack(lambda *_: None, is_dry=True) as wanted:
+    with order.pack(lambda _, line: tell(line), is_dry=True) as wanted:
         try:
-            plans = plan_chain(connect(), Path(order.run), wanted)
+            plans = plan_chain(
+                connect(), Path(order.run), wanted, lambda upload: tell(say("publish.checked", repo=upload.repo))
+            )
         except Refused as error:
             refused = error.findings
         except LabError as error:

@@ -22,7 +22,8 @@ BEFORE, AFTER = 100, 400
 ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|(.))|%([0-7][0-9a-fA-F])")
 """Of JSON, also written into JSON again, of Python, and of addresses."""
 NESTED = 3
-INVISIBLE = str.maketrans(dict.fromkeys("\u00ad\u200b\u200c\u200d\u2060\ufeff"))
+HIDDEN = "\u00ad\u200b\u200c\u200d\u2060\ufeff"
+INVISIBLE = str.maketrans(dict.fromkeys(HIDDEN))
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,8 @@ def _readings(text: str) -> Iterator[str]:
     """Yield a text as it stands, then without what is not seen and its escapes, as often as it was put into JSON."""
     yield text
     for _ in range(NESTED):
-        if (plain := ESCAPE.sub(_unescape, text.translate(INVISIBLE))) == text:
+        seen = text.translate(INVISIBLE) if any(map(text.__contains__, HIDDEN)) else text
+        if (plain := ESCAPE.sub(_unescape, seen) if "\\" in seen or "%" in seen else seen) == text:
             return
         text = plain
         yield text

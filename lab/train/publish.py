@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -31,13 +33,16 @@ IMAGE = re.compile(r"!\[[^\]]*\]\([^)]*\)")
 
 
 def receipts_of(run: Path) -> "tuple[Receipt, ...]":
-    """Return what was published from a run folder, the newest first; a file that is no receipt is left out."""
+    """Return what was published of a run's chain, the newest first; a file that is no receipt is left out."""
     from pydantic import ValidationError
 
     from hub.client import Receipt
 
-    found = []
-    for file in (run / "published").glob("*.json"):
+    found, folders = [], {run.resolve(): None}
+    with suppress(LabError):  # receipts of earlier stages lie with the runs that made them
+        stages = read_chain(run).manifest.stages
+        folders |= {(run / stage.path).resolve().parent: None for stage in stages}
+    for file in (file for folder in folders for file in (folder / "published").glob("*.json")):
         try:
             found.append(Receipt.model_validate_json(file.read_bytes()))
         except (OSError, ValidationError):
@@ -79,6 +84,8 @@ def shown_card(made: PublicationPreview) -> tuple[str, str]:
     return head, markdown(IMAGE.sub("", made.card[front.end() :] if front else made.card))
 
 
+LOOK_SECONDS = 0.5
+"""How often a plan that is being made tells how far it is."""
 TYPED = ("repo", "tag", "licence", "base")
 
 
@@ -154,7 +161,7 @@ class Publishing:
         folder = shown_run(view).watched.run
         return {
             self.where: notice(say("publish.where", endpoint=connect().endpoint)),
-            self.with_base: base_of(folder) not in ("", EMBEDDED),
+            self.with_base: bool(base_of(folder)),
             self.line: "",
             **self.nothing(),
             **self.looked(view),
@@ -177,8 +184,12 @@ class Publishing:
     def on_look(self, *asked: Any) -> Iterator[Painted]:
         """Show the card of the run as it will be, and what would be sent; nothing is."""
         yield {self.line: notice(say("publish.looking")), **self.nothing()}
-        wanted = self.order(*asked)
-        made = preview(wanted)
+        wanted, lines = self.order(*asked), [""]
+        with ThreadPoolExecutor(1) as pool:
+            found = pool.submit(preview, wanted, lines.append)
+            while not wait([found], LOOK_SECONDS).done:
+                yield {self.line: notice(f"{say('publish.looking')} {lines[-1]}")}
+        made = found.result()
         before, text = shown_card(made)
         may_send = bool(made.plans) and not made.needs_token
         yield {

@@ -11,12 +11,14 @@ from huggingface_hub import HfApi, constants
 from evals.errors import LabError
 from hub import client
 from lab.publishing import Order, PublicationPreview, preview, publish
+from lab.settings import EMBEDDED_RUNS
 from lab.shared.runs import chains_of_runs
-from lab.train.publish import Publishing, receipts_of, shown_card, shown_plan, shown_receipts
+from lab.train.publish import Publishing, base_of, receipts_of, shown_card, shown_plan, shown_receipts
 from tests.hub.local import Hub, LocalHub
-from tests.lab.trainings import plain, record
+from tests.lab.trainings import now, plain, record
 from tests.lab.votes import services_in
 from tests.models import tiny_chain
+from training.models.manifest import read_chain
 from training.run.folder import RunFolder
 
 
@@ -65,6 +67,17 @@ def test_a_run_is_shown_as_it_will_be_then_published_as_a_job_and_leaves_a_recei
     assert {each["outcome"] for each in again} == {"already there"}, "after a restart it goes on"
     with pytest.raises(LabError, match="stopped"):
         publish(settings, lambda *far: None, lambda: True, None)
+
+
+def test_receipts_of_the_stages_below_stand_with_those_of_a_run_and_the_box_says_whether_the_base_is_sent(tmp_path):
+    folder = tiny_chain(tmp_path / "runs", ranks={"sft": 4, "dpo": 4})
+    below = (folder / read_chain(folder).manifest.stages[0].path).resolve().parent
+    for place, repo in ((below, "you/tiny-sft"), (folder, "you/tiny")):
+        told = {"kind": "adapter", "endpoint": "https://hub", "revision": "0" * 40, "tag": None, "pull_request": None}
+        told |= {"visibility": "private", "outcome": "published", "files": {}, "finished_at": now(), "repo": repo}
+        client.write_receipt(client.Receipt.model_validate(told), place)
+    assert {each.repo for each in receipts_of(folder)} == {"you/tiny-sft", "you/tiny"}
+    assert base_of(EMBEDDED_RUNS / "grpo"), "of the embedded chain the base is sent, so the box is ticked"
 
 
 def test_without_a_token_the_page_says_how_to_log_in_and_offers_no_publishing(run, local_hub, monkeypatch):
