@@ -57,6 +57,27 @@ def claim(subject: str, says: str, start: int, end: int, is_denied: bool = False
     return Claim.model_construct(subject=subject, says=says, start=start, end=end, about="answer", is_denied=is_denied)
 
 
+class Source(NamedTuple):
+    """What verdicts call the source of the right answer, and how they say that it agrees, or cannot tell."""
+
+    name: str
+    say: str
+    agrees: str
+    untold: str
+    beyond: str
+
+
+DATA = Source("data", "the data say", "as the data do", "the data cannot tell; they say", "the data cannot tell")
+KEY = Source(
+    "answer key",
+    "the answer key says",
+    "as the answer key does",
+    "it cannot be told; the answer key says",
+    "cannot be told",
+)
+"""Of a question of one's own."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Expected:
     """What counts as an answer to one question, and which answer is right.
@@ -85,6 +106,7 @@ class Expected:
     by_wording: Mapping[str, str] = field(default_factory=dict)
     has_letters: bool = False
     is_description: bool = False
+    source: Source = DATA
 
 
 def cache_by_truth(make: Callable[[GroundTruth], T]) -> Callable[[GroundTruth], T]:
@@ -203,6 +225,11 @@ def _phrases(pathway: str) -> tuple[str, ...]:
 @cache_by_truth
 def expected_answer(truth: GroundTruth) -> Expected:
     """Return what a question with this truth accepts."""
+    made = _expected(truth)
+    return replace(made, source=KEY) if isinstance(truth, schema.OwnTruth) else made
+
+
+def _expected(truth: GroundTruth) -> Expected:
     abstain = _table((CANNOT_BE_TOLD,), {})
     match truth:
         case schema.DirectTruth():

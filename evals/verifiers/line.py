@@ -415,8 +415,8 @@ def contradictory_finding(asserted: list[str]) -> Finding:
 
 def _verdict(expected: Expected, option: str) -> Finding:
     if option == expected.right:
-        return Finding("correct", f"{option}, as the data say", option, _claims([option]), 1.0)
-    return Finding("incorrect", f"it says {option}; the data say {expected.right}", option, _claims([option]))
+        return Finding("correct", f"{option}, as {expected.source.say}", option, _claims([option]), 1.0)
+    return Finding("incorrect", f"it says {option}; {expected.source.say} {expected.right}", option, _claims([option]))
 
 
 def number_verdict(expected: Expected, found: list[Number], start: int = 0, end: int = 0) -> Finding:
@@ -426,10 +426,10 @@ def number_verdict(expected: Expected, found: list[Number], start: int = 0, end:
     claims = _claims([shown], start, end)
     truth = f"{expected.number:,.10g}" + (f" {expected.unit}" if expected.unit else "")
     if all(credits):
-        return Finding("correct", f"{shown}; the data say {truth}", shown, claims, max(0.5, min(credits)))
+        return Finding("correct", f"{shown}; {expected.source.say} {truth}", shown, claims, max(0.5, min(credits)))
     if any(credits):
-        return Finding("contradictory", f"it names {shown}; the data say {truth}", shown, claims)
-    return Finding("incorrect", f"it says {shown}; the data say {truth}", shown, claims)
+        return Finding("contradictory", f"it names {shown}; {expected.source.say} {truth}", shown, claims)
+    return Finding("incorrect", f"it says {shown}; {expected.source.say} {truth}", shown, claims)
 
 
 def _meant(expected: Expected, number: Number) -> list[Number]:
@@ -460,14 +460,14 @@ def _credit(expected: Expected, number: Number) -> float:
     return expected.rounded_credit if is_rounded else 0.0
 
 
-def cannot(says: str, truth: str) -> Finding:
-    return Finding("incorrect", f"it says that the data cannot tell; they say {truth}", says, _claims([says]))
+def cannot(expected: Expected, says: str, truth: str) -> Finding:
+    return Finding("incorrect", f"it says that {expected.source.untold} {truth}", says, _claims([says]))
 
 
 def _term(expected: Expected, question: str, value: str) -> Finding:
     says = normalise(value)
     if says in expected.by_wording:
-        return cannot(says, "what it is")
+        return cannot(expected, says, "what it is")
     asserted, denied = _parts(value)
     words = fold(", ".join(asserted))
     if not words:
@@ -476,13 +476,15 @@ def _term(expected: Expected, question: str, value: str) -> Finding:
     wrong = any(each <= words for word in words & expected.others.keys() for each in expected.others[word])
     claims = _claims([value])
     if options_in(says, expected.by_wording)[0]:
-        return contradictory_finding([CANNOT_BE_TOLD, value]) if right or wrong else cannot(says, "what it is")
+        return (
+            contradictory_finding([CANNOT_BE_TOLD, value]) if right or wrong else cannot(expected, says, "what it is")
+        )
     if right and wrong:
         return Finding("contradictory", "it names what is right and what competes with it", value, claims)
     if right and (beside := alternatives(expected, question, value)):
         return Finding("contradictory", f"it names what is right and also {', '.join(beside)}", value, claims)
     if right:
-        return Finding("correct", "as the data say", value, claims, 1.0)
+        return Finding("correct", f"as {expected.source.say}", value, claims, 1.0)
     if words <= fold(question) | fold("hallmark gene set pathway process signaling genes"):
         return Finding("no_claim", "its words are all in the question")
     return Finding("incorrect", "it is something else", value, claims)
@@ -518,7 +520,11 @@ def _set(expected: Expected, question: str, value: str) -> Finding:
     asserted, _ = options_in(says, expected.by_wording)
     if CANNOT_BE_TOLD in asserted:
         beside = [each for each in asserted if each != CANNOT_BE_TOLD]
-        return contradictory_finding([CANNOT_BE_TOLD, *beside]) if beside else cannot(says, ", ".join(expected.values))
+        return (
+            contradictory_finding([CANNOT_BE_TOLD, *beside])
+            if beside
+            else cannot(expected, says, ", ".join(expected.values))
+        )
     if expected.has_letters and (letters := letters_of_set(value)):
         return set_verdict(expected, letters, _claims(letters))
     named = names_in(expected, question, ", ".join(_parts(without_asides(value))[0]))
@@ -577,9 +583,15 @@ def set_verdict(expected: Expected, named: list[str], claims: tuple[Claim, ...])
         return Finding("no_claim", "it names nothing")
     wanted, shown = set(expected.values), ", ".join(named)
     if wanted == {*named}:
-        return Finding("correct", "the same names as the data", shown, claims, 1.0)
+        return Finding("correct", f"the same names as the {expected.source.name}", shown, claims, 1.0)
     f1 = 2 * len(wanted & {*named}) / (len(named) + len(expected.values))
-    return Finding("incorrect", f"F1 {f1:.2f} against the data's {', '.join(expected.values)}", shown, claims, f1 / 2)
+    return Finding(
+        "incorrect",
+        f"F1 {f1:.2f} against the {expected.source.name}'s {', '.join(expected.values)}",
+        shown,
+        claims,
+        f1 / 2,
+    )
 
 
 def _confidence(value: str, before: StatedConfidence) -> StatedConfidence:

@@ -25,6 +25,7 @@ from evals.preferences.annotations import (
     usual_guidelines,
 )
 from evals.preferences.files import TAKEN
+from evals.questions import is_held_out
 from evals.schema import Answer, EvalReport, EvalRow
 from evals.schema.votes import Annotation, AnnotationItem, AnnotationProject, Guidelines, NoteKind, State, Thumb
 from lab.services import Services
@@ -242,7 +243,9 @@ class Queue:
         """Return how far the project is, from 0 to 1, and in one line, with how much waits for this rater."""
         done = progress(self.project, self.items, self.said)
         share = min(1.0, done.submitted / done.wanted) if done.wanted else 0.0
-        return share, say("annotate.progress", waiting=len(self.waiting), **done._asdict())
+        text = say("annotate.progress", waiting=len(self.waiting), **done._asdict())
+        held = sum(is_held_out(each.question, each.example_id) for each in self.items)
+        return share, f"{text} {say('annotate.held_out', n=held, of=len(self.items))}" if held else text
 
 
 # ---- projects -----------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any, get_args
 import gradio as gr
 
 from evals.errors import LabError
-from evals.questions import find
+from evals.questions import find, is_held_out
 from evals.schema.votes import Annotation, AnnotationItem, Dimension, Note, NoteKind, State, VerdictLabel
 from evals.verifiers.line import read_lines
 from lab.page import Painted, show_errors
@@ -98,6 +98,7 @@ class AnnotationPanel:
     def show(self, opened: Opened, line: str = "") -> Painted:
         """Show an answer and what this rater said of it so far."""
         said, guidelines = opened.said, opened.project.guidelines
+        trains = "held_out" if is_held_out(opened.item.question, opened.item.example_id) else "info"
         page: Painted = {
             self.item: opened.item.id,
             self.adjudicating: said.is_adjudication,
@@ -109,7 +110,7 @@ class AnnotationPanel:
             self.reasons: gr.CheckboxGroup(
                 choices=[*guidelines.reasons], value=[*said.reasons], visible=bool(guidelines.reasons)
             ),
-            self.corrected: said.corrected or "",
+            self.corrected: gr.Textbox(value=said.corrected or "", info=say(f"annotate.corrected.{trains}")),
             self.comment: said.comment,
         }
         for at, radio in enumerate(self.ratings):

@@ -16,7 +16,7 @@ import numpy as np
 
 from evals import questions
 from evals.questions.task import Questions
-from evals.schema import Example, Grade, StatedConfidence, Verdict
+from evals.schema import Example, Grade, OwnTruth, StatedConfidence, Verdict
 from evals.stats.calibration import CalibrationSettings, bin_edges
 from evals.task import GradedAnswer
 from evals.verifiers.line import read_lines
@@ -337,7 +337,8 @@ def _row(
         for each in beside
     ]
     facts = [_value_called("kind", example.kind), (example.tissue or "").capitalize()] if example else []
-    facts += [say("rows.expected", answer=expected_line(row))] if expected_line(row) else []
+    by = "rows.key" if example and isinstance(example.ground_truth, OwnTruth) else "rows.expected"
+    facts += [say(by, answer=answer)] if (answer := expected_line(row)) else []
     return draw(
         "row",
         verdict=grade.verdict,

@@ -10,8 +10,9 @@ import yaml
 from pydantic import TypeAdapter
 
 from evals.errors import BadConfig
-from evals.questions import DATASETS, conversation
+from evals.questions import DATASETS, conversation, kmp_test
 from evals.questions.kmp import kmp_wordings
+from evals.questions.sets import question_row, to_example
 from evals.schema import (
     CANNOT_BE_TOLD,
     AbstainTruth,
@@ -326,3 +327,23 @@ def test_a_rounded_number_counts_only_with_credit_and_what_cannot_be_told_is_an_
     ]
     found = [(line, verify_answer(truth, "?", f"Answer: {line}").verdict) for truth, line, _ in cases]
     assert found == [(line, verdict) for _, line, verdict in cases]
+
+
+def test_verdicts_on_a_set_of_ones_own_speak_of_the_answer_key_and_those_on_our_tables_of_data():
+    own = question_row(
+        {
+            "id": "a",
+            "prompt": "Which?",
+            "group": "g",
+            "split": "test",
+            "truth": {"kind": "choice", "value": "Vibrio cholerae", "options": ["Vibrio cholerae", "Yersinia pestis"]},
+        }
+    )
+    asked = (to_example(own, "x"), kmp_test()[0])
+    reasons = [
+        verify(each, f"Answer: {text}").reason for each in asked for text in ("Yersinia pestis", "cannot be told")
+    ]
+    assert [next(name for name in ("answer key", "data") if name in reason) for reason in reasons[:2]] == [
+        "answer key"
+    ] * 2, reasons
+    assert "the answer key says Vibrio cholerae" in reasons[0] and "answer key" not in " ".join(reasons[2:])

@@ -22,6 +22,7 @@ from evals.preferences.annotations import (
     usual_guidelines,
 )
 from evals.preferences.files import export
+from evals.questions import kmp_test
 from evals.schema.votes import AnnotationItem, AnnotationProject
 from lab.annotate import tab
 from lab.exports import annotations_file
@@ -366,3 +367,11 @@ def test_ratings_notes_and_verdicts_of_an_earlier_version_of_the_lab_are_read_as
     assert export(project, items, said, "labels").rows == 1 and first.corrected.startswith("Ionizing")
     assert [each.by for each in settle_annotations(items, said)] == ["cc" * 16]
     store.close()
+
+
+def test_a_project_says_before_anybody_rates_which_answers_train_nothing(services, project):
+    asked = kmp_test()[0]
+    held = item(4).model_copy(update={"question": asked.prompt, "example_id": asked.id})
+    assert "Held out" not in Rater(services, ANN).queue("liver").progress()[1]
+    project.add_items([held])
+    assert "Held out to measure models: 1 of 5 answers" in Rater(services, ANN).queue("liver").progress()[1]

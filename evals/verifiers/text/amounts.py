@@ -123,7 +123,7 @@ def read_number(expected: Expected, question: str, value: str) -> Finding:
     return (
         contradictory_finding([CANNOT_BE_TOLD, *shown])
         if shown and says not in expected.by_wording
-        else cannot(says, truth)
+        else cannot(expected, says, truth)
     )
 
 
@@ -178,11 +178,11 @@ def _number(expected: Expected, question: str, page: Plain, lexicon: Lexicon, or
         start, end = page.origin(found[0][1].start), page.origin(found[-1][1].end - 1) + 1
         return number_verdict(expected, [number for _, number in found], start, end)
     if abstains:
-        reason = f"it says that the data cannot tell; they say {expected.number:,.10g}"
+        reason = f"it says that {expected.source.untold} {expected.number:,.10g}"
         return Finding("incorrect", reason, CANNOT_BE_TOLD, (claim_at(page, CANNOT_BE_TOLD, abstains),))
     if names_other:
         truth = f"{expected.number:,.10g} {expected.unit}"
-        return Finding("incorrect", f"it names another quantity; the data say {truth}", page.text)
+        return Finding("incorrect", f"it names another quantity; {expected.source.say} {truth}", page.text)
     return Finding("no_claim", "it names no number that answers the question")
 
 
@@ -383,7 +383,7 @@ def _term(expected: Expected, question: str, page: Plain, lexicon: Lexicon) -> F
         what = "what competes with it" if wrong else "the opposite direction" if is_reversed else "others beside it"
         return Finding("contradictory", f"it names what is right and {what}", shown, made)
     if right:
-        return Finding("correct", "as the data say", shown, made, 1.0)
+        return Finding("correct", f"as {expected.source.say}", shown, made, 1.0)
     if wrong or is_reversed or says_other:
         return Finding("incorrect", "it says something else")
     return Finding("no_claim", "it does not say what is asked")
@@ -439,7 +439,7 @@ def _set(expected: Expected, question: str, page: Plain, lexicon: Lexicon, origi
         said = sorted(named, key=lambda name: name != CANNOT_BE_TOLD)
         if len(said) > 1:
             return contradictory_finding(said)
-        reason = f"it says that the data cannot tell; they say {', '.join(expected.values)}"
+        reason = f"it says that {expected.source.untold} {', '.join(expected.values)}"
         return Finding("incorrect", reason, CANNOT_BE_TOLD, shown_claims(page, heard))
     if expected.has_letters and (letters := letters_of_set(mark_answers(without_thought(original)))):
         return set_verdict(expected, letters, ())

@@ -74,17 +74,17 @@ def read_choice(expected: Expected, question: str, page: Plain, lexicon: Lexicon
     if right == CANNOT_BE_TOLD and asserted == [right] and STILL.search(page.text):
         return Finding("contradictory", "it says that none can be told, and answers", right, shown)
     if asserted == [right]:
-        return Finding("correct", f"it says {right}, as the data do", right, shown, 1.0)
+        return Finding("correct", f"it says {right}, {expected.source.agrees}", right, shown, 1.0)
     if not asserted:
         if right == CANNOT_BE_TOLD and (STILL.search(page.text) or _is_definite(question, page.text)):
-            return Finding("incorrect", "it answers what the data cannot tell", None, shown)
+            return Finding("incorrect", f"it answers what {expected.source.beyond}", None, shown)
         denied = [each.option for each in heard if each.is_denied]
         what = f"it only denies {denied[0]}" if denied else "it names no option of the question"
         return Finding("no_claim", what, None, shown)
     says, both = " / ".join(asserted), " and ".join(asserted)
     if right in asserted:
         return Finding("contradictory", f"it says {both}", says, shown)
-    return Finding("incorrect", f"it says {both}; the data say {right}", says, shown)
+    return Finding("incorrect", f"it says {both}; {expected.source.say} {right}", says, shown)
 
 
 def claim_at(page: Plain, says: str, place: tuple[int, int], is_denied: bool = False) -> Claim:
