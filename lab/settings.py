@@ -76,7 +76,7 @@ class LabSettings:
     cache: Path
     database_url: str
     chain: str = EMBEDDED
-    dtype: Literal["bfloat16", "float32"] = "bfloat16"
+    dtype: Literal["bfloat16", "float32"] | None = None
     training: TrainingSettings = field(default_factory=TrainingSettings)
     reviewer: str = REVIEWER
     review_server: Server | None = None
@@ -106,7 +106,7 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> LabSettings
     if not (at_once := environment.get("ASSAY_TRAININGS_AT_ONCE", "0")).isdecimal():
         raise BadConfig(f"ASSAY_TRAININGS_AT_ONCE is {at_once!r}; it takes a whole number.")
     is_allowed = _is_on(environment, "ASSAY_ALLOW_TRAINING") if environment.get("ASSAY_ALLOW_TRAINING") else None
-    if (dtype := environment.get("ASSAY_DTYPE") or "bfloat16") not in ("bfloat16", "float32"):
+    if (dtype := environment.get("ASSAY_DTYPE") or None) not in (None, "bfloat16", "float32"):
         raise BadConfig(f"ASSAY_DTYPE is {dtype!r}; it takes bfloat16 or float32.")
     return LabSettings(
         cache=Path(cache).expanduser() if cache else user_cache_path("assay", appauthor=False),

@@ -49,8 +49,8 @@ class AskSettings(JsonSettings):
     """Same seed, same draws."""
     questions: str | None = None
     """Question sets of your own, with commas: a question of theirs gets a verdict."""
-    dtype: Literal["bfloat16", "float32"] = "bfloat16"
-    """float32 is slower and repeats exactly."""
+    dtype: Literal["bfloat16", "float32"] | None = None
+    """float32 repeats exactly. Default: bfloat16, or float32 on a processor that only imitates it."""
     hosted: HostedModels = None
     """A model on a server, as a stage: NAME=URL#MODEL, or a TOML file with prices and budgets. The question is sent there.
     Its key: ASSAY_KEY_NAME."""

@@ -92,8 +92,9 @@ class ServeSettings(CommandSettings):
     """Who may ask; several by several options."""
     allow_host: AllowHost = None
     """A further host name under which it answers where nobody gives a key, such as lab.example behind a proxy."""
-    dtype: str = "bfloat16"
-    """bfloat16, float32 (an answer is the same whoever else asks) or nf4."""
+    dtype: str | None = None
+    """bfloat16, float32 (an answer is the same whoever else asks) or nf4. Default: bfloat16, or float32 on a processor that
+    only imitates it."""
     rows: Annotated[int, typer.Option(min=1)] = 24
     """Answers written at once."""
     waiting: Annotated[int, typer.Option(min=0)] = 64

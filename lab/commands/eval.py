@@ -50,7 +50,7 @@ DEADLINE_SECONDS = 3600.0
 FIRST = re.compile(r"(?P<name>.+) \(first (?P<count>\d+)\)")
 """What a report on the first examples alone says of its data."""
 LONGEST = {"questions": Sampling.max_new_tokens, "refine": 128}
-DTYPE: dict[str, Literal["bfloat16", "float32"]] = {"questions": "bfloat16", "refine": "float32"}
+DTYPE: dict[str, Literal["float32"]] = {"refine": "float32"}
 """In float32 an answer does not depend on what else is in the batch."""
 
 
@@ -186,7 +186,8 @@ class EvalRunSettings(LabelledJudge, FileSettings):
     max_new_tokens: Annotated[int | None, typer.Option(min=1)] = None
     """Longest answer, in tokens; 96 of questions, 128 of refined answers if not given."""
     dtype: Literal["bfloat16", "float32"] | None = None
-    """float32 is slower and repeats exactly."""
+    """float32 repeats exactly. Default: bfloat16, or float32 on a processor that only imitates it; of refined answers
+    float32."""
     judge: str = ""
     """For --read judge: a server that says what answers say, URL or URL#MODEL. Of refined answers who judges them: heuristic
     (word overlap) or a server. Its key: ASSAY_JUDGE_KEY."""
@@ -448,7 +449,7 @@ def _answer(
     from training.models.chain import load_chain
     from training.serve.hosted import with_hosted
 
-    dtype = settings.dtype or DTYPE[settings.task]
+    dtype = settings.dtype or DTYPE.get(settings.task)
     with progress_shown("loading the chain") as progress:
         loaded = load_chain(settings.chain, dtype, progress, base=settings.base, cache=from_environment().cache)
     loaded = with_hosted(loaded, settings.hosted or ())
@@ -467,7 +468,7 @@ def _answer(
             notes.print(each.spending)
     for substitution in loaded.substitutions:
         notes.print(f"note: {substitution}")
-    options: dict[str, Any] = {"batch_size": settings.batch_size, "dtype": dtype, "limit": settings.limit}
+    options: dict[str, Any] = {"batch_size": settings.batch_size, "dtype": loaded.dtype, "limit": settings.limit}
     options |= {"read": settings.read} if settings.task == "questions" else {}
     return rows, about_run(loaded, stages, sampling, **options)
 

@@ -576,3 +576,12 @@ def test_a_half_made_copy_is_not_taken_for_a_whole_one(tmp_path):
     marker |= {"source_sha256": bases.GGUF_SHA256, "files": {"absent.json": "0" * 64}}
     (plain_base / MARKER).write_text(json.dumps(marker))
     assert bases.copy_fault(plain_base) == "the cached copy is damaged: absent.json"
+
+
+def test_a_processor_that_only_imitates_bfloat16_answers_in_float32_unless_told(folder, monkeypatch):
+    found = []
+    for processor in ({"avx512_bf16": True}, {"avx512_bf16": False}):
+        monkeypatch.setattr("torch.cpu.get_capabilities", lambda known=processor: known)
+        monkeypatch.setattr("training.models.base.accelerator", lambda: "cpu")
+        found += [load_chain(folder / "sft").dtype, load_chain(folder / "sft", "bfloat16").dtype]
+    assert found == ["bfloat16", "bfloat16", "float32", "bfloat16"]

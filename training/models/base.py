@@ -22,6 +22,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, cast
 
+import psutil
 import torch
 import transformers
 from accelerate.hooks import AlignDevicesHook
@@ -242,6 +243,26 @@ def tokenizer_sha256(tokenizer: PreTrainedTokenizerBase, pad_token: str | None =
 Dtype = Literal["bfloat16", "float32", "nf4"]
 """How weights are held: nf4 is 4-bit (bitsandbytes, double quantised), computing in bfloat16."""
 DTYPES = {"bfloat16": torch.bfloat16, "float32": torch.float32, "nf4": torch.bfloat16}
+
+
+def has_bfloat16() -> bool:
+    """Whether this processor has instructions for bfloat16; without them it is slower than float32."""
+    return any(has for name, has in torch.cpu.get_capabilities().items() if name.endswith("bf16"))
+
+
+def fits_in_float32(base: "Base") -> bool:
+    """Whether half of the main memory holds a base in float32 whose files hold 16 bits for each weight."""
+    return 4 * sum(file.stat().st_size for file in weights_files(base.folder)) < psutil.virtual_memory().total
+
+
+def usual_dtype(base: "Base") -> Dtype:
+    """Return the type that answers are computed in unless told: on one machine always the same.
+
+    That is bfloat16, and float32 on a processor that only imitates bfloat16 and has the memory.
+    """
+    is_imitated = accelerator() == "cpu" and not has_bfloat16()
+    return "float32" if is_imitated and fits_in_float32(base) else "bfloat16"
+
 
 EMBEDDED = "embedded"
 EMBEDDED_HUB_ID = "HuggingFaceTB/SmolLM2-135M-Instruct"

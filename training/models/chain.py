@@ -41,6 +41,7 @@ from training.models.base import (
     streamed_model,
     tokenizer_sha256,
     unpacked_weights,
+    usual_dtype,
 )
 from training.models.batching import shared_batcher, unbatched_layers
 from training.models.check import (
@@ -171,7 +172,7 @@ class LoadedChain(Writer):
 
 def load_chain(
     name: str | Path,
-    dtype: Dtype = "bfloat16",
+    dtype: Dtype | None = None,
     progress: Progress | None = None,
     *,
     base: str | None = None,
@@ -181,7 +182,7 @@ def load_chain(
     """Return the chain called `name`, every check passed, on an accelerator where there is one.
 
     `name` is "embedded", a run folder, a chain.json, or base:NAME for a base model alone. `base`
-    names the base model where it is not where the manifest says. A base that one of the chains `beside`
+    names the base model where it is not where the manifest says. Without a `dtype` it is the base's usual one. A base that one of the chains `beside`
     stands on is not loaded again: both then take turns on it. Raises MissingModel if something is not here, ChainMismatch if something is not what it was when the chain was made.
     """
     report = progress or silent
@@ -190,6 +191,7 @@ def load_chain(
     chain = read_chain(name)
     found = chain_base(chain, base, _first_half(report), cache)
     report(0.5, "checking the chain")
+    dtype = dtype or usual_dtype(found)
     other = _on_same_base(found, dtype, beside)
     tokenizer = other.tokenizer if other else load_tokenizer(found)
     refuse(name, file_findings(chain, found, tokenizer, other.manifest.base if other else None))
@@ -279,10 +281,11 @@ def _probe_findings(
 
 
 def _load_bare(
-    source: str, dtype: Dtype, report: Progress, cache: Path | None, beside: Sequence[LoadedChain]
+    source: str, dtype: Dtype | None, report: Progress, cache: Path | None, beside: Sequence[LoadedChain]
 ) -> LoadedChain:
     base = find_base(source, _first_half(report), cache)
     report(0.6, "loading the model")
+    dtype = dtype or usual_dtype(base)
     other = _on_same_base(base, dtype, beside)
     stack, tokenizer = (other.stack, other.tokenizer) if other else (_stack_of(base, dtype), load_tokenizer(base))
     prompt = probe_prompt(tokenizer, SYSTEM_PROMPT)

@@ -39,7 +39,16 @@ from evals.schema import RunRecord
 from training.config import Request, StageSettings, read_request
 from training.data.tokens import Rows, fitting, notes_of
 from training.launch.accelerate import ASKED_FOR, LAUNCHED_BY, NO_FSDP, check_equipment, unused_gpus
-from training.models.base import Base, check_end_token, find_base, load_model, load_tokenizer, skeleton, weights_files
+from training.models.base import (
+    Base,
+    check_end_token,
+    find_base,
+    fits_in_float32,
+    has_bfloat16,
+    load_model,
+    load_tokenizer,
+    skeleton,
+)
 from training.models.generation import end_tokens
 from training.models.kernels import kernel_notes
 from training.models.manifest import read_chain
@@ -187,18 +196,12 @@ def prepare(stage: str, request: Request) -> Prepared:
 
 def fit_processor(request: Request, base: Base) -> tuple[Request, tuple[str, ...]]:
     """Return what is computed on a processor without bfloat16: float32, if the base fits; and a note of that."""
-    settings, size = request.settings, sum(file.stat().st_size for file in weights_files(base.folder))
-    fits = 2 * size < os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2
-    if settings.autocast == "none" or settings.weights == "nf4" or not fits or computes_bfloat16():
+    settings = request.settings
+    is_settled = settings.autocast == "none" or settings.weights == "nf4"
+    if is_settled or not is_cpu() or has_bfloat16() or not fits_in_float32(base):
         return request, ()
     told = settings.model_copy(update={"autocast": "none", "weights": "float32"})
     return replace(request, settings=told), ("this processor only imitates bfloat16, so all is computed in float32",)
-
-
-def computes_bfloat16() -> bool:
-    """Whether what is trained on here has instructions for bfloat16; without them it is slower than float32."""
-    known = torch.cpu.get_capabilities()
-    return not is_cpu() or any(has for name, has in known.items() if name.endswith("bf16"))
 
 
 ECHO_SECONDS = 2.0
