@@ -10,7 +10,7 @@ import queue
 import threading
 from collections.abc import Callable, Iterator
 from contextvars import Context, copy_context
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from evals.errors import LabError
@@ -125,6 +125,13 @@ class LabEngine:
         """End what this page is waiting for or reading; `silently` also marks it as replaced."""
         with self._changed:
             self._end(owner, is_replaced=silently)
+
+    def hand_over(self, owner: str, to: str) -> None:
+        """Let another page stop what this one asked for: the same page, after a reload."""
+        with self._changed:
+            for ticket in [*self._line, *self._running]:
+                if ticket.request.owner == owner:
+                    ticket.request = replace(ticket.request, owner=to)
 
     def updates(self, ticket: Ticket[Item]) -> "Iterator[Waiting | tuple[Item, ...]]":
         """Yield the place in line while it lasts, then the items that are there; LabError if the model failed."""

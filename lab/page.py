@@ -13,7 +13,7 @@ from gradio.utils import get_upload_folder
 from evals.errors import LabError
 from lab.services import Services
 from lab.session import ExportedFile, OwnDocuments, Tab, View, stop
-from lab.ui.components import ANSWERING, CHOSEN, QUIET, heading, notice, script, stage_name
+from lab.ui.components import ANSWERING, CHOSEN, QUIET, heading, notice, stage_name
 from lab.ui.text import say
 from lab.visitors import Door, Visitor, meet, name_visitor
 
@@ -42,7 +42,8 @@ class DocumentPane:
         return [*self.shown, *self.starts, self.stopping]
 
     def show(self, view: View) -> Painted:
-        cards = f'<div data-kept="{view.kept}">{view.cards}</div>' if view.kept else view.cards
+        name = view.kept or view.going  # the address says it (lab.js)
+        cards = f'<div data-kept="{name}">{view.cards}</div>' if name else view.cards
         page: Painted = {self.line: view.notice, self.cards: cards, self.kept: view.kept}
         return page | ({self.paper: view.paper} if self.paper else {})
 
@@ -249,12 +250,11 @@ class DocumentTab:
     def earlier(
         self,
         api_name: str,
-        showing: Sequence[Any],
         filled: Callable[[Any], Painted] = lambda document: {},
         fields: Sequence[Any] = (),
         watch: Callable[[Visitor | None, str | None], Iterator[View]] | None = None,
     ) -> None:
-        """Lay out and wire the visitor's earlier documents; the address names the one that is shown (`showing`: by these events).
+        """Lay out and wire the visitor's earlier documents; the address names the one that is shown.
 
         So a reload and Back lead there. `filled` are the `fields` of the form beside it. `watch` gives, instead of the
         document, all that is to be shown of one, and without a name of one that is being written.
@@ -282,8 +282,6 @@ class DocumentTab:
 
         on = partial(event, door=self.door, shows=pane)
         event(mine.expand, on_list, [], [chosen], f"{api_name}s", door=self.door, **QUIET)
-        picked = on(chosen.input, on_pick, [chosen], outputs, api_name, **CHOSEN)
+        on(chosen.input, on_pick, [chosen], outputs, api_name, **CHOSEN)
         late: dict[str, Any] = {**ANSWERING, "trigger_mode": "always_last"}
-        opened = on(self.door.known.change, on_open, [pane.kept], outputs, **late)
-        for each in (opened, picked, *showing):
-            each.then(None, None, None, js=script("assayShown", self.task, f"#{pane.cards.elem_id} [data-kept]"))
+        on(self.door.known.change, on_open, [pane.kept], outputs, **late)

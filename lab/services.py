@@ -71,6 +71,11 @@ class Services:
         """Long work: who builds a tab registers how its kind is done, and the running lab does it."""
         return Jobs(self)
 
+    @cached_property
+    def going(self) -> dict[tuple[str, str], Any]:
+        """What is being written for visitors who may load the page again, by who they are and what it will be called."""
+        return {}
+
     def log(self, who: str, what: str, about: str) -> None:
         """Keep who did what, for `assay people log`."""
         self.store.log(who, what, about, self.now())

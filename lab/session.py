@@ -1,10 +1,14 @@
 """What a visitor asks of models and keeps of it: answers written piece by piece, and documents that people work on."""
 
+import threading
+import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
+from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
@@ -28,6 +32,7 @@ LONGEST_QUESTION = 2_000
 HIGHEST_SEED = 2**31 - 1
 Written = TypeVar("Written")
 Kept = TypeVar("Kept")
+Step = TypeVar("Step")
 
 
 class BadQuestion(LabError, ValueError):
@@ -87,13 +92,68 @@ def moments(
 
 @dataclass(frozen=True)
 class View:
-    """What a tab shows at one moment; all but `kept`, the id of what was stored, is HTML."""
+    """What a tab shows at one moment, as HTML; `kept` is the id of what was stored, `going` what it will be."""
 
     notice: str
     cards: str
     kept: str | None = None
     is_busy: bool = False
     paper: str = ""
+    going: str = ""
+
+
+class Going(Generic[Step]):
+    """Steps that are made in a thread of their own: each reader is given the newest, then each as it comes, or the error.
+
+    Without a reader they go on for so many `seconds`, then they are closed; `ended` is called at the end.
+    """
+
+    def __init__(
+        self, steps: Generator[Step], seconds: float = inf, ended: Callable[[], object] = lambda: None
+    ) -> None:
+        self._steps, self._seconds, self._ended = steps, seconds, ended
+        self._changed = threading.Condition()
+        self._made: list[Step] = []  # the newest
+        self._n, self._readers, self._left, self._is_over = 0, 0, time.monotonic(), False
+        self._error: Exception | None = None
+        threading.Thread(target=copy_context().run, args=(self._make,), name="assay-steps", daemon=True).start()
+
+    def _make(self) -> None:
+        try:
+            for step in self._steps:
+                with self._changed:
+                    self._made, self._n = [step], self._n + 1
+                    self._changed.notify_all()
+                    if not self._readers and time.monotonic() - self._left > self._seconds:
+                        break
+            self._steps.close()
+        except Exception as error:
+            self._error = error
+        finally:
+            with self._changed:
+                self._is_over = True
+                self._changed.notify_all()
+            self._ended()
+
+    def __iter__(self) -> Iterator[Step]:
+        """Yield the newest step, then each as it comes."""
+        seen = 0
+        with self._changed:
+            self._readers += 1
+        try:
+            while True:
+                with self._changed:
+                    while self._n == seen and not self._is_over:
+                        self._changed.wait()
+                    made, is_last, seen = self._made if self._n > seen else [], self._is_over, self._n
+                yield from made
+                if is_last:
+                    break
+            if self._error:
+                raise self._error
+        finally:
+            with self._changed:
+                self._readers, self._left = self._readers - 1, time.monotonic()
 
 
 # ---- answers of several stages -------------------------------------------------------------------
@@ -104,7 +164,10 @@ Stages = tuple[str, ...]
 
 @dataclass(frozen=True)
 class QuestionRequest:
-    """A checked question; `messages` are a task's own prompt. `pick` chooses who of all stages answers: None is all."""
+    """A checked question; `messages` are a task's own prompt. `pick` chooses who of all stages answers: None is all.
+
+    `name` is what is kept of it called, its first answer.
+    """
 
     visitor: Visitor
     question: str
@@ -113,6 +176,7 @@ class QuestionRequest:
     pick: Callable[[Stages], Stages] | None = None
     chain: str = ""
     messages: tuple[Message, ...] | None = None
+    name: str = ""
 
 
 def stream_answers(
@@ -191,7 +255,7 @@ def answering(services: Services, asked: QuestionRequest) -> Iterator[Answered]:
         cards, asked_at = tuple(map(grade, cards)), services.now()
         answers = tuple(
             Answer(
-                id=new_id(),
+                id=(asked.name if not place else "") or new_id(),
                 asked_at=asked_at,
                 session=session_of(services, asked.visitor, asked.tab),
                 question=asked.question,
@@ -203,7 +267,7 @@ def answering(services: Services, asked: QuestionRequest) -> Iterator[Answered]:
                 verdict=card.verdict,
                 **origin(chain, card.stage, asked.sampling),
             )
-            for card in cards
+            for place, card in enumerate(cards)
         )
         try:
             services.store.add_answers(answers)

@@ -2,7 +2,8 @@
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from textwrap import shorten
 from typing import Any
@@ -135,9 +136,9 @@ def rubric_of(text: str) -> tuple[tuple[BehaviourItem, ...], tuple[BehaviourItem
 
 
 def answer(
-    services: Services, visitor: Visitor | None, record: RefinerRecord, settings: tuple[Any, Any, Any]
-) -> Iterator[View]:
-    """Yield what to show until all is graded and kept. `settings`: seed, length, temperature. LabError if it cannot be."""
+    services: Services, visitor: Visitor | None, record: RefinerRecord, settings: tuple[Any, Any, Any], going: str = ""
+) -> Generator[View]:
+    """Yield what to show until all is graded and kept, as `going`. `settings`: seed, length, temperature. LabError if it cannot be."""
     asker, sampling = visitor or new_visitor(), checked_sampling(*settings)
 
     def finish(chain: Any, written: Cards) -> Moment[Cards, KeptRefinement]:
@@ -152,7 +153,7 @@ def answer(
             )
             for card, each in zip(written, scored, strict=True)
         ]
-        known = {"id": new_id(), "made_at": services.now(), "session": services.store.hash_rater(asker.rater)}
+        known = {"id": going or new_id(), "made_at": services.now(), "session": services.store.hash_rater(asker.rater)}
         kept, problem = KeptRefinement(record=record, reward=REWARD, answers=tuple(answers), **known), None
         try:
             services.store.documents("refine").add(kept)
@@ -164,7 +165,7 @@ def answer(
     for moment in stream_answers(services, question, finish):
         if moment.is_replaced:
             return
-        yield view_of(moment)
+        yield replace(view_of(moment), going=going)
 
 
 def judge_texts(services: Services, record: RefinerRecord, texts: Sequence[str]) -> list[ScoredAnswer]:

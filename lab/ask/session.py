@@ -1,6 +1,6 @@
 """What a visitor asks: answered, and found again in the store."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from textwrap import shorten
@@ -11,12 +11,15 @@ from evals.schema import Answer, Example
 from lab.services import Services
 from lab.session import (
     Answered,
+    Going,
     QuestionRequest,
     Stages,
     View,
     answering,
     checked_question,
     checked_sampling,
+    new_id,
+    owner,
     session_of,
 )
 from lab.shared.rater import Rater
@@ -37,10 +40,12 @@ def ask(
     settings: tuple[object, object, object],
     chain: str | None = None,
     chosen: Sequence[str] = (),
-) -> Iterator[View]:
+    going: str = "",
+) -> Generator[View]:
     """Yield what to show until the stages that are `chosen`, or all, have answered.
 
-    `settings`: seed, length, temperature; `chain` as it is listed. Raises LabError if this cannot be asked, or the model cannot answer.
+    `settings`: seed, length, temperature; `chain` as it is listed; `going` is what the first answer is called once it is
+    kept. Raises LabError if this cannot be asked, or the model cannot answer.
     """
     asker, sampling = visitor or new_visitor(), checked_sampling(*settings)
     name = chain_of(services, chain) if chain else ""
@@ -48,12 +53,12 @@ def ask(
     def pick(stages: Stages) -> Stages:
         return tuple(stage for stage in stages if stage in chosen) or stages
 
-    asked = QuestionRequest(asker, checked_question(question), sampling, "ask", pick, name)
+    asked = QuestionRequest(asker, checked_question(question), sampling, "ask", pick, name, name=going)
     is_known = questions.find(asked.question) is not None
     for moment in answering(services, asked):
         if moment.is_replaced:
             return
-        yield view_of(moment, is_known=is_known)
+        yield replace(view_of(moment, is_known=is_known), going=going)
 
 
 def view_of(moment: Answered, *, is_known: bool) -> View:
@@ -69,6 +74,42 @@ def view_of(moment: Answered, *, is_known: bool) -> View:
         written = [replace(card, beneath=thumbs(answer.id)) for card, answer in rated]
     answer = moment.kept[0].id if moment.kept else None
     return View(notice(moment.problem or "", "problem"), cards(written, unknown), answer, is_busy)
+
+
+LEFT_SECONDS = 30.0
+"""How long an answer is written on while its page is not there: it may be loading again."""
+
+
+@dataclass
+class Asking:
+    """A question that is being answered: what was typed, what is shown of it, and for which page."""
+
+    visitor: Visitor
+    typed: tuple[object, ...]
+    views: Iterable[View] = ()
+
+
+def begin(
+    services: Services,
+    visitor: Visitor | None,
+    typed: tuple[object, ...],
+    write: Callable[[Visitor, str], Generator[View]],
+) -> Iterator[View]:
+    """Yield what `write` gives for a visitor and the name of what it keeps; it goes on while the page is loaded again."""
+    asker, name = visitor or new_visitor(), new_id()
+    views = write(asker, name)
+    services.going[key := (asker.rater, name)] = asking = Asking(asker, typed)
+    asking.views = Going(views, LEFT_SECONDS, lambda: services.going.pop(key, None))
+    yield from asking.views
+
+
+def find_going(services: Services, visitor: Visitor | None, name: str | None) -> Asking | None:
+    """Return a question of the visitor's that is being answered, by what it is called; it is this page's to stop from now on."""
+    found: Asking | None = services.going.get((visitor.rater, name or "")) if visitor else None
+    if found and visitor:
+        services.engine.hand_over(owner("ask", found.visitor), owner("ask", visitor))
+        found.visitor = visitor
+    return found
 
 
 @dataclass(frozen=True)

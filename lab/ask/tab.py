@@ -1,6 +1,6 @@
 """Ask tab: one question, with evidence or without, every stage's answer side by side as it is written, kept for replay."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -10,9 +10,10 @@ from evals.errors import LabError
 from evals.schema.questions import Sampling
 from evals.schema.votes import AnnotationItem
 from lab.ask import evidence as cited
-from lab.ask.session import ask, earlier, examples, find_earlier, show_earlier
+from lab.ask.session import ask, begin, earlier, examples, find_earlier, find_going, show_earlier
 from lab.page import DocumentPane, Painted, choices, event, stage_choice, stops, with_visitor
 from lab.services import Services
+from lab.session import View
 from lab.settings import EMBEDDED, REFINER
 from lab.shared.rater import RATED, item_of_answer
 from lab.shared.rating import build_rating
@@ -94,12 +95,15 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
         evidence: str = "",
         rubric: str = "",
     ) -> Iterator[Painted]:
-        if (evidence or "").strip():
-            most = cited.USUAL if length == Sampling.max_new_tokens else length
-            record = cited.record_of(question, evidence, rubric)
-            yield from map(pane.paint, cited.answer(services, visitor, record, (seed, most, temperature)))
-            return
-        yield from map(pane.paint, ask(services, visitor, question, (seed, length, temperature), chain, stages))
+        def write(asker: Visitor, name: str) -> Generator[View]:
+            if (evidence or "").strip():
+                most = cited.USUAL if length == Sampling.max_new_tokens else length
+                record = cited.record_of(question, evidence, rubric)
+                return cited.answer(services, asker, record, (seed, most, temperature), name)
+            return ask(services, asker, question, (seed, length, temperature), chain, stages, name)
+
+        said = (question, seed, length, temperature, evidence, rubric)
+        yield from map(pane.paint, begin(services, visitor, said, write))
 
     def on_tab(address: str) -> tuple[gr.Dropdown, str]:
         """Return the chains that can be asked, the one of the address chosen."""
@@ -135,8 +139,19 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
         return pane.paint(show_earlier(services, visitor, entry)) | dict(zip(typed, asked, strict=True))
 
     def on_open(visitor: Visitor | None, shown: str | None, request: gr.Request) -> Painted:
-        page = on_show(visitor, None if shown else request.query_params.get("answer"))
+        name = None if shown else request.query_params.get("answer")
+        if going := find_going(services, visitor, name):
+            return {linked: going.typed, fold: gr.Accordion(open=bool(going.typed[-2]))}
+        page = on_show(visitor, name)
         return page | {linked: [page.pop(field) for field in typed if field in page]}
+
+    def on_watch(visitor: Visitor | None, shown: str | None, request: gr.Request) -> Iterator[Painted]:
+        """Show what is being written of the question that the address names: the page was loaded again."""
+        name = None if shown else request.query_params.get("answer")
+        going = find_going(services, visitor, name)
+        yield from map(pane.paint, going.views) if going else [{line: gr.skip()}]
+        if name and not going:  # it has ended in between
+            yield {each: value for each, value in on_show(visitor, name).items() if each not in typed}
 
     def on_history(visitor: Visitor | None) -> gr.Dropdown:
         def found() -> list[tuple[str, str]]:
@@ -157,11 +172,10 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     asked = on(asking.then, on_ask, given, pane.outputs, "ask", **ANSWERING)
     event(file.upload, on_file, [file], [evidence, fold, line], "read_evidence", shows=line, **QUIET)
     seen = [*pane.outputs, *typed, fold]
-    opened = on(chosen.input, on_show, [chosen], seen, "earlier", trigger_mode="always_last")
+    on(chosen.input, on_show, [chosen], seen, "earlier", trigger_mode="always_last")
     followed = on(door.known.change, on_open, [pane.kept], [*pane.outputs, linked, fold])
-    followed.then(None, [linked, *typed], typed, js="assayTypedStays")
-    for each in (asked, opened):
-        each.then(None, None, None, js=script("assayShown", "answer", "#ask-answers [data-kept]"))
+    filled = followed.then(None, [linked, *typed], typed, js="assayTypedStays")
+    on(filled.then, on_watch, [pane.kept], [*pane.outputs, fold])
     stops(services, door, "ask", stopping, "stop")
     for follow in (asked.then, with_visitor(door, history.expand).then):
         event(follow, on_history, [], [chosen], door=door)

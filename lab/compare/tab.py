@@ -6,12 +6,9 @@ browser before the vote is the two texts and nothing else about them.
 
 import random
 import re
-import threading
-from collections.abc import Iterable, Iterator, Sequence
-from contextvars import copy_context
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
-from queue import SimpleQueue
 from typing import Any
 
 import gradio as gr
@@ -25,6 +22,7 @@ from lab.services import Services
 from lab.session import (
     Answered,
     Cards,
+    Going,
     QuestionRequest,
     answering,
     checked_question,
@@ -170,34 +168,20 @@ class CompareView:
 Step = tuple[Comparing, CompareView]
 
 
-class PairAhead:
-    """A pair that is written in a thread of its own while the one before it is read; it can be taken once.
+class PairAhead(Going[Step]):
+    """A pair that is written while the one before it is read; it is taken once, nothing is left for who comes second.
 
     `asked` is what it was drawn from, to be compared with what is wanted when it is taken.
     """
 
-    def __init__(self, asked: object, steps: Iterator[Step]) -> None:
-        self.asked = asked
-        self._steps: SimpleQueue[Step | None] = SimpleQueue()
-        threading.Thread(target=copy_context().run, args=(self._write, steps), name="assay-pair", daemon=True).start()
-
-    def _write(self, steps: Iterator[Step]) -> None:
-        try:
-            for step in steps:
-                self._steps.put(step)
-        finally:
-            self._steps.put(None)
+    def __init__(self, asked: object, steps: Generator[Step]) -> None:
+        self.asked, self._is_taken = asked, False
+        super().__init__(steps)
 
     def __iter__(self) -> Iterator[Step]:
-        """Yield the newest step, then each as it comes; nothing for who comes second."""
-        while (step := self._steps.get()) is not None:
-            after = step
-            while after is not None and not self._steps.empty():
-                step, after = after, self._steps.get()
-            yield after or step
-            if after is None:
-                break
-        self._steps.put(None)
+        """Yield the newest step, then each as it comes."""
+        is_taken, self._is_taken = self._is_taken, True
+        return iter(()) if is_taken else super().__iter__()
 
 
 def next_pair(
@@ -232,7 +216,7 @@ def write_pair(
     own: str | None = None,
     chosen: Sequence[str] = (),
     source: str | None = None,
-) -> Iterator[Step]:
+) -> Generator[Step]:
     """Yield a pair as it is written; of questions that are drawn, another one where both answers are the same."""
     state = replace(state, pair=None)
 

@@ -116,10 +116,10 @@ def build(services: Services, door: Door) -> None:
     event(demo.click, on_demo, [], seen, "demonstration_paper", **QUIET)
     asked = [article, text, reader, *settings, staged]
     asking = with_visitor(door, start.click).then
-    started = event(asking, on_start, asked, pane.outputs, "review", door=door, shows=pane, **ANSWERING)
+    event(asking, on_start, asked, pane.outputs, "review", door=door, shows=pane, **ANSWERING)
     event(stopping.click, partial(stop_all, services), [], [], "stop_review", door=door, **QUIET)
     tab.export(FORMS, make, "export_review")
-    tab.earlier("my_review", [started], watch=partial(resume_review, services))
+    tab.earlier("my_review", watch=partial(resume_review, services))
 
 
 def _editing(services: Services, door: Door, pane: DocumentPane, page: gr.HTML) -> None:

@@ -83,6 +83,8 @@ draw = partial(render, "ui/components.html.jinja")
 LONGEST_ANSWER = 512
 SHORTEST_ANSWER = 8
 HIGHEST_TEMPERATURE = 2.0
+BRIEF_SECONDS = 0.1
+"""A shorter wait for the first word is not told."""
 AT_ONCE = 40
 """How many visitors may wait for the model at one button; a thread is held for each."""
 
@@ -300,8 +302,8 @@ def _foot(card: Card) -> dict[str, object] | None:
         if kind != "unscored" and verdict.read_by in ("text", "letter", "judge"):
             reason = f"{reason} ({say(f'verdict.read.{verdict.read_by}')})"
     figures = [] if card.n_tokens is None else [f"{card.n_tokens} tokens"]
+    figures += [say("answer.waited", seconds=card.waited)] if card.waited and card.waited >= BRIEF_SECONDS else []
     figures += [] if card.seconds is None else [say("answer.seconds", seconds=card.seconds)]
-    figures += [] if card.waited is None else [say("answer.waited", seconds=card.waited)]
     figures += [*card.figures]
     figures += [say(f"answer.{card.finish_reason}")] if card.finish_reason in {"length", "cancelled"} else []
     said = say(f"confidence.{stated.status}", percent=percent)

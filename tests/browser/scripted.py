@@ -6,11 +6,11 @@ With a NAME all has that name, and every model answers with it.
 import json
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from evals.schema import EvalReport, Message
+from evals.schema import Completion, EvalReport, Message
 from evals.schema.questions import Sampling
 from lab.app import build_app, put_on_air, run
 from lab.engine import LabEngine
@@ -33,7 +33,9 @@ CITED = (
 
 
 SLOWLY = 0.6
-"""Seconds per word for a question with the word "slowly" in it."""
+"""Seconds per word for a question with the word "slowly" in it, and of eight questions asked of a stage as a batch."""
+HELD = 5.0
+"""Seconds before the first word for a question with the word "patiently" in it."""
 
 
 class PatientChain(ScriptedChain):
@@ -45,11 +47,24 @@ class PatientChain(ScriptedChain):
         self, prompt: Sequence[Message], stages: Sequence[str], sampling: Sampling, stop: threading.Event
     ) -> Iterator[Word]:
         """Yield as a scripted chain does, with a pause after each word; from evidence it cites."""
+        if "patiently" in prompt[-1].content:
+            stop.wait(HELD)
         chain = self.citing if "<tool_output>" in prompt[-1].content and self.citing else super()
         for piece in chain.stream(prompt, stages, sampling, stop):
             yield piece
             if "slowly" in prompt[-1].content:
                 stop.wait(SLOWLY)
+
+    def generate(
+        self,
+        prompts: Sequence[Sequence[Message]],
+        stages: Sequence[str],
+        sampling: Sampling,
+        told: Callable[[int], None],
+    ) -> list[list[Completion]]:
+        """Return what a scripted chain does, in its time."""
+        threading.Event().wait(SLOWLY if "slowly" in prompts[0][-1].content else 0)
+        return super().generate(prompts, stages, sampling, told)
 
 
 def measured(name: str = "") -> Evaluations:

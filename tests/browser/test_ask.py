@@ -1,12 +1,14 @@
 """Ask and Compare: what a visitor asks, is shown, votes on blind and exports."""
 
 import json
+import sys
 import zipfile
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.pages import DONE, QUESTION, ask, choose, downloaded, start_comparing
+from tests.browser.conftest import started
+from tests.browser.pages import DONE, QUESTION, ask, choose, downloaded, open_tab, start_comparing
 
 STAGES = ("base", "sft", "grpo")
 
@@ -65,6 +67,44 @@ def test_a_question_is_answered_judged_stopped_shown_as_text_and_found_again(ope
     expect(page.locator("#ask-notice")).to_contain_text("Stored answers from")
     expect(page.locator("#ask-answers .card")).to_have_count(3)
     expect(page.locator("#ask-answers .card:last-child [data-do=down]")).to_have_attribute("aria-pressed", "true")
+
+
+@pytest.mark.slow  # without a browser: tests/lab/test_ask_tab.py, tests/lab/test_questions.py
+def test_a_question_asked_while_a_batch_runs_goes_first_and_its_answer_outlives_a_reload(open_page, tmp_path):
+    (tmp_path / "slow.csv").write_text(
+        "id,prompt,kind,value,options,unit,tolerance,group,split\n"
+        + "".join(f"{n},What is {n}? Say it slowly.,number,{n},,g,1%,{n},test\n" for n in range(200)),
+        encoding="utf-8",
+    )
+    command, runs = [sys.executable, "-m", "tests.browser.scripted"], {"ASSAY_REPORTS": str(tmp_path / "reports")}
+    with started(command, tmp_path, **runs) as url:
+        page = open_page(f"{url}?tab=data", ready="#questions-set")
+        with page.expect_file_chooser() as chooser:
+            page.click("#questions-file")
+        chooser.value.set_files(tmp_path / "slow.csv")
+        expect(page.locator("#questions-told")).to_contain_text("Slow holds 200 questions")
+        page.click("#questions-freeze")
+        expect(page.locator("#questions-told")).to_contain_text("Slow v1 is frozen")
+        page.click("#batch-ask")
+        expect(page.locator("#batch-table")).to_contain_text("of 200")
+
+        open_tab(page, "Ask")
+        page.fill(QUESTION, "Say it patiently, then slowly.")
+        page.click("#ask-button")
+        waiting = page.locator("#ask-answers .card[data-state=waiting]").first
+        expect(waiting).to_contain_text("A batch is using the model")
+        expect(waiting).to_contain_text("of 200 questions answered")
+        page.wait_for_url("**answer=*")
+        page.reload()
+        expect(page.locator("#ask-stop")).to_be_visible()
+        expect(page.locator(QUESTION)).to_have_value("Say it patiently, then slowly.")
+        expect(page.locator(DONE)).to_have_count(3)
+        expect(page.locator("#ask-answers .figures").first).to_contain_text("waited")
+        expect(page.locator("#ask-answers .figures").first).not_to_contain_text("stopped")
+        open_tab(page, "Home")
+        expect(page.locator("#home-work")).to_contain_text("of 200 questions answered, about")
+        page.locator("#home-work [data-do=cancel]").click()
+        expect(page.locator("#home-work")).to_contain_text("cancelled")
 
 
 @pytest.mark.slow  # without a browser: tests/lab/test_compare_tab.py

@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.pages import start_comparing
+from tests.browser.pages import DONE, QUESTION, open_tab, start_comparing
 
 
 @pytest.mark.slow
@@ -35,4 +35,16 @@ def test_a_vote_without_a_connection_is_sent_when_there_is_one_again_or_by_a_but
         page.unroute("**/gradio_api/run/*")
         page.get_by_role("button", name="Send again").click()
         expect(page.locator("#compare-notice")).to_contain_text("Your vote is stored")
+        expect(page.locator("#connection")).to_be_hidden()
+
+        open_tab(page, "Ask")
+        page.route("**/gradio_api/*/*", lambda route: route.abort("connectionrefused"))
+        page.fill(QUESTION, "Is it sent?")
+        page.click("#ask-button")
+        again = page.locator(".actions #connection").get_by_role("button", name="Ask again")
+        expect(again).to_be_visible()
+        expect(page.locator(QUESTION)).to_have_value("Is it sent?")
+        page.unroute("**/gradio_api/*/*")
+        again.click()
+        expect(page.locator(DONE)).to_have_count(3)
         expect(page.locator("#connection")).to_be_hidden()

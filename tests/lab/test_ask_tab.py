@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from evals import questions
 from evals.errors import LabError
 from evals.verifiers.line import read_lines
-from lab.ask.session import ask, earlier, find_earlier, show_earlier
+from lab.ask.session import ask, begin, earlier, find_earlier, find_going, show_earlier
 from lab.session import LONGEST_QUESTION, BadQuestion, checked_question, checked_sampling, stop
 from lab.ui.components import Card, cards, escape
 from lab.visitors import new_visitor as somebody
 from tests.lab.chains import ScriptedChain, lab_with
+from tests.lab.test_engine import until
 from tests.training.cases import not_refused
 
 SETTINGS = (0, 64, 0)
@@ -166,6 +167,47 @@ def test_what_a_page_saw_before_it_was_left_is_kept(tmp_path):
     (entry,) = earlier(services, visitor)
     assert {(row.finish_reason, row.verdict) for row in entry.answers} == {("cancelled", None)}
     assert "".join(row.text for row in entry.answers)
+
+
+def asking_slowly(folder, visitor):
+    """Return the collaborators of a lab in which a question is being answered, what its page sees, and what lets a word out."""
+    gate = threading.Semaphore(2)
+    services = lab_with(folder, ScriptedChain({"base": "one two three four"}, gate=gate))
+    views = begin(
+        services, visitor, ("typed",), lambda *known: ask(services, known[0], "Why?", SETTINGS, going=known[1])
+    )
+    return services, views, next(view.going for view in views if "writing" in view.cards), gate
+
+
+def test_a_page_that_is_loaded_again_goes_on_with_the_answer_that_is_being_written_and_may_stop_it(tmp_path):
+    visitor, again = somebody("a" * 32), somebody("a" * 32)
+    services, views, name, gate = asking_slowly(tmp_path, visitor)
+    views.close()
+    assert find_going(services, somebody(), name) is None, "somebody else's"
+    going = find_going(services, again, name)
+    assert going.typed == ("typed",)
+    found = iter(going.views)
+    assert "writing" in next(found).cards
+    stop(services, visitor, "ask")  # a page that is gone
+    gate.release()
+    assert "stopped" not in next(found).cards
+    stop(services, again, "ask")
+    gate.release(100)
+    view = last(found)
+    assert "stopped" in view.cards and view.kept == name
+    assert find_earlier(services, again, name).answers
+    assert find_going(services, again, name) is None
+
+
+def test_an_answer_whose_page_does_not_come_back_is_ended_and_kept_so_far(tmp_path, monkeypatch):
+    monkeypatch.setattr("lab.ask.session.LEFT_SECONDS", 0.0)
+    visitor = somebody()
+    services, views, name, gate = asking_slowly(tmp_path, visitor)
+    views.close()
+    gate.release()
+    until(lambda: not services.going)
+    (entry,) = earlier(services, visitor)
+    assert entry.first.id == name and {row.finish_reason for row in entry.answers} == {"cancelled"}
 
 
 def test_answers_stay_on_the_page_when_they_cannot_be_stored(room, monkeypatch):

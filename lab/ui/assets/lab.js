@@ -184,6 +184,7 @@
   const place = () => new URLSearchParams(location.search);
   const nameOf = (button) => button.textContent.trim().toLowerCase();
   const OWNED = { answer: "ask", review: "papers" }; // what a tab shows, named in its address alone
+  const KEPT = { answer: "#ask-answers [data-kept]", review: "#review-concerns [data-kept]" };
   const MOVED = { refine: { tab: "ask" }, review: { tab: "papers" }, questions: { tab: "data" }, preferences: { tab: "compare", board: "1" }, leaderboard: { tab: "results" }, calibration: { tab: "results", view: "calibration" }, publish: { tab: "train", publish: "1" } }; // where addresses of before lead
   const moved = (asked) => {
     if (asked.get("tab") === "refine" && asked.has("refine")) asked.set("answer", asked.get("refine"));
@@ -219,13 +220,13 @@
     button?.click();
     isLed = false;
   };
-  window.assayShown = (name, where) =>
-    setTimeout(() => {
-      const kept = document.querySelector(where)?.dataset.kept;
-      if (!kept) return;
-      shown[name] = kept;
-      go(`?tab=${OWNED[name]}`);
-    }, 100);
+  const nameShown = () =>
+    Object.entries(OWNED).forEach(([name, tab]) => {
+      const found = document.querySelector(KEPT[name]);
+      if (!isShown(found) || found.dataset.kept === shown[name]) return;
+      shown[name] = found.dataset.kept;
+      go(`?tab=${tab}`);
+    });
   document.addEventListener(
     "click",
     (event) => {
@@ -305,8 +306,10 @@
   const plain = window.fetch.bind(window);
   const lostKeys = () => (sessionStorage.getItem(LOST) ?? "").split(" ").filter(Boolean);
   const setLost = (keys) => (keys.length ? sessionStorage.setItem(LOST, keys.join(" ")) : sessionStorage.removeItem(LOST));
+  const askRow = () => (isShown(find("ask-button")) && find("ask-button").closest(".actions")) || document.body; // beside what was pressed
   const tell = (words, button = "", pressed = () => {}) => {
-    const bar = document.querySelector("#connection") ?? document.body.appendChild(document.createElement("div"));
+    const bar = document.querySelector("#connection") ?? document.createElement("div");
+    askRow().append(bar);
     Object.assign(bar, { id: "connection", role: "status", hidden: !words, textContent: words });
     if (!button) return;
     const press = bar.appendChild(document.createElement("button"));
@@ -317,7 +320,7 @@
       window.addEventListener("online", done, { once: true });
       setTimeout(done, PAUSES[turn] ?? PAUSES.at(-1));
       if (turn < PAUSES.length) tell("Connection lost; sending again…");
-      else tell("Not sent: the lab does not answer.", "Send again", done);
+      else tell("Not sent: the lab does not answer.", askRow() === document.body ? "Send again" : "Ask again", done);
     });
   let isLeaving = false; // a page that is left anyway is not loaded anew: that would keep the visitor on it
   window.addEventListener("beforeunload", () => {
@@ -456,6 +459,7 @@
       nameCharts();
       nameFolds();
       keepFocus();
+      nameShown();
     }, 300);
   };
 
