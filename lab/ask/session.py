@@ -81,7 +81,7 @@ LEFT_SECONDS = 30.0
 
 
 @dataclass
-class Asking:
+class AnswerUnderWay:
     """A question that is being answered: what was typed, what is shown of it, and for which page."""
 
     visitor: Visitor
@@ -98,14 +98,14 @@ def begin(
     """Yield what `write` gives for a visitor and the name of what it keeps; it goes on while the page is loaded again."""
     asker, name = visitor or new_visitor(), new_id()
     views = write(asker, name)
-    services.going[key := (asker.rater, name)] = asking = Asking(asker, typed)
+    services.going[key := (asker.rater, name)] = asking = AnswerUnderWay(asker, typed)
     asking.views = Going(views, LEFT_SECONDS, lambda: services.going.pop(key, None))
     yield from asking.views
 
 
-def find_going(services: Services, visitor: Visitor | None, name: str | None) -> Asking | None:
+def find_going(services: Services, visitor: Visitor | None, name: str | None) -> AnswerUnderWay | None:
     """Return a question of the visitor's that is being answered, by what it is called; it is this page's to stop from now on."""
-    found: Asking | None = services.going.get((visitor.rater, name or "")) if visitor else None
+    found: AnswerUnderWay | None = services.going.get((visitor.rater, name or "")) if visitor else None
     if found and visitor:
         services.engine.hand_over(owner("ask", found.visitor), owner("ask", visitor))
         found.visitor = visitor
