@@ -282,16 +282,18 @@ def test_a_question_asked_beside_a_batch_says_on_its_cards_how_far_the_batch_is_
 ):
     class Asking(ScriptedChain):
         def generate(self, prompts, *given, **known):
-            if len(self.prompts) == 3 * 24:
+            if len(self.prompts) == 3 * 16:
                 views.extend(ask(services, new_visitor(), "What is HSF1?", (0, 32, 0.0)))
             return super().generate(prompts, *given, **known)
 
     views, services = [], lab_with(tmp_path, Asking(seconds_per_word=0.05))
     batch.register(services)
+    sets = QuestionSets(services, ANN)
+    frozen = sets.freeze(sets.bring(file_in(tmp_path, enzymes(), "enzymes.jsonl")).id)
     with services.jobs.working():
-        until(services.jobs, batch_on(services, QuestionSets(services, ANN)), lambda job: job.is_over)
+        until(services.jobs, batch_on(sets, frozen), lambda job: job.is_over)
     told = next(view.cards for view in views if "is using the model" in view.cards)
-    line = "A batch is using the model: 24 of 60 questions answered, about 0 s left. Your question goes first."
+    line = "A batch is using the model: 16 of 20 questions answered, about 0 s left. Your question goes first."
     assert told.count(line) == len(STAGES)
     assert views[-1].cards.count("written in") == views[-1].cards.count("waited") == len(STAGES)
     assert "is using the model" not in views[-1].cards
