@@ -1,6 +1,7 @@
 """Reads who imports whom from source text; nothing is executed."""
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -65,3 +66,8 @@ def _modules(node: ast.AST, package: tuple[str, ...]) -> list[str]:
         name = getattr(node.func, "attr", None) or getattr(node.func, "id", None)
         return [str(node.args[0].value)] if name in {"import_module", "__import__"} else []
     return []
+
+
+def canonical(name: str) -> str:
+    """Return a distribution's name as package indexes compare it."""
+    return re.sub(r"[-_.]+", "-", name).lower()

@@ -10,7 +10,7 @@ from pathlib import Path
 import yaml
 
 from tests.budgets import definitions, modules, over_budget, shared_names, sizes
-from tests.imports import imports_of
+from tests.imports import canonical, imports_of
 from tests.test_architecture import MAY_IMPORT
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -29,11 +29,6 @@ UNIMPORTED = {
     "scipy": "statistics",
 }
 """Pinned although no file of ours has to import it."""
-
-
-def canonical(name: str) -> str:
-    """Return a distribution's name as package indexes compare it."""
-    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def pins(name: str) -> dict[str, str]:

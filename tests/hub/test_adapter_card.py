@@ -6,12 +6,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-import yaml
 
 from evals.errors import LabError
 from evals.schema.votes import DpoRow, ExportStatistics
 from hub.adapters import Publication, read_run
-from hub.cards import read_own, write_card
+from hub.cards import read_front_matter, read_own, write_card
 from hub.cards.dataset import dataset_card
 from hub.cards.lint import lint_card
 from hub.chains import pack_last
@@ -34,10 +33,6 @@ def card_of(folder, **wishes):
     return packed(folder, **wishes).parts["README.md"].text()
 
 
-def front_matter(text):
-    return yaml.safe_load(text.split("---\n")[1])
-
-
 def section(card):
     return card.split("## Evaluation")[1].split("## Training")[0]
 
@@ -56,9 +51,9 @@ def test_the_card_of_a_chain_reads_as_it_did(tmp_path):
 def test_the_front_matter_names_hub_data_sets_where_the_run_tells_them_and_invents_nothing(tmp_path):
     config = {"data": ["org/pairs@main:500", "kmp-train", "rows/v.jsonl"]}
     text = card_of(write_run(tmp_path, config=config))
-    assert front_matter(text)["datasets"] == ["org/pairs"]
+    assert read_front_matter(text)["datasets"] == ["org/pairs"]
     bare = card_of(write_run(tmp_path / "bare"))
-    assert not {"model-index", "datasets"} & set(front_matter(bare))
+    assert not {"model-index", "datasets"} & set(read_front_matter(bare))
 
 
 def test_a_stage_that_the_hub_never_heard_of_is_published_under_its_own_name(tmp_path):
@@ -69,7 +64,7 @@ def test_a_stage_that_the_hub_never_heard_of_is_published_under_its_own_name(tmp
     (run / "chain.json").write_text(json.dumps(manifest))
     text = card_of(run)
     assert "Trained by toy on 8 rows." in text
-    assert "toy" in front_matter(text)["tags"]
+    assert "toy" in read_front_matter(text)["tags"]
 
 
 def chat(*prompts):
@@ -89,8 +84,8 @@ def test_a_card_tells_what_its_own_run_is_about_and_not_what_another_is(tmp_path
     change_manifest(run, system_prompt="")
     text = card_of(run)
     assert '{"role": "user", "content": \'Ist dieser Mietvertrag wirksam?\'},' in text
-    assert front_matter(text)["language"] == ["de"]
-    assert front_matter(text)["license"] == "apache-2.0", "the licence of the rows stands on their own card"
+    assert read_front_matter(text)["language"] == ["de"]
+    assert read_front_matter(text)["license"] == "apache-2.0", "the licence of the rows stands on their own card"
     assert "scale_rewards: none" in text
     for word in ("mice", "biology", "confidence", "spaceflight", "answered without a model", *CASES["unset"]):
         assert word not in text, word
@@ -113,7 +108,7 @@ def test_what_is_not_published_yet_has_no_revision_and_the_card_says_how_it_gets
 
 
 def test_figures_on_questions_stand_in_the_front_matter(embedded):
-    front = front_matter(embedded.parts["README.md"].text())
+    front = read_front_matter(embedded.parts["README.md"].text())
     index = front["model-index"][0]["results"]
     assert {each["task"]["type"] for each in index} == {"text-generation"}
     assert sorted(each["dataset"]["type"] for each in index) == ["custom"] * 3
@@ -142,10 +137,10 @@ def test_a_base_with_terms_of_its_own_gives_its_licence_and_its_duties(tmp_path)
     run = write_run(tmp_path)
     change_manifest(run, base={"licence": "llama3.1"})
     text = card_of(run)
-    assert front_matter(text)["license"] == "llama3.1"
+    assert read_front_matter(text)["license"] == "llama3.1"
     assert "Built with Llama" in text
     change_manifest(run, base={"licence": "other"})
-    front = front_matter(card_of(run))
+    front = read_front_matter(card_of(run))
     assert (front["license"], front["license_link"]) == ("other", f"https://huggingface.co/{front['base_model']}")
 
 
@@ -157,7 +152,7 @@ def test_the_base_is_pinned_in_code_and_configuration_a_local_one_under_the_name
     change_manifest(run, base={"hub_id": None, "source": "my-model", "revision": None})
     change_record(run, config={"base": "my-model"})
     upload = packed(run, base="org/real", base_revision="34" * 20)
-    assert front_matter(upload.parts["README.md"].text())["base_model"] == "org/real"
+    assert read_front_matter(upload.parts["README.md"].text())["base_model"] == "org/real"
     assert '"hub_id": "org/real"' in upload.parts["chain.json"].text()
 
 
@@ -294,7 +289,7 @@ def test_what_a_publisher_writes_in_card_md_stands_on_every_card_and_is_never_dr
     assert "card.md" in problem.remedy
     (run / "README.md").unlink()
     upload = packed(run)
-    text, front = upload.parts["README.md"].text(), front_matter(upload.parts["README.md"].text())
+    text, front = upload.parts["README.md"].text(), read_front_matter(upload.parts["README.md"].text())
     assert (front["license"], front["language"]) == ("mit", ["en"])
     assert {"plants", "lora"} <= set(front["tags"])
     places = [text.index(each) for each in CASES["own_card_in_order"]]

@@ -23,7 +23,7 @@ from hub.spaces import PACKAGES, ROOT, bundle_folder, bundles, configure, follow
 from tests.hub.cases import was
 from tests.hub.conftest import as_another_person
 from tests.hub.rows import put_report
-from tests.imports import imports_of
+from tests.imports import canonical, imports_of
 from tests.spaces import uploaded
 
 APPS = ("arena", "lab", "leaderboard", "reviewer")
@@ -45,10 +45,6 @@ def pins(text):
 
 def requirements_of(name):
     return (bundle_folder(name) / "requirements.txt").read_text()
-
-
-def canonical(name):
-    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def settings(name):

@@ -21,6 +21,7 @@ from evals.schema import Metric
 from evals.schema.articles import Conversation, ReviewExample
 from evals.schema.reviews import Concern, HumanConcern
 from evals.schema.votes import ArenaRow, DpoRow, ExportStatistics, KtoRow, SftRow
+from hub.cards import read_front_matter
 from hub.cards.dataset import KINDS, dataset_card, flat, pairs_card, write_rows_card
 from hub.checks import MARK, Refused, check_upload
 from hub.client import write_receipt
@@ -44,10 +45,6 @@ def packed(folder, licence="cc-by-4.0", repo="org/x"):
 
 def problems(folder, **options):
     return [each.problem for each in packed(folder, **options).findings]
-
-
-def front_of(text):
-    return yaml.safe_load(text.split("---\n")[1])
 
 
 def test_the_cards_of_votes_and_of_pairs_read_as_they_did():
@@ -229,7 +226,7 @@ def test_held_out_questions_that_come_with_assay_are_published_as_a_benchmark_by
     for row, example in zip(rows, load_questions("kmp-test"), strict=True):
         assert right.search(example.answer)[1] == row["target"], "the scorer finds a right answer right"
         assert row["messages"][-1]["content"] == example.prompt
-    assert front_of(card)["configs"][0]["data_files"] == [{"split": "test", "path": "data/test.jsonl"}]
+    assert read_front_matter(card)["configs"][0]["data_files"] == [{"split": "test", "path": "data/test.jsonl"}]
     assert 'load_dataset("org/kmp-test", split="test", revision="v1.0")' in card
     assert "Apache License" in parts["LICENSE"].text()
     assert check_upload(upload) == ()
@@ -237,11 +234,12 @@ def test_held_out_questions_that_come_with_assay_are_published_as_a_benchmark_by
 
 def test_held_out_answers_are_never_a_training_split_and_the_code_loads_from_the_repository(tmp_path):
     card = packed(put_report(tmp_path / "reports")).parts["README.md"].text()
-    assert front_of(card)["configs"][0]["data_files"][0]["split"] == "test"
+    assert read_front_matter(card)["configs"][0]["data_files"][0]["split"] == "test"
     assert 'load_dataset("org/x", split="test", revision="v1.0")' in card
     put(tmp_path / "rows", "mine.jsonl", [{"text": "x", "split": "test"}])
     assert (
-        front_of(packed(tmp_path / "rows").parts["README.md"].text())["configs"][0]["data_files"][0]["split"] == "test"
+        read_front_matter(packed(tmp_path / "rows").parts["README.md"].text())["configs"][0]["data_files"][0]["split"]
+        == "test"
     )
 
 
@@ -261,7 +259,7 @@ def test_a_folder_without_a_card_passes_every_check_with_the_card_it_gets(tmp_pa
         upload = packed(FOLDERS[name](tmp_path / name))
         told = [each.problem[:44] for each in check_upload(upload)]
         assert told == (["nothing says how these rows were made, for w"] if name == "plain rows" else [])
-        front = front_of(upload.parts["README.md"].text())
+        front = read_front_matter(upload.parts["README.md"].text())
         (config,) = front["configs"]
         assert front["license"] == "cc-by-4.0"
         assert all(each["path"] in upload.parts for each in config["data_files"])
@@ -280,7 +278,7 @@ def test_plain_rows_get_a_card_of_columns_and_splits_and_of_nothing_guessed(tmp_
     for name in ("train", "dev", "test"):
         put(tmp_path, f"{name}.jsonl", [{"text": "x"}])
     text = packed(tmp_path).parts["README.md"].text()
-    (config,) = front_of(text)["configs"]
+    (config,) = read_front_matter(text)["configs"]
     assert {each["split"]: each["path"] for each in config["data_files"]} == {
         "train": "train.jsonl",
         "validation": "dev.jsonl",
@@ -305,7 +303,7 @@ def test_a_card_that_a_person_wrote_is_published_whole_with_the_licence_that_is_
     put(tmp_path, "train.jsonl", [{"text": "x"}])
     (tmp_path / "README.md").write_text("# Mine\n\n## License\n\nAsk Ann first.\n")
     text = packed(tmp_path, "mit").parts["README.md"].text()
-    assert front_of(text) == {"license": "mit"}
+    assert read_front_matter(text) == {"license": "mit"}
     assert "Ask Ann first." in text
     (tmp_path / "README.md").write_text(
         '---\nlicense: cc0-1.0\nconfigs:\n- data_files: ["*.jsonl"]\n- data_files: [{path: [train.jsonl]}]\n---\n# Mine\n'

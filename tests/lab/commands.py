@@ -61,6 +61,13 @@ def every_command() -> Iterator[tuple[str, Any]]:
         yield from walk(load_command(name), name)
 
 
+def printed_by(*words: object) -> dict:
+    """Return what a command prints with --json."""
+    done = CliRunner().invoke(app, [*map(str, words), "--json"], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
 def listed(value: Any) -> list[Any]:
     return [] if value is None else value if isinstance(value, list) else [value]
 

@@ -16,9 +16,9 @@ from lab.middleware import PasswordThrottle
 from lab.settings import MOST_WRONG, WAIT_SECONDS
 from lab.ui.components import model_pill, model_problem
 from lab.visitors import meet
-from tests.coroutines import result_of
 from tests.lab.chains import ScriptedChain, lab_with
 from tests.lab.served import ON_AIR, Browser, on_air
+from tests.waiting import result_of
 
 
 def test_every_tab_opens_with_a_line_that_says_what_they_are_for(open_lab):

@@ -1,6 +1,5 @@
 import re
 import threading
-import time
 
 import pytest
 
@@ -9,6 +8,7 @@ from evals.schema import Message
 from evals.schema.questions import Sampling
 from lab.engine import LabEngine, Waiting, WriteRequest
 from tests.lab.chains import ScriptedChain
+from tests.waiting import until
 
 
 def asking(owner="page", question="why?", stages=("base", "sft"), chain="", **sampling):
@@ -21,13 +21,6 @@ def engine_of(chain, **options):
     engine.start()
     until(lambda: engine.status.state == "ready")
     return engine
-
-
-def until(condition, seconds=10.0):
-    limit = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < limit, "it never happened"
-        time.sleep(0.005)
 
 
 def read(engine, ticket):

@@ -4,13 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from lab.cli import app
 from tests.evals.reviewed import concern, example, prose
+from tests.lab.commands import printed_by
 from tests.training.judge_server import Asked, JudgeServer, Reply
 
-RUN = CliRunner()
 KEY = "sk-not-to-be-found"
 DATED = "vendor-4o-2026-08-06"
 TEXTS = ("There is no control arm.", "Six mice are too few.", "The antibody is not named.")
@@ -26,12 +24,6 @@ def answered(asked: Asked) -> Reply:
     message = {"role": "assistant", "content": json.dumps(said)}
     body = {"model": DATED, "choices": [{"message": message, "finish_reason": "stop"}]}
     return 200, json.dumps(body).encode()
-
-
-def run(*words: object) -> dict:
-    done = RUN.invoke(app, [*map(str, words), "--json"], catch_exceptions=False)
-    assert done.exit_code == 0, done.output
-    return json.loads(done.stdout)
 
 
 def corpus(folder: Path) -> Path:
@@ -53,16 +45,16 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.setenv("VENDOR_KEY", KEY)
         (folder / "vendor.yaml").write_text("key_env: VENDOR_KEY\ntemperature: 0.2\n", encoding="utf-8")
         told = ("--config", folder / "vendor.yaml", "--server", f"{server.url}#vendor-4o")
-        run("review", "infer", "--papers", papers, *told, "--out", folder / "api.jsonl")
+        printed_by("review", "infer", "--papers", papers, *told, "--out", folder / "api.jsonl")
         assert {each.headers["authorization"] for each in server.requests} == {f"Bearer {KEY}"}
-    run("review", "clean", folder / "api.jsonl", "--cap", "1", "--out", folder / "cut.jsonl")
+    printed_by("review", "clean", folder / "api.jsonl", "--cap", "1", "--out", folder / "cut.jsonl")
     own = [{"article_id": f"s:{n}", "concerns": [TEXTS[0]]} for n in range(3)]
     (folder / "own.jsonl").write_text("\n".join(map(json.dumps, own)), encoding="utf-8")
     scores = folder / "scores"
     for file, name in (("cut", "Vendor 4o"), ("own", "own")):
         words = ("--reference", papers, "--predictions", folder / f"{file}.jsonl", "--name", name)
         matcher = ("--encoder", "lexical", "--threshold", "0.5")
-        run("review", "score", *words, *matcher, "--out", scores / f"{file}.json")
+        printed_by("review", "score", *words, *matcher, "--out", scores / f"{file}.json")
     return folder
 
 

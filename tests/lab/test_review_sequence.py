@@ -13,26 +13,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from lab.cli import app
 from tests.evals.reviewed import concern, example, prose
+from tests.lab.commands import printed_by
 from tests.models import tiny_base
 from tests.training.reviewers import CONTEXT
 from tests.training.runs import COMMON, environment
 
-RUN = CliRunner()
 ROOT = Path(__file__).parents[2]
 SAME = "max_new_tokens: 120\ntemperature: 1.0\nseed: 2\nbatch: 1\n"
 SPLITS = ("train", "train", "train", "dev", "test", "test", "test", "test")
 FAULTS = ("No control arm.", "Six mice are too few.", "The antibody is not named.", "No blinding.")
-
-
-def run(*words: object) -> dict:
-    """Return what a command prints with --json."""
-    done = RUN.invoke(app, [*map(str, words), "--json"], catch_exceptions=False)
-    assert done.exit_code == 0, done.output
-    return json.loads(done.stdout)
 
 
 def typed(*words: object) -> dict:
@@ -79,7 +70,7 @@ def test_the_sequence_of_the_page_runs_as_written(tmp_path: Path, monkeypatch: p
         "review score": matcher,
     }
     done = [
-        (words, (typed if words[0] == "train" else run)(*words, *small.get(" ".join(words[:2]), ())))
+        (words, (typed if words[0] == "train" else printed_by)(*words, *small.get(" ".join(words[:2]), ())))
         for words in documented()
     ]
     assert len(done) == 10

@@ -11,9 +11,9 @@ from starlette.datastructures import Headers
 from lab.commands.terminal import emit, notes, table_of
 from lab.middleware import AGAIN, ASKS, BYTES_KEPT, KEY, LARGEST_KEPT, Once, UploadLimit
 from lab.settings import MOST_WRONG, WAIT_SECONDS, from_environment, hash_password, password_check
-from tests.coroutines import result_of
 from tests.lab.chains import lab_with
 from tests.lab.served import ON_AIR, PASSWORD, entered, on_air
+from tests.waiting import result_of
 from training.serve import OwnHosts
 
 TABLES = Path(__file__).parent / "tables"

@@ -37,6 +37,7 @@ from lab.shared.runs import (
 from lab.train.view import behind_step, facts, panel
 from lab.ui.components import escape
 from tests.lab.trainings import ROWS, allowed_in, now, plain, run_in, table
+from tests.waiting import until
 from training.launch.accelerate import Launch
 from training.refiner_rewards import RefinerReward
 from training.rewards import VerifierReward
@@ -281,13 +282,6 @@ print("ready", flush=True)
 while True:
     time.sleep(0.05)
 """
-
-
-def until(happened, seconds=30.0):
-    limit = time.monotonic() + seconds
-    while not happened():
-        assert time.monotonic() < limit, "it did not happen in time"
-        time.sleep(0.02)
 
 
 def test_a_training_leaves_the_processors_to_who_is_answered(tmp_path, monkeypatch):

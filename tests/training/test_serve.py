@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -25,6 +25,7 @@ from evals.schema.questions import Sampling
 from tests.models import broken_at_third_pass, tiny_chain, tiny_tokenizer
 from tests.training.cases import cases
 from tests.training.judge_server import JudgeServer
+from tests.waiting import until
 from training.models import batching, stack
 from training.models.batching import Batcher, Busy, GenerationRequest
 from training.models.chain import LoadedChain, load_chain
@@ -96,13 +97,6 @@ def whole(deltas) -> tuple[str, int, str]:
     return "".join(each.text for each in found), found[-1].n_tokens, found[-1].finish_reason
 
 
-def wait_for(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 5
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 # ---- the batch ---------------------------------------------------------------------------------
 
 
@@ -130,9 +124,9 @@ def test_a_request_joins_at_the_next_token_and_a_cancelled_one_frees_its_row(cha
         first, reading = submitted(batcher, asked(chain))
         next(reading)
         assert whole(submitted(batcher, asked(chain, "the mice", sampling=short))[1])[1] == 5
-        wait_for(lambda: batcher.load == (1, 0))
+        until(lambda: batcher.load == (1, 0))
         second, _ = submitted(batcher, asked(chain, "mice"))
-        wait_for(lambda: batcher.load == (2, 0))
+        until(lambda: batcher.load == (2, 0))
         _, third = submitted(batcher, asked(chain, "why", sampling=short))
         with pytest.raises(Busy, match="1 requests wait already"):
             batcher.submit(asked(chain), print)
@@ -140,7 +134,7 @@ def test_a_request_joins_at_the_next_token_and_a_cancelled_one_frees_its_row(cha
         assert whole(third)[1] == 5
         assert next(reading).finish_reason is None
         batcher.cancel(first)
-        wait_for(lambda: batcher.load == (0, 0))
+        until(lambda: batcher.load == (0, 0))
     with pytest.raises(Busy, match="stopping"):
         batcher.submit(asked(chain), print)
 
@@ -292,8 +286,8 @@ def test_a_client_that_is_killed_frees_its_row(url, stream):
             connection.sendall(f"{head}\r\nContent-Type: application/json\r\n\r\n{body}".encode())
             if stream:
                 connection.recv(100)
-            wait_for(lambda: asker.get("/health").json()["running"] == 1)
-        wait_for(lambda: asker.get("/health").json()["running"] == 0)
+            until(lambda: asker.get("/health").json()["running"] == 1)
+        until(lambda: asker.get("/health").json()["running"] == 0)
 
 
 def test_what_cannot_be_answered_is_refused_in_openai_s_own_shape(client):
@@ -439,7 +433,7 @@ def test_an_answer_that_somebody_waits_for_goes_before_a_batch_under_way_whose_t
         happened.append(n)
         if n == 2:
             person.start()
-            wait_for(lambda: stack.FOREGROUND.n)
+            until(lambda: stack.FOREGROUND.n)
 
     assert texts(chain.generate(prompts, STAGES, SHORT, told=told)) == alone
     person.join()
