@@ -57,7 +57,7 @@ def claim(subject: str, says: str, start: int, end: int, is_denied: bool = False
     return Claim.model_construct(subject=subject, says=says, start=start, end=end, about="answer", is_denied=is_denied)
 
 
-class Source(NamedTuple):
+class Authority(NamedTuple):
     """What verdicts call the source of the right answer, and how they say that it agrees, or cannot tell."""
 
     name: str
@@ -67,8 +67,8 @@ class Source(NamedTuple):
     beyond: str
 
 
-DATA = Source("data", "the data say", "as the data do", "the data cannot tell; they say", "the data cannot tell")
-KEY = Source(
+DATA = Authority("data", "the data say", "as the data do", "the data cannot tell; they say", "the data cannot tell")
+KEY = Authority(
     "answer key",
     "the answer key says",
     "as the answer key does",
@@ -106,7 +106,7 @@ class Expected:
     by_wording: Mapping[str, str] = field(default_factory=dict)
     has_letters: bool = False
     is_description: bool = False
-    source: Source = DATA
+    source: Authority = DATA
 
 
 def cache_by_truth(make: Callable[[GroundTruth], T]) -> Callable[[GroundTruth], T]:
