@@ -72,7 +72,7 @@ def sets_to_measure(services: Services) -> list[tuple[str, str]]:
 
 
 def start_run(services: Services, run: str, data: str | None, who: str) -> str:
-    """Put the measuring of a finished run in line and return what it is called; LabError for a run or a set not here."""
+    """Put the measuring of a finished run in line and return what it is called; LabError for a run or a set not here, or under way."""
     called = next((called for called, name in sets_to_measure(services) if name == data), None)
     if called is None:
         raise LabError(say("evaluate.no_data", data=data))
@@ -80,6 +80,8 @@ def start_run(services: Services, run: str, data: str | None, who: str) -> str:
     settings: dict[str, JSON] = {"run": chain, "data": data}
     if data not in {name for _, name in sets_to_ask(services)}:
         settings = {"run": chain, "chain": chain, "set": data, "name": called, "split": "test", "stages": []}
+    if any(job.kind == "evaluate" and job.settings == settings and not job.is_over for job in services.jobs.all()):
+        raise LabError(say("evaluate.running", run=run, data=called))
     services.jobs.start("evaluate", title, settings, who)
     return called
 

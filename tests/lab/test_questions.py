@@ -337,7 +337,7 @@ def test_a_batch_an_evaluation_and_the_command_write_the_same_texts_stages_apart
         assert len({str(sorted(each.items())) for each in texts if each}) == 1, stage
 
 
-def test_a_finished_run_is_measured_on_the_test_rows_of_a_frozen_set(tmp_path, monkeypatch):
+def test_a_finished_run_is_measured_once_on_the_test_rows_of_a_frozen_set(tmp_path, monkeypatch):
     services, run = lab_with(tmp_path, ScriptedChain()), tmp_path / "runs" / "dpo"
     (run / "reports").mkdir(parents=True)
     monkeypatch.setattr(batch, "chain_of", lambda *_: str(run))
@@ -346,6 +346,8 @@ def test_a_finished_run_is_measured_on_the_test_rows_of_a_frozen_set(tmp_path, m
     )
     assert ("enzymes v1", version.id) in batch.sets_to_measure(services)
     assert batch.start_run(services, "runs/dpo", version.id, "ann") == "enzymes v1"
+    with pytest.raises(LabError, match="being evaluated on enzymes v1 already"):
+        batch.start_run(services, "runs/dpo", version.id, "bob")
     (job,) = services.jobs.all()
     batch.register(services, "evaluate")
     with services.jobs.working():

@@ -420,6 +420,7 @@ def test_an_answer_that_somebody_waits_for_goes_before_a_batch_under_way_whose_t
     chain, prompts, monkeypatch, other
 ):
     monkeypatch.setattr("training.models.chain.unbatched_layers", lambda _: other)
+    monkeypatch.setattr(chain.stack, "batcher", None)  # nobody has asked before
     monkeypatch.setattr(stack, "SLICE_SECONDS", 0.0)
     monkeypatch.setattr(stack, "PATIENCE_SECONDS", 60.0)
     alone, happened = texts(chain.generate(prompts, STAGES, SHORT)), []

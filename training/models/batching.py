@@ -503,7 +503,7 @@ class Batcher:
 
     def _shape_of_cache(self) -> list[CacheColumns]:
         """Return a row without columns, shaped like what the model keeps of a token."""
-        with torch.inference_mode(), self._stack.lock:
+        with torch.inference_mode(), FOREGROUND.answering(), self._stack.lock:
             ids = torch.zeros(1, 1, dtype=torch.long, device=self._model.device)
             kept = self._model(input_ids=ids, use_cache=True, logits_to_keep=1).past_key_values
         return [CacheColumns(layer.keys[:, :, :0], layer.values[:, :, :0]) for layer in kept.layers]

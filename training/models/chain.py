@@ -56,7 +56,7 @@ from training.models.check import (
 )
 from training.models.generation import Form, Piece, Writer
 from training.models.manifest import BARE, BASE_STAGE, Chain, active_adapters, chain_file, mend_tokenizer, read_chain
-from training.models.stack import Stack, pack
+from training.models.stack import FOREGROUND, Stack, pack
 
 if TYPE_CHECKING:
     from training.serve.hosted import HostedModels
@@ -254,7 +254,7 @@ def _stack_of(base: Base, dtype: Dtype) -> Stack:
 def _laid_over(stack: Stack, chain: Chain) -> dict[str, frozenset[str]]:
     """Lay a chain's adapters over the base and return those at work in each stage, by their names there."""
     stages = chain.manifest.stages
-    with stack.lock:
+    with FOREGROUND.answering(), stack.lock:
         mine = f"{len(stack.adapters)}/"  # two chains may have stages of one name
         stack.add({f"{mine}{stage.name}": read_adapter(chain.adapter_folder(stage)) for stage in stages})
     return {stage: frozenset(f"{mine}{name}" for name in names) for stage, names in active_adapters(stages).items()}
@@ -271,7 +271,7 @@ def _probe_findings(
     if dtype == "nf4":
         return (ChainFinding("chain", "probe", True, "not compared: 4-bit weights compute otherwise"),)
     probes = {BASE_STAGE: manifest.base_probe, **{stage.name: stage.probe for stage in manifest.stages}}
-    with stack.lock:
+    with FOREGROUND.answering(), stack.lock:
         rows = [active[stage] for stage in probes]
         measured = measure(stack.model, tokenizer, manifest.base_probe.prompt, stack, rows)
     return tuple(
@@ -289,7 +289,7 @@ def _load_bare(
     other = _on_same_base(base, dtype, beside)
     stack, tokenizer = (other.stack, other.tokenizer) if other else (_stack_of(base, dtype), load_tokenizer(base))
     prompt = probe_prompt(tokenizer, SYSTEM_PROMPT)
-    with stack.lock:
+    with FOREGROUND.answering(), stack.lock:
         (measured,) = measure(stack.model, tokenizer, prompt, stack, [frozenset()])
     manifest = ChainManifest(
         name=f"{BARE}{base.public_name}",
