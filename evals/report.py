@@ -289,12 +289,16 @@ def calibration_of(
     report: EvalReport, stage: str, group: str = HEADLINE, settings: calibration.CalibrationSettings | None = None
 ) -> calibration.Calibration:
     """Return the calibration of one stage in one group, over the rows that make a claim; BadConfig as `rows_of`."""
+    return calibration.calibrate(*claims_of(report, stage, group), settings)
+
+
+def claims_of(report: EvalReport, stage: str, group: str | None) -> tuple[list[float | None], list[bool], list[str]]:
+    """Return stated confidence, correctness and cluster of the rows that make a claim; BadConfig as `rows_of`."""
     claimed = [row for row in rows_of(report, stage, group) if row.verdict.verdict != "no_claim"]
-    return calibration.calibrate(
+    return (
         [row.verdict.confidence.value for row in claimed],
         [row.verdict.verdict == "correct" for row in claimed],
         [row.example.cluster for row in claimed],
-        settings,
     )
 
 

@@ -26,7 +26,7 @@ from evals.questions.task import Questions
 from evals.readers import check_way
 from evals.refine.judge import Inquiry, Judge, Verdicts
 from evals.refine.task import Refine
-from evals.report import build_report, instrument, load_report, save_report, stages_of
+from evals.report import build_report, claims_of, instrument, load_report, save_report, stages_of
 from evals.run import RunSettings, baseline_rows, changes_of, grade_answers, run_task
 from evals.run import rescore as judge_again
 from evals.schema import Record, Share
@@ -34,6 +34,7 @@ from evals.schema.questions import Sampling
 from evals.schema.refiner import RefinerRecord, RewardConfig
 from evals.schema.reports import RefinerReport, Report, ReviewReport
 from evals.stats.calibration import CalibrationSettings, calibrate
+from evals.stats.promise import promise
 from evals.task import StageAnswer
 from lab.commands import FileSettings, HostedModels, InFile, JsonSettings, command, terminal, verify
 from lab.commands.terminal import emit, notes, plural, progress_shown
@@ -123,6 +124,21 @@ class GroupSettings(JsonSettings):
     """all, unaided, or a kind such as direct; the task's headline if none."""
     task: str | None = None
     """questions, review or refine; reports say it themselves."""
+
+
+class ThresholdSettings(GroupSettings):
+    """Settings of `assay eval threshold`."""
+
+    report: Path
+    """A report on questions."""
+    stage: str = "all"
+    """Stages with commas between, or all."""
+    wrong_at_most: str = "10%"
+    """The share of the answers kept that may be wrong."""
+    confidence: str = "95%"
+    """How certain that is to hold."""
+    seed: Annotated[int, typer.Option(min=0)] = 0
+    """Draws one answer of each cluster, and the folds."""
 
 
 class CompareSettings(GroupSettings):
@@ -229,6 +245,33 @@ def calibration(settings: OutcomeSettings) -> None:
     if measured.note:
         notes.print(f"nothing to measure: {measured.note}")
     emit(measured, as_json=settings.as_json, table=terminal.calibration_tables(measured))
+
+
+@command(app)
+def threshold(settings: ThresholdSettings) -> None:
+    """Find the lowest stated confidence above which, with a promised certainty, few enough answers are wrong.
+
+    The promise is an exact one (Learn then Test), for answers to questions like these. "Elsewhere" is what thresholds do on
+    answers that they were not chosen on. Where no threshold can promise it, none is named.
+
+    Example: assay eval threshold reports/kmp-test.json --wrong-at-most 10% --confidence 95%
+    """
+    report = load_report(settings.report)
+    shares = {name: _share(name, getattr(settings, name)) for name in ("wrong_at_most", "confidence")}
+    named = stages_of(report) if settings.stage == "all" else [name.strip() for name in settings.stage.split(",")]
+    found = {
+        stage: promise(*claims_of(report, stage, settings.group or None), **shares, seed=settings.seed)
+        for stage in named
+    }
+    emit(found, as_json=settings.as_json, table=terminal.promises_table(found, report.data_name))
+
+
+def _share(name: str, text: str) -> float:
+    """Return "10%" or "0.1" as a share."""
+    try:
+        return float(text.rstrip("% ")) / (100 if text.rstrip().endswith("%") else 1)
+    except ValueError as error:
+        raise BadConfig(f"--{name.replace('_', '-')} is {text!r}; give a percentage such as 10%, or 0.1") from error
 
 
 @command(app)

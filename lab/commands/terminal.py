@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from evals.run import Rescored
     from evals.schema.reports import Report, ReviewReport
     from evals.stats.calibration import Calibration
+    from evals.stats.promise import Kept, Promise
 
 CONTROL = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f]")
 NARROW = 3
@@ -279,6 +280,25 @@ def calibration_tables(measured: "Calibration") -> Group:
 
 def _brackets(span: tuple[float, float] | None) -> str:
     return "" if span is None else f"[{span[0]:.3f}, {span[1]:.3f}]"
+
+
+def promises_table(found: "Mapping[str, Promise]", data: str) -> Table:
+    """Return one line per stage: its threshold, and what that keeps on the answers it was chosen on and on others."""
+    rows = []
+    for stage, each in found.items():
+        none = say("command.no_promise", n=each.n, needed=each.n_needed)
+        at = none if each.threshold is None else f"{each.threshold:.0%}"
+        rows.append((stage, str(each.n), at, *(_kept(kept) for kept in (each.chosen_on, each.elsewhere))))
+    first = next(iter(found.values()))
+    title = say("command.promise", data=data, wrong=f"{first.wrong_at_most:.3g}", sure=f"{first.confidence:.3g}")
+    return table_of(title, ("stage", "n", "threshold", "kept, wrong", "elsewhere"), rows)
+
+
+def _kept(kept: "Kept") -> str:
+    if kept.interval is None:
+        return f"0 of {kept.n} kept"
+    low, high = kept.interval
+    return f"{kept.kept} of {kept.n} kept,\n{kept.wrong} wrong ({100 * low:.1f} to {100 * high:.1f} %)"
 
 
 def comparison_table(found: "Comparisons") -> Table:

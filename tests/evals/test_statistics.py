@@ -28,6 +28,7 @@ from evals.stats.intervals import (
     resample,
     wilson,
 )
+from evals.stats.promise import lowest_threshold, promise
 from evals.stats.scores import aurc, risk_coverage, smooth_ece
 from tests.evals.simulations import above_band, always_half, anything, apart, coverage, swapped
 
@@ -243,6 +244,39 @@ def test_simulations_show_what_the_documents_claim_about_chance() -> None:
     assert above_band(sets, together=True)["dependent"] <= 0.13
     found = coverage(rows=107, sets=sets)
     assert found["brier"] >= 0.87 and found["ece"] == 0
+
+
+# ---- a threshold with a promise ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "right",
+    [lambda c: np.full_like(c, 0.9), lambda c: c, lambda c: np.clip(c + 0.04, 0, 1), lambda c: 1.85 - c],
+    ids=["exactly as many wrong as promised", "honest", "a little better", "surest where wrong"],
+)
+def test_the_promise_of_a_threshold_holds_in_95_of_100_draws(right) -> None:
+    generator, draws = np.random.default_rng(0), 200
+    levels = np.linspace(0.85, 1, 16)
+    broken = 0
+    for _ in range(draws):
+        c = generator.choice(levels, 300)
+        at = lowest_threshold(c, generator.random(300) > right(c), 0.1, 0.05)
+        broken += at is not None and (1 - right(levels[levels >= at])).mean() > 0.1 + 1e-9
+    assert broken <= 0.05 * draws
+
+
+def test_a_threshold_is_the_lowest_that_can_promise_and_few_answers_promise_nothing() -> None:
+    names = [str(n) for n in range(60)]
+    stated = [0.9] * 40 + [0.8] * 19 + [None]
+    found = promise(stated, [True] * 40 + [False] * 20, names)
+    assert (found.threshold, found.chosen_on.kept, found.chosen_on.wrong, found.n_needed) == (0.9, 40, 0, 29)
+    assert found.elsewhere.kept >= 25 and found.elsewhere.wrong == 0
+    assert promise(stated, [True] * 60, names).threshold == 0.8, "no answer without a confidence is kept"
+    assert promise(stated[:28], [True] * 28, names[:28]).threshold is None
+    paired = promise(stated, [True] * 40 + [False] * 20, [str(n // 2) for n in range(60)])
+    assert (paired.n, paired.threshold) == (30, None), "an answer of each cluster counts"
+    with pytest.raises(BadConfig, match="give a share between 0 and 1"):
+        promise(stated, [True] * 60, names, wrong_at_most=10)
 
 
 # ---- smooth calibration error, risk and coverage ----------------------------------------------
