@@ -34,7 +34,6 @@ from evals.schema.questions import Sampling
 from evals.schema.refiner import RefinerRecord, RewardConfig
 from evals.schema.reports import RefinerReport, Report, ReviewReport
 from evals.stats.calibration import CalibrationSettings, calibrate
-from evals.stats.promise import promise
 from evals.task import StageAnswer
 from lab.commands import FileSettings, HostedModels, InFile, JsonSettings, command, terminal, verify
 from lab.commands.terminal import emit, notes, plural, progress_shown
@@ -256,6 +255,8 @@ def threshold(settings: ThresholdSettings) -> None:
 
     Example: assay eval threshold reports/kmp-test.json --wrong-at-most 10% --confidence 95%
     """
+    from evals.stats.promise import promise
+
     report = load_report(settings.report)
     shares = {name: _share(name, getattr(settings, name)) for name in ("wrong_at_most", "confidence")}
     named = stages_of(report) if settings.stage == "all" else [name.strip() for name in settings.stage.split(",")]
