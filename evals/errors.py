@@ -5,6 +5,7 @@
     ├── MissingModel         a base model, encoder or adapter is not there
     ├── ChainMismatch        an adapter chain does not fit the base, tokenizer or weights it was made for
     ├── BadConfig            a setting is unknown, out of range or contradicts another one
+    ├── Unclear              a file of questions can be read in several ways, or in none
     ├── UnreadableArticle    a paper holds no text that can be read: scanned, locked, broken, too large
     ├── CannotWrite          a file cannot be written there; an OSError with its errno too
     ├── IncomparableReports  two reports were measured with different instruments
@@ -39,6 +40,14 @@ class ChainMismatch(LabError):
 
 class BadConfig(LabError, ValueError):
     """A setting is unknown, out of range or contradicts another one."""
+
+
+class Unclear(LabError):
+    """A file can be read in several ways, or in none; `problem` is without what to tell the command."""
+
+    def __init__(self, problem: str, remedy: str = "") -> None:
+        super().__init__(". ".join(filter(None, [problem, remedy])))
+        self.problem = problem
 
 
 class UnreadableArticle(LabError):

@@ -147,7 +147,7 @@ def _from_the_hub(text: str, repo: str, tag: str) -> str:
 def _is_question_set(file: Path) -> bool:
     """Whether the first row of a file is one of a question set."""
     try:
-        rows, _ = raw_rows(file)
+        rows, *_ = raw_rows(file)
     except LabError:
         return False
     return bool(rows) and {"id", "prompt", "group", "split"} <= rows[0][1].keys()

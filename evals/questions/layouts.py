@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
-from evals.errors import BadConfig, LabError
+from evals.errors import BadConfig, LabError, Unclear
 from evals.io import first_of, sha256_of_text, short_repr
 from evals.questions.sets import (
     LONGEST_ROW,
@@ -289,14 +289,6 @@ def import_rows(
 def _is_untold(truth: Mapping[str, Any]) -> bool:
     """Return whether the right answer is that the question cannot be answered."""
     return any(truth.get(name) in ([], None, CANNOT_BE_TOLD) for name in ("value", "values", "accept") if name in truth)
-
-
-class Unclear(LabError):
-    """A file can be read in several ways, or in none; `problem` is without what to tell the command."""
-
-    def __init__(self, problem: str, remedy: str = "") -> None:
-        super().__init__(". ".join(filter(None, [problem, remedy])))
-        self.problem = problem
 
 
 class _BadField(ValueError):

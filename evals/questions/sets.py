@@ -164,13 +164,15 @@ Fetch = Callable[[str, str | None, str | None], Iterable[tuple[str, Mapping[str,
 class QuestionSet(NamedTuple):
     """What a file holds: good rows as examples, and everything that is wrong.
 
-    `is_own` is False for a file of whole `Example`s, as `assay data kmp` writes them. `lines` are those of the examples.
+    `is_own` is False for a file of whole `Example`s, as `assay data kmp` writes them. `lines` are those of the examples, and
+    `note` says how the file was read where that is unclear.
     """
 
     examples: tuple[Example, ...]
     faults: tuple[RowFault, ...]
     is_own: bool
     lines: tuple[int, ...] = ()
+    note: str = ""
 
 
 def load_questions(source: str | Path, fetch: Fetch | None = None, part: str | None = None) -> tuple[Example, ...]:
@@ -218,8 +220,8 @@ def file_of(name: str) -> Path | None:
 
 def examine(path: Path, sheet: str | None = None) -> QuestionSet:
     """Return what a file holds, good and bad; LabError if it is missing, empty or no such file."""
-    rows, faults = raw_rows(path, sheet)
-    return examples_of(rows, path.stem, faults)
+    rows, faults, note = raw_rows(path, sheet)
+    return examples_of(rows, path.stem, faults)._replace(note=note)
 
 
 def examples_of(rows: Iterable[Raw], name: str, faults: Iterable[RowFault] = ()) -> QuestionSet:
@@ -399,21 +401,21 @@ def hub_parts(name: str) -> tuple[str, str | None, str | None]:
     return hub["name"], hub["revision"], hub["config"]
 
 
-def raw_rows(path: Path, sheet: str | None = None) -> tuple[list[Raw], list[RowFault]]:
-    """Return the rows of a question set as they stand, with their lines; what is no row is a fault.
+def raw_rows(path: Path, sheet: str | None = None) -> tuple[list[Raw], list[RowFault], str]:
+    """Return what `plain_rows` does of a question set; LabError for a table without a column prompt.
 
     `sheet` names one of a spreadsheet; its first is read otherwise.
     """
     if path.suffix.lower() not in SUFFIXES:
         raise LabError(f"{path} ends in {path.suffix or 'nothing'}; a question set is a {', '.join(SUFFIXES)} file")
-    rows, faults, _ = plain_rows(path, sheet)
+    rows, faults, note = plain_rows(path, sheet)
     if path.suffix.lower() in TABLES and rows and not any("prompt" in row for _, row in rows):
         raise LabError(
             f"{path} has no column prompt, but {', '.join(dict.fromkeys(name for _, row in rows for name in row))}. Call the"
             " columns id, prompt, kind, value, options, unit, tolerance, group, split; `assay data import` takes tables of"
             " other layouts, such as question, A, B, C, D, answer"
         )
-    return rows, faults
+    return rows, faults, note
 
 
 def plain_rows(

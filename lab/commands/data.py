@@ -109,7 +109,10 @@ def check(settings: SetCheckSettings) -> None:
     file = settings.file
     path = file_of(file)
     if path is not None:
-        report = report_on(examine(path, settings.sheet), path.name)
+        found = examine(path, settings.sheet)
+        if found.note:
+            notes.print(found.note, soft_wrap=True)
+        report = report_on(found, path.name)
     else:
         report = report_on(QuestionSet(questions.load_questions(file, fetch), (), is_own=True), file)
     _show(report, as_json=settings.as_json)

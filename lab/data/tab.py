@@ -15,14 +15,14 @@ from evals.preferences.files import FORMS
 from evals.questions.layouts import FILES, ROLES, SEVERAL, WAYS
 from evals.questions.sets import EXAMPLES, SPLITS, right_answer
 from evals.schema import OwnTruth
-from evals.schema.questions import BroughtRows, RowFault, Sampling
+from evals.schema.questions import RowFault, Sampling
 from lab.exports import VOTE_FORMS, annotations_file, votes_file
 from lab.jobs import Job
 from lab.page import Download, Painted, event, show_errors
 from lab.services import Services
 from lab.shared import batch
 from lab.shared.rows import link
-from lab.shared.sets import OpenSet, QuestionSets, as_jsonl, is_question_set, is_table
+from lab.shared.sets import OpenSet, QuestionSets, as_jsonl, column_names, is_question_set, is_table
 from lab.ui.components import (
     CHOSEN,
     QUIET,
@@ -86,6 +86,7 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
                 ways = [(say("questions.way"), ""), *((say(f"questions.way.{way}"), way) for way in WAYS)]
                 way = gr.Dropdown(ways, value="", label=say("questions.ways"), elem_id="questions-way")
                 again = gr.Button(say("questions.again"), size="sm", elem_id="questions-again")
+                unnamed = gr.Button(say("questions.unnamed"), size="sm", elem_id="questions-unnamed")
     with gr.Column(visible=False, elem_classes="assay-panel", elem_id="questions-mend") as mend:
         meant = gr.CheckboxGroup([], label=say("questions.meant"), elem_id="questions-meant")
         take = gr.Button(say("questions.take"), size="sm", elem_id="questions-take")
@@ -131,11 +132,12 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
         brought = known.brought
         fields: Painted = {sheet: gr.Accordion(visible=brought is not None)}
         if brought is not None:
-            names = _names(brought)
+            names = column_names(brought.rows)
             is_mapped = is_table(brought.rows) and not is_question_set(brought.rows)
             fields |= {first: _first_rows(known), mapping: gr.Column(visible=is_mapped)}
             fields |= {each: _role_choice(role, names, known.columns) for role, each in roles.items()}
-            fields |= {way: brought.answers_from or ""}
+            is_named = say("questions.place", n=1) not in names
+            fields |= {way: brought.answers_from or "", unnamed: gr.Button(visible=is_named)}
         listed = [(_suggested(each), each.line) for each in known.faults if each.suggestion is not None]
         fields |= {mend: gr.Column(visible=bool(listed))}
         fields |= {meant: gr.CheckboxGroup(choices=listed, value=[line for _, line in listed])}
@@ -145,7 +147,22 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
         fields |= {title: gr.Textbox(value=known.title, interactive=is_draft), rename: gr.Button(interactive=is_draft)}
         return {**asked, **fields, state: _state(known)}
 
-    shown = [state, freeze, export, check, checked, sheet, first, mapping, *roles.values(), way, mend, meant, cannot]
+    shown = [
+        state,
+        freeze,
+        export,
+        check,
+        checked,
+        sheet,
+        first,
+        mapping,
+        *roles.values(),
+        way,
+        unnamed,
+        mend,
+        meant,
+        cannot,
+    ]
     shown += [one_split, offered, manage, title, rename, goes, drop_draft, drop_version, keep]
 
     @show_errors(told)
@@ -190,6 +207,10 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
         columns = {role: tuple(filter(None, each or ())) for role, each in chosen.items()}
         changes = {"columns": {role: each for role, each in columns.items() if each}, "answers_from": way or None}
         return opened(visitor, lambda sets: brought(sets.read_again(name, **changes)))
+
+    def on_unnamed(visitor: Visitor | None, name: str | None) -> Painted:
+        """Read the file of a draft as one whose first row names no columns."""
+        return opened(visitor, lambda sets: brought(sets.name_by_place(name)))
 
     def on_take(visitor: Visitor | None, name: str | None, lines: list[int]) -> Painted:
         """Take what was suggested for bad rows of a draft, by their lines."""
@@ -287,6 +308,7 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     example.click(on_example, door.known, page, api_visibility="private", **QUIET)
     on([fetch.click, hub.submit], on_fetch, [hub], api_name="questions_draft_fetch")
     on(again.click, on_again, [picked, way, *roles.values()], api_name="questions_draft_read")
+    on(unnamed.click, on_unnamed, one, api_name="questions_draft_unnamed")
     on(take.click, on_take, [picked, meant], api_name="questions_draft_mend")
     on(cannot.input, on_cannot, [picked, cannot], api_name="questions_draft_cannot", **QUIET)
     on(freeze.click, on_freeze, one, api_name="questions_draft_freeze", **QUIET)
@@ -321,16 +343,11 @@ def _role_choice(role: str, names: Sequence[str], columns: Mapping[str, Sequence
     )
 
 
-def _names(brought: BroughtRows) -> list[str]:
-    """Return the names of the columns in which something stands."""
-    return list(dict.fromkeys(name for _, row in brought.rows for name in row))
-
-
 def _first_rows(known: OpenSet) -> str:
     """Return the first rows of a draft's file as they stand there, under what was unclear in reading it."""
     if (brought := known.brought) is None:
         return ""
-    names = _names(brought)[:MOST_COLUMNS]
+    names = column_names(brought.rows)[:MOST_COLUMNS]
     rows = [
         [line, *(shorten(str(row.get(name, "")), SHOWN_CELL, placeholder="…") for name in names)]
         for line, row in brought.rows[:FIRST]

@@ -157,6 +157,15 @@ class QuestionSets:
         brought = kept.brought and kept.brought.model_copy(update={"cannot_tell": offered})
         return self._change(name, rows=_switched(kept.rows, offered), brought=brought)
 
+    def name_by_place(self, name: str | None) -> OpenSet:
+        """Read the file of a draft again as one whose first row is a question and names no columns."""
+        kept: KeptQuestions = self.drafts.get(name or "", self.owner).document
+        rows = kept.brought.rows if kept.brought else ()
+        places = {each: say("questions.place", n=n) for n, each in enumerate(column_names(rows), 1)}
+        first = (rows[0][0] - 1, {place: each for each, place in places.items()}) if rows else (0, {})
+        named = [(line, {places[each]: value for each, value in row.items()}) for line, row in rows]
+        return self.read_again(name, rows=(first, *named), columns={})
+
     def mend(self, name: str | None, lines: Collection[int]) -> OpenSet:
         """Take what was suggested for the bad rows of these lines."""
         kept: KeptQuestions = self.drafts.get(name or "", self.owner).document
@@ -251,7 +260,7 @@ def _read(brought: BroughtRows, title: str, source: str) -> dict[str, Any]:
             if not is_table(brought.rows):
                 raise
             told.append(f"{getattr(error, 'problem', error)}. {say('questions.choose')}")
-            columns = columns or guess_columns(list(dict.fromkeys(name for _, row in brought.rows for name in row)))
+            columns = columns or guess_columns(column_names(brought.rows))
         else:
             rows, faults, columns = good_rows(list(enumerate(made.rows)), ()), made.skipped, made.columns
             told += [say("questions.layout", name=made.layout)] * (made.layout != COLUMNS)
@@ -266,6 +275,11 @@ def _read(brought: BroughtRows, title: str, source: str) -> dict[str, Any]:
 def is_question_set(rows: Sequence[Raw]) -> bool:
     """Return whether rows have the fields of a question set; others are imported."""
     return any(NATIVE & row.keys() or ("prompt" in row and OF_TRUTH & row.keys()) for _, row in rows)
+
+
+def column_names(rows: Sequence[Raw]) -> list[str]:
+    """Return the names of the columns in which something stands."""
+    return list(dict.fromkeys(name for _, row in rows for name in row))
 
 
 def is_table(rows: Sequence[Raw]) -> bool:

@@ -118,6 +118,16 @@ def test_columns_of_a_sheet_can_be_chosen_and_cells_pasted(sets):
     assert dict(known.columns) == columns and known.title == "Pasted questions"
 
 
+def test_a_sheet_whose_first_row_is_a_question_is_read_by_the_places_of_its_columns(sets):
+    known = sets.name_by_place(sets.paste("Wo?\there\tthere\tA\nWer?\tich\tdu\tB\n").id)
+    assert known.rows == () and known.brought.rows[0] == (
+        1,
+        {f"column {n}": each for n, each in enumerate(("Wo?", "here", "there", "A"), 1)},
+    )
+    columns = {"question": ("column 1",), "options": ("column 2", "column 3"), "answer": ("column 4",)}
+    assert [row.truth.value for row in sets.read_again(known.id, columns=columns).rows] == ["here", "du"]
+
+
 def test_the_template_is_a_sheet_that_can_be_brought(sets):
     known = sets.bring(TEMPLATE)
     assert ([row.truth.kind for row in known.rows], known.faults) == (["choice", "number", "term"], ())
