@@ -3,10 +3,12 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from evals.compare import Difference, PairedComparison
 from evals.leaderboard import APART, LeaderboardRow, has_ranks, questions_needed
-from evals.report import LOWER_IS_BETTER, MEASURES
+from evals.report import LOWER_IS_BETTER, MEASURES, stages_of
 from evals.report import reading as reading_of
 from evals.schema import EvalReport
 from evals.task import narrow
@@ -40,6 +42,9 @@ from lab.ui.components import (
     stage_name,
 )
 from lab.ui.text import say
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
 
 
 @dataclass(frozen=True)
@@ -135,6 +140,7 @@ class LeaderboardPage:
     group: str
     order: str
     page: str
+    forest: "go.Figure | None" = None
 
 
 def board(
@@ -160,7 +166,21 @@ def board(
     rows = [row for row in stage_ranking(report, found, by) if row.is_baseline or row.stage in shown_stages]
     ranking = ranking_table(rows, columns_of(report, by), opens)
     parts = (ranking, progress(report, found, by, opens, shown_stages), source(report))
-    return LeaderboardPage(report, found, by, "".join(parts))
+    return LeaderboardPage(report, found, by, "".join(parts), forest_of(rows, by, stages_of(report)))
+
+
+def forest_of(rows: Sequence[LeaderboardRow], order: str, stages: Sequence[str]) -> "go.Figure | None":
+    """Return the ranked entries with their intervals, the best at the top; None where none of them has a value."""
+    from lab.ui.charts import forest
+
+    drawn = [
+        (row.stage if row.is_baseline else stage_name(row.stage), "" if row.is_baseline else row.stage, metric)
+        for row in rows
+        if (metric := row.metrics.get(order))
+        and metric.value is not None
+        and not (row.is_baseline and row.rank is None)
+    ]
+    return forest(drawn, stages, metric_heading(order), is_share=scale_of(order) == "share") if drawn else None
 
 
 def ranking_table(rows: Sequence[LeaderboardRow], names: Sequence[str], opens: Opens) -> Html:
@@ -203,15 +223,22 @@ def progress(report: EvalReport, group: str, order: str, opens: Opens, stages: S
     )
     if found is None or not compared:
         return Html()
-    rows = []
-    for each in compared:
-        one, other = each.first.stage, each.second.stage
-        links = [opens(name, other, one) for name in names]
-        rows.append((f"{stage_name(one)} → {stage_name(other)}", *map(difference_cell, each.differences, links)))
+
+    def table(shown: Sequence[PairedComparison], caption: str) -> str:
+        rows = []
+        for each in shown:
+            one, other = each.first.stage, each.second.stage
+            links = [opens(name, other, one) for name in names]
+            rows.append((f"{stage_name(one)} → {stage_name(other)}", *map(difference_cell, each.differences, links)))
+        return grid(say(caption), (say("leaderboard.step"), *map(metric_heading, names)), rows)
+
+    steps = [each for each in compared if (each.first.stage, each.second.stage) in {*pairwise(stages)}]
+    others = [each for each in compared if each not in steps]
     listed = "".join(f"<li>{as_html(sentence(each, order, found.n_tests))}</li>" for each in compared)
-    columns = (say("leaderboard.step"), *map(metric_heading, names))
-    table = grid(say("leaderboard.differences"), columns, rows)
-    return Html(f'{table}<ul class="assay-sentences">{listed}</ul>')
+    more = table(others, "leaderboard.differences.others") if others else ""
+    words = f"<details><summary>{as_html(say('leaderboard.more'))}</summary>"
+    words += f'{more}<ul class="assay-sentences">{listed}</ul></details>'
+    return Html(table(steps, "leaderboard.differences") + words)
 
 
 def columns_of(report: EvalReport, order: str) -> tuple[str, ...]:

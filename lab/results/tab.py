@@ -60,8 +60,10 @@ class ResultsTab:
         with gr.Accordion(say("report.reading"), open=False, elem_classes="assay-reading"):
             self.reading = gr.Markdown(page("leaderboard-reading"))
         self.words = gr.HTML(elem_id="calibration-words")
+        with gr.Row(elem_classes="assay-charts", visible=False) as self.forest_row:
+            self.forest = _chart("leaderboard.forest")
         with gr.Row(elem_classes="assay-charts", visible=False) as self.charts:
-            self.drawn = [_chart(each) for each in CHARTS]
+            self.drawn = [_chart(f"calibration.chart.{each}") for each in CHARTS]
         self.page = gr.HTML(elem_id="results-page", js_on_load=clicks("rows"))
         self.choices = {
             "view": self.view,
@@ -71,7 +73,16 @@ class ResultsTab:
             "order": self.order,
         }
         known = [door.known, address]
-        seen = [*self.choices.values(), self.reading, self.words, self.charts, *self.drawn, self.page]
+        seen = [
+            *self.choices.values(),
+            self.reading,
+            self.words,
+            self.forest_row,
+            self.forest,
+            self.charts,
+            *self.drawn,
+            self.page,
+        ]
         here: dict[str, Any] = {"js": "assayWithAddress", "trigger_mode": "always_last"}
         quiet: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
         tab.select(self.show, known, seen, api_name="results", **here)
@@ -92,7 +103,8 @@ class ResultsTab:
         view = place.get("view") if place.get("view") in VIEWS else VIEWS[0]
         empty_page: Painted = {each: type(each)(visible=False) for each in self.choices.values()}
         empty_page |= {self.reading: page(f"{view}-reading"), self.words: ""}
-        empty_page |= {self.charts: gr.Row(visible=False), **dict.fromkeys(self.drawn)}
+        empty_page |= dict.fromkeys((self.forest_row, self.charts), gr.Row(visible=False))
+        empty_page |= dict.fromkeys((self.forest, *self.drawn))
         try:
             chain = chain_of(self.services, place.get("chain"))
             measured = replace(load_reports(chain), chain=place["chain"]) if chain else self.services.reports()
@@ -134,7 +146,8 @@ class ResultsTab:
         found = board(measured, *map(place.get, ("questions", "group", "order", "stages")))
         orders = [(metric_heading(one), one) for one in orders_of(found.report)]
         order = gr.Dropdown(choices=orders, value=found.order, visible=True)
-        return {self.order: order, self.page: outdated + found.page}
+        drawn = {self.forest_row: gr.Row(visible=found.forest is not None), self.forest: found.forest}
+        return {self.order: order, self.page: outdated + found.page, **drawn}
 
     def _calibrated(self, measured: Evaluations, place: dict[str, str], outdated: str) -> Painted:
         found = diagram(measured, *map(place.get, ("questions", "stages", "group")))
@@ -177,8 +190,10 @@ class ResultsTab:
 
 def _chart(name: str) -> gr.Plot:
     with gr.Column(min_width=320):
-        title, alternative = say(f"calibration.chart.{name}"), say(f"calibration.chart.{name}.alt")
+        title, alternative = say(name), say(f"{name}.alt")
         gr.HTML(
             f'<h3 class="assay-chart-title">{as_html(title)}</h3><p class="assay-chart-alt">{as_html(alternative)}</p>'
         )
-        return gr.Plot(show_label=False, elem_id=f"calibration-{name}", elem_classes="assay-plot")
+        return gr.Plot(
+            show_label=False, elem_id=f"{name.split('.')[0]}-{name.split('.')[-1]}", elem_classes="assay-plot"
+        )

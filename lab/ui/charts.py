@@ -11,10 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import plotly.graph_objects as go
 
+from evals.schema import Metric
 from evals.stats.calibration import Bin
 from evals.stats.scores import RiskPoint
 from evals.verifiers.score import VERIFIERS
@@ -33,6 +35,8 @@ LARGEST_MARKER = 20.0
 SMALLEST_MARKER = 7.0
 ROOM = 0.06
 """Of coverage, that the number of answers at a point of a curve needs beside it."""
+NAME = 18
+"""Characters of a name in one line beside a plot."""
 BAR = 0.05
 """Width of a bar of counts, in stated confidence; stages share it."""
 VERIFIER_METRICS = [f"verifier/{name}" for name in VERIFIERS]
@@ -120,6 +124,32 @@ def risk_coverage(
             hovertemplate=say("calibration.hover.risk"),
             **named,
             **TRACES["risk"],
+        )
+    return figure
+
+
+def forest(rows: Sequence[tuple[str, str, Metric]], order: Sequence[str], axis: str, *, is_share: bool) -> go.Figure:
+    """Return values with their 95 % intervals, the first row at the top; a row is its name, its stage ("" = a baseline), its metric."""
+    figure = _figure("forest")
+    figure.update_layout(height=90 + 36 * len(rows), xaxis={"title": {"text": axis}, "tickformat": ".0%" * is_share})
+    named = [("<br>".join(wrap(name, NAME)), stage, metric) for name, stage, metric in rows]
+    figure.update_layout(yaxis={"categoryarray": [name for name, *_ in reversed(named)]})
+    for name, stage, metric in named:
+        colour, symbol = _look(stage, order) if stage else (STAGE_COLOURS[0], "line-ns-open")
+        value = metric.value or 0.0
+        low, high = (value if each is None else each for each in (metric.low, metric.high))
+        figure.add_scatter(
+            x=[value],
+            y=[name],
+            name=name,
+            customdata=[(low, high, metric.n)],
+            error_x_array=[high - value],
+            error_x_arrayminus=[value - low],
+            error_x_color=colour,
+            marker_color=colour,
+            marker_symbol=symbol,
+            hovertemplate=say("leaderboard.hover.share" if is_share else "leaderboard.hover"),
+            **TRACES["forest"],
         )
     return figure
 

@@ -80,5 +80,6 @@ def open_tab(services: Services, address: str = "") -> SimpleNamespace:
     reply = TestClient(App.create_app(page)).post("/gradio_api/run/results", json=sent)
     assert reply.status_code == 200
     services.store.close()
-    names = ("view", "data", "group", "stages", "order", "reading", "words", "charts", "reliability", "risk", "page")
+    names = ("view", "data", "group", "stages", "order", "reading", "words", "ranked", "forest")
+    names += ("charts", "reliability", "risk", "page")
     return SimpleNamespace(**dict(zip(names, reply.json()["data"], strict=True)))

@@ -67,6 +67,19 @@ def test_the_headline_group_is_shown_first_and_another_group_or_other_questions_
     assert (found.report.data_name, found.group) == ("kmp-test", "unaided")
 
 
+def test_the_ranked_entries_are_drawn_with_their_intervals_best_first_and_only_stages_that_follow_stand_in_the_table():
+    report = scripted_report()
+    found = board(Evaluations((report,)), None)
+    names = [trace.y[0] for trace in found.forest.data]
+    assert {"Base", "SFT", "GRPO"} < {*names} and len(names) == 4, "and the strongest baseline"
+    values = [trace.x[0] for trace in found.forest.data]
+    assert values == sorted(values, reverse=True)
+    assert found.forest.layout.yaxis.categoryarray == tuple(reversed(names))
+    steps, others = found.page.split("<details><summary>Other pairs")
+    assert "Base → SFT" in plain(steps) and "SFT → GRPO" in plain(steps)
+    assert "Base → GRPO" not in plain(steps) and "Base → GRPO" in plain(others)
+
+
 def test_a_difference_is_told_with_whether_it_is_more_than_chance():
     pattern = (
         r"GRPO is shown to be better than Base on accuracy: difference \+(\S+) points, "

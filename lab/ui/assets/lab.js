@@ -388,9 +388,10 @@
     });
   const axis = (plot, one) => plot.layout[one.replace(/^(.)(\d*)$/, "$1axis$2")]?.title?.text ?? one;
   const points = (plot) =>
-    plot._fullData.flatMap(({ name, x, y, xaxis, yaxis, error_y }) =>
-      [...x].map((at, i) => [name, axis(plot, xaxis), at, axis(plot, yaxis), y[i], error_y?.arrayminus?.[i], error_y?.array?.[i]]),
-    );
+    plot._fullData.flatMap(({ name, x, y, xaxis, yaxis, error_x, error_y }) => {
+      const { array, arrayminus } = (error_y?.array ? error_y : error_x) ?? {};
+      return [...x].map((at, i) => [name, axis(plot, xaxis), at, axis(plot, yaxis), y[i], arrayminus?.[i], array?.[i]]);
+    });
   const save = (name, text) => {
     const href = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
     Object.assign(document.createElement("a"), { href, download: name }).click();
