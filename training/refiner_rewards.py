@@ -1,6 +1,6 @@
 """The refiner's reward in the shape that TRL's GRPO trainer calls: one async function, None = no reward.
 
-Each row needs a column `record`, a whole record as JSON (`training.data.refine.grpo_row`), or the
+Each row needs a column `record`, a whole record as JSON (`training.data.refine.refiner_grpo_row`), or the
 record's own columns: id, prompt, tool_output, positive_rubrics, negative_rubrics, answerable.
 
 One reward, not one per part: TRL counts a missing cell of one function as 0 beside another's score, so
@@ -33,7 +33,9 @@ LogExtra = Callable[[str, list[object]], None]
 COLUMNS = tuple(name for name in RefinerRecord.model_fields if name != "prompt")
 
 
-def figures_of(prepared: PreparedAnswer, verdicts: Verdicts | None, settled: AnswerFigures) -> dict[str, float | None]:
+def refiner_figures(
+    prepared: PreparedAnswer, verdicts: Verdicts | None, settled: AnswerFigures
+) -> dict[str, float | None]:
     """Return the figures of one answer by the name they are logged under."""
     reading = prepared.reading
     ids = [name for claim in reading.claims for name in claim.ids]
@@ -129,7 +131,7 @@ class RefinerReward:
 
     def _figures(self, rows: Sequence[_Row], asked: int, missing: int) -> dict[str, float]:
         """Return means over the answers, and what happened on the line to the judge."""
-        found = means(figures_of(row.prepared, row.verdicts, row.settled) for row in rows)
+        found = means(refiner_figures(row.prepared, row.verdicts, row.settled) for row in rows)
         found["judge/asked"] = asked / len(rows)
         found["judge/none_rate"] = missing / asked if asked else 0.0
         if isinstance(self.judge, HttpJudge):
@@ -149,7 +151,7 @@ def records_of(columns: Mapping[str, Any], prompts: Sequence[Answer] | None, n: 
     if "tool_output" not in columns or "id" not in columns or prompts is None:
         raise BadConfig(
             "the training rows have no column `record`, and no `id` and `tool_output` beside `prompt`, so"
-            " there is nothing to grade answers by; write rows as training.data.refine.grpo_row does"
+            " there is nothing to grade answers by; write rows as training.data.refine.refiner_grpo_row does"
             f" (columns found: {', '.join(sorted(columns)) or 'none'})."
         )
     known = [name for name in COLUMNS if columns.get(name) is not None]

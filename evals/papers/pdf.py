@@ -38,9 +38,9 @@ from evals.papers.pdf_lines import (
     join_lines,
     mark_of,
     page_gutters,
-    rows_of,
+    table_rows,
     without_furniture,
-    words_of,
+    words_on,
 )
 from evals.schema.articles import PageStart
 from evals.worker import Send, read_apart
@@ -487,7 +487,7 @@ def page_words(page: Any, called: str) -> PageWords:
             )
         words = [
             replace(w, left=w.left - left, right=w.right - left, bottom=w.bottom - bottom, top=w.top - bottom)
-            for w in words_of(text_page)
+            for w in words_on(text_page)
         ]
         lost = len(LOST.findall(text_page.get_text_range(errors="replace")))
     hidden = _hidden(page, words, width, height)
@@ -500,7 +500,7 @@ def page_words(page: Any, called: str) -> PageWords:
         width, height = height, width
     turn = (page.get_rotation() // 90 + quarter) % 4
     quote = " ".join(word.text for word in words if word in hidden)
-    return PageWords(rows_of(kept), width, height, turn, quote, len(seen) - len(kept), lost)
+    return PageWords(table_rows(kept), width, height, turn, quote, len(seen) - len(kept), lost)
 
 
 def _hidden(page: Any, words: Sequence[Word], width: float, height: float) -> set[Word]:

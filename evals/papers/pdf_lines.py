@@ -55,7 +55,7 @@ class Word:
         return self.top - self.bottom
 
 
-def words_of(text_page: Any) -> list[Word]:
+def words_on(text_page: Any) -> list[Word]:
     """Return the words that PDFium reads, in the order of the file, which need not be that of reading.
 
     `quarter` counts quarter turns against the clock, None for a word askew; a word is not drawn in render mode 3,
@@ -202,7 +202,7 @@ def _cells(row: Sequence[Word]) -> list[list[Word]]:
     return cells
 
 
-def rows_of(words: Sequence[Word]) -> list[TableRow]:
+def table_rows(words: Sequence[Word]) -> list[TableRow]:
     """Return the words of a page by rows from top to bottom, each from left to right over all columns.
 
     Words that follow each other in the file without a gap stay together.

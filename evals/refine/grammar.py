@@ -133,7 +133,7 @@ class ParsedAnswer:
         return not any(WORD.search(part.text) for part in (*self.claims, *self.uncited))
 
 
-def parse(completion: str, reasoning_tags: Sequence[str] = ()) -> ParsedAnswer:
+def parse_answer(completion: str, reasoning_tags: Sequence[str] = ()) -> ParsedAnswer:
     """Return an answer as the grammar reads it; a leading block in one of `reasoning_tags` is skipped."""
     start = len(completion) - len(completion.lstrip())
     for name in reasoning_tags:

@@ -18,7 +18,7 @@ from evals.refine.grammar import (
     evidence_of,
     format_bonus,
     format_checks,
-    parse,
+    parse_answer,
 )
 from evals.refine.judge import Inquiry, Item, Verdicts, items_of, missing, rubric_score, share, value
 from evals.schema.refiner import (
@@ -213,7 +213,7 @@ def prepare(
             " grade its answers by; add an item, or set static_rubrics to true."
         )
     evidence = evidence_of(record.tool_output)
-    reading = parse(completion, config.reasoning_tags)
+    reading = parse_answer(completion, config.reasoning_tags)
     checks = format_checks(reading, evidence, record.answerable)
     bonus, settled = format_bonus(checks), None
     failed = [name for name, passed in checks.items() if not passed]

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from evals.refine.bank import BASELINES, refiner_bank
 from evals.refine.files import records_sha256
-from evals.refine.grammar import HARD, WORD, EvidenceBlock, blocks, evidence_of, parse
+from evals.refine.grammar import HARD, WORD, EvidenceBlock, blocks, evidence_of, parse_answer
 from evals.refine.judge import QUOTED, AskJudge, HeuristicJudge, Inquiry, Verdicts, compare_words, judge_citations
 from evals.refine.score import copied_share, explain, prepare
 from evals.schema import Grade, Message
@@ -140,7 +140,7 @@ class Refine(Task[RefinerRecord]):
 
     def row(self, example: RefinerRecord, prompt: tuple[Message, ...], answer: StageAnswer, grade: Grade) -> RefinerRow:
         """Return the row of a report."""
-        reading = parse(answer.text, self.reward.reasoning_tags)
+        reading = parse_answer(answer.text, self.reward.reasoning_tags)
         texts = [part.text for part in (*reading.claims, *reading.uncited)]
         return RefinerRow.model_validate(
             {

@@ -76,7 +76,7 @@ class Index:
         self.papers = tuple(papers)
         self._group = np.array([paper.family or paper.id for paper in papers])
         self._words: dict[str, int] = {}
-        counts = word_counts([words(paper.text) for paper in papers], self._words)
+        counts = word_counts([control_words(paper.text) for paper in papers], self._words)
         lengths = counts.sum(axis=1)
         holders = np.bincount(counts.indices, minlength=counts.shape[1])
         idf = np.log(1 + (len(papers) - holders + 0.5) / (holders + 0.5))
@@ -91,7 +91,7 @@ class Index:
         found: list[list[tuple[int, float]]] = []
         for start in range(0, len(queries), QUERIES):
             part = queries[start : start + QUERIES]
-            asked = [[word for word in set(words(query.text)) if word in self._words] for query in part]
+            asked = [[word for word in set(control_words(query.text)) if word in self._words] for query in part]
             scores = (word_counts(asked, self._words) @ self._weights).toarray()
             for row, query in zip(scores, part, strict=True):
                 row[self._group == (query.family or query.id)] = -1.0
@@ -108,7 +108,7 @@ class Index:
         return sorted(worth, key=lambda text: (-worth[text], text))[:n]
 
 
-def words(text: str) -> list[str]:
+def control_words(text: str) -> list[str]:
     """Return the words BM25 sees: three letters or digits or more, no stop words.
 
     words("The RNA was not bound to p53")  ->  ["rna", "bound", "p53"]

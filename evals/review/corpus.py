@@ -21,7 +21,7 @@ from evals.review.prompt import (
     pieces_of,
     prompt_sha256,
     request,
-    system_prompt,
+    review_system_prompt,
 )
 from evals.schema import Conversation, ReviewExample, Split, Turn
 from evals.schema.articles import Spread
@@ -93,7 +93,7 @@ def rows_of(
             prompt_version=PROMPT_VERSION,
             prompt_sha256=prompt_sha256(),
             conversations=(
-                Turn(role="system", value=system_prompt()),
+                Turn(role="system", value=review_system_prompt()),
                 Turn(role="human", value=request(piece.text, piece.part, piece.parts)),
                 Turn(role="gpt", value=reply_of(mine)),
             ),

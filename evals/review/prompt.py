@@ -51,14 +51,14 @@ PART = (
 
 
 @cache
-def system_prompt() -> str:
+def review_system_prompt() -> str:
     """Return the instructions, without a newline at the end."""
     return resources.files("evals.review").joinpath("prompt.txt").read_text(encoding="utf-8").strip()
 
 
 def prompt_sha256(prompt: str | None = None) -> str:
     """Return the checksum of a system prompt, of ours if none is given."""
-    return hashlib.sha256((system_prompt() if prompt is None else prompt).encode()).hexdigest()
+    return hashlib.sha256((review_system_prompt() if prompt is None else prompt).encode()).hexdigest()
 
 
 def request(text: str, part: int = 1, parts: int = 1) -> str:
@@ -69,12 +69,12 @@ def request(text: str, part: int = 1, parts: int = 1) -> str:
 
 def conversation(request: str) -> tuple[Message, Message]:
     """Return the turns that a model answers: the instructions, and a request."""
-    return Message(role="system", content=system_prompt()), Message(role="user", content=request)
+    return Message(role="system", content=review_system_prompt()), Message(role="user", content=request)
 
 
 def check_prompt(stored: str, adapter: str) -> None:
     """Raise ChainMismatch if an adapter was trained with other instructions than it would be asked with."""
-    if stored == system_prompt():
+    if stored == review_system_prompt():
         return
     raise ChainMismatch(
         f"{adapter} was trained with other review instructions (checksum {prompt_sha256(stored)[:12]}) than"

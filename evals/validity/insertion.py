@@ -83,7 +83,7 @@ def kinds() -> dict[str, Kind]:
     return {each.name: each for each in rows}
 
 
-def make_pairs(
+def make_insertions(
     papers: Sequence[ReviewExample], n: int, seed: int = 0, chosen: Sequence[str] = ()
 ) -> tuple[list[InsertionPair], list[ReviewExample]]:
     """Return at most `n` pairs, as many of each kind as can be, and both versions of each paper.
@@ -132,7 +132,7 @@ def plant(article: Article, kind: Kind, generator: np.random.Generator) -> Versi
     """Return a paper with and without a flaw; None where the kind does not fit the paper."""
     if not kind.mended:
         return (_wrong_n if kind.name == "n_mismatch" else _wrong_p)(article, kind, generator)
-    whole = text_of(article)
+    whole = paper_text(article)
     if not re.search(kind.needs, whole, re.I | re.S):
         return None
     nouns = (re.findall(rf"\b({_data()[kind]})\b", whole) for kind in ("beings", "things"))
@@ -195,14 +195,14 @@ def _wrong_n(article: Article, kind: Kind, generator: np.random.Generator) -> Ve
         return None
     section = article.sections[number]
     counted = re.compile(rf"(?<![\w.,-])(\d{{2,4}}) ((?:[a-z-]+ ){{0,2}}?)({_data()['beings']})\b")
-    before = {(each[1], each[3]) for each in counted.finditer(text_of(article).replace(section.text, ""))}
+    before = {(each[1], each[3]) for each in counted.finditer(paper_text(article).replace(section.text, ""))}
     here = [each for each in counted.finditer(section.text) if (each[1], each[3]) in before]
-    added = sorted(each for each in before if each[1] not in section.text and not LOSSES.search(text_of(article)))
+    added = sorted(each for each in before if each[1] not in section.text and not LOSSES.search(paper_text(article)))
     right = here[0][1] if here else added[0][0] if added else ""
     if not right:
         return None
     wrong = str(int(right) + max(2, round(int(right) * float(generator.uniform(0.1, 0.25)))))
-    if wrong in text_of(article):
+    if wrong in paper_text(article):
         return None
     values = {"wrong": wrong, "right": right}
     if here:
@@ -239,7 +239,7 @@ def part_of(article: Article, part: str) -> int | None:
     return next(hits, None)
 
 
-def text_of(article: Article) -> str:
+def paper_text(article: Article) -> str:
     """Return title, abstract and sections, one after another."""
     return "\n".join((article.title, article.abstract, *(each.text for each in article.sections)))
 

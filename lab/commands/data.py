@@ -527,13 +527,13 @@ def review(settings: ReviewDataSettings) -> None:
 def _write_papers(
     out: Path, by_split: "Mapping[str, Sequence[ReviewExample]]", made: "Mapping[str, tuple[dict[str, Any], str]]"
 ) -> None:
-    from evals.review.prompt import system_prompt
+    from evals.review.prompt import review_system_prompt
     from hub.cards.dataset import write_rows_card
 
     for split, mine in by_split.items():
         write_whole(out / f"{split}.jsonl", jsonl_text(mine))
     if made:
-        write_whole(out / "system_prompt.txt", system_prompt())
+        write_whole(out / "system_prompt.txt", review_system_prompt())
     for split, (statistics, text) in made.items():
         write_whole(out / f"sft_{split}.jsonl", text)
         write_whole(out / f"sft_{split}_stats.json", json_text(statistics))

@@ -79,7 +79,7 @@ def reviewing(
     name = say("review.staged.name", name=reader.name) if asked.is_staged else reader.name
 
     def finish(step: ReviewStep) -> Moment[ReviewStep, KeptReview]:
-        from evals.review.prompt import system_prompt
+        from evals.review.prompt import review_system_prompt
 
         row, engine = step.row, step.engine
         if row is None or engine is None or services.jobs.is_ending:
@@ -92,7 +92,7 @@ def reviewing(
                 name=name,
                 is_staged=asked.is_staged,
                 **engine.model_dump(include={"kind", "stage", "checksums", "constraint"}),
-                system_prompt=system_prompt(),
+                system_prompt=review_system_prompt(),
                 **how,
             ),
             answer=ReviewAnswer(

@@ -26,7 +26,7 @@ from evals.review.prompt import (
     pieces_of,
     prompt_sha256,
     request,
-    system_prompt,
+    review_system_prompt,
 )
 from tests.evals.reports import TABLES
 from tests.evals.reviewed import WordCounter, concern, example, prose
@@ -99,7 +99,7 @@ def test_the_budget_is_the_context_less_instructions_and_reply_and_one_that_make
 
 def test_the_instructions_are_known_by_checksum_and_a_part_says_which_of_how_many_it_is():
     assert prompt_sha256()[:12] == "11872cd2d1ef"
-    check_prompt(system_prompt(), "runs/mine")
+    check_prompt(review_system_prompt(), "runs/mine")
     with pytest.raises(ChainMismatch, match="runs/mine was trained with other review instructions"):
         check_prompt("Review.", "runs/mine")
     assert "part 2 of 3" in request("text", 2, 3) and "part" not in request("text").split("\n")[0]
@@ -126,7 +126,7 @@ def test_a_row_asks_for_a_review_and_answers_with_the_concerns_most_important_fi
     ]
     assert "Ünder" in made.row.conversations[2].value
     assert [each["role"] for each in messages_of(made.row)] == ["system", "user", "assistant"]
-    assert messages_of(made.row)[0]["content"] == system_prompt()
+    assert messages_of(made.row)[0]["content"] == review_system_prompt()
     assert '"from":"gpt"' in made.row.model_dump_json(by_alias=True)
 
 

@@ -12,7 +12,7 @@ from evals.papers import demonstration
 from evals.papers.places import WORD, sentences
 from evals.review.controls import generic_concerns
 from evals.review.match import LEXICAL_THRESHOLD, agreement, labelled_pairs
-from evals.validity.insertion import is_copied, kinds, make_pairs, names_flaw, plant, score_pairs, text_of
+from evals.validity.insertion import is_copied, kinds, make_insertions, names_flaw, paper_text, plant, score_pairs
 from evals.validity.pvalues import finding, recompute
 from tests.evals.reviewed import example
 
@@ -44,21 +44,21 @@ def test_sentences_end_at_full_stops_that_end_them():
 
 @pytest.fixture(scope="module")
 def made():
-    return make_pairs(demonstration(), 85)
+    return make_insertions(demonstration(), 85)
 
 
 def test_the_papers_that_ship_give_sixty_pairs_over_twelve_kinds_and_the_same_every_time(made):
     pairs, versions = made
     assert len(pairs) >= 60 and len({each.kind for each in pairs}) >= 12
-    assert make_pairs(demonstration(), 85) == (pairs, versions)
-    assert make_pairs(demonstration(), 85, seed=1)[0] != pairs
+    assert make_insertions(demonstration(), 85) == (pairs, versions)
+    assert make_insertions(demonstration(), 85, seed=1)[0] != pairs
 
 
 def test_the_versions_of_a_pair_differ_where_the_key_says_and_ids_tell_nothing(made):
     pairs, versions = made
     articles = {each.id: each.article for each in versions}
     for pair in pairs:
-        planted, mended = text_of(articles[pair.planted]), text_of(articles[pair.mended])
+        planted, mended = paper_text(articles[pair.planted]), paper_text(articles[pair.mended])
         assert planted != mended
         assert pair.sentence in planted and all(each in mended for each in pair.instead.split(". ")[:1])
         apart = {each[0] for each in WORD.finditer(planted)} ^ {each[0] for each in WORD.finditer(mended)}
@@ -113,7 +113,7 @@ def test_good_practice_is_taken_out_of_the_planted_version_alone():
     text = "Mice were treated with saline or drug. Assessors were blinded to group. Groups were compared."
     rows = example([("Methods", text), ("Results", "It fell.")])
     planted, mended, *_ = plant(rows.article, kinds()["no_blinding"], np.random.default_rng(0))
-    assert "blinded" in text_of(mended) and "blinded" not in text_of(planted)
+    assert "blinded" in paper_text(mended) and "blinded" not in paper_text(planted)
     denied = example([("Methods", "Mice were not randomised to groups of treatment.")])
     assert plant(denied.article, kinds()["no_randomisation"], np.random.default_rng(0)) is None
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from evals.errors import LabError, UnreadableArticle
-from evals.review.prompt import system_prompt
+from evals.review.prompt import review_system_prompt
 from lab.engine import LabEngine
 from lab.papers.export import export
 from lab.papers.session import act, demonstration, paper_of, read, register, resume_review, review, save, under_way
@@ -146,7 +146,7 @@ def test_exports_hold_what_the_person_stands_by_and_can_be_trained_on(room, tmp_
     reply = json.loads(row.reply)
     assert [each["text"] for each in reply] == [SAID[0].text, "Another diet is missing."]
     (pair,) = read_preferences([str(files["dpo"])], "Another prompt.").items
-    assert pair.prompt[0].content == system_prompt()
+    assert pair.prompt[0].content == review_system_prompt()
     assert json.loads(pair.chosen[0].content) == reply
     assert len(json.loads(pair.rejected[0].content)) == 3
     document = json.loads(texts["json"])

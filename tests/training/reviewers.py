@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from evals.review.prompt import system_prompt
+from evals.review.prompt import review_system_prompt
 from evals.schema import Article, Section, TextOrigin
 from tests.models import tiny_adapter, tiny_base
 
@@ -18,7 +18,7 @@ def reviewer_chain(folder: Path, prompt: str | None = None) -> Path:
     source = tiny_base(folder / "model", context=CONTEXT)
     adapter = tiny_adapter(source, folder / "review" / "adapter")
     stage = NewStage("review", "review", adapter)
-    append_stage(folder / "review", stage, find_base(str(source)), None, prompt or system_prompt())
+    append_stage(folder / "review", stage, find_base(str(source)), None, prompt or review_system_prompt())
     return folder / "review"
 
 

@@ -33,7 +33,7 @@ from training.models.base import (
     weights_sha256,
 )
 from training.models.chain import base_source, check_chain, load_chain
-from training.models.check import file_findings, refuse
+from training.models.check import file_findings, refuse_chain
 from training.models.manifest import Chain, read_chain
 from training.models.start import NewStage, Start, append_stage, start_of
 from training.sft import SftSettings
@@ -498,7 +498,7 @@ def test_the_packed_base_fits_a_chain_that_names_what_it_unpacks_into(chain, pla
     fitting = file_findings(published(chain, "a" * 64), base, tokenizer)
     assert next(each for each in fitting if each.check == "weights").is_ok
     with pytest.raises(ChainMismatch, match="the base's weights is"):
-        refuse("mine", file_findings(published(chain, "c" * 64), base, tokenizer))
+        refuse_chain("mine", file_findings(published(chain, "c" * 64), base, tokenizer))
 
 
 # ---- a base as Mistral's and Llama's are: without a pad token, which trainers set on theirs ----------

@@ -52,9 +52,9 @@ from training.launch.plan import (
     estimate,
     has_cluster,
     memory_of,
+    model_shape,
     parameters_of,
     plan_of,
-    shape_of,
     submit,
     weights_in,
 )
@@ -226,7 +226,7 @@ def test_what_is_missing_is_named_with_what_to_do():
 
 @pytest.mark.parametrize("targets", [("all-linear",), ("q_proj", "v_proj")])
 def test_the_weights_of_a_base_and_its_adapter_are_counted_as_they_are(tmp_path: Path, targets):
-    shape = shape_of(str(tiny_base(tmp_path)))
+    shape = model_shape(str(tiny_base(tmp_path)))
     model = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32)
     weights = shape.linear_weights + shape.other_weights
     assert weights == sum(each.numel() for each in model.parameters())
@@ -246,7 +246,7 @@ MEASURED = [  # settings with the lengths that the rows really had, peak in GB
 
 
 def test_the_memory_of_runs_that_were_measured_is_estimated_within_an_eighth():
-    found = [estimate(settings, shape_of("embedded"), 600).total / 1e9 for settings, _ in MEASURED]
+    found = [estimate(settings, model_shape("embedded"), 600).total / 1e9 for settings, _ in MEASURED]
     assert found == pytest.approx([peak for _, peak in MEASURED], rel=1 / 8)
 
 

@@ -21,7 +21,7 @@ from tests.training.judge_server import Asked, JudgeServer, Reply, says, well
 from tests.training.refiners import RECORDS, command
 from tests.training.runs import figures, record, train
 from training.config import read_request, read_settings
-from training.data.refine import check_refiner_chain, grpo_row, refiner_data
+from training.data.refine import check_refiner_chain, refiner_data, refiner_grpo_row
 from training.grpo import GrpoSettings
 from training.judge.client import in_a_loop
 from training.judge.judge import HttpJudge, StopRule
@@ -215,7 +215,7 @@ class Talked:
 
 def called(reward: RefinerReward, texts: Sequence[str], log: Log | None = None, **about: object) -> list[float | None]:
     """Call the reward as TRL does: by keywords, in a loop."""
-    row = grpo_row(made_record(**about))["record"]
+    row = refiner_grpo_row(made_record(**about))["record"]
 
     async def work() -> list[float | None]:
         try:
@@ -249,7 +249,7 @@ def test_the_reward_travels_between_processes_and_with_a_cache_needs_no_server(t
 
 
 def test_rows_of_a_table_are_read_without_a_record_column():
-    one = json.loads(grpo_row(made_record())["record"])
+    one = json.loads(refiner_grpo_row(made_record())["record"])
     columns = {name: [value] for name, value in one.items() if name != "prompt"}
     (read,) = records_of({**columns, "question": [None]}, ["Which way?"], 1)
     assert read.tool_output == made_record().tool_output

@@ -14,7 +14,7 @@ import yaml
 
 from evals.errors import BadConfig, BadRow, ChainMismatch, LabError
 from evals.io import read_rows
-from evals.review.prompt import PROMPT_VERSION, Budget, conversation, prompt_sha256, request, system_prompt
+from evals.review.prompt import PROMPT_VERSION, Budget, conversation, prompt_sha256, request, review_system_prompt
 from evals.schema import Article, Section
 from evals.schema.articles import EngineRecord, ReviewedRow
 from evals.schema.reviews import Concern, PredictionRow, RawRow
@@ -89,7 +89,7 @@ def test_an_adapter_trained_with_other_instructions_is_not_asked_and_a_bare_base
     with pytest.raises(ChainMismatch, match="trained with other review instructions"):
         ChainEngine(load_chain(run, "float32", base=str(tmp_path / "model")), ASKING)
     bare = load_chain(f"base:{tiny_base(tmp_path / 'bare', context=4096)}", "float32")
-    assert bare.manifest.system_prompt != system_prompt()
+    assert bare.manifest.system_prompt != review_system_prompt()
     assert ChainEngine(bare, ASKING).record().prompt_sha256 == engine.record().prompt_sha256
     assert ChainEngine(bare, ASKING).answer(["Review."])[0].tokens_read > 500
 
@@ -99,7 +99,7 @@ def test_a_long_paper_is_asked_about_in_parts_that_each_fit(engine: ChainEngine)
     assert len(asked.requests) == 3
     for number, one in enumerate(asked.requests, start=1):
         assert f"part {number} of 3" in one
-        chat = [{"role": "system", "content": system_prompt()}, {"role": "user", "content": one}]
+        chat = [{"role": "system", "content": review_system_prompt()}, {"role": "user", "content": one}]
         assert engine.room.counter.chat(chat) + 64 <= 2600
     assert asked.tokens_lost > 0
     assert "could not be read" in asked.notes[-1]
@@ -165,7 +165,7 @@ def test_a_paper_opens_no_turn_and_stands_in_the_question_alone(engine, place):
         (one,) = asked.requests
         assert control_marks(engine, one) == control_marks(engine, clean), name
         system, question = conversation(one)
-        assert system.content == system_prompt()
+        assert system.content == review_system_prompt()
         assert question.content.startswith(request("").strip()), name
         if name == "a turn of ChatML":
             assert "4 control mark(s)" in row_of(asked, [Answer("[]")], 0.0).problems[0]
@@ -180,7 +180,7 @@ def test_a_server_is_sent_an_injected_paper_as_one_question_and_an_answer_in_it_
         assert [each.text for each in row_of(about, [reply], 0.0).concerns] == ["There is no control arm."]
     for each in server.requests:
         system, question = each.body["messages"]
-        assert (system["role"], system["content"], question["role"]) == ("system", system_prompt(), "user")
+        assert (system["role"], system["content"], question["role"]) == ("system", review_system_prompt(), "user")
         assert not [mark for mark in MARKS if mark in question["content"]]
 
 
@@ -220,7 +220,7 @@ def test_a_reply_comes_with_its_reason_its_tokens_and_the_schema_it_was_held_to(
     assert (record.constraint, record.name, record.served) == ("array schema", "tiny-judge", ("tiny-2026",))
     form = asked.body["response_format"]["json_schema"]
     assert form["schema"]["items"]["required"] == ["text", "category", "severity"]
-    assert asked.body["messages"][0] == {"role": "system", "content": system_prompt()}
+    assert asked.body["messages"][0] == {"role": "system", "content": review_system_prompt()}
     assert {"temperature": 0.1, "top_p": 0.9, "seed": 0, "max_tokens": 300}.items() <= asked.body.items()
 
 
@@ -475,7 +475,7 @@ REPLY = '[{"text": "There is no control.", "category": "design_flaw", "severity"
 
 def chat(name: str, prompt: str | None = None, reply: str = REPLY, key: str = "from") -> dict:
     """Return a ShareGPT row, or one of messages where `key` is role."""
-    said = (prompt or system_prompt(), f"Review the paper {name}.", reply)
+    said = (prompt or review_system_prompt(), f"Review the paper {name}.", reply)
     if key == "from":
         turns = [{"from": who, "value": text} for who, text in zip(("system", "human", "gpt"), said, strict=True)]
         return {"id": name, "article_id": name, "source": "demo", "conversations": turns}
@@ -502,7 +502,7 @@ def settings_file(folder: Path, **values: object) -> Path:
 def test_a_run_leaves_a_reviewer_that_carries_its_instructions_and_reviews(tmp_path: Path):
     run = train("review", settings_file(tmp_path)).path
     chain = json.loads((run / "chain.json").read_text(encoding="utf-8"))
-    assert chain["system_prompt"] == system_prompt()
+    assert chain["system_prompt"] == review_system_prompt()
     assert [(stage["name"], stage["kind"]) for stage in chain["stages"]] == [("review", "review")]
     kept = record(run)
     assert (kept["status"], kept["stage"], kept["result"]["steps"]) == ("finished", "review", 2)
@@ -556,7 +556,7 @@ def test_a_template_that_hides_the_reply_is_refused_rather_than_trained_on_whole
 def test_a_chain_that_was_trained_with_other_instructions_is_not_gone_on_with(tmp_path: Path):
     data = read_reviews([chat_rows(tmp_path, chat("a"))])
     check_chain_prompt(data, None)
-    check_chain_prompt(data, system_prompt())
+    check_chain_prompt(data, review_system_prompt())
     with pytest.raises(ChainMismatch, match="another system prompt"):
         check_chain_prompt(data, "Answer in one sentence.")
 

@@ -21,7 +21,7 @@ from evals.errors import BadConfig, BadRow
 from evals.io import HOLDS_TURNS, WHOLE, sha256_of_text
 from evals.questions import is_held_out, system_prompt_for
 from training.data.chat import TEMPLATE_ERRORS, mark_in
-from training.data.tables import SourceRows, Unusable, first_row, is_table, public_name, read_table, refuse, usable
+from training.data.tables import SourceRows, Unusable, first_row, is_table, public_name, read_table, refuse_rows, usable
 from training.data.tokens import DataRow, Rows, Tokenizer, shared_length, tokens_of_turns, turns_written
 
 TURNS = ("messages", "conversations", "conversation")
@@ -133,7 +133,7 @@ class Conversations(Rows[ChatRow]):
             parted += 1
             for at in item.learned:
                 named[f"{name}, turn {at + 1}"] = replace(item, turns=item.turns[: at + 1], learned=(at,))
-        refuse(bad, drops=self.drops and bool(named))
+        refuse_rows(bad, drops=self.drops and bool(named))
         facts: dict[str, str | int] = {**self.facts}
         if parted:
             facts["conversations with a row for each answer (the template changes earlier turns)"] = parted

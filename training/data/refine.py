@@ -68,7 +68,7 @@ def refiner_data(sources: Sequence[str], *, is_for_sft: bool = False) -> Refiner
     left_out = {"the same record again": repeated} if repeated else {}
     data = RefinerData(
         records,
-        sft_row if is_for_sft else grpo_row,
+        refiner_sft_row if is_for_sft else refiner_grpo_row,
         lambda record: (record.asked,),
         records_sha256,
         SYSTEM_PROMPT,
@@ -119,13 +119,13 @@ def check_refiner_chain(chain_prompt: str | None) -> None:
         )
 
 
-def sft_row(record: RefinerRecord) -> DataRow:
+def refiner_sft_row(record: RefinerRecord) -> DataRow:
     """Return a record and its reference answer as prompt and completion."""
     answer = {"role": "assistant", "content": record.reference or ""}
     return {"prompt": [turn.model_dump() for turn in messages(record)], "completion": [answer]}
 
 
-def grpo_row(record: RefinerRecord) -> DataRow:
+def refiner_grpo_row(record: RefinerRecord) -> DataRow:
     """Return a record as a prompt, the whole of it beside as JSON for the reward."""
     document = record.model_dump(mode="json", exclude_defaults=True)
     text = json.dumps(document, ensure_ascii=False, sort_keys=True)

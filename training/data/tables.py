@@ -128,11 +128,11 @@ def usable(
         except Unusable as error:
             bad.append(error.as_bad_row(table.name, line))
             left_out[error.reason] += 1
-    refuse(bad, drops=drops and bool(found))
+    refuse_rows(bad, drops=drops and bool(found))
     return found
 
 
-def refuse(bad: Sequence[BadRow], *, drops: bool | None) -> None:
+def refuse_rows(bad: Sequence[BadRow], *, drops: bool | None) -> None:
     """Raise the first of the bad rows, which names the others, unless they are to be dropped."""
     if bad and not drops:
         error = first_of([*bad])

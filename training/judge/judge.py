@@ -35,9 +35,9 @@ from training.judge.prompts import (
     messages,
     names_of,
     objects,
-    read_reply,
     reply_schema,
     rubric_questions,
+    verdicts_in,
 )
 
 Result = TypeVar("Result")
@@ -138,7 +138,7 @@ class HttpJudge:
             reply = await self.ask(lambda names=names: messages(inquiry, names, self.fences))
             if reply.error:
                 return {}, reply.error
-            found |= read_reply(reply.text, names, inquiry.answer)
+            found |= verdicts_in(reply.text, names, inquiry.answer)
             if CANARY in found and found[CANARY].score > 0:
                 found, problem = {}, OBEYED
             elif len(found) == len(questions):

@@ -208,7 +208,7 @@ class ItemVerdict(NamedTuple):
     quote: str
 
 
-def read_reply(text: str, questions: Mapping[str, JudgeQuestion], answer: str) -> dict[str, ItemVerdict]:
+def verdicts_in(text: str, questions: Mapping[str, JudgeQuestion], answer: str) -> dict[str, ItemVerdict]:
     """Return the verdicts of a reply by the key of their question; those that are none are left out."""
     documents = (document.get("verdicts") for document in objects(text))
     rows = next((each for each in documents if isinstance(each, list)), [])

@@ -116,7 +116,7 @@ def _known_shapes() -> dict[str, Shape]:
     return {name: Shape(**sizes) for name, sizes in document.items()}
 
 
-def shape_of(source: str) -> Shape | None:
+def model_shape(source: str) -> Shape | None:
     """Return the shape of a base by name or from its folder; None for a model whose sizes are not told there."""
     file = Path(source).expanduser() / "config.json"
     if not file.is_file():
@@ -236,7 +236,7 @@ class Plan:
 
     def needs(self, rows: int, *, trained: int | None = None) -> Estimate | None:
         """Return what the run would need with so many rows and `trained` weights; None for a base of unknown shape."""
-        shape = shape_of(self.settings.base)
+        shape = model_shape(self.settings.base)
         if shape is None:
             return None
         return estimate(self.settings, shape, rows, self.launch.processes, trained=trained)
@@ -247,7 +247,7 @@ class Plan:
         A weight takes two operations for a token that is read, and four for one that is learned from; the reference
         reads once more. An answer is taken to be half as long as it may be.
         """
-        settings, shape = self.settings, shape_of(self.settings.base)
+        settings, shape = self.settings, model_shape(self.settings.base)
         if shape is None or self.data is None or not self.data.count:
             return None
         some = list(self.data.trl_rows().values())[:SAMPLED_ROWS]
@@ -383,7 +383,7 @@ def memory_of(plan: Plan, folder: Path | None = None) -> tuple[str, str]:
     """
     settings, launch = plan.settings, plan.launch
     here, copies = max(1, launch.processes // launch.machines), launch.copies_in_main_memory
-    shape, needs = shape_of(settings.base), plan.needs(plan.data.count if plan.data else 0)
+    shape, needs = model_shape(settings.base), plan.needs(plan.data.count if plan.data else 0)
     weights = weights_in(folder) if folder else None
     if weights is None and shape:
         weights = shape.linear_weights + shape.other_weights

@@ -52,7 +52,7 @@ from training.models.check import (
     probe_finding,
     probe_of,
     probe_prompt,
-    refuse,
+    refuse_chain,
 )
 from training.models.generation import Form, Piece, Writer
 from training.models.manifest import BARE, BASE_STAGE, Chain, active_adapters, chain_file, mend_tokenizer, read_chain
@@ -194,12 +194,12 @@ def load_chain(
     dtype = dtype or usual_dtype(found)
     other = _on_same_base(found, dtype, beside)
     tokenizer = other.tokenizer if other else load_tokenizer(found)
-    refuse(name, file_findings(chain, found, tokenizer, other.manifest.base if other else None))
+    refuse_chain(name, file_findings(chain, found, tokenizer, other.manifest.base if other else None))
     report(0.6, "loading the model")
     stack = other.stack if other else _stack_of(found, dtype)
     active = _laid_over(stack, chain)
     report(0.9, "checking what the chain computes")
-    refuse(name, _probe_findings(chain.manifest, stack, active, tokenizer, dtype))
+    refuse_chain(name, _probe_findings(chain.manifest, stack, active, tokenizer, dtype))
     report(1.0, "ready")
     return LoadedChain(chain.manifest, found, dtype, stack, tokenizer, active)
 

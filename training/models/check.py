@@ -110,7 +110,7 @@ def probe_finding(stage: str, probe: Probe, logprobs: torch.Tensor, tolerance: f
     return ChainFinding(stage, "probe", False, detail)
 
 
-def refuse(name: object, findings: Sequence[ChainFinding]) -> None:
+def refuse_chain(name: object, findings: Sequence[ChainFinding]) -> None:
     """Raise MissingModel or ChainMismatch, naming every fault, unless all findings are right."""
     wrong = [finding for finding in findings if not finding.is_ok]
     if not wrong:

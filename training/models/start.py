@@ -30,7 +30,7 @@ from evals.schema import ChainManifest, ChainStage
 from training.config import StageSettings
 from training.models.adapters import read_adapter
 from training.models.base import EMBEDDED, Base, identity_of, load_tokenizer, local_base, note_folder, streamed_model
-from training.models.check import file_findings, measure, probe_of, probe_prompt, refuse
+from training.models.check import file_findings, measure, probe_of, probe_prompt, refuse_chain
 from training.models.manifest import BASE_STAGE, FILE_NAME, Chain, active_adapters, last_adapters, read_chain
 from training.models.stack import Stack, is_plain, merge_into, pairs_by_layer
 from training.models.targets import lora_config
@@ -183,7 +183,7 @@ def start_of(settings: StageSettings, base: Base, tokenizer: PreTrainedTokenizer
     if not settings.chain.strip():
         return Start()
     chain = read_chain(settings.chain)
-    refuse(settings.chain, file_findings(chain, base, tokenizer or load_tokenizer(base)))
+    refuse_chain(settings.chain, file_findings(chain, base, tokenizer or load_tokenizer(base)))
     active = {stage.name: chain.adapter_folder(stage) for stage in last_adapters(chain)}
     if settings.mode == "stack":
         return Start(chain, "stack", frozen=active)

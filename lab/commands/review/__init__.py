@@ -353,11 +353,11 @@ def make(settings: InsertionSettings) -> None:
 
     Example: assay review infer --papers insertion/papers.jsonl --split all --out insertion/reviewer.jsonl
     """
-    from evals.validity.insertion import make_pairs
+    from evals.validity.insertion import make_insertions
 
     seed, out = settings.seed, settings.out
     chosen = {each.id: each for name in settings.split.split("+") for each in read_papers(settings.papers, name)}
-    pairs, versions = make_pairs(list(chosen.values()), settings.pairs, seed, settings.kind or ())
+    pairs, versions = make_insertions(list(chosen.values()), settings.pairs, seed, settings.kind or ())
     for name, rows in ((PAPERS, versions), (PAIRS, pairs)):
         write_whole(out / name, jsonl_text(rows))
     kinds = {each.kind: sum(pair.kind == each.kind for pair in pairs) for each in pairs}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from evals.errors import LabError
-from evals.review.controls import OBJECTION, Index, Paper, echo, generic, permuted_control, words
+from evals.review.controls import OBJECTION, Index, Paper, control_words, echo, generic, permuted_control
 from evals.review.match import CachedEncoder, ReadyVectors, calibrate_threshold, match, partners, similarity_of
 from evals.review.score import articles_of, control_rates, micro_rates
 from tests.evals.concerns.rows import WordEncoder, matcher, panel, predicted, reference
@@ -126,12 +126,12 @@ PAPERS = [
 
 def by_hand(query: Paper, papers: list[Paper]) -> list[float]:
     """Return Okapi BM25 as the formula reads, one paper after another."""
-    texts = [words(paper.text) for paper in papers]
+    texts = [control_words(paper.text) for paper in papers]
     mean = sum(map(len, texts)) / len(texts)
     scores = []
     for text in texts:
         counted, total = Counter(text), 0.0
-        for word in set(words(query.text)):
+        for word in set(control_words(query.text)):
             holders = sum(word in other for other in texts)
             idf = math.log(1 + (len(texts) - holders + 0.5) / (holders + 0.5))
             norm = 1.5 * (1 - 0.75 + 0.75 * len(text) / mean)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from evals.errors import BadConfig, BadRow
 from evals.refine.files import as_jsonl, read_records, records_sha256, split_by_group
-from evals.refine.grammar import evidence_of, format_bonus, parse
+from evals.refine.grammar import evidence_of, format_bonus, parse_answer
 from tests.evals.refiner.answers import CASES, GOOD, PARTS, prepared, record, written
 
 BASE = {"id": "r1", "prompt": "Which way?", "tool_output": "<snippet id=S1>up</snippet>"}
@@ -80,7 +80,7 @@ def test_each_fault_of_form_fails_its_own_check_and_a_hard_one_leaves_no_bonus()
 
 def test_claims_keep_their_place_and_ids_and_sentences_outside_them_are_found_but_no_joining_words():
     text = '<answer>So <snippet id="S2, S1,S2"> up  </snippet> and <snippet id=S1>up</snippet></answer>'
-    first, second = claims = parse(text).claims
+    first, second = claims = parse_answer(text).claims
     assert [(each.text, each.ids) for each in claims] == [("up", ("S2", "S1")), ("up", ("S1",))]
     assert first.start != second.start and all(text[each.start : each.end] == "up" for each in claims)
     text = (
@@ -88,13 +88,13 @@ def test_claims_keep_their_place_and_ids_and_sentences_outside_them_are_found_bu
         " <snippet id=S2>b</snippet>.\nMore work, cf. Lee et al. 2020, is needed!</answer>"
     )
     outside = ["In liver it falls, e.g. by 1.9.", "More work, cf. Lee et al. 2020, is needed!"]
-    assert [each.text for each in parse(text).uncited] == outside
+    assert [each.text for each in parse_answer(text).uncited] == outside
 
 
 def test_a_reasoning_block_is_left_out_only_where_its_tag_is_named():
     text = f"<think>maybe <answer>no</answer></think> {GOOD}"
-    assert not parse(text).has_single_answer
-    named = parse(text, ("think",))
+    assert not parse_answer(text).has_single_answer
+    named = parse_answer(text, ("think",))
     assert named.has_single_answer and named.has_nothing_outside
     assert text[named.claims[0].start :].startswith("OXPHOS")
 
@@ -108,7 +108,7 @@ def test_an_answer_without_a_claim_is_right_where_the_evidence_holds_none():
 @settings(max_examples=60)
 def test_every_answer_of_the_grammar_is_read_back_claim_by_claim(parts):
     text = written(parts)
-    reading = parse(text)
+    reading = parse_answer(text)
     spans = [part for part in parts if not isinstance(part, str)]
     assert reading.is_wellformed
     assert [claim.ids for claim in reading.claims] == [tuple(dict.fromkeys(ids)) for ids, _ in spans]
@@ -125,7 +125,7 @@ def test_time_grows_with_the_length_of_a_hostile_text_and_no_faster():
     def seconds(piece: str, times: int) -> float:
         text = f"<answer><snippet id=S1{piece * times}!>a</snippet></answer>"
         started = time.process_time()
-        parse(text)
+        parse_answer(text)
         return time.process_time() - started
 
     slow = []
