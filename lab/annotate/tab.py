@@ -282,3 +282,27 @@ def _files(services: Services, project: gr.Dropdown) -> None:
 
     made = train.click(on_train, project, [address, trained], api_name="annotate_train", show_progress="hidden")
     made.then(None, address, None, js="assayFollow")
+    ask = gr.Button(say("annotate.delete"), size="sm", elem_id="annotate-delete")
+    goes = gr.HTML()
+    drop = gr.Button(say("annotate.drop"), variant="stop", size="sm", visible=False, elem_id="annotate-drop")
+
+    @show_errors(goes)
+    def on_delete(project: str | None) -> Painted:
+        """Say what deleting a project takes away, and ask."""
+        known = services.store.annotations.project(project or "")
+        n = {"answers": plural(len(services.store.annotations.items(known.id)), "answer")}
+        n["said"] = plural(len(services.store.annotations.latest(known.id)), "annotation")
+        return {goes: notice(say("annotate.goes", title=known.title, **n)), drop: gr.Button(visible=True)}
+
+    @show_errors(goes)
+    def on_drop(name: str | None) -> Painted:
+        """Delete a project with its answers and annotations."""
+        known = services.store.annotations.project(name or "")
+        services.store.annotations.delete(known.id)
+        found = choices(services)
+        value = found[0][1] if found else None
+        line = notice(say("annotate.deleted", title=known.title), "good")
+        return {goes: line, drop: gr.Button(visible=False), project: gr.Dropdown(choices=found, value=value)}
+
+    event(ask.click, on_delete, [project], [goes, drop], **QUIET)
+    event(drop.click, on_drop, [project], [goes, drop, project], "annotate_drop", **QUIET)

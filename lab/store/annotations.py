@@ -57,6 +57,14 @@ class Annotations:
             session.flush()
             _queue(session, items)
 
+    def delete(self, name: str) -> None:
+        """Delete a project with its answers and everything that was said of them."""
+        with writing(self._engine) as session:
+            mine = select(ItemRow.id).where(ItemRow.project == name)
+            session.execute(delete(AnnotationRow).where(AnnotationRow.item.in_(mine)))
+            session.execute(delete(ItemRow).where(ItemRow.project == name))
+            session.execute(delete(ProjectRow).where(ProjectRow.id == name))
+
     def add_items(self, items: Sequence[AnnotationItem]) -> int:
         """Put answers at the end of their project's queue and return how many; known ones stay as they are."""
         with writing(self._engine, is_preparing=True) as session:

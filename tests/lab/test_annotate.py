@@ -375,3 +375,14 @@ def test_a_project_says_before_anybody_rates_which_answers_train_nothing(service
     assert "Held out" not in Rater(services, ANN).queue("liver").progress()[1]
     project.add_items([held])
     assert "Held out to measure models: 1 of 5 answers" in Rater(services, ANN).queue("liver").progress()[1]
+
+
+def test_a_project_is_deleted_with_its_answers_and_what_was_said_of_them_and_others_stay(services, project):
+    project.keep_project(PROJECT.model_copy(update={"id": "kidney"}))
+    project.add_items([item(9).model_copy(update={"id": "k9", "project": "kidney"})])
+    for name in ("i0", "k9"):
+        Rater(services, ANN).say_of(name, "submitted", comment="fine")
+    project.delete("liver")
+    assert [each.id for each in project.projects()] == ["kidney"]
+    assert [each.id for each in project.items()] == ["k9"] == [each.item for each in project.latest("kidney")]
+    assert project.count() == 1
