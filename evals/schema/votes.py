@@ -248,13 +248,17 @@ class BoardRow(Record):
 
 
 class Board(Record):
-    """Ratings from the votes on one kind of question; "all" are all, "own" those that are in no question set."""
+    """Ratings from the votes on one kind of question; "all" are all, "own" those that are in no question set.
+
+    `against`: of each model, by the other, the share of votes that it won, a tie as half, and how many those are.
+    """
 
     kind: str
     votes: int = Field(ge=0)
     questions: int = Field(ge=0)
     raters: int = Field(ge=0)
     rows: tuple[BoardRow, ...]
+    against: dict[str, dict[str, tuple[float, int]]] = Field(default_factory=dict)
 
 
 class Boards(Record):

@@ -1,8 +1,9 @@
 """What people prefer: how the votes fell, the ratings of models by them, and all of them as a data set."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from functools import partial
+from statistics import fmean
 
 import gradio as gr
 
@@ -95,7 +96,17 @@ def _board(kind: str, votes: Sequence[Vote]) -> Board:
         questions=len({vote.question for vote in votes}),
         raters=len({vote.rater for vote in votes}),
         rows=tuple(ratings(votes)),
+        against=outcomes(votes),
     )
+
+
+def outcomes(votes: Sequence[Vote]) -> dict[str, dict[str, tuple[float, int]]]:
+    """Return what share of its votes against each other model one has won, and how many those are."""
+    found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for vote in votes:
+        found[vote.first][vote.second].append(vote.score)
+        found[vote.second][vote.first].append(1 - vote.score)
+    return {one: {other: (fmean(scores), len(scores)) for other, scores in each.items()} for one, each in found.items()}
 
 
 def view(services: Services) -> str:
@@ -135,7 +146,22 @@ def _ratings(found: Board) -> Html:
     votes, questions = plural(found.votes, "vote"), plural(found.questions, "question")
     caption = say("ratings.caption", kind=kind, votes=votes, questions=questions, raters=plural(found.raters, "rater"))
     width = 6 if any(row.group > 1 for row in found.rows) else 5
-    return grid(caption, columns[:width], [row[:width] for row in rows])
+    return Html(grid(caption, columns[:width], [row[:width] for row in rows]) + _matrix(found))
+
+
+def _matrix(found: Board) -> Html:
+    """Return how often each model wins against each other, folded; nothing of two, whom the ratings already compare."""
+    names = [row.model for row in found.rows]
+    if len(names) < 3:
+        return Html()
+
+    def cell(one: str, other: str) -> str:
+        share, n = found.against.get(one, {}).get(other, (0.0, 0))
+        return stack_figure(number(share, "share"), f"n\u00a0=\u00a0{n}") if n else Html("–")
+
+    rows = [(stage_name(one), *(cell(one, other) for other in names)) for one in names]
+    table = grid(say("ratings.matrix.caption"), (say("ratings.matrix.row"), *map(stage_name, names)), rows)
+    return Html(f'<details class="assay-more"><summary>{as_html(say("ratings.matrix"))}</summary>{table}</details>')
 
 
 def overview(counts: VoteCounts) -> Html:

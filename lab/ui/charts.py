@@ -204,13 +204,14 @@ def curve(chart: Chart, watched: Watched) -> go.Figure | None:
         title = say("train.chart.means", title=title, n=SMOOTHED_OVER)
     figure = _figure("curve")
     figure.update_layout(title={"text": title}, yaxis=dict(chart.yaxis), showlegend=len(courses) > 1)
+    figure.update_layout(xaxis={"title": {"text": say("train.axis.step")}})
     for place, (name, points) in enumerate(courses.items()):
         colour = COLOURS[place % len(COLOURS)]
         if has_means and len(courses) == 1:  # the single points behind their means
             figure.add_scatter(**_axes(_thin(points)), line_color=colour, **TRACES["single points"])
         drawn = _thin(_means(points) if has_means else points)
         head, _, verifier = name.partition("/")
-        label = verifier if head == "verifier" else say(f"train.metric.{name}")
+        label = say(f"metric.{verifier}") if head == "verifier" else say(f"train.metric.{name}")
         figure.add_scatter(
             **_axes(drawn),
             mode="lines+markers" if len(drawn) < 40 and not has_means else "lines",

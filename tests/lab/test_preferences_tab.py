@@ -61,6 +61,8 @@ def test_the_board_rates_each_kind_of_question_and_drops_and_counts_votes_that_w
     page = plain(board(found))
     assert "1 between identical texts" in page and "1 on an answer that names who wrote it" in page
     assert "Questions of one's own (12 votes, 12 questions" in page
+    assert found.boards[0].against["sft"] == {"base": (10.5 / 12, 12), "grpo": (0.0, 12)}, "three ties are halves"
+    assert "SFT 0.0 % n = 12 – 87.5 % n = 12" in page, "who wins against whom"
 
 
 def test_a_stage_trained_anew_is_another_model_and_one_that_two_chains_share_is_the_same(services):
