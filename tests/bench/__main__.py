@@ -9,6 +9,7 @@ reference measured in the same run. Absolute times belong to the machine named i
 
 import os
 import platform
+import re
 import subprocess
 import sys
 import time
@@ -21,12 +22,21 @@ FOLDER = Path(__file__).resolve().parent
 NAMES = sorted(path.stem for path in FOLDER.glob("*.py") if not path.stem.startswith("_"))
 
 
+def processor() -> str:
+    """Return this processor's name, and which of the instructions it has that speed depends on (Linux only)."""
+    file = Path("/proc/cpuinfo")
+    told = re.findall(r"^(?:model name|flags)\s*: (.*)$", file.read_text() if file.exists() else "", re.MULTILINE)
+    name, flags = told[:2] if len(told) > 1 else (platform.processor(), "")
+    return f"{name} ({', '.join(each for each in flags.split() if re.fullmatch('avx2|avx512f|.*bf16', each))})"
+
+
 def main(wanted: list[str]) -> int:
     """Run the wanted benchmarks (all when none is named); return 1 if one failed."""
     if unknown := set(wanted) - set(NAMES):
         print(f"no such benchmark: {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
         return 2
     print(f"{platform.platform()}, Python {platform.python_version()}, {os.cpu_count()} cores")
+    print(processor())
     failed = []
     for name in wanted or NAMES:
         started = time.monotonic()

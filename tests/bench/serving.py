@@ -7,6 +7,7 @@ in one running batch, and one after another (a batch of one row) in the same pro
 """
 
 import gc
+import os
 import queue
 import statistics
 import sys
@@ -23,6 +24,10 @@ from tests.bench._measure import ROOT, SMALL, apart, in_turns, resident, show, s
 TOKENS, USER_TOKENS = (2, 2) if SMALL else (64, 24)
 TIME_LIMIT, MEMORY_LIMIT = 0.28, 0.45
 USERS, SPEEDUP, FIRST_SECONDS = 8, 3.0, 1.5
+DTYPE: Any = os.environ.get("ASSAY_DTYPE")
+"""Of the stacked weights; None = the one that this processor computes fastest. Merged models are in bfloat16."""
+CLOCK = time.process_time if os.environ.get("OMP_NUM_THREADS") == "1" else time.perf_counter
+"""With one thread the time of the processor, which a busy machine hardly changes."""
 CHAIN = ROOT / "training" / "embedded" / "grpo"
 QUESTION = (
     "Which direction does the Hallmark gene set oxidative phosphorylation take in the soleus of"
@@ -55,7 +60,7 @@ def main() -> None:
         for way in ways.values():
             way.kill()
             way.communicate()
-    title = f"Stages of {CHAIN.name}, {TOKENS} tokens each, bfloat16"
+    title = f"Stages of {CHAIN.name}, {TOKENS} tokens each, {DTYPE or 'usual type'}"
     table = Table("way", "seconds", "ratio", "weights MB", "ratio", "peak MB", title=title)
     (reference, _), middle = memory[MERGED], statistics.median(times[MERGED])
     for name, (weights, peak) in memory.items():
@@ -68,7 +73,7 @@ def main() -> None:
 
 
 def _users_table(found: dict[str, list[tuple[float, float]]]) -> Table:
-    title = f"{USERS} users at once, {USER_TOKENS} tokens each, bfloat16"
+    title = f"{USERS} users at once, {USER_TOKENS} tokens each, {DTYPE or 'usual type'}"
     table = Table("way", "seconds", "times as fast", "first token of the last user, s", title=title)
     reference = statistics.median(seconds for seconds, _ in found[ALONE])
     for name, rounds in found.items():
@@ -83,7 +88,7 @@ def users() -> dict[str, list[tuple[float, float]]]:
     from training.models.batching import Batcher
     from training.models.chain import load_chain
 
-    loaded = load_chain(CHAIN)
+    loaded = load_chain(CHAIN, DTYPE)
     loaded.ends = (-1,)  # each writes all its tokens
     ways = {ALONE: Batcher(loaded, max_rows=1), TOGETHER: Batcher(loaded, max_rows=USERS)}
     return in_turns(3, {name: lambda batcher=batcher: _asked(batcher) for name, batcher in ways.items()})
@@ -94,12 +99,12 @@ def _asked(batcher: Any) -> tuple[float, float]:
     from training.models.batching import GenerationRequest
 
     sampling, found = Sampling(max_new_tokens=USER_TOKENS), queue.SimpleQueue[tuple[int, float, Any]]()
-    chain, begun, n_open, first = batcher.writer, time.perf_counter(), USERS, dict[int, float]()
+    chain, begun, n_open, first = batcher.writer, CLOCK(), USERS, dict[int, float]()
     for user in range(USERS):
         question = f"In round {begun:.6f} user {user} asks: {QUESTION}"  # so that no question is known
         (row,) = chain.rows(chain.messages(question), chain.stages[-1:], sampling)
         request = GenerationRequest(row.prompt, row.stage, sampling)
-        batcher.submit(request, lambda delta, user=user: found.put((user, time.perf_counter() - begun, delta)))
+        batcher.submit(request, lambda delta, user=user: found.put((user, CLOCK() - begun, delta)))
     while n_open:
         user, seconds, delta = found.get()
         first.setdefault(user, seconds)
@@ -123,9 +128,9 @@ def serve(name: str) -> None:
     gc.collect()
     print(resident("VmRSS") - before, resident("VmHWM"), flush=True)
     for _ in sys.stdin:
-        begun = time.perf_counter()
+        begun = CLOCK()
         write()
-        print(time.perf_counter() - begun, flush=True)
+        print(CLOCK() - begun, flush=True)
 
 
 def _merged() -> Callable[[], object]:
@@ -147,7 +152,7 @@ def _stacked() -> Callable[[], object]:
     from evals.schema.questions import Sampling
     from training.models.chain import load_chain
 
-    loaded = load_chain(CHAIN)
+    loaded = load_chain(CHAIN, DTYPE)
     loaded.stack.model.generation_config.eos_token_id = None  # the others write on past the end mark, too
     _settled(loaded.stack.model)
     prompt, sampling = loaded.messages(QUESTION), Sampling(max_new_tokens=TOKENS)
@@ -159,7 +164,7 @@ def _running() -> Callable[[], object]:
     from training.models.batching import Batcher
     from training.models.chain import load_chain
 
-    loaded = load_chain(CHAIN)
+    loaded = load_chain(CHAIN, DTYPE)
     loaded.ends = (-1,)
     _settled(loaded.stack.model)
     # The others read the question anew, too.
