@@ -238,9 +238,8 @@ def pack(model: PreTrainedModel) -> None:
     )
     if not is_known or 2 * size > psutil.virtual_memory().total:
         return
-    for name, layer in list(model.named_modules()):
-        if type(layer) is nn.Linear:
-            model.set_submodule(name, Packed(layer))
+    for name in [name for name, layer in model.named_modules() if type(layer) is nn.Linear]:
+        model.set_submodule(name, Packed(cast(nn.Linear, model.get_submodule(name))))  # the others are let go of
 
 
 class Adapted(nn.Module):
