@@ -5,10 +5,10 @@ Jobs wait in line, one at a time in each process; what somebody sits before (`be
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import copy_context
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -63,8 +63,8 @@ class Job:
 
 
 @dataclass
-class _Doing:
-    """The job that this process does, and how far it is."""
+class JobUnderWay:
+    """A job that this process does, and how far it is: how much of how much is done, and a line."""
 
     job: Job
     far: tuple[int, int, str]
@@ -75,7 +75,7 @@ class _Doing:
 class Jobs:
     """Everybody's long work. Nothing waits in vain once the lab runs (`working`); the store of `services` keeps it.
 
-    `live` is what a job that this process does shows meanwhile, by its id; it is gone when the job is over.
+    `doing` are the jobs that this process does, `live` what each shows meanwhile, by its id; both are gone when it is over.
     """
 
     def __init__(self, services: "Services", lease_seconds: float = LEASE_SECONDS) -> None:
@@ -83,7 +83,7 @@ class Jobs:
         self._kinds: dict[str, Run] = {}
         self._holder = uuid4().hex
         self._wake, self._end = threading.Event(), threading.Event()
-        self._doing: dict[str, _Doing] = {}
+        self.doing: dict[str, JobUnderWay] = {}
         self.live: dict[str, Any] = {}
 
     @property
@@ -110,13 +110,13 @@ class Jobs:
 
     def keep(self, id: str, value: JSON) -> None:
         """Keep what is done of a job that this process does, for whoever goes on with it."""
-        if (doing := self._doing.get(id)) is not None:
+        if (doing := self.doing.get(id)) is not None:
             self._services.store.jobs.keep(id, self._holder, doing.far, value)
 
     def cancel(self, id: str) -> None:
         """End a job, wherever it runs; one that is over stays as it is. LabError if there is none."""
         self._services.store.jobs.cancel(id)
-        if (doing := self._doing.get(id)) is not None:
+        if (doing := self.doing.get(id)) is not None:
             doing.stop.set()
 
     def all(self, who: str | None = None) -> Sequence[Job]:
@@ -126,11 +126,6 @@ class Jobs:
     def get(self, id: str) -> Job:
         """Return a job; LabError if there is none."""
         return self._services.store.jobs.get(id)
-
-    def doing(self, kinds: Collection[str]) -> Job | None:
-        """Return what this process does of these kinds, as far as it is; None where it does nothing of them."""
-        found = (replace(each.job, line=each.far[2]) for each in list(self._doing.values()) if each.job.kind in kinds)
-        return next(found, None)
 
     @contextmanager
     def working(self, is_early: Callable[[], bool] = lambda: False) -> Generator[None]:
@@ -145,7 +140,7 @@ class Jobs:
         finally:
             self._end.set()
             self._wake.set()
-            for doing in list(self._doing.values()):
+            for doing in list(self.doing.values()):
                 doing.stop.set()
                 self._services.store.jobs.release(doing.job.id, self._holder, doing.far)
                 doing.over.wait(END_SECONDS)  # Python ends in an abort where a thread is inside torch
@@ -167,7 +162,7 @@ class Jobs:
             self._wake.wait(LOOK_SECONDS)
 
     def _do(self, job: Job, is_new: bool) -> None:
-        doing = self._doing[job.id] = _Doing(job, (job.done, job.total, job.line))
+        doing = self.doing[job.id] = JobUnderWay(job, (job.done, job.total, job.line))
 
         def told(done: int, total: int, line: str) -> None:
             doing.far = (done, total, line)
@@ -189,7 +184,7 @@ class Jobs:
         finally:
             doing.over.set()
             beat.join()
-            del self._doing[job.id]
+            del self.doing[job.id]
         try:
             if not self._end.is_set():
                 state: State = "cancelled" if doing.stop.is_set() else "failed" if error else "done"
@@ -201,7 +196,7 @@ class Jobs:
         finally:
             self.live.pop(job.id, None)
 
-    def _beat(self, doing: _Doing) -> None:
+    def _beat(self, doing: JobUnderWay) -> None:
         """Keep how far the job is; stop it where somebody cancelled it, or another process has taken it over."""
         while not doing.over.wait(min(BEAT_SECONDS, self._lease / 4)):
             try:

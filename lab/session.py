@@ -232,8 +232,10 @@ def stream_answers(
 
 def beside_line(services: Services) -> str:
     """Return which batch or evaluation uses the model meanwhile, how far it is and for about how long; "" if none does."""
-    job = services.jobs.doing(("batch", "evaluate"))
-    return say("answer.beside", what=say(f"answer.beside.{job.kind}"), line=job.line) if job and job.line else ""
+    for each in list(services.jobs.doing.values()):
+        if each.job.kind in ("batch", "evaluate") and (line := each.far[2]):
+            return say("answer.beside", what=say(f"answer.beside.{each.job.kind}"), line=line)
+    return ""
 
 
 Answered = Moment[Cards, tuple[Answer, ...]]
