@@ -1,3 +1,4 @@
+import json
 import random
 from collections import Counter
 from dataclasses import replace
@@ -138,7 +139,9 @@ def test_the_next_pair_is_written_while_this_one_is_read_and_again_where_somethi
     assert len(room.engine.chain().prompts) > asked
 
 
-def test_pairs_are_drawn_from_the_newest_set_of_ones_own_and_a_held_out_question_says_that_it_trains_nothing(room):
+def test_pairs_are_drawn_from_the_newest_set_of_ones_own_and_a_held_out_question_says_that_it_trains_nothing(
+    room, tmp_path
+):
     assert offered_questions(room, None) == bank()
     made = {}
     for title, splits in (("old", ("train", "test")), ("new", ("test", "test"))):
@@ -148,8 +151,8 @@ def test_pairs_are_drawn_from_the_newest_set_of_ones_own_and_a_held_out_question
             for n, split in enumerate(splits)
         ]
         sets = QuestionSets(room, new_visitor())
-        draft = sets._draft(title, title, list(enumerate(rows, 1)), [])
-        made[title] = sets.freeze(draft.id).id
+        (file := tmp_path / f"{title}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+        made[title] = sets.freeze(sets.bring(file).id).id
     assert offered_questions(room, made["old"]) == ("old question 0?",)
     assert offered_questions(room, "") == bank()
     visitor = new_visitor()
