@@ -294,18 +294,17 @@ class Batcher:
         jobs = self.submit_together([(each, found.put) for each in requests], writer)
         n_tokens = dict.fromkeys((row.stage for row in rows), 0)  # of those that have not ended
         try:
-            with FOREGROUND.answering():
-                while n_tokens and not stop.is_set():
-                    try:
-                        item = found.get(timeout=POLL_SECONDS)
-                    except queue.Empty:
-                        continue
-                    if isinstance(item, Exception):
-                        raise item
-                    n_tokens[item.stage] = item.n_tokens
-                    if item.finish_reason:
-                        del n_tokens[item.stage]
-                    yield item
+            while n_tokens and not stop.is_set():
+                try:
+                    item = found.get(timeout=POLL_SECONDS)
+                except queue.Empty:
+                    continue
+                if isinstance(item, Exception):
+                    raise item
+                n_tokens[item.stage] = item.n_tokens
+                if item.finish_reason:
+                    del n_tokens[item.stage]
+                yield item
             for stage, count in n_tokens.items():
                 yield Piece(stage, "", "cancelled", count)
         finally:

@@ -163,7 +163,12 @@ class LoadedChain(Writer):
         if unbatched_layers(self.stack.model):
             return super().stream(prompt, stages, sampling, stop, form)
         rows = self.rows(prompt, stages, sampling, thinks=form is None)
-        return shared_batcher(self).stream(self, rows, sampling, stop, form)
+
+        def pieces() -> Iterator[Piece]:
+            with FOREGROUND.answering():  # while the batch is made, too: nothing comes between
+                yield from shared_batcher(self).stream(self, rows, sampling, stop, form)
+
+        return pieces()
 
     def form(self, schema: Mapping[str, object] | None = None, repetition_penalty: float = 1.0) -> Form:
         """Return a form that this chain's answers can be held to, made for its tokenizer."""
