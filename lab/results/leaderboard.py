@@ -191,8 +191,9 @@ def ranking_table(rows: Sequence[LeaderboardRow], names: Sequence[str], opens: O
     order = names[0]
     sharing = Counter(row.rank for row in rows) if has_ranks(rows) else Counter()
     sort = "ascending" if order in LOWER_IS_BETTER else "descending"
-    ordered, *others = (metric_heading(name) for name in names)
-    columns = (say("leaderboard.name"), Column(ordered, sort=sort), say("leaderboard.against"), *others)
+    ordered = Column(metric_heading(order), sort=sort)
+    others = [Column(metric_heading(name), href=link(opens.place, order=name)) for name in names[1:]]
+    columns = (say("leaderboard.name"), ordered, say("leaderboard.against"), *others)
     cells = []
     weaker = [row for row in rows if row.is_baseline and row.rank is None]
     for row in (each for each in rows if each not in weaker):

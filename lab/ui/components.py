@@ -317,10 +317,11 @@ Scale = Literal["share", "points", "number", "open"]
 
 @dataclass(frozen=True)
 class Column:
-    """The heading of a column that the rows are sorted by."""
+    """The heading of a column that the rows are sorted by, or would be at the address `href`."""
 
     text: str
-    sort: Literal["ascending", "descending"]
+    sort: Literal["ascending", "descending", ""] = ""
+    href: str = ""
 
     def __str__(self) -> str:
         return self.text

@@ -18,6 +18,8 @@ def test_the_leaderboard_is_ordered_and_a_cell_opens_answers_that_an_address_lea
     ordered = page.locator("#results-page th[aria-sort]")
     expect(ordered).to_have_text("Brier score ↓")
     expect(ordered).to_have_attribute("aria-sort", "ascending")
+    page.locator("#results-page thead a", has_text="Accuracy").first.click()
+    expect(ordered).to_have_text("Accuracy ↑")
     choose(page, "input[aria-label='Group of questions']:visible", "All questions (107)")
     page.wait_for_url("**group=all*")
     expect(page.locator("#results-page")).to_contain_text("n = 107")
