@@ -45,7 +45,7 @@ from lab.shared.runs import (
     progress_of,
 )
 from lab.train.view import behind_step, estimate_of, facts, is_measured, label, none_sampled, onward, panel
-from lab.ui.charts import CHARTS, curve
+from lab.ui.charts import CHARTS, USUAL_LOOK, ChartLook, curve
 from lab.ui.components import CHOSEN, QUIET, as_html, clicks, empty, lead, notice
 from lab.ui.text import say
 from training.grpo import advice
@@ -59,14 +59,19 @@ FIRST = "embedded/sft"
 LOOK_SECONDS, IDLE_SECONDS = 2.0, 10.0
 """How often a run that is being trained is looked at, and the list of runs where none is."""
 
+MEANS = (5, 10, 50)
+"""Points that a mean may be taken over in the charts."""
+
 
 @dataclass(frozen=True)
 class TrainView:
-    """What one page is watching: a run by its name in the list, and the list as it was shown."""
+    """What one page is watching: a run by its name in the list, the list as it was shown, how charts are drawn and beside which run."""
 
     name: str
     watched: Watched
     listed: tuple[str, ...]
+    look: ChartLook = USUAL_LOOK
+    other: tuple[str, Watched] | None = None
 
 
 def build(services: Services, tab: gr.Tab) -> None:
@@ -117,6 +122,11 @@ class TrainPage:
             from lab.train.publish import Publishing  # not in a bundle
 
             self.publishing = Publishing(services, self.view)
+        with gr.Row(elem_classes="train-choose", visible=False) as self.looks:
+            self.beside = gr.Dropdown([], label=say("train.beside"), elem_id="train-beside")
+            means = [(say("train.means.usual"), 0), (say("train.means.none"), 1), *((str(n), n) for n in MEANS)]
+            self.means = gr.Dropdown(means, value=0, label=say("train.means"), elem_id="train-means")
+            self.log_scale = gr.Checkbox(label=say("train.log_scale"), elem_id="train-log-scale")
         with gr.Row(elem_classes="train-charts"):
             self.plots = [
                 gr.Plot(show_label=False, visible=False, elem_id=f"train-{chart.name}", elem_classes="assay-plot")
@@ -128,11 +138,20 @@ class TrainPage:
         self.timer = gr.Timer(LOOK_SECONDS, active=False)
         self.outputs: list[Any] = [self.view, self.runs, self.panel, self.facts, self.note, self.stop, self.resume]
         self.outputs += [self.onward, self.measuring, self.data, self.answers, self.log_box, self.log]
-        self.outputs += [self.timer, *self.plots, *([self.publishing.fold] if self.publishing else [])]
+        self.outputs += [
+            self.timer,
+            self.looks,
+            self.beside,
+            *self.plots,
+            *([self.publishing.fold] if self.publishing else []),
+        ]
         here = [self.view, self.address]
         chosen = self.runs.input(self.on_run, [self.runs, self.view], self.outputs, api_name="train_run", **CHOSEN)
         chosen.then(None, self.runs, None, js="assayOpenRun")
         self.timer.tick(self.looked, here, self.outputs, js="assayWithAddress", api_name="train_look", **QUIET)
+        drawn = [self.view, self.beside, self.means, self.log_scale]
+        how = [self.beside.input, self.means.input, self.log_scale.input]
+        event(how, self.on_look, drawn, [self.view, *self.plots], "train_charts", shows=self.note, **QUIET)
         asked: dict[str, Any] = {"js": "assayWithAddress", "api_name": "train_answers", "trigger_mode": "always_last"}
         self.linked(self.answers.click(self.on_place, here, self.outputs, **asked, **QUIET))
         shows: dict[str, Any] = {"shows": self.note, **QUIET}
@@ -160,6 +179,15 @@ class TrainPage:
         """Show the run that was chosen; the one that is shown stays as it is, with the fold that is open."""
         return {self.note: gr.skip()} if view and view.name == chosen else self.opened(chosen, view)
 
+    def on_look(self, view: TrainView | None, beside: str | None, means: int, is_log: bool) -> Painted:
+        """Draw the charts as chosen: beside another run, smoothed, on a log scale."""
+        if view is None:
+            return {self.view: gr.skip()}
+        runs = {each.name: each.path for each in find(self.services.settings.training.runs, self.services.now())}
+        other = (beside, follow(Watched(runs[beside]))) if beside in runs else None
+        view = replace(view, look=ChartLook(means or None, is_log), other=other)
+        return {self.view: view, **self._figures(view)}
+
     def on_measure(self, view: TrainView | None, data: str | None, request: gr.Request) -> Painted:
         """Put the measuring of the run that is shown in line."""
         run = view.name if view else ""
@@ -182,7 +210,11 @@ class TrainPage:
         called = [each for each in found if chosen in (each.name, str(each.path))]
         training = called[0] if called else first_to_show(found, EMBEDDED_RUNS)
         seen = follow(Watched(training.path))
-        view = TrainView(training.name, seen, tuple(map(label, found)))
+        look = before.look if before else USUAL_LOOK
+        view = TrainView(training.name, seen, tuple(map(label, found)), look, before.other if before else None)
+        others = [(say("train.beside.none"), ""), *(each for each in _choices(found) if each[1] != training.name)]
+        if view.other and view.other[0] == training.name:
+            view = replace(view, other=None)
         sets = sets_to_measure(self.services)
         return {
             self.data: gr.Dropdown(choices=sets, value=sets[0][1]),
@@ -192,7 +224,9 @@ class TrainPage:
             self.view: view,
             **self._status(training, seen),
             **self._folded(training, before, place or {}),
-            **self._figures(seen),
+            self.looks: gr.Row(visible=bool(seen.rows)),
+            self.beside: gr.Dropdown(choices=others, value=view.other[0] if view.other else ""),
+            **self._figures(view),
             **self.listed(view, place or {}, training),
         }
 
@@ -222,7 +256,10 @@ class TrainPage:
         view, place = replace(view, watched=now), read_place(address, "train")
         page |= {self.view: view}
         if now is not seen:
-            page |= self._figures(now)
+            if view.other:
+                view = replace(view, other=(view.other[0], follow(view.other[1])))
+                page |= {self.view: view}
+            page |= self._figures(view) | {self.looks: gr.Row(visible=True)}
         if now.batches != seen.batches and not place.get("step"):
             page |= self.listed(view, place)
         return page
@@ -255,8 +292,8 @@ class TrainPage:
             self.timer: gr.Timer(LOOK_SECONDS if training.is_live else IDLE_SECONDS, active=True),
         }
 
-    def _figures(self, seen: Watched) -> Painted:
-        drawn = [curve(chart, seen) for chart in CHARTS]
+    def _figures(self, view: TrainView) -> Painted:
+        drawn = [curve(chart, view.watched, view.look, view.other) for chart in CHARTS]
         pairs = zip(self.plots, drawn, strict=True)
         return {plot: gr.Plot(value=figure, visible=figure is not None) for plot, figure in pairs}
 

@@ -192,26 +192,45 @@ CHARTS = tuple(
 Points = Sequence[tuple[int, float]]
 
 
-def curve(chart: Chart, watched: Watched) -> go.Figure | None:
-    """Return a chart of what the run has logged of it; None if that is nothing."""
-    known = {"ece": [(batch.step, batch.ece) for batch in watched.batches if batch.ece is not None]}
-    courses = {name: points for name in chart.metrics if (points := known.get(name) or watched.points(name))}
+@dataclass(frozen=True)
+class ChartLook:
+    """How courses are drawn: the mean of so many points (None: of noisy ones, once there are enough), on a log scale or not."""
+
+    smoothed: int | None = None
+    is_log: bool = False
+
+
+USUAL_LOOK = ChartLook()
+
+
+def curve(
+    chart: Chart, watched: Watched, look: ChartLook = USUAL_LOOK, other: tuple[str, Watched] | None = None
+) -> go.Figure | None:
+    """Return a chart of what a run has logged of it, beside another run and its name; None if that is nothing."""
+    courses = {(name, ""): points for name, points in _courses(chart, watched).items()}
     if not courses:
         return None
-    has_means = chart.is_noisy and max(map(len, courses.values())) >= 2 * SMOOTHED_OVER
+    if other is not None:
+        courses |= {(name, other[0]): points for name, points in _courses(chart, other[1]).items()}
+    n_means = look.smoothed or SMOOTHED_OVER
+    is_smooth = n_means > 1 if look.smoothed else chart.is_noisy
+    has_means = is_smooth and max(map(len, courses.values())) >= 2 * n_means
     title = say(f"train.chart.{chart.name}")
     if has_means:
-        title = say("train.chart.means", title=title, n=SMOOTHED_OVER)
+        title = say("train.chart.means", title=title, n=n_means)
     figure = _figure("curve")
     figure.update_layout(title={"text": title}, yaxis=dict(chart.yaxis), showlegend=len(courses) > 1)
     figure.update_layout(xaxis={"title": {"text": say("train.axis.step")}})
-    for place, (name, points) in enumerate(courses.items()):
+    if look.is_log:
+        figure.update_layout(yaxis={"type": "log", "rangemode": "normal", "dtick": None})
+    for place, ((name, run), points) in enumerate(courses.items()):
         colour = COLOURS[place % len(COLOURS)]
         if has_means and len(courses) == 1:  # the single points behind their means
             figure.add_scatter(**_axes(_thin(points)), line_color=colour, **TRACES["single points"])
-        drawn = _thin(_means(points) if has_means else points)
+        drawn = _thin(_means(points, n_means) if has_means else points)
         head, _, verifier = name.partition("/")
         label = say(f"metric.{verifier}") if head == "verifier" else say(f"train.metric.{name}")
+        label = f"{label}, {run}" if run else label
         figure.add_scatter(
             **_axes(drawn),
             mode="lines+markers" if len(drawn) < 40 and not has_means else "lines",
@@ -223,16 +242,22 @@ def curve(chart: Chart, watched: Watched) -> go.Figure | None:
     return figure
 
 
+def _courses(chart: Chart, watched: Watched) -> dict[str, Points]:
+    """Return what a run has logged of a chart, by metric."""
+    known = {"ece": [(batch.step, batch.ece) for batch in watched.batches if batch.ece is not None]}
+    return {name: points for name in chart.metrics if (points := known.get(name) or watched.points(name))}
+
+
 def _axes(points: Points) -> dict[str, Any]:
     return {"x": [step for step, _ in points], "y": [value for _, value in points]}
 
 
-def _means(points: Points) -> Points:
-    """Return the mean over the last points at each point, at the start over as many as there are."""
+def _means(points: Points, n: int) -> Points:
+    """Return the mean over the last `n` points at each point, at the start over as many as there are."""
     sums = [0.0, *accumulate(value for _, value in points)]
     found = []
     for end, (step, _) in enumerate(points, start=1):
-        count = min(end, SMOOTHED_OVER)
+        count = min(end, n)
         found.append((step, (sums[end] - sums[end - count]) / count))
     return found
 

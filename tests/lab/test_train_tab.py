@@ -61,6 +61,22 @@ def test_the_tab_shows_the_newest_run_with_its_charts_and_answers(tmp_path):
     assert "open" not in shown["publish"], "a fold that was opened before the page had loaded stays open"
 
 
+def test_charts_stand_beside_another_run_smoothed_and_on_a_log_scale(tmp_path):
+    for name in ("mine", "other"):
+        run_in(tmp_path / "runs" / name, steps=12, status="finished")
+    with gr.Blocks():
+        page = train.TrainPage(services_for(tmp_path))
+    view = page.opened("runs/mine")[page.view]
+    painted = page.on_look(view, "runs/other", 5, True)
+    loss = next(plot for plot in page.plots if plot.elem_id == "train-loss")
+    drawn = json.loads(painted[loss].value["plot"])
+    assert [each["name"] for each in drawn["data"]] == ["loss", "loss, runs/other"]
+    assert drawn["layout"]["yaxis"]["type"] == "log" and "(mean of 5)" in drawn["layout"]["title"]["text"]
+    again = page.opened("runs/mine", painted[page.view])
+    assert again[page.beside].value == "runs/other", "another look at the run keeps what was chosen"
+    assert page.opened("runs/other", painted[page.view])[page.view].other is None
+
+
 def test_the_address_names_the_run_and_the_step_whose_answers_are_shown(tmp_path):
     services = services_for(tmp_path)
     for name in ("mine", "other"):
