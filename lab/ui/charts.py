@@ -221,8 +221,10 @@ def curve(
     figure = _figure("curve")
     figure.update_layout(title={"text": title}, yaxis=dict(chart.yaxis), showlegend=len(courses) > 1)
     figure.update_layout(xaxis={"title": {"text": say("train.axis.step")}})
-    if look.is_log:
-        figure.update_layout(yaxis={"type": "log", "rangemode": "normal", "dtick": None})
+    above = [value for points in courses.values() for _, value in points if value > 0]
+    if look.is_log and above and "tickformat" not in chart.yaxis:  # a share stays as it is
+        ticks = "D2" if max(above) < 100 * min(above) else 1  # 1, 2, 5, or powers of ten alone
+        figure.update_layout(yaxis={"type": "log", "rangemode": "normal", "dtick": ticks})
     for place, ((name, run), points) in enumerate(courses.items()):
         colour = COLOURS[place % len(COLOURS)]
         if has_means and len(courses) == 1:  # the single points behind their means
