@@ -116,6 +116,8 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     disputes = _agreement(services, project)
 
     def on_dispute(visitor: Visitor | None, project: str, clicked: gr.EventData) -> Painted:
+        if not project:
+            return {role: gr.skip()}
         waiting = Rater(services, visitor, is_adjudicating=True).queue(project).waiting
         others = [each.id for each in waiting if each.id != clicked.id]
         return {role: "adjudicator"} | turn(visitor, None, project, "adjudicator", others)

@@ -7,6 +7,7 @@ import re
 import shutil
 import socket
 import sys
+import tempfile
 from collections.abc import Callable, Collection, Mapping
 from contextlib import closing, suppress
 from dataclasses import replace
@@ -131,6 +132,8 @@ def open_lab(
     check_door(settings)
     register_question_sets(settings.questions)
     os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # read by gradio when it is imported
+    # Gradio's own folder for files belongs to whoever started it first on a machine.
+    os.environ.setdefault("GRADIO_TEMP_DIR", str(Path(tempfile.gettempdir(), f"gradio-{Path.home().name}")))
     gc.disable()  # what is imported and built here stays: going over it again and again takes a fifth of the start
     try:
         from lab.app import build_app, put_on_air, run

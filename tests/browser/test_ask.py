@@ -73,7 +73,9 @@ def test_a_question_is_answered_judged_stopped_shown_as_text_and_found_again(ope
 def test_a_question_asked_while_a_batch_runs_goes_first_and_its_answer_outlives_a_reload(open_page, tmp_path):
     (tmp_path / "slow.csv").write_text(
         "id,prompt,kind,value,options,unit,tolerance,group,split\n"
-        + "".join(f"{n},What is {n}? Say it slowly.,number,{n},,g,1%,{n},test\n" for n in range(200)),
+        + "".join(
+            f"{n},What is {n}? Say it slowly.,number,{n},,g,1%,{n},{'test' if n else 'dev'}\n" for n in range(201)
+        ),
         encoding="utf-8",
     )
     command, runs = [sys.executable, "-m", "tests.browser.scripted"], {"ASSAY_REPORTS": str(tmp_path / "reports")}
@@ -82,7 +84,7 @@ def test_a_question_asked_while_a_batch_runs_goes_first_and_its_answer_outlives_
         with page.expect_file_chooser() as chooser:
             page.click("#questions-file")
         chooser.value.set_files(tmp_path / "slow.csv")
-        expect(page.locator("#questions-told")).to_contain_text("Slow holds 200 questions")
+        expect(page.locator("#questions-told")).to_contain_text("Slow holds 201 questions")
         page.click("#questions-freeze")
         expect(page.locator("#questions-told")).to_contain_text("Slow v1 is frozen")
         page.click("#batch-ask")
