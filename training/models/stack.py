@@ -15,11 +15,14 @@ chose, are refused before a model is loaded (`training.models.adapters.unstackab
 """
 
 import copy
+import ctypes
 import threading
 import time
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any, cast
 
 import psutil
@@ -39,6 +42,23 @@ SLICE_SECONDS, PATIENCE_SECONDS = 0.1, 1.0
 most: however many ask, it gets a tenth of the time."""
 
 
+@cache
+def _openmp() -> ctypes.CDLL | None:
+    """Return the GNU library that torch computes in several threads by; None where it has another."""
+    found = next((Path(torch.__file__).parent / "lib").glob("libgomp*.so*"), None)
+    return ctypes.CDLL(str(found)) if found else None
+
+
+def release_threads() -> None:
+    """Let go of the threads that are kept for the calling one to compute in; the next product makes them again.
+
+    While those of all callers together are more than there are processors, the library puts them to sleep after each
+    product: everybody computes at half the speed.
+    """
+    if (library := _openmp()) is not None:
+        library.omp_pause_resource_all(1)  # omp_pause_soft
+
+
 class Foreground:
     """The answers that somebody waits for, of all models of a process; `n` counts those that are not done."""
 
@@ -53,6 +73,7 @@ class Foreground:
         try:
             yield
         finally:
+            release_threads()
             with self._changed:
                 self.n -= 1
                 self._changed.notify_all()
@@ -162,6 +183,7 @@ class Stack:
             yield
         finally:
             self._since = None
+            release_threads()
 
     def _stand_back(self) -> None:
         """Free `lock` while somebody waits for an answer, and go on with the same rows."""
@@ -172,6 +194,7 @@ class Stack:
             columns.mask, columns.length = None, 0
         self._since = None
         self.lock.release()
+        release_threads()
         try:
             FOREGROUND.wait()
         finally:
