@@ -75,5 +75,6 @@ def test_a_file_with_two_bad_rows_goes_all_the_way_to_its_results(open_page, lab
     press(page, "#batch-ask")
     page.reload()
     expect(page.locator("#batch-table")).to_contain_text("2 of 2", timeout=300_000)
+    expect(page.locator("#batch-table a")).to_be_visible(timeout=60_000)  # once the report is written
     press(page, "#batch-table a")
     expect(page.get_by_role("radio", name="codons v1")).to_be_checked()
