@@ -110,7 +110,7 @@ def run(app: gr.Blocks, services: Services, ready: Callable[[], None], tabs: Col
     when the page is closed. Raises LabError if the store cannot be opened.
     """
     try:
-        with closing(services.store):
+        with closing(services.store), closing(services.engine):
             ready()
             if needs_chain(services, tabs):
                 services.engine.start()

@@ -24,6 +24,7 @@ log = logging.getLogger(__name__)
 State = Literal["idle", "loading", "ready", "failed"]
 Finish = Literal["stop", "length", "cancelled"]
 HEARTBEAT_SECONDS = 0.5
+END_SECONDS = 5.0
 
 
 Item = TypeVar("Item")
@@ -67,6 +68,7 @@ class Ticket(Generic[Item]):
     request: WriteRequest[Item]
     stop: threading.Event = field(default_factory=threading.Event)
     replaced: threading.Event = field(default_factory=threading.Event)
+    over: threading.Event = field(default_factory=threading.Event)
     context: Context = field(default_factory=copy_context)
     items: "queue.SimpleQueue[Item | LabError | None]" = field(default_factory=queue.SimpleQueue)
 
@@ -132,6 +134,15 @@ class LabEngine:
             for ticket in [*self._line, *self._running]:
                 if ticket.request.owner == owner:
                     ticket.request = replace(ticket.request, owner=to)
+
+    def close(self) -> None:
+        """Give up all answers, and wait until those who write them have seen it."""
+        with self._changed:
+            writing = list(self._running)
+            for ticket in (*self._line, *writing):
+                ticket.stop.set()
+        for ticket in writing:
+            ticket.over.wait(END_SECONDS)  # Python ends in an abort where a thread is inside torch
 
     def updates(self, ticket: Ticket[Item]) -> "Iterator[Waiting | tuple[Item, ...]]":
         """Yield the place in line while it lasts, then the items that are there; LabError if the model failed."""
@@ -236,3 +247,4 @@ class LabEngine:
             with self._changed:
                 self._running.remove(ticket)
                 self._begin()
+            ticket.over.set()

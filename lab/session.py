@@ -105,7 +105,7 @@ class View:
 class Going(Generic[Step]):
     """Steps that are made in a thread of their own: each reader is given the newest, then each as it comes, or the error.
 
-    Without a reader they go on for so many `seconds`, then they are closed; `ended` is called at the end.
+    Once its last reader has left they go on for so many `seconds`, then they are closed; `ended` is called at the end.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class Going(Generic[Step]):
         self._steps, self._seconds, self._ended = steps, seconds, ended
         self._changed = threading.Condition()
         self._made: list[Step] = []  # the newest
-        self._n, self._readers, self._left, self._is_over = 0, 0, time.monotonic(), False
+        self._n, self._readers, self._left, self._is_over = 0, 0, inf, False  # nobody has left yet
         self._error: Exception | None = None
         threading.Thread(target=copy_context().run, args=(self._make,), name="assay-steps", daemon=True).start()
 

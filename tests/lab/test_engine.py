@@ -145,6 +145,18 @@ def test_stopping_keeps_what_was_written_and_frees_the_line():
     assert read(engine, engine.ask(asking("other", stages=["base"])))[0] == {"base": "one two three"}
 
 
+def test_an_engine_that_is_closed_has_ended_what_it_wrote_and_begins_nothing_more():
+    chain = ScriptedChain({"base": "a b c"}, gate=(gate := threading.Semaphore(0)))
+    engine = engine_of(chain, at_once=1)
+    writing, waiting = (engine.ask(asking(f"page {n}", f"question {n}", ["base"])) for n in range(2))
+    until(lambda: len(chain.prompts) == 1)
+    threading.Timer(0.2, gate.release, [100]).start()
+    engine.close()
+    assert writing.over.is_set() and waiting.stop.is_set()
+    read(engine, waiting)
+    assert len(chain.prompts) == 1, "Python aborts when it ends while a thread computes"
+
+
 def test_a_new_question_of_the_same_page_takes_the_place_of_the_one_before():
     gate = threading.Semaphore(0)
     engine = engine_of(ScriptedChain(gate=gate))
