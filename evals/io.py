@@ -13,6 +13,7 @@ import sqlite3
 import tempfile
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -342,6 +343,18 @@ def write_whole(path: Path, text: str) -> None:
         refused = CannotWrite(f"cannot write {path}: {error.strerror}; name a folder that you may write to")
         refused.errno = error.errno
         raise refused from error
+
+
+def notice_text(name: str) -> str:
+    """Return LICENSE or THIRD-PARTY.md of Assay, from what is installed, else from the folder its packages stand in; LabError if lost.
+
+    In a clone the first thing known as `assay` may be the folder that building it left there, which has neither.
+    """
+    beside = Path(__file__).parents[1] / name
+    found = next(filter(None, (each.read_text(f"licenses/{name}") for each in distributions(name="assay"))), None)
+    if found is None and not beside.is_file():
+        raise LabError(f"the installed Assay lacks its file {name}, which must go along; install Assay anew")
+    return found or beside.read_text(encoding="utf-8")
 
 
 def public_path(text: str, root: Path | None = None) -> str:

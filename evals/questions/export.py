@@ -23,7 +23,7 @@ from string import Template
 from typing import Any
 
 from evals.errors import BadConfig, LabError
-from evals.io import jsonl_text
+from evals.io import jsonl_text, notice_text
 from evals.questions.prompt import conversation
 from evals.questions.sets import SPLITS, SUFFIXES
 from evals.questions.task import DIRECTIONS, MEANINGS
@@ -123,7 +123,7 @@ def export_questions(examples: Sequence[Example], set_name: str, tool: str, out:
     written.setdefault(f"{name}/__init__.py", "")
     written |= {f"{name}/{split}.jsonl": text for split, text in rows.items()}
     written |= {f"{name}/grader/{path}": text for path, text in grader_files(f"{name}.grader").items()}
-    written |= {path: _notice(path) for path in ("LICENSE", "THIRD-PARTY.md")}
+    written |= {path: notice_text(path) for path in ("LICENSE", "THIRD-PARTY.md")}
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=out.parent, prefix=".writing-") as folder:
@@ -188,11 +188,3 @@ def _lines(examples: Sequence[Example]) -> str:
         for example in examples
     )
     return jsonl_text(rows)
-
-
-def _notice(name: str) -> str:
-    path = EVALS.parent / name
-    text = path.read_text(encoding="utf-8") if path.is_file() else distribution("assay").read_text(f"licenses/{name}")
-    if text is None:
-        raise LabError(f"the installed Assay lacks its file {name}, which must go along; install Assay anew")
-    return text

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import PackageNotFoundError, distribution, metadata
+from importlib.metadata import PackageNotFoundError, metadata
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,7 +18,7 @@ from markdown_it import MarkdownIt
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from evals.errors import LabError
-from evals.io import write_whole
+from evals.io import notice_text, write_whole
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -144,7 +144,7 @@ def conflicts(licence: str, sources: Iterable[Source]) -> list[str]:
 
 def licence_text(licence: str | None) -> str | None:
     """Return the text of Assay's own licence, the Apache License 2.0, for what is published under it; None for others."""
-    return distribution("assay").read_text("licenses/LICENSE") if licence == "apache-2.0" else None
+    return notice_text("LICENSE") if licence == "apache-2.0" else None
 
 
 def unknown(sources: Iterable[Source]) -> list[str]:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from evals.errors import BadRow, LabError
-from evals.io import Cache, read_rows
+from evals.io import Cache, notice_text, read_rows
 from evals.questions import read_examples
 from evals.schema import Message
 from evals.wording import plain
@@ -81,3 +81,12 @@ def test_processes_share_a_cache_and_a_file_that_is_none_is_named(tmp_path: Path
     (tmp_path / "other").write_text("no database " * 100)
     with pytest.raises(LabError, match=r"the cache .*other cannot be used .*; delete the file"):
         Cache(tmp_path / "other").get(["a"])
+
+
+def test_the_licence_is_found_beside_what_building_assay_left_in_a_clone(tmp_path, monkeypatch):
+    (left := tmp_path / "assay.egg-info").mkdir()
+    (left / "PKG-INFO").write_text("Metadata-Version: 2.4\nName: assay\nVersion: 0.1.0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert "Apache License" in notice_text("LICENSE")
+    with pytest.raises(LabError, match=r"lacks its file NOTICE"):
+        notice_text("NOTICE")
