@@ -1,25 +1,41 @@
 """Questions in the layouts of public benchmarks and of people's tables, as rows of a question set.
 
 A layout is a row of layouts.toml: which fields hold the question, its options and the right answer. How an answer
-column is read (an index from 0 or from 1, a letter, a label, the text of an option) is decided over all rows of a
-file: the way that reads its rows is taken, and where two ways read them and disagree the import stops and asks.
+column is read is decided over all rows of a file (`evals.questions.options`).
 """
 
-import ast
-import json
 import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from itertools import islice, product, zip_longest
+from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
 from evals.errors import BadConfig, LabError, Unclear
 from evals.io import first_of, sha256_of_text, short_repr
+from evals.questions.options import (
+    LETTER,
+    LETTERS,
+    NO_ANSWER,
+    WAYS,
+    BadField,
+    Base,
+    Choice,
+    Fields,
+    check_options,
+    choice_truth,
+    find_ways,
+    fold_name,
+    inline_options,
+    listed_options,
+    named_places,
+    option_text,
+    texts_in,
+)
 from evals.questions.sets import (
     LONGEST_ROW,
     SUFFIXES,
@@ -37,34 +53,11 @@ from evals.schema.questions import QuestionRow, RowFault
 from evals.verifiers.line import read_lines
 
 FILES = (*SUFFIXES, ".json", ".parquet")
-LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 SHARES = (("train", 70), ("dev", 80), ("test", 100))
 """Upper percentiles of the splits: where a file has no split, a group goes to one by its hash."""
 FIRST_ROWS = 20
 """Rows in which the fields of a layout are looked for."""
-NEARLY_ALL = 0.99
-"""A second way to read an answer column counts if it reads this share of what the best way reads."""
-HALF = 0.5
-"""A column of which no way reads this share is not used as an answer column."""
-Base = Literal["0", "1", "letter", "text"]
-WAYS: Mapping[str, str] = {
-    "letter": "a letter or label",
-    "text": "the text of the option",
-    "0": "an index that counts from 0",
-    "1": "an index that counts from 1",
-}
-INLINE = (
-    re.compile(r"^[ \t]*\(?([A-Ja-j])\s?[).:]", re.MULTILINE),
-    re.compile(r"(?:(?<=\s)\(?|^\(?|(?<=\())([A-Ja-j])\s?[).:]"),
-)
-"""Beginnings of options inside a question: on lines of their own, else after a blank or bracket."""
 NUMBER = re.compile(r"([-+−]?\d(?:[\d.,]*\d)?(?:[eE][-+]?\d+)?)(?:\s+([^\s\d,.;()]{1,12})|\s?(%))?")
-LETTER = re.compile(r"\W*(?:option|answer|choice)?\W*([a-z])\W*", re.IGNORECASE)
-OWN_LETTER = re.compile(r"\s*\(?([A-Ja-j])\s?([).:、．])")
-SEPARATORS = ("|", "\n", ";")
-"""What stands between the options in one cell: the first that is there."""
-OPTION_TEXT = ("text", "value", "option", "content")
-NO_ANSWER = "Take rows without an answer out first"
 _UNANSWERED = {"kind": "term", "accept": []}
 """The truth of a question that its text does not answer."""
 
@@ -186,7 +179,7 @@ def guess_columns(names: Sequence[str]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     left = [*names]
     for role, pattern in _table()["guess"].items():
-        mine = [name for name in left if re.fullmatch(pattern, _fold(name))]
+        mine = [name for name in left if re.fullmatch(pattern, fold_name(name))]
         mine = mine if role in SEVERAL else mine[:1]
         left = [name for name in left if name not in mine]
         found |= {role: mine} if mine else {}
@@ -199,7 +192,7 @@ def _mapped(columns: Columns) -> Layout:
         raise BadConfig(f"a column holds one of {', '.join(ROLES)}, not {unknown[0]!r}")
     if missing := [role for role in ("question", "answer") if not columns.get(role)]:
         raise LabError(f"say which column holds the {'right ' * (missing[0] == 'answer')}{missing[0]}")
-    named = {role: tuple(map(_fold, columns.get(role, ()))) for role in ROLES}
+    named = {role: tuple(map(fold_name, columns.get(role, ()))) for role in ROLES}
     answer, options, several = named["answer"], named["options"], len(named["options"]) > 1
     return layouts()["question-answer"].model_copy(
         update={role: named[role] for role in ("question", "explanation", "group", "split", "id", "wrong")}
@@ -238,34 +231,34 @@ def import_rows(
     layout_name, known, rows, columns = _find_reading(rows, layout, name, options)
     if len({line for line, _ in rows}) < len(rows):  # a JSON document on one line: count its rows
         rows = [(n, row) for n, (_, row) in enumerate(rows, 1)]
-    spelling = {_fold(key): str(key) for _, row in rows for key in row}
+    spelling = {fold_name(key): str(key) for _, row in rows for key in row}
     questions: list[tuple[int, _Question]] = []
     made: list[tuple[int, dict[str, Any]]] = []
     bad: list[RowFault] = [*faults]
     groups: dict[str, str] = {}
 
-    def add_bad(line: int, error: _BadField) -> None:
+    def add_bad(line: int, error: BadField) -> None:
         bad.append(fault_of(line, None, spelling.get(error.field, error.field), str(error), "", error.meant))
 
     for line, row in rows:
         try:
             if too_long := longer_than(LONGEST_ROW, row):
-                raise _BadField(*too_long)
-            question = _question(known, _Fields(row))
+                raise BadField(*too_long)
+            question = _question(known, Fields(row))
             if known.inline and layout is None and not options.columns:
                 _refuse_letter(known, question)
             questions.append((line, question))
-        except _BadField as error:
+        except BadField as error:
             add_bad(line, error)
     truths = [None if known.impossible in each.fields else each.truth for _, each in questions]
     if truths and all(truth == _UNANSWERED for truth in truths):
         raise LabError(f"no row of {name} has an answer: it is a test file whose answers were kept back. {NO_ANSWER}")
-    choices = [(line, each.truth) for line, each in questions if isinstance(each.truth, _Choice)]
-    ways = _find_ways(choices, options.answers_from, name)
+    choices = [(line, each.truth) for line, each in questions if isinstance(each.truth, Choice)]
+    ways = find_ways(choices, options.answers_from, name)
     for line, question in questions:
         try:
             made.append((line, _set_row(known, question, (name, line), ways, groups, options)))
-        except _BadField as error:
+        except BadField as error:
             add_bad(line, error)
     if not options.cannot_tell and not any(_is_untold(row["truth"]) for _, row in made):
         for _, row in made:
@@ -289,50 +282,6 @@ def import_rows(
 def _is_untold(truth: Mapping[str, Any]) -> bool:
     """Return whether the right answer is that the question cannot be answered."""
     return any(truth.get(name) in ([], None, CANNOT_BE_TOLD) for name in ("value", "values", "accept") if name in truth)
-
-
-class _BadField(ValueError):
-    """What is wrong with a field of a row, and what was probably `meant` by it."""
-
-    def __init__(self, field: str, problem: str, meant: str | None = None) -> None:
-        super().__init__(problem)
-        self.field, self.meant = field, meant
-
-
-# ---- fields of a row --------------------------------------------------------------------------
-
-
-class _Fields(dict[str, Any]):
-    """The values of a row that are not empty, by the folded names of their fields; `read` are those that were used."""
-
-    def __init__(self, row: Mapping[str, Any]) -> None:
-        super().__init__()
-        self.read: set[str] = set()
-        for key, value in row.items():
-            if value is not None and value != "":
-                self.setdefault(_fold(key), value)
-
-    def at(self, name: str) -> Any:
-        """Return the value of a field, None if it is missing; "question.stem" leads inside an object."""
-        outer, _, inner = name.partition(".")
-        inside = self.get(outer) if name not in self else None
-        value = _Fields(inside).get(inner) if isinstance(inside, Mapping) and inner else self.get(name)
-        if value is not None:
-            self.read.add(name if name in self else outer)
-        return value
-
-    def first(self, names: Sequence[str]) -> tuple[str, Any]:
-        """Return the first of the names that has a value, and the value; else the first name and None."""
-        found = ((name, value) for name in names if (value := self.at(name)) is not None)
-        return next(found, (names[0] if names else "", None))
-
-    def all(self, names: Sequence[str]) -> dict[str, Any]:
-        """Return the values of those names that have one."""
-        return {name: value for name in names if (value := self.at(name)) is not None}
-
-
-def _fold(name: str) -> str:
-    return " ".join(re.sub(r"(?<!^)[_-]", " ", str(name).strip()).casefold().split())  # _type is not type
 
 
 def _named(layout: str) -> Layout:
@@ -370,7 +319,11 @@ def _find_reading(
         return COLUMNS, _mapped(guess), rows, guess
     known = layouts()[found]
     fields = {*known.options, *known.wrong, *(each for names in known.each for each in names)}
-    if is_whole and {_fold(each) for role in SEVERAL for each in guess.get(role, ())} - fields and inside == [*rows]:
+    if (
+        is_whole
+        and {fold_name(each) for role in SEVERAL for each in guess.get(role, ())} - fields
+        and inside == [*rows]
+    ):
         return COLUMNS, _mapped(guess), rows, guess
     return found, known, inside, _columns_of(known, names)
 
@@ -381,7 +334,7 @@ COLUMNS = "columns by name"
 
 def _columns_of(layout: Layout, names: Sequence[str]) -> dict[str, list[str]]:
     """Return which columns a layout reads as what."""
-    spelled = {_fold(name): name for name in names}
+    spelled = {fold_name(name): name for name in names}
     each = next((names for names in layout.each if names[0] in spelled), ())
     fields: dict[str, Sequence[str]] = {
         role: getattr(layout, role) for role in ROLES if role not in ("answer", "options", "unit")
@@ -399,7 +352,7 @@ def _find_layout(rows: Sequence[Raw], layout: str | None, name: str) -> tuple[st
         if each.rows not in by_steps:
             by_steps[each.rows] = [(line, row) for line, whole in rows for row in _rows_in(whole, each.rows, {})]
         inside = by_steps[each.rows]
-        fits = (_fits(each, _Fields(row)) for _, row in inside)
+        fits = (_fits(each, Fields(row)) for _, row in inside)
         needs_all = not layout and (each.words or each.refuse)
         if inside and (all(fits) if needs_all else any(islice(fits, FIRST_ROWS))):
             if each.refuse:
@@ -436,7 +389,7 @@ def _rows_in(value: Any, steps: Sequence[str], above: Mapping[str, Any]) -> Iter
             yield from _rows_in(value, rest, above)
 
 
-def _fits(layout: Layout, row: _Fields) -> bool:
+def _fits(layout: Layout, row: Fields) -> bool:
     """Return whether a row has what a layout needs: its question and a right answer."""
     asked = row.first(layout.question)[1]
     if not isinstance(asked, str | list) or len(row.all(layout.only)) < len(layout.only):
@@ -445,54 +398,34 @@ def _fits(layout: Layout, row: _Fields) -> bool:
         return str(row.at(layout.by)) in layout.kinds
     try:
         return _right_answer(layout, row, _question_text(asked)) is not None
-    except _BadField:
+    except BadField:
         return True
 
 
 # ---- from a row to a question -----------------------------------------------------------------
 
 
-class _Choice(NamedTuple):
-    """Options and the values of the answer columns, before it is known how these are read."""
-
-    options: list[str]
-    labels: list[str]
-    answers: dict[str, Any]
-    is_inline: bool
-
-    @property
-    def bare(self) -> list[str]:
-        """The options without the letters that they begin with, such as (A), (B), or A., B., C. of three or more."""
-        found = [OWN_LETTER.match(option) for option in self.options]
-        letters = "".join(match[1].upper() for match in found if match)
-        is_lettered = len(self.options) > 2 or not any(match and match[2] == "." for match in found)
-        if not is_lettered or letters != LETTERS[: len(self.options)]:
-            return self.options
-        bare = [OWN_LETTER.sub("", option, count=1).strip() for option in self.options]
-        return bare if len({normalise_question(option) for option in bare} - {""}) == len(bare) else self.options
-
-
 class _Question(NamedTuple):
     prompt: str
-    fields: _Fields
-    truth: dict[str, Any] | _Choice
+    fields: Fields
+    truth: dict[str, Any] | Choice
 
 
-def _question(layout: Layout, row: _Fields) -> _Question:
+def _question(layout: Layout, row: Fields) -> _Question:
     if layout.by:
         kind = str(row.at(layout.by))
         if kind not in layout.kinds:
-            raise _BadField(layout.by, f"is none of {', '.join(layout.kinds)}, seen {short_repr(kind)}")
+            raise BadField(layout.by, f"is none of {', '.join(layout.kinds)}, seen {short_repr(kind)}")
         layout = layout.model_copy(update=dict(layout.kinds[kind]))
     field, asked = row.first(layout.question)
     text = _question_text(asked)
     if not text:
-        raise _BadField(field, f"holds no question, seen {short_repr(asked)}; write the question as text")
+        raise BadField(field, f"holds no question, seen {short_repr(asked)}; write the question as text")
     beside, context = row.first(layout.context)
     if isinstance(context, list | Mapping):
-        context = "\n\n".join(_texts(context))
+        context = "\n\n".join(texts_in(context))
         if row.at(beside) and not context:
-            raise _BadField(
+            raise BadField(
                 beside, f"holds no text, seen {short_repr(row.at(beside))}; write it as text, or take it out"
             )
     prompt = f"{context.strip()}\n\n{text}".strip() if isinstance(context, str) else text
@@ -500,7 +433,7 @@ def _question(layout: Layout, row: _Fields) -> _Question:
     if truth is None:
         names = (*layout.right, *layout.answer, *layout.accept, *layout.values, *layout.items)
         field, value = row.first(names)
-        raise _BadField(field, f"says not what is right, seen {short_repr(value)}. {NO_ANSWER}")
+        raise BadField(field, f"says not what is right, seen {short_repr(value)}. {NO_ANSWER}")
     return _Question(prompt, row, truth)
 
 
@@ -512,7 +445,7 @@ def _question_text(value: Any) -> str:
     return value.strip() if isinstance(value, str) else ""
 
 
-def _right_answer(layout: Layout, row: _Fields, question: str) -> dict[str, Any] | _Choice | None:
+def _right_answer(layout: Layout, row: Fields, question: str) -> dict[str, Any] | Choice | None:
     """Return the truth of a row, a choice where answer columns are still to be read, None if it has neither."""
     if row.all(layout.right) and row.all(layout.wrong):
         return _shuffled_choice(layout, row, question)
@@ -520,7 +453,7 @@ def _right_answer(layout: Layout, row: _Fields, question: str) -> dict[str, Any]
     if answer is not None and not isinstance(answer, Mapping):
         if choice := _choice(layout, row, question):
             return choice
-        said = _option(answer).casefold().rstrip(".")
+        said = option_text(answer).casefold().rstrip(".")
         if word := {option.casefold(): option for option in layout.fixed}.get(layout.words.get(said, said)):
             return {"kind": "choice", "value": word, "options": [*layout.fixed]}
     if layout.impossible and str(row.at(layout.impossible)).casefold() == "true":
@@ -529,58 +462,58 @@ def _right_answer(layout: Layout, row: _Fields, question: str) -> dict[str, Any]
         return _term_truth(layout, row)
     given = row.first(layout.values)[1]
     if given is not None:
-        names = [found for each in (given if isinstance(given, list) else [given]) if (found := _texts(each))]
+        names = [found for each in (given if isinstance(given, list) else [given]) if (found := texts_in(each))]
         aliases = {name: others for name, *others in names if others}
         return {"kind": "set", "values": [name for name, *_ in names], "aliases": aliases}
     given = row.first(layout.items)[1]
-    return {"kind": "rubric", "items": _texts(given)[:1]} if given is not None else None
+    return {"kind": "rubric", "items": texts_in(given)[:1]} if given is not None else None
 
 
-def _shuffled_choice(layout: Layout, row: _Fields, question: str) -> dict[str, Any]:
+def _shuffled_choice(layout: Layout, row: Fields, question: str) -> dict[str, Any]:
     """Return a choice with its options ordered by hash, the same each time, so that the place tells nothing."""
     field, right = row.first(layout.right)
     wrong = list(row.all(layout.wrong).values())
-    others = _options_in(wrong[0])[0] if len(layout.wrong) == 1 else wrong
-    options = [_option(each) for each in (right, *others)]
-    _check_options(field, options)
+    others = listed_options(wrong[0])[0] if len(layout.wrong) == 1 else wrong
+    options = [option_text(each) for each in (right, *others)]
+    check_options(field, options)
     order = sorted(options, key=lambda option: sha256_of_text(f"{question}\0{option}"))
     return {"kind": "choice", "value": options[0], "options": order}
 
 
-def _choice(layout: Layout, row: _Fields, question: str) -> _Choice | None:
+def _choice(layout: Layout, row: Fields, question: str) -> Choice | None:
     """Return the options of a row from a list, from columns or from the question; None if there are none."""
     answers, is_inline = row.all(layout.answer), False
     field, listed = row.first(layout.options)
-    options, labels = _options_in(listed)
+    options, labels = listed_options(listed)
     if len(options) < 2 and not isinstance(listed, list):
         names = next((names for names in layout.each if names[0] in row and len(row.all(names)) > 1), ())
         columns = row.all(names)
         field = names[0] if names else layout.question[0]
         if missing := [name for name in names[: len(columns)] if name not in columns]:
-            raise _BadField(missing[0], f"is empty, and there are options after it; {list(columns)} have one")
-        options, labels = [_option(value) for value in columns.values()], []
+            raise BadField(missing[0], f"is empty, and there are options after it; {list(columns)} have one")
+        options, labels = [option_text(value) for value in columns.values()], []
         if layout.inline and not names:
-            inline = _inline(question)
-            is_inline = bool(_read(next(iter(answers.values())), inline, [], "letter"))
+            inline = inline_options(question)
+            is_inline = bool(named_places(next(iter(answers.values())), inline, [], "letter"))
             options = inline if is_inline else []
         if not options:
             return None
-    _check_options(field, options)
-    return _Choice(options, labels, answers, is_inline)
+    check_options(field, options)
+    return Choice(options, labels, answers, is_inline)
 
 
-def _term_truth(layout: Layout, row: _Fields) -> dict[str, Any]:
+def _term_truth(layout: Layout, row: Fields) -> dict[str, Any]:
     """Return a term; where the layout says so a number, or a rubric for a long answer."""
     field, given = row.first(layout.accept)
-    wordings = list(dict.fromkeys(_texts(given)))
+    wordings = list(dict.fromkeys(texts_in(given)))
     if not wordings and not layout.impossible:
-        raise _BadField(field, f"holds no answer, seen {short_repr(given)}. {NO_ANSWER}")
+        raise BadField(field, f"holds no answer, seen {short_repr(given)}. {NO_ANSWER}")
     if layout.longest:
         number = NUMBER.fullmatch(wordings[0]) if len(wordings) == 1 else None
         unit = str(row.at(layout.unit) or "").strip()
         if unit and number is None:
             problem = f"is no number, seen {wordings[0]!r}, and its unit is {unit!r}"
-            raise _BadField(field, problem, number_in(wordings[0]))
+            raise BadField(field, problem, number_in(wordings[0]))
         if number is not None:
             unit = unit or str(number[2] or number[3] or "")
             return {"kind": "number", "value": number[1].replace("−", "-"), **({"unit": unit} if unit else {})}
@@ -590,10 +523,10 @@ def _term_truth(layout: Layout, row: _Fields) -> dict[str, Any]:
 
 
 def _refuse_letter(layout: Layout, question: _Question) -> None:
-    """Raise _BadField for an answer that is a letter, though no options were found in the question."""
+    """Raise BadField for an answer that is a letter, though no options were found in the question."""
     wordings = question.truth.get("accept", []) if isinstance(question.truth, dict) else []
     if wordings and len(wordings[0]) == 1 and wordings[0].isalpha():
-        raise _BadField(
+        raise BadField(
             question.fields.first(layout.accept)[0],
             f"is the letter {wordings[0]!r}, and no options were found; call their columns A, B, C, D, or say --layout"
             " question-answer if letters are the answers",
@@ -610,17 +543,17 @@ def _set_row(
 ) -> dict[str, Any]:
     """Return a question as a row of a set; `groups` holds the group of each prompt so far."""
     prompt, fields, truth = question
-    if isinstance(truth, _Choice):
-        choice, truth = truth, _choice_truth(truth, ways)
+    if isinstance(truth, Choice):
+        choice, truth = truth, choice_truth(truth, ways)
         if truth["kind"] == "set" and not choice.is_inline:
             listed = "\n".join(f"{LETTERS[n]}. {option}" for n, option in enumerate(choice.bare))
             prompt = f"{prompt}\n\n{listed}"
     name, line = place
     given = fields.first(layout.id)[1]
     row_id = f"{name}/{line if given is None else given}"
-    group = fields.first([_fold(options.group_field)] if options.group_field else layout.group)[1]
+    group = fields.first([fold_name(options.group_field)] if options.group_field else layout.group)[1]
     if group is None and options.group_field:
-        raise _BadField(options.group_field, "is missing, and is to be the group; name another with --group")
+        raise BadField(options.group_field, "is missing, and is to be the group; name another with --group")
     group = next(each for each in (group, given, row_id) if each is not None)
     group = groups.setdefault(normalise_question(prompt), str(group))
     percentile = int(sha256_of_text(group)[:8], 16) % 100
@@ -643,210 +576,3 @@ def _set_row(
         "licence": options.licence,
     }
     return {key: value for key, value in row.items() if value not in (None, [])}
-
-
-# ---- options ----------------------------------------------------------------------------------
-
-
-def _texts(value: Any) -> list[str]:
-    """Return the texts of a value: its own, or those in lists and objects, which may be written as text."""
-    if isinstance(value, str) and (parsed := _parse_literal(value)) is not None:
-        return _texts(parsed)
-    if isinstance(value, list):
-        return [text for each in value for text in _texts(each)]
-    if isinstance(value, Mapping):
-        return _texts(value.get("text", value.get("value")))
-    return [_option(value)] if value is not None and _option(value) else []
-
-
-def _option(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return re.sub(r"\s*\n\s*", " ", str(value).strip())  # an answer line is one line
-
-
-def _check_options(field: str, options: Sequence[str]) -> None:
-    """Raise _BadField for fewer than two options, an empty one, or two that differ in case, blanks or form alone."""
-    if len(options) < 2 or not all(options):
-        raise _BadField(field, f"needs two or more options and none empty, seen {short_repr(list(options))}")
-    for n, option in enumerate(options):
-        other = next((each for each in options[:n] if normalise_question(each) == normalise_question(option)), None)
-        if other is not None:
-            how = "stands twice" if other == option else f"and {other!r} differ in case, blanks or form alone"
-            raise _BadField(field, f"needs options that differ in a letter or digit: {option!r} {how}")
-
-
-def _options_in(value: Any) -> tuple[list[str], list[str]]:
-    """Return options and their labels of a list, an object by letter, a list of objects, or a text of these."""
-    if isinstance(value, str):
-        mark = next((each for each in SEPARATORS if each in value), "|")
-        value = _parse_literal(value) or value.split(mark)
-    if isinstance(value, Mapping) and isinstance(value.get("text"), list):
-        pairs = list(zip_longest(value.get("label", ()), value["text"]))
-    elif isinstance(value, Mapping):
-        pairs = list(value.items())
-    elif isinstance(value, list):
-        rows = [_Fields(each if isinstance(each, Mapping) else {"text": each}) for each in value]
-        pairs = [(row.first(("label", "key", "letter", "id"))[1], row.first(OPTION_TEXT)[1]) for row in rows]
-    else:
-        return [], []
-    known = [(label, _option(option)) for label, option in pairs if option is not None]
-    has_labels = all(label is not None for label, _ in known)
-    return [option for _, option in known], [str(label) for label, _ in known] if has_labels else []
-
-
-def _parse_literal(text: str) -> list[Any] | dict[str, Any] | None:
-    """Return the list or object that a text is, as JSON or as Python prints it; None for other texts."""
-    if not text.lstrip().startswith(("[", "{")):
-        return None
-    for parse in (json.loads, ast.literal_eval):
-        try:
-            found = parse(text.strip())
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
-            continue
-        if isinstance(found, list | dict):
-            return found
-    return None
-
-
-def _inline(question: str) -> list[str]:
-    """Return the options that stand in a question as (A) … (B) …; [] if there are none."""
-    for pattern, first in product(INLINE, "Aa"):
-        starts: list[re.Match[str]] = []
-        for match in pattern.finditer(question):
-            if match[1] == chr(ord(first) + len(starts)):
-                starts.append(match)
-            elif match[1] == first and len(starts) == 1:
-                starts = [match]
-        if len(starts) > 1:
-            ends = [*(match.start() for match in starts[1:]), len(question)]
-            spans = zip(starts, ends, strict=True)
-            return [question[match.end() : end].strip(" \n\t(;").split("\n")[0].strip() for match, end in spans]
-    return []
-
-
-# ---- how an answer column is read -------------------------------------------------------------
-
-
-def _read(answer: Any, options: Sequence[str], labels: Sequence[str], way: str) -> list[int]:
-    """Return the places of the options that an answer names, read in one of WAYS; [] if it cannot be read so."""
-    place = _place(answer, options, labels, way)
-    if place is not None:
-        return [place]
-    parts = (_parse_literal(answer) or _parts(answer, way)) if isinstance(answer, str) else answer
-    places = [_place(part, options, labels, way) for part in parts] if isinstance(parts, list) else []
-    found = sorted(place for place in places if place is not None)
-    return found if len(found) == len(places) == len(set(found)) else []
-
-
-def _parts(answer: str, way: str) -> list[str]:
-    """Return the parts of an answer that names several options: "A, C", "A and C", "AC"; texts between ; or |."""
-    if way == "text":
-        return re.split(r"\s*[;|]\s*", answer.strip())
-    if way == "letter" and re.fullmatch(r"[A-J]{2,10}", answer.strip()):
-        return [*answer.strip()]
-    return re.split(r"[\s,;|/&+]+", re.sub(r"\b(?:and|or|et|und)\b", ",", answer, flags=re.IGNORECASE).strip())
-
-
-def _place(answer: Any, options: Sequence[str], labels: Sequence[str], way: str) -> int | None:
-    """Return the place of the one option that an answer names."""
-    if isinstance(answer, list | Mapping) or answer is None:
-        return None
-    said = _option(answer)
-    if way == "text":
-        if isinstance(answer, int) and not isinstance(answer, bool):
-            return None  # a bare number is an index
-        names = [normalise_question(option) for option in options]
-        return names.index(normalise_question(said)) if normalise_question(said) in names else None
-    if way == "letter":
-        names, bare = [label.casefold() for label in labels], said.strip("(). :").casefold()
-        if bare in names:
-            return names.index(bare)
-        match = LETTER.fullmatch(said)
-        place = LETTERS.index(match[1].upper()) if match else -1
-    else:
-        is_index = not isinstance(answer, bool) and re.fullmatch(r"\d{1,3}(?:\.0)?", said)
-        place = int(float(said)) - int(way) if is_index else -1
-    return place if 0 <= place < len(options) else None
-
-
-def _find_ways(choices: Sequence[tuple[int, _Choice]], answers_from: Base | None, name: str) -> dict[str, str]:
-    """Return how each answer column of a file is read; LabError if two ways fit and differ.
-
-    Columns that no way reads in at least half of their rows are left out, unless that leaves none.
-    """
-    if not choices:
-        return {}
-    fields = list(dict.fromkeys(field for _, choice in choices for field in choice.answers))
-    candidates: dict[str, list[str]] = {}
-    for field in fields:
-        filled = [choice for _, choice in choices if field in choice.answers]
-        ways = [answers_from] if answers_from else list(WAYS)
-        counts = {way: sum(bool(_named_options(choice, {field: way})) for choice in filled) for way in ways}
-        best = max(counts.values())
-        if best and best >= HALF * len(filled):
-            fitting = [way for way, n in counts.items() if n >= NEARLY_ALL * best]
-            is_labelled = "letter" in fitting and all(choice.labels for choice in filled)
-            candidates[field] = ["letter"] if is_labelled else fitting
-    if not candidates:
-        return {fields[0]: answers_from or "text"}
-    combinations = [dict(zip(candidates, each, strict=True)) for each in product(*candidates.values())]
-    agreements = [
-        sum(len(set(_named_options(choice, ways).values())) == 1 for _, choice in choices) for ways in combinations
-    ]
-    fits = [ways for ways, n in zip(combinations, agreements, strict=True) if n >= NEARLY_ALL * max(agreements)]
-    for line, choice in choices:
-        meanings = {next(iter(_named_options(choice, ways).values()), ()): ways for ways in fits}
-        if len(meanings) > 1:
-            raise _two_ways(choice, meanings, name, line)
-    return combinations[agreements.index(max(agreements))]
-
-
-def _two_ways(choice: _Choice, meanings: Mapping[tuple[int, ...], Mapping[str, str]], name: str, line: int) -> LabError:
-    field, answer = next(iter(choice.answers.items()))
-    meant = "; ".join(
-        f"{WAYS[ways[field]]}: {' and '.join(choice.options[n] for n in places) or 'no option'}"
-        for places, ways in meanings.items()
-    )
-    ways = " or ".join(sorted({ways[field] for ways in meanings.values()}))
-    return Unclear(
-        f"{name}: whether {field!r} counts from 0 or from 1, or names its option otherwise, cannot be told from the"
-        f" file. {answer!r} in line {line} may be {meant}",
-        f"Say --answers-from {ways} to `assay data import`",
-    )
-
-
-def _named_options(choice: _Choice, ways: Mapping[str, str]) -> dict[str, tuple[int, ...]]:
-    """Return the places of the options that each answer column names, without columns that name none."""
-    read = {field: _read(choice.answers.get(field), choice.options, choice.labels, way) for field, way in ways.items()}
-    return {field: tuple(places) for field, places in read.items() if places}
-
-
-def _choice_truth(choice: _Choice, ways: Mapping[str, str]) -> dict[str, Any]:
-    """Return the truth: a choice of one option, or a set of letters with their options as other names."""
-    options, named = choice.bare, _named_options(choice, ways)
-    if len(set(named.values())) > 1:
-        told = ", ".join(f"{field} says {[options[n] for n in places]}" for field, places in named.items())
-        raise _BadField(next(iter(named)), f"disagrees with another column: {told}; correct one of them")
-    if not named:
-        field, way = next(iter(ways.items()))
-        seen = choice.answers.get(field)
-        meant = closest(str(seen), options)
-        if meant is not None:
-            place = options.index(meant)
-            said = {"letter": LETTERS[place], "0": str(place), "1": str(place + 1)}.get(way, meant)
-            how = "" if way == "text" else f"; in this file the answer is {WAYS[way]}"
-            raise _BadField(field, f"{seen!r} is not one of the options: {', '.join(options)}{how}", said)
-        raise _BadField(
-            field,
-            f"names none of the options {short_repr(options)}, seen {seen!r}, read as {WAYS[way]};"
-            f" write all answers of a file in one way. {NO_ANSWER}",
-        )
-    places = next(iter(named.values()))
-    if len(places) == 1:
-        return {"kind": "choice", "value": options[places[0]], "options": options, "lettered": True}
-    plain = {n: option for n, option in enumerate(options) if not re.search(r"[,;/|]|\band\b|\bor\b", option)}
-    aliases = {LETTERS[n]: [option] for n, option in plain.items()}
-    return {"kind": "set", "values": [LETTERS[n] for n in places], "aliases": aliases}

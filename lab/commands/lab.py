@@ -323,7 +323,7 @@ def check_kernels(chain: str) -> list[Check]:
         return []
     from training.launch.preview import folder_here
     from training.models.base import local_base
-    from training.models.kernels import kernel_notes
+    from training.models.trial import kernel_notes
 
     folder = None
     if chain.startswith("base:"):

@@ -247,8 +247,8 @@ def card(settings: CardSettings) -> None:
     Example: assay publish card runs/grpo --repo my-org/my-adapter
     """
     from hub.cards import write_card
-    from hub.cards.lint import lint_card
     from hub.chains import pack_last
+    from hub.checks import lint_card
 
     run = chain_file(settings.run).parent
     wanted = settings.publication(settings.repo or f"your-name/{run.resolve().name}")

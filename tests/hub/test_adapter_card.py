@@ -12,9 +12,8 @@ from evals.schema.votes import DpoRow, ExportStatistics
 from hub.adapters import Publication, read_run
 from hub.cards import read_front_matter, read_own, write_card
 from hub.cards.dataset import dataset_card
-from hub.cards.lint import lint_card
 from hub.chains import pack_last
-from hub.checks import check_upload
+from hub.checks import check_upload, lint_card
 from hub.datasets import pack_dataset
 from hub.spaces import bundle_folder, pack_space
 from tests.hub.cases import CASES, was

@@ -9,9 +9,8 @@ from safetensors.numpy import save_file
 from evals.errors import LabError
 from evals.io import weights_identity
 from hub.adapters import Publication
-from hub.cards.lint import lint_card
 from hub.chains import pack_base, pack_last, publication_of, runs_of
-from hub.checks import MARK
+from hub.checks import MARK, lint_card
 from tests.hub.cases import was
 from tests.hub.conftest import OTHER
 from tests.hub.local import InjectedFault

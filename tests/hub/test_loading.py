@@ -9,7 +9,7 @@ from transformers import AutoTokenizer
 from typer.testing import CliRunner
 
 from evals.schema.questions import Sampling
-from hub.cards.lint import lint_card
+from hub.checks import lint_card
 from lab.cli import app
 from tests.hub.cases import CASES
 from tests.hub.conftest import as_another_person

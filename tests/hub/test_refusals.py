@@ -14,9 +14,8 @@ from transformers import LlamaForCausalLM
 from evals.errors import LabError
 from evals.schema import runs
 from hub.adapters import Publication
-from hub.cards.lint import scan
 from hub.chains import plan_chain, publish_chain
-from hub.checks import fit_findings, inspect, part_of
+from hub.checks import fit_findings, inspect, part_of, scan
 from tests.hub.cases import CASES
 from tests.hub.runs import CONFIG, change_manifest, change_record, refit, tensors, write_adapter, write_run
 from tests.models import tiny_adapter, tiny_base

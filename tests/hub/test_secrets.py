@@ -15,8 +15,7 @@ import pytest
 import yaml
 from safetensors.numpy import save
 
-from hub.cards.lint import ROW_PATTERNS, scan
-from hub.checks import Refused, Upload, check_upload, part_of, texts_of
+from hub.checks import ROW_PATTERNS, Refused, Upload, check_upload, part_of, scan, texts_of
 from hub.spaces import ROOT
 from tests.hub.cases import CASES
 

@@ -58,7 +58,7 @@ def test_the_tokens_that_a_dry_run_calls_learned_are_those_of_the_answer(folder)
 
 def test_a_dry_run_names_what_this_machine_lacks_and_a_run_is_refused_for_it(folder, monkeypatch):
     monkeypatch.setattr("lab.shared.runner.has_gpu", lambda: False)
-    monkeypatch.setattr("training.launch.accelerate.is_installed", lambda package: package == "torch")
+    monkeypatch.setattr("training.launch.accelerate.find_spec", lambda package: package == "torch")
     words = ("sft", "--config", folder / "sft.yaml", "--profile", "zero2", "--report_to", "wandb")
     problems = " ".join(json.loads(invoke(*words, "--dry-run", "--json").stdout)["problems"])
     for part in ("profile zero2 is for GPUs", "pip install deepspeed", "pip install wandb"):

@@ -12,10 +12,9 @@ from tests.training.test_launch import RECIPES, stage_of
 from training.config import read_settings
 from training.grpo import GrpoSettings
 from training.models.base import context_of, skeleton
-from training.models.kernels import missing_kernels
 from training.models.start import stacked_policy
 from training.models.targets import lora_config
-from training.models.trial import check_base
+from training.models.trial import check_base, missing_kernels
 from training.sft import SftSettings
 from training.stages import STAGES
 

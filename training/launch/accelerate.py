@@ -8,6 +8,7 @@ import shlex
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,6 @@ import yaml
 
 from evals.errors import BadConfig
 from training.config import StageSettings
-from training.models.kernels import is_installed
 
 FOLDER = Path(__file__).parents[1] / "configs" / "accelerate"
 ASKED_FOR = "ASSAY_PROCESSES"
@@ -271,7 +271,7 @@ def missing(
     settings: StageSettings,
     *,
     has_gpu: bool,
-    has: Callable[[str], bool] | None = None,
+    has: Callable[[str], object] | None = None,
     launch: Launch | None = None,
     gpus: int = 0,
 ) -> tuple[str, ...]:
@@ -279,7 +279,7 @@ def missing(
 
     `gpus` is how many can be seen, 0 where they cannot be counted.
     """
-    has, found = has or is_installed, []
+    has, found = has or find_spec, []
     if launch:
         named = f"profile {launch.profile}" if launch.profile else "the launcher's configuration"
         if launch.wants_gpus and not has_gpu:

@@ -26,10 +26,9 @@ from training.models.base import (
     skeleton,
     weights_files,
 )
-from training.models.kernels import kernel_notes
 from training.models.manifest import last_adapters
 from training.models.targets import Targets
-from training.models.trial import check_base
+from training.models.trial import check_base, kernel_notes
 
 SHOWN = 2
 

@@ -8,10 +8,12 @@ that cannot be computed, or is something else than PEFT computes: nothing would 
 
 import copy
 import inspect
+import json
 import math
 import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
 
@@ -26,11 +28,12 @@ from training.config import StageSettings
 from training.models.adapters import Adapter, read_adapter
 from training.models.base import class_for, context_of, hold_embeddings
 from training.models.check import logprobs
-from training.models.kernels import missing_kernels, recurrent_kind
 from training.models.stack import Stack
 from training.models.targets import Targets, attention_of, blocks_of, layer_summary, lora_config, targets_of
 from training.upstream import TRAINED, StackedPeftModel, write_adapter
 
+KERNELS = {"fla": "flash-linear-attention", "causal_conv1d": "causal-conv1d", "mamba_ssm": "mamba-ssm"}
+"""Packages whose kernels transformers takes for linear attention and state-space layers, by what they are installed as."""
 TOKENS = 8
 WORDS = 1024
 CHOICES = 32
@@ -311,3 +314,40 @@ def _at_the_end(
     hold_embeddings(model)
     stack = Stack(model, {TRAINED: adapter}, "cpu")
     return logprobs(model, ids, stack, [frozenset(), frozenset({TRAINED})])
+
+
+# ---- kernels of linear attention and state-space layers ------------------------------------------
+
+
+def missing_kernels(config: Mapping[str, Any], has: Callable[[str], object] | None = None) -> tuple[str, ...]:
+    """Return what to install for the linear attention or state-space layers of a base, by its configuration.
+
+    Read from transformers' own code of the model; empty for a base without such layers, or with all that it wants.
+    """
+    told = config.get("text_config") or config
+    kinds = told.get("layer_types") or told.get("layers_block_type") or ["linear_attention"]
+    if not any(recurrent_kind(str(each)) for each in kinds):
+        return ()
+    family, spec = str(told.get("model_type", "")).removesuffix("_text"), find_spec("transformers")
+    file = Path(str(spec and spec.origin)).parent / "models" / family / f"modeling_{family}.py"
+    code = file.read_text(encoding="utf-8") if file.is_file() else ""
+    return tuple(
+        name for package, name in KERNELS.items() if f'"{package}"' in code and not (has or find_spec)(package)
+    )
+
+
+def kernel_notes(folder: Path) -> tuple[str, ...]:
+    """Return what to install for a base in a folder that would be computed slowly without; empty for most."""
+    file = folder / "config.json"
+    lacking = missing_kernels(json.loads(file.read_text(encoding="utf-8"))) if file.is_file() else ()
+    if not lacking:
+        return ()
+    return (
+        f"the base has linear attention or state-space layers, which PyTorch computes slowly without the kernels of"
+        f" {' and '.join(lacking)}; on a machine with a GPU: pip install {' '.join(lacking)}.",
+    )
+
+
+def recurrent_kind(kind: str) -> bool:
+    """Whether layers of a kind, as configurations name them, pass a state from token to token."""
+    return kind == "linear_attention" or "attention" not in kind

@@ -50,11 +50,10 @@ from training.models.base import (
     skeleton,
 )
 from training.models.generation import end_tokens
-from training.models.kernels import kernel_notes
 from training.models.manifest import read_chain
 from training.models.start import Start, append_stage, policy_of, start_of
 from training.models.targets import Targets
-from training.models.trial import check_base
+from training.models.trial import check_base, kernel_notes
 from training.run.folder import (
     LISTS_OF_PATHS,
     PATHS,

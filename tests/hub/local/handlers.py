@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, quote
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Response
 
-from hub.cards.lint import front_matter_findings
+from hub.checks import front_matter_findings
 from tests.hub.local import state, xet
 from tests.hub.local.state import Commit, Hub, Kind, Refusal, Repository, Right, Tree
 
