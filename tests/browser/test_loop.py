@@ -1,17 +1,18 @@
-"""One loop without leaving the app: votes, a DPO run, its answers, its report, its card, published, over a restart."""
+"""One loop without leaving the app: a sheet, votes, a DPO run, its answers, its report, its card, published, over a restart."""
 
 import os
 import re
 import signal
 import sys
+import time
+from collections import Counter
 
 import pytest
 import yaml
 from playwright.sync_api import expect
 
-from evals.questions import kmp_training
 from tests.browser.conftest import started
-from tests.browser.pages import open_tab
+from tests.browser.pages import open_tab, script
 
 PATIENCE = 240_000
 TRAINING = """base: {base}
@@ -26,20 +27,17 @@ log_steps: 1
 
 @pytest.fixture
 def place(tmp_path):
-    """A folder with a tiny chain of one stage, votes on its answers, and a Hub beside it; what trains there is ended."""
+    """A folder with a tiny chain of one stage, a sheet, and a Hub beside it; what trains there is ended."""
     from tests.hub.conftest import TOKEN, client_settings
     from tests.hub.local import Hub, LocalHub
     from tests.lab.trainings import record
-    from tests.lab.votes import cast, new_store
     from tests.models import tiny_chain
     from training.run.folder import RunFolder
 
     folder = tiny_chain(tmp_path / "runs", ranks={"sft": 4})
     RunFolder(folder).write(record("sft", stage="sft", status="finished", config={"data": ["kmp-train"]}))
-    store, questions = new_store(tmp_path), kmp_training()
-    for number, row in enumerate(questions[:24]):
-        cast(store, number, ("base", "sft"), "right", question=row.prompt, example_id=row.id)
-    store.close()
+    stains = "".join(f"Is strain {n} of the dish Gram positive?,yes,no,yes\n" for n in range(25))
+    (tmp_path / "Gram.csv").write_text(f"Question,A,B,Answer\n{stains}")
     with LocalHub(Hub(tmp_path / "hub", {TOKEN: "you"})) as running:
         yield tmp_path, client_settings(running.url, tmp_path / "hf"), running.hub
     for launch in (tmp_path / "runs").glob("*.lab/launch.json"):
@@ -49,17 +47,46 @@ def place(tmp_path):
             continue
 
 
+def counted(page, done):
+    """Return a page whose clicks and keys are counted in `done` from now on."""
+    page.expose_function("assayDone", lambda kind: done.update([kind]))
+    page.add_init_script(f"({script('done')})()")
+    page.evaluate(script("done"))
+    return page
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-def test_votes_become_a_stage_that_answers_is_measured_and_published_and_a_restart_loses_nothing(open_page, place):
+def test_a_sheet_and_ten_votes_become_a_stage_that_is_measured_and_published_and_a_restart_loses_nothing(
+    open_page, place
+):
     folder, settings, hub = place
+    began, done = time.monotonic(), Counter()
     runs = folder / "runs"
     command = [sys.executable, "-c", "from lab.cli import main; main()", "lab", "--chain", str(runs / "sft"), "--port"]
     lab = {**settings, "ASSAY_RUNS": str(runs), "ASSAY_CONFIGS": str(folder / "configs"), "OMP_NUM_THREADS": "1"}
     lab |= {"ASSAY_CACHE": str(folder / "cache"), "ASSAY_DTYPE": "float32"}
     with started(command, folder, **lab) as url:
-        page = open_page(url, ready="#home-figures dt")
+        page = counted(open_page(url, ready="#home-figures dt"), done)
+        open_tab(page, "Data")
+        with page.expect_file_chooser() as chooser:
+            page.click("#questions-file")
+        chooser.value.set_files(folder / "Gram.csv")
+        expect(page.locator("#questions-told")).to_contain_text("Gram holds 25 questions")
+        page.click("#questions-freeze")
+        expect(page.locator("#questions-told")).to_contain_text("Gram v1 is frozen")
+
         open_tab(page, "Compare")
+        page.click("#compare-next")
+        for _ in range(10):
+            expect(page.locator("#compare-answers .card[data-state=done]")).to_have_count(2, timeout=PATIENCE)
+            expect(page.locator("#vote-left")).to_be_enabled()
+            question = page.inner_text("#compare-question blockquote")
+            assert "of the dish Gram positive?" in question
+            page.keyboard.press("a")
+            expect(page.locator("#compare-notice")).to_contain_text("left is better")
+            page.keyboard.press("Enter")
+            expect(page.locator("#compare-question blockquote")).not_to_have_text(question)
         page.click("#preferences > button")
         page.click("#preferences-train")  # the votes are made a data set, and the form opens filled in
         settings = page.locator("#train-text textarea")
@@ -78,13 +105,13 @@ def test_votes_become_a_stage_that_answers_is_measured_and_published_and_a_resta
         page.goto("about:blank")
 
     with started(command, folder, **lab) as url:  # the lab was killed, the run was not
-        page = open_page(url, ready="#home-figures dt")
+        page = counted(open_page(url, ready="#home-figures dt"), done)
         expect(page.locator("#home-work")).to_contain_text("runs/dpo-1")
         page.click("#home-work a")
         expect(page.locator("#train-panel .finished")).to_be_visible(timeout=PATIENCE)
         page.get_by_role("link", name="Ask it").click()
         expect(page.locator("#ask-chain input")).to_have_value(re.compile("dpo-1"))
-        page.fill("#ask-question textarea", "What is HSF1?")
+        page.locator("#ask-question textarea").press_sequentially("What is HSF1?")
         page.click("#ask-button")
         expect(page.locator("#ask-answers .card[data-title=DPO][data-state=done]")).to_be_visible(timeout=PATIENCE)
 
@@ -96,7 +123,7 @@ def test_votes_become_a_stage_that_answers_is_measured_and_published_and_a_resta
 
         open_tab(page, "Train")
         page.get_by_role("link", name="Publish it").click()
-        page.fill("#publish-repo :is(input, textarea)", "you/tiny-dpo")
+        page.locator("#publish-repo :is(input, textarea)").press_sequentially("you/tiny-dpo")
         page.click("#publish-look")
         expect(page.locator("#publish-card h1")).to_have_text("tiny-dpo", timeout=PATIENCE)
         page.click("#publish-go")
@@ -108,5 +135,8 @@ def test_votes_become_a_stage_that_answers_is_measured_and_published_and_a_resta
         expect(page.locator("#publish-receipts tbody tr")).to_have_count(2)
         expect(page.locator("#publish-work")).to_contain_text("done")
         page.goto("about:blank")
+    took = time.monotonic() - began
+    assert done["click"] <= 30, done
+    assert took + 3 * done["click"] <= 12 * 60, (done, took)  # with 3 s to look and point for each
     head = hub.find("model", "you/tiny-dpo")
     assert head is not None
