@@ -213,9 +213,7 @@ def rescore(report: EvalReport, read: Way = "auto", judged_by: AnswerReader | No
     grades = Questions(read=read, judge=judged_by).grade(
         [row.example for row in report.rows], [row.completion for row in report.rows]
     )
-    rows = tuple(
-        row.model_copy(update={"verdict": grade.detail}) for row, grade in zip(report.rows, grades, strict=True)
-    )
+    rows = tuple(row.judged(grade.detail) for row, grade in zip(report.rows, grades, strict=True))  # ty: ignore[invalid-argument-type]
     today = instrument()
     baselines = {*BASELINES, *(each.stage for each in report.summaries if each.is_baseline)}
     earlier = () if report.versions == today else (report.versions,)

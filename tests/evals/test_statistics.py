@@ -2,6 +2,7 @@
 
 import math
 import re
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -10,7 +11,9 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn import metrics
 from sklearn.calibration import calibration_curve
+from sklearn.isotonic import IsotonicRegression
 
+from evals.confidence import Claims, Method, apply_curve, earned_curve, fit_curve, lowest_threshold, promise
 from evals.errors import BadConfig
 from evals.stats.agreement import NAMES, Rating, agreement
 from evals.stats.calibration import Binning, Calibration, CalibrationSettings, bin_edges, calibrate, measure
@@ -28,7 +31,6 @@ from evals.stats.intervals import (
     resample,
     wilson,
 )
-from evals.stats.promise import lowest_threshold, promise
 from evals.stats.scores import aurc, risk_coverage, smooth_ece
 from tests.evals.simulations import above_band, always_half, anything, apart, coverage, swapped
 
@@ -277,6 +279,42 @@ def test_a_threshold_is_the_lowest_that_can_promise_and_few_answers_promise_noth
     assert (paired.n, paired.threshold) == (30, None), "an answer of each cluster counts"
     with pytest.raises(BadConfig, match="give a share between 0 and 1"):
         promise(stated, [True] * 60, names, wrong_at_most=10)
+
+
+# ---- recalibration -------------------------------------------------------------------------------
+
+TRUTHS = {"honest": lambda c: c, "too sure": lambda c: 0.1 + 0.4 * c, "says nothing": lambda c: 0.4 + 0 * c}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", get_args(Method))
+@pytest.mark.parametrize("truth", TRUTHS)
+def test_recalibration_never_worsens_the_brier_score_by_more_than_chance_and_betters_what_is_not_honest(
+    method: Method, truth: str
+) -> None:
+    generator, worse, gains = np.random.default_rng(0), 0, []
+    for _ in range(100):
+        c = np.round(generator.beta(4, 2, 350), 2)
+        y = (generator.random(350) < TRUTHS[truth](c)).astype(float)
+        curve = earned_curve(Claims(c[:150], y[:150], tuple(map(str, range(150))), ("direct",) * 150), method)
+        others, right = c[150:], y[150:]
+        gain = (others - right) ** 2 - (apply_curve(curve, others) - right) ** 2
+        worse += gain.mean() < -1.645 * gain.std(ddof=1) / math.sqrt(len(gain))
+        gains.append(gain.mean())
+    assert worse <= 5
+    assert np.mean(gains) > (-0.001 if truth == "honest" else 0.05)
+
+
+def test_curves_of_recalibration_are_what_scikit_learn_fits_and_never_fall() -> None:
+    c, y = (np.array(each, dtype=float) for each in sample(200))
+    theirs = IsotonicRegression(y_min=1 / 202, y_max=201 / 202).fit(c, y)
+    x, curve = zip(*fit_curve(c, y, "isotonic"), strict=True)
+    assert curve == pytest.approx(theirs.predict(x))
+    for method in get_args(Method):
+        for right in (y, 1 - y, np.ones(200)):
+            x, curve = zip(*fit_curve(c, right, method), strict=True)
+            assert list(x) == sorted(x) and min(curve) > 0 and max(curve) < 1
+            assert method == "histogram" or list(curve) == sorted(curve)
 
 
 # ---- smooth calibration error, risk and coverage ----------------------------------------------
