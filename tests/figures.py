@@ -32,7 +32,7 @@ TABLES: Sequence[tuple[str, str, str, tuple[str, ...]]] = (
 )
 """Report, group of questions, title, baselines shown beside the stages."""
 PAIRED = ("accuracy", "reward", "ece", "brier")
-NAMES = {"base": "base", "sft": "SFT", "grpo": "GRPO", "dpo": "DPO"}
+NAMES = {"base": "base", "sft": "SFT", "dpo": "DPO", "grpo": "GRPO"}
 
 
 @cache
@@ -71,7 +71,7 @@ def cell(metric: str, found: Metric | None) -> str:
 
 
 def stages_block() -> str:
-    """Return the README's table: every stage and three baselines on the questions kept from training.
+    """Return every stage and three baselines on the questions kept from training.
 
     Each row is of one group of questions, so no two of its figures stand on different ones. What a gene
     set stands for is a group of its own: such questions name the direction.
@@ -84,6 +84,21 @@ def stages_block() -> str:
         n = found[0].metrics["accuracy"].n if found[0] else 0
         lines.append(f"| **{title}, n {n}** |" + " |" * (len(heads) - 1))
         lines += ["| " + " | ".join(_row(each)) + " |" for each in found if each]
+    return "\n".join(lines) + "\n"
+
+
+def summary_block() -> str:
+    """Return the README's table: the accuracy of each stage beside the best of the baselines, and how far off SFT's and GRPO's confidence is."""
+    heads = ("held-out questions", "n", *NAMES.values(), "best guess without a model", "ECE of SFT", "of GRPO")
+    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+    for name, group, title, _ in TABLES:
+        found = {s.stage: s for s in report(name).summaries if s.group == group}
+        best = max((s for s in found.values() if s.is_baseline), key=lambda s: s.metrics["accuracy"].value or 0)
+        cells = [title, str(best.metrics["accuracy"].n)]
+        cells += [cell("accuracy", found[stage].metrics["accuracy"]) for stage in NAMES]
+        cells += [f"{cell('accuracy', best.metrics['accuracy'])} ({best.stage.partition(',')[0]})"]
+        cells += [cell("ece", found[stage].metrics["ece"]) for stage in ("sft", "grpo")]
+        lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
 
@@ -148,7 +163,7 @@ def _p(value: float) -> str:
     return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
-BLOCKS: Mapping[str, Callable[[], str]] = {"stages": stages_block, "paired": paired_block}
+BLOCKS: Mapping[str, Callable[[], str]] = {"summary": summary_block, "stages": stages_block, "paired": paired_block}
 
 
 def renewed(text: str) -> str:
