@@ -261,12 +261,36 @@ class Board(Record):
     against: dict[str, dict[str, tuple[float, int]]] = Field(default_factory=dict)
 
 
+class BoardCheck(Record):
+    """Whether votes show a fault that speaks against their board; `says` are the sentences that tell it, with these figures.
+
+    `low` and `high` are of a share, in per cent.
+    """
+
+    name: Literal["sides", "circles", "raters", "style", "ties"]
+    is_fault: bool = False
+    says: tuple[str, ...]
+    figures: dict[str, str | int | float] = Field(default_factory=dict)
+
+
+class BoardPoint(Record):
+    """The rating of a model after the first `votes`, with its 95 % interval."""
+
+    votes: int = Field(ge=1)
+    model: str
+    rating: float
+    low: float
+    high: float
+
+
 class Boards(Record):
-    """All boards; of the standing `votes` those `left_out` count on none."""
+    """All boards; of the standing `votes` those `left_out` count on none. `checks` and `over_votes` are of the board of all."""
 
     votes: int = Field(ge=0)
     left_out: dict[Reason, int]
     boards: tuple[Board, ...]
+    checks: tuple[BoardCheck, ...] = ()
+    over_votes: tuple[BoardPoint, ...] = ()
 
 
 # ---- annotations ---------------------------------------------------------------------------------

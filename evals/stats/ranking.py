@@ -12,6 +12,7 @@ were never compared, directly or through others, stand in groups of their own, e
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from random import Random
 from typing import NamedTuple
@@ -44,22 +45,26 @@ class Vote(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """Ratings in logits, the tie parameter last, with the inverse of the curvature, and how likely a win and a tie are."""
+    """Ratings in logits, then the tie parameter, then effects; the inverse of the curvature, and how likely a win and a tie are."""
 
     values: Floats
     covariance: Floats
     chances: Floats
 
 
-def fit(names: Sequence[str], pairs: Sequence[tuple[str, str]], counts: Floats) -> Fit:
-    """Return the ratings of `names`; `counts` (pairs, 3) are wins of the first, of the second, ties; Newton's method."""
-    design = _design(names, pairs)
-    values, n = np.zeros(len(names) + 1), counts.sum(axis=1)
+def fit(names: Sequence[str], pairs: Sequence[tuple[str, str]], counts: Floats, beside: Floats | None = None) -> Fit:
+    """Return the ratings of `names`; `counts` (pairs, 3) are wins of the first, of the second, ties; Newton's method.
+
+    `beside` (pairs, covariates) is what else the first has more of than the second; their effects, in logits, come last.
+    """
+    design = _design(names, pairs, beside)
+    values, n = np.zeros(design.shape[2]), counts.sum(axis=1)
     for _ in range(100):
         chances = _chances(design @ values)
         slope = np.einsum("po,pok->k", counts - n[:, None] * chances, design) - values / PRIOR**2
         middle = np.einsum("po,pok->pk", chances, design)
-        spread = np.einsum("p,po,pok,pol->kl", n, chances, design, design) - np.einsum("p,pk,pl->kl", n, middle, middle)
+        spread = np.einsum("po,pok,pol->kl", n[:, None] * chances, design, design)
+        spread -= np.einsum("p,pk,pl->kl", n, middle, middle)
         covariance = np.linalg.inv(spread + np.eye(len(values)) / PRIOR**2)
         step = covariance @ slope
         values += step * min(1.0, 2 / max(np.abs(step).max(), 1e-12))
@@ -68,10 +73,44 @@ def fit(names: Sequence[str], pairs: Sequence[tuple[str, str]], counts: Floats) 
     return Fit(values, covariance, _chances(design @ values))
 
 
-def ratings(votes: Sequence[Vote]) -> list[BoardRow]:
-    """Return everybody in the votes, best first within each group; BadConfig for a vote between one and the same, or no share."""
-    if not votes:
-        return []
+@dataclass(frozen=True)
+class FittedRatings:
+    """How models stand by votes, in logits; numbers of one `group` are around 0, and those of two cannot be compared.
+
+    `reach` is half of the 95 % interval of each, `apart` (models, models) that of each difference. `effects` are those of
+    covariates, with their standard errors and degrees of freedom.
+    """
+
+    names: tuple[str, ...]
+    group: np.ndarray
+    values: Floats
+    reach: Floats
+    apart: Floats
+    effects: Floats
+    errors: Floats
+    degrees: int
+
+    def ahead(self, one: str, other: str) -> float | None:
+        """Return by how much one is ahead of another; None where no votes connect them."""
+        if one not in self.names or other not in self.names:
+            return None
+        i, j = self.names.index(one), self.names.index(other)
+        return float(self.values[i] - self.values[j]) if self.group[i] == self.group[j] else None
+
+    def half(self, one: str, other: str) -> float:
+        """Return half of the 95 % interval of a difference."""
+        return float(self.apart[self.names.index(one), self.names.index(other)])
+
+    def error(self, one: str, other: str) -> float:
+        """Return the standard error of a difference."""
+        return self.half(one, other) / student((1 + LEVEL) / 2, self.degrees)
+
+
+def fit_ratings(votes: Sequence[Vote], beside: Floats | None = None) -> FittedRatings:
+    """Return how everybody in the votes stands, with the effects of covariates (votes, covariates) beside who is compared.
+
+    BadConfig for a vote between one and the same, or no share.
+    """
     for vote in votes:
         if vote.first == vote.second or vote.score not in (0.0, 0.5, 1.0):
             raise BadConfig(
@@ -79,45 +118,61 @@ def ratings(votes: Sequence[Vote]) -> list[BoardRow]:
                 " score is 1, 0 or 0.5 (a tie): take the vote out."
             )
     names = sorted({name for vote in votes for name in (vote.first, vote.second)})
-    pairs = sorted({(vote.first, vote.second) for vote in votes})
-    place = {pair: k for k, pair in enumerate(pairs)}
-    at = np.array([place[vote.first, vote.second] for vote in votes])
-    outcome = np.array([{1.0: 0, 0.0: 1}.get(vote.score, 2) for vote in votes])
+    met = [(vote.first, vote.second) for vote in votes]
+    pairs, at = met, np.arange(len(votes))
+    if beside is None:  # votes on the same two are alike
+        pairs = sorted(set(met))
+        at = np.array([pairs.index(each) for each in met])
+    outcome = np.array([{1.0: 0, 0.0: 1}.get(vote.score, 2) for vote in votes], dtype=int)
     counts = np.zeros((len(pairs), 3))
     np.add.at(counts, (at, outcome), 1)
-    found, design = fit(names, pairs, counts), _design(names, pairs)
+    found, design = fit(names, pairs, counts, beside), _design(names, pairs, beside)
     middle = np.einsum("po,pok->pk", found.chances, design)
-    scores = design[at, outcome] - middle[at]
-    sandwich, degrees = _sandwich(scores, votes, found.covariance)
-    group = _groups(names, pairs, counts.sum(axis=1))
+    sandwich, degrees = _sandwich(design[at, outcome] - middle[at], votes, found.covariance)
+    n, group = len(names), _groups(names, pairs, counts.sum(axis=1))
     same = group[:, None] == group
-    centred = (np.eye(len(names)) - same / same.sum(axis=1)) @ np.eye(len(names), len(names) + 1)
+    unit = np.eye(n, len(found.values))
+    centred = (np.eye(n) - same / same.sum(axis=1)) @ unit
+
+    def error(contrasts: Floats) -> Floats:
+        known = [np.einsum("...k,kl,...l->...", contrasts, each, contrasts) for each in (found.covariance, sandwich)]
+        return np.sqrt(np.maximum(0.0, np.maximum(*known)))
+
     factor = student((1 + LEVEL) / 2, max(degrees, 2))
+    return FittedRatings(
+        names=tuple(names),
+        group=group,
+        values=centred @ found.values,
+        reach=factor * error(centred),
+        apart=factor * error(unit[:, None] - unit),
+        effects=found.values[n + 1 :],
+        errors=error(np.eye(len(found.values))[n + 1 :]),
+        degrees=max(degrees, 2),
+    )
 
-    def half(contrast: Floats) -> float:
-        known = (float(contrast @ each @ contrast) for each in (found.covariance, sandwich))
-        return factor * math.sqrt(max(0.0, *known))
 
+def ratings(votes: Sequence[Vote]) -> list[BoardRow]:
+    """Return everybody in the votes, best first within each group."""
+    if not votes:
+        return []
+    found = fit_ratings(votes)
     made = []
-    for k, name in enumerate(names):
-        unit = np.eye(len(names) + 1)
-        others = np.flatnonzero(same[k])
-        n_better = sum(found.values[j] - found.values[k] > half(unit[j] - unit[k]) for j in others)
-        value, reach = MIDDLE + POINTS * float(centred[k] @ found.values), POINTS * half(centred[k])
-        first, second = (np.array([pair[side] == name for pair in pairs]) for side in (0, 1))
-        wins = int(counts[first, 0].sum() + counts[second, 1].sum())
-        n, ties = int(counts[first | second].sum()), int(counts[first | second, 2].sum())
+    for k, name in enumerate(found.names):
+        rated = [vote for vote in votes if name in (vote.first, vote.second)]
+        scores = [vote.score if vote.first == name else 1 - vote.score for vote in rated]
+        value, reach = MIDDLE + POINTS * float(found.values[k]), POINTS * float(found.reach[k])
+        better = [found.values > found.values[k] + found.apart[:, k], found.group == found.group[k]]
         row = BoardRow(
-            group=int(group[k]),
-            rank=1 + int(n_better),
+            group=int(found.group[k]),
+            rank=1 + int(np.logical_and(*better).sum()),
             model=name,
             rating=value,
             low=value - reach,
             high=value + reach,
-            votes=n,
-            wins=wins,
-            ties=ties,
-            win_rate=(wins + ties / 2) / n,
+            votes=len(rated),
+            wins=scores.count(1.0),
+            ties=scores.count(0.5),
+            win_rate=sum(scores) / len(rated),
         )
         made.append(row)
     return sorted(made, key=lambda each: (each.group, -each.rating))
@@ -167,13 +222,15 @@ def next_match(
     return (one, other) if seen < 0 or (seen == 0 and chance.random() < 0.5) else (other, one)
 
 
-def _design(names: Sequence[str], pairs: Sequence[tuple[str, str]]) -> Floats:
-    """Return what each outcome of each pair adds up: shape (pairs, 3 outcomes, names + 1)."""
-    at = {name: k for k, name in enumerate(names)}
-    design = np.zeros((len(pairs), 3, len(names) + 1))
+def _design(names: Sequence[str], pairs: Sequence[tuple[str, str]], beside: Floats | None = None) -> Floats:
+    """Return what each outcome of each pair adds up: shape (pairs, 3 outcomes, names + 1 + covariates)."""
+    at, n = {name: k for k, name in enumerate(names)}, len(names)
+    design = np.zeros((len(pairs), 3, n + 1 + (0 if beside is None else beside.shape[1])))
     for k, (first, second) in enumerate(pairs):
-        design[k, 0, at[first]] = design[k, 1, at[second]] = design[k, 2, -1] = 1
+        design[k, 0, at[first]] = design[k, 1, at[second]] = design[k, 2, n] = 1
         design[k, 2, [at[first], at[second]]] = 0.5
+    if beside is not None:
+        design[:, 0, n + 1 :], design[:, 1, n + 1 :] = beside / 2, -beside / 2
     return design
 
 

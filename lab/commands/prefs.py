@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
-from rich.console import Group
+from rich.console import Group, RenderableType
+from rich.text import Text
 
 from evals.errors import BadConfig, LabError
 from evals.io import write_whole
@@ -71,6 +72,10 @@ def _store() -> "Store":
     return open_store(from_environment().database_url)
 
 
+def _span(low: float | None, high: float | None, digits: int) -> str:
+    return "–" if low is None or high is None else f"{low:.{digits}f} to {high:.{digits}f}"
+
+
 @command(app)
 def count(settings: JsonSettings) -> None:
     """Show how many answers and votes are stored, and the projects of annotated answers with how far each is.
@@ -97,6 +102,43 @@ def count(settings: JsonSettings) -> None:
     projects = [{"project": one.id, "title": one.title, **done._asdict()} for one, done in known]
     document = counts.model_dump(mode="json") | {"projects": projects}
     emit(document, as_json=settings.as_json, table=Group(*tables))
+
+
+@command(app)
+def board(settings: JsonSettings) -> None:
+    """Show the ratings of models by the votes, and what speaks against believing them.
+
+    Five checks: a side that wins as a side, circles, an order that hangs on one rater or on ties, length and
+    markdown that win by themselves. Each finds a fault by chance in about one of a hundred boards without any.
+
+    Example: assay prefs board
+    """
+    from evals.preferences.board import boards
+
+    with closing(_store()) as store:
+        found = boards(store.preference_pairs())
+    columns = ("model", "rank", "rating", "95 % interval", "win rate", "votes", "group")
+    tables: list[RenderableType] = []
+    for each in found.boards[: 1 if len(found.boards) == 2 else None]:  # of one kind only: all again
+        rows = [
+            (
+                row.model,
+                row.rank,
+                f"{row.rating:.0f}",
+                _span(row.low, row.high, 0),
+                f"{row.win_rate:.1%}",
+                row.votes,
+                row.group,
+            )
+            for row in each.rows
+        ]
+        votes, questions = plural(each.votes, "vote"), plural(each.questions, "question")
+        known = {"kind": each.kind, "votes": votes, "questions": questions, "raters": plural(each.raters, "rater")}
+        tables.append(table_of(say("ratings.caption", **known), columns, rows))
+    for check in found.checks:
+        said = " ".join(say(f"ratings.check.{key}", **check.figures) for key in check.says)
+        tables.append(Text(f"{'!' if check.is_fault else ' '} {said}"))
+    emit(found, as_json=settings.as_json, table=Group(*tables))
 
 
 @command(app)
@@ -127,8 +169,7 @@ def agreement(settings: AgreementSettings) -> None:
             return
         ratings = list(ratings_of(store.preference_pairs()))
     figures = agreed(ratings, CHOICES)
-    spans = {name: "–" if each.low is None else f"{each.low:.2f} to {each.high:.2f}" for name, each in figures.items()}
-    rows = [(NAMES[name], figure(each.value), spans[name], each.n) for name, each in figures.items()]
+    rows = [(NAMES[name], figure(each.value), _span(each.low, each.high, 2), each.n) for name, each in figures.items()]
     raters, units = {each.rater for each in ratings}, {each.unit for each in ratings}
     title = f"{plural(len(raters), 'rater')}, {plural(len(units), 'pair')} of answers"
     document = {"raters": len(raters), "units": len(units), **figures}

@@ -1,19 +1,16 @@
 """What people prefer: how the votes fell, the ratings of models by them, and all of them as a data set."""
 
-from collections import Counter, defaultdict
-from collections.abc import Sequence
 from functools import partial
-from statistics import fmean
+from typing import TYPE_CHECKING, NamedTuple
 
 import gradio as gr
 
 from evals.leaderboard import shown_ranks
-from evals.questions import find
-from evals.schema import Answer, VoteCounts
-from evals.schema.votes import Board, Boards, JudgedPair, Reason, names_itself, rater_of
-from evals.stats.ranking import Vote, ratings
+from evals.preferences.board import boards
+from evals.schema import VoteCounts
+from evals.schema.votes import Board, Boards
 from lab.exports import for_training
-from lab.page import Painted, show_errors
+from lab.page import Painted, chart, show_errors
 from lab.services import Services
 from lab.shared.rows import read_place
 from lab.shared.runner import refusal
@@ -26,6 +23,7 @@ from lab.ui.components import (
     draw,
     empty,
     grid,
+    heading,
     notice,
     number,
     stack_figure,
@@ -34,88 +32,34 @@ from lab.ui.components import (
 )
 from lab.ui.text import lines, plural, say
 
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
 RATED = 2000
 """Votes that the page rates, the newest."""
-SCORES = {"left": 1.0, "right": 0.0, "tie": 0.5, "both_bad": 0.5}
-"""What the left answer gets; that both are bad says as little of who is better as a tie."""
-ALL, OWN = "all", "own"
-"""Every question; questions that are in no question set."""
+MODELS = ("one", "other", "third")
+"""Figures of a check that are models."""
 
 
-def reason_not_blind(pair: JudgedPair) -> Reason | None:
-    """Return why a vote says nothing of who is better: both are one model, one names itself, or both say the same."""
-    if model_of(pair.left) == model_of(pair.right):
-        return "same_model"
-    if names_itself(pair.left, pair.right):
-        return "names_itself"
-    return "identical_texts" if pair.left.text == pair.right.text else None
+class BoardPage(NamedTuple):
+    """The figures with the board, as HTML, and the ratings over votes; `usable` votes make preference pairs."""
+
+    page: str
+    over_votes: "go.Figure | None" = None
+    usable: int = 0
 
 
-def model_of(answer: Answer) -> tuple[str, str]:
-    """Return what makes a model one: its stage, and the checksum of that, whatever the chain it is used in is called."""
-    return answer.stage.partition("@")[0], answer.stage_sha256 or answer.chain
-
-
-def boards(pairs: Sequence[JudgedPair]) -> Boards:
-    """Return the board of all votes that count, then those of each kind of question by their votes."""
-    reasons = [reason_not_blind(pair) for pair in pairs]
-    kept = [pair for pair, reason in zip(pairs, reasons, strict=True) if reason is None]
-    newest = {model_of(each): each for pair in kept for each in (pair.left, pair.right)}
-    sharing = Counter(stage for stage, _ in newest)
-    twice = Counter((each.stage, each.chain) for each in newest.values())
-    names = {}
-    for (stage, sha256), each in newest.items():
-        chain = f"@{each.chain}" if sharing[stage] > 1 else ""
-        names[stage, sha256] = f"{stage}{chain}" + (f" {sha256[:6]}" if twice[each.stage, each.chain] > 1 else "")
-    by_kind: dict[str, list[Vote]] = {ALL: []}
-    for pair in kept:
-        known = find(pair.vote.question)
-        left, right = (names[model_of(each)] for each in (pair.left, pair.right))
-        vote = Vote(
-            left, right, SCORES[pair.vote.choice], known.id if known else pair.vote.question, rater_of(pair.vote)
-        )
-        for kind in (ALL, known.ground_truth.kind if known else OWN):
-            by_kind.setdefault(kind, []).append(vote)
-    order = sorted(by_kind, key=lambda kind: (-len(by_kind[kind]), kind != ALL, kind))
-    left_out = Counter(reason for reason in reasons if reason)
-    return Boards(
-        votes=len(pairs),
-        left_out={
-            reason: left_out[reason]
-            for reason in ("names_itself", "identical_texts", "same_model")
-            if left_out[reason] or reason != "same_model"
-        },
-        boards=tuple(_board(kind, by_kind[kind]) for kind in order),
-    )
-
-
-def _board(kind: str, votes: Sequence[Vote]) -> Board:
-    return Board(
-        kind=kind,
-        votes=len(votes),
-        questions=len({vote.question for vote in votes}),
-        raters=len({vote.rater for vote in votes}),
-        rows=tuple(ratings(votes)),
-        against=outcomes(votes),
-    )
-
-
-def outcomes(votes: Sequence[Vote]) -> dict[str, dict[str, tuple[float, int]]]:
-    """Return what share of its votes against each other model one has won, and how many those are."""
-    found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for vote in votes:
-        found[vote.first][vote.second].append(vote.score)
-        found[vote.second][vote.first].append(1 - vote.score)
-    return {one: {other: (fmean(scores), len(scores)) for other, scores in each.items()} for one, each in found.items()}
-
-
-def view(services: Services) -> str:
-    """Return the figures with the board, as HTML; without votes, how to get some. Raises LabError."""
+def view(services: Services) -> BoardPage:
+    """Return the figures with the board; without votes, how to get some. Raises LabError."""
     counts, votes = services.store.counts(), services.store.preference_pairs(RATED)
     if not votes:
-        return empty(say("preferences.empty"))
+        return BoardPage(empty(say("preferences.empty")))
+    from lab.ui.charts import ratings_over_votes
+
     newest = notice(say("ratings.newest", n=RATED)) if counts.votes > RATED else ""
-    return Html(overview(counts) + newest + board(boards(votes)))
+    found = boards(votes)
+    drawn = ratings_over_votes(found.over_votes) if found.over_votes else None
+    return BoardPage(Html(overview(counts) + newest + board(found)), drawn, counts.usable)
 
 
 def board(found: Boards) -> Html:
@@ -127,7 +71,17 @@ def board(found: Boards) -> Html:
     first, *kinds = map(_ratings, found.boards)
     about = Html(f'<p class="assay-aside">{as_html(say("ratings.about", left_out=left_out))}</p>')
     folded = f'<details class="assay-more"><summary>{say("ratings.kinds")}</summary>{"".join(kinds)}</details>'
-    return Html(first + about + folded)
+    return Html(first + about + _checks(found) + folded)
+
+
+def _checks(found: Boards) -> Html:
+    """Return what the votes say against their board, a line for each check, what is found set off."""
+    said = []
+    for each in found.checks:
+        named = {name: stage_name(str(value)) for name, value in each.figures.items() if name in MODELS}
+        line = as_html(" ".join(say(f"ratings.check.{key}", **each.figures | named) for key in each.says))
+        said.append(f"<li>{f'<strong>{line}</strong>' if each.is_fault else line}</li>")
+    return Html(f'{heading(say("ratings.checks"))}<ul class="assay-sentences">{"".join(said)}</ul>')
 
 
 def _ratings(found: Board) -> Html:
@@ -185,22 +139,30 @@ def build_board(services: Services, tab: gr.Tab) -> None:
     """Lay out and wire the fold beneath the pairs: how the votes fell, ratings, and where they become files."""
     with gr.Accordion(say("preferences"), open=False, elem_id="preferences") as fold:
         figures = gr.HTML(elem_id="preferences-figures")
+        with gr.Row(elem_classes="assay-charts", visible=False) as charts:
+            plot = chart("ratings.votes")
         with gr.Row(elem_classes="actions"):
             train = gr.Button(visible=False, variant="primary", elem_id="preferences-train")
         told, address = gr.HTML(elem_id="preferences-told"), gr.Textbox(visible=False, label=say("report.address"))
         if services.is_local:
             gr.HTML(f'<p class="rate-onward"><a href="?tab=data">{say("preferences.export")}</a></p>')
-    seen: list[tuple[Mark, str, int]] = []
+    seen: list[tuple[Mark, BoardPage]] = []
+    shown = [figures, charts, plot, train]
 
     @show_errors(figures)
     def show(request: gr.Request) -> Painted:
         """Show how the votes fell."""
         is_admin = services.role_of(request.username) == "admin" and not refusal(services.settings.training)
-        if (mark := services.store.mark()) not in (known for known, *_ in seen):
-            seen[:] = [(mark, view(services), services.store.counts().usable)]
-        _, page, pairs = seen[0]
-        words = say("preferences.train", pairs=plural(pairs, "preference pair"))
-        return {figures: page, train: gr.Button(words, visible=is_admin and bool(pairs))}
+        if (mark := services.store.mark()) not in (known for known, _ in seen):
+            seen[:] = [(mark, view(services))]
+        found = seen[0][1]
+        words = say("preferences.train", pairs=plural(found.usable, "preference pair"))
+        return {
+            figures: found.page,
+            charts: gr.Row(visible=found.over_votes is not None),
+            plot: found.over_votes,
+            train: gr.Button(words, visible=is_admin and bool(found.usable)),
+        }
 
     def on_open(request: gr.Request, asked: str) -> Painted:
         """Open the fold where the address asks for it."""
@@ -208,8 +170,8 @@ def build_board(services: Services, tab: gr.Tab) -> None:
             return {fold: gr.skip()}
         return {fold: gr.Accordion(open=True), **show(request)}
 
-    fold.expand(show, None, [figures, train], api_name="preferences", show_progress="hidden")
-    tab.select(on_open, address, [fold, figures, train], js="assayAddress", api_visibility="private", **QUIET)
+    fold.expand(show, None, shown, api_name="preferences", show_progress="hidden")
+    tab.select(on_open, address, [fold, *shown], js="assayAddress", api_visibility="private", **QUIET)
     made = train.click(
         partial(for_training, services), None, [address, told], api_name="preferences_train", show_progress="hidden"
     )

@@ -11,7 +11,7 @@ from evals.errors import LabError
 from evals.report import stages_of
 from evals.schema import EvalReport, EvalRow
 from evals.schema.votes import AnnotationItem
-from lab.page import Painted
+from lab.page import Painted, chart
 from lab.results.calibration import diagram
 from lab.results.leaderboard import board
 from lab.results.reports import (
@@ -31,7 +31,7 @@ from lab.shared.rater import RATED, Rater, item_of_row, row_name
 from lab.shared.rating import build_rating
 from lab.shared.rows import judgements_of, link, read_place, rows_page
 from lab.shared.runs import chain_of
-from lab.ui.components import Html, as_html, clicks, empty, lead, notice, script, stage_name, thumbs
+from lab.ui.components import Html, clicks, empty, lead, notice, script, stage_name, thumbs
 from lab.ui.text import lines, page, say
 from lab.visitors import Door, Visitor
 from training.models.manifest import chain_file
@@ -61,9 +61,9 @@ class ResultsTab:
             self.reading = gr.Markdown(page("leaderboard-reading"))
         self.words = gr.HTML(elem_id="calibration-words")
         with gr.Row(elem_classes="assay-charts", visible=False) as self.forest_row:
-            self.forest = _chart("leaderboard.forest")
+            self.forest = chart("leaderboard.forest")
         with gr.Row(elem_classes="assay-charts", visible=False) as self.charts:
-            self.drawn = [_chart(f"calibration.chart.{each}") for each in CHARTS]
+            self.drawn = [chart(f"calibration.chart.{each}") for each in CHARTS]
         self.page = gr.HTML(elem_id="results-page", js_on_load=clicks("rows"))
         self.choices = {
             "view": self.view,
@@ -186,14 +186,3 @@ class ResultsTab:
             for row in report.rows
             if row_name(report, row) == name
         ]
-
-
-def _chart(name: str) -> gr.Plot:
-    with gr.Column(min_width=320):
-        title, alternative = say(name), say(f"{name}.alt")
-        gr.HTML(
-            f'<h3 class="assay-chart-title">{as_html(title)}</h3><p class="assay-chart-alt">{as_html(alternative)}</p>'
-        )
-        return gr.Plot(
-            show_label=False, elem_id=f"{name.split('.')[0]}-{name.split('.')[-1]}", elem_classes="assay-plot"
-        )

@@ -1,4 +1,4 @@
-"""Plotly figures of the page: calibration of answers, and the course of a run's figures.
+"""Plotly figures of the page: calibration of answers, ratings over votes, and the course of a run's figures.
 
 Gradio draws them with its own plotly.js: only plain scatter and bar traces are used. Text and grid colours
 come from the page's style sheet, which knows light and dark. Plotly loads a class when it is first named.
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import plotly.graph_objects as go
 
 from evals.schema import Metric
+from evals.schema.votes import BoardPoint
 from evals.stats.calibration import Bin
 from evals.stats.scores import RiskPoint
 from evals.verifiers.score import VERIFIERS
@@ -151,6 +152,33 @@ def forest(rows: Sequence[tuple[str, str, Metric]], order: Sequence[str], axis: 
             hovertemplate=say("leaderboard.hover.share" if is_share else "leaderboard.hover"),
             **TRACES["forest"],
         )
+    return figure
+
+
+def ratings_over_votes(points: Sequence[BoardPoint]) -> go.Figure:
+    """Return the rating of each model, with its 95 % interval, against how many votes there were; the best at the end first."""
+    figure = _figure("votes")
+    figure.update_layout({f"{axis}axis": {"title": {"text": say(f"ratings.votes.{axis}")}} for axis in "xy"})
+    last = max(point.votes for point in points)
+    best = sorted((point for point in points if point.votes == last), key=lambda point: -point.rating)
+    for place, model in enumerate(point.model for point in best):
+        own = [point for point in points if point.model == model]
+        colour = COLOURS[place % len(COLOURS)]
+        figure.add_scatter(
+            x=[point.votes for point in own],
+            y=[point.rating for point in own],
+            name=stage_name(model),
+            customdata=[(point.low, point.high) for point in own],
+            error_y_array=[point.high - point.rating for point in own],
+            error_y_arrayminus=[point.rating - point.low for point in own],
+            error_y_color=colour,
+            line_color=colour,
+            marker_symbol=SYMBOLS[place % len(SYMBOLS)],
+            hovertemplate=say("ratings.votes.hover"),
+            **TRACES["votes"],
+        )
+    late = [point for point in points if 3 * point.votes >= last]  # earlier intervals would leave the rest no room
+    figure.update_layout(yaxis={"range": [min(point.low for point in late), max(point.high for point in late)]})
     return figure
 
 

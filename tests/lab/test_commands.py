@@ -123,6 +123,19 @@ def test_ask_and_the_lab_know_the_sets_that_the_environment_names(tmp_path, monk
     assert find("Which codons of the standard genetic code end translation?").kind == "set"
 
 
+def test_the_board_is_printed_with_what_speaks_against_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("ASSAY_DATABASE_URL", url_in(tmp_path))
+    store = new_store(tmp_path)
+    for number in range(12):
+        cast(store, number, ("base", "sft"), "right", question=f"Is gene {number} up?")
+    store.close()
+    said = " ".join(assay("prefs", "board").stdout.split())
+    assert "! Sides: left won 0 of 12 decided votes (99 % interval 0 to 36 %): raters prefer the right side" in said
+    document = json.loads(assay("prefs", "board", "--json").stdout)
+    assert [each["name"] for each in document["checks"]] == ["sides", "circles", "raters", "style", "ties"]
+    assert [row["model"] for row in document["boards"][0]["rows"]] == ["sft", "base"]
+
+
 @pytest.mark.parametrize("how", ["identifier", "hash"])
 def test_a_rater_is_forgotten_by_identifier_and_by_the_hash_that_exports_show(tmp_path, monkeypatch, how):
     monkeypatch.setenv("ASSAY_DATABASE_URL", url_in(tmp_path))

@@ -5,10 +5,11 @@ import yaml
 from fastapi.testclient import TestClient
 from gradio.routes import App
 
+from evals.preferences.board import boards
 from evals.questions import find, kmp_training
 from evals.schema.votes import names_itself
 from lab.compare import preferences
-from lab.compare.preferences import board, boards, overview
+from lab.compare.preferences import board, overview
 from tests.lab.evaluations import plain
 from tests.lab.votes import answer, cast
 
@@ -63,6 +64,21 @@ def test_the_board_rates_each_kind_of_question_and_drops_and_counts_votes_that_w
     assert "Questions of one's own (12 votes, 12 questions" in page
     assert found.boards[0].against["sft"] == {"base": (10.5 / 12, 12), "grpo": (0.0, 12)}, "three ties are halves"
     assert "SFT 0.0 % n = 12 – 87.5 % n = 12" in page, "who wins against whom"
+
+
+def test_the_board_says_what_speaks_against_it_and_how_the_ratings_settled(services):
+    for number in range(40):
+        stages = ("sft", "base") if number % 2 else ("base", "sft")
+        cast(services.store, number, stages, "left", question=f"Is gene {number} up?")
+    page, drawn, usable = preferences.view(services)
+    assert "left won 40 of 40 decided votes (99 % interval 88 to 100 %): raters prefer the left side" in plain(page)
+    assert "Ties: there are none." in plain(page)
+    assert usable == 40
+    last = {line.name: (line.x[-1], round(line.y[-1])) for line in drawn.data}
+    assert last == {"Base": (40, 1000), "SFT": (40, 1000)}
+    assert len(drawn.data[0].error_y.array) == len(drawn.data[0].x) == 16, (
+        "an interval at every point, to be saved with it"
+    )
 
 
 def test_a_stage_trained_anew_is_another_model_and_one_that_two_chains_share_is_the_same(services):
