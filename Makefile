@@ -3,6 +3,7 @@
 # make test-all  the slow rest: kills, two processes, other tools, the network   (make test comes first)
 # make check   format, lint, types, imports, tests: what must hold before a commit
 # make fix     format, and mend what the linter can mend
+# make docs    build the site of docs/ into build/docs, every link checked
 # make bench   measure, as ratios against a named reference
 # make setup   only install what the lab needs                make setup PYTHON=python3.12
 # make setup-tests  only install, with what tests and checks need
@@ -28,7 +29,7 @@ NO_PYTHON = { status=$$?; [ $$status -lt 126 ] || \
 	  echo "setup stopped: no such Python. Install 3.11 or newer, or name one: make lab PYTHON=python3.12"; \
 	  exit $$status; } >&2
 
-.PHONY: help lab test test-all check fix bench setup setup-tests lock
+.PHONY: help lab test test-all check docs fix bench setup setup-tests lock
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -55,6 +56,9 @@ check: setup-tests
 	$(BIN)/python -m tests.budgets
 	$(BIN)/python -m pytest tests/test_architecture.py
 	$(PYTEST) -m "not slow and not network" $(ARGS)
+
+docs: setup-tests
+	@$(BIN)/zensical build --strict
 
 fix: setup-tests
 	$(BIN)/ruff format .
