@@ -15,7 +15,7 @@ from typer.main import get_group
 
 GROUPS = {
     "data": "Question sets of your own; questions, pairs and reviewed papers as JSONL files.",
-    "train": "Train a stage of an adapter chain: SFT, then DPO or GRPO on top of it.",
+    "train": "Train a stage of an adapter chain: SFT, then DPO, KTO or GRPO on top of it.",
     "eval": "Run a chain on questions, judge answers, measure calibration.",
     "chain": "Chains of adapters: list, show, check, add a published one, import, serve, export.",
     "review": "Peer review: read, clean, score, merge and compare concerns.",

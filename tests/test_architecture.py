@@ -25,7 +25,14 @@ NEVER: dict[str, set[str]] = {
     "hub": {"gradio", *MODELS},
     "lab": {"huggingface_hub"},
 }
-STAGES = ("training/sft.py", "training/dpo.py", "training/grpo.py", "training/refiner.py", "training/review.py")
+STAGES = (
+    "training/sft.py",
+    "training/dpo.py",
+    "training/kto.py",
+    "training/grpo.py",
+    "training/refiner.py",
+    "training/review.py",
+)
 INLINE_ALLOWED = ("lab/", *STAGES)
 """The page, `assay --help` and a stage's settings come up without torch: what is heavy is imported when it is wanted."""
 TABS = {"home", "ask", "compare", "annotate", "papers", "data", "results", "train"}
@@ -46,7 +53,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
     ),
     "training": (
         "stages launch.plan launch.preview",
-        "sft dpo grpo review refiner",
+        "sft dpo kto grpo review refiner",
         "run launch serve reviewer",
         "models data rewards refiner_rewards judge encoders run.folder",
         "config upstream run.checkpoints",

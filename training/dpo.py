@@ -7,15 +7,14 @@ is ln 2. Training on preferences can destroy what a model knew: a dev set is ask
 tell where accuracy falls or the distance to the reference grows. Rows are used whole, never cut; TRL's changed defaults are set outright.
 """
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 
 from training.config import StageSettings
 
 if TYPE_CHECKING:
-    from datasets import Dataset
     from transformers import PreTrainedTokenizerBase
 
     from training.data.tokens import Rows
@@ -24,25 +23,16 @@ if TYPE_CHECKING:
     from training.upstream import SafeTrainer
 
 
-class DpoSettings(StageSettings):
-    """Settings of direct preference optimisation; what `eval_data` asks must not be forgotten."""
+class PreferenceSettings(StageSettings):
+    """Settings of every stage that learns from what people prefer; what `eval_data` asks must not be forgotten."""
 
-    about = "Learn from pairs of a better and a worse answer."
-    example = "--config training/configs/biorlhf/dpo.yaml --profile single-gpu --data votes.jsonl"
     keeps_to_reference = True
-    starts_from = "that DPO starts from, such as runs/embedded/sft."
+    answers: ClassVar[tuple[str, ...]] = ("chosen", "rejected")
+    """The columns of answers that its rows have."""
 
     beta: float = Field(
         0.1, ge=1e-4, le=10.0, description="pull towards the chain it starts from; below 0.1 knowledge is lost easily"
     )
-    loss_type: str = Field("sigmoid", description="one of TRL's losses: sigmoid, ipo, hinge, robust, apo_zero, ...")
-    sft_weight: float = Field(
-        0.0,
-        ge=0.0,
-        le=10.0,
-        description="weight of the SFT loss on the preferred answers (RPO, arXiv:2404.19733): keeps the form of answers",
-    )
-    label_smoothing: float = Field(0.0, ge=0.0, le=0.49, description="share of labels taken to be wrong")
     max_length: int = Field(256, ge=16, description="longest question plus answer, tokens")
     eval_data: tuple[str, ...] = Field(
         ("kmp-dev",), description="questions asked again and again, as data, whose answers must not be forgotten"
@@ -57,19 +47,36 @@ class DpoSettings(StageSettings):
 
     @property
     def tokens_per_row(self) -> int:
-        """Two answers with their question."""
+        """Two answers with their question, or an answer with its own question and with another one."""
         return 2 * self.max_length
 
     def read_rows(self, chain_prompt: str | None) -> "Rows[Any]":
-        """Return pairs of answers, and the questions that must not be forgotten."""
+        """Return what people prefer, and the questions that must not be forgotten."""
         from training.data.dev import dev_questions, with_dev
         from training.data.preferences import read_preferences
 
         def read(sources: Sequence[str]) -> "Rows[Any]":
-            return read_preferences(sources, chain_prompt)
+            return read_preferences(sources, chain_prompt, self.answers)
 
         data = self.mix_sources(read(self.sources), read)
         return with_dev(data, self, dev_questions(data, self.eval_data, self)) if self.eval_steps else data
+
+
+class DpoSettings(PreferenceSettings):
+    """Settings of direct preference optimisation."""
+
+    about = "Learn from pairs of a better and a worse answer."
+    example = "--config training/configs/biorlhf/dpo.yaml --profile single-gpu --data votes.jsonl"
+    starts_from = "that DPO starts from, such as runs/embedded/sft."
+
+    loss_type: str = Field("sigmoid", description="one of TRL's losses: sigmoid, ipo, hinge, robust, apo_zero, ...")
+    sft_weight: float = Field(
+        0.0,
+        ge=0.0,
+        le=10.0,
+        description="weight of the SFT loss on the preferred answers (RPO, arXiv:2404.19733): keeps the form of answers",
+    )
+    label_smoothing: float = Field(0.0, ge=0.0, le=0.49, description="share of labels taken to be wrong")
 
 
 CAREFUL_BETA = 0.1
@@ -90,19 +97,24 @@ def options(settings: DpoSettings) -> dict[str, Any]:
 
 def train(ready: "Prepared") -> None:
     """Train an adapter on top of a chain and leave it, with the longer chain, in the run folder."""
+    train_preferences(ready, build_trainer)
+
+
+def train_preferences(ready: "Prepared", build: "Callable[[Prepared], SafeTrainer]") -> None:
+    """Train an adapter by a stage's trainer, with the alarms of preferences and of what is forgotten."""
     from training.run.watch import AlarmCallback, alarms_of
 
     settings = ready.settings
-    assert isinstance(settings, DpoSettings)
+    assert isinstance(settings, PreferenceSettings)
     with ready.session() as current:
-        trainer = build_trainer(ready)
-        trainer.add_callback(AlarmCallback(current.run, alarms_of("dpo")))
+        trainer = build(ready)
+        trainer.add_callback(AlarmCallback(current.run, alarms_of("preferences")))
         stop = current.stop.ask if settings.monitor_stop else None
         trainer.add_callback(AlarmCallback(current.run, forgetting(settings), stop, window=1))
         current.train(trainer)
 
 
-def forgetting(settings: DpoSettings) -> "tuple[Alarm, Alarm]":
+def forgetting(settings: PreferenceSettings) -> "tuple[Alarm, Alarm]":
     """Return the alarms over the dev set: right answers lost, and distance to the reference."""
     from training.run.watch import Alarm
 
@@ -125,17 +137,32 @@ def forgetting(settings: DpoSettings) -> "tuple[Alarm, Alarm]":
 
 def build_trainer(ready: "Prepared") -> "SafeTrainer":
     """Return the trainer of an adapter on the chain, which is also the reference."""
+    from datasets import Dataset
     from trl import DPOConfig, DPOTrainer
 
-    from training.run.folder import say
     from training.upstream import PairTrainer
 
-    settings, data = ready.settings, ready.data
+    settings = ready.settings
     assert isinstance(settings, DpoSettings)
     told = DPOConfig(**ready.arguments, **options(settings))  # before the base, which ZeRO-3 then loads in parts
     policy = ready.policy()
+    say_preferences(ready)
+    return PairTrainer.before(DPOTrainer)(
+        model=policy,
+        args=told,
+        train_dataset=Dataset.from_list(tokenize_answers(ready.data, ready.tokenizer)),
+        processing_class=ready.tokenizer,
+    )
+
+
+def say_preferences(ready: "Prepared") -> None:
+    """Say what the rows are, and which settings should be thought over."""
+    from training.run.folder import say
+
+    settings, data = ready.settings, ready.data
+    assert isinstance(settings, PreferenceSettings)
     if isinstance(data.items[0].prompt, str):
-        say("the pairs are plain texts: no chat template is used")
+        say("the rows are plain texts: no chat template is used")
     for what, count in data.facts.items():
         say(f"{count} x {what}")
     if settings.beta < CAREFUL_BETA:
@@ -144,25 +171,21 @@ def build_trainer(ready: "Prepared") -> "SafeTrainer":
             f" of this study had learned. Use {CAREFUL_BETA} or more, or keep an eye on eval/accuracy."
         )
     if settings.lora_dropout:
-        say("lora_dropout has no effect here: DPO compares probabilities, which dropout would blur")
-    return PairTrainer.before(DPOTrainer)(
-        model=policy, args=told, train_dataset=tokenize_pairs(data, ready.tokenizer), processing_class=ready.tokenizer
-    )
+        say(f"lora_dropout has no effect here: {ready.stage.upper()} compares probabilities, which dropout would blur")
 
 
-def tokenize_pairs(data: "Rows[Any]", tokenizer: "PreTrainedTokenizerBase") -> "Dataset":
-    """Return the pairs as tokens: what a dry run shows, with the question as it is asked in use, is what is learned."""
-    from datasets import Dataset
-
+def tokenize_answers(data: "Rows[Any]", tokenizer: "PreTrainedTokenizerBase") -> list[dict[str, Any]]:
+    """Return the rows as tokens: what a dry run shows, with the question as it is asked in use, is what is learned."""
     from training.data.tokens import sequences_of
 
     rows = []
     for row in data.trl_rows().values():
         found = sequences_of(row, tokenizer)
         given = min(each.given for each in found.values())
-        rows.append({"prompt_ids": [*found["chosen"].ids[:given]]})
-        rows[-1] |= {f"{name}_ids": [*each.ids[given:]] for name, each in found.items()}
-    return Dataset.from_list(rows)
+        tokens = {"prompt_ids": [*next(iter(found.values())).ids[:given]]}
+        tokens |= {f"{name}_ids": [*each.ids[given:]] for name, each in found.items()}
+        rows.append({**tokens, "label": row["label"]} if "label" in row else tokens)
+    return rows
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from training.config import StageSettings
 from training.dpo import DpoSettings
 from training.grpo import GrpoSettings
+from training.kto import KtoSettings
 from training.refiner import RefinerSettings
 from training.review import ReviewSettings
 from training.sft import SftSettings
@@ -10,6 +11,7 @@ from training.sft import SftSettings
 STAGES: dict[str, type[StageSettings]] = {
     "sft": SftSettings,
     "dpo": DpoSettings,
+    "kto": KtoSettings,
     "grpo": GrpoSettings,
     "review": ReviewSettings,
     "refiner": RefinerSettings,

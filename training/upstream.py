@@ -273,7 +273,7 @@ def on_one_device(told: TrainingArguments) -> TrainingArguments:
 
 
 class PairTrainer(SafeTrainer):
-    """The same for TRL's DPOTrainer, which is given tokens: prompt_ids, chosen_ids and rejected_ids.
+    """The same for TRL's DPOTrainer and KTOTrainer, which are given tokens: prompt_ids and the ids of each answer.
 
     TRL would leave out the end of a question that the chat template writes in another way before an answer.
     """

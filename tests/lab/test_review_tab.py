@@ -147,8 +147,8 @@ def test_exports_hold_what_the_person_stands_by_and_can_be_trained_on(room, tmp_
     assert [each["text"] for each in reply] == [SAID[0].text, "Another diet is missing."]
     (pair,) = read_preferences([str(files["dpo"])], "Another prompt.").items
     assert pair.prompt[0].content == review_system_prompt()
-    assert json.loads(pair.chosen[0].content) == reply
-    assert len(json.loads(pair.rejected[0].content)) == 3
+    assert json.loads(pair.answers["chosen"][0].content) == reply
+    assert len(json.loads(pair.answers["rejected"][0].content)) == 3
     document = json.loads(texts["json"])
     assert [each["decision"] for each in document["concerns"]] == ["accepted", "open", "rejected"]
     assert "session" not in document

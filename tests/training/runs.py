@@ -54,9 +54,9 @@ TAUGHT: Mapping[str, object] = {**COMMON, "batch": 3, "max_length": 1024, "max_s
 
 
 def on_taught(taught: Path, stage: str, output: Path, **values: object) -> Path:
-    """Return a settings file of DPO or GRPO on the SFT run in `taught`, with an answer's length to spare."""
+    """Return a settings file of DPO, KTO or GRPO on the SFT run in `taught`, with an answer's length to spare."""
     known: dict[str, object] = {**COMMON, **SHAPE, "chain": str(taught / "sft"), "output": str(output)}
-    if stage == "dpo":
+    if stage in ("dpo", "kto"):
         known |= {"data": [str(taught / "pairs.jsonl")], "batch": 2, "max_length": 1024, "eval_steps": 1}
         known |= {"eval_data": [str(taught / "rows.jsonl")], "eval_tokens": 40}
     if stage == "grpo":

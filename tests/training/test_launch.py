@@ -475,8 +475,13 @@ def test_both_answers_of_a_preference_are_read_as_trl_reads_them(tmp_path, is_pl
 
 # ---- a dry run ---------------------------------------------------------------------------------
 
-LIMITS = {"sft": "max_length", "dpo": "max_length", "grpo": "max_prompt_length"}
-COLUMNS = {"sft": {("completion", True)}, "dpo": {("chosen", True), ("rejected", True)}, "grpo": {("prompt", False)}}
+LIMITS = {"sft": "max_length", "dpo": "max_length", "kto": "max_length", "grpo": "max_prompt_length"}
+COLUMNS = {
+    "sft": {("completion", True)},
+    "dpo": {("chosen", True), ("rejected", True)},
+    "kto": {("completion", True)},
+    "grpo": {("prompt", False)},
+}
 
 
 def pair(question: str, rejected: str = "It goes down.") -> str:
@@ -499,7 +504,9 @@ def planned_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def planned(planned_folder: Path, stage: str, *words: str, **values: object) -> Plan:
     document: dict[str, object] = {**COMMON, "batch": 4, "output": str(planned_folder / "new")}
     document |= {} if stage == "sft" else {"chain": str(planned_folder / "sft")}
-    document |= {"dpo": {"data": [str(planned_folder / "pairs.jsonl")]}, "grpo": {"num_generations": 4}}.get(stage, {})
+    pairs = str(planned_folder / "pairs.jsonl")
+    own = {"dpo": {"data": [pairs]}, "kto": {"data": [f"{pairs}[:4]"]}, "grpo": {"num_generations": 4}}
+    document |= own.get(stage, {})
     return plan_of(stage, ["--config", str(settings_file(planned_folder, document | values)), *words], is_dry=True)
 
 

@@ -22,7 +22,7 @@ from tests.models import tiny_base, tiny_chain, tiny_tokenizer
 from tests.training.cases import cases, not_refused
 from tests.training.runs import SFT, figures, ready, record, sampled_run, settings_file, train
 from training.data.conversations import ChatRow, read_conversations
-from training.data.preferences import Draws, chain_samples, read_preferences, run_samples
+from training.data.preferences import ALONE, Draws, chain_samples, read_preferences, run_samples
 from training.data.tokens import Rows, sequences_of
 from training.launch.plan import plan_of
 from training.launch.preview import preview
@@ -271,8 +271,38 @@ def test_pairs_in_the_forms_of_others_are_read_from_json_and_csv(tmp_path: Path)
             (found,) = read_preferences([str(tmp_path / name)], "").items
             is_text = isinstance(found.prompt, str)
             asked = found.prompt if is_text else [f"{turn.role} {turn.content}" for turn in found.prompt]
-            answer = found.chosen if isinstance(found.chosen, str) else found.chosen[0].content
+            chosen = found.answers["chosen"]
+            answer = chosen if isinstance(chosen, str) else chosen[0].content
             assert (name, asked, answer) == (name, wanted, "Up.")
+
+
+def test_answers_called_good_or_bad_are_read_in_the_forms_of_others_and_of_each_pair_two(tmp_path: Path):
+    for rows, wanted in CASES["judged"]:
+        data = read_preferences([file(tmp_path, *rows)], "", ALONE)
+        found = [(each.label, each.row()["completion"]) for each in data.items]
+        texts = [[label, text if isinstance(text, str) else text[0]["content"]] for label, text in found]
+        assert texts == wanted
+        assert all("Why?" in str(each.prompt) for each in data.items)
+    assert not_refused(CASES["not judged"], lambda rows: read_preferences([file(tmp_path, *rows)], "", ALONE)) == []
+
+
+def test_a_text_that_some_call_good_and_others_bad_is_kept_twice_and_counted(tmp_path: Path):
+    said = {"prompt": turns(("user", "Why?")), "completion": turns(("assistant", "Because."))}
+    rows = [{**said, "label": True}, {**said, "label": False}, {**said, "label": True}]
+    data = read_preferences([file(tmp_path, *rows)], "", ALONE)
+    assert data.count == 2 and data.left_out == {"the same answer again": 1}
+    assert data.facts["answers called good by some and bad by others"] == 1
+
+
+def test_votes_and_annotations_of_the_lab_train_kto_as_they_are_exported(tmp_path: Path):
+    left, right = answer("l1", "base"), answer("r1", "sft")
+    judged = JudgedPair(vote(left, right, "right"), left, right)
+    write_export(export_votes([judged], "kto", NOON), tmp_path / "export")
+    good, bad = read_preferences([str(tmp_path / "export")], left.system_prompt, ALONE).items
+    assert [(each.label, each.answers["completion"][0].content) for each in (good, bad)] == [
+        (True, right.text),
+        (False, left.text),
+    ]
 
 
 # ---- what is learned ---------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args, get_origin
 
 import pytest
 from accelerate import PartialState
-from trl import DPOConfig, GRPOConfig, SFTConfig
+from trl import DPOConfig, GRPOConfig, KTOConfig, SFTConfig
 from trl.scripts.vllm_serve import ScriptArguments, build_command
 
 from evals.errors import BadConfig
@@ -23,10 +23,11 @@ from evals.schema.questions import Sampling
 from tests.models import tiny_base, tiny_tokenizer
 from tests.training.cases import cases, not_refused
 from tests.training.runs import SFT, record, settings_file, train
-from training import dpo, grpo, sft
+from training import dpo, grpo, kto, sft
 from training.config import Request, StageSettings, as_document, read_request, read_settings
 from training.dpo import DpoSettings
 from training.grpo import GrpoSettings, advice
+from training.kto import KtoSettings
 from training.launch.accelerate import environment
 from training.launch.plan import plan_of
 from training.launch.preview import preview
@@ -42,6 +43,7 @@ OF_THE_MACHINE = {"use_cpu", "dataloader_pin_memory", "logging_dir", "output_dir
 STAGES: dict[str, tuple[Any, Any, StageSettings]] = {
     "sft": (sft, SFTConfig, SftSettings(data=("kmp-train",), output="run")),
     "dpo": (dpo, DPOConfig, DpoSettings(data=("pairs.jsonl",), output="run", chain="sft")),
+    "kto": (kto, KTOConfig, KtoSettings(data=("thumbs.jsonl",), output="run", chain="sft")),
     "grpo": (grpo, GRPOConfig, GrpoSettings(data=("kmp-train",), output="run", chain="sft", batch=8)),
 }
 
@@ -102,7 +104,7 @@ def test_every_setting_reaches_trl_or_is_named_as_one_that_assay_reads_itself():
     needed = {"data": ("a",), "output": "x", "chain": "y", "judge": "heuristic"}
     for stage, kind in KINDS.items():
         known = {name: value for name, value in needed.items() if name in kind.model_fields}
-        own = {"sft": sft, "review": sft, "dpo": dpo}.get(stage, grpo).options
+        own = {"sft": sft, "review": sft, "dpo": dpo, "kto": kto}.get(stage, grpo).options
         for name, field in kind.model_fields.items():
             if name in table["ours"]:
                 continue
@@ -264,6 +266,7 @@ def test_a_base_without_a_chat_template_is_asked_as_the_published_runs_asked_and
 STARTS = {
     "sft": "data: [a]\noutput: x\n",
     "dpo": "data: [a]\noutput: x\nchain: y\n",
+    "kto": "data: [a]\noutput: x\nchain: y\n",
     "grpo": "data: [a]\noutput: x\nchain: y\nbatch: 8\n",
     "refiner": "data: [a]\noutput: x\nchain: y\njudge: heuristic\n",
 }

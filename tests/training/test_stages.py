@@ -1,5 +1,6 @@
 """Each stage trained once on the tiny model, what only that stage promises, and its dev set: best weights, an early end."""
 
+import json
 import math
 import os
 from collections.abc import Mapping
@@ -36,7 +37,7 @@ from tests.training.runs import (
     settings_file,
     train,
 )
-from training import grpo, sft, upstream
+from training import grpo, kto, sft, upstream
 from training.config import read_request
 from training.models.adapters import WEIGHTS_NAME, read_adapter
 from training.models.base import find_base, load_model
@@ -149,6 +150,31 @@ def test_a_dpo_run_starts_as_its_own_reference_and_adds_one_stage(preferred: Run
     assert [row["step"] for row in preferred.metric_rows() if "eval/kl" in row] == [0, 1, 2]
     assert figures(preferred, "eval/kl")[-1] > 0.0
     assert all(finding.is_ok for finding in check_chain(taught / "sft", base=str(taught / "model")))
+
+
+def test_a_kto_run_starts_as_its_own_reference_balances_good_and_bad_and_adds_one_stage(taught: Path, tmp_path: Path):
+    rows = [json.loads(line) for line in (taught / "pairs.jsonl").read_text().splitlines()]
+    thumbs = [
+        {"prompt": row["prompt"], "completion": row[name], "label": name == "chosen"}
+        for at, row in enumerate(rows)
+        for name in ("chosen", "rejected")
+        if at < 4 or name == "rejected"
+    ]
+    (tmp_path / "thumbs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in thumbs))
+    told = {"data": [str(tmp_path / "thumbs.jsonl")], "batch": 4, "learning_rate": 2e-2, "mode": "stack"}
+    run = train("kto", on_taught(taught, "kto", tmp_path / "run", **told))
+    check_left(run, "kto")
+    assert figures(run, "eval/kl")[0] == figures(run, "kl")[0] == 0.0 < figures(run, "eval/kl")[-1]
+    data = record(run.path)["data"]
+    assert (data["answers called good"], data["answers called bad"]) == (4, 8)
+    begun = ready("kto", on_taught(taught, "kto", tmp_path / "other", **told))
+    trainer = kto.build_trainer(begun)
+    assert (trainer.desirable_weight, trainer.undesirable_weight) == (2.0, 1.0)
+    batch = trainer.data_collator([trainer.train_dataset[at] for at in range(4)])
+    good = int(batch["label"].sum())
+    assert trainer.compute_loss(trainer.model, batch).item() == pytest.approx((2 * good + 4 - good) / 8, abs=1e-6)
+    with pytest.raises(BadConfig, match="batch is 1; KTO puts each answer beside"):
+        ready("kto", on_taught(taught, "kto", tmp_path / "one", **told | {"batch": 1}))
 
 
 @torch.no_grad()

@@ -82,7 +82,7 @@ CASES = cases("alarms")
 
 
 def test_each_alarm_speaks_in_words_about_its_own_figure_and_leaves_a_healthy_run_in_peace(tmp_path: Path):
-    alarms = alarms_of("sampling", "grpo", "dpo")
+    alarms = alarms_of("sampling", "grpo", "preferences")
     for number, (metric, values, said) in enumerate(CASES["spoken"]):
         log = Log(tmp_path / str(number), *alarms, window=1)
         log.run.path.mkdir()

@@ -1,9 +1,9 @@
-"""Pairs of a better and a worse answer, as a DPO trainer takes them: from files, data sets of the Hub, sampled answers."""
+"""Pairs of a better and a worse answer, and answers called good or bad: from files, data sets of the Hub, sampled answers."""
 
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from evals.questions import SYSTEM_PROMPT, conversation, find, is_held_out, syst
 from evals.questions.pairs import Sample, SampleOrigin
 from evals.schema import Example, Message
 from evals.schema.questions import Model, Sampling
-from training.data.conversations import is_headed, question_turns, questions_in, turns_in, with_system
+from training.data.conversations import ANSWERED, is_headed, question_turns, questions_in, turns_in, with_system
 from training.data.tables import SOURCE, SUFFIXES, SourceRows, Unusable, is_table, read_table, usable
 from training.data.tokens import Rows, shared_length
 from training.run.folder import RunFolder
@@ -30,6 +30,8 @@ SHARED_WORDS = re.compile(r".*\S(?=\s)", re.DOTALL)
 
 Turns = tuple[Message, ...]
 Text = Turns | str
+PAIR, ALONE = ("chosen", "rejected"), ("completion",)
+"""The columns of answers: a better and a worse one, or one with a `label`."""
 
 
 class PreferenceRow(BaseModel):
@@ -38,68 +40,81 @@ class PreferenceRow(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     prompt: Text | None = None
-    chosen: Text
-    rejected: Text
+    answers: dict[str, Text]
+    label: bool | None = None
+    margin: float | None = None
     example_id: str | None = None
 
 
 @dataclass(frozen=True)
 class Preference:
-    """Two answers to one prompt, `chosen` the better one; all three plain text or all three turns."""
+    """Answers to one prompt by column, all plain text or all turns; `label` says of one alone whether it is good."""
 
     name: str
     prompt: Text
-    chosen: Text
-    rejected: Text
+    answers: Mapping[str, Text]
+    label: bool | None = None
+    margin: float | None = None
+    """How much better the chosen of two is, where people said so."""
 
     def row(self) -> dict[str, Any]:
         """Return the columns that TRL reads."""
-        columns = {"prompt": self.prompt, "chosen": self.chosen, "rejected": self.rejected}
-        return {
+        columns = {"prompt": self.prompt, **self.answers}
+        row = {
             name: text if isinstance(text, str) else [turn.model_dump() for turn in text]
             for name, text in columns.items()
         }
+        return row if self.label is None else row | {"label": self.label}
 
 
-def read_preferences(sources: Sequence[str], chain_prompt: str | None = None) -> Rows[Preference]:
+def read_preferences(
+    sources: Sequence[str], chain_prompt: str | None = None, columns: Sequence[str] = PAIR
+) -> Rows[Preference]:
     """Return the pairs of all sources; conversations without a system message are given the chain's, or that of questions.
 
-    Left out and counted: pairs of identical answers and pairs that were there before. BadRow names a
-    bad line; BadConfig for a source that is not here, for rows of the standard hold-out, and for plain
-    and conversational rows together.
+    With `columns` ALONE they are answers called good or bad, two of each pair. Left out and counted: pairs of identical answers and rows
+    that were there before. BadRow names a bad line; BadConfig for a source that is not here, for rows of the standard
+    hold-out, for plain and conversational rows together, and for answers that are all good or all bad.
     """
-    pairs: dict[tuple[Text, Text, Text], Preference] = {}
+    is_pair = tuple(columns) == PAIR
+    one, many = ("pair", "pairs") if is_pair else ("answer", "answers")
+    pairs: dict[tuple[object, ...], Preference] = {}
     counts: dict[str, int] = {}
     left_out: Counter[str] = Counter()
     notes: Counter[str] = Counter()
     system_prompt = SYSTEM_PROMPT if chain_prompt is None else chain_prompt
     for source in sources:
-        table = _table(source)
-        name, rows = table.name.removeprefix("hub:"), usable(table, _preference, left_out, drops=None)
+        table = _table(source, many)
+        made_of = _preference if is_pair else _judged
+        name, rows = table.name.removeprefix("hub:"), usable(table, made_of, left_out, drops=None)
         counts[name] = len(rows)
         held_out = [
             at for at, row in rows.items() if any(is_held_out(text, row.example_id) for text in _questions_of(row))
         ]
         if held_out:
             raise BadConfig(
-                f"{name} holds {len(held_out)} pairs about questions that are kept for testing (such as row"
+                f"{name} holds {len(held_out)} {many} about questions that are kept for testing (such as row"
                 f" {held_out[0]}); training on them would make every later figure worthless. Take them out:"
                 " `assay prefs export` and `assay data pairs` leave them out by themselves."
             )
         for number, row in rows.items():
-            pair = _pair(f"{name}:{number}", row, system_prompt, notes)
-            if pair.chosen == pair.rejected:
+            found = _with_prompt(f"{name}:{number}", row, system_prompt, notes)
+            if "chosen" in found.answers and found.answers["chosen"] == found.answers["rejected"]:
                 left_out["both answers are the same"] += 1
-            elif pairs.setdefault((pair.prompt, pair.chosen, pair.rejected), pair) is not pair:
-                left_out["the same pair again"] += 1
+                continue
+            for pair in [found] if is_pair else _parted(found):
+                if pairs.setdefault((pair.prompt, *pair.answers.values(), pair.label), pair) is not pair:
+                    left_out[f"the same {one} again"] += 1
     if not pairs:
         raise BadConfig(f"no pair of {', '.join(sources)} says anything: all answers are the same.")
     plain = sum(isinstance(pair.prompt, str) for pair in pairs.values())
     if plain not in (0, len(pairs)):
         raise BadConfig(
-            f"{plain} of {len(pairs)} pairs are plain text and the others conversations; a run is trained on"
+            f"{plain} of {len(pairs)} {many} are plain text and the others conversations; a run is trained on"
             " one kind. Give the plain ones as messages, or train on them alone."
         )
+    if not is_pair:
+        notes.update(_labels_of(pairs.values(), sources))
 
     def asked(pair: Preference) -> list[str]:
         text = pair.prompt if isinstance(pair.prompt, str) else pair.prompt[-1].content
@@ -112,8 +127,39 @@ def read_preferences(sources: Sequence[str], chain_prompt: str | None = None) ->
     return Rows(named, Preference.row, asked, checksum, system_prompt, counts, dict(left_out), dict(notes))
 
 
-def _table(source: str) -> SourceRows:
+def _parted(found: Preference) -> list[Preference]:
+    """Return the two answers of a pair as one that is good and one that is bad; an answer with a label as it is."""
+    if found.label is not None:
+        return [found]
+    labels = zip(PAIR, (True, False), strict=True)
+    return [
+        Preference(f"{found.name} {name}", found.prompt, {ALONE[0]: found.answers[name]}, label)
+        for name, label in labels
+    ]
+
+
+def _labels_of(found: Collection[Preference], sources: Sequence[str]) -> dict[str, int]:
+    """Return how many answers are called good, bad and both; BadConfig where all are one of them."""
+    texts = {
+        label: {(each.prompt, *each.answers.values()) for each in found if each.label is label}
+        for label in (True, False)
+    }
+    counts = {"answers called good": len(texts[True]), "answers called bad": len(texts[False])}
+    if not all(counts.values()):
+        word = "good" if texts[True] else "bad"
+        raise BadConfig(
+            f"all {len(found)} answers of {', '.join(sources)} are called {word}, so there is nothing to tell apart; add"
+            " some of the other kind. Good answers alone are learned by `assay train sft`."
+        )
+    both = len(texts[True] & texts[False])
+    return counts | ({"answers called good by some and bad by others": both} if both else {})
+
+
+def _table(source: str, many: str) -> SourceRows:
     """Return the rows of a source; BadConfig if it is none."""
+    form, columns = (
+        ("dpo", "prompt, chosen and rejected") if many == "pairs" else ("kto", "prompt, completion and label")
+    )
     match = SOURCE.fullmatch(source.strip())
     name, count = (match["name"], match["count"] or "") if match else ("", "")
     if name and Path(name).expanduser().is_dir():
@@ -122,8 +168,8 @@ def _table(source: str) -> SourceRows:
         name = f"hub:{name}"
     if not is_table(name):
         raise BadConfig(
-            f"{source!r} is no preference data set: name a folder that `assay prefs export --format dpo` or"
-            f" `assay data pairs` wrote, a file ({', '.join(SUFFIXES)}) with prompt, chosen and rejected, or a data"
+            f"{source!r} is no preference data set: name a folder that `assay prefs export --format {form}`"
+            f"{' or `assay data pairs`' if form == 'dpo' else ''} wrote, a file ({', '.join(SUFFIXES)}) with {columns}, or a data"
             " set of the Hub (org/name), each with [:COUNT] behind it if only the first rows are wanted."
         )
     return read_table(f"{name}[:{count}]" if count else name)
@@ -134,48 +180,76 @@ QUESTIONS = ("prompt", "conversations", "messages", "instruction", "question", "
 
 
 def _preference(row: Mapping[str, Any]) -> PreferenceRow:
-    """Return a row of any of the forms as its record; Unusable if it is none."""
-    if lacking := next((name for name in ("chosen", "rejected") if row.get(name) is None), None):
+    """Return a pair in any of the forms as its record; Unusable if it is none."""
+    if lacking := next((name for name in PAIR if row.get(name) is None), None):
         is_kto = "label" in row or "kto_tag" in row
-        what = "answers marked as wanted or not (KTO)" if is_kto else "rows with one answer"
-        how = ", with bad_rows drop, which learns the wanted ones" if is_kto else ""
-        raise Unusable(lacking, f"is missing; {what} are no pairs: give them to `assay train sft`{how}")
+        what = "answers marked as wanted or not are no pairs" if is_kto else "rows with one answer are no pairs"
+        raise Unusable(lacking, f"is missing; {what}: give them to `assay train {'kto' if is_kto else 'sft'}`")
+    return _record(row, {name: name for name in PAIR})
+
+
+def _judged(row: Mapping[str, Any]) -> PreferenceRow:
+    """Return an answer with its label in any of the forms as its record, or a pair; Unusable if it is neither."""
+    if row.get("chosen") is not None:
+        return _preference(row)
+    label = row.get("label", row.get("kto_tag"))
+    if label is None:
+        raise Unusable("label", "is missing; it says whether the answer is good (true) or bad (false)")
+    row = {**row, "label": label}
+    asked = next((name for name in ("conversations", "messages") if row.get(name)), None)
+    column = next((name for name in ANSWERED if row.get(name) is not None), None)
+    if column is None and asked:
+        turns = turns_in(asked, row[asked])
+        row |= {asked: turns[:-1], "completion": turns[-1:]}
+    elif column is None:
+        raise Unusable("completion", "is missing; it is the answer that the label is about")
+    return _record(row, {"completion": column or "completion"})
+
+
+def _record(row: Mapping[str, Any], columns: Mapping[str, str]) -> PreferenceRow:
+    """Return a row as its record, its answers by name from these columns of it."""
     asked = next((name for name in QUESTIONS if row.get(name)), "prompt")
-    answers = {name: turns_in(name, row.get(name)) for name in (asked, "chosen", "rejected")}
+    answers = {name: turns_in(column, row.get(column)) for name, column in {asked: asked, **columns}.items()}
     for turn in (turn for turns in answers.values() if isinstance(turns, list) for turn in turns):
         turn.pop("weight", None)  # what is learned is the difference of the answers
     question = answers.pop(asked)
     are_texts = isinstance(question, str) and all(isinstance(text, str) for text in answers.values())
     if are_texts and (asked != "prompt" or row.get("system") or is_headed(question)):
-        both = {name: question_turns(row, (asked, name)) for name in answers}
-        question, answers = both["chosen"][:-1], {name: turns[-1:] for name, turns in both.items()}
+        found = {name: question_turns(row, (asked, columns[name])) for name in answers}
+        question = next(iter(found.values()))[:-1]
+        answers = {name: turns[-1:] for name, turns in found.items()}
     if isinstance(question, list):
         question = with_system(row, question)
         answers = {
             name: [{"role": "assistant", "content": text}] if isinstance(text, str) and asked != "prompt" else text
             for name, text in answers.items()
         }
+    told = {name: row.get(name) for name in ("label", "margin", "example_id")}
     try:
-        return PreferenceRow.model_validate({"prompt": question, **answers, "example_id": row.get("example_id")})
+        return PreferenceRow.model_validate({"prompt": question, "answers": answers, **told})
     except ValidationError as error:
         first = error.errors()[0]
-        raise Unusable(".".join(map(str, first["loc"])), first["msg"]) from None
+        raise Unusable(".".join(str(part) for part in first["loc"] if part != "answers"), first["msg"]) from None
 
 
-def _pair(name: str, row: PreferenceRow, system_prompt: str, notes: Counter[str]) -> Preference:
-    prompt, chosen, rejected = row.prompt, row.chosen, row.rejected
+def _with_prompt(name: str, row: PreferenceRow, system_prompt: str, notes: Counter[str]) -> Preference:
+    prompt, answers = row.prompt, row.answers
     if prompt is None:
-        what = "words" if isinstance(chosen, str) else "turns"
-        prompt, chosen, rejected = _common_start(name, chosen, rejected)
+        if len(answers) == 1:
+            raise BadConfig(f"row {name} has no prompt: the question that was answered.")
+        what = "words" if isinstance(answers["chosen"], str) else "turns"
+        prompt, chosen, rejected = _common_start(name, answers["chosen"], answers["rejected"])
+        answers = {"chosen": chosen, "rejected": rejected}
         notes[f"prompts taken from the {what} that both answers share"] += 1
-    if isinstance(prompt, str) and isinstance(chosen, str) and isinstance(rejected, str):
-        return Preference(name, prompt, chosen, rejected)
-    if isinstance(prompt, str) or isinstance(chosen, str) or isinstance(rejected, str):
+    are_texts = {isinstance(text, str) for text in (prompt, *answers.values())}
+    if len(are_texts) == 2:
         raise BadConfig(_mixed_text(name))
-    if not (prompt and chosen and rejected) or prompt[-1].role != "user":
+    if isinstance(prompt, str):
+        return Preference(name, prompt, answers, row.label, row.margin)
+    if not (prompt and all(answers.values())) or prompt[-1].role != "user":
         raise BadConfig(
             f"row {name} has no question, or an empty answer; a prompt ends with a message of the role user,"
-            " and chosen and rejected are one message of the role assistant or more."
+            f" and {' and '.join(answers)} are one message of the role assistant or more."
         )
     told = system_prompt_for(system_prompt, prompt[-1].content)
     if prompt[0].role != "system" and told:
@@ -183,7 +257,7 @@ def _pair(name: str, row: PreferenceRow, system_prompt: str, notes: Counter[str]
         notes["prompts given the system message of the chain"] += 1
     elif prompt[0].role == "system" and prompt[0].content != told:
         notes["prompts with a system message of their own"] += 1
-    return Preference(name, prompt, chosen, rejected)
+    return Preference(name, prompt, answers, row.label, row.margin)
 
 
 def _common_start(name: str, chosen: Text, rejected: Text) -> tuple[Text, Text, Text]:
@@ -205,14 +279,14 @@ def _common_start(name: str, chosen: Text, rejected: Text) -> tuple[Text, Text, 
 
 def _mixed_text(name: str) -> str:
     return (
-        f"row {name} mixes plain text and messages; prompt, chosen and rejected are all text or all lists of"
+        f"row {name} mixes plain text and messages; the prompt and its answers are all text or all lists of"
         ' {"role", "content"}.'
     )
 
 
 def _questions_of(row: PreferenceRow) -> list[str]:
     """Return what a row may be asking: the user's turns, or the lines of a plain text, after a name too."""
-    source = row.prompt if row.prompt is not None else row.chosen
+    source = row.prompt if row.prompt is not None else next(iter(row.answers.values()))
     if isinstance(source, str):
         return questions_in(source)
     return [turn.content for turn in source if turn.role == "user"]
