@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from training.launch.plan import Estimate, Plan
     from training.launch.preview import Preview
 
-app = typer.Typer(no_args_is_help=True, help="Train a stage of an adapter chain: SFT, then DPO, KTO or GRPO on top of it.")
+app = typer.Typer(
+    no_args_is_help=True, help="Train a stage of an adapter chain: SFT, then DPO, KTO or GRPO on top of it."
+)
 
 LAUNCHER = "launcher"
 STOPPED = 3
