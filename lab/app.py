@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
@@ -17,7 +18,7 @@ from starlette.staticfiles import StaticFiles
 
 from evals.errors import BadConfig
 from lab.guard import GuardedBlocks
-from lab.middleware import LogoutByPost, Once, OwnPages, PasswordThrottle, Refusals, UploadLimit
+from lab.middleware import FrontPage, LogoutByPost, Once, OwnPages, PasswordThrottle, Refusals, UploadLimit
 from lab.services import Services, build_services
 from lab.settings import MOST_WRONG, WAIT_SECONDS, from_environment
 from lab.ui import components as views
@@ -81,16 +82,23 @@ def build_app(
         met = meet_signed_in if has_sign_in else meet
         # In the queue: only then is what hangs on the change of a state told of it.
         app.load(met, visitor.remembered, known, api_visibility="private", concurrency_limit=None)
+    told = {key.removeprefix("api."): line for key, line in lines().items() if key.startswith("api.")}
     for event in app.fns.values():
-        _describe(event)
+        _describe(event, told)
+    if "Home" in wanted:
+        app.first_values = partial(_tab("home.tab").first_values, services)
     return app
 
 
-def _describe(event: Any) -> None:
-    """Tell what a public event does (lab/ui/text/lines.json), and name what it takes after the page's fields."""
+def _describe(event: Any, told: Mapping[str, str]) -> None:
+    """Tell what a public event does, by its name or a pattern of it, and name what it takes after the page's fields."""
     if event.api_visibility != "public" or not isinstance(event.api_name, str):
         return
-    known = (told for key, told in lines().items() if fnmatchcase(f"api.{event.api_name}", key))
+    known = (
+        line
+        for name, line in told.items()
+        if name == event.api_name or ("*" in name and fnmatchcase(event.api_name, name))
+    )
     event.api_description = next(known, event.api_description)
     fields = [(each.elem_id or each.label or "").replace("-", "_").replace(" ", "_").lower() for each in event.inputs]
     names = zip(event.input_parameter_names, fields, strict=True)
@@ -142,6 +150,7 @@ def put_on_air(app: GuardedBlocks, hosts: Sequence[str] = (), *, is_space: bool 
     ]
     middleware += [Middleware(Once, app.is_done)]
     middleware += [Middleware(LogoutByPost), Middleware(PasswordThrottle)] if options.get("auth") else []
+    middleware += [Middleware(FrontPage, app.first_values)]
     host = options.get("server_name", "")
     # Gradio adds the head when it runs: a script still to be fetched then would miss keys pressed meanwhile.
     head, script = ((ASSETS / name).read_text(encoding="utf-8") for name in ("head.html", "lab.js"))

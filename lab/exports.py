@@ -10,8 +10,6 @@ from evals.io import write_whole
 from evals.preferences.files import Form, FormatFiles, export
 from evals.preferences.rows import CARD, FORMATS, ROWS, STATISTICS, Export, export_votes
 from evals.schema.votes import ExportFormat
-from hub.cards import with_mark, write_card
-from hub.cards.dataset import GUIDELINES, dataset_card
 from lab.services import Services
 from lab.ui.text import plural, say
 
@@ -21,6 +19,9 @@ GUIDELINES_TEXT = Path(__file__).parent / "ui" / "text" / "guidelines.md"
 
 def files_of(export: Export) -> dict[str, str]:
     """Return the files of a data set of votes; the statistics last: they mark a folder as a finished export."""
+    from hub.cards import with_mark  # late: the page comes up without what draws figures of cards
+    from hub.cards.dataset import GUIDELINES, dataset_card
+
     statistics = export.statistics
     card = dataset_card(statistics, FORMATS[statistics.format].row, guidelines=GUIDELINES)
     return {
@@ -36,6 +37,8 @@ def write_export(export: Export, folder: Path) -> None:
 
     LabError if the folder holds anything else, or a card that somebody edited.
     """
+    from hub.cards import write_card
+
     if folder.is_dir() and any(folder.iterdir()) and not (folder / STATISTICS).exists():
         raise LabError(say("preferences.other_files", folder=folder, card=CARD))
     files = files_of(export)

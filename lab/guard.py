@@ -4,7 +4,7 @@ import logging
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -55,7 +55,8 @@ def refusal(field: Any, value: Any) -> str:
 class GuardedBlocks(gr.Blocks):
     """A page of which everybody may call what their role may; `role_of` gives that of a name, None = without one.
 
-    `is_done` says of the key of an action whether something of it was kept.
+    `is_done` says of the key of an action whether something of it was kept; `first_values` what fields hold, by their ids,
+    in the page that is sent to who signed in by a name, "" for nobody.
     """
 
     def __init__(
@@ -63,10 +64,15 @@ class GuardedBlocks(gr.Blocks):
     ) -> None:
         super().__init__(**options)
         self.is_done = is_done
+        self.first_values: Callable[[str], Mapping[str, str]] = lambda name: {}
         self._role_of, self._log = role_of, log
         self._sessions = OrderedDict[str, str | None]()
         self._asked: dict[str, list[float]] = {}
         self._under_way: dict[str, tuple[str, float]] = {}
+
+    def get_config_file(self) -> Any:
+        """Return what the browser builds the page of; nothing while it is laid out, when Gradio asks twice and uses it not."""
+        return super().get_config_file() if getattr(self, "exited", False) else {}
 
     async def process_api(self, block_fn: Any, inputs: list[Any], *given: Any, **known: Any) -> dict[str, Any]:
         """Do as Gradio does with an event of the page; `gr.Error` for one that this visitor may not call, or not now."""

@@ -1,16 +1,17 @@
 """What every request passes on its way to the page: from its own pages, done once, not too much, no guessing."""
 
 import asyncio
+import json
 import logging
 import re
 import time
-from collections.abc import Callable
-from urllib.parse import urlsplit
+from collections.abc import Callable, Mapping
+from urllib.parse import parse_qs, urlsplit
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
-from starlette.responses import PlainTextResponse
+from starlette.responses import HTMLResponse, PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lab.settings import MOST_WRONG, WAIT_SECONDS
@@ -184,6 +185,94 @@ class LogoutByPost:
             await self._app({**scope, "method": "GET"} if is_logout else scope, receive, send)
 
 
+def name_of(scope: Scope) -> str:
+    """Return the name that who asks has signed in with, "" for none."""
+    tokens = getattr(scope.get("app"), "tokens", {})
+    return next(filter(None, (tokens.get(each) for each in HTTPConnection(scope).cookies.values())), "")
+
+
+CONFIG, API, END = "window.gradio_config = ", "window.gradio_api_info = ", ";</script>"
+
+
+def in_script(value: object) -> str:
+    """Return a value as JSON that no HTML parser takes for markup."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    for mark in "<>&'":
+        text = text.replace(mark, f"\\u{ord(mark):04x}")
+    return text
+
+
+class FrontPage:
+    """Middleware that has Gradio make its page once for each address of the lab, and puts in what a visitor is to see first.
+
+    Gradio makes all of it anew for each request. `values` gives what fields of the page hold, by their ids, for who signed
+    in by a name, "" for nobody; it is asked again after `SECONDS`. What was put in for one name is sent to no other. Not
+    sent: code in which programs would call the page, which no page of the lab shows.
+    """
+
+    KEPT, SECONDS = 16, 1.0
+    ADDRESS = ("host", "x-forwarded-host", "x-forwarded-proto", "x-gradio-server")
+
+    def __init__(
+        self, app: ASGIApp, values: Callable[[str], Mapping[str, str]], now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._app, self._values, self._now = app, values, now
+        self._pages: dict[tuple[str, ...], list[str]] = {}
+        self._known: dict[str, tuple[float, Mapping[str, str]]] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        is_page = scope["type"] == "http" and (scope["method"], scope["path"]) == ("GET", "/")
+        name = name_of(scope) if is_page else ""
+        is_known = bool(name) or getattr(scope.get("app"), "auth", None) is None
+        if (
+            not is_page
+            or not is_known
+            or {"page", "deep_link"} & parse_qs(scope["query_string"].decode("latin-1")).keys()
+        ):
+            await self._app(scope, receive, send)
+            return
+        asked = Headers(scope=scope)
+        address = (scope["scheme"], scope.get("root_path", ""), *(asked.get(each, "") for each in self.ADDRESS))
+        if address not in self._pages:
+            sent: list[Message] = []
+
+            async def take(message: Message) -> None:
+                sent.append(message)
+
+            await self._app(scope, receive, take)
+            if sent[0]["status"] != 200:
+                for message in sent:
+                    await send(message)
+                return
+            page = b"".join(each.get("body", b"") for each in sent[1:]).decode()
+            if len(self._pages) >= self.KEPT:
+                self._pages.pop(next(iter(self._pages)))
+            self._pages[address] = await run_in_threadpool(self._parts, page)
+        if name not in self._known or self._now() - self._known[name][0] >= self.SECONDS:
+            self._known = {each: kept for each, kept in self._known.items() if self._now() - kept[0] < self.SECONDS}
+            self._known[name] = (self._now(), await run_in_threadpool(self._values, name))
+        known = {"username": name or None, **self._known[name][1]}
+        filled = (in_script(known[part]) if at % 2 else part for at, part in enumerate(self._pages[address]))
+        await HTMLResponse("".join(filled))(scope, receive, send)
+
+    def _parts(self, page: str) -> list[str]:
+        """Return a page in parts, of which each second is the id of a field whose value stands there, or `username`."""
+        before, _, rest = page.partition(CONFIG)
+        config, _, rest = rest.partition(END)
+        between, _, rest = rest.partition(API)
+        info, _, after = rest.partition(END)
+        config, info, fields = json.loads(config), json.loads(info), {"username", *self._values("")}
+        for endpoint in info["named_endpoints"].values():
+            endpoint.pop("code_snippets", None)
+        config["username"] = "<username>"
+        for each in config["components"]:
+            if (name := each["props"].get("elem_id")) in fields:
+                each["props"]["value"] = f"<{name}>"
+        whole = f"{before}{CONFIG}{in_script(config)}{END}{between}{API}{in_script(info)}{END}{after}"
+        return re.split(rf'"\\u003c({"|".join(map(re.escape, fields))})\\u003e"', whole)
+
+
 class UploadLimit:
     """Middleware that takes `MOST` uploads, or `MOST_BYTES` together, in an hour: of a name, or of an address without one.
 
@@ -206,10 +295,8 @@ class UploadLimit:
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
-        told, app = Headers(scope=scope).get("content-length", ""), scope.get("app")
-        tokens = getattr(app, "tokens", {})
-        name = next(filter(None, (tokens.get(each) for each in HTTPConnection(scope).cookies.values())), "")
-        is_known = bool(name) or getattr(app, "auth", None) is None
+        told, name = Headers(scope=scope).get("content-length", ""), name_of(scope)
+        is_known = bool(name) or getattr(scope.get("app"), "auth", None) is None
         if not is_known and "/heartbeat/" in scope["path"]:  # a stream without end, for which Gradio asks no name
             await PlainTextResponse(say("people.unclear"), 401)(scope, receive, send)
             return

@@ -66,6 +66,11 @@ class Services:
         with OPENING:
             return self.opened()
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the store has been opened."""
+        return "store" in vars(self)
+
     @cached_property
     def jobs(self) -> Jobs:
         """Long work: who builds a tab registers how its kind is done, and the running lab does it."""

@@ -79,6 +79,7 @@ def test_a_pasted_paper_comes_back_as_concerns_through_16_files_at_most(tmp_path
 
 def test_a_run_becomes_a_card_through_11_files_at_most(tmp_path):
     run, packed = write_run(tmp_path / "run", stages=("sft", "grpo")), []
+    pack_last(run, Publication("org/mine"))  # the questions are read
     enters_at_most(11, lambda: packed.append(pack_last(run, Publication("org/mine"))))
     assert packed[0].parts["README.md"].text().startswith("---")
 

@@ -14,7 +14,6 @@ from lab.page import Painted, chart, show_errors
 from lab.services import Services
 from lab.shared.rows import read_place
 from lab.shared.runner import refusal
-from lab.store.answers import Mark
 from lab.ui.components import (
     QUIET,
     Column,
@@ -34,6 +33,8 @@ from lab.ui.text import lines, plural, say
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
+
+    from lab.store.answers import Mark
 
 RATED = 2000
 """Votes that the page rates, the newest."""

@@ -1,7 +1,10 @@
 """Home tab: what there is and what is under way, read again when it is opened."""
 
+from contextlib import suppress
+
 import gradio as gr
 
+from evals.errors import LabError
 from lab.page import Painted, event
 from lab.services import Services
 from lab.shared.work import draw, end, own_runs, shown_works, works
@@ -21,6 +24,31 @@ def figures_of(services: Services) -> list[tuple[str, int]]:
     return [(say(f"home.figure.{name}"), n) for name, n in figures.items()]
 
 
+def first_values(services: Services, name: str) -> dict[str, str]:
+    """Return what Home says to somebody who signed in by a name, "" for nobody, before their browser says who it is.
+
+    Nothing as long as the database is not open: then it is said once the page has come.
+    """
+    figures = work = signed_in = ""
+    with suppress(LabError):
+        if services.is_open:
+            figures = tiles(figures_of(services))
+            work, signed_in = work_list(services, None, name)[0], name_line(services, name)
+    return {"home-figures": figures, "home-work": work, "home-signed-in": signed_in}
+
+
+def name_line(services: Services, name: str | None) -> str:
+    return draw("signed_in", name=name, role=services.role_of(name))
+
+
+def work_list(services: Services, visitor: Visitor | None, name: str | None) -> tuple[str, bool]:
+    """Return the list of work as it is now, and whether anything of it is under way."""
+    is_admin = services.role_of(name) == "admin"
+    found = works(services, visitor, is_admin=is_admin)
+    shown = shown_works(found, is_admin=is_admin) or empty(say("home.work.none"))
+    return heading(say("home.work")) + shown, any(each.is_live for each in found)
+
+
 def build(services: Services, door: Door, tab: gr.Tab) -> None:
     """Lay out the tab inside the `gr.Blocks` that is currently open."""
     gr.HTML(lead("home"))
@@ -32,15 +60,13 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
 
     def on_look(visitor: Visitor | None, request: gr.Request) -> Painted:
         """Return the list of work as it is now."""
-        is_admin = services.role_of(request.username) == "admin"
-        listed = works(services, visitor, is_admin=is_admin)
-        shown = shown_works(listed, is_admin=is_admin) or empty(say("home.work.none"))
-        return {work: heading(say("home.work")) + shown, timer: gr.Timer(active=any(each.is_live for each in listed))}
+        shown, is_live = work_list(services, visitor, request.username)
+        return {work: shown, timer: gr.Timer(active=is_live)}
 
     def on_open(visitor: Visitor | None, request: gr.Request) -> Painted:
         """Return the whole page."""
-        name = draw("signed_in", name=request.username, role=services.role_of(request.username))
-        return {figures: tiles(figures_of(services)), signed_in: name, told: "", **on_look(visitor, request)}
+        page = {figures: tiles(figures_of(services)), signed_in: name_line(services, request.username), told: ""}
+        return {**page, **on_look(visitor, request)}
 
     def on_cancel(visitor: Visitor | None, happened: gr.EventData, request: gr.Request) -> Painted:
         """End a job or a training."""

@@ -1,20 +1,25 @@
 """Home: what there is, one list of long work, and the way from votes to a form that trains on them."""
 
 import json
+import re
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
+import httpx
 import pytest
 import yaml
 
 from evals.errors import LabError
 from lab.exports import training_address
-from lab.settings import Person, TrainingSettings
+from lab.middleware import FrontPage
+from lab.settings import Person, TrainingSettings, password_check
 from lab.shared.rows import read_place
 from lab.shared.runner import propose_recipe
 from lab.shared.runs import Launched, beside, chain_of, choices_of_chains
 from lab.shared.work import shown_works, works
+from tests.lab.chains import lab_with
+from tests.lab.served import ON_AIR, entered, on_air
 from tests.lab.trainings import plain, run_in
 from tests.lab.votes import NOON, cast
 
@@ -93,3 +98,51 @@ def test_the_chains_of_finished_runs_can_be_asked_and_no_other_folder(home):
     for name in ("/etc", "training/embedded/dpo", "../dpo"):
         with pytest.raises(LabError, match="no finished run"):
             chain_of(here, name)
+
+
+def first_page(reply):
+    """Return what the fields of the first HTML hold, by their ids, and for whom it was made."""
+    config = json.loads(re.search(r"gradio_config = (.*?);</script>", reply.raise_for_status().text, re.DOTALL)[1])
+    held = {each["props"].get("elem_id"): str(each["props"].get("value")) for each in config["components"]}
+    return {name: plain(held[f"home-{name}"]) for name in ("figures", "work", "signed-in")}, config["username"]
+
+
+@ON_AIR
+def test_the_first_html_holds_what_home_says_once_the_database_is_open(tmp_path, monkeypatch):
+    monkeypatch.setattr(FrontPage, "SECONDS", 0)
+    room = lab_with(tmp_path)
+    with on_air(room, ("Home",)) as app:
+        assert first_page(httpx.get(app.local_url)) == ({"figures": "", "work": "", "signed-in": ""}, None)
+        cast(room.store, 1, ("base", "sft"), "left")
+        assert first_page(httpx.get(app.local_url))[0]["figures"].startswith("2 Answers 1 Votes")
+        cast(room.store, 2, ("base", "sft"), "left")
+        room.jobs.start("publish", "Publish </script><b>mine</b>", {}, "ann")
+        seen = first_page(httpx.get(app.local_url, params={"tab": "home"}))[0]
+        assert seen["figures"].startswith("4 Answers 2 Votes")
+        assert "Publish &lt;/script&gt;&lt;b&gt;mine&lt;/b&gt; waiting" in seen["work"]
+
+
+@ON_AIR
+def test_nothing_of_one_visitor_stands_in_the_first_html_of_another(tmp_path, people):
+    room = replace(lab_with(tmp_path), people=people)
+    with on_air(room, ("Home",), auth=password_check(people, room.log)) as app:
+        room.jobs.start("review", "Review of a paper of mine", {}, room.store.hash_rater("rob"))
+        with entered(app.local_url, "ada") as admin, entered(app.local_url, "rob") as rater:
+            for _ in range(2):
+                held, name = first_page(admin.get("/"))
+                assert name == "ada" and "ada, admin" in held["signed-in"] and "of a paper of mine" in held["work"]
+                held, name = first_page(rater.get("/"))
+                assert name == "rob" and "rob, rater" in held["signed-in"] and "of a paper of mine" not in held["work"]
+        stranger = httpx.get(app.local_url).text
+        assert not [
+            word for word in ("ada", "rob", "of a paper of mine") if f"{word}," in stranger or f"{word}<" in stranger
+        ]
+
+
+@ON_AIR
+def test_the_page_is_made_for_each_address_of_the_lab_and_its_programs_are_told_no_less(open_lab):
+    for host in ("127.0.0.1", "localhost"):
+        sent = httpx.get(open_lab.local_url, headers={"host": f"{host}:{open_lab.server_port}"}).text
+        assert f'"root":"http://{host}:{open_lab.server_port}"' in sent
+        assert "code_snippets" not in sent
+    assert "code_snippets" in httpx.get(f"{open_lab.local_url}gradio_api/info").text
