@@ -210,16 +210,32 @@ def _workbook(path: Path) -> calamine.CalamineWorkbook:
         ) from None
 
 
+def sheet_names(path: Path) -> list[str]:
+    """Return the sheets of a file that are not hidden, the one that is read unless another is named first; [] without sheets."""
+    if path.suffix.lower() not in SHEETS:
+        return []
+    return [*read_apart(_send_names, path, what=lambda: str(path), error=LabError)]
+
+
+def _send_names(send: Send, path: Path) -> None:
+    for name in _shown(_workbook(path)):
+        send(name)
+
+
+def _shown(book: calamine.CalamineWorkbook) -> list[str]:
+    visible = [each.name for each in book.sheets_metadata if each.visible == calamine.SheetVisibleEnum.Visible]
+    return visible or [each.name for each in book.sheets_metadata]
+
+
 def _sheet_records(send: Send, path: Path, sheet: str | None) -> None:
     """Send which sheet was read of several, and then lists of records."""
     book = _workbook(path)
     known = [each.name for each in book.sheets_metadata]
-    shown = [each.name for each in book.sheets_metadata if each.visible == calamine.SheetVisibleEnum.Visible] or known
     if not known:
         raise LabError(f"{path} has no sheet")
     if sheet is not None and sheet not in known:
         raise BadConfig(f"{path.name} has no sheet {sheet!r}; it has {', '.join(known)}")
-    name = sheet if sheet is not None else shown[0]
+    name = sheet if sheet is not None else _shown(book)[0]
     try:
         grid = book.get_sheet_by_name(name).to_python(skip_empty_area=False)
     except calamine.CalamineError as error:

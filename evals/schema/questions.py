@@ -294,12 +294,21 @@ class RowFault(Record):
         return BadRow(name, self.line, self.field, "; ".join(filter(None, [self.problem, self.remedy])))
 
 
+class BroughtSheet(Record):
+    """The rows of one sheet of a file as it holds them, by line; lines that were no rows, and what is unclear in reading it."""
+
+    rows: tuple[tuple[int, dict[str, Any]], ...]
+    faults: tuple[RowFault, ...] = ()
+    note: str = ""
+
+
 class BroughtRows(Record):
     """The rows of a file as it holds them, by line, and how they are read.
 
     `columns` say which of its columns hold what, and `answers_from` how the answer is given; empty: as names and values
     tell. `cannot_tell` says whether "cannot be told" is an answer; None: as the file tells. `faults` are lines that were no
-    rows, and `note` says how the file was read where that is unclear.
+    rows, and `note` says how the file was read where that is unclear. `sheets` are those of a file with several, `sheet` the
+    one that is read.
     """
 
     rows: tuple[tuple[int, dict[str, Any]], ...]
@@ -308,12 +317,15 @@ class BroughtRows(Record):
     cannot_tell: bool | None = None
     faults: tuple[RowFault, ...] = ()
     note: str = ""
+    sheet: str = ""
+    sheets: dict[str, BroughtSheet] = Field(default_factory=dict)
 
 
 class KeptQuestions(Record):
     """A draft of a question set: its good rows, what was wrong with the others, and the file that they come from.
 
-    `note` says how the file was read; `columns` which of its columns hold what, as they were read.
+    `note` says how the file was read; `columns` which of its columns hold what, as they were read. `version` is the one
+    that it was frozen as, None once it was changed.
     """
 
     id: str
@@ -326,6 +338,7 @@ class KeptQuestions(Record):
     brought: BroughtRows | None = None
     note: str = ""
     columns: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    version: int | None = None
 
 
 class FrozenQuestions(Record):

@@ -506,11 +506,15 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     if has_own:
         tab.select(on_tab, source, source, api_name="compare_sets", **views.QUIET)
         source.input(on_source, here, outputs, api_name="compare_set", **views.ANSWERING)
-    onward.click(on_next, here, outputs, api_name="pair", **views.ANSWERING)
+    replacing: dict[str, Any] = {
+        **views.ANSWERING,
+        "trigger_mode": "multiple",
+    }  # what is being written gives way to what is asked for now
+    onward.click(on_next, here, outputs, api_name="pair", **replacing)
     gr.on([own_button.click, own.submit], on_next, [*here, own], outputs, api_name="pair_on", **views.ANSWERING)
     given, saying = [state, strength, reasons, remark], [strength.input, reasons.input, remark.submit, remark.blur]
     event(saying, partial(explain, services), given, [said], "vote_why", door=door, shows=said, **views.CHOSEN)
-    back.click(on_undo, here, outputs, api_name="undo", **views.ANSWERING)
+    back.click(on_undo, here, outputs, api_name="undo", **replacing)
     for choice, button in votes.items():
         known = [door.known, door.remembered, state]
         returned = button.click(on_return, [*known, table], known, api_visibility="private", **views.QUIET)

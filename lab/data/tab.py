@@ -76,6 +76,7 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
             hub = gr.Textbox(**about, elem_id="questions-hub", max_length=200, scale=3)
             fetch = gr.Button(say("questions.fetch"), size="sm", elem_id="questions-fetch")
     with gr.Accordion(say("questions.sheet"), open=True, visible=False, elem_id="questions-sheet") as sheet:
+        of_sheet = gr.Dropdown([], label=say("questions.of_sheet"), visible=False, elem_id="questions-of-sheet")
         first = gr.HTML()
         with gr.Column(visible=False) as mapping:
             with gr.Row(elem_classes="rate-form"):
@@ -135,6 +136,8 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
             names = column_names(brought.rows)
             is_mapped = is_table(brought.rows) and not is_question_set(brought.rows)
             fields |= {first: _first_rows(known), mapping: gr.Column(visible=is_mapped)}
+            several = len(brought.sheets) > 1
+            fields |= {of_sheet: gr.Dropdown(choices=[*brought.sheets], value=brought.sheet or None, visible=several)}
             fields |= {each: _role_choice(role, names, known.columns) for role, each in roles.items()}
             is_named = say("questions.place", n=1) not in names
             fields |= {way: brought.answers_from or "", unnamed: gr.Button(visible=is_named)}
@@ -154,6 +157,7 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
         check,
         checked,
         sheet,
+        of_sheet,
         first,
         mapping,
         *roles.values(),
@@ -200,6 +204,10 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
 
     def on_example(visitor: Visitor | None) -> Painted:
         return opened(visitor, lambda sets: brought(sets.bring_named("codons-and-enzymes")))
+
+    def on_sheet(visitor: Visitor | None, name: str | None, chosen: str) -> Painted:
+        """Read another sheet of a draft's file."""
+        return opened(visitor, lambda sets: brought(sets.choose_sheet(name, chosen)))
 
     def on_again(visitor: Visitor | None, name: str | None, way: str, *named: Any) -> Painted:
         """Read the file of a draft with these columns."""
@@ -307,6 +315,7 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     on(paste.click, on_paste, [pasted], api_name="questions_draft_paste")
     example.click(on_example, door.known, page, api_visibility="private", **QUIET)
     on([fetch.click, hub.submit], on_fetch, [hub], api_name="questions_draft_fetch")
+    on(of_sheet.input, on_sheet, [picked, of_sheet], api_name="questions_draft_sheet")
     on(again.click, on_again, [picked, way, *roles.values()], api_name="questions_draft_read")
     on(unnamed.click, on_unnamed, one, api_name="questions_draft_unnamed")
     on(take.click, on_take, [picked, meant], api_name="questions_draft_mend")
@@ -420,7 +429,7 @@ def _batches(services: Services, door: Door, tab: gr.Tab, picked: gr.Dropdown) -
             split = gr.Dropdown(splits, value="test", label=say("batch.split"), elem_id="batch-split")
         with gr.Accordion(say("batch.settings"), open=False, elem_id="batch-settings"):
             seed, length, heat = sampling_fields(0, Sampling.max_new_tokens, 0.0)
-        ask = gr.Button(say("batch.ask"), variant="primary", size="sm", elem_id="batch-ask")
+        ask = gr.Button(say("batch.ask"), variant="primary", size="sm", interactive=False, elem_id="batch-ask")
         line = gr.HTML(elem_id="batch-line")
         table = gr.HTML(empty(say("batch.none")), elem_id="batch-table")
     timer = gr.Timer(LOOK_SECONDS, active=False)
@@ -433,10 +442,12 @@ def _batches(services: Services, door: Door, tab: gr.Tab, picked: gr.Dropdown) -
         busy = any(not job.is_over for job in found)
         return {table: shown if found else empty(say("batch.none")), timer: gr.Timer(active=busy)}
 
-    def on_open(named: Sequence[str]) -> Painted:
+    def on_open(named: Sequence[str], name: str | None) -> Painted:
         found = list(_stages(services))
         value = [each for each in named if each in found] or found
-        return on_tick() | {stages: gr.CheckboxGroup([(stage_name(each), each) for each in found], value=value)}
+        is_frozen = name in {id for id, *_ in services.store.documents("question_set").titles("")}
+        ready = {ask: gr.Button(interactive=is_frozen), line: "" if is_frozen else notice(say("batch.freeze"))}
+        return on_tick() | ready | {stages: gr.CheckboxGroup([(stage_name(each), each) for each in found], value=value)}
 
     @show_errors(line)
     def on_ask(
@@ -449,7 +460,8 @@ def _batches(services: Services, door: Door, tab: gr.Tab, picked: gr.Dropdown) -
         batch.start(services, sets.open(name), split, stages, (seed, length, heat), sets.owner)
         return on_tick() | {line: notice(say("batch.started"), "good")}
 
-    gr.on([tab.select, picked.change], on_open, stages, [*seen, stages], api_visibility="private", **QUIET)
+    shown = [*seen, stages, ask, line]
+    gr.on([tab.select, picked.change], on_open, [stages, picked], shown, api_visibility="private", **QUIET)
     timer.tick(on_tick, None, seen, api_name="questions_batches", **QUIET)
     given = [door.known, picked, split, stages, seed, length, heat]
     ask.click(on_ask, given, [*seen, line], api_name="questions_batch", **QUIET)

@@ -14,7 +14,8 @@ from evals.questions import data_sha256, register
 from evals.questions.layouts import COLUMNS, ImportOptions, guess_columns, import_rows, question_rows, split_groups
 from evals.questions.sets import EXAMPLES, Raw, examples_of, good_rows, hub_rows, right_answer, to_example
 from evals.schema import CANNOT_BE_TOLD, Example, OwnTruth
-from evals.schema.questions import BroughtRows, FrozenQuestions, KeptQuestions, QuestionRow, RowFault
+from evals.schema.questions import BroughtRows, BroughtSheet, FrozenQuestions, KeptQuestions, QuestionRow, RowFault
+from evals.tables import sheet_names
 from lab.services import Services
 from lab.session import new_id
 from lab.ui.text import say
@@ -23,8 +24,8 @@ from lab.visitors import Visitor
 if TYPE_CHECKING:
     from lab.store.documents import Documents
 
-MOST = 5_000
-"""Questions that a page has room for."""
+MOST, MOST_SHEETS = 5_000, 12
+"""Questions that a page has room for, and sheets of a file that one may choose among."""
 EVERYBODY = ""
 """Whose versions are that were frozen; a draft belongs to whoever brought it."""
 NATIVE, OF_TRUTH = {"truth", "ground_truth"}, {"kind", "value"}
@@ -81,10 +82,11 @@ class QuestionSets:
         return self.services.store.documents("question_set")
 
     def choices(self) -> list[tuple[str, str]]:
-        """Return a line and the id of every version and of the visitor's drafts, newest first."""
-        mine = self.drafts.titles(self.owner) if self.visitor else []
-        found = [(say("questions.listed.draft", title=title), name) for name, title, _ in mine]
-        versions = self.frozen.titles(EVERYBODY)
+        """Return a line and the id of every version and of the visitor's drafts, newest first, without drafts that are a version."""
+        mine, versions = self.drafts.titles(self.owner) if self.visitor else [], self.frozen.titles(EVERYBODY)
+        known = {(title, version) for _, title, version in versions}
+        drafts = [(name, title) for name, title, version in mine if (title, version) not in known]
+        found = [(say("questions.listed.draft", title=title), name) for name, title in drafts]
         return found + [(say("questions.listed.frozen", title=title, version=n), name) for name, title, n in versions]
 
     def open(self, name: str | None) -> OpenSet:
@@ -101,11 +103,18 @@ class QuestionSets:
 
         Bad rows stay out until they are mended. LabError for a file that cannot be read, or from which no row is one.
         """
-        try:
-            rows, faults, note = question_rows(file)
-        except LabError as error:  # whoever brought it does not know where it lies here
-            raise LabError(str(error).replace(str(file), file.name)) from None
-        return self._keep(file.stem, file.name, BroughtRows(rows=tuple(rows), faults=tuple(faults), note=note))
+        sheets, refused = {}, []
+        for name in (sheet_names(file) or [None])[:MOST_SHEETS]:
+            try:
+                rows, faults, note = question_rows(file, sheet=name)
+                sheets[name or ""] = BroughtSheet(rows=tuple(rows), faults=tuple(faults), note=note)
+            except LabError as error:  # whoever brought it does not know where it lies here
+                refused.append(LabError(str(error).replace(str(file), file.name)))
+        if not sheets:
+            raise refused[0]
+        first, read = next(iter(sheets.items()))
+        kept = sheets if len(sheets) > 1 else {}
+        return self._keep(file.stem, file.name, BroughtRows(sheet=first, sheets=kept, **dict(read)))
 
     def paste(self, text: str) -> OpenSet:
         """Make a draft of cells that were copied from a spreadsheet, the first row of which names the columns."""
@@ -140,7 +149,7 @@ class QuestionSets:
     def _change(self, name: str | None, **changes: Any) -> OpenSet:
         """Keep a draft of the visitor with changes."""
         kept: KeptQuestions = self.drafts.get(name or "", self.owner).document
-        self.drafts.turn(KeptQuestions.model_validate({**dict(kept), **changes}), "questions")
+        self.drafts.turn(KeptQuestions.model_validate({**dict(kept), "version": None, **changes}), "questions")
         return self.open(kept.id)
 
     def read_again(self, name: str | None, **changes: Any) -> OpenSet:
@@ -150,6 +159,13 @@ class QuestionSets:
             raise LabError(say("questions.no_file"))
         brought = BroughtRows.model_validate({**dict(kept.brought), **changes})
         return self._change(name, **_read(brought, kept.title, kept.source))
+
+    def choose_sheet(self, name: str | None, sheet: str) -> OpenSet:
+        """Read another sheet of a draft's file."""
+        kept: KeptQuestions = self.drafts.get(name or "", self.owner).document
+        if kept.brought is None or sheet not in kept.brought.sheets:
+            raise LabError(say("questions.no_file"))
+        return self.read_again(name, sheet=sheet, columns={}, answers_from=None, **dict(kept.brought.sheets[sheet]))
 
     def offer_cannot_tell(self, name: str | None, offered: bool) -> OpenSet:
         """Say whether some questions of a draft cannot be answered, so that "cannot be told" is an option."""
@@ -230,9 +246,12 @@ class QuestionSets:
             sha256 = data_sha256(known.examples())
             versions = [(n or 0, id) for id, title, n in self.frozen.titles(EVERYBODY) if title == known.title]
             last = frozen_set(self.services, max(versions)[1]) if versions else None
-            if last is not None and last.sha256 == sha256:
+            is_same = last is not None and last.sha256 == sha256
+            number = (last.version or 0) + (not is_same) if last else 1
+            if known.version is None:
+                self._change(name, version=number)
+            if last is not None and is_same:
                 return last
-            number = last.version + 1 if last and last.version else 1
             made = {"id": new_id(), "made_at": self.services.now(), "session": EVERYBODY, "title": known.title}
             kept = FrozenQuestions(**made, version=number, sha256=sha256, rows=known.rows)
             self.frozen.add(kept)

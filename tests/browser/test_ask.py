@@ -187,3 +187,21 @@ def exported(page):
     with zipfile.ZipFile(downloaded(page, "#data-said-download")) as archive:
         name = next(name for name in archive.namelist() if name.endswith("train.jsonl"))
         return [json.loads(line) for line in archive.read(name).decode().splitlines()]
+
+
+@pytest.mark.slow
+def test_skip_and_undo_act_while_a_pair_is_being_written(open_page, scripted_lab):
+    page = open_page(scripted_lab)
+    start_comparing(page)
+    page.click("#vote-left")
+    expect(page.locator("#compare-notice")).to_contain_text("is stored")
+    page.click("#compare-own > button")
+    for button, says in (("#compare-undo", "taken back"), ("#compare-next", "Which answer is better?")):
+        page.fill("#compare-own-question textarea", "Does it go patiently, then slowly, up in the liver?")
+        page.click("#compare-own-button")
+        expect(page.locator("#compare-question")).to_contain_text("patiently")
+        page.click(button)
+        expect(page.locator("#compare-question")).not_to_contain_text("patiently")
+        expect(page.locator("#compare-notice")).to_contain_text(says)
+        expect(page.locator("#vote-left")).to_be_enabled()
+    expect(page.locator("#compare-undo")).not_to_be_visible()

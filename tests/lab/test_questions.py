@@ -167,6 +167,23 @@ def test_sets_are_renamed_duplicated_and_deleted(sets, draft):
         sets.rename(draft.id, " ")
 
 
+def test_a_draft_is_not_listed_beside_the_version_it_was_frozen_as_until_it_is_changed(sets, draft):
+    frozen = sets.freeze(draft.id)
+    assert [id for _, id in sets.choices()] == [frozen.id]
+    sets.offer_cannot_tell(draft.id, True)
+    assert [id for _, id in sets.choices()] == [draft.id, frozen.id]
+
+
+def test_any_sheet_of_a_file_with_several_is_read_and_one_without_a_table_is_none_to_choose(sets):
+    known = sets.bring(SHEETS / "two-sheets.xlsx")
+    assert (known.brought.sheet, [*known.brought.sheets]) == ("First", ["First", "R & D"])
+    known = sets.choose_sheet(known.id, "R & D")
+    assert (known.brought.sheet, known.brought.rows) == ("R & D", ((2, {"q": "z"}),))
+    with pytest.raises(LabError, match="was not kept"):
+        sets.choose_sheet(known.id, "nowhere")
+    assert sets.bring(SHEETS / "quiz.xlsx").brought.sheets == {}, "its other sheet is empty"
+
+
 @pytest.mark.parametrize("name", ["", "/etc/passwd", "../secret", "mine.csv", "runs/mine.yaml", "tests/lab"])
 def test_a_name_reads_no_file_of_the_server(sets, name):
     with pytest.raises(BadConfig if name.count("/") == 1 and not Path(name).exists() else LabError):

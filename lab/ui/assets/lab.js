@@ -120,6 +120,10 @@
     if (event.target.closest?.("#keys-button")) toggleKeys();
   });
 
+  // The second click of a double click is no wish for the pair after the next.
+  const NEXT = "#compare-next, #compare-undo";
+  document.addEventListener("click", (event) => event.detail > 1 && event.target.closest?.(NEXT) && event.stopImmediatePropagation(), true);
+
   // Arrow keys go from tab to tab; the open one alone is a stop of the Tab key.
   const tabs = () => [...document.querySelectorAll("#tabs [role=tab]")].filter(isShown);
   const stopAtOpenTab = () =>
