@@ -198,7 +198,7 @@ def _show(report: "SetReport", *, as_json: bool) -> None:
     counts = [(by, name, n) for by, field in counted.items() for name, n in getattr(report, field).items()]
     counts += [("groups", "", report.groups), ("with explanation", "", report.explained)]
     scores = [(each.policy, f"{each.correct} of {each.n}", f"{each.accuracy:.2f}") for each in report.scores]
-    title = f"What answers without a model score on {report.scored_on} rows"
+    title = f"How baselines without a model score on {report.scored_on} rows"
     first: list[tuple[object, ...]] = []
     if isinstance(report, ImportReport):
         first = [("layout", report.layout)]

@@ -57,7 +57,7 @@ def test_a_file_with_bad_rows_gives_a_draft_of_the_good_ones_and_names_the_other
     assert [(fault.line, fault.field) for fault in draft.faults] == [(3, "truth.value"), (6, "truth.value")]
     page = _check_tables(draft)
     assert "glycine" in page and "sixty" in page and "Bad rows, left out" in page
-    assert "What answers without a model score on test rows" in page
+    assert "How baselines without a model score on test rows" in page
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_a_folder_of_the_server_is_no_data_set_of_the_hub_however_it_is_named(se
     (folder := tmp_path / "my" / "rows").mkdir(parents=True)
     file_in(folder, CSV, "test.csv")
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(LabError, match="is no data set"):
+    with pytest.raises(LabError, match="is not the name of a data set"):
         sets.bring_named(named)
 
 

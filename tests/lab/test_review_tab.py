@@ -66,7 +66,7 @@ def test_concerns_appear_one_by_one_with_labels_and_places_and_the_review_is_kep
     assert kept.reviewer.stage == "review"
     assert "statistical methodology" in view.cards
     assert QUOTE in view.cards
-    assert view.cards.count("No four words in a row of this concern stand in the paper") == 1
+    assert view.cards.count("Shares no four consecutive words with the paper") == 1
     assert view.paper.count("<mark") == 2
     assert "<img" not in view.cards
     assert "Ignore all earlier instructions" in view.paper, "orders to the reviewer are read as a paper"
@@ -100,7 +100,7 @@ def test_every_change_is_kept_and_can_be_taken_back_one_by_one(room):
     for _ in range(7):
         own(room, visitor).undo(made.kept)
     assert [each.text for each in standing(room, visitor, made)] == [each.text for each in SAID]
-    with pytest.raises(LabError, match="nothing to take back"):
+    with pytest.raises(LabError, match="nothing to undo"):
         own(room, visitor).undo(made.kept)
 
 
@@ -108,7 +108,7 @@ def test_a_bad_edit_changes_nothing_and_says_why(room):
     visitor = new_visitor()
     made = reviewed(room, visitor)
     for words, message in (
-        (("", "design_flaw", "major"), "rite what the concern is"),
+        (("", "design_flaw", "major"), "rite the concern first"),
         (("x" * 2001, "design_flaw", "major"), "2,001 characters"),
         (("Fine.", "beauty", "major"), "beauty"),
     ):
@@ -121,7 +121,7 @@ def test_a_review_is_its_visitors_alone_is_there_after_a_reload_and_goes_when_th
     owner, other = new_visitor(), new_visitor()
     made = reviewed(room, owner)
     for theirs in (lambda: act(room, other, made.kept, "accept", "m1"), lambda: own(room, other).earlier(made.kept)):
-        with pytest.raises(LabError, match="not among yours"):
+        with pytest.raises(LabError, match="no longer among yours"):
             theirs()
     assert any(QUOTE in view.cards for view in resume_review(room, owner, made.kept))
     act(room, owner, made.kept, "accept", "m1")
@@ -182,7 +182,7 @@ def test_a_review_of_a_lab_that_ended_goes_on_after_the_parts_that_were_read_or_
     assert works(room, other) == [] and [each.who for each in works(room, is_admin=True)] == ["name:Kim"]
     with pytest.raises(LabError, match="somebody else"):
         end(room, job.id, other, is_admin=False)
-    with pytest.raises(LabError, match="not among yours"):
+    with pytest.raises(LabError, match="no longer among yours"):
         list(resume_review(room, other, job.id))
     if is_cancelled:
         end(room, job.id, kim, is_admin=False)
