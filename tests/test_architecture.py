@@ -29,6 +29,7 @@ STAGES = (
     "training/sft.py",
     "training/dpo.py",
     "training/kto.py",
+    "training/reward.py",
     "training/grpo.py",
     "training/refiner.py",
     "training/review.py",
@@ -53,7 +54,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
     ),
     "training": (
         "stages launch.plan launch.preview",
-        "sft dpo kto grpo review refiner",
+        "sft dpo kto reward grpo review refiner",
         "run launch serve reviewer",
         "models data rewards refiner_rewards judge encoders run.folder",
         "config upstream run.checkpoints",

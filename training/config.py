@@ -90,6 +90,8 @@ class StageSettings(Settings):
     """Whether a part of the data is kept as the dev set where none is named."""
     scores_twice: ClassVar[bool] = True
     """Whether a text is scored more than once, so that the base may draw nothing at random while it learns."""
+    is_asked: ClassVar[bool] = True
+    """Whether what it trains writes answers."""
     starts_from: ClassVar[str] = ""
     """What a stage that needs a chain says of it."""
 

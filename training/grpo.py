@@ -9,7 +9,7 @@ estimate is not weighted by the probability ratio.
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 from pydantic import Field, field_validator, model_validator
 
@@ -17,6 +17,7 @@ from evals.errors import BadConfig
 from evals.verifiers.score import MODES, PRESETS, check_mode
 from evals.verifiers.score import weights as weights_of
 from training.config import StageSettings
+from training.reward import ModelReward
 from training.rewards import VerifierReward
 
 if TYPE_CHECKING:
@@ -139,6 +140,10 @@ class GrpoSettings(SampledSettings):
         description=f"share of each verifier, such as V1=0.6,V4=0.4, or a set by name ({', '.join(PRESETS)});"
         " none = the verifiers' own",
     )
+    reward: str = Field(
+        "", description="run folder of a reward model (`assay train reward`) that scores answers beside the verifiers"
+    )
+    reward_share: float = Field(0.5, gt=0.0, le=1.0, description="share of its score in the reward; 1 = it alone")
     v4: str = Field(
         "proper", description=f"how V4 scores a stated confidence: {', '.join(MODES)}; only proper cannot be gamed"
     )
@@ -232,6 +237,8 @@ def train(ready: "Prepared") -> None:
         say(sentence)
     with ready.session() as current:
         trainer = build_trainer(ready)
+        (reward,) = cast(Any, trainer).reward_funcs
+        current.result |= getattr(reward, "facts", {})
         trainer.add_callback(AlarmCallback(current.run, alarms_of("sampling", "grpo")))
         current.train(trainer)
 
@@ -240,7 +247,10 @@ def build_trainer(ready: "Prepared") -> "SampledTrainer":
     """Return the trainer of an adapter on the chain, which is also the reference."""
     settings = ready.settings
     assert isinstance(settings, GrpoSettings)
-    return policy_trainer(ready, VerifierReward(settings.verifier_weights, settings.v4))
+    reward = VerifierReward(settings.verifier_weights, settings.v4)
+    return policy_trainer(
+        ready, ModelReward(settings.reward, settings.reward_share, reward) if settings.reward else reward
+    )
 
 
 def policy_trainer(ready: "Prepared", reward: Any) -> "SampledTrainer":

@@ -6,12 +6,14 @@ from training.grpo import GrpoSettings
 from training.kto import KtoSettings
 from training.refiner import RefinerSettings
 from training.review import ReviewSettings
+from training.reward import RewardSettings
 from training.sft import SftSettings
 
 STAGES: dict[str, type[StageSettings]] = {
     "sft": SftSettings,
     "dpo": DpoSettings,
     "kto": KtoSettings,
+    "reward": RewardSettings,
     "grpo": GrpoSettings,
     "review": ReviewSettings,
     "refiner": RefinerSettings,

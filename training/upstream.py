@@ -41,6 +41,7 @@ from torch import nn
 from torch.distributed.tensor import DTensor
 from transformers import Trainer, TrainerState, TrainingArguments
 from transformers.integrations.deepspeed import unset_hf_deepspeed_config
+from transformers.modeling_outputs import SequenceClassifierOutput
 from trl.trainer.utils import RepeatSampler, use_adapter
 
 from evals.errors import BadConfig, TrainingStopped
@@ -281,6 +282,39 @@ class PairTrainer(SafeTrainer):
     def _prepare_dataset(self, dataset: Any, *inputs: Any) -> Any:
         """Return the rows, which are tokens already."""
         return dataset
+
+
+class ScoreTrainer(PairTrainer):
+    """The same for TRL's RewardTrainer, which is given chosen_ids and rejected_ids and a language model for a scorer.
+
+    The score of a text is the logit of the first of `tokens` less that of the second as the next one.
+    """
+
+    tokens: tuple[int, int]
+
+    @classmethod
+    def scoring(cls, trainer: Any, tokens: tuple[int, int]) -> type[Self]:
+        """Return TRL's trainer with the tokens that make a score."""
+        made = cls.before(trainer)
+        made.tokens = tokens
+        return made
+
+    def compute_loss(self, model: nn.Module, inputs: Any, *others: Any, **options: Any) -> Any:
+        """Return TRL's loss of the scores."""
+
+        def scored(input_ids: torch.Tensor, attention_mask: torch.Tensor, **_: Any) -> SequenceClassifierOutput:
+            logits = next_token_logits(model, input_ids, attention_mask)
+            yes, no = self.tokens
+            return SequenceClassifierOutput(logits=cast(Any, logits[:, yes] - logits[:, no])[:, None])
+
+        return cast(Any, super()).compute_loss(scored, inputs, *others, **options)
+
+
+def next_token_logits(model: nn.Module, ids: torch.Tensor, attended: torch.Tensor) -> torch.Tensor:
+    """Return the logits (texts, vocabulary) behind the last token of texts that are padded on the right."""
+    places, of = (attended.sum(dim=1) - 1).unique(return_inverse=True)
+    outputs = model(input_ids=ids, attention_mask=attended, use_cache=False, logits_to_keep=places)
+    return outputs.logits[torch.arange(len(of), device=of.device), of]
 
 
 class SampledTrainer(SafeTrainer):

@@ -25,6 +25,7 @@ from evals.schema.runs import RunProgress
 from evals.stats.calibration import CalibrationSettings, bin_edges, ece
 from lab.services import Services
 from lab.ui.text import say
+from training.config import StageSettings
 from training.grpo import GrpoSettings
 from training.launch.accelerate import command_of, environment
 from training.models.manifest import FILE_NAME, OURS, chain_file, read_chain
@@ -471,7 +472,13 @@ def _last_written(run: Path) -> float:
 def chains_of_runs(services: Services) -> Mapping[str, Path]:
     """Return the folders of finished runs that hold a chain, by the name that Train lists them under, newest first."""
     found = find(services.settings.training.runs, services.now())
-    return {each.name: each.path for each in found if each.state == "finished" and (each.path / FILE_NAME).is_file()}
+    return {each.name: each.path for each in found if each.state == "finished" and is_asked(each)}
+
+
+def is_asked(training: Training) -> bool:
+    """Whether a run left a chain whose last stage writes answers."""
+    stage = training.record.stage if training.record else ""
+    return (training.path / FILE_NAME).is_file() and STAGES.get(stage, StageSettings).is_asked
 
 
 def chain_of(services: Services, name: str | None) -> str:

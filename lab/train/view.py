@@ -13,7 +13,7 @@ from evals.schema.runs import RunProgress
 from lab.services import REPORTS
 from lab.shared.rows import Behind, link
 from lab.shared.runner import has_gpu
-from lab.shared.runs import Training, Watched, course, duration
+from lab.shared.runs import Training, Watched, course, duration, is_asked
 from lab.ui.components import Html, notice, render, sentence
 from lab.ui.text import lines, say
 from training.config import StageSettings
@@ -154,7 +154,7 @@ def onward(training: Training, *, may_publish: bool) -> str:
     """Return where a finished run goes from here, as links: asked, its reports, published; "" for another."""
     if training.state != "finished" or not (training.path / FILE_NAME).is_file():
         return ""
-    places = {"ask": {"tab": "ask", "chain": training.name}}
+    places = {"ask": {"tab": "ask", "chain": training.name}} if is_asked(training) else {}
     if any((training.path / REPORTS).glob("*.json")):
         places["report"] = {"tab": "results", "chain": training.name}
     if may_publish:

@@ -21,7 +21,11 @@ from training.stages import STAGES
 
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(
-    [*(f"trl.trainer.{each}_trainer" for each in ("sft", "dpo", "kto", "grpo")), "training.run.watch", __name__]
+    [
+        *(f"trl.trainer.{each}_trainer" for each in ("sft", "dpo", "kto", "reward", "grpo")),
+        "training.run.watch",
+        __name__,
+    ]
 )
 PATIENCE_SECONDS = 120
 DYING = {"--dies_before_the_chain": "append_stage", "--dies_before_the_record": "RunFolder.end"}

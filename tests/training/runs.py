@@ -59,6 +59,14 @@ def on_taught(taught: Path, stage: str, output: Path, **values: object) -> Path:
     if stage in ("dpo", "kto"):
         known |= {"data": [str(taught / "pairs.jsonl")], "batch": 2, "max_length": 1024, "eval_steps": 1}
         known |= {"eval_data": [str(taught / "rows.jsonl")], "eval_tokens": 40}
+    if stage == "reward":
+        known |= {
+            "data": [str(taught / "pairs.jsonl")],
+            "batch": 2,
+            "max_length": 1024,
+            "eval_steps": 1,
+            "hold_out": 0.25,
+        }
     if stage == "grpo":
         known = {**GRPO, **known}
     output.parent.mkdir(parents=True, exist_ok=True)

@@ -32,6 +32,7 @@ CASES: dict[str, tuple[dict[str, object], int]] = {
     "sft": ({**SFT, **DROPOUT, "epochs": 3, "batch": 1, "accumulation": 2}, 8),
     "dpo": ({**COMMON, **PAIRS, **DROPOUT, "epochs": 3}, 8),
     "kto": ({**COMMON, **PAIRS, **DROPOUT, "epochs": 2}, 10),
+    "reward": ({**COMMON, **DROPOUT, "epochs": 3, "eval_steps": 0, "hold_out": 0.0}, 10),
     "grpo": ({**GRPO, **DROPOUT, "epochs": 4, "generation_batch": 8, "num_iterations": 2}, 19),
 }
 """By stage: settings of more than one pass over the rows, and a step of the last pass to kill at.
@@ -57,7 +58,7 @@ def prepared(taught: Path, folder: Path, stage: str, **values: object) -> Path:
         values["eval_data"] = [str(taught / "rows.jsonl")]
     if stage == "sft":
         return settings_file(folder, {**CASES[stage][0], **values})
-    rows = {} if stage in ("dpo", "kto") else {"data": [str(eight_rows(folder))]}
+    rows = {} if stage in ("dpo", "kto", "reward") else {"data": [str(eight_rows(folder))]}
     return on_taught(taught, stage, folder / "run", **CASES[stage][0] | rows | values)
 
 
@@ -69,12 +70,13 @@ def eight_rows(folder: Path) -> Path:
 
 @slow
 @pytest.mark.parametrize(
-    ("stage", "values"), [("sft", {}), ("dpo", ROUNDED), ("dpo", LOOKING), ("kto", {}), ("grpo", ROUNDED), ("grpo", {})]
+    ("stage", "values"),
+    [("sft", {}), ("dpo", ROUNDED), ("dpo", LOOKING), ("kto", {}), ("reward", {}), ("grpo", ROUNDED), ("grpo", {})],
 )
 def test_a_run_killed_at_random_moments_and_after_its_last_step_goes_on_to_the_weights_of_one_that_never_was(
     taught: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys, stage: str, values: Mapping[str, object]
 ):
-    """Over all stages: thirty kills."""
+    """Over all stages: thirty-five kills."""
     seed = random.randrange(10**6)
     sys.stderr.write(f"seed {seed}\n")
     draw = random.Random(seed)

@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args, get_origin
 
 import pytest
 from accelerate import PartialState
-from trl import DPOConfig, GRPOConfig, KTOConfig, SFTConfig
+from trl import DPOConfig, GRPOConfig, KTOConfig, RewardConfig, SFTConfig
 from trl.scripts.vllm_serve import ScriptArguments, build_command
 
 from evals.errors import BadConfig
@@ -23,7 +23,7 @@ from evals.schema.questions import Sampling
 from tests.models import tiny_base, tiny_tokenizer
 from tests.training.cases import cases, not_refused
 from tests.training.runs import SFT, record, settings_file, train
-from training import dpo, grpo, kto, sft
+from training import dpo, grpo, kto, reward, sft
 from training.config import Request, StageSettings, as_document, read_request, read_settings
 from training.dpo import DpoSettings
 from training.grpo import GrpoSettings, advice
@@ -33,6 +33,7 @@ from training.launch.plan import plan_of
 from training.launch.preview import preview
 from training.models.base import Base
 from training.models.chain import check_chain, load_chain
+from training.reward import RewardSettings
 from training.run.folder import code_revision, host
 from training.run.session import command_line, common_arguments, fit_processor, run_command
 from training.sft import SftSettings
@@ -44,6 +45,7 @@ STAGES: dict[str, tuple[Any, Any, StageSettings]] = {
     "sft": (sft, SFTConfig, SftSettings(data=("kmp-train",), output="run")),
     "dpo": (dpo, DPOConfig, DpoSettings(data=("pairs.jsonl",), output="run", chain="sft")),
     "kto": (kto, KTOConfig, KtoSettings(data=("thumbs.jsonl",), output="run", chain="sft")),
+    "reward": (reward, RewardConfig, RewardSettings(data=("pairs.jsonl",), output="run")),
     "grpo": (grpo, GRPOConfig, GrpoSettings(data=("kmp-train",), output="run", chain="sft", batch=8)),
 }
 
@@ -104,7 +106,7 @@ def test_every_setting_reaches_trl_or_is_named_as_one_that_assay_reads_itself():
     needed = {"data": ("a",), "output": "x", "chain": "y", "judge": "heuristic"}
     for stage, kind in KINDS.items():
         known = {name: value for name, value in needed.items() if name in kind.model_fields}
-        own = {"sft": sft, "review": sft, "dpo": dpo, "kto": kto}.get(stage, grpo).options
+        own = {"sft": sft, "review": sft, "dpo": dpo, "kto": kto, "reward": reward}.get(stage, grpo).options
         for name, field in kind.model_fields.items():
             if name in table["ours"]:
                 continue

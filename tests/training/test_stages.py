@@ -37,7 +37,7 @@ from tests.training.runs import (
     settings_file,
     train,
 )
-from training import grpo, kto, sft, upstream
+from training import grpo, kto, reward, sft, upstream
 from training.config import read_request
 from training.models.adapters import WEIGHTS_NAME, read_adapter
 from training.models.base import find_base, load_model
@@ -45,6 +45,7 @@ from training.models.chain import check_chain, load_chain
 from training.models.manifest import active_adapters, read_chain
 from training.models.stack import Stack
 from training.models.targets import lora_config
+from training.reward import ModelReward
 from training.run.folder import RunFolder
 from training.sft import check_packing
 from training.stages import STAGES
@@ -175,6 +176,32 @@ def test_a_kto_run_starts_as_its_own_reference_balances_good_and_bad_and_adds_on
     assert trainer.compute_loss(trainer.model, batch).item() == pytest.approx((2 * good + 4 - good) / 8, abs=1e-6)
     with pytest.raises(BadConfig, match="batch is 1; KTO puts each answer beside"):
         ready("kto", on_taught(taught, "kto", tmp_path / "one", **told | {"batch": 1}))
+
+
+def test_a_reward_model_says_what_it_is_worth_on_pairs_held_out_and_rewards_grpo_beside_the_verifiers(
+    taught: Path, tmp_path: Path
+):
+    told = {"learning_rate": 2e-2, "max_steps": 6, "save_steps": 6}
+    run = train("reward", on_taught(taught, "reward", tmp_path / "rm", **told))
+    kept = record(run.path)
+    assert kept["data"]["left out, held out, to measure the loss on"] == kept["data"]["held out rows"] == 2
+    found = {name: kept["result"][f"held_out_{name}"] for name in ("pairs", "accuracy", "low", "high", "longer")}
+    assert found["pairs"] == 2 and found["low"] <= found["accuracy"] <= found["high"]
+    assert figures(run, "loss")[-1] < figures(run, "loss")[0] and figures(run, "eval_accuracy")[-1] == 1.0
+    assert all(finding.is_ok for finding in check_chain(run.path, base=str(taught / "model")))
+    data = ready("reward", on_taught(taught, "reward", tmp_path / "again", **told)).data
+    pairs = reward.Scorer(str(run.path), str(taught / "model")).pairs(data)
+    assert all(better > worse for better, worse in pairs)
+
+    told = {"reward": str(run.path), "reward_share": 0.25, "data": [str(taught / "rows.jsonl")]}
+    improved = train("grpo", on_taught(taught, "grpo", tmp_path / "grpo", **told))
+    assert record(improved.path)["result"]["reward model"] == "rm"
+    for each in improved.metric_rows():
+        if "reward_model" in each:
+            verified = each["rewards/reward/mean"] - 0.25 * each["reward_model"]
+            assert 0 < each["reward_model"] < 1 and -1e-6 <= verified <= 0.75
+    with pytest.raises(BadConfig, match="which is no reward model; name the run folder of a finished"):
+        ModelReward(str(taught / "sft"), 0.5, lambda **_: [])
 
 
 @torch.no_grad()

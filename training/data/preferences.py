@@ -30,6 +30,8 @@ SHARED_WORDS = re.compile(r".*\S(?=\s)", re.DOTALL)
 
 Turns = tuple[Message, ...]
 Text = Turns | str
+STRENGTHS: Mapping[object, float] = {"slight": 1 / 3, "clear": 1.0}
+"""Margins of what raters of the lab say of a vote, on the small scale of Llama 2 (arXiv:2307.09288, table 27)."""
 PAIR, ALONE = ("chosen", "rejected"), ("completion",)
 """The columns of answers: a better and a worse one, or one with a `label`."""
 
@@ -225,6 +227,7 @@ def _record(row: Mapping[str, Any], columns: Mapping[str, str]) -> PreferenceRow
             for name, text in answers.items()
         }
     told = {name: row.get(name) for name in ("label", "margin", "example_id")}
+    told["margin"] = STRENGTHS.get(row.get("strength")) if told["margin"] is None else told["margin"]
     try:
         return PreferenceRow.model_validate({"prompt": question, "answers": answers, **told})
     except ValidationError as error:

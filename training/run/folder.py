@@ -105,7 +105,7 @@ MAY_CHANGE_ON_RESUME = {
     *("judge_retries", "judge_cache", "max_none_fraction", "none_patience", "patience"),
 }
 """Settings that leave the trained weights as they are."""
-PATHS, LISTS_OF_PATHS = ("base", "output", "chain", "judge_cache"), ("data", "eval_data")
+PATHS, LISTS_OF_PATHS = ("base", "output", "chain", "judge_cache", "reward"), ("data", "eval_data")
 """Settings that may be paths of this machine, or lists of them."""
 PROCESSES, STOPPED_BECAUSE = "processes", "stopped_because"
 """Keys of a record's host and result: how many processes train together, what made a run stop itself."""
