@@ -17,12 +17,12 @@ GROUPS = {
     "data": "Question sets of your own; questions, pairs and reviewed papers as JSONL files.",
     "train": "Train a stage of an adapter chain: SFT, then DPO, KTO or GRPO on top of it.",
     "eval": "Run a chain on questions, judge answers, measure calibration.",
-    "chain": "Chains of adapters: list, show, check, add a published one, import, serve, export.",
+    "chain": "Adapter chains: list, show, check, add a published one, import adapters, serve, export.",
     "review": "Peer review: read, clean, score, merge and compare concerns.",
     "refiner": "Short answers whose claims cite evidence: score them, run a chain on records.",
     "prefs": "Count votes and annotations, and export them as data sets.",
     "people": "Say who may enter the lab, as what, and read what they did.",
-    "publish": "Publish to the Hub: checked first, private unless you say otherwise, verified afterwards.",
+    "publish": "Publish to the Hub: checked first, private unless --public, verified after the upload.",
 }
 COMMANDS = {
     "ask": ("ask", "Ask a question; every stage answers as it writes."),

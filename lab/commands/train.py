@@ -26,24 +26,24 @@ app = typer.Typer(
 
 LAUNCHER = "launcher"
 STOPPED = 3
-"""Exit code of a run that was stopped and can be gone on with, so that `train && infer` goes no further."""
+"""Exit code of a run that was stopped and can be resumed, so that `train && infer` goes no further."""
 
 
 class TrainSettings(JsonSettings):
     """Settings of `assay train`, beside those of the stage, which stand in its file."""
 
     file: Annotated[Path, typer.Option("--config")]
-    """The settings, a YAML file."""
+    """The settings: a YAML file."""
     profile: str | None = None
     """How to launch: cpu, multi-cpu, single-gpu, multi-gpu, multi-node, zero2, zero3, fsdp2."""
     overwrite: bool = False
-    """Train a finished run anew."""
+    """Train a finished run again, from the start."""
     dry_run: bool = False
-    """Show settings, rows, needs and line; run nothing."""
+    """Show settings, rows, memory and the launch line; run nothing."""
     slurm: bool = False
-    """Submit as a job that resumes itself."""
+    """Submit it to SLURM, as a job that resumes itself."""
     slurm_option: list[str] | None = None
-    """KEY=VALUE for the job, such as partition=gpu; repeatable."""
+    """KEY=VALUE for SLURM, such as partition=gpu; repeatable."""
 
 
 class LaunchCommand(SettingsCommand):
@@ -81,7 +81,7 @@ for _name, _kind in STAGES.items():
         _name,
         LaunchCommand,
         context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
-        help=f"{_kind.about} Any setting of the file can be given as --key value. Exit code 3: stopped, to be gone on with.",
+        help=f"{_kind.about} Any setting of the file can be given as --key value. Exit code 3: stopped, run again to resume.",
         epilog=f"Example: assay train {_name} {_kind.example}",
     )(_stage)
 
@@ -140,7 +140,7 @@ def _submit(plan: "Plan", options: tuple[str, ...], *, as_json: bool) -> None:
     folder = plan.output.with_name(f"{plan.output.name}.slurm")
     if not has_cluster():
         raise BadConfig(
-            "there is no SLURM here (no sbatch, no srun), so nothing was submitted; give the same command on a login node"
+            "there is no SLURM here (no sbatch, no srun), so nothing was submitted; run the same command on a login node"
             " of the cluster. --dry-run shows what the job would ask for."
         )
     number = submit(job, folder, parameters)
@@ -217,13 +217,13 @@ def _print_tables(document: Mapping[str, Any], seen: "Preview", needs: "Estimate
             )
     if needs:
         rows = {
-            "optimizer steps": needs.steps or "not known without the rows",
+            "optimizer steps": needs.steps or "unknown without the rows",
             "trained weights": f"{needs.trained_weights:,}",
             **{f"memory: {what}": f"{size / 1e9:.2f} GB" for what, size in needs.memory.items()},
             "memory in all": f"{needs.total / 1e9:.2f} GB",
             "main memory at the end": f"{needs.ending / 1e9:.2f} GB",
         }
-        emit(rows, as_json=False, table="needs, estimated for each process")
+        emit(rows, as_json=False, table="steps and memory, estimated for each process")
     for each in seen.examples:
-        title = f"row {each.name}, {each.column}: learned from what stands in ⟦ ⟧"
+        title = f"row {each.name}, {each.column}: the loss is on the text in ⟦ ⟧"
         emit(None, as_json=False, table=table_of(title, ("tokens",), [(each.with_marks(),)]))
