@@ -192,6 +192,50 @@ class Download:
         return {self.made: line, self.file: gr.DownloadButton(value=file, visible=file is not None)}
 
 
+@dataclass(frozen=True)
+class Managing:
+    """Where a thing is renamed, or deleted once the page has said what goes."""
+
+    fold: gr.Accordion
+    title: gr.Textbox
+    rename: gr.Button
+    delete: gr.Button
+    goes: gr.HTML
+    drop: gr.Button
+    keep: gr.Button
+    line: gr.HTML
+
+    @property
+    def outputs(self) -> list[Any]:
+        return [self.fold, self.title, self.goes, self.drop, self.keep, self.line]
+
+    def ask(self, goes: str) -> Painted:
+        """Say what goes, with a button for it and one against."""
+        return {self.goes: notice(goes), self.drop: gr.Button(visible=True), self.keep: gr.Button(visible=True)}
+
+    def show(self, title: str, *, may: bool) -> Painted:
+        """Show what a thing is called now, for who may change it, with no question open."""
+        asked: Painted = {self.goes: "", self.line: ""}
+        asked |= {each: gr.Button(visible=False) for each in (self.drop, self.keep)}
+        return asked | {self.fold: gr.Accordion(visible=may), self.title: title}
+
+
+def manage_panel(task: str) -> Managing:
+    """Lay out a fold that renames and deletes."""
+    with gr.Accordion(say("manage"), open=False, visible=False, elem_id=f"{task}-manage") as fold:
+        with gr.Row(elem_classes="rate-form"):
+            title = gr.Textbox(label=say("manage.title"), max_length=100, elem_id=f"{task}-title", scale=3)
+            rename = gr.Button(say("questions.rename"), size="sm", elem_id=f"{task}-rename")
+            delete = gr.Button(say("questions.delete"), size="sm", elem_id=f"{task}-delete")
+        goes = gr.HTML()
+        with gr.Row():
+            stopping: dict[str, Any] = {"variant": "stop", "size": "sm", "visible": False}
+            drop = gr.Button(say("questions.drop"), elem_id=f"{task}-drop", **stopping)
+            keep = gr.Button(say("questions.keep"), size="sm", visible=False)
+        line = gr.HTML(elem_id=f"{task}-managed")
+    return Managing(fold, title, rename, delete, goes, drop, keep, line)
+
+
 def chart(name: str) -> gr.Plot:
     """Lay out a chart below its title and what it shows, `name` and `name`.alt in lab/ui/text."""
     with gr.Column(min_width=320):

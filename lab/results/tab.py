@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import gradio as gr
@@ -11,7 +12,7 @@ from evals.errors import LabError
 from evals.report import stages_of
 from evals.schema import EvalReport, EvalRow
 from evals.schema.votes import AnnotationItem
-from lab.page import Painted, chart
+from lab.page import Painted, chart, event, manage_panel
 from lab.results.calibration import diagram
 from lab.results.leaderboard import board
 from lab.results.reports import (
@@ -31,8 +32,8 @@ from lab.shared.rater import RATED, Rater, item_of_row, row_name
 from lab.shared.rating import build_rating
 from lab.shared.rows import judgements_of, link, read_place, rows_page
 from lab.shared.runs import chain_of
-from lab.ui.components import Html, clicks, empty, lead, notice, script, stage_name, thumbs
-from lab.ui.text import lines, page, say
+from lab.ui.components import QUIET, Html, clicks, empty, lead, notice, script, stage_name, thumbs
+from lab.ui.text import lines, page, plural, say
 from lab.visitors import Door, Visitor
 from training.models.manifest import chain_file
 
@@ -65,6 +66,7 @@ class ResultsTab:
         with gr.Row(elem_classes="assay-charts", visible=False) as self.charts:
             self.drawn = [chart(f"calibration.chart.{each}") for each in CHARTS]
         self.page = gr.HTML(elem_id="results-page", js_on_load=clicks("rows"))
+        self.managing, self.told = manage_panel("results"), gr.HTML(elem_id="results-told")
         self.choices = {
             "view": self.view,
             "questions": self.data,
@@ -82,6 +84,7 @@ class ResultsTab:
             self.charts,
             *self.drawn,
             self.page,
+            *self.managing.outputs,
         ]
         here: dict[str, Any] = {"js": "assayWithAddress", "trigger_mode": "always_last"}
         quiet: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
@@ -91,6 +94,17 @@ class ResultsTab:
         for called, choice in self.choices.items():
             chosen = choice.input(None, choice, address, js=script("assayChoose", "results", called))
             chosen.then(self.show, known, seen, api_visibility="private")
+        known = [address]
+        managed: dict[str, Any] = {"js": "assayAddressAnd", "shows": self.managing.line, **QUIET}
+        event(self.managing.delete.click, self.on_delete, known, self.managing.outputs, **managed)
+        event(self.managing.keep.click, self.on_keep, known, self.managing.outputs, **managed)
+        for press, act, given, name in (
+            (self.managing.rename, self.on_rename, [address, self.managing.title], "results_rename"),
+            (self.managing.drop, self.on_drop, known, "results_delete"),
+        ):
+            changed = event(press.click, act, given, [address, self.told, self.managing.line], name, **managed)
+            changed.success(None, address, None, js="assayFollow")
+        self.address = address
         build_rating(services, door, "results", "results_row", self.page.select, gr.State(None), self._found)
 
     def on_known(self, visitor: Visitor | None, address: str) -> Painted:
@@ -104,10 +118,9 @@ class ResultsTab:
         empty_page: Painted = {each: type(each)(visible=False) for each in self.choices.values()}
         empty_page |= {self.reading: page(f"{view}-reading"), self.words: ""}
         empty_page |= dict.fromkeys((self.forest_row, self.charts), gr.Row(visible=False))
-        empty_page |= dict.fromkeys((self.forest, *self.drawn))
+        empty_page |= dict.fromkeys((self.forest, *self.drawn)) | self.managing.show("", may=False)
         try:
-            chain = chain_of(self.services, place.get("chain"))
-            measured = replace(load_reports(chain), chain=place["chain"]) if chain else self.services.reports()
+            measured, chain = self._measured(place)
             outdated = outdated_notices(measured.outdated)
             if chain:
                 outdated = Html(draw("chain", name=place["chain"], own=link({"tab": "results"})) + outdated)
@@ -124,6 +137,7 @@ class ResultsTab:
                 empty_page
                 | self._chosen(measured, report, group, place.get("stages"))
                 | {self.view: gr.Radio(value=view, visible=True)}
+                | self.managing.show(report.data_name, may=measured.own_file(report) is not None)
             )
             if not place.get("rows"):
                 return chosen | (self._ranked if view == VIEWS[0] else self._calibrated)(measured, place, outdated)
@@ -141,6 +155,47 @@ class ResultsTab:
             }
         except LabError as error:
             return empty_page | {self.page: notice(str(error), "problem")}
+
+    def _measured(self, place: dict[str, str]) -> tuple[Evaluations, str]:
+        """Return the reports of the chain that an address names, and its folder, "" for the lab's own."""
+        chain = chain_of(self.services, place.get("chain"))
+        return (replace(load_reports(chain), chain=place["chain"]) if chain else self.services.reports()), chain
+
+    def _own_report(self, address: str) -> tuple[Evaluations, EvalReport, Path, dict[str, str]]:
+        """Return the report of an address with its file, which may be changed; LabError for one that came with Assay."""
+        place = read_place(address, "results")
+        measured, _ = self._measured(place)
+        named = place.get("questions", "")
+        report = chosen_report(measured.reports, named) if measured.reports else None
+        if report is None or (named and report.data_name != named):
+            raise LabError(say("manage.changed", name=named))
+        if (file := measured.own_file(report)) is None:
+            raise LabError(say("manage.not_own", name=report.data_name))
+        return measured, report, file, place
+
+    def on_delete(self, address: str) -> Painted:
+        """Say what deleting a report takes away, and ask."""
+        _, report, _, _ = self._own_report(address)
+        held = plural(len(report.rows), "answer")
+        return self.managing.ask(say("manage.goes.report", name=report.data_name, held=held))
+
+    def on_keep(self, address: str) -> Painted:
+        """Ask no more."""
+        return self.managing.show(self._own_report(address)[1].data_name, may=True)
+
+    def on_rename(self, address: str, title: str) -> Painted:
+        """Give a report another name."""
+        measured, report, _, place = self._own_report(address)
+        name = measured.rename(report, title or "")
+        told = notice(say("manage.renamed", title=name), "good")
+        return {self.address: link({"tab": "results", **place, "questions": name}), self.told: told}
+
+    def on_drop(self, address: str) -> Painted:
+        """Delete a report."""
+        _, report, file, place = self._own_report(address)
+        file.unlink()
+        told = notice(say("questions.deleted", name=report.data_name), "good")
+        return {self.address: link({"tab": "results", "chain": place.get("chain", "")}), self.told: told}
 
     def _ranked(self, measured: Evaluations, place: dict[str, str], outdated: str) -> Painted:
         found = board(measured, *map(place.get, ("questions", "group", "order", "stages")))

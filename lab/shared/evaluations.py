@@ -6,18 +6,21 @@ verifiers judged can still be looked at, as an outdated one, until it is judged 
 """
 
 import shlex
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from evals.errors import LabError
 from evals.io import public_path
 from evals.questions import DATASETS, data_sha256
-from evals.report import instrument, load_report
+from evals.report import instrument, load_report, save_report
 from evals.schema import ChainManifest, EvalReport
 from evals.schema.questions import Sampling
+from lab.settings import EMBEDDED_RUNS
+from lab.ui.text import say
 from training.models.manifest import BARE, BASE_STAGE, read_chain
 
 
@@ -38,12 +41,28 @@ class Outdated:
 class Evaluations:
     """What was measured of a chain: reports that hold today, and those that no longer do.
 
-    `chain` is the name that the page lists it under, "" the lab's own.
+    `chain` is the name that the page lists it under, "" the lab's own. `files` are those of reports, by what they are of.
     """
 
     current: tuple[EvalReport, ...] = ()
     outdated: tuple[Outdated, ...] = ()
     chain: str = ""
+    files: Mapping[str, Path] = field(default_factory=dict, compare=False)
+
+    def own_file(self, report: EvalReport) -> Path | None:
+        """Return the file of a report that did not come with Assay, which may be renamed and deleted; None of others."""
+        file = self.files.get(report.data_name)
+        return file if file and not file.resolve().is_relative_to(EMBEDDED_RUNS) else None
+
+    def rename(self, report: EvalReport, title: str) -> str:
+        """Give a report another name, which is returned; LabError for an empty one, or that of another report or a known set."""
+        name, file = title.strip(), self.own_file(report)
+        if file is None:
+            raise LabError(say("manage.not_own", name=report.data_name))
+        if not name or name in self.files or name in DATASETS:
+            raise LabError(say("manage.no_name", title=name))
+        save_report(report.model_copy(update={"data_name": name}), file)
+        return name
 
     @property
     def reports(self) -> tuple[EvalReport, ...]:
@@ -95,7 +114,8 @@ def read_evaluations(chain: str, *folders: Path) -> Evaluations:
             current.append(report)
             continue
         outdated.append(Outdated(path.name, reason, shlex.join(["assay", "eval", *again]), kept))
-    return Evaluations(tuple(current), tuple(outdated))
+    files = {report.data_name: path for path, report in found.items()}
+    return Evaluations(tuple(current), tuple(outdated), files=files)
 
 
 def about_run(chain: Any, stages: Sequence[str], sampling: Sampling, **options: Any) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from filelock import FileLock
 
 from evals.errors import BadConfig, LabError
 from evals.io import write_whole
-from lab.settings import EMBEDDED, TrainingSettings
+from lab.settings import EMBEDDED, EMBEDDED_RUNS, TrainingSettings
 from lab.shared.runs import SETTINGS, SUFFIX, Training, beside, find, is_alive, is_from_here, look, start, stop
 from lab.ui.text import say
 from training.launch.accelerate import Launch, check_equipment, gpus_here
@@ -29,6 +29,7 @@ from training.run.folder import PROCESSES, RunFolder
 from training.stages import STAGES
 
 if TYPE_CHECKING:
+    from lab.services import Services
     from training.launch.plan import Plan
 
 SHIPPED = Path(__file__).resolve().parents[2] / "training" / "configs"
@@ -222,3 +223,52 @@ def _refuse_here(settings: TrainingSettings) -> None:
     reason = refusal(settings)
     if reason:
         raise BadConfig(reason)
+
+
+# ---- renamed and deleted ---------------------------------------------------------------------------
+
+PLAIN = re.compile(r"[A-Za-z0-9][\w.-]{0,99}")
+
+
+def run_to_change(services: "Services", name: str) -> Training:
+    """Return a run of one's own that may be renamed or deleted; LabError where something is at work on it or rests on it."""
+    _refuse_here(services.settings.training)
+    found = {each.name: each for each in find(services.settings.training.runs, services.now())}
+    run = found.get(name)
+    if run is None or run.path.resolve().is_relative_to(EMBEDDED_RUNS):
+        raise LabError(say("manage.not_own", name=name))
+    jobs = (job for job in services.jobs.all() if not job.is_over and job.settings.get("run") == str(run.path))
+    if run.is_live or any(jobs):
+        raise LabError(say("manage.busy", name=name))
+    places = {each.name: each.path for each in found.values() if each is not run}
+    for called, place in {**places, say("chain.own", name=services.settings.chain): services.settings.chain}.items():
+        try:
+            chain = read_chain(place)
+        except LabError:  # it holds no chain, or none that can be read
+            continue
+        folders = (chain.adapter_folder(stage) for stage in chain.manifest.stages)
+        if any(each.is_relative_to(run.path.resolve()) for each in folders):
+            raise LabError(say("manage.rests", name=name, other=called))
+    return run
+
+
+def rename_run(services: "Services", name: str, title: str) -> Path:
+    """Give a finished run's folder another name, and return it; LabError for a name that is taken or no plain one."""
+    run = run_to_change(services, name)
+    if run.can_go_on:
+        raise LabError(say("manage.unfinished", name=name))
+    title = title.strip()
+    if not PLAIN.fullmatch(title) or title.endswith(SUFFIX) or (target := run.path.parent / title).exists():
+        raise LabError(say("manage.no_name", title=title))
+    run.path.rename(target)
+    if beside(run.path).is_dir():
+        beside(run.path).rename(beside(target))
+    return target
+
+
+def delete_run(services: "Services", name: str) -> None:
+    """Delete a run's folder and what the lab keeps beside it."""
+    run = run_to_change(services, name)
+    for folder in (run.path, beside(run.path)):
+        if folder.is_dir():
+            shutil.rmtree(folder)

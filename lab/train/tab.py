@@ -13,7 +13,7 @@ from typing import Any
 import gradio as gr
 
 from evals.errors import LabError
-from lab.page import Painted, event
+from lab.page import Painted, event, manage_panel
 from lab.services import Services
 from lab.settings import EMBEDDED_RUNS
 from lab.shared.batch import register, sets_to_measure, start_run
@@ -21,6 +21,7 @@ from lab.shared.rows import Place, judgements_of, read_place, rows_page
 from lab.shared.runner import (
     Recipe,
     begin,
+    delete_run,
     free_output,
     go_on,
     halt,
@@ -29,6 +30,8 @@ from lab.shared.runner import (
     read_recipe,
     recipes,
     refusal,
+    rename_run,
+    run_to_change,
     with_values,
 )
 from lab.shared.runs import (
@@ -135,8 +138,18 @@ class TrainPage:
         self.answers = gr.HTML(elem_id="train-answers", js_on_load=clicks("rows"))
         with gr.Accordion(say("train.log"), open=False, visible=False, elem_id="train-log") as self.log_box:
             self.log = gr.HTML()
+        self.managing = manage_panel("train")
         self.timer = gr.Timer(LOOK_SECONDS, active=False)
-        self.outputs: list[Any] = [self.view, self.runs, self.panel, self.facts, self.note, self.stop, self.resume]
+        self.outputs: list[Any] = [
+            *self.managing.outputs,
+            self.view,
+            self.runs,
+            self.panel,
+            self.facts,
+            self.note,
+            self.stop,
+            self.resume,
+        ]
         self.outputs += [self.onward, self.measuring, self.data, self.answers, self.log_box, self.log]
         self.outputs += [
             self.timer,
@@ -156,6 +169,15 @@ class TrainPage:
         self.linked(self.answers.click(self.on_place, here, self.outputs, **asked, **QUIET))
         shows: dict[str, Any] = {"shows": self.note, **QUIET}
         event(measure.click, self.on_measure, [self.view, self.data], [self.note], "train_measure", **shows)
+        managed: dict[str, Any] = {"shows": self.managing.line, **QUIET}
+        event(self.managing.delete.click, self.on_delete, [self.view], self.managing.outputs, **managed)
+        event(self.managing.keep.click, self.on_keep, [self.view], self.managing.outputs, **managed)
+        for press, act, given, name in (
+            (self.managing.rename, self.on_rename, [self.view, self.managing.title], "train_rename"),
+            (self.managing.drop, self.on_drop, [self.view], "train_delete"),
+        ):
+            changed = event(press.click, act, given, self.outputs, name, **managed)
+            changed.then(None, self.runs, None, js="assayOpenRun")
         for button, act, said, name in (
             (self.stop, halt, "train.stopping", "train_stop"),
             (self.resume, go_on, "train.resumed", "train_resume"),
@@ -174,6 +196,26 @@ class TrainPage:
             return {self.note: notice(say("train.empty"), "problem")}
         act(view.watched.run, self.services.settings.training, self.services.now())
         return self.opened(view.name, view) | {self.note: notice(say(said))}
+
+    def on_delete(self, view: TrainView | None) -> Painted:
+        """Say what deleting a run takes away, and ask."""
+        run = run_to_change(self.services, view.name if view else "")
+        size = sum(each.stat().st_size for each in run.path.rglob("*") if each.is_file()) / 1e6
+        return self.managing.ask(say("manage.goes.run", name=run.name, size=f"{size:,.0f} MB"))
+
+    def on_keep(self, view: TrainView | None) -> Painted:
+        """Ask no more."""
+        return self.managing.show(Path(view.name).name if view else "", may=view is not None)
+
+    def on_rename(self, view: TrainView | None, title: str) -> Painted:
+        """Give the folder of a finished run another name."""
+        target = rename_run(self.services, view.name if view else "", title or "")
+        return self.opened(str(target)) | {self.note: notice(say("manage.renamed", title=target.name), "good")}
+
+    def on_drop(self, view: TrainView | None) -> Painted:
+        """Delete a run."""
+        delete_run(self.services, name := view.name if view else "")
+        return self.opened(None) | {self.note: notice(say("questions.deleted", name=name), "good")}
 
     def on_run(self, chosen: str | None, view: TrainView | None) -> Painted:
         """Show the run that was chosen; the one that is shown stays as it is, with the fold that is open."""
@@ -206,7 +248,8 @@ class TrainPage:
         found = find(self.services.settings.training.runs, self.services.now())
         if not found:
             nothing, later = gr.Dropdown(choices=[], value=None), gr.Timer(IDLE_SECONDS, active=True)
-            return {self.runs: nothing, self.panel: empty(say("train.empty")), self.timer: later}
+            gone = {self.view: None, **self.managing.show("", may=False)}
+            return {**gone, self.runs: nothing, self.panel: empty(say("train.empty")), self.timer: later}
         called = [each for each in found if chosen in (each.name, str(each.path))]
         training = called[0] if called else first_to_show(found, EMBEDDED_RUNS)
         seen = follow(Watched(training.path))
@@ -222,6 +265,7 @@ class TrainPage:
             self.note: "",
             self.facts: facts(training.record),
             self.view: view,
+            **self.managing.show(training.path.name, may=self._is_own(training)),
             **self._status(training, seen),
             **self._folded(training, before, place or {}),
             self.looks: gr.Row(visible=bool(seen.rows)),
@@ -229,6 +273,10 @@ class TrainPage:
             **self._figures(view),
             **self.listed(view, place or {}, training),
         }
+
+    def _is_own(self, training: Training) -> bool:
+        is_shipped = training.path.resolve().is_relative_to(EMBEDDED_RUNS)
+        return not is_shipped and not refusal(self.services.settings.training)
 
     def _folded(self, training: Training, before: TrainView | None, place: Place) -> Painted:
         """Open the fold of publishing where the address says so; close it over what was said of another run."""

@@ -81,5 +81,5 @@ def open_tab(services: Services, address: str = "") -> SimpleNamespace:
     assert reply.status_code == 200
     services.store.close()
     names = ("view", "data", "group", "stages", "order", "reading", "words", "ranked", "forest")
-    names += ("charts", "reliability", "risk", "page")
+    names += ("charts", "reliability", "risk", "page", "managing", "title", "goes", "drop", "keep", "managed")
     return SimpleNamespace(**dict(zip(names, reply.json()["data"], strict=True)))

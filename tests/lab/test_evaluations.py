@@ -110,3 +110,17 @@ def test_a_file_is_read_again_only_when_it_has_changed(tmp_path: Path) -> None:
     other = first.model_copy(update={"command": "assay eval run --seed 7"})
     save_report(other, tmp_path / "reports" / "0.json")
     assert load_reports(str(tmp_path)).current == (other,)
+
+
+def test_a_report_of_ones_own_is_renamed_and_one_that_came_with_assay_is_not(tmp_path: Path) -> None:
+    mine = scripted_report(DATA).model_copy(update={"data_name": "mine", "data_sha256": "1" * 64})
+    found = read(tmp_path, mine)
+    for title in ("mine", " ", DATA):
+        with pytest.raises(LabError, match="is taken, or is not a plain name"):
+            found.rename(mine, title)
+    assert found.rename(mine, " wet lab ") == "wet lab"
+    assert [report.data_name for report in load_reports(str(tmp_path)).reports] == ["wet lab"]
+    shipped = load_reports("embedded")
+    assert shipped.reports and [shipped.own_file(report) for report in shipped.reports] == [None] * len(shipped.reports)
+    with pytest.raises(LabError, match="comes with Assay"):
+        shipped.rename(shipped.reports[0], "mine")

@@ -14,12 +14,25 @@ import psutil
 import pytest
 import yaml
 
-from evals.errors import BadConfig
+from evals.errors import BadConfig, LabError
+from evals.schema import ChainStage
 from evals.schema.runs import RunProgress
 from lab.settings import from_environment
 from lab.shared import runs
 from lab.shared.rows import chosen_rows, rows_page
-from lab.shared.runner import begin, go_on, halt, how_started, preview, read_recipe, recipes, refusal, with_values
+from lab.shared.runner import (
+    begin,
+    delete_run,
+    go_on,
+    halt,
+    how_started,
+    preview,
+    read_recipe,
+    recipes,
+    refusal,
+    rename_run,
+    with_values,
+)
 from lab.shared.runs import (
     ECHO_SECONDS,
     Launched,
@@ -36,6 +49,7 @@ from lab.shared.runs import (
 )
 from lab.train.view import behind_step, facts, panel
 from lab.ui.components import escape
+from tests.lab.chains import manifest
 from tests.lab.trainings import ROWS, allowed_in, now, plain, run_in, table
 from tests.waiting import until
 from training.launch.accelerate import Launch
@@ -227,6 +241,31 @@ def test_what_is_not_allowed_is_refused_by_the_server_and_not_only_hidden(tmp_pa
         with pytest.raises(BadConfig, match="Anybody can reach"):
             act()
     assert not beside(run.path).exists()
+
+
+def test_a_run_of_ones_own_is_renamed_and_deleted_unless_it_is_at_work_or_another_rests_on_it(services, tmp_path):
+    services = replace(services, settings=replace(services.settings, training=allowed_in(tmp_path)))
+    done, rest = run_in(tmp_path / "runs" / "done", status="finished"), tmp_path / "runs" / "rest"
+    launched_beside(done.path)
+    run_in(tmp_path / "runs" / "half", status="stopped")
+    run_in(rest, status="finished")
+    known = {"name": "sft", "kind": "sft", "mode": "stack", "sha256": "", "config_sha256": ""}
+    stage = ChainStage(**known, path="../done/adapter", probe=manifest().base_probe)
+    (rest / "chain.json").write_text(manifest().model_copy(update={"stages": (stage,)}).model_dump_json())
+    for act, told in (
+        (lambda: delete_run(services, "runs/done"), "runs/rest rests on the adapter of runs/done"),
+        (lambda: rename_run(services, "runs/half", "new"), "is not finished"),
+        (lambda: delete_run(services, "runs/nowhere"), "is none of your own"),
+    ):
+        with pytest.raises(LabError, match=told):
+            act()
+    delete_run(services, "runs/rest")
+    with pytest.raises(LabError, match="not a plain name"):
+        rename_run(services, "runs/done", "../half")
+    target = rename_run(services, "runs/done", " first-try ")
+    assert (target.name, beside(target).is_dir(), done.path.exists()) == ("first-try", True, False)
+    delete_run(services, "runs/first-try")
+    assert sorted(each.name for each in (tmp_path / "runs").iterdir()) == ["half"]
 
 
 def recipe_for(folder, **fields):
