@@ -109,6 +109,19 @@ def test_links_in_the_documents_lead_somewhere():
     assert broken == []
 
 
+def test_the_lab_calls_each_thing_by_the_one_name_that_the_list_of_terms_gives_it():
+    rows = re.findall(r"^\| (.+?) \| .* \| (.+) \|$", (ROOT / "docs/terms.md").read_text(), re.MULTILINE)
+    wrong = {word: term for term, words in rows[1:] for word in words.split(", ")}
+    pattern = re.compile(rf"(?<![-\w])({'|'.join(map(re.escape, wrong))})(?![-\w])", re.IGNORECASE)
+    found = [
+        f"{path.name}:{number}: {match[0]!r}, write {wrong[match[0].lower()]!r}"
+        for path in sorted((ROOT / "lab/ui/text").glob("*.*"))
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        for match in pattern.finditer(re.sub(r'^ *"[^"]+": ', "", line))
+    ]
+    assert len(wrong) > 20 and found == []
+
+
 def test_one_version_stands_everywhere():
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"]
     released = re.findall(r"^## (\d\S*)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)

@@ -150,7 +150,7 @@ def test_votes_are_blind_cast_with_keys_taken_back_and_go_on_after_a_reload(open
     expect(page.locator("#compare-next")).to_have_text("Next pair (Enter)")
     before = page.inner_text("#compare-question blockquote")
     page.keyboard.press("u")
-    expect(page.locator("#compare-notice .notice.good")).to_contain_text("taken back")
+    expect(page.locator("#compare-notice .notice.good")).to_contain_text("undone")
     expect(page.locator("#compare-question")).not_to_have_text(before)
     expect(page.locator("#compare-undo")).not_to_be_visible()
     expect(page.locator("#compare-answers .card[data-state=done]")).to_have_count(2)
@@ -196,7 +196,7 @@ def test_skip_and_undo_act_while_a_pair_is_being_written(open_page, scripted_lab
     page.click("#vote-left")
     expect(page.locator("#compare-notice")).to_contain_text("is stored")
     page.click("#compare-own > button")
-    for button, says in (("#compare-undo", "taken back"), ("#compare-next", "Which answer is better?")):
+    for button, says in (("#compare-undo", "undone"), ("#compare-next", "Which answer is better?")):
         page.fill("#compare-own-question textarea", "Does it go patiently, then slowly, up in the liver?")
         page.click("#compare-own-button")
         expect(page.locator("#compare-question")).to_contain_text("patiently")

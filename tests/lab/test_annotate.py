@@ -97,7 +97,7 @@ def test_a_change_is_taken_back_step_by_step_and_a_submitted_word_stays_submitte
     assert ann.undo("i0").said.comment == ""
     assert ann.undo("i0").said.state == "draft"
     assert ann.undo("i0").said.is_empty
-    with pytest.raises(LabError, match="nothing to take back"):
+    with pytest.raises(LabError, match="nothing to undo"):
         ann.undo("i0")
     assert ann.drop_note("i0", 5).said.is_empty
 
@@ -108,7 +108,7 @@ def test_in_a_queue_what_was_submitted_by_mistake_is_taken_back_from_the_answer_
     ann.say_of("i0", "submitted")
     assert ann.undo("i1", is_queue=True).said.state == "draft"
     assert ann.queue("liver").next().item.id == "i0"
-    with pytest.raises(LabError, match="nothing to take back"):
+    with pytest.raises(LabError, match="nothing to undo"):
         Rater(services, BOB).undo("i1", is_queue=True)
 
 
@@ -121,7 +121,7 @@ def test_what_says_nothing_or_does_not_fit_is_refused_and_loses_nothing(services
         "no words are selected": lambda: ann.note("i0", "", "good", ""),
         "no words are selected.": lambda: ann.note("i0", "3-900", "good", ""),
         "marks nothing": lambda: ann.note("i0", "3-3", "good", ""),
-        "not in the store": lambda: ann.open("elsewhere"),
+        "no longer in the store": lambda: ann.open("elsewhere"),
         "who you are": lambda: Rater(services, None).open("i0"),
         "no annotation project": lambda: ann.store.project("other"),
     }
@@ -248,7 +248,7 @@ def test_one_word_is_for_all_answers_to_a_question_in_the_same_words_and_taken_b
         AnnotationItem(id="late", project="liver", added_at=NOON, question="Does it?", text="It falls.", stage="kto", chain="c")
     ])  # fmt: skip
     ann.undo("sft")
-    assert len(ann.queue("liver").waiting) == 4, "one of them that came later has nothing to take back"
+    assert len(ann.queue("liver").waiting) == 4, "one of them that came later has nothing to undo"
 
 
 def test_a_project_of_a_report_holds_the_answers_of_the_stages_that_were_chosen_in_an_order_that_tells_no_stage():

@@ -34,7 +34,7 @@ def test_every_stage_answers_side_by_side_with_name_and_meaning_and_is_kept_as_i
     assert places == sorted(places)
     assert "The model as it was published" in view.cards
     assert "grpo on What is HSF1? with seed 7." in view.cards
-    assert "not in the question bank" in view.cards
+    assert "in no question set here" in view.cards
     assert 'class="badge' not in view.cards
     assert not view.is_busy
     stored = {row.stage: row for row in room.store.answers()}

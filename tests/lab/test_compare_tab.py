@@ -246,7 +246,7 @@ def test_a_vote_taken_back_leaves_the_named_pair_and_goes_on_blind(room):
     assert room.store.counts().withdrawn == 1
     assert back.pair.question != state.pair.question
     assert (view.may_vote, view.may_undo) == (True, False)
-    assert "taken back" in view.notice
+    assert "undone" in view.notice
     voted, _ = vote(room, visitor, back, "right")
     assert [stored.choice for stored in room.store.comparisons()] == ["right"]
     going_on, _ = last(next_pair(room, visitor, voted))

@@ -69,7 +69,7 @@ def test_the_api_around_the_page_asks_for_the_same_roles(guarded):
                 batched = browser.post("/gradio_api/run/predict", json={**payload, "batched": True}).text
                 assert "cannot read this request" in batched, "Gradio makes of it a list of requests"
                 for reply in replies:
-                    assert ("takes the role" in reply) is not may, (name, event, reply[:300])
+                    assert ("needs the role" in reply) is not may, (name, event, reply[:300])
     assert httpx.post(f"{app.local_url}gradio_api/run/preferences", json={"data": []}).status_code == 401
     with entered(app.local_url, "rob") as rob:  # who shares a computer sees whose page it is, and leaves
         shown = rob.post("/gradio_api/run/home", json={"data": [None], "session_hash": "robs"}).text

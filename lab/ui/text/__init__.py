@@ -16,7 +16,7 @@ def say(key: str, **values: object) -> str:
     """Return the line called `key` with its {places} filled in. Raises KeyError if there is none.
 
     >>> say("line.place", position=2)
-    'You are number 2 in line.'
+    'You are number 2 in the queue.'
     """
     return lines()[key].format(**values)
 
