@@ -260,8 +260,8 @@ def card(settings: CardSettings) -> None:
     if settings.repo is None:
         _tell("Without --repo, the card's code loads from your-name/….")
     found = lint_card(text, "model", parts)
-    title = "What is wrong with the card" if found else "Nothing is wrong with the card"
-    emit(found, as_json=settings.as_json, table=title)
+    _tell(f"The card has {plural(len(found), 'fault') if found else 'no faults'}.")
+    emit(found, as_json=settings.as_json, table="What to correct" if found else None)
 
 
 def _tell(words: str) -> None:
