@@ -1,5 +1,7 @@
 """`assay train`: check what a stage would do, print the exact launch line, and run it here or on a cluster."""
 
+import hashlib
+import shlex
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -10,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from evals.errors import BadConfig
+from evals.io import write_whole
 from lab.commands import JsonSettings, SettingsCommand, command
-from lab.commands.terminal import emit, end_progress, notes, table_of
+from lab.commands.terminal import emit, end_progress, figure, notes, table_of
 from training.config import as_document
 from training.grpo import advice
 from training.stages import STAGES
@@ -19,6 +22,7 @@ from training.stages import STAGES
 if TYPE_CHECKING:
     from training.launch.plan import Estimate, Plan
     from training.launch.preview import Preview
+    from training.launch.recipes import Input, Step, SystemRecipe
 
 app = typer.Typer(
     no_args_is_help=True, help="Train a stage of an adapter chain: SFT, then DPO, KTO or GRPO on top of it."
@@ -84,6 +88,144 @@ for _name, _kind in STAGES.items():
         help=f"{_kind.about} Any setting of the file can be given as --key value. Exit code 3: stopped, run again to resume.",
         epilog=f"Example: assay train {_name} {_kind.example}",
     )(_stage)
+
+
+class RecipeSettings(JsonSettings):
+    """Settings of `assay train recipe`; any other --key value goes to every stage, such as --base."""
+
+    name: Annotated[str, typer.Argument()]
+    """biorlhf, reviewer, refiner, embedded, or a YAML file of your own."""
+    output: Path | None = None
+    """Folder for stages, data and reports, to go on in as well; runs/NAME unless named."""
+    input: list[str] | None = None
+    """NAME=VALUE of what the recipe takes from outside, such as judge=http://127.0.0.1:8000/v1; repeatable."""
+    profile: str | None = None
+    """How to launch: cpu, multi-cpu, single-gpu, multi-gpu, multi-node, zero2, zero3, fsdp2."""
+    dry_run: bool = False
+    """Show every line with its rows, steps and memory; run nothing."""
+
+
+@command(
+    app,
+    "recipe",
+    LaunchCommand,
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+    help="Train a known system, stage by stage, and end with its published figures beside yours. Given again, it goes on where it was.",
+    epilog="Example: assay train recipe biorlhf --profile single-gpu --dry-run",
+)
+def recipe(settings: RecipeSettings, _: str, own: tuple[str, ...], launcher: tuple[str, ...]) -> None:
+    """Run the steps of a recipe that are not done, then print the table."""
+    from training.launch.recipes import system_recipe
+
+    known = system_recipe(settings.name)
+    out = settings.output or Path("runs") / Path(settings.name).stem
+    given = dict(each.partition("=")[::2] for each in settings.input or ())
+    if unknown := given.keys() - known.inputs.keys():
+        raise BadConfig(f"the recipe takes no {', '.join(unknown)}; it takes {', '.join(known.inputs) or 'nothing'}")
+    notes.print(f"{known.title}\n{known.about}\nTime: {known.hours}", soft_wrap=True)
+    values = {"out": str(out)} | {
+        name: given.get(name) or _input(name, each, out, is_dry=settings.dry_run) for name, each in known.inputs.items()
+    }
+    own = (
+        *own,
+        *(("--profile", settings.profile) if settings.profile else ()),
+        *(("--", *launcher) if launcher else ()),
+    )
+    lines = []
+    for number, step in enumerate(known.steps, 1):
+        words = [*step.words(values), *(own if step.stage else ())]
+        is_done = step.is_done(out)
+        state = ", done" if is_done else ""
+        notes.print(f"[{number} of {len(known.steps)}{state}] assay {shlex.join(words)}", soft_wrap=True)
+        if settings.dry_run:
+            lines.append({"command": shlex.join(["assay", *words]), "done": is_done, **_needs(step, words)})
+        elif not is_done:
+            _step(words)
+    if settings.dry_run:
+        emit({"recipe": known.title, "hours": known.hours, "steps": lines}, as_json=settings.as_json)
+    else:
+        _figures(known, out, as_json=settings.as_json)
+
+
+def _input(name: str, wanted: "Input", out: Path, *, is_dry: bool) -> str:
+    """Return where a published file lies, fetched once, or what stands in for it; BadConfig if nothing can."""
+    file = out / "inputs" / Path(wanted.url).name
+    if wanted.url and file.is_file():
+        return str(file)
+    why = "not given"
+    if wanted.url and not is_dry:
+        import httpx2
+
+        try:
+            content = httpx2.get(wanted.url, follow_redirects=True, timeout=60).raise_for_status().content
+            if hashlib.sha256(content).hexdigest() == wanted.sha256:
+                file.parent.mkdir(parents=True, exist_ok=True)
+                write_whole(file, content.decode())
+                return str(file)
+            why = f"{wanted.url} holds another file than was published"
+        except httpx2.HTTPError as error:
+            why = f"{wanted.url} cannot be reached ({error})"
+    elif wanted.url:
+        why = f"fetched from {wanted.url} when the recipe runs; here shown"
+    if not wanted.instead and not is_dry:
+        raise BadConfig(f"the recipe needs {name}, {wanted.about} ({why}); give it with --input {name}=…")
+    instead = wanted.instead or wanted.example
+    notes.print(f"{name}, {wanted.about}: {why}; {instead} stands in", style="yellow", soft_wrap=True)
+    return instead
+
+
+def _step(words: list[str]) -> None:
+    """Run one line as its own process; its exit code ends the recipe, which goes on with that step when given again."""
+    end_progress()
+    code = subprocess.call(
+        [sys.executable, "-c", "from lab.cli import main; main()", *words], stdout=sys.stderr.fileno()
+    )
+    if code:
+        notes.print("the recipe stopped here; give the same command to go on", style="yellow")
+        raise typer.Exit(STOPPED if code == STOPPED else 1)
+
+
+def _needs(step: "Step", words: list[str]) -> dict[str, object]:
+    """Return rows, steps and memory of a stage, as far as they are known before those below it are trained."""
+    from training.launch.accelerate import Launch
+    from training.launch.plan import plan_of
+    from training.launch.preview import preview
+
+    if step.stage is None:
+        return {}
+    plan = plan_of(step.stage, tuple(words[2:]), Launch(None, ()), is_dry=True)
+    seen = preview(plan)
+    needs = plan.needs(seen.kept, trained=seen.targets.weights if seen.targets else None)
+    found: dict[str, object] = {"rows": seen.kept or None} | (
+        {"optimizer steps": needs.steps or None, "memory": f"{needs.total / 1e9:.1f} GB"} if needs else {}
+    )
+    emit(
+        {key: value for key, value in found.items() if value is not None},
+        as_json=False,
+        table=f"{step.stage}, for each process",
+    )
+    return found
+
+
+def _figures(known: "SystemRecipe", out: Path, *, as_json: bool) -> None:
+    """Print what was published beside what the reports of this output say, and what was not the same."""
+    from evals.report import load_report
+    from evals.schema.reports import Report
+
+    rows = []
+    for each in known.figures:
+        ours = each.found(load_report(out / each.report, Report))
+        value = ours.value if ours else None
+        difference = None if value is None or each.published is None else value - each.published
+        rows.append({"figure": each.name, "published": each.published, "ours": ours, "difference": difference})
+    columns = ("figure", "published", "ours, with its 95 % interval", "difference")
+    emit(
+        {"figures": rows, "differs": known.differs},
+        as_json=as_json,
+        table=table_of(known.title, columns, [[figure(cell) for cell in row.values()] for row in rows]),
+    )
+    for sentence in known.differs:
+        notes.print(f"Not the same: {sentence}", soft_wrap=True)
 
 
 def _run(plan: "Plan", *, as_json: bool) -> None:
