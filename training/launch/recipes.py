@@ -52,7 +52,7 @@ class Step(Record):
         return record.status == "finished" if record else not self.stage and (out / self.makes).exists()
 
 
-class Figure(Record):
+class PublishedFigure(Record):
     """A figure of a report below the output folder, and what was published of it; without a stage of the first one."""
 
     name: str
@@ -76,7 +76,7 @@ class SystemRecipe(Record):
     hours: str
     inputs: dict[str, Input] = Field(default_factory=dict)
     steps: tuple[Step, ...]
-    figures: tuple[Figure, ...]
+    figures: tuple[PublishedFigure, ...]
     differs: tuple[str, ...]
     """What is not the same as in the published run, a sentence each."""
 
