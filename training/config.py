@@ -383,8 +383,8 @@ def read_request(kind: type[StageSettings], arguments: Sequence[str]) -> Request
     return Request(read_settings(kind, config, pairs), config, overrides, "--overwrite" in arguments)
 
 
-def read_settings(kind: type[SettingsType], file: Path, overrides: Mapping[str, str] | None = None) -> SettingsType:
-    """Return the settings of a YAML file, `overrides` (key to text) put over them."""
+def written_settings(file: Path) -> dict[str, Any]:
+    """Return what stands in a YAML file of settings, over the settings of the file beside it that it `extends`."""
     try:
         document = document_of(file.read_bytes(), str(file))
     except (FileNotFoundError, IsADirectoryError):
@@ -394,6 +394,13 @@ def read_settings(kind: type[SettingsType], file: Path, overrides: Mapping[str, 
     if not isinstance(document, dict):
         raise BadConfig(f"{file} holds no settings; write one `key: value` per line.")
     written = {str(key): value for key, value in document.items()}
+    below = written.pop("extends", None)
+    return (written_settings(file.with_name(str(below))) if below else {}) | written
+
+
+def read_settings(kind: type[SettingsType], file: Path, overrides: Mapping[str, str] | None = None) -> SettingsType:
+    """Return the settings of a YAML file, `overrides` (key to text) put over them."""
+    written = written_settings(file)
     given = dict(overrides or {})
     places = dict.fromkeys(written, str(file)) | dict.fromkeys(given, "the command line")
     return make(kind, {**written, **given}, places)

@@ -23,6 +23,7 @@ from evals.io import write_whole
 from lab.settings import EMBEDDED, EMBEDDED_RUNS, TrainingSettings
 from lab.shared.runs import SETTINGS, SUFFIX, Training, beside, find, is_alive, is_from_here, look, start, stop
 from lab.ui.text import say
+from training.config import written_settings
 from training.launch.accelerate import Launch, check_equipment, gpus_here
 from training.models.manifest import BARE, read_chain
 from training.run.folder import PROCESSES, RunFolder
@@ -67,6 +68,8 @@ def read_recipe(file: Path) -> Recipe:
     stage, profile = STAGE_IN_COMMAND.search(head), PROFILE_IN_COMMAND.search(head)
     body = [line for line in lines if not (line.startswith("#") and STAGE_IN_COMMAND.search(line))]
     text = "\n".join(body).strip() + "\n"
+    if re.search(r"(?m)^extends:", text):
+        text = yaml.safe_dump(written_settings(file), sort_keys=False, allow_unicode=True)
     return Recipe(stage[1] if stage else "sft", text, profile[1] if profile else "")
 
 

@@ -298,6 +298,14 @@ def test_a_run_of_several_processes_from_a_terminal_is_gone_on_with_by_as_many(t
     assert how_started(look(run.path, now())) == (tuple(command.split()), 2)
 
 
+def test_settings_that_extend_a_file_beside_them_fill_in_the_form_whole(tmp_path):
+    shown = yaml.safe_load(read_recipe(recipes(tmp_path)["review/qwen3.5-9b-all"]).text)
+    assert (shown["base"], shown["save_steps"], shown["max_length"]) == ("Qwen/Qwen3.5-9B", 592, 16384)
+    (tmp_path / "mine.yaml").write_text("extends: none.yaml\nseed: 1\n")
+    with pytest.raises(BadConfig, match=r"there is no settings file .*none.yaml"):
+        read_recipe(tmp_path / "mine.yaml")
+
+
 def test_a_settings_file_is_put_into_the_form_with_its_comments_stage_and_profile_and_values_are_set_in_place(tmp_path):
     recipe = read_recipe(recipes(tmp_path)["biorlhf/sft"])
     assert (recipe.stage, recipe.profile, "38 hours" in recipe.text) == ("sft", "single-gpu", True)

@@ -11,7 +11,7 @@ from pydantic import Field, ValidationError
 from evals.errors import BadConfig
 from evals.schema import Metric, Record
 from evals.schema.reports import Report
-from training.config import document_of
+from training.config import written_settings
 from training.run.folder import RunFolder
 
 FOLDER = Path(__file__).parents[1] / "recipes"
@@ -94,16 +94,7 @@ def system_recipe(name: str) -> SystemRecipe:
             f"there is no recipe {name!r}; name one of {', '.join(recipe_names())}, or a YAML file of your own"
         )
     try:
-        return SystemRecipe.model_validate(_document(file))
+        return SystemRecipe.model_validate(written_settings(file))
     except ValidationError as error:
         first = error.errors()[0]
         raise BadConfig(f"{file}, field {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
-
-
-def _document(file: Path) -> dict[str, object]:
-    """Return the fields of a file over those of the recipe that it `extends`."""
-    found = document_of(file.read_bytes(), str(file))
-    if not isinstance(found, dict):
-        raise BadConfig(f"{file} holds no recipe; training/recipes has some to start from")
-    below = found.pop("extends", "")
-    return {**(_document(FOLDER / f"{below}.yaml") if below else {}), **found}
