@@ -7,6 +7,7 @@ import tomllib
 from importlib import metadata
 from pathlib import Path
 
+import pytest
 import yaml
 
 from tests.budgets import definitions, modules, over_budget, shared_names, sizes
@@ -157,6 +158,19 @@ def test_a_built_package_would_carry_every_file():
         if path.relative_to(ROOT).parts[0] in PACKAGES and path.suffix not in {".py", ".pyi", *suffixes}
     ]
     assert left_out == []
+
+
+@pytest.mark.slow
+def test_the_site_of_the_documents_is_built_and_no_link_in_it_is_dead():
+    done = subprocess.run(
+        [Path(sys.executable).with_name("zensical"), "build", "--strict"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (ROOT / "build/docs/tutorials/first-hour.html").is_file()
 
 
 def test_make_knows_every_documented_target():
