@@ -6,7 +6,6 @@ Bundles lie under `spaces/`; the metrics under `evals/metrics` are Spaces too, s
 
 import ast
 import re
-import time
 import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -23,7 +22,6 @@ from evals.schema.runs import Diagnostic
 from hub.cards import NO_OWN, OwnCard, about, add_own, body_of, known_front_matter, render
 from hub.checks import Part, Upload, part_of
 from hub.client import TROUBLE, explain, finding, wording
-from hub.publish import Say
 
 ROOT = Path(__file__).parents[1]
 BUNDLES, METRICS = "spaces", "evals/metrics"
@@ -35,10 +33,6 @@ PAGES = ("css", "html", "js", "svg", "woff2")
 SUFFIXES = frozenset(f".{name}" for name in ("py", *DATA, *PAGES))
 """Kinds of files that packages are made of; whatever else lies among them stays where it is."""
 LEFT = frozenset(("__pycache__", "published", "checkpoints"))
-BUILDING = frozenset(("BUILDING", "RUNNING_BUILDING", "APP_STARTING", "RUNNING_APP_STARTING"))
-FAILED = frozenset(("BUILD_ERROR", "RUNTIME_ERROR", "CONFIG_ERROR", "NO_APP_FILE"))
-BUILD_SECONDS, OLD_SECONDS, POLL_SECONDS = 1800.0, 60.0, 3.0
-"""How long a build is followed, how long the revision before may still be shown as running, and when to look again."""
 
 
 def bundles(root: Path = ROOT) -> dict[str, Path]:
@@ -201,36 +195,3 @@ def configure(api: HfApi, repo: str, options: Mapping[str, Any]) -> None:
             api.request_space_hardware(repo, hardware)
     except TROUBLE as error:
         raise explain(error, f"cannot set up the Space {repo}") from error
-
-
-def follow_build(api: HfApi, repo: str, revision: str, say: Say) -> str:
-    """Tell the build log of a Space as it is written, and return where it can be seen; LabError if it does not come up."""
-    page, start, told = f"{api.endpoint}/spaces/{repo}", time.monotonic(), 0
-    while True:
-        try:
-            runtime = api.get_space_runtime(repo)
-        except TROUBLE as error:
-            raise explain(error, f"cannot follow the build of {repo}") from error
-        lines = _log(api, repo, is_build=True)
-        for line in lines[told:]:
-            say(line)
-        told = max(told, len(lines))
-        waited = time.monotonic() - start
-        if runtime.stage not in BUILDING and (runtime.raw.get("sha", revision) == revision or waited > OLD_SECONDS):
-            break
-        if waited > BUILD_SECONDS:
-            raise LabError(wording("still building", repo=repo, stage=runtime.stage, page=page))
-        time.sleep(POLL_SECONDS)
-    if runtime.stage in FAILED:
-        log = lines if runtime.stage == "BUILD_ERROR" else _log(api, repo, is_build=False)
-        tail = "\n  ".join(log[-15:]) or runtime.raw.get("errorMessage") or "no log"
-        raise LabError(wording("space failed", repo=repo, stage=runtime.stage, log=tail, page=page))
-    domains = [f"https://{each['domain']}" for each in runtime.raw.get("domains") or ()]
-    return f"{' and '.join([page, *domains])} ({runtime.stage.lower().replace('_', ' ')})"
-
-
-def _log(api: HfApi, repo: str, *, is_build: bool) -> list[str]:
-    try:
-        return [line.rstrip() for line in api.fetch_space_logs(repo, build=is_build)]
-    except TROUBLE:
-        return []  # not there yet, or no more

@@ -1,14 +1,12 @@
-"""A report on reviewers as tables for the page and the terminal."""
+"""A report on reviewers as tables."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from evals.review.records import COLUMNS, made_rows
 from evals.review.score import control_rates, micro_rates
 from evals.review.task import Review
 from evals.schema import Metric
 from evals.schema.reports import Rates, ReviewedStage, ReviewReport
-from evals.schema.reviews import MadeBy
 
 NAMES = {
     "f1": "F1",
@@ -111,29 +109,6 @@ def report_sections(report: ReviewReport) -> list[PageTable]:
         near = "precision is over concerns by the nearest human concern, not by the label that the system gave"
         sections.append(PageTable("by group", ("", "papers", *map(metric_name, GROUPED)), rows, near))
     return [each for each in sections if each.rows]
-
-
-def report_page(report: ReviewReport) -> str:
-    """Return a report as one Markdown page."""
-    parts = [f"# {report.chain_name}: concerns held against those of human reviewers"]
-    for section in report_sections(report):
-        parts += [f"## {section.title}", table(section.columns, section.rows), section.note]
-    if made := made_rows(makers_by_stage([report])):
-        parts += ["## Who answered", table(COLUMNS, made)]
-    warnings = dict.fromkeys(warning for each in report.stages.values() for warning in each.warnings)
-    parts.append("\n".join(f"- {warning}" for warning in warnings))
-    return "\n\n".join(filter(None, parts)) + "\n"
-
-
-def makers_by_stage(reports: Iterable[ReviewReport]) -> list[tuple[str, MadeBy | None]]:
-    """Return who answered, by stage."""
-    return [(stage, each.made_by) for report in reports for stage, each in report.stages.items()]
-
-
-def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Return a Markdown table; a bar or a line break in a cell does not break it."""
-    lines = [" | ".join(str(cell).replace("|", "\\|").replace("\n", " ") for cell in row) for row in (columns, *rows)]
-    return "\n".join([f"| {lines[0]} |", f"|{'---|' * len(columns)}", *(f"| {line} |" for line in lines[1:])])
 
 
 def number(value: float | None) -> str:

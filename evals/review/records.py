@@ -9,10 +9,6 @@ from evals.errors import BadConfig, LabError
 from evals.io import write_whole
 from evals.schema.articles import ReviewRun
 from evals.schema.reviews import MadeBy
-from evals.schema.runs import DEMONSTRATION, is_demonstration
-
-SHOWN = ("temperature", "top_p", "repetition_penalty", "seed", "max_new_tokens", "context")
-COLUMNS = ("system", "answered by", "where", "settings", "held to", "date")
 
 
 def record_beside(rows: Path) -> Path:
@@ -71,25 +67,3 @@ def maker_of(rows: Path) -> MadeBy | None:
         prompt_version=run.prompt_version,
         date=(run.ended_at or run.started_at).date(),
     )
-
-
-def made_rows(systems: Iterable[tuple[str, MadeBy | None]]) -> list[tuple[str, ...]]:
-    """Return a row under `COLUMNS` for each system, none at all where nothing is known of any."""
-    known = list(systems)
-    return [_row(system, made) for system, made in known] if any(made for _, made in known) else []
-
-
-def _row(system: str, made: MadeBy | None) -> tuple[str, ...]:
-    if made is None:
-        return (system, *["–"] * (len(COLUMNS) - 1))
-    who = f"{made.name}, {made.stage}" if made.stage else made.name
-    who += f". {DEMONSTRATION}" if is_demonstration(made.stage, made.checksums) else ""
-    if made.kind == "server":
-        served = ", ".join(made.served)
-        who = f"{served} by API, asked for as {made.name}"
-        if served in ("", made.name):
-            who = f"{made.name} by API" + ("" if served else " (the server named no model)")
-    known = [(key, value) for key in SHOWN if isinstance(value := made.settings.get(key), int | float)]
-    # whole numbers in full, 20261121, and others without idle zeros, 0.1
-    settings = (f"{key} {int(value) if float(value).is_integer() else f'{value:g}'}" for key, value in known)
-    return (system, who, made.host or "here", ", ".join(settings), made.constraint, made.date.isoformat())

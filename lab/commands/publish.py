@@ -137,7 +137,6 @@ class SpaceSettings(Destination):
     card: Annotated[Path | None, InFile()] = None
     """A folder with card.md: your own words for the Space's card."""
     tag: Annotated[str | None, InFile()] = None
-    wait: Annotated[bool, InFile()] = True
 
 
 @command(app)
@@ -303,16 +302,14 @@ def _warn(found: "Sequence[Diagnostic]") -> None:
 def space(settings: SpaceSettings) -> None:
     """Publish a Space: the whole lab, a leaderboard, an arena for votes, a reviewer, or a metric.
 
-    Its README says which variables and secrets it reads. The build is followed on the Hub, and its log shown; if it
-    fails, so does this command (exit code 1).
+    Its README says which variables and secrets it reads. The Hub then builds it: its log stands on the Space's page.
 
     Example: assay publish space arena --repo my-org/arena --dry-run
     Example: assay publish space arena --repo my-org/arena --answers reports/mine.json --hardware zero-a10g --variable ASSAY_VOTES_REPO=my-org/votes --secret HF_TOKEN
     Example: assay publish space leaderboard --repo my-org/board --answers a/kmp-test.json --answers b/kmp-test.json
     """
     from hub.cards import NO_OWN, read_own
-    from hub.client import connect
-    from hub.spaces import bundle_folder, follow_build, pack_space, space_options
+    from hub.spaces import bundle_folder, pack_space, space_options
 
     name, answers = settings.name, settings.answers or []
     set_there = (settings.volume or [], settings.secret or [], settings.variable or [])
@@ -333,9 +330,7 @@ def space(settings: SpaceSettings) -> None:
     own = read_own(settings.card) if settings.card else NO_OWN
     upload = pack_space(bundle_folder(name), settings.repo, made, own=own)
     if receipt := _publish(upload, settings, settings.tag, options):
-        page = f"{receipt.endpoint}/spaces/{settings.repo}"
-        is_built = settings.wait and "app.py" in upload.parts and not settings.create_pr
-        _tell(f"The Space: {follow_build(connect(), settings.repo, receipt.revision, _tell) if is_built else page}")
+        _tell(f"The Space, and the log of its build: {receipt.endpoint}/spaces/{settings.repo}")
 
 
 def _board(files: list[Path]) -> dict[str, bytes]:

@@ -14,12 +14,11 @@ import yaml
 from evals.errors import LabError
 from evals.questions import data_sha256, load_questions
 from evals.questions.sets import EXAMPLES
-from hub import spaces
 from hub.cards import OwnCard, known_front_matter
 from hub.checks import MARK, Refused, check_upload
 from hub.datasets import pack_dataset
 from hub.publish import publish
-from hub.spaces import PACKAGES, ROOT, bundle_folder, bundles, configure, follow_build, pack_space, space_options
+from hub.spaces import PACKAGES, ROOT, bundle_folder, bundles, configure, pack_space, space_options
 from tests.hub.cases import was
 from tests.hub.conftest import as_another_person
 from tests.hub.rows import put_report
@@ -194,18 +193,6 @@ def test_a_volume_or_hardware_that_the_hub_does_not_know_is_refused():
         space_options("moon", [], [], [], {})
     with pytest.raises(LabError, match="hf://buckets/ORG/NAME:/data"):
         space_options(None, ["/data"], [], [], {})
-
-
-def test_the_build_is_followed_and_one_that_fails_ends_with_its_log(stand, monkeypatch):
-    monkeypatch.setattr(spaces, "POLL_SECONDS", 0.01)
-    revision, told = published(stand, "paired_difference").revision, []
-    running = stand.hub.spaces["org/paired_difference"]
-    running |= {"stages": ["BUILDING", "APP_STARTING", "RUNNING"], "log": ["pip install", "done"]}
-    where = follow_build(stand.api(), "org/paired_difference", revision, told.append)
-    assert (where, told) == (f"{stand.url}/spaces/org/paired_difference (running)", ["pip install", "done"])
-    running |= {"stages": ["BUILDING", "BUILD_ERROR"], "log": ["ERROR: ResolutionImpossible"]}
-    with pytest.raises(LabError, match=r"BUILD_ERROR(.|\n)*ResolutionImpossible"):
-        follow_build(stand.api(), "org/paired_difference", revision, told.append)
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from evals.papers.collection import split_by_family
 from evals.refine.bank import refiner_bank
 from evals.report import load_report
 from evals.review.page import metric_name
-from evals.review.records import made_rows, maker_of
+from evals.review.records import maker_of
 from evals.review.score import control_rates, micro_rates
 from evals.schema.reports import RefinerReport, ReviewReport
 from evals.schema.reviews import PredictionRow
@@ -36,10 +36,8 @@ def test_the_reviewer_computes_what_it_did_when_it_was_trained():
 
 
 def test_it_is_called_a_demonstration_wherever_it_is_named() -> None:
-    report = load_report(REPORTS / "held-out.json", ReviewReport)
-    ((_, who, *_),) = made_rows([("review", report.stages["review"].made_by)])
     readers = [each.name for each in find_readers(from_environment({}))]
-    pages = [(ROOT / "docs/review.md").read_text(), packed(FOLDER).parts["README.md"].text(), who]
+    pages = [(ROOT / "docs/review.md").read_text(), packed(FOLDER).parts["README.md"].text()]
     assert all(DEMONSTRATION in " ".join(page.split()) for page in pages)
     assert readers[:2] == ["Demonstration (review)", "Base model, not trained to review"]
 

@@ -119,7 +119,6 @@ def score(settings: ScoreSettings) -> None:
     specter2-base-mean --threshold 0.65 --json
     """
     from evals.report import save_report
-    from evals.review.page import report_page
     from evals.review.score import (
         Scored,
         ScoreOptions,
@@ -146,8 +145,7 @@ def score(settings: ScoreSettings) -> None:
         notes.print(f"note: {warning}")
     if out is not None:
         save_report(report, out)
-        write_whole(out.with_suffix(".md"), report_page(report))
-        notes.print(f"wrote {out} and, to be read, {out.with_suffix('.md').name}")
+        notes.print(f"wrote {out}")
     metrics = {each.group: each.metrics for each in report.summaries}
     known = metrics.get("all", {})
     beside = control_rates(report.rows)

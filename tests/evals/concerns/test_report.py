@@ -9,7 +9,7 @@ from evals.errors import IncomparableReports
 from evals.leaderboard import standings
 from evals.review.controls import Paper
 from evals.review.match import similarity_of
-from evals.review.page import report_page
+from evals.review.page import report_sections
 from evals.review.score import Library, Measuring, Scored, review_report
 from evals.schema.reports import ReviewReport
 from tests.evals.concerns.rows import WordEncoder, human, matcher, panel, predicted, reference
@@ -150,8 +150,7 @@ def test_a_score_stands_beside_other_thresholds_and_says_how_many_restatements_t
     assert all(each.f1_permuted is not None for each in thresholds)
     seen = report.matcher_agreement["recall"]
     assert seen.n == 54 and seen.value is not None and 0 <= seen.value <= 1
-    page = report_page(scored("a|b", 2, 2))
-    assert "| 0.800 (used) | 0.500 |" in page
-    assert "of 54 concerns that were said again in other words (hand-labelled pairs)" in page
-    assert "| a\\|b |" in page
-    assert "nearest human concern" in page
+    figures, over, *_, groups = report_sections(report)
+    assert "of 54 concerns that were said again in other words (hand-labelled pairs)" in figures.note
+    assert ("0.800 (used)", f"{used.f1:.3f}") in [row[:2] for row in over.rows]
+    assert "nearest human concern" in groups.note

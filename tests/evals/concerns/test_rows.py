@@ -1,6 +1,5 @@
 """Rows of concerns: cleaned, merged from several tools, placed in the paper, with the record of who gave them."""
 
-from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +11,10 @@ from evals.papers.places import Map
 from evals.review.clean import Cleaning, clean
 from evals.review.ensemble import Merging, Tool, clusters_of, merge, merging_threshold
 from evals.review.match import ReadyVectors
-from evals.review.records import COLUMNS, copy_record, made_rows, maker_of, record_beside
+from evals.review.records import copy_record, maker_of, record_beside
 from evals.schema import Article, Section, TextOrigin
 from evals.schema.articles import ABSTRACT
-from evals.schema.reviews import MadeBy, PredictionRow
+from evals.schema.reviews import PredictionRow
 from lab.cli import app
 from tests.evals.concerns.rows import WordEncoder, predicted
 from tests.evals.reports import TABLES
@@ -221,17 +220,3 @@ def test_no_command_writes_over_a_record_or_what_it_reads(folder: Path):
             with pytest.raises(BadConfig, match=r"name (another file|a file that ends in \.json)"):
                 review(*command, "--out", out)
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
-
-
-SETTINGS = [
-    ({"seed": 20261121}, "seed 20261121"),
-    ({"seed": 2**60 + 1}, f"seed {2**60 + 1}"),
-    ({"temperature": 0.0, "top_p": 0.9, "constrain": "auto"}, "temperature 0, top_p 0.9"),
-]
-
-
-def test_a_table_shows_settings_as_they_were_given():
-    known = {"kind": "chain", "name": "review", "constraint": "none", "prompt_version": "review-1", "checksums": {}}
-    for settings, shown in SETTINGS:
-        (cells,) = made_rows([("mine", MadeBy(**known, settings=settings, date=date(2026, 11, 21)))])
-        assert cells[COLUMNS.index("settings")] == shown

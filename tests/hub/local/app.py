@@ -52,8 +52,6 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("POST", REPO + "/tag/{revision}", handlers.make_tag),
     ("GET", REPO + "/xet-{right}-token/{revision}", handlers.xet_token),
     ("POST", REPO + "/super-squash/{revision}", handlers.squash),
-    ("GET", REPO + "/runtime", handlers.runtime),
-    ("GET", REPO + "/logs/{what}", handlers.logs),
     ("POST", REPO + "/{what}", handlers.set_up),
     ("PUT", REPO + "/{what}", handlers.set_up),
     ("PUT", "/_lfs/{sha256}", handlers.receive),

@@ -185,19 +185,6 @@ def set_up(call: Call) -> Response:
     return JSONResponse({"stage": "PAUSED"} if what == "hardware" else {})
 
 
-def runtime(call: Call) -> Response:
-    """Answer how a Space runs: as noted by whoever tests it, else paused."""
-    stages = call.hub.spaces.get(call.repository("see").id, {}).get("stages", ["PAUSED"])
-    return JSONResponse({"stage": stages.pop(0) if len(stages) > 1 else stages[0], "hardware": {}})
-
-
-def logs(call: Call) -> Response:
-    """Answer with a Space's log, as server-sent events."""
-    lines = call.hub.spaces.get(call.repository("see").id, {}).get("log", ())
-    events = [f"data: {json.dumps({'data': line, 'timestamp': stamp(datetime.now(UTC))})}\n\n" for line in lines]
-    return Response("".join(events), media_type="text/event-stream")
-
-
 def delete(call: Call) -> Response:
     """Delete a repository."""
     wanted = call.document()
