@@ -30,7 +30,7 @@ from evals.stats.intervals import (
     percentile_interval,
     permutation_p,
 )
-from evals.task import Better, Measure
+from evals.task import Better, MetricRule
 
 
 class Difference(Metric):
@@ -39,7 +39,7 @@ class Difference(Metric):
     `n` is the smaller number of rows that either side's metric is over. `p_permutation` is exact if `is_exact`, and the
     interval holds the differences that its test does not reject: both always say the same. `p_holm`
     is corrected for every difference that was asked for at once; `p_mcnemar` takes rows for independent and stands
-    beside accuracy only. None where undefined. `is_tested` and `better` are those of the metric (`evals.task.Measure`).
+    beside accuracy only. None where undefined. `is_tested` and `better` are those of the metric (`evals.task.MetricRule`).
     """
 
     metric: str
@@ -314,7 +314,7 @@ def _compare_pair(first: Answers, second: Answers, pairing: Pairing) -> PairedCo
 
 
 def paired_differences(
-    sides: Sequence[Sequence[Any]], metrics: Mapping[str, Measure], pairing: Pairing
+    sides: Sequence[Sequence[Any]], metrics: Mapping[str, MetricRule], pairing: Pairing
 ) -> tuple[list[Difference], int]:
     """Return every metric's difference between two sides, p not yet corrected, and the number of clusters.
 

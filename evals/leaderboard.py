@@ -27,7 +27,7 @@ from evals.report import cells_of, tally, task_of
 from evals.schema import Metric, Record, StageSummary
 from evals.schema.reports import Report
 from evals.stats.intervals import DRAWS, LEVEL, NORMAL, Swaps, holm
-from evals.task import GradedAnswer, Measure
+from evals.task import GradedAnswer, MetricRule
 
 READING = (
     "“=” marks a rank that several share. A rank counts who is shown to be better, not who stands above, so"
@@ -241,7 +241,7 @@ def _check_summary(report: Report[Any], summary: StageSummary, answers: Sequence
 
 
 def _rank_entries(
-    entries: Sequence[Entry], order: str, measure: Measure, draws: int, seed: int
+    entries: Sequence[Entry], order: str, measure: MetricRule, draws: int, seed: int
 ) -> Iterator[LeaderboardRow]:
     """Yield the rows with their ranks; `entries` must stand in order, the best first."""
     if entries:
@@ -262,7 +262,7 @@ Differences = dict[tuple[int, int], Difference]
 def pairwise_differences(
     sides: Sequence[Sequence[Any]],
     name: str,
-    measure: Measure,
+    measure: MetricRule,
     draws: int = DRAWS,
     seed: int = 0,
     compared: Collection[int] | None = None,

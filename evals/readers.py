@@ -34,8 +34,8 @@ from evals.schema import (
 from evals.stats.agreement import Rating, agreement
 from evals.stats.intervals import DRAWS, Units, percentile_interval, resample, wilson
 from evals.stats.scores import mean
-from evals.verifiers import READINGS, instrument, stated_confidence, verify_prepared
-from evals.verifiers.expected import Finding, expected_answer, normalise, words
+from evals.verifiers import READINGS, stated_confidence, verifier_versions, verify_prepared
+from evals.verifiers.expected import AnswerReading, expected_answer, normalise, words
 from evals.verifiers.faults import false_figures
 from evals.verifiers.line import Lines, read_answer_line, without_thought
 from evals.verifiers.score import DEFAULT_SCORING, NO_FAULTS, Faults, Scoring, score
@@ -134,7 +134,7 @@ def verdict_of(answer: GivenAnswer, reading: Reading, scoring: Scoring = DEFAULT
         figures = false_figures(truth, completion) if finding.verdict == "correct" else ()
         faults = Faults(figures) if figures else NO_FAULTS
     else:
-        finding = Finding("no_claim", "the judge found no answer in it")
+        finding = AnswerReading("no_claim", "the judge found no answer in it")
     return score(truth, finding, confidence, "judge", faults, scoring)
 
 
@@ -170,16 +170,16 @@ def _items(truth: RubricTruth | FactsTruth) -> tuple[RubricItem, ...]:
     return tuple(RubricItem(title=fact) for fact in truth.facts)
 
 
-def _rubric_finding(items: tuple[RubricItem, ...], scores: tuple[float, ...]) -> Finding:
+def _rubric_finding(items: tuple[RubricItem, ...], scores: tuple[float, ...]) -> AnswerReading:
     if not scores:
-        return Finding("no_claim", "the answer is empty")
+        return AnswerReading("no_claim", "the answer is empty")
     is_met = [each >= MET for each in scores]
     share = sum(item.weight for item, met in zip(items, is_met, strict=True) if met) / sum(
         item.weight for item in items
     )
     missed = "; ".join(item.title for item, met in zip(items, is_met, strict=True) if not met)
     reason = f"{sum(is_met)} of {len(items)} items met" + (f"; not met: {missed}" if missed else "")
-    return Finding("incorrect" if missed else "correct", reason, credit=share)
+    return AnswerReading("incorrect" if missed else "correct", reason, credit=share)
 
 
 Way = Literal["auto", "answer", "text", "judge"]
@@ -348,7 +348,7 @@ def compare_readers(
     return ReaderReport(
         n=len(rows),
         n_questions=len({row.question for row in rows}),
-        versions=instrument(),
+        versions=verifier_versions(),
         readers=tuple(
             _agreement(way, rows, verdicts_on(answers, way, judged_by=judged_by), draws, seed) for way in ways
         ),

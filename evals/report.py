@@ -1,6 +1,6 @@
 """Reports of any task: every row in full, and summaries that can always be recomputed from the rows.
 
-Metrics are those that the task names (`evals.task.Measure`). Beside the ECE stands the ECE that a perfectly calibrated
+Metrics are those that the task names (`evals.task.MetricRule`). Beside the ECE stands the ECE that a perfectly calibrated
 model with the same confidences would show by chance: its mean and its 95th percentile. Every summary counts how its
 answers were read: from the answer line, from text, by a judge.
 """
@@ -24,7 +24,7 @@ from evals.schema.reports import GradedRow, RefinerReport, Report, ReviewReport
 from evals.stats import calibration
 from evals.stats.calibration import interval_note
 from evals.stats.intervals import CELLS, DRAWS, Floats, Units, is_point, jackknife_interval, percentile_interval, wilson
-from evals.task import GradedAnswer, Measure, Task, task_class
+from evals.task import GradedAnswer, MetricRule, Task, task_class
 
 __all__ = ["DIRECTIONS", "HEADLINE", "MEANINGS", "MEASURES"]
 
@@ -50,7 +50,7 @@ class Tally:
     it applies to, then what they add. The last columns count the rows of each cell.
     """
 
-    metrics: Mapping[str, Measure]
+    metrics: Mapping[str, MetricRule]
     clusters: tuple[str, ...]
     cells: tuple[Cell, ...]
     places: Mapping[str, slice]
@@ -96,7 +96,7 @@ class Tally:
 
 def tally(
     rows: Sequence[GradedAnswer],
-    metrics: Mapping[str, Measure] = MEASURES,
+    metrics: Mapping[str, MetricRule] = MEASURES,
     cells: Iterable[Cell] | None = None,
     without: Mapping[str, Collection[str]] | None = None,
 ) -> Tally:

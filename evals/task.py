@@ -53,7 +53,7 @@ class GradedAnswer(Protocol):
 
 
 @dataclass(frozen=True)
-class Measure:
+class MetricRule:
     """A metric of graded rows, as sums over rows, so that draws of rows need only be multiplied.
 
     `adds` gives what a row adds to the sums, None where the metric does not apply to it. `of` makes the value from the
@@ -80,35 +80,35 @@ class Measure:
     """What rows are called that it does not apply to, where a summary should count them."""
 
 
-def mean(adds: Callable[[Any], float | None], **told: Any) -> Measure:
+def mean(adds: Callable[[Any], float | None], **told: Any) -> MetricRule:
     """Return the mean of a number per row; rows that give None are left out and lower its n."""
-    return Measure(adds, **told)
+    return MetricRule(adds, **told)
 
 
-def in_narrow_tables(measure: Measure) -> Measure:
+def in_narrow_tables(measure: MetricRule) -> MetricRule:
     """Return a metric that narrow tables show."""
     return replace(measure, is_shown=True)
 
 
-def share(holds: Callable[[Any], bool], better: Better | None = "higher") -> Measure:
+def share(holds: Callable[[Any], bool], better: Better | None = "higher") -> MetricRule:
     """Return the share of rows of which something holds, in 0..1."""
-    return Measure(holds, better=better, is_share=True)
+    return MetricRule(holds, better=better, is_share=True)
 
 
-def pooled_rate(of: Callable[..., Floats], *counts: str, better: Better | None = "higher") -> Measure:
+def pooled_rate(of: Callable[..., Floats], *counts: str, better: Better | None = "higher") -> MetricRule:
     """Return a rate of counts that are summed over rows first (micro average)."""
-    return Measure(lambda row: [row.grade.counts[name] for name in counts], of, better=better)
+    return MetricRule(lambda row: [row.grade.counts[name] for name in counts], of, better=better)
 
 
-def calibration_measure(
+def calibration_metric(
     of: Callable[[Floats, Floats, Floats], Floats],
     better: Better | None = "lower",
     undefined: str = "no claim with a stated confidence",
     *,
     is_tested: bool = True,
-) -> Measure:
+) -> MetricRule:
     """Return a metric of stated confidences and whether their claims are correct."""
-    return Measure(of_claims=of, better=better, undefined=undefined, is_tested=is_tested)
+    return MetricRule(of_claims=of, better=better, undefined=undefined, is_tested=is_tested)
 
 
 def ratio(part: Floats, whole: Floats) -> Floats:
@@ -122,7 +122,7 @@ class Task(Protocol[RowT]):
     name: ClassVar[str]
     asked: ClassVar[str] = "examples"
     """What its examples are called."""
-    metrics: ClassVar[Mapping[str, Measure]]
+    metrics: ClassVar[Mapping[str, MetricRule]]
     """By name, in the order in which they are shown."""
     compared: ClassVar[Sequence[str]] = ()
     """The metrics that two stages are compared by; all if none is named."""
@@ -201,6 +201,6 @@ def task_class(name: str) -> type[Any]:
     return getattr(import_module(module), attribute)
 
 
-def narrow(metrics: Mapping[str, Measure]) -> tuple[str, ...]:
+def narrow(metrics: Mapping[str, MetricRule]) -> tuple[str, ...]:
     """Return the metrics that narrow tables show."""
     return tuple(name for name, measure in metrics.items() if measure.is_shown)

@@ -22,8 +22,7 @@ from evals.questions.prompt import ANSWER, OPEN, choices
 from evals.refine.bank import refiner_bank
 from evals.refine.task import messages
 from evals.report import load_report
-from evals.review.prompt import conversation as review_conversation
-from evals.review.prompt import head_of, request, sections_of
+from evals.review.prompt import head_of, request, review_conversation, sections_of
 from evals.schema import ChainManifest, ChainStage, Message, RunRecord
 from evals.schema.reports import EvalReport, Report, ReviewReport
 from evals.schema.runs import (
@@ -52,7 +51,7 @@ from hub.cards import (
     suggest_licence,
     unknown,
 )
-from hub.cards.figures import Measured, eval_results, evaluation_tables
+from hub.cards.figures import ReportTables, eval_results, evaluation_tables
 from hub.checks import PICKLES, STATE, Part, Upload, fit_findings, inspect, part_of, size_finding
 from hub.client import PublicationKind, finding, wording
 
@@ -465,7 +464,7 @@ def adapter_card(
     lineage: Lineage,
     wanted: Publication,
     licence: str,
-    tables: Sequence[Measured],
+    tables: Sequence[ReportTables],
     files: Mapping[str, Part],
     lora: Mapping[str, Any],
     own: OwnCard,

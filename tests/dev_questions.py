@@ -10,8 +10,8 @@ from pathlib import Path
 
 import yaml
 
-from evals.questions import write_examples
 from evals.schema import Example
+from tests.examples import write_examples
 from training.data.questions import GRPO_HALF, grpo_data
 
 PARTS = (GRPO_HALF, "missions-parted-train")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pydantic import ValidationError
 
 from evals.errors import BadConfig
-from evals.refine.files import CheckedRecord
+from evals.refine.cases import CheckedRecord
 from evals.refine.grammar import WORD
 from evals.refine.judge import Judge, Verdicts, support_by_words
 from evals.refine.score import AnswerFigures, PreparedAnswer, copied_share, final_figures, prepare

@@ -11,13 +11,4 @@ from evals.questions.pathways import (
     set_meanings,
 )
 from evals.questions.prompt import SYSTEM_PROMPT, answer_form, conversation, system_prompt
-from evals.questions.sets import (
-    DATASETS,
-    find,
-    is_held_out,
-    load_questions,
-    read_examples,
-    register,
-    system_prompt_for,
-    write_examples,
-)
+from evals.questions.sets import DATASETS, find, is_held_out, load_questions, register, system_prompt_for

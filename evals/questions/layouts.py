@@ -186,7 +186,7 @@ def guess_columns(names: Sequence[str]) -> dict[str, list[str]]:
     return {role: found[role] for role in ROLES if role in found}
 
 
-def _mapped(columns: Columns) -> Layout:
+def _layout_of_columns(columns: Columns) -> Layout:
     """Return the layout of a table whose columns hold what is said of them, and nothing else."""
     if unknown := [role for role in columns if role not in ROLES]:
         raise BadConfig(f"a column holds one of {', '.join(ROLES)}, not {unknown[0]!r}")
@@ -210,7 +210,7 @@ def question_rows(
     """
     if path.suffix.lower() not in FILES:
         raise LabError(f"{path} ends in {path.suffix or 'nothing'}; a file of questions is {', '.join(FILES)}")
-    return plain_rows(path, sheet, _named(layout).columns if layout else ())
+    return plain_rows(path, sheet, _layout_called(layout).columns if layout else ())
 
 
 def import_rows(
@@ -284,7 +284,7 @@ def _is_untold(truth: Mapping[str, Any]) -> bool:
     return any(truth.get(name) in ([], None, CANNOT_BE_TOLD) for name in ("value", "values", "accept") if name in truth)
 
 
-def _named(layout: str) -> Layout:
+def _layout_called(layout: str) -> Layout:
     if layout not in layouts():
         raise BadConfig(f"there is no layout {layout!r}; choose one of {', '.join(layouts())}")
     return layouts()[layout]
@@ -308,7 +308,7 @@ def _find_reading(
             hint = f"did you mean {meant!r}?" if meant else f"it has {', '.join(names)}"
             raise BadConfig(f"{name} has no column {absent!r}; {hint}")
         mine = {role: [*cells] for role, cells in options.columns.items()}
-        return COLUMNS, _mapped(mine), rows, mine
+        return COLUMNS, _layout_of_columns(mine), rows, mine
     guess = guess_columns(names) if layout is None else {}
     is_whole = {"question", "answer"} <= guess.keys()
     try:
@@ -316,7 +316,7 @@ def _find_reading(
     except LabError:
         if not is_whole:
             raise
-        return COLUMNS, _mapped(guess), rows, guess
+        return COLUMNS, _layout_of_columns(guess), rows, guess
     known = layouts()[found]
     fields = {*known.options, *known.wrong, *(each for names in known.each for each in names)}
     if (
@@ -324,7 +324,7 @@ def _find_reading(
         and {fold_name(each) for role in SEVERAL for each in guess.get(role, ())} - fields
         and inside == [*rows]
     ):
-        return COLUMNS, _mapped(guess), rows, guess
+        return COLUMNS, _layout_of_columns(guess), rows, guess
     return found, known, inside, _columns_of(known, names)
 
 
@@ -348,7 +348,7 @@ def _columns_of(layout: Layout, names: Sequence[str]) -> dict[str, list[str]]:
 def _find_layout(rows: Sequence[Raw], layout: str | None, name: str) -> tuple[str, list[Raw]]:
     """Return the layout of a file and its rows, taken out of a JSON document if need be."""
     by_steps: dict[tuple[str, ...], list[Raw]] = {}
-    for found, each in ({layout: _named(layout)} if layout else layouts()).items():
+    for found, each in ({layout: _layout_called(layout)} if layout else layouts()).items():
         if each.rows not in by_steps:
             by_steps[each.rows] = [(line, row) for line, whole in rows for row in _rows_in(whole, each.rows, {})]
         inside = by_steps[each.rows]

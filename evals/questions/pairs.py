@@ -34,7 +34,7 @@ from evals.questions.pathways import succession
 from evals.questions.prompt import with_confidence
 from evals.questions.sets import is_held_out
 from evals.schema import Example, Message, Record, Verdict
-from evals.verifiers import instrument, verify
+from evals.verifiers import verifier_versions, verify
 from evals.verifiers.line import read_lines
 from evals.verifiers.score import applicable
 
@@ -134,7 +134,7 @@ class PairSet:
         """Return the record beside the rows; `content` are the bytes of their file."""
         return PairStatistics(
             settings=dict(settings),
-            versions=instrument(),
+            versions=verifier_versions(),
             rows_file=rows_file,
             rows_sha256=hashlib.sha256(content).hexdigest(),
             rows=len(self.rows),

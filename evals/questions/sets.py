@@ -28,20 +28,7 @@ from pydantic import BaseModel, ValidationError
 
 from evals.errors import BadConfig, LabError
 from evals.facts import load_provenance
-from evals.io import (
-    WHOLE,
-    NoRow,
-    Read,
-    as_jsonl,
-    data_sha256,
-    first_of,
-    read_rows,
-    read_text,
-    row_of,
-    sha256_of_text,
-    short_repr,
-    write_whole,
-)
+from evals.io import WHOLE, NoRow, Read, data_sha256, first_of, read_text, row_of, sha256_of_text, short_repr
 from evals.questions.kmp import kmp_rewordings, kmp_test, kmp_training, kmp_wordings
 from evals.questions.pathways import (
     lone_missions,
@@ -666,13 +653,3 @@ def versions() -> dict[str, str]:
 def name_counts(names: Iterable[str]) -> dict[str, int]:
     """Return names with their counts, the most frequent first, ties by name."""
     return dict(sorted(Counter(names).items(), key=lambda item: (-item[1], item[0])))
-
-
-def read_examples(path: Path) -> tuple[Example, ...]:
-    """Return the examples of a JSONL file, whose ids differ; errors as `read_rows`."""
-    return tuple(read_rows(path, Example, lambda row: row.id, "write some with `assay data kmp --out DIR`"))
-
-
-def write_examples(path: Path, examples: Iterable[Example]) -> None:
-    """Write examples as JSONL, whole or not at all."""
-    write_whole(path, as_jsonl(examples))

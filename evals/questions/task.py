@@ -19,7 +19,7 @@ from evals.schema import EvalReport, EvalRow, Example, Grade, Message, Metric
 from evals.stats import scores
 from evals.stats.calibration import CalibrationSettings, bin_edges, ece, null_ece
 from evals.stats.intervals import Floats
-from evals.task import Measure, StageAnswer, Task, calibration_measure, in_narrow_tables, mean, share
+from evals.task import MetricRule, StageAnswer, Task, calibration_metric, in_narrow_tables, mean, share
 from evals.verifiers.score import SCORED, VERIFIERS, Scoring
 
 HEADLINE = "unaided"
@@ -73,17 +73,17 @@ class Questions(Task[Example]):
     compared = ("accuracy", "reward", "ece", "brier", "log_loss", "auroc", "aurc", "stated_share")
     policies = tuple(BASELINES)
     report = EvalReport
-    metrics: ClassVar[Mapping[str, Measure]] = {
+    metrics: ClassVar[Mapping[str, MetricRule]] = {
         "accuracy": in_narrow_tables(share(_verdict("correct"))),
         "reward": in_narrow_tables(mean(lambda row: row.grade.reward or 0.0)),
         **{name: mean(partial(_part, name), undefined="applies to none of these questions") for name in VERIFIERS},
-        "ece": in_narrow_tables(calibration_measure(_ece, is_tested=False)),
-        "brier": in_narrow_tables(calibration_measure(scores.brier)),
-        "base_rate_brier": calibration_measure(scores.base_rate_brier, None),
-        "log_loss": calibration_measure(scores.log_loss),
-        "auroc": calibration_measure(scores.auroc, "higher", "needs right and wrong claims with a stated confidence"),
-        "aurc": calibration_measure(scores.aurc),
-        "mean_confidence": calibration_measure(scores.mean_confidence, None),
+        "ece": in_narrow_tables(calibration_metric(_ece, is_tested=False)),
+        "brier": in_narrow_tables(calibration_metric(scores.brier)),
+        "base_rate_brier": calibration_metric(scores.base_rate_brier, None),
+        "log_loss": calibration_metric(scores.log_loss),
+        "auroc": calibration_metric(scores.auroc, "higher", "needs right and wrong claims with a stated confidence"),
+        "aurc": calibration_metric(scores.aurc),
+        "mean_confidence": calibration_metric(scores.mean_confidence, None),
         "line_share": share(  # the answer line names one answer, and a confidence line 0 to 100 %
             lambda row: (
                 row.verdict.read_by in ("answer", "letter")
@@ -152,7 +152,7 @@ class Questions(Task[Example]):
         grades = (row.grade for row in rows)
         stated = [each.confidence for each in grades if each.confidence is not None and each.verdict != "no_claim"]
         if not stated:
-            return dict.fromkeys(BY_CHANCE, Metric(value=None, n=0, note=calibration_measure(_ece).undefined))
+            return dict.fromkeys(BY_CHANCE, Metric(value=None, n=0, note=calibration_metric(_ece).undefined))
         c = np.array(stated, dtype=np.float64)
         settings = CalibrationSettings(draws=draws, seed=seed)
         found = null_ece(c, bin_edges(c, settings), settings)

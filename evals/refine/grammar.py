@@ -23,7 +23,7 @@ PREFIXES = tuple(_WORDS["negative_prefixes"])
 
 
 @lru_cache(maxsize=4096)
-def tokens(text: str) -> tuple[str, ...]:
+def split_words(text: str) -> tuple[str, ...]:
     """Return the words and numbers of a text in order, directions in one spelling, plurals cut."""
     return tuple(_fold(word) for word in TOKEN.findall(plain(text).text))
 
@@ -31,7 +31,7 @@ def tokens(text: str) -> tuple[str, ...]:
 @lru_cache(maxsize=4096)
 def content(text: str) -> frozenset[str]:
     """Return the words and numbers that carry meaning."""
-    return frozenset(word for word in tokens(text) if word not in STOP)
+    return frozenset(word for word in split_words(text) if word not in STOP)
 
 
 def numbers(words: frozenset[str]) -> frozenset[str]:

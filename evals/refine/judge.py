@@ -22,7 +22,7 @@ from evals.refine.grammar import (
     is_opposed,
     is_prefixed,
     numbers,
-    tokens,
+    split_words,
 )
 from evals.schema.record import Record
 from evals.schema.refiner import BehaviourItem, Polarity, RefinerRecord, RewardConfig
@@ -63,7 +63,7 @@ def static_items() -> tuple[Item, ...]:
     )
 
 
-def share(raw: float | None, scale: float) -> float | None:
+def scale_share(raw: float | None, scale: float) -> float | None:
     """Return a judge's number as a share 0..1 of the scale; what is out of range is clamped."""
     return None if raw is None else min(1.0, max(0.0, raw / scale))
 
@@ -77,7 +77,7 @@ def value(item: Item, score: float | None) -> float | None:
 
 def rubric_score(items: Sequence[Item], raws: Iterable[float | None], scale: float) -> float | None:
     """Return the weighted mean of what the items earn, 0..1; None if a verdict is missing. Needs at least one item."""
-    values = [value(item, share(raw, scale)) for item, raw in zip(items, raws, strict=True)]
+    values = [value(item, scale_share(raw, scale)) for item, raw in zip(items, raws, strict=True)]
     known = [each for each in values if each is not None]
     if len(known) < len(values):
         return None
@@ -286,10 +286,10 @@ def _presence(
     """Return how far a behaviour is present, 0..1; one of the static set by the nearest thing words can show."""
     if item.origin != "static":
         told = spoken if is_negated(item.description) else [text for text in spoken if not is_negated(text)]
-        answer = tokens(" . ".join(told))
+        answer = split_words(" . ".join(told))
         wanted = QUOTED.findall(item.description)
         if wanted:
-            found = (any(holds(answer, tokens(way)) for way in each.split("|")) for each in wanted)
+            found = (any(holds(answer, split_words(way)) for way in each.split("|")) for each in wanted)
             return float(all(found))
         share = _overlap(content(item.description), frozenset(answer))
         return min(1.0, max(0.0, (share - 0.2) / 0.6))
@@ -301,7 +301,7 @@ def _presence(
     if item.title == "Off-Query Padding":
         asked = content(inquiry.question)
         aside = sum(not (content(text) & asked or _is_abstention(text)) for text in spoken)
-        repeated = len(spoken) - len({tokens(text) for text in spoken})
+        repeated = len(spoken) - len({split_words(text) for text in spoken})
         return min(1.0, (aside + repeated) / len(spoken))
     strangers = [
         numbers(content(claim.text)) - frozenset().union(*(content(inquiry.evidence[name]) for name in ids))
@@ -312,7 +312,7 @@ def _presence(
 
 def _is_abstention(passage: str) -> bool:
     """Return whether a sentence says that something is not in what was given."""
-    return is_negated(passage) and not GIVEN.isdisjoint(tokens(passage))
+    return is_negated(passage) and not GIVEN.isdisjoint(split_words(passage))
 
 
 def _overlap(said: frozenset[str], known: frozenset[str]) -> float:
@@ -374,4 +374,4 @@ class StubJudge:
 
 
 def _share(value: object) -> float | None:
-    return share(number_of(value), 1.0)
+    return scale_share(number_of(value), 1.0)

@@ -20,7 +20,7 @@ from evals.refine.grammar import (
     format_checks,
     parse_answer,
 )
-from evals.refine.judge import Inquiry, Item, Verdicts, items_of, missing, rubric_score, share, value
+from evals.refine.judge import Inquiry, Item, Verdicts, items_of, missing, rubric_score, scale_share, value
 from evals.schema.refiner import (
     CheckedClaim,
     JudgedItem,
@@ -280,7 +280,7 @@ def explain(prepared: PreparedAnswer, verdicts: Verdicts | None, judge: str) -> 
     )
     items = []
     for item, raw, quote in zip(prepared.items, asked.raws, asked.quotes, strict=True):
-        score = share(raw, prepared.config.score_scale)
+        score = scale_share(raw, prepared.config.score_scale)
         told = {name: getattr(item, name) for name in ("title", "description", "polarity", "origin", "weight")}
         items.append(JudgedItem(**told, raw=raw, score=score, value=value(item, score), quote=quote))
     claims = []

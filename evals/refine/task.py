@@ -6,14 +6,14 @@ from functools import partial
 from typing import ClassVar
 
 from evals.refine.bank import BASELINES, refiner_bank
-from evals.refine.files import records_sha256
+from evals.refine.cases import records_sha256
 from evals.refine.grammar import HARD, WORD, EvidenceBlock, blocks, evidence_of, parse_answer
 from evals.refine.judge import QUOTED, AskJudge, HeuristicJudge, Inquiry, Verdicts, compare_words, judge_citations
 from evals.refine.score import copied_share, explain, prepare
 from evals.schema import Grade, Message
 from evals.schema.refiner import RefinerRecord, RewardConfig
 from evals.schema.reports import RefinerReport, RefinerRow
-from evals.task import Measure, StageAnswer, Task, in_narrow_tables, mean
+from evals.task import MetricRule, StageAnswer, Task, in_narrow_tables, mean
 
 SYSTEM_PROMPT = (
     "Answer the question from the passages alone, in one to three sentences. Put each claim between"
@@ -89,7 +89,7 @@ class Refine(Task[RefinerRecord]):
 
     name = "refine"
     asked = "records"
-    metrics: ClassVar[Mapping[str, Measure]] = {
+    metrics: ClassVar[Mapping[str, MetricRule]] = {
         "reward": in_narrow_tables(_mean(lambda row: row.scored.reward)),
         "rubric": in_narrow_tables(_mean(lambda row: row.scored.rubric)),
         "citation_f1": in_narrow_tables(_mean(lambda row: row.scored.citation_f1)),

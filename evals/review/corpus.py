@@ -67,7 +67,7 @@ class Made:
     reply_tokens: int
 
 
-def rows_of(
+def paper_rows(
     example: ReviewExample, concerns: Sequence[HumanConcern], budget: Budget, counter: TokenCounter
 ) -> list[Made]:
     """Return the rows of a paper; each concern stands in the row of the part that it is about.
@@ -209,7 +209,7 @@ def make_corpus(
         elif len(kept) < recipe.rules.min_concerns:
             corpus.articles_dropped[f"fewer than {recipe.rules.min_concerns} usable concerns"] += 1
         else:
-            rows = rows_of(example, kept, recipe.budget, recipe.counter)
+            rows = paper_rows(example, kept, recipe.budget, recipe.counter)
             corpus.taught.append(Taught(example, kept, tuple(rows)))
             corpus.concerns_dropped += dropped
         if progress is not None:
@@ -217,7 +217,7 @@ def make_corpus(
     return corpus
 
 
-def statistics_of(corpus: Corpus, recipe: CorpusRecipe, source: str, file: tuple[str, str]) -> dict[str, Any]:
+def corpus_statistics(corpus: Corpus, recipe: CorpusRecipe, source: str, file: tuple[str, str]) -> dict[str, Any]:
     """Return what stands beside the rows of a corpus; `file` is the name of their file and the text in it.
 
     Papers are dropped by reason, concerns counted of kept papers. `input_tokens` is what a model reads of a row before

@@ -512,7 +512,7 @@ def calibrate_threshold(panel: Panel, encoder: Encoder | None, rate: float, seed
     return Threshold(value, origin, rate, len(values))
 
 
-def number_of(written: str) -> float:
+def read_threshold(written: str) -> float:
     """Return a threshold as a user wrote it; BadConfig if it is no similarity."""
     try:
         value = float(written)
@@ -548,7 +548,7 @@ def labelled_pairs() -> tuple[LabelledPair, ...]:
     return tuple(read_rows(FILE, LabelledPair))
 
 
-def agreement(encoder: Encoder | None, threshold: float, seed: int = 0) -> dict[str, Metric]:
+def matcher_agreement(encoder: Encoder | None, threshold: float, seed: int = 0) -> dict[str, Metric]:
     """Return the precision and recall of a matcher at its threshold on the pairs labelled yes or no; None compares words.
 
     Precision is over the pairs that it matches, recall over those labelled yes; 95 % intervals from draws of papers.

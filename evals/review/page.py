@@ -29,13 +29,13 @@ def metric_name(metric: str) -> str:
     return NAMES.get(metric, metric.replace("_", " "))
 
 
-def told_controls(metrics: Mapping[str, Metric], controls: Iterable[str]) -> list[str]:
+def control_figures(metrics: Mapping[str, Metric], controls: Iterable[str]) -> list[str]:
     """Return the F1 of each control that there is, the strongest first and the bound last."""
     known = [(name == "count_bound", -(metrics[name].value or 0.0), name) for name in controls if name in metrics]
     return [f"{metric_name(name)} {-value:.3f}" for _, value, name in sorted(known)]
 
 
-def told_strongest(stage: ReviewedStage, controls: Mapping[str, Rates]) -> str:
+def strongest_line(stage: ReviewedStage, controls: Mapping[str, Rates]) -> str:
     """Return the strongest control with its F1 and the p of the test against it: "copied sentences 0.423, p 0.0940"."""
     if stage.strongest is None:
         return "–"
@@ -43,7 +43,7 @@ def told_strongest(stage: ReviewedStage, controls: Mapping[str, Rates]) -> str:
     return f"{metric_name(stage.strongest)} {controls[stage.strongest].f1:.3f}{p}"
 
 
-def told_restatements(report: ReviewReport) -> str:
+def restatement_note(report: ReviewReport) -> str:
     """Return how much of what was said again by hand the matcher sees, as a sentence; "" where that is not known."""
     seen = report.matcher_agreement.get("recall")
     if seen is None or seen.value is None:
@@ -73,11 +73,11 @@ def report_sections(report: ReviewReport) -> list[PageTable]:
         controls, metrics = control_rates(articles), groups["all"]
         cells = [
             *((metric_name(name), number_with_interval(metrics.get(name))) for name in Review.metrics),
-            ("strongest control", told_strongest(known, controls)),
+            ("strongest control", strongest_line(known, controls)),
             ("matcher", f"{matcher.encoder} @ {matcher.revision}, {matcher.assignment}"),
             ("threshold", f"{matcher.threshold:.3f} ({matcher.threshold_from})"),
         ]
-        sections.append(PageTable(stage, ("what", "value"), cells, told_restatements(report)))
+        sections.append(PageTable(stage, ("what", "value"), cells, restatement_note(report)))
         rows = [
             (
                 f"{each.threshold:.3f}{' (used)' if each.is_used else ''}",

@@ -67,7 +67,7 @@ def request(text: str, part: int = 1, parts: int = 1) -> str:
     return asked + text
 
 
-def conversation(request: str) -> tuple[Message, Message]:
+def review_conversation(request: str) -> tuple[Message, Message]:
     """Return the turns that a model answers: the instructions, and a request."""
     return Message(role="system", content=review_system_prompt()), Message(role="user", content=request)
 
@@ -138,7 +138,7 @@ class Budget:
 
 def instructions(counter: TokenCounter) -> int:
     """Return the tokens of everything but paper and reply: system prompt, request, template, end."""
-    turns = [each.model_dump() for each in conversation(request("", 9, 9))]
+    turns = [each.model_dump() for each in review_conversation(request("", 9, 9))]
     return counter.chat([*turns, {"role": "assistant", "content": ""}])
 
 
@@ -196,17 +196,17 @@ def allot(sizes: Sequence[int], ranks: Sequence[int], room: int) -> list[int]:
     if sum(sizes) <= room:
         return list(sizes)
     floor = min(FLOOR, max(1, room // (2 * len(sizes)))) if sizes else 0
-    given = level([min(size, floor) for size in sizes], room)
+    given = divide_room([min(size, floor) for size in sizes], room)
     for rank in sorted(set(ranks)):
         left = room - sum(given)
         members = [at for at, each in enumerate(ranks) if each == rank]
-        more = level([sizes[at] - given[at] for at in members], left)
+        more = divide_room([sizes[at] - given[at] for at in members], left)
         for at, extra in zip(members, more, strict=True):
             given[at] += extra
     return given
 
 
-def level(wants: Sequence[int], room: int) -> list[int]:
+def divide_room(wants: Sequence[int], room: int) -> list[int]:
     """Return `room` shared evenly among wants, none given more than it wants; the sum is exact.
 
     >>> level([1, 10, 10], 12)

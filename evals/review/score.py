@@ -41,15 +41,15 @@ from evals.review.match import (
     ReadySimilarity,
     Similarity,
     Threshold,
-    agreement,
     calibrate_threshold,
     counts_of,
     is_on_figure,
     match,
-    number_of,
+    matcher_agreement,
     panel_of,
     partners,
     rates_of,
+    read_threshold,
     similarity_of,
 )
 from evals.schema.articles import PaperRow
@@ -113,7 +113,7 @@ class Library:
 
 
 @dataclass(frozen=True)
-class Measuring:
+class ScoreSetup:
     """What a score is made with; `encoder` None means words, or similarities from a file.
 
     `n_by_chance` are the similarities behind a calibrated threshold.
@@ -138,7 +138,7 @@ class Scored:
     """What a stage said as a panel, what it is measured with, who answered, and the concerns before cleaning."""
 
     panel: Panel
-    measuring: Measuring
+    setup: ScoreSetup
     made_by: MadeBy | None = None
     said: Mapping[str, tuple[Concern, ...]] = field(default_factory=dict)
 
@@ -150,9 +150,9 @@ def read_panel(reference: Path, predictions: Path) -> Panel:
     return panel_of(humans, tools)
 
 
-def measuring_of(
+def score_setup(
     panel: Panel, options: ScoreOptions, find: Callable[[str], Encoder], library: Library | None = None
-) -> Measuring:
+) -> ScoreSetup:
     """Return what to score a panel with; `find` gives the encoder of a name, `library` the papers for the controls."""
     encoder: Encoder | None = None
     if options.similarities is not None:
@@ -178,7 +178,7 @@ def measuring_of(
         assignment=options.assignment,
         false_match_rate=threshold.rate,
     )
-    return Measuring(
+    return ScoreSetup(
         similarity=similarity,
         encoder=encoder,
         matcher=matcher,
@@ -205,7 +205,7 @@ def _threshold(panel: Panel, encoder: Encoder | None, options: ScoreOptions) -> 
                 " papers; give a number"
             )
         return calibrate_threshold(panel, encoder, FALSE_MATCH_RATE, options.seed)
-    return Threshold(number_of(given), "given")
+    return Threshold(read_threshold(given), "given")
 
 
 def read_library(reference: Path, papers: Path | None, retrieve_from: Path | None) -> Library | None:
@@ -251,7 +251,7 @@ def review_report(scored: Mapping[str, Scored], **about: Any) -> ReviewReport:
         mine, stages[stage] = _score_stage(stage, each)
         rows += mine
     name, last = list(scored.items())[-1]
-    measuring, made = last.measuring, last.made_by
+    setup, made = last.setup, last.made_by
     known: dict[str, Any] = {
         "data_name": f"{len(last.panel.human.texts):,} human concerns",
         "data_sha256": last.panel.reference_sha256,
@@ -262,10 +262,10 @@ def review_report(scored: Mapping[str, Scored], **about: Any) -> ReviewReport:
         "created_at": datetime.combine(made.date if made else date(1970, 1, 1), time(tzinfo=UTC)),
         "command": "assay review score",
         "rows": tuple(rows),
-        "summaries": summarise(rows, seed=measuring.seed, task=task),
-        "matcher": measuring.matcher,
-        "matcher_agreement": agreement(measuring.encoder, measuring.matcher.threshold, measuring.seed)
-        if measuring.similarity.is_crossing
+        "summaries": summarise(rows, seed=setup.seed, task=task),
+        "matcher": setup.matcher,
+        "matcher_agreement": matcher_agreement(setup.encoder, setup.matcher.threshold, setup.seed)
+        if setup.similarity.is_crossing
         else {},
         "stages": stages,
     }
@@ -274,16 +274,16 @@ def review_report(scored: Mapping[str, Scored], **about: Any) -> ReviewReport:
 
 def _score_stage(stage: str, scored: Scored) -> tuple[tuple[ArticleScore, ...], ReviewedStage]:
     """Return a stage's counts by article, and what is known of it beside them."""
-    panel, measuring = scored.panel, scored.measuring
-    found, controls, missing = measuring.match(panel)
+    panel, setup = scored.panel, scored.setup
+    found, controls, missing = setup.match(panel)
     rows = articles_of(panel, found, controls, stage)
     reviewed = ReviewedStage(
         made_by=scored.made_by,
         coverage=panel.coverage,
-        **_against_strongest(rows, measuring.seed),
+        **_against_strongest(rows, setup.seed),
         no_control=missing,
-        thresholds=over_thresholds(panel, measuring, found),
-        warnings=tuple(_warnings(panel, measuring, found, controls, missing)),
+        thresholds=over_thresholds(panel, setup, found),
+        warnings=tuple(_warnings(panel, setup, found, controls, missing)),
         said=dict(scored.said),
     )
     return rows, reviewed
@@ -350,21 +350,21 @@ def control_rates(rows: Sequence[ArticleScore]) -> dict[str, Rates]:
     return {name: rates_of(matched, human, said) for name, (matched, said) in found.items()}
 
 
-def over_thresholds(panel: Panel, measuring: Measuring, found: Matching) -> tuple[ThresholdRates, ...]:
+def over_thresholds(panel: Panel, setup: ScoreSetup, found: Matching) -> tuple[ThresholdRates, ...]:
     """Return the rates at the used threshold and at every 0.05 between the smallest and the greatest best similarity."""
-    best, matcher = found.best[~np.isnan(found.best)], measuring.matcher
+    best, matcher = found.best[~np.isnan(found.best)], setup.matcher
     if not len(best):
         return ()
     low, high = np.ceil(best.min() / STEP), np.floor(best.max() / STEP)
     steps = {round(float(at * STEP), 2) for at in np.arange(low, high + 1) if at > 0}
     has_list = panel.predicted.sizes > 0
     others = [None]
-    if measuring.similarity.is_crossing and has_list.sum() > 1:
-        others.append(next(partners(panel.sources, has_list, 1, measuring.seed)))
+    if setup.similarity.is_crossing and has_list.sum() > 1:
+        others.append(next(partners(panel.sources, has_list, 1, setup.seed)))
     rates = []
     for value in sorted({*steps, matcher.threshold}):
         own, *permuted = (
-            rates_of(*counts_of(panel, match(panel, measuring.similarity, value, matcher.assignment, at)).sum(axis=0))
+            rates_of(*counts_of(panel, match(panel, setup.similarity, value, matcher.assignment, at)).sum(axis=0))
             for at in others
         )
         rates.append(
@@ -378,19 +378,19 @@ def over_thresholds(panel: Panel, measuring: Measuring, found: Matching) -> tupl
     return tuple(rates)
 
 
-def _controls_of(panel: Panel, measuring: Measuring) -> tuple[dict[str, Listed], dict[str, str]]:
+def _controls_of(panel: Panel, setup: ScoreSetup) -> tuple[dict[str, Listed], dict[str, str]]:
     """Return the controls that can be made, by name, and the reasons why others cannot."""
-    if not measuring.has_controls:
+    if not setup.has_controls:
         return {}, {}
     if not panel.predicted.texts:
         return {}, dict.fromkeys(STRONGEST, SILENT)
-    if not measuring.similarity.is_crossing:
+    if not setup.similarity.is_crossing:
         why = "needs an encoder: similarities from a file say nothing about other texts"
         return {}, dict.fromkeys(STRONGEST, why)
-    missing, alike = dict[str, str](), (panel, measuring.encoder, measuring.matcher)
-    by_chance = partial(permuted_control, panel, measuring.similarity, measuring.matcher, seed=measuring.seed)
+    missing, alike = dict[str, str](), (panel, setup.encoder, setup.matcher)
+    by_chance = partial(permuted_control, panel, setup.similarity, setup.matcher, seed=setup.seed)
     makers: dict[str, Callable[[], Listed | None]] = {"permuted": by_chance, "generic": partial(generic, *alike)}
-    if library := measuring.library:
+    if library := setup.library:
         by_id = {paper.id: paper for paper in library.scored}
         papers = [by_id.get(name, Paper(name, "")) for name in panel.article_ids]
         makers["generic_titled"] = partial(generic, *alike, papers)
@@ -430,7 +430,7 @@ def _against_strongest(rows: Sequence[ArticleScore], seed: int) -> dict[str, Any
 
 
 def _warnings(
-    panel: Panel, measuring: Measuring, found: Matching, controls: Mapping[str, Listed], missing: Mapping[str, str]
+    panel: Panel, setup: ScoreSetup, found: Matching, controls: Mapping[str, Listed], missing: Mapping[str, str]
 ) -> list[str]:
     told = (
         [] if panel.predicted.texts else [f"{SILENT}, and no headline: who says nothing is not better than a control"]
@@ -439,14 +439,14 @@ def _warnings(
         told.append(f"{n} papers are few: differences between systems that are not large cannot be shown on them")
     if controls and "echo" not in controls:
         told.append(f"no sentences were copied from the papers ({missing['echo']}); who copies would not be noticed")
-    best, threshold = found.best[~np.isnan(found.best)], measuring.matcher.threshold
+    best, threshold = found.best[~np.isnan(found.best)], setup.matcher.threshold
     if len(best) and (passing := float((best >= np.float32(threshold)).mean())) > SATURATED:
         told.append(
             f"{100 * passing:.1f} % of best similarities pass the threshold {threshold:.3f}: matching only counts list"
             " lengths here; use --threshold auto or another encoder"
         )
-    if measuring.n_by_chance < FEW:
-        told.append(f"the threshold rests on {measuring.n_by_chance} similarities only; it is rough")
+    if setup.n_by_chance < FEW:
+        told.append(f"the threshold rests on {setup.n_by_chance} similarities only; it is rough")
     if "permuted" in controls and len(set(panel.sources)) > 1:
         alone = [name for name in set(panel.sources) if panel.sources.count(name) == 1]
         if alone:

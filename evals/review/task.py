@@ -11,14 +11,14 @@ import numpy as np
 from evals.review.controls import STRONGEST, Index, Paper, generic_concerns
 from evals.review.match import CATEGORY_NAMES, SEVERITY_NAMES, UNATTRIBUTED, Panel, panel_of
 from evals.review.parse import parse
-from evals.review.prompt import conversation, head_of, request, sections_of
-from evals.review.score import Library, Measuring, articles_of, control_rates, paper_of
+from evals.review.prompt import head_of, request, review_conversation, sections_of
+from evals.review.score import Library, ScoreSetup, articles_of, control_rates, paper_of
 from evals.schema import Grade, Message, Metric, ReviewExample
 from evals.schema.articles import PaperRow
 from evals.schema.reports import ArticleScore, ReviewReport
 from evals.schema.reviews import PredictionRow, ReferenceRow
 from evals.stats.intervals import Floats
-from evals.task import Measure, StageAnswer, Task, in_narrow_tables, mean, pooled_rate, ratio, share
+from evals.task import MetricRule, StageAnswer, Task, in_narrow_tables, mean, pooled_rate, ratio, share
 
 
 def f1_of(matched: Floats, human: Floats, predicted: Floats) -> Floats:
@@ -33,13 +33,13 @@ KNOWN = {"id", "title", "abstract", "family", "sections", "concerns"}
 
 
 class Review(Task[ReviewExample]):
-    """Papers with human concerns. `measuring` gives what two lists of concerns are matched with."""
+    """Papers with human concerns. `setup` gives what two lists of concerns are matched with."""
 
     name = "review"
     asked = "papers"
     order = "f1_above_strongest"
-    metrics: ClassVar[Mapping[str, Measure]] = {
-        "f1_above_strongest": Measure(
+    metrics: ClassVar[Mapping[str, MetricRule]] = {
+        "f1_above_strongest": MetricRule(
             lambda row: (
                 (
                     row.n_matched,
@@ -57,7 +57,7 @@ class Review(Task[ReviewExample]):
             is_shown=True,
             undefined="no control, or no concern",
         ),
-        "f1_above_permuted": Measure(
+        "f1_above_permuted": MetricRule(
             lambda row: (
                 (row.n_matched, row.n_human, row.n_predicted, row.by_control["permuted"][0])
                 if "permuted" in row.by_control
@@ -91,9 +91,9 @@ class Review(Task[ReviewExample]):
     report = ReviewReport
 
     def __init__(
-        self, papers: Sequence[ReviewExample] = (), measuring: Callable[[Panel], Measuring] | None = None
+        self, papers: Sequence[ReviewExample] = (), setup: Callable[[Panel], ScoreSetup] | None = None
     ) -> None:
-        self.papers, self.measuring = papers, measuring
+        self.papers, self.setup = papers, setup
 
     def examples(self, split: str) -> list[ReviewExample]:
         """Return the papers of a split, in their order."""
@@ -103,15 +103,15 @@ class Review(Task[ReviewExample]):
         """Return the conversation that asks about a whole paper (`evals.review.prompt.pieces_of` cuts long ones)."""
         sections = (f"## {name}\n{text}" for name, text in sections_of(example.article))
         paper = "\n\n".join(filter(None, (head_of(example.article), *sections)))
-        return conversation(request(paper))
+        return review_conversation(request(paper))
 
     def grade(self, examples: Sequence[ReviewExample], completions: Sequence[str]) -> list[Grade]:
         """Return one grade each, with the `ArticleScore` as its detail; all are matched together.
 
-        Without `measuring` an answer is only read: the verdict is the status of its parse, and nothing is rewarded.
+        Without `setup` an answer is only read: the verdict is the status of its parse, and nothing is rewarded.
         """
         read = [parse(row.id, text) for row, text in zip(examples, completions, strict=True)]
-        if self.measuring is None:
+        if self.setup is None:
             return [
                 Grade(
                     verdict=each.status,
@@ -125,9 +125,9 @@ class Review(Task[ReviewExample]):
             PredictionRow(article_id=each.id, concerns=tuple(c.model_dump() for c in each.concerns)) for each in read
         ]
         panel = panel_of([reference_of(row) for row in examples], said)
-        measuring = self.measuring(panel)
-        measuring = replace(measuring, library=measuring.library or Library(tuple(map(paper_of_example, examples)), ()))
-        found = measuring.match(panel)
+        setup = self.setup(panel)
+        setup = replace(setup, library=setup.library or Library(tuple(map(paper_of_example, examples)), ()))
+        found = setup.match(panel)
         return [each.grade for each in articles_of(panel, *found[:2])]
 
     def row(

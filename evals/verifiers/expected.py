@@ -36,7 +36,7 @@ _MARKS = str.maketrans(
 )
 
 
-class Finding(NamedTuple):
+class AnswerReading(NamedTuple):
     """What a reader made of an answer. `credit` is what a correct one is worth, 0.5 to 1.
 
     An incorrect set of names has its F1 / 2 as credit; every other incorrect answer has 0. `is_letter` says that the

@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from evals.schema import CANNOT_BE_TOLD, Claim, StatedConfidence
-from evals.verifiers.expected import Expected, Finding, claim, fold, normalise, word_set
+from evals.verifiers.expected import AnswerReading, Expected, claim, fold, normalise, word_set
 from evals.verifiers.numbers import SHARE, Number, numbers_in, unit_of
 from evals.verifiers.text.lexicon import reply_at, tokens
 from evals.wording import FIGURE, MISSING, plain, share_of
@@ -115,7 +115,7 @@ PARTS = re.compile(
 EITHER = re.compile(r"[;/|\n]|\b(?:or|vs|versus)\b", re.IGNORECASE)
 
 
-Reader = Callable[[Expected, str, str], Finding]
+Reader = Callable[[Expected, str, str], AnswerReading]
 
 
 class Lines(NamedTuple):
@@ -226,7 +226,7 @@ def without_thought(text: str) -> str:
     return " " * (closed - 1) + "\n" + kept if closed else kept
 
 
-def read_answer_line(expected: Expected, question: str, lines: Lines, read_number: Reader) -> Finding:
+def read_answer_line(expected: Expected, question: str, lines: Lines, read_number: Reader) -> AnswerReading:
     """Return what the answer line says of the question; no_claim where it says nothing that can be checked."""
     found = _finding(expected, question, lines.answer or "", lines.also, read_number)
     if not found.claims:
@@ -235,13 +235,13 @@ def read_answer_line(expected: Expected, question: str, lines: Lines, read_numbe
 
 
 @lru_cache(maxsize=4096)
-def _finding(expected: Expected, question: str, value: str, also: str | None, read_number: Reader) -> Finding:
+def _finding(expected: Expected, question: str, value: str, also: str | None, read_number: Reader) -> AnswerReading:
     """Return what answer lines say, wherever they stand: models write the same few lines again and again."""
     says = normalise(value)
     if says in TEMPLATE or value.strip(MARKS + ".…") == "":
-        return Finding("no_claim", "the answer line is empty")
+        return AnswerReading("no_claim", "the answer line is empty")
     if len(value) >= len(question) - 2 > 20 and normalise(question).strip(" ?") in says:
-        return Finding("no_claim", "it repeats the question")
+        return AnswerReading("no_claim", "it repeats the question")
     stated = read_number if expected.kind == "number" else _read_value
     found = stated(expected, question, value)
     if also is None:
@@ -249,21 +249,21 @@ def _finding(expected: Expected, question: str, value: str, also: str | None, re
     other = stated(expected, question, also)
     is_same = other.verdict == found.verdict and (found.verdict == "correct" or other.answer == found.answer)
     if not is_same and "no_claim" not in (other.verdict, found.verdict):
-        return Finding("contradictory", f"two answer lines: {also!r} and {value!r}", found.answer, found.claims)
+        return AnswerReading("contradictory", f"two answer lines: {also!r} and {value!r}", found.answer, found.claims)
     return other if found.verdict == "no_claim" else found
 
 
-def read_short(expected: Expected, question: str, text: str, read_number: Reader) -> Finding:
+def read_short(expected: Expected, question: str, text: str, read_number: Reader) -> AnswerReading:
     """Return what a text of a few words says, as if it stood on an answer line."""
     says = normalise(text)
     is_sentence = "confidence" in says or (expected.kind == "choice" and says not in expected.by_wording)
     if is_sentence or says in TEMPLATE or says.endswith("?") or HEDGE.search(says) or fold(says) <= fold(question):
-        return Finding("no_claim", "it says nothing of the question")
+        return AnswerReading("no_claim", "it says nothing of the question")
     found = (read_number if expected.kind == "number" else _read_value)(expected, question, text)
     return found._replace(claims=_claims([each.says for each in found.claims], 0, len(text)))
 
 
-def _read_value(expected: Expected, question: str, value: str) -> Finding:
+def _read_value(expected: Expected, question: str, value: str) -> AnswerReading:
     match expected.kind:
         case "choice":
             return _choice(expected, question, value)
@@ -272,14 +272,14 @@ def _read_value(expected: Expected, question: str, value: str) -> Finding:
         case "set":
             return _set(expected, question, value)
         case _:
-            return Finding("no_claim", "a free answer; a judge can grade it", value)
+            return AnswerReading("no_claim", "a free answer; a judge can grade it", value)
 
 
 def _claims(says: Iterable[str], start: int = 0, end: int = 0) -> tuple[Claim, ...]:
     return tuple(claim("answer line", each, start, end) for each in says)
 
 
-def _choice(expected: Expected, question: str, value: str) -> Finding:
+def _choice(expected: Expected, question: str, value: str) -> AnswerReading:
     says = normalise(value)
     option = expected.by_wording.get(says)
     if option is not None:
@@ -298,9 +298,9 @@ def _choice(expected: Expected, question: str, value: str) -> Finding:
         return _verdict(expected, option)
     if not asserted:
         what = f"it only denies {', '.join(denied)}" if denied else "it names no option of the question"
-        return Finding("no_claim", what)
+        return AnswerReading("no_claim", what)
     if {*(expected.offered or expected.options)} - {CANNOT_BE_TOLD} <= {*asserted}:
-        return Finding("no_claim", "it repeats the options of the question")
+        return AnswerReading("no_claim", "it repeats the options of the question")
     if not expected.offered and expected.right not in asserted:
         return _verdict(expected, asserted[0])
     return contradictory_finding(asserted)
@@ -335,27 +335,29 @@ def read_letters(value: str, n_options: int) -> tuple[list[int], str] | None:
     return [ord(each.lower()) - ord("a") for each in letters], "" if more else rest
 
 
-def letters_said(expected: Expected, letters: list[int], rest: str, start: int = 0, end: int = 0) -> Finding:
+def letters_said(expected: Expected, letters: list[int], rest: str, start: int = 0, end: int = 0) -> AnswerReading:
     """Return what letters say: options where the question has letters; elsewhere nothing, but it is counted."""
     if not expected.has_letters:
-        return Finding("no_claim", "it names a letter, and the options of this question have none", is_letter=True)
+        return AnswerReading(
+            "no_claim", "it names a letter, and the options of this question have none", is_letter=True
+        )
     named = list(dict.fromkeys(expected.options[each] for each in letters if each < n_lettered(expected)))
     named = list(dict.fromkeys((*named, *options_in(normalise(rest), expected.by_wording)[0])))
     found = _verdict(expected, named[0]) if len(named) == 1 else contradictory_finding(named)
     return found._replace(is_letter=True, claims=_claims([each.says for each in found.claims], start, end))
 
 
-def _abstention(expected: Expected, question: str, value: str, asserted: list[str]) -> Finding:
+def _abstention(expected: Expected, question: str, value: str, asserted: list[str]) -> AnswerReading:
     says = normalise(value)
     if CANNOT_BE_TOLD in asserted:
         if len(asserted) > 1 and (says.count("/") > 1 or says.count(",") > 1):
-            return Finding("no_claim", "it repeats the options of the question")
+            return AnswerReading("no_claim", "it repeats the options of the question")
         beside = asserted[1:] if asserted[0] == CANNOT_BE_TOLD else asserted[:1]
         if beside := beside or _beside(expected, question, value):
             return contradictory_finding([CANNOT_BE_TOLD, *beside])
         return _verdict(expected, CANNOT_BE_TOLD)
     if fold(says) <= fold(question) or HEDGE.search(says):
-        return Finding("no_claim", "it says nothing of the question")
+        return AnswerReading("no_claim", "it says nothing of the question")
     return _verdict(expected, says)
 
 
@@ -409,27 +411,31 @@ def _pattern(wordings: frozenset[str]) -> re.Pattern[str]:
     )
 
 
-def contradictory_finding(asserted: list[str]) -> Finding:
-    return Finding("contradictory", f"it names {' and '.join(asserted)}", " / ".join(asserted), _claims(asserted))
+def contradictory_finding(asserted: list[str]) -> AnswerReading:
+    return AnswerReading("contradictory", f"it names {' and '.join(asserted)}", " / ".join(asserted), _claims(asserted))
 
 
-def _verdict(expected: Expected, option: str) -> Finding:
+def _verdict(expected: Expected, option: str) -> AnswerReading:
     if option == expected.right:
-        return Finding("correct", f"{option}, as {expected.source.say}", option, _claims([option]), 1.0)
-    return Finding("incorrect", f"it says {option}; {expected.source.say} {expected.right}", option, _claims([option]))
+        return AnswerReading("correct", f"{option}, as {expected.source.say}", option, _claims([option]), 1.0)
+    return AnswerReading(
+        "incorrect", f"it says {option}; {expected.source.say} {expected.right}", option, _claims([option])
+    )
 
 
-def number_verdict(expected: Expected, found: list[Number], start: int = 0, end: int = 0) -> Finding:
+def number_verdict(expected: Expected, found: list[Number], start: int = 0, end: int = 0) -> AnswerReading:
     """Return the verdict on the numbers that an answer states from `start` to `end`."""
     credits = [max(_credit(expected, each) for each in _meant(expected, number)) for number in found]
     shown = " and ".join(dict.fromkeys(f"{number.value:,.10g}" for number in found))
     claims = _claims([shown], start, end)
     truth = f"{expected.number:,.10g}" + (f" {expected.unit}" if expected.unit else "")
     if all(credits):
-        return Finding("correct", f"{shown}; {expected.source.say} {truth}", shown, claims, max(0.5, min(credits)))
+        return AnswerReading(
+            "correct", f"{shown}; {expected.source.say} {truth}", shown, claims, max(0.5, min(credits))
+        )
     if any(credits):
-        return Finding("contradictory", f"it names {shown}; {expected.source.say} {truth}", shown, claims)
-    return Finding("incorrect", f"it says {shown}; {expected.source.say} {truth}", shown, claims)
+        return AnswerReading("contradictory", f"it names {shown}; {expected.source.say} {truth}", shown, claims)
+    return AnswerReading("incorrect", f"it says {shown}; {expected.source.say} {truth}", shown, claims)
 
 
 def _meant(expected: Expected, number: Number) -> list[Number]:
@@ -460,18 +466,18 @@ def _credit(expected: Expected, number: Number) -> float:
     return expected.rounded_credit if is_rounded else 0.0
 
 
-def cannot(expected: Expected, says: str, truth: str) -> Finding:
-    return Finding("incorrect", f"it says that {expected.source.untold} {truth}", says, _claims([says]))
+def cannot(expected: Expected, says: str, truth: str) -> AnswerReading:
+    return AnswerReading("incorrect", f"it says that {expected.source.untold} {truth}", says, _claims([says]))
 
 
-def _term(expected: Expected, question: str, value: str) -> Finding:
+def _term(expected: Expected, question: str, value: str) -> AnswerReading:
     says = normalise(value)
     if says in expected.by_wording:
         return cannot(expected, says, "what it is")
     asserted, denied = _parts(value)
     words = fold(", ".join(asserted))
     if not words:
-        return Finding("no_claim", "it only denies" if denied else "it says nothing")
+        return AnswerReading("no_claim", "it only denies" if denied else "it says nothing")
     right = any(map(words.issuperset, expected.accept))
     wrong = any(each <= words for word in words & expected.others.keys() for each in expected.others[word])
     claims = _claims([value])
@@ -480,14 +486,14 @@ def _term(expected: Expected, question: str, value: str) -> Finding:
             contradictory_finding([CANNOT_BE_TOLD, value]) if right or wrong else cannot(expected, says, "what it is")
         )
     if right and wrong:
-        return Finding("contradictory", "it names what is right and what competes with it", value, claims)
+        return AnswerReading("contradictory", "it names what is right and what competes with it", value, claims)
     if right and (beside := alternatives(expected, question, value)):
-        return Finding("contradictory", f"it names what is right and also {', '.join(beside)}", value, claims)
+        return AnswerReading("contradictory", f"it names what is right and also {', '.join(beside)}", value, claims)
     if right:
-        return Finding("correct", f"as {expected.source.say}", value, claims, 1.0)
+        return AnswerReading("correct", f"as {expected.source.say}", value, claims, 1.0)
     if words <= fold(question) | fold("hallmark gene set pathway process signaling genes"):
-        return Finding("no_claim", "its words are all in the question")
-    return Finding("incorrect", "it is something else", value, claims)
+        return AnswerReading("no_claim", "its words are all in the question")
+    return AnswerReading("incorrect", "it is something else", value, claims)
 
 
 def alternatives(expected: Expected, question: str, value: str) -> list[str]:
@@ -515,7 +521,7 @@ def _parts(value: str) -> tuple[list[str], list[str]]:
     return [piece for piece in pieces if piece not in denied], denied
 
 
-def _set(expected: Expected, question: str, value: str) -> Finding:
+def _set(expected: Expected, question: str, value: str) -> AnswerReading:
     says = normalise(value)
     asserted, _ = options_in(says, expected.by_wording)
     if CANNOT_BE_TOLD in asserted:
@@ -577,15 +583,15 @@ def without_asides(text: str) -> str:
     return ASIDE.sub(" ", DENIED_ITEM.sub(" ", text))
 
 
-def set_verdict(expected: Expected, named: list[str], claims: tuple[Claim, ...]) -> Finding:
+def set_verdict(expected: Expected, named: list[str], claims: tuple[Claim, ...]) -> AnswerReading:
     """Return the verdict on the names that an answer gives, in alphabetical order."""
     if not named:
-        return Finding("no_claim", "it names nothing")
+        return AnswerReading("no_claim", "it names nothing")
     wanted, shown = set(expected.values), ", ".join(named)
     if wanted == {*named}:
-        return Finding("correct", f"the same names as the {expected.source.name}", shown, claims, 1.0)
+        return AnswerReading("correct", f"the same names as the {expected.source.name}", shown, claims, 1.0)
     f1 = 2 * len(wanted & {*named}) / (len(named) + len(expected.values))
-    return Finding(
+    return AnswerReading(
         "incorrect",
         f"F1 {f1:.2f} against the {expected.source.name}'s {', '.join(expected.values)}",
         shown,

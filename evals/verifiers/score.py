@@ -16,7 +16,7 @@ from typing import Literal, get_args
 
 from evals.errors import BadConfig
 from evals.schema import ConservationTruth, Example, GroundTruth, StatedConfidence, UncertaintyTruth, Verdict
-from evals.verifiers.expected import Expected, Finding, cache_by_truth, expected_answer
+from evals.verifiers.expected import AnswerReading, Expected, cache_by_truth, expected_answer
 from evals.verifiers.faults import false_figures
 from evals.verifiers.line import read_answer_line, read_lines
 from evals.verifiers.text.amounts import read_free_text, read_number
@@ -162,7 +162,7 @@ def applicable(truth: GroundTruth) -> tuple[str, ...]:
 
 def score(
     truth: GroundTruth,
-    finding: Finding,
+    finding: AnswerReading,
     confidence: StatedConfidence,
     read_by: str | None,
     faults: Faults = NO_FAULTS,
@@ -254,7 +254,9 @@ def verify_prepared(
                 faults = _faults(truth, asked, question, lines.explanation, finding)
             return score(truth, finding, lines.confidence, "letter" if finding.is_letter else "answer", faults, scoring)
         if read == "answer":
-            return score(truth, Finding("no_claim", "there is no answer line"), lines.confidence, None, scoring=scoring)
+            return score(
+                truth, AnswerReading("no_claim", "there is no answer line"), lines.confidence, None, scoring=scoring
+            )
     finding = read_free_text(asked, question, completion)
     figures = false_figures(truth, completion) if finding.verdict == "correct" else ()
     faults = Faults(figures) if figures else NO_FAULTS
@@ -279,7 +281,7 @@ def check_read(read: str) -> Read:
     return read
 
 
-def instrument(v4: str = DEFAULT_MODE) -> dict[str, str]:
+def verifier_versions(v4: str = DEFAULT_MODE) -> dict[str, str]:
     """Return the versions of what judges, and the mode of V4 where it is not the usual one.
 
     Scores that were made with different instruments are not comparable.
@@ -288,7 +290,7 @@ def instrument(v4: str = DEFAULT_MODE) -> dict[str, str]:
     return versions if v4 == DEFAULT_MODE else {**versions, "v4": check_mode(v4)}
 
 
-def _faults(truth: GroundTruth, asked: Expected, question: str, explanation: str, finding: Finding) -> Faults:
+def _faults(truth: GroundTruth, asked: Expected, question: str, explanation: str, finding: AnswerReading) -> Faults:
     """Return what is wrong in the explanation beside a correct answer line.
 
     Numbers are compared for counts alone: how another number comes about names numbers on the way.

@@ -22,7 +22,7 @@ WILSON = "†"
 
 
 @dataclass(frozen=True)
-class Measured:
+class ReportTables:
     """One report on one group of rows, as tables of text."""
 
     data: str
@@ -56,13 +56,13 @@ class Measured:
         return told + (", which is higher" if is_better else "")
 
 
-def evaluation_tables(reports: Mapping[str, Report[Any]], stage: str) -> list[Measured]:
+def evaluation_tables(reports: Mapping[str, Report[Any]], stage: str) -> list[ReportTables]:
     """Return each report's tables, those on facts that were trained on last."""
     found = ((name, tables_of(report, stage)) for name, report in reports.items())
     return sorted((replace(table, source=name) for name, table in found if table), key=lambda each: bool(each.about))
 
 
-def tables_of(report: Report[Any], stage: str | None = None) -> Measured | None:
+def tables_of(report: Report[Any], stage: str | None = None) -> ReportTables | None:
     """Return the tables of a report's stages up to one, of all if None; None where it holds no figures."""
     stages = list(stages_of(report))
     if not stages or not report.summaries:
@@ -111,7 +111,7 @@ def tables_of(report: Report[Any], stage: str | None = None) -> Measured | None:
         "judged by": ", ".join(judges),
         "measured": f"{report.created_at:%Y-%m-%d}",
     }
-    return Measured(
+    return ReportTables(
         data=report.data_name,
         group=group,
         columns=columns,

@@ -12,8 +12,8 @@ from pydantic import ValidationError
 
 from evals.errors import LabError
 from evals.refine.bank import ids_for_testing, refiner_bank
-from evals.refine.files import CheckedRecord
-from evals.refine.grammar import HARD, SOFT, TAG, Evidence, content, evidence_of, tokens
+from evals.refine.cases import CheckedRecord
+from evals.refine.grammar import HARD, SOFT, TAG, Evidence, content, evidence_of, split_words
 from evals.refine.judge import QUOTED
 from evals.refine.task import messages
 from evals.schema.refiner import (
@@ -413,7 +413,7 @@ def _bold_shared(snippet: str, claim: str) -> Html:
     """Return a snippet with the words that the claim has too made bold."""
     said, made, at = content(claim), [], 0
     for word in WORD.finditer(snippet):
-        if said & content(word[0]) and tokens(word[0]):
+        if said & content(word[0]) and split_words(word[0]):
             made.append(f"{escape(snippet[at : word.start()])}<b>{escape(word[0])}</b>")
             at = word.end()
     return Html("".join([*made, escape(snippet[at:])]))

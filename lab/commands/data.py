@@ -457,11 +457,11 @@ def refiner(settings: MadeSettings) -> None:
     Example: assay data refiner --out data/refiner
     """
     from evals.refine.bank import refiner_bank
-    from evals.refine.files import as_jsonl, card, statistics_of
+    from evals.refine.cases import card, record_statistics, records_jsonl
 
     seed = settings.seed
-    splits = {name: (found, as_jsonl(found)) for name, found in refiner_bank(seed)._asdict().items()}
-    statistics = statistics_of(splits, seed)
+    splits = {name: (found, records_jsonl(found)) for name, found in refiner_bank(seed)._asdict().items()}
+    statistics = record_statistics(splits, seed)
     files = {f"{name}.jsonl": text for name, (_, text) in splits.items()}
     files |= {"README.md": card(statistics), "statistics.json": json_text(statistics)}
     _write(settings.out, files, statistics, "refiner records (synthetic)", as_json=settings.as_json)
@@ -562,10 +562,10 @@ def _corpora(
 def _corpus(
     examples: "tuple[ReviewExample, ...]", split: Literal["train", "dev"], recipe: "CorpusRecipe", papers: str
 ) -> tuple[dict[str, Any], str]:
-    from evals.review.corpus import make_corpus, statistics_of
+    from evals.review.corpus import corpus_statistics, make_corpus
 
     with progress_shown("counting papers") as progress:
         told = "{} of {} papers counted"
         made = make_corpus(examples, split, recipe, lambda done, of: progress(done / of, told.format(done, of)))
     text = jsonl_text((each.row for each in made.rows), by_alias=True)
-    return statistics_of(made, recipe, Path(papers).name, (f"sft_{split}.jsonl", text)), text
+    return corpus_statistics(made, recipe, Path(papers).name, (f"sft_{split}.jsonl", text)), text

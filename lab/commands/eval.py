@@ -440,7 +440,7 @@ def rescore(settings: RescoreSettings) -> None:
 
 def _rejudge(old: RefinerReport, settings: RescoreSettings) -> RefinerReport:
     """Return a report on refined answers, judged by another judge; IncomparableReports for other records."""
-    from evals.refine.files import records_sha256
+    from evals.refine.cases import records_sha256
 
     first = FIRST.fullmatch(old.data_name)
     source = settings.data or (first["name"] if first else old.data_name)
@@ -613,7 +613,7 @@ def answers_of(
 def records_named(data: str) -> tuple[RefinerRecord, ...]:
     """Return the records of a data set or a file; BadConfig for a name that is neither."""
     from evals.refine.bank import DATASETS, refiner_bank
-    from evals.refine.files import SUFFIXES, read_records
+    from evals.refine.cases import SUFFIXES, read_records
 
     if data in DATASETS:
         return refiner_bank().test if data == "refiner-test" else refiner_bank().train

@@ -76,7 +76,7 @@ def score(settings: CasesSettings) -> None:
 
     Example: assay refiner score cases.jsonl --judge http://127.0.0.1:8000/v1 --json
     """
-    from evals.refine.files import ORIGIN, read_cases
+    from evals.refine.cases import ORIGIN, read_cases
     from evals.refine.judge import judge_citations
     from evals.refine.score import explain
     from training.judge.judge import judge_of

@@ -388,7 +388,7 @@ def _standings(board: "Standings", names: Iterable[str]) -> tuple[tuple[str, ...
     """Return the columns and the ranked entries of a leaderboard, with these metrics beside the one of its order."""
     from evals.leaderboard import has_ranks, shown_ranks
     from evals.report import reading
-    from evals.review.page import told_controls
+    from evals.review.page import control_figures
     from evals.task import task_class
 
     task = task_class(board.task)
@@ -399,7 +399,7 @@ def _standings(board: "Standings", names: Iterable[str]) -> tuple[tuple[str, ...
             rank,
             _entry(row),
             *(figure(row.metrics.get(name)) for name in shown),
-            *(["\n".join(told_controls(row.metrics, task.controls)) or "–"] if task.controls else []),
+            *(["\n".join(control_figures(row.metrics, task.controls)) or "–"] if task.controls else []),
             *([reading(row.read_by).replace(", ", ",\n")] if task.says_reading else []),
         )
         for rank, row in zip(shown_ranks(ranks), board.rows, strict=True)

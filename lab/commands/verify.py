@@ -26,7 +26,7 @@ from evals.readers import (
     with_texts,
 )
 from evals.schema import Claim, EvalReport, GroundTruth, Metric, Record, Share
-from evals.verifiers import READINGS, instrument
+from evals.verifiers import READINGS, verifier_versions
 from evals.verifiers.score import Scoring, pays_falsehood
 from evals.verifiers.score import weights as weights_of
 from lab.commands import JsonSettings, terminal
@@ -242,7 +242,7 @@ def verify(settings: VerifySettings) -> None:
         said = {"id": row.id, **(row.model_extra or {}), **said}
         stated = {"stated_confidence": each.confidence.value, "confidence_status": each.confidence.status}
         judged.append(VerifiedRow.model_validate(said | stated))
-    versions = ", ".join(f"{name} {value}" for name, value in instrument(settings.v4).items())
+    versions = ", ".join(f"{name} {value}" for name, value in verifier_versions(settings.v4).items())
     notes.print(
         f"judged {plural(len(judged), 'answer')} by {versions}; read by {terminal.read_totals(judged)}", soft_wrap=True
     )

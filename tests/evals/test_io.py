@@ -6,10 +6,10 @@ import pytest
 
 from evals.errors import BadRow, LabError
 from evals.io import Cache, notice_text, read_rows
-from evals.questions import read_examples
 from evals.schema import Message
 from evals.wording import plain
 from tests.evals.reports import TABLES
+from tests.examples import read_examples
 
 GOOD = '{"role": "user", "content": "a"}'
 

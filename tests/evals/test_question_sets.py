@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from evals.errors import BadConfig, BadRow, LabError
-from evals.questions import conversation, find, is_held_out, kmp_test, load_questions, register, write_examples
+from evals.questions import conversation, find, is_held_out, kmp_test, load_questions, register
 from evals.questions.checking import report_on
 from evals.questions.layouts import ImportOptions, import_rows, question_rows, split_groups
 from evals.questions.prompt import answer_form
@@ -21,6 +21,7 @@ from evals.report import build_report
 from evals.run import baseline_rows
 from evals.verifiers import verify
 from tests.evals.reports import ORIGIN
+from tests.examples import write_examples
 
 HERE = Path(__file__).parent
 CASES = yaml.safe_load((HERE / "cases/question_rows.yaml").read_text(encoding="utf-8"))

@@ -25,9 +25,7 @@ from evals.questions import (
     pathway_halves,
     pathway_heldout,
     pathway_training,
-    read_examples,
     set_meanings,
-    write_examples,
 )
 from evals.questions.baselines import BASELINES, baseline_answers
 from evals.questions.kmp import kmp_rewordings, kmp_wordings
@@ -37,6 +35,7 @@ from evals.questions.sets import normalise_question, question_row, to_example
 from evals.schema import DirectTruth, Example, GroundTruth
 from evals.verifiers import verify
 from evals.verifiers.line import read_lines
+from tests.examples import read_examples, write_examples
 
 STANDARD = ("eye", "thymus")
 WORDS = {"UP": r"\b(upregulated|goes up|higher|activated)\b", "DOWN": r"\b(downregulated|goes down|lower|suppressed)\b"}

@@ -10,19 +10,19 @@ from evals.review.corpus import (
     CorpusRecipe,
     Rules,
     best_parts,
+    corpus_statistics,
     make_corpus,
     messages_of,
-    rows_of,
+    paper_rows,
     select,
-    statistics_of,
 )
 from evals.review.prompt import (
     CUT,
     Budget,
     allot,
     check_prompt,
+    divide_room,
     instructions,
-    level,
     pieces_of,
     prompt_sha256,
     request,
@@ -81,7 +81,7 @@ def test_room_goes_to_what_matters_first_and_surplus_to_who_needs_it_in_exact_sh
     cases = TABLES["reviews: room for parts"]
     assert [allot(*asked) for *asked, _ in cases] == [given for *_, given in cases]
     for room in range(60):
-        shares = level([3, 17, 0, 9, 9], room)
+        shares = divide_room([3, 17, 0, 9, 9], room)
         assert sum(shares) == min(room, 38)
         assert all(0 <= got <= want for got, want in zip(shares, [3, 17, 0, 9, 9], strict=True))
 
@@ -119,7 +119,7 @@ def reply(made):
 def test_a_row_asks_for_a_review_and_answers_with_the_concerns_most_important_first():
     said = [concern("A small thing.", 1, severity="minor"), concern("Ünder-powered design.", 2)]
     paper = example([("Methods", "We looked.")], said)
-    (made,) = rows_of(paper, select(paper.concerns, A)[0], Budget(), COUNTER)
+    (made,) = paper_rows(paper, select(paper.concerns, A)[0], Budget(), COUNTER)
     assert reply(made) == [
         {"text": "Ünder-powered design.", "category": "design_flaw", "severity": "major"},
         {"text": "A small thing.", "category": "design_flaw", "severity": "minor"},
@@ -133,13 +133,13 @@ def test_a_row_asks_for_a_review_and_answers_with_the_concerns_most_important_fi
 def test_a_reply_is_never_cut_and_every_row_fits_its_context_or_the_numbers_are_named():
     budget = Budget(2500, 100, 40, 3)
     concerns = [concern(f"Point {n}: {prose(60)}", n) for n in range(1, 15)]
-    rows = rows_of(example([("Methods", prose(4000, "M"))], concerns), concerns, budget, COUNTER)
+    rows = paper_rows(example([("Methods", prose(4000, "M"))], concerns), concerns, budget, COUNTER)
     assert sum(len(reply(made)) for made in rows) == 14
     for made in rows:
         assert COUNTER.chat(messages_of(made.row)) == made.input_tokens + made.reply_tokens <= 2500
     concerns = [concern(f"Point {n}: {prose(300)}", n) for n in range(1, 12)]
     with pytest.raises(BadConfig, match="leaves -"):
-        rows_of(example([("Methods", "We looked.")]), concerns, budget, COUNTER)
+        paper_rows(example([("Methods", "We looked.")]), concerns, budget, COUNTER)
 
 
 def test_each_concern_stands_with_the_part_that_it_is_about():
@@ -183,7 +183,7 @@ def test_the_statistics_count_kept_papers_alone_and_audit_what_was_cut():
     long = example([("Methods", prose(9000))], [concern("Too long a text.", 1)], id="t:2", source="t", family="2")
     dropped = example(METHODS, [concern("In figure 2 only.", 1, category="figure_issue")], id="s:3")
     corpus, recipe = corpus_of(short, long, dropped, max_parts=2)
-    found = statistics_of(corpus, recipe, "here", ("sft_train.jsonl", "x"))
+    found = corpus_statistics(corpus, recipe, "here", ("sft_train.jsonl", "x"))
     assert found["concerns_before"] == 3 and found["concerns_after"] == 2
     assert found["concerns_dropped"] == {"needs a figure": 1}
     assert (found["articles_kept"], found["rows"], found["parts"]) == (2, 3, {"1": 1, "2": 1})

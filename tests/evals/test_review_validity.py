@@ -11,7 +11,7 @@ from evals.errors import LabError
 from evals.papers import demonstration
 from evals.papers.places import WORD, sentences
 from evals.review.controls import generic_concerns
-from evals.review.match import LEXICAL_THRESHOLD, agreement, labelled_pairs
+from evals.review.match import LEXICAL_THRESHOLD, labelled_pairs, matcher_agreement
 from evals.validity.insertion import is_copied, kinds, make_insertions, names_flaw, paper_text, plant, score_pairs
 from evals.validity.pvalues import finding, recompute
 from tests.evals.reviewed import example
@@ -178,6 +178,9 @@ class Labelled:
 
 
 def test_a_matcher_that_follows_the_labels_agrees_fully_and_one_of_words_hardly():
-    assert {name: each.value for name, each in agreement(Labelled(), 0.9).items()} == {"precision": 1.0, "recall": 1.0}
-    recall = agreement(None, LEXICAL_THRESHOLD)["recall"]
+    assert {name: each.value for name, each in matcher_agreement(Labelled(), 0.9).items()} == {
+        "precision": 1.0,
+        "recall": 1.0,
+    }
+    recall = matcher_agreement(None, LEXICAL_THRESHOLD)["recall"]
     assert recall.n == 54 and recall.value < 0.1 and recall.high < 0.3

@@ -16,10 +16,10 @@ from evals.questions import kmp_test
 from evals.questions.task import Questions
 from evals.refine.grammar import is_negated
 from evals.report import build_report, load_report, save_report, summarise
-from evals.review.score import ScoreOptions, measuring_of
+from evals.review.score import ScoreOptions, score_setup
 from evals.run import RunSettings, baseline_rows, run_task
 from evals.schema.reports import Report
-from evals.task import TASKS, Grade, Message, Task, calibration_measure, in_narrow_tables, mean, share, task_class
+from evals.task import TASKS, Grade, Message, Task, calibration_metric, in_narrow_tables, mean, share, task_class
 from hub.cards.figures import tables_of
 from lab.cli import app
 from lab.commands.terminal import standings_markdown, summary_table
@@ -54,7 +54,7 @@ def test_a_task_gives_full_reward_to_its_own_answers_and_less_to_every_baseline(
 
 def test_a_review_is_graded_by_the_concerns_that_humans_share():
     papers, options = read_collection("demonstration").examples[:4], ScoreOptions("lexical", controls=False)
-    own = task_class("review")(papers, lambda panel: measuring_of(panel, options, None))
+    own = task_class("review")(papers, lambda panel: score_setup(panel, options, None))
     said = ["\n".join(f"- {each.concern_text}" for each in paper.concerns) for paper in papers]
     found, generic = (own.grade(papers, texts) for texts in (said, own.baselines([], papers)["generic list"]))
     assert all(grade.reward > 0.8 for grade in found)
@@ -71,7 +71,7 @@ def test_an_unknown_task_is_refused_with_the_names_of_all():
 
 
 def test_a_new_metric_is_one_line_and_stands_everywhere(monkeypatch):
-    sure = in_narrow_tables(calibration_measure(lambda c, y, w: w @ (c > 0.5)))
+    sure = in_narrow_tables(calibration_metric(lambda c, y, w: w @ (c > 0.5)))
     monkeypatch.setitem(Questions.metrics, "toy_metric", sure)
     report = small_report(12, "empty answer")
     boards = standings([report], order="toy_metric")

@@ -28,8 +28,8 @@ from evals.schema import (
     UncertaintyTruth,
     Verdict,
 )
-from evals.verifiers import Read, instrument, verify, verify_answer
-from evals.verifiers.expected import Finding, Outcome, expected_answer
+from evals.verifiers import Read, verifier_versions, verify, verify_answer
+from evals.verifiers.expected import AnswerReading, Outcome, expected_answer
 from evals.verifiers.score import (
     DEFAULT_WEIGHTS,
     MODES,
@@ -184,7 +184,7 @@ def scored(
     faults: Faults = NO_FAULTS,
 ) -> Verdict:
     stated = StatedConfidence(value=confidence, status="missing" if confidence is None else "stated")
-    finding = Finding(outcome, "", None, (), credit if outcome == "correct" else 0.0)
+    finding = AnswerReading(outcome, "", None, (), credit if outcome == "correct" else 0.0)
     return score(truth, finding, stated, "answer", faults, scoring or Scoring())
 
 
@@ -273,8 +273,8 @@ def test_weights_come_by_name_list_or_mapping_and_those_that_make_no_sense_and_u
             verify(DIRECT, "Down.", choice)
     with pytest.raises(BadConfig, match="no mode 'brier'; choose one of proper, legacy"):
         verify(DIRECT, "Down.", v4="brier")
-    assert instrument() == {"verifiers": "verifiers-11", "confidence": "confidence-5"}
-    assert instrument("legacy") == {**instrument(), "v4": "legacy"}
+    assert verifier_versions() == {"verifiers": "verifiers-11", "confidence": "confidence-5"}
+    assert verifier_versions("legacy") == {**verifier_versions(), "v4": "legacy"}
 
 
 # ---- hard inputs and time ---------------------------------------------------------------------

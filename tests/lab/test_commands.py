@@ -17,7 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 from evals.errors import ChainMismatch, LabError, MissingModel
-from evals.questions import data_sha256, find, kmp_test, kmp_training, pathway_heldout, read_examples
+from evals.questions import data_sha256, find, kmp_test, kmp_training, pathway_heldout
 from evals.report import load_report
 from evals.verifiers import verify
 from lab.cli import app
@@ -25,6 +25,7 @@ from lab.commands import terminal
 from lab.commands.data import register_question_sets
 from lab.commands.terminal import emit, progress_shown
 from lab.settings import from_environment
+from tests.examples import read_examples
 from tests.lab.commands import CASES, every_command, problems_of
 from tests.lab.trainings import training_rows
 from tests.lab.votes import cast, new_store, url_in

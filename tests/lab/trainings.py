@@ -6,10 +6,11 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from evals.questions import DATASETS, write_examples
+from evals.questions import DATASETS
 from evals.schema import RunRecord
 from lab.settings import TrainingSettings
 from tests.evals.reviewed import concern, example, prose
+from tests.examples import write_examples
 from training.run.folder import RunFolder
 
 QUESTIONS = DATASETS["kmp-train"]()

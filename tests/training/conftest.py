@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from evals.questions import write_examples
+from tests.examples import write_examples
 from tests.training.refiners import with_chain
 from tests.training.runs import SHAPE, TAUGHT, answered_in_lines, settings_file, train
 

@@ -13,8 +13,9 @@ import torch
 import yaml
 from safetensors.torch import load_file
 
-from evals.questions import DATASETS, write_examples
+from evals.questions import DATASETS
 from evals.schema import Example
+from tests.examples import write_examples
 from tests.models import ALL_LINEAR, tiny_base
 from training.config import read_request
 from training.data.questions import watched_questions

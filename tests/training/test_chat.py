@@ -11,9 +11,9 @@ from tokenizers import AddedToken, normalizers
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from evals.errors import BadConfig, LabError
-from evals.questions import write_examples
 from evals.schema import Message
 from evals.schema.questions import Sampling
+from tests.examples import write_examples
 from tests.models import TEMPLATE, tiny_base, tiny_llama, tiny_tokenizer
 from tests.training.cases import cases
 from tests.training.families.bases import described, tokenizer_of

@@ -6,17 +6,10 @@ from pathlib import Path
 import pytest
 
 from evals.errors import BadConfig
-from evals.questions import (
-    DATASETS,
-    SYSTEM_PROMPT,
-    kmp_test,
-    pathway_heldout,
-    pathway_training,
-    system_prompt,
-    write_examples,
-)
+from evals.questions import DATASETS, SYSTEM_PROMPT, kmp_test, pathway_heldout, pathway_training, system_prompt
 from evals.refine.bank import refiner_bank
 from evals.schema import Example
+from tests.examples import write_examples
 from tests.training.cases import cases, not_refused
 from training.data.questions import grpo_data, grpo_row, sft_data, sft_row, watched_questions
 from training.data.tokens import Rows

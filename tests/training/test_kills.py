@@ -17,7 +17,8 @@ from accelerate import Accelerator
 from transformers import TrainerCallback
 
 from evals.errors import TrainingStopped
-from evals.questions import DATASETS, write_examples
+from evals.questions import DATASETS
+from tests.examples import write_examples
 from tests.training import killing
 from tests.training.cases import quick_or_slow
 from tests.training.runs import COMMON, GRPO, SFT, adapter, figures, on_taught, record, settings_file, train

@@ -26,7 +26,8 @@ from transformers import AutoModelForCausalLM
 from trl import DPOConfig, DPOTrainer, SFTConfig
 
 from evals.errors import BadConfig
-from evals.questions import DATASETS, write_examples
+from evals.questions import DATASETS
+from tests.examples import write_examples
 from tests.models import tiny_base, tiny_chain, tiny_tokenizer
 from tests.training.cases import cases, not_refused
 from tests.training.runs import COMMON, SFT, ready, record, settings_file, train
@@ -167,6 +168,7 @@ def test_one_process_where_two_were_asked_for_is_refused(monkeypatch, tmp_path: 
 
 STUBBORN = """
 import signal, sys, time
+from tests.examples import write_examples
 def stop(number, frame):
     print("asked", flush=True)
     if frame.f_globals.setdefault("asked", []):

@@ -14,7 +14,14 @@ import yaml
 
 from evals.errors import BadConfig, BadRow, ChainMismatch, LabError
 from evals.io import read_rows
-from evals.review.prompt import PROMPT_VERSION, Budget, conversation, prompt_sha256, request, review_system_prompt
+from evals.review.prompt import (
+    PROMPT_VERSION,
+    Budget,
+    prompt_sha256,
+    request,
+    review_conversation,
+    review_system_prompt,
+)
 from evals.schema import Article, Section
 from evals.schema.articles import EngineRecord, ReviewedRow
 from evals.schema.reviews import Concern, PredictionRow, RawRow
@@ -151,7 +158,7 @@ def injected(text: str, place: str) -> Article:
 def control_marks(engine: ChainEngine, text: str) -> list[int]:
     """Return the control tokens in what the model reads, in their order."""
     tokenizer = engine._chain.tokenizer
-    prompt = [each.model_dump() for each in conversation(text)]
+    prompt = [each.model_dump() for each in review_conversation(text)]
     written = tokenizer.apply_chat_template(prompt, tokenize=False, add_generation_prompt=True)
     special = {at for at, each in tokenizer.added_tokens_decoder.items() if each.special}
     return [token for token in tokenizer(str(written), add_special_tokens=False)["input_ids"] if token in special]
@@ -164,7 +171,7 @@ def test_a_paper_opens_no_turn_and_stands_in_the_question_alone(engine, place):
         asked = requests_for(injected(text, place), engine.room, Budget(4096, 64))
         (one,) = asked.requests
         assert control_marks(engine, one) == control_marks(engine, clean), name
-        system, question = conversation(one)
+        system, question = review_conversation(one)
         assert system.content == review_system_prompt()
         assert question.content.startswith(request("").strip()), name
         if name == "a turn of ChatML":

@@ -12,11 +12,12 @@ from transformers import PreTrainedTokenizerBase
 
 from evals.errors import BadConfig, BadRow, LabError
 from evals.preferences.rows import export_votes
-from evals.questions import DATASETS, SYSTEM_PROMPT, kmp_test, pathway_heldout, write_examples
+from evals.questions import DATASETS, SYSTEM_PROMPT, kmp_test, pathway_heldout
 from evals.questions.pairs import SampleOrigin
 from evals.schema.questions import Sampling
 from evals.schema.votes import JudgedPair
 from lab.exports import write_export
+from tests.examples import write_examples
 from tests.lab.votes import NOON, answer, vote
 from tests.models import tiny_base, tiny_chain, tiny_tokenizer
 from tests.training.cases import cases, not_refused

@@ -18,9 +18,10 @@ from trl import GRPOConfig, GRPOTrainer
 from evals.errors import BadConfig, ChainMismatch
 from evals.papers import demonstration
 from evals.papers.collection import split_by_family
-from evals.questions import DATASETS, SYSTEM_PROMPT, write_examples
+from evals.questions import DATASETS, SYSTEM_PROMPT
 from evals.schema import Message
 from evals.schema.questions import Sampling
+from tests.examples import write_examples
 from tests.models import load_base, tiny_base
 from tests.training import test_reviewer
 from tests.training.cases import cases, not_refused

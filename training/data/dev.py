@@ -19,8 +19,8 @@ from evals.questions.sets import normalise_question
 from evals.questions.task import Questions
 from evals.refine.task import Refine
 from evals.review.clean import Cleaning, clean
-from evals.review.match import LEXICAL, Encoder, Panel, number_of, panel_of
-from evals.review.score import AUTO, Library, Measuring, Scored, ScoreOptions, measuring_of, review_report
+from evals.review.match import LEXICAL, Encoder, Panel, panel_of, read_threshold
+from evals.review.score import AUTO, Library, Scored, ScoreOptions, ScoreSetup, review_report, score_setup
 from evals.review.task import Review, paper_of_example, reference_of
 from evals.schema import Example, ReviewExample
 from evals.schema.refiner import RewardConfig
@@ -50,7 +50,7 @@ def read_measure(values: Mapping[str, object], place: str) -> MeasureSettings:
     """Return a measure from values by name, defaults for the rest; BadConfig names what is wrong."""
     measure = make(MeasureSettings, values, place)
     if measure.threshold not in ("", AUTO):
-        number_of(measure.threshold)  # refused now, not once the papers have been reviewed
+        read_threshold(measure.threshold)  # refused now, not once the papers have been reviewed
     return measure
 
 
@@ -109,8 +109,8 @@ def grade_reviews(
     for name, (said, made) in stages.items():
         rows = [PredictionRow(article_id=of, concerns=tuple(map(dict, each))) for of, each in said.items()]
         panel = panel_of(list(map(reference_of, papers)), [clean(row, cleaning).row for row in rows])
-        measuring = measuring_of(panel, options, find_encoder, Library(texts, texts))
-        scored[name] = Scored(panel, measuring, made, said)
+        setup = score_setup(panel, options, find_encoder, Library(texts, texts))
+        scored[name] = Scored(panel, setup, made, said)
     return review_report(scored, **about)
 
 
@@ -203,7 +203,7 @@ def papers(data: Rows[Any], settings: StageSettings) -> DevSet:
     """Return the papers of the dev set; BadConfig if one is trained on."""
     found = [paper for source in settings.eval_data for paper in development_papers(source)]
     refuse_learned(found, data, settings.output)
-    task = Review(measuring=by_words)
+    task = Review(setup=by_words)
 
     def row_of(paper: ReviewExample) -> DataRow:
         _, request = task.prompt(paper)
@@ -214,7 +214,7 @@ def papers(data: Rows[Any], settings: StageSettings) -> DevSet:
     return DevSet(task, Rows(named, row_of, lambda each: (each.title,), data_sha256, data.system_prompt, {}))
 
 
-def by_words(panel: Panel) -> Measuring:
+def by_words(panel: Panel) -> ScoreSetup:
     """Return what concerns are matched with: words, as published, and what a list gets on other papers beside it."""
     options = ScoreOptions(LEXICAL, controls=False)
-    return replace(measuring_of(panel, options, find_encoder), has_controls=True)
+    return replace(score_setup(panel, options, find_encoder), has_controls=True)

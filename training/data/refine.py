@@ -12,7 +12,7 @@ from pathlib import Path
 
 from evals.errors import BadConfig, ChainMismatch
 from evals.refine.bank import ids_for_testing, refiner_bank
-from evals.refine.files import SUFFIXES, has_contexts, is_ragas, read_records, records_sha256, split_by_group
+from evals.refine.cases import SUFFIXES, has_contexts, is_ragas, read_records, records_sha256, split_by_group
 from evals.refine.task import SYSTEM_PROMPT, messages, shorten
 from evals.schema.refiner import RefinerRecord
 from training.data.tables import first_row

@@ -171,7 +171,7 @@ class CacheColumns(DynamicLayer):
         keys, values = (each[rows][:, :, columns] for each in self.pair)
         return CacheColumns(keys, values)
 
-    def beside(self, other: "CacheColumns") -> "CacheColumns":
+    def join(self, other: "CacheColumns") -> "CacheColumns":
         """Return the rows of both, aligned at the last column."""
         width = max(self.width, other.width)
         pairs = zip(self.pair, other.pair, strict=True)
@@ -199,11 +199,11 @@ class CacheRows:
         layers = [layer.part(rows, used) for layer in self.layers]
         return CacheRows([self.jobs[place] for place in places], self.mask[rows][:, used], layers)
 
-    def beside(self, other: "CacheRows") -> "CacheRows":
+    def join(self, other: "CacheRows") -> "CacheRows":
         """Return both, aligned at the last column."""
         width = max(self.mask.shape[1], other.mask.shape[1])
         mask = torch.cat([_wide(each.mask, width, 1) for each in (self, other)])
-        layers = [mine.beside(theirs) for mine, theirs in zip(self.layers, other.layers, strict=True)]
+        layers = [mine.join(theirs) for mine, theirs in zip(self.layers, other.layers, strict=True)]
         return CacheRows(self.jobs + other.jobs, mask, layers)
 
 
@@ -354,7 +354,7 @@ class Batcher:
                     self._running += newcomers
                 has_joined = True
                 if newcomers:
-                    self._reading.insert(0, self._begun(newcomers))
+                    self._reading.insert(0, self._start_rows(newcomers))
                 if self._reading:
                     self._read_on()
                 for size in list(self._batches):
@@ -377,7 +377,7 @@ class Batcher:
         to_read, running = 0, self._running
         while self._waiting:
             jobs = self._waiting[0]
-            known = {job: self._known(job)[0] for job in jobs}
+            known = {job: self._find_prefix(job)[0] for job in jobs}
             to_read += sum(len(job.asked.prompt) - known[job] for job in jobs)
             everyone = [*running, *chosen, *jobs]
             longest: dict[int, list[int]] = {}
@@ -386,7 +386,9 @@ class Batcher:
             is_full = sum(len(lengths) * max(lengths) for lengths in longest.values()) > self.max_columns
             # Who begins like one that is being read now waits for it, and need not read that again.
             waits = not self._has_window and any(
-                _alike(each, job, each.asked.prompt) - known[job] >= SHORTEST_PREFIX for each in chosen for job in jobs
+                _shared_length(each, job, each.asked.prompt) - known[job] >= SHORTEST_PREFIX
+                for each in chosen
+                for job in jobs
             )
             is_full |= len(everyone) > self.max_rows
             if (running or chosen) and (is_full or (chosen and to_read > PREFILL_TOKENS) or waits):
@@ -394,35 +396,35 @@ class Batcher:
             chosen += self._waiting.pop(0)
         return chosen
 
-    def _known(self, job: Generation) -> tuple[int, list[CacheColumns]]:
+    def _find_prefix(self, job: Generation) -> tuple[int, list[CacheColumns]]:
         """Return how many tokens of a prompt were read before by the same adapters, and their columns.
 
         Stages of one prompt share nothing: adapters change keys and values, in all but the first layer even
         where they leave k_proj and v_proj alone.
         """
-        found = max(self._prefixes, key=lambda each: _alike(each, job, each.tokens), default=None)
-        length = min(_alike(found, job, found.tokens), len(job.asked.prompt) - 1) if found else 0
+        found = max(self._prefixes, key=lambda each: _shared_length(each, job, each.tokens), default=None)
+        length = min(_shared_length(found, job, found.tokens), len(job.asked.prompt) - 1) if found else 0
         if found is None or length < SHORTEST_PREFIX:
             return 0, self._empty
         return length, [layer.part(slice(None), slice(length)) for layer in found.layers]
 
-    def _begun(self, jobs: list[Generation]) -> PromptRows:
+    def _start_rows(self, jobs: list[Generation]) -> PromptRows:
         """Return new rows with what is known of their prompts in the cache; their last tokens are not to be read."""
         rows = self._new([], [])
         rest = []
         for job in jobs:
-            length, layers = self._known(job)
+            length, layers = self._find_prefix(job)
             *read, job.last = job.asked.prompt
             rest.append(read[length:])
-            rows = rows.beside(self._new([job], layers))
-        return PromptRows(rows, *self._padded(rest))
+            rows = rows.join(self._new([job], layers))
+        return PromptRows(rows, *self._pad(rest))
 
     def _read_on(self) -> None:
         """Read on in the prompts of the first rows that are at it; they join when it is done."""
         reading = self._reading.pop(0)
         n = PREFILL_TOKENS // len(reading.rows.jobs) or 1
         if reading.ids.shape[1]:
-            rows, _ = self._computed(reading.rows, reading.ids[:, :n], reading.mask[:, :n])
+            rows, _ = self._compute(reading.rows, reading.ids[:, :n], reading.mask[:, :n])
             reading = PromptRows(rows, reading.ids[:, n:], reading.mask[:, n:])
         if reading.ids.shape[1]:
             self._reading.append(reading)
@@ -431,18 +433,20 @@ class Batcher:
             tokens = job.asked.prompt[:-1][: self._prefix_tokens // 4]
             columns = torch.arange(len(tokens), device=reading.mask.device)
             layers = [layer.part(slice(None), columns) for layer in reading.rows.select([place]).layers]
-            self._prefixes = [each for each in self._prefixes if _alike(each, job, each.tokens) < len(each.tokens)]
+            self._prefixes = [
+                each for each in self._prefixes if _shared_length(each, job, each.tokens) < len(each.tokens)
+            ]
             self._prefixes.append(Prefix(job.adapters, tokens, layers))
         while sum(len(each.tokens) for each in self._prefixes) > self._prefix_tokens:
             self._prefixes.pop(0)
         for size in {job.asked.size for job in reading.rows.jobs}:
             places = [place for place, job in enumerate(reading.rows.jobs) if job.asked.size == size]
-            self._batches[size] = self._batches.get(size, self._new([], [])).beside(reading.rows.select(places))
+            self._batches[size] = self._batches.get(size, self._new([], [])).join(reading.rows.select(places))
 
     def _advance(self, size: int) -> None:
         """Give every row of a batch its next token."""
         rows = self._batches[size]
-        rows, logits = self._computed(rows, *self._padded([[job.last] for job in rows.jobs]))
+        rows, logits = self._compute(rows, *self._pad([[job.last] for job in rows.jobs]))
         likeliest, ended = logits.argmax(-1).tolist(), []
         for place, job in enumerate(rows.jobs):
             try:
@@ -471,14 +475,14 @@ class Batcher:
                 reading.ids, reading.mask = reading.ids[places], reading.mask[places]
         self._reading = [reading for reading in self._reading if reading.rows.jobs]
 
-    def _padded(self, tokens: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
+    def _pad(self, tokens: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
         """Return tokens aligned at the last one, and which are a row's own."""
         device, width = self._model.device, max(map(len, tokens))
         ids = torch.tensor([[0] * (width - len(each)) + list(each) for each in tokens], dtype=torch.long, device=device)
         own = [[False] * (width - len(each)) + [True] * len(each) for each in tokens]
         return ids, torch.tensor(own, dtype=torch.bool, device=device)
 
-    def _computed(self, rows: CacheRows, ids: torch.Tensor, new: torch.Tensor) -> tuple[CacheRows, torch.Tensor]:
+    def _compute(self, rows: CacheRows, ids: torch.Tensor, new: torch.Tensor) -> tuple[CacheRows, torch.Tensor]:
         """Return the rows with further tokens in the cache, and the logits (rows, vocabulary) after the last ones."""
         mask = torch.cat([rows.mask, new], dim=1)
         positions = (mask.cumsum(1) - 1).clamp(min=0)[:, -ids.shape[1] :]
@@ -530,7 +534,7 @@ def shared_batcher(writer: Writer) -> Batcher:
         return found
 
 
-def _alike(one: Generation | Prefix, job: Generation, tokens: Sequence[int]) -> int:
+def _shared_length(one: Generation | Prefix, job: Generation, tokens: Sequence[int]) -> int:
     """Return how many tokens a prompt begins with that were, or are being, read by the same adapters."""
     if one.adapters != job.adapters:
         return 0

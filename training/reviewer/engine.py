@@ -24,10 +24,10 @@ from evals.review.prompt import (
     Budget,
     TokenCounter,
     check_prompt,
-    conversation,
     pieces_of,
     prompt_sha256,
     request,
+    review_conversation,
     without_marks,
 )
 from evals.schema import Article, Message
@@ -187,11 +187,11 @@ class ReviewEngine(ABC):
 
     def answer(self, requests: Sequence[str], told: OnTokens | None = None) -> list[Reply]:
         """Return one reply per request, in order, as `asked` does."""
-        return self.ask([conversation(each) for each in requests], told=told)
+        return self.ask([review_conversation(each) for each in requests], told=told)
 
     def stream(self, request: str, stop: threading.Event) -> Iterator[Reply]:
         """Yield the reply as it grows, whole at last; setting `stop` ends it soon."""
-        yield from self.ask([conversation(request)], stop=stop)
+        yield from self.ask([review_conversation(request)], stop=stop)
 
 
 def is_readable(text: str) -> bool:
@@ -415,7 +415,7 @@ class ChainEngine(ReviewEngine):
 
         Setting `stop` ends it within a token.
         """
-        asked = conversation(request)
+        asked = review_conversation(request)
         key = self.key(asked)
         if (known := self.replies.get(key)) is not None:
             yield known

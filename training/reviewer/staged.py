@@ -17,7 +17,7 @@ from textwrap import shorten
 from evals.papers import read_article
 from evals.papers.places import Map
 from evals.review.parse import answer_of, none_in
-from evals.review.prompt import MOST, conversation, prompt_sha256
+from evals.review.prompt import MOST, prompt_sha256, review_conversation
 from evals.schema import Message
 from evals.schema.articles import DroppedConcern, EngineRecord, PartReply
 from evals.schema.reviews import Concern, ParsedReview, ParseStatus
@@ -170,7 +170,9 @@ class StagedEngine(ReviewEngine):
 
         if len(lists) > 1 and found:
             yield reply("one list")
-            asked = conversation(words["merge"].format(summary=summary, concerns=concerns_json(found), most=MERGED))
+            asked = review_conversation(
+                words["merge"].format(summary=summary, concerns=concerns_json(found), most=MERGED)
+            )
             if self._room_beside(asked) < 0:
                 problems.append("the lists of the sections stand side by side: together they are too long to be merged")
             else:
@@ -278,7 +280,7 @@ def _summary_asked(words: dict[str, str], paper: str) -> Conversation:
 
 
 def _section_asked(words: dict[str, str], summary: str, section: str) -> Conversation:
-    return conversation(words["section"].format(summary=summary or "(none)", section=section))
+    return review_conversation(words["section"].format(summary=summary or "(none)", section=section))
 
 
 def _verdicts_asked(fences: Fences, concerns: Sequence[str], paper: str) -> Conversation:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cache, lru_cache
 
 from evals.schema import CANNOT_BE_TOLD
-from evals.verifiers.expected import Expected, Finding, fold, normalise
+from evals.verifiers.expected import AnswerReading, Expected, fold, normalise
 from evals.verifiers.line import (
     ALTERNATIVE,
     ASIDE,
@@ -77,10 +77,10 @@ JOINED = re.compile(r"[ ,]*(?:and )?")
 NUMERALS = WORDS.keys() | PARTS.keys()
 
 
-def read_free_text(expected: Expected, question: str, text: str, is_shown: bool = True) -> Finding:
+def read_free_text(expected: Expected, question: str, text: str, is_shown: bool = True) -> AnswerReading:
     """Return what free text says of the question, with its claims if they are to be shown. Time is linear in its length."""
     if expected.kind == "rubric":
-        return Finding("no_claim", "a free answer; a judge can grade it")
+        return AnswerReading("no_claim", "a free answer; a judge can grade it")
     text = without_others(expected, question, text)
     page, made = page_of(text), lexicon_of(expected)
     match expected.kind:
@@ -109,7 +109,7 @@ def _in_bold(expected: Expected, text: str) -> str | None:
     return options.pop() if len(options) == 1 else None
 
 
-def read_number(expected: Expected, question: str, value: str) -> Finding:
+def read_number(expected: Expected, question: str, value: str) -> AnswerReading:
     """Return what a line says of the number that a question asks for."""
     says, truth = normalise(value), f"{expected.number:,.10g}"
     text = space_units(_write_signs(ASIDE.sub(" ", value), expected.unit), expected.unit).strip(MARKS)
@@ -136,7 +136,7 @@ def _write_signs(text: str, unit: str | None) -> str:
     return ONE.sub(lambda found: f"{'1':>{len(found[0])}}", text)
 
 
-def _number(expected: Expected, question: str, page: Plain, lexicon: Lexicon, original: str) -> Finding:
+def _number(expected: Expected, question: str, page: Plain, lexicon: Lexicon, original: str) -> AnswerReading:
     found: list[tuple[Sentence, Number]] = []
     abstains: tuple[int, int] | None = None
     names_other = leads = False
@@ -179,11 +179,11 @@ def _number(expected: Expected, question: str, page: Plain, lexicon: Lexicon, or
         return number_verdict(expected, [number for _, number in found], start, end)
     if abstains:
         reason = f"it says that {expected.source.untold} {expected.number:,.10g}"
-        return Finding("incorrect", reason, CANNOT_BE_TOLD, (claim_at(page, CANNOT_BE_TOLD, abstains),))
+        return AnswerReading("incorrect", reason, CANNOT_BE_TOLD, (claim_at(page, CANNOT_BE_TOLD, abstains),))
     if names_other:
         truth = f"{expected.number:,.10g} {expected.unit}"
-        return Finding("incorrect", f"it names another quantity; {expected.source.say} {truth}", page.text)
-    return Finding("no_claim", "it names no number that answers the question")
+        return AnswerReading("incorrect", f"it names another quantity; {expected.source.say} {truth}", page.text)
+    return AnswerReading("no_claim", "it names no number that answers the question")
 
 
 Stated = tuple[Sentence, Number]
@@ -350,7 +350,7 @@ def _is_exact(parts: list[str], at: int) -> bool:
     return any(word in ("exactly", "precisely") for word in said) or parts[at + 1 : at + 3] == ["to", "be"]
 
 
-def _term(expected: Expected, question: str, page: Plain, lexicon: Lexicon) -> Finding:
+def _term(expected: Expected, question: str, page: Plain, lexicon: Lexicon) -> AnswerReading:
     right = wrong = says_other = beside = False
     place = (0, 0)
     sentences: list[Sentence] = []
@@ -381,12 +381,12 @@ def _term(expected: Expected, question: str, page: Plain, lexicon: Lexicon) -> F
     made = (claim_at(page, shown, place),) if shown else ()
     if right and (wrong or is_reversed or beside):
         what = "what competes with it" if wrong else "the opposite direction" if is_reversed else "others beside it"
-        return Finding("contradictory", f"it names what is right and {what}", shown, made)
+        return AnswerReading("contradictory", f"it names what is right and {what}", shown, made)
     if right:
-        return Finding("correct", f"as {expected.source.say}", shown, made, 1.0)
+        return AnswerReading("correct", f"as {expected.source.say}", shown, made, 1.0)
     if wrong or is_reversed or says_other:
-        return Finding("incorrect", "it says something else")
-    return Finding("no_claim", "it does not say what is asked")
+        return AnswerReading("incorrect", "it says something else")
+    return AnswerReading("no_claim", "it does not say what is asked")
 
 
 def _is_list(expected: Expected, question: str, text: str) -> bool:
@@ -431,7 +431,7 @@ def _is_reversed(sentences: list[Sentence], question: str, lexicon: Lexicon) -> 
     return any((each.option in asked) == each.is_denied for each in heard)
 
 
-def _set(expected: Expected, question: str, page: Plain, lexicon: Lexicon, original: str) -> Finding:
+def _set(expected: Expected, question: str, page: Plain, lexicon: Lexicon, original: str) -> AnswerReading:
     text = EITHER.sub(lambda found: f"{'&':<{len(found[0])}}", page.text)  # of a set both are meant
     heard = [each for each in claims(read_sentences(text, lexicon, ""), "", lexicon) if not each.is_denied]
     named = {each.option for each in heard}
@@ -440,11 +440,11 @@ def _set(expected: Expected, question: str, page: Plain, lexicon: Lexicon, origi
         if len(said) > 1:
             return contradictory_finding(said)
         reason = f"it says that {expected.source.untold} {', '.join(expected.values)}"
-        return Finding("incorrect", reason, CANNOT_BE_TOLD, shown_claims(page, heard))
+        return AnswerReading("incorrect", reason, CANNOT_BE_TOLD, shown_claims(page, heard))
     if expected.has_letters and (letters := letters_of_set(mark_answers(without_thought(original)))):
         return set_verdict(expected, letters, ())
     listed, loose = strangers(expected, question, original)
     listed = listed if named or len(listed) > 1 else set[str]()
     if loose and not listed and named == {*expected.values}:
-        return Finding("no_claim", f"it also speaks of {', '.join(sorted(loose))}, and does not say as what")
+        return AnswerReading("no_claim", f"it also speaks of {', '.join(sorted(loose))}, and does not say as what")
     return set_verdict(expected, sorted(named | listed), shown_claims(page, heard))

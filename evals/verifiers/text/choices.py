@@ -7,7 +7,7 @@ from functools import cache, lru_cache
 from itertools import pairwise
 
 from evals.schema import CANNOT_BE_TOLD, Claim
-from evals.verifiers.expected import AGREE, DIFFERENT, SAME, Expected, Finding, claim, fold
+from evals.verifiers.expected import AGREE, DIFFERENT, SAME, AnswerReading, Expected, claim, fold
 from evals.verifiers.line import MARKS, mark_answers, without_thought
 from evals.verifiers.numbers import WORDS
 from evals.verifiers.text.lexicon import (
@@ -61,7 +61,7 @@ class Heard:
     places: tuple[str, ...] = ()
 
 
-def read_choice(expected: Expected, question: str, page: Plain, lexicon: Lexicon, is_shown: bool) -> Finding:
+def read_choice(expected: Expected, question: str, page: Plain, lexicon: Lexicon, is_shown: bool) -> AnswerReading:
     """Return the verdict on free text that answers a question with options; its claims if they are to be shown."""
     heard = claims(read_sentences(page.text, lexicon, question), question, lexicon)
     asserted = list(dict.fromkeys(each.option for each in heard if not each.is_denied))
@@ -72,19 +72,19 @@ def read_choice(expected: Expected, question: str, page: Plain, lexicon: Lexicon
     shown = shown_claims(page, heard) if is_shown else ()
     right = expected.right
     if right == CANNOT_BE_TOLD and asserted == [right] and STILL.search(page.text):
-        return Finding("contradictory", "it says that none can be told, and answers", right, shown)
+        return AnswerReading("contradictory", "it says that none can be told, and answers", right, shown)
     if asserted == [right]:
-        return Finding("correct", f"it says {right}, {expected.source.agrees}", right, shown, 1.0)
+        return AnswerReading("correct", f"it says {right}, {expected.source.agrees}", right, shown, 1.0)
     if not asserted:
         if right == CANNOT_BE_TOLD and (STILL.search(page.text) or _is_definite(question, page.text)):
-            return Finding("incorrect", f"it answers what {expected.source.beyond}", None, shown)
+            return AnswerReading("incorrect", f"it answers what {expected.source.beyond}", None, shown)
         denied = [each.option for each in heard if each.is_denied]
         what = f"it only denies {denied[0]}" if denied else "it names no option of the question"
-        return Finding("no_claim", what, None, shown)
+        return AnswerReading("no_claim", what, None, shown)
     says, both = " / ".join(asserted), " and ".join(asserted)
     if right in asserted:
-        return Finding("contradictory", f"it says {both}", says, shown)
-    return Finding("incorrect", f"it says {both}; {expected.source.say} {right}", says, shown)
+        return AnswerReading("contradictory", f"it says {both}", says, shown)
+    return AnswerReading("incorrect", f"it says {both}; {expected.source.say} {right}", says, shown)
 
 
 def claim_at(page: Plain, says: str, place: tuple[int, int], is_denied: bool = False) -> Claim:

@@ -123,11 +123,11 @@ def score(settings: ScoreSettings) -> None:
         Scored,
         ScoreOptions,
         control_rates,
-        measuring_of,
         micro_rates,
         read_library,
         read_panel,
         review_report,
+        score_setup,
     )
     from evals.review.task import Review
 
@@ -139,8 +139,8 @@ def score(settings: ScoreSettings) -> None:
     kept = ("encoder", "similarities", "threshold", "assignment", "controls", "seed")
     options = ScoreOptions(**settings.model_dump(include=set(kept)))
     stage = settings.name or predictions.stem
-    measuring = measuring_of(panel, options, find_cached, library)
-    report = review_report({stage: Scored(panel, measuring, maker_of(predictions))})
+    setup = score_setup(panel, options, find_cached, library)
+    report = review_report({stage: Scored(panel, setup, maker_of(predictions))})
     for warning in report.stages[stage].warnings:
         notes.print(f"note: {warning}")
     if out is not None:
@@ -180,7 +180,7 @@ def ensemble(settings: EnsembleSettings) -> None:
     specter2-base-mean --out published.jsonl
     """
     from evals.review.ensemble import Merging, Tool, merge, merging_threshold, read_vectors
-    from evals.review.match import LEXICAL, Threshold, number_of
+    from evals.review.match import LEXICAL, Threshold, read_threshold
 
     files, out = settings.files, settings.out
     check_out(files, out)
@@ -196,7 +196,7 @@ def ensemble(settings: EnsembleSettings) -> None:
     if settings.threshold == "auto":
         chosen = merging_threshold(tools, found, settings.seed)
     else:
-        chosen = Threshold(number_of(settings.threshold), "given")
+        chosen = Threshold(read_threshold(settings.threshold), "given")
     merging = Merging(settings.strategy, chosen.value, settings.linkage, settings.min_votes, settings.cap)
     merged, counts = merge(tools, merging, found)
     write_lines(out, merged)

@@ -10,7 +10,7 @@ from evals.leaderboard import standings
 from evals.review.controls import Paper
 from evals.review.match import similarity_of
 from evals.review.page import report_sections
-from evals.review.score import Library, Measuring, Scored, review_report
+from evals.review.score import Library, Scored, ScoreSetup, review_report
 from evals.schema.reports import ReviewReport
 from tests.evals.concerns.rows import WordEncoder, human, matcher, panel, predicted, reference
 
@@ -32,7 +32,7 @@ def scored(name: str, right: int, wrong: int = 0, threshold: float = 0.8, short:
         pairs.append((reference(f"a{article}", *listed, source=source), predicted(f"a{article}", *mine)))
     of = panel(*pairs)
     encoder = WordEncoder()
-    measuring = Measuring(similarity_of(of.predicted, of.human, encoder), encoder, matcher(threshold))
+    measuring = ScoreSetup(similarity_of(of.predicted, of.human, encoder), encoder, matcher(threshold))
     return review_report({name: Scored(of, measuring)})
 
 
@@ -63,7 +63,7 @@ def copier(texts: list[str], said: list[str]) -> ReviewReport:
     ]
     of, encoder = panel(*pairs), WordEncoder()
     similarity = similarity_of(of.predicted, of.human, encoder)
-    measuring = Measuring(similarity, encoder, matcher(0.8), library=Library(tuple(papers), ()))
+    measuring = ScoreSetup(similarity, encoder, matcher(0.8), library=Library(tuple(papers), ()))
     return review_report({"x": Scored(of, measuring)})
 
 
@@ -110,7 +110,7 @@ def test_a_group_of_one_article_has_no_interval() -> None:
         for k in range(6)
     ]
     of, encoder = panel(*rare, *usual), WordEncoder()
-    measuring = Measuring(similarity_of(of.predicted, of.human, encoder), encoder, matcher(0.8))
+    measuring = ScoreSetup(similarity_of(of.predicted, of.human, encoder), encoder, matcher(0.8))
     report = review_report({"x": Scored(of, measuring)})
     (found,) = (each.metrics["recall"] for each in report.summaries if each.group == "source rare")
     assert (found.value, found.low) == (1, None)

@@ -9,7 +9,7 @@ from evals.questions import is_held_out, kmp_test, pathway_heldout
 from evals.questions.kmp import contrast_name, degs
 from evals.questions.sets import normalise_question
 from evals.refine.bank import ids_for_testing, refiner_bank
-from evals.refine.files import as_jsonl, read_records
+from evals.refine.cases import read_records, records_jsonl
 from evals.refine.grammar import evidence_of, is_negated
 from evals.refine.judge import compare_words
 from evals.refine.score import final_figures, prepare
@@ -35,7 +35,7 @@ def test_nothing_of_the_held_out_tissues_of_the_kmp_test_or_of_a_study_in_testin
     wordings = {normalise_question(row.prompt) for row in tests}
     supports = [set(row.support) for row in tests if row.support]
     for each in bank.train:
-        assert not re.search(r"\b(eye|thymus|retina|ocular|thymic)", as_jsonl([each]).lower())
+        assert not re.search(r"\b(eye|thymus|retina|ocular|thymic)", records_jsonl([each]).lower())
         assert not is_held_out(each.asked) and normalise_question(each.asked) not in wordings
         if each.group != "kmp":
             continue

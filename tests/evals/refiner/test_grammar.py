@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evals.errors import BadConfig, BadRow
-from evals.refine.files import as_jsonl, read_records, records_sha256, split_by_group
+from evals.refine.cases import read_records, records_jsonl, records_sha256, split_by_group
 from evals.refine.grammar import evidence_of, format_bonus, parse_answer
 from tests.evals.refiner.answers import CASES, GOOD, PARTS, prepared, record, written
 
@@ -49,9 +49,9 @@ def test_a_conversation_asks_its_last_question_unless_the_question_is_told():
 def test_records_are_written_and_read_back_the_same(tmp_path):
     records = (record(), record(id="r2", sources={"S1": "p"}, answerable=False))
     file = tmp_path / "rows.jsonl"
-    file.write_text(as_jsonl(records), encoding="utf-8")
+    file.write_text(records_jsonl(records), encoding="utf-8")
     read = read_records(file)
-    assert as_jsonl(read) == as_jsonl(records)
+    assert records_jsonl(read) == records_jsonl(records)
     assert records_sha256(reversed(read)) == records_sha256(records)
 
 

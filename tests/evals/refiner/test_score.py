@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from evals.compare import compare
 from evals.errors import BadConfig, BadRow, IncomparableReports, LabError
 from evals.refine.bank import refiner_bank
-from evals.refine.files import read_cases, read_records
+from evals.refine.cases import read_cases, read_records
 from evals.refine.grammar import evidence_of
 from evals.refine.judge import Verdicts, items_of, static_items, support_by_words
 from evals.refine.score import PreparedAnswer, copied_share, explain, final_figures, prepare

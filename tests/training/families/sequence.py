@@ -11,9 +11,10 @@ from peft import PeftModel
 from transformers import AutoModelForCausalLM
 
 from evals.errors import LabError
-from evals.questions import DATASETS, write_examples
+from evals.questions import DATASETS
 from evals.schema.questions import Sampling
 from evals.verifiers.score import SCORED
+from tests.examples import write_examples
 from tests.training.families.bases import described, write_base
 from tests.training.runs import COMMON, ready, settings_file, train
 from training.grpo import policy_trainer

@@ -18,9 +18,10 @@ from starlette.testclient import TestClient
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
 
 from evals.errors import LabError
-from evals.questions import DATASETS, write_examples
+from evals.questions import DATASETS
 from evals.schema import Message
 from evals.schema.questions import Sampling
+from tests.examples import write_examples
 from tests.models import tiny_llama
 from tests.training.families.bases import described
 from tests.training.runs import SFT, answered_in_lines, ready, settings_file, train

@@ -48,7 +48,7 @@ class CheckedRecord(RefinerRecord):
         return answerable
 
 
-def as_jsonl(records: Iterable[RefinerRecord]) -> str:
+def records_jsonl(records: Iterable[RefinerRecord]) -> str:
     """Return records as the text of a JSONL file, keys sorted, so equal records are equal bytes."""
     return io.as_jsonl(records, exclude_defaults=True)
 
@@ -80,7 +80,7 @@ def split_by_group(
     )
 
 
-def statistics_of(splits: Mapping[str, tuple[Sequence[RefinerRecord], str]], seed: int) -> dict[str, Any]:
+def record_statistics(splits: Mapping[str, tuple[Sequence[RefinerRecord], str]], seed: int) -> dict[str, Any]:
     """Return statistics.json: how the records were asked for, and the counts of each split, given with its file's text."""
     counts = {
         name: {
