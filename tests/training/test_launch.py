@@ -168,7 +168,6 @@ def test_one_process_where_two_were_asked_for_is_refused(monkeypatch, tmp_path: 
 
 STUBBORN = """
 import signal, sys, time
-from tests.examples import write_examples
 def stop(number, frame):
     print("asked", flush=True)
     if frame.f_globals.setdefault("asked", []):
