@@ -10,8 +10,9 @@ of what is stated, a temperature (Guo et al. 2017, arXiv:1706.04599), or a histo
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from pydantic import Field, ValidationError
@@ -21,11 +22,15 @@ from scipy.stats import binom
 
 from evals.errors import BadConfig, IncomparableReports
 from evals.io import read_text
+from evals.questions.prompt import answer_form
 from evals.report import rows_of
-from evals.schema import EvalReport, EvalRow, Record, Share
+from evals.schema import EvalReport, EvalRow, Example, Message, Record, Share
+from evals.schema.questions import Model, Progress, Sampling
 from evals.schema.reports import GivenConfidence
 from evals.stats.calibration import Calibration, CalibrationSettings, bin_edges, calibrate, places
 from evals.stats.intervals import Floats, Interval, wilson
+from evals.task import Task
+from evals.verifiers.line import LINE
 
 SEQUENCES = 4
 """Sequences of tests, each with its part of what may go wrong: one that begins at few answers is stopped by one error."""
@@ -400,13 +405,12 @@ def with_confidence(row: EvalRow, source: str, value: float | None) -> EvalRow:
 
 def recalibrate(
     rows: Sequence[EvalRow], calibrators: Sequence[Calibrator], checksums: Mapping[str, str]
-) -> tuple[tuple[EvalRow, ...], dict[str, str]]:
-    """Return the answers with recalibrated confidences, as stages of their own, and the checksums of these stages.
+) -> tuple[EvalRow, ...]:
+    """Return the answers with recalibrated confidences, as stages of their own.
 
     BadConfig for a calibrator of a stage that has no answers here, or of other kinds of question.
     """
-    made: list[EvalRow] = []
-    own: dict[str, str] = {}
+    made = []
     for each in calibrators:
         stages = [name for name in dict.fromkeys(row.stage for row in rows) if each.is_of(name, checksums.get(name))]
         if not stages:
@@ -415,15 +419,93 @@ def recalibrate(
                 " with `assay eval recalibrate` on a report of this chain"
             )
         for row in (row for row in rows if row.stage == stages[0]):
-            about, stated = (row.example.ground_truth.kind, row.cluster), row.verdict.confidence.value
-            if about[0] not in each.kinds:
+            kind, stated = row.example.ground_truth.kind, row.verdict.confidence.value
+            if kind not in each.kinds:
                 raise BadConfig(
-                    f"the calibrator is about questions of the kinds {', '.join(each.kinds)}, not {about[0]}; leave"
+                    f"the calibrator is about questions of the kinds {', '.join(each.kinds)}, not {kind}; leave"
                     " these questions out, or fit it with --group all on a report that has them"
                 )
-            made.append(with_confidence(row, "recalibrated", None if stated is None else each.honest(stated, *about)))
-        own |= {made[-1].stage: checksums[stages[0]]} if stages[0] in checksums else {}
-    return tuple(made), own
+            value = None if stated is None else each.honest(stated, kind, row.cluster)
+            made.append(with_confidence(row, "recalibrated", value))
+    return tuple(made)
+
+
+def keep_from(rows: Sequence[EvalRow], threshold: float) -> tuple[EvalRow, ...]:
+    """Return the answers but for those that state less than a threshold, or nothing."""
+    return tuple(row for row in rows if (row.verdict.confidence.value or 0.0) >= threshold)
+
+
+class Scorer(Model, Protocol):
+    """A model that knows how likely a text is."""
+
+    def likelihoods(
+        self, prompt: Sequence[Message], stage: str, beginning: str, continuations: Sequence[str]
+    ) -> list[float]:
+        """Return the mean log-probability of a token of each text behind the beginning of an answer."""
+
+
+def likelihood(model: Scorer, row: EvalRow) -> float | None:
+    """Return how likely the answer of the answer line was, the mean of its tokens; None without an answer line.
+
+    Where the prompt lists options, it is the share of the answer's among theirs, each option by its mean.
+    """
+    lines = [each for each in LINE.finditer(row.completion) if each[1].lower() == "answer"]
+    if not lines:
+        return None
+    said = lines[-1][2].strip()
+    listed = answer_form(row.example.prompt, row.example.ground_truth).split(" / ")
+    others = [each for each in listed if len(listed) > 1 and each.casefold() != (row.verdict.answer or said).casefold()]
+    beginning = row.completion[: lines[-1].start(2)].rstrip()
+    found = np.exp(model.likelihoods(row.prompt, row.stage, beginning, [f" {each}" for each in (said, *others)]))
+    return float(found[0] / found.sum() if others else found[0])
+
+
+def agreement(
+    task: Task[Example], model: Model, rows: Sequence[EvalRow], n: int, sampling: Sampling, progress: Progress
+) -> list[float]:
+    """Return in which share of `n` answers drawn at temperature 1 the model says what each row answers."""
+    same = np.zeros(len(rows))
+    for draw in range(1, n + 1):
+        drawn = replace(sampling, temperature=1.0, seed=sampling.seed + draw)
+        for stage in dict.fromkeys(row.stage for row in rows):
+            mine = [(at, row) for at, row in enumerate(rows) if row.stage == stage]
+            said = model.generate([row.prompt for _, row in mine], (stage,), drawn)
+            grades = task.grade([row.example for _, row in mine], [each[0].text for each in said])
+            for (at, row), grade in zip(mine, grades, strict=True):
+                same[at] += _answer(row.verdict) is not None and _answer(row.verdict) == _answer(grade.detail)
+        progress(draw / n, f"{draw} of {n} samples drawn")
+    return (same / n).tolist()
+
+
+def _answer(verdict: Any) -> str | None:
+    return verdict.answer.casefold() if verdict.answer is not None else None
+
+
+def more_confidences(
+    task: Task[Example],
+    model: Any,
+    rows: Sequence[EvalRow],
+    sources: Sequence[str],
+    sampling: Sampling,
+    progress: Progress,
+) -> tuple[EvalRow, ...]:
+    """Return the answers with the confidence of each source, "likelihood" or "samples:N", as stages of their own.
+
+    BadConfig for another source, and for the likelihood of a model that does not tell it.
+    """
+    made: list[EvalRow] = []
+    for source in sources:
+        name, _, n = source.partition(":")
+        if name == "likelihood" and hasattr(model, "likelihoods"):
+            for at, row in enumerate(rows, 1):
+                made.append(with_confidence(row, name, likelihood(model, row)))
+                progress(at / len(rows), f"likelihood of {at} of {len(rows)} answers")
+        elif name == "samples" and n.isdecimal() and int(n) > 0:
+            values = agreement(task, model, rows, int(n), sampling, progress)
+            made += [with_confidence(row, f"samples-{n}", value) for row, value in zip(rows, values, strict=True)]
+        elif source != "stated":
+            raise BadConfig(f"no confidence is called {source!r}; choose from stated, likelihood and samples:8")
+    return tuple(made)
 
 
 def _stated(row: EvalRow) -> float | None:

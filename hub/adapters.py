@@ -14,6 +14,7 @@ import yaml
 from huggingface_hub import ModelCardData
 from pydantic import ValidationError
 
+from evals.confidence import Calibrator, OfStageT, StagePromise, read_of_stage
 from evals.errors import LabError
 from evals.facts import load_provenance
 from evals.papers import demonstration
@@ -114,6 +115,8 @@ def _first_turns(file: Path) -> tuple[Message, ...]:
 RECORD, CHAIN, LINEAGE, METRICS, REPORTS = "run.json", "chain.json", "lineage.json", "metrics.jsonl", "reports"
 WEIGHTS, CONFIG = "adapter_model.safetensors", "adapter_config.json"
 BESIDE = (RECORD, METRICS, "LICENSE", "NOTICE")
+OF_STAGE = CALIBRATOR, PICTURE, THRESHOLD = "calibrator.json", "calibrator.svg", "threshold.json"
+"""What `assay eval recalibrate` and `assay eval threshold` found out about a stage."""
 TOKENIZER = (
     "tokenizer.json",
     "tokenizer_config.json",
@@ -335,6 +338,10 @@ def pack_adapter(run: Run, base: PinnedBase, wanted: Publication, earlier: tuple
     shapes, findings = inspect(weights, WEIGHTS)
     config, settings = _config(run.adapter / CONFIG, base)
     findings += _identity(run, base, weights.sha256, settings)
+    calibrator, wrong = read_own_record(run, CALIBRATOR, Calibrator)
+    promised, other = read_own_record(run, THRESHOLD, StagePromise)
+    findings += [*wrong, *other]
+    kept = [CALIBRATOR, PICTURE] * (calibrator is not None) + [THRESHOLD] * (promised is not None)
     if shapes:
         findings += fit_findings(WEIGHTS, shapes, settings)
     whole = (
@@ -361,7 +368,7 @@ def pack_adapter(run: Run, base: PinnedBase, wanted: Publication, earlier: tuple
     own = read_own(run.folder)
     licence = wanted.licence or own.license or suggest_licence(sources[0], sources[1:])
     text = licence_text(licence)
-    beside = [run.folder / name for name in BESIDE] + [run.adapter / name for name in TOKENIZER if not whole]
+    beside = [run.folder / name for name in (*BESIDE, *kept)] + [run.adapter / name for name in TOKENIZER if not whole]
     parts = {
         **{f"{place}/{name}".lstrip("/"): part for name, part in ((WEIGHTS, weights), (CONFIG, config))},
         **whole,
@@ -376,11 +383,20 @@ def pack_adapter(run: Run, base: PinnedBase, wanted: Publication, earlier: tuple
     numbers = sum(prod(shape) for shape in (loaded or shapes).values())
     memory = 4 * numbers if "config.json" in whole else 4 * (numbers + base.parameters) if base.parameters else None
     lora = settings | {"size": weights.size, "memory": memory}
-    card = add_own(adapter_card(run, base, lineage, wanted, licence, tables, parts, lora, own), own)
+    card = add_own(adapter_card(run, base, lineage, wanted, licence, tables, parts, lora, own, calibrator), own)
     if line := foreign_line(run.folder / "README.md", card):
         findings.append(finding("own words", "README.md", line))
     parts["README.md"] = part_of(card.encode())
     return wanted.upload("adapter", parts, findings)
+
+
+def read_own_record(run: Run, name: str, kind: type[OfStageT]) -> tuple[OfStageT | None, list[Diagnostic]]:
+    """Return what a file of the run folder says of the stage, None without the file, and whether it is of another stage."""
+    if not (run.folder / name).is_file():
+        return None, []
+    found = read_of_stage(run.folder / name, kind)
+    wrong = [] if found.is_of(run.stage.name, run.stage.sha256) else [finding("other stage", name, stage=found.stage)]
+    return found, wrong
 
 
 def published_manifest(manifest: ChainManifest, lineage: Lineage, base: PinnedBase) -> ChainManifest:
@@ -468,6 +484,7 @@ def adapter_card(
     files: Mapping[str, Part],
     lora: Mapping[str, Any],
     own: OwnCard,
+    calibrator: Calibrator | None = None,
 ) -> str:
     """Return README.md, made from the run's own records: front matter and body."""
     run = replace(run, reports={each.source: run.reports[each.source] for each in tables} | run.reports)
@@ -501,6 +518,8 @@ def adapter_card(
         lineage=lineage,
         tag=wanted.tag,
         gated=wanted.gated,
+        calibrator=calibrator,
+        has_picture=PICTURE in files,
         name=name,
         owner=wanted.repo.split("/")[0],
         lora=lora,

@@ -354,7 +354,7 @@ def fetch_chain(api: HfApi, source: str, folder: Path, say: Say) -> ChainManifes
     for name in files:
         if manifest.tokenizer and (name in adapters.TOKENIZER or MORE_TEMPLATES.fullmatch(name)):
             copies[f"{manifest.tokenizer}/{name}"] = _download(api, repo, head, name)
-        if name in (CHAIN, adapters.RECORD, adapters.METRICS) or re.fullmatch(
+        if name in (CHAIN, adapters.RECORD, adapters.METRICS, *adapters.OF_STAGE) or re.fullmatch(
             rf"{adapters.REPORTS}/[\w.-]+\.json", name
         ):
             copies[name] = _download(api, repo, head, name)

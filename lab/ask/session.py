@@ -3,11 +3,14 @@
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from pathlib import Path
 from textwrap import shorten
+from typing import Any
 
 from evals import questions
 from evals.errors import LabError
-from evals.schema import Answer, Example
+from evals.schema import Answer, ChainStage, Example
+from evals.verifiers import stated_confidence
 from lab.services import Services
 from lab.session import (
     Answered,
@@ -24,9 +27,10 @@ from lab.session import (
 )
 from lab.shared.rater import Rater
 from lab.shared.runs import chain_of
-from lab.ui.components import card_of, cards, empty, notice, thumbs, waiting_line
+from lab.ui.components import Card, card_of, cards, empty, notice, thumbs, waiting_line
 from lab.ui.text import say
 from lab.visitors import Visitor, new_visitor
+from training.models.manifest import read_chain
 
 ANSWERS = 90
 """How many stored answers are looked through, newest first."""
@@ -58,7 +62,65 @@ def ask(
     for moment in answering(services, asked):
         if moment.is_replaced:
             return
+        if moment.is_done and moment.written:
+            moment = replace(
+                moment, written=tuple(relied_on(name or services.settings.chain, moment.written, question))
+            )
         yield replace(view_of(moment, is_known=is_known), going=going)
+
+
+def relied_on(chain: str, shown: Sequence[Card], question: str) -> list[Card]:
+    """Return cards with what the confidence that they state was worth, those below the threshold of their stage marked.
+
+    Of each stage its run folder tells it: the calibrator and the threshold of `assay eval`, where they are of these weights.
+    """
+    try:
+        known = read_chain(chain)
+    except LabError:  # a base alone
+        return list(shown)
+    example = questions.find(question)
+    kind = example.ground_truth.kind if example else None
+    stages = {each.name: each for each in known.manifest.stages}
+    made = []
+    for card in shown:
+        stage = stages.get(card.stage)
+        stated = (card.verdict.confidence if card.verdict else stated_confidence(card.text)).value
+        if stage is not None and stated is not None:
+            folder = known.adapter_folder(stage).parent
+            found = _of_stage(folder / "calibrator.json", "Calibrator", stage, kind)
+            limit = _of_stage(folder / "threshold.json", "StagePromise", stage, kind)
+            card = replace(card, worth=_worth(found, stated, kind, example), **_below(limit, stated))
+        made.append(card)
+    return made
+
+
+def _of_stage(path: Path, kind: str, stage: ChainStage, asked: str | None) -> Any:
+    """Return the record of a stage in a file; None without the file, or for other weights or kinds of question."""
+    if not path.is_file():
+        return None
+    from evals import confidence
+
+    found = confidence.read_of_stage(path, getattr(confidence, kind))
+    return found if found.is_of(stage.name, stage.sha256) and asked in (None, *found.kinds) else None
+
+
+def _worth(found: Any, stated: float, kind: str | None, example: Example | None) -> str:
+    alike = found.right_alike(stated) if found else None
+    if alike is None or (kind is None and "all" not in found.curves):
+        return ""
+    honest = found.honest(stated, kind, example.cluster if example else None)
+    told = {"stated": f"{stated:.0%}", "right": f"{alike[0]:.0%}", "n": alike[1], "data": found.data_name}
+    return say("confidence.worth", honest=f"{honest:.0%}", **told)
+
+
+def _below(limit: Any, stated: float) -> dict[str, str]:
+    promise = limit.promise if limit else None
+    if promise is None or (promise.threshold is not None and stated >= promise.threshold):
+        return {}
+    told = {"wrong": f"{promise.wrong_at_most:.3g}", "sure": f"{promise.confidence:.3g}", "data": limit.data_name}
+    if promise.threshold is None:
+        return {"below": say("confidence.below.none", **told)}
+    return {"below": say("confidence.below", at=f"{promise.threshold:.0%}", **told)}
 
 
 def view_of(moment: Answered, *, is_known: bool) -> View:
@@ -157,6 +219,7 @@ def show_earlier(services: Services, visitor: Visitor | None, entry: Earlier) ->
     given = Rater(services, visitor).thumbs()
     line = say("ask.history.shown", when=when(entry.first))
     rated = [replace(card_of(row), beneath=thumbs(row.id, given.get(row.id))) for row in entry.answers]
+    rated = relied_on(services.settings.chain, rated, entry.first.question)
     return View(notice(line), cards(rated), entry.first.id)
 
 

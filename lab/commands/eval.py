@@ -233,6 +233,12 @@ class EvalRunSettings(LabelledJudge, FileSettings):
     hosted: HostedModels = None
     """A model on a server, as a stage: NAME=URL#MODEL, or a TOML file with prices and budgets. Questions are sent there. Its
     key: ASSAY_KEY_NAME."""
+    calibrator: Annotated[list[Path] | None, InFile()] = None
+    """Files of `assay eval recalibrate`: a stage with recalibrated confidences stands beside its own."""
+    abstain_below: Annotated[str | None, InFile()] = None
+    """Leaves out answers that state less, such as 90%."""
+    confidence: Annotated[str, InFile()] = "stated"
+    """stated, likelihood, samples:8: where confidences come from, each beside the stage it is of."""
     base: Annotated[str | None, InFile()] = None
     batch_size: Annotated[int, InFile()] = 8
     allow_remote: Annotated[bool, InFile()] = False
@@ -279,7 +285,7 @@ def threshold(settings: ThresholdSettings) -> None:
 
     Example: assay eval threshold reports/kmp-test.json --wrong-at-most 10% --confidence 95%
     """
-    from evals.confidence import promise
+    from evals.confidence import StagePromise, about_stage, promise
 
     report = load_report(settings.report)
     shares = {name: _share(name, getattr(settings, name)) for name in ("wrong_at_most", "confidence")}
@@ -288,6 +294,13 @@ def threshold(settings: ThresholdSettings) -> None:
         stage: promise(*claims_of(report, stage, settings.group or None), **shares, seed=settings.seed)
         for stage in named
     }
+    if settings.out is not None:
+        if len(named) > 1:
+            raise BadConfig(f"--out keeps the threshold of one stage, found {', '.join(named)}; name it with --stage")
+        _, about = about_stage(report, named[0], settings.group or None)
+        kept = StagePromise.model_validate({**about, "promise": found[named[0]]})
+        write_whole(settings.out, kept.model_dump_json(indent=1) + "\n")
+        notes.print(f"wrote {settings.out}")
     emit(found, as_json=settings.as_json, table=terminal.promises_table(found, report.data_name))
 
 
@@ -481,6 +494,10 @@ def run(settings: EvalRunSettings) -> None:
     Trivial baselines are judged beside the stages. A run that was stopped goes on where it was when the same command is
     given again.
 
+    Three more settings act on confidences: --calibrator, a file of `assay eval recalibrate`, adds each stage as it is
+    recalibrated; --abstain-below 90% leaves out what states less; --confidence stated,likelihood,samples:8 sets what an answer
+    states beside its likelihood and the agreement of 8 samples, and says which knows best when it is wrong.
+
     Example: assay eval run --chain embedded --data kmp-test --out reports/kmp-test.json
 
     Example: assay eval run --hosted gpt=https://api.openai.com/v1#gpt-4.1-mini --out reports/beside-gpt.json
@@ -488,6 +505,8 @@ def run(settings: EvalRunSettings) -> None:
     Example: assay eval run --task refine --chain refiner --judge heuristic --out report.json
 
     Example: assay eval run --answers answers.jsonl --data kmp-test --out reports/other.json
+
+    Example: assay eval run --stage grpo --confidence stated,likelihood,samples:8 --limit 40 --out reports/sources.json
     """
     way = check_way(settings.read)
     tried, own, task = None, {}, Questions(read="auto" if way == "judge" else way)
@@ -505,14 +524,18 @@ def run(settings: EvalRunSettings) -> None:
         rows, about = _grade_file(settings, task, examples)
     else:
         rows, about = _answer(settings, task, examples, partial)
+    if settings.task == "questions":
+        rows = _with_confidences(settings, rows, about)
     name = public(data)
     words: dict[str, object] = {"chain": settings.chain, "stage": settings.stage}
     if settings.answers is not None:
         words = {"answers": settings.answers}
     words |= {"task": None if settings.task == "questions" else settings.task, "data": data, "out": settings.out}
-    words |= settings.model_dump(include={"limit", "max_new_tokens", "dtype", "config"})
+    words |= settings.model_dump(include={"limit", "max_new_tokens", "dtype", "config", "abstain_below"})
+    words |= {"confidence": None if settings.confidence == "stated" else settings.confidence}
     words |= {"read": None if way == "auto" else way, "judge": _public_judge(settings.judge) or None}
-    hosted = "".join(
+    hosted = "".join(f" --calibrator {shlex.quote(public(str(each)))}" for each in settings.calibrator or ())
+    hosted += "".join(
         f" --hosted {shlex.quote(each if '://' in each else public(each))}" for each in settings.hosted or ()
     )
     about |= {
@@ -534,6 +557,26 @@ def run(settings: EvalRunSettings) -> None:
     if tried is not None:
         tried.tell()
     emit(report, as_json=settings.as_json, table=terminal.summary_table(report))
+    if settings.confidence != "stated" and not settings.as_json:
+        emit(None, as_json=False, table=terminal.sources_table(report))
+
+
+def _with_confidences(settings: EvalRunSettings, rows: Sequence[Any], about: dict[str, Any]) -> Sequence[Any]:
+    """Return the rows with those of recalibrated stages, without what states too little; `about` says what was done."""
+    from evals.confidence import Calibrator, keep_from, read_of_stage, recalibrate
+
+    calibrators = [read_of_stage(path, Calibrator) for path in settings.calibrator or ()]
+    rows = (*rows, *recalibrate(rows, calibrators, about["stage_checksums"]))
+    if settings.abstain_below is None:
+        return rows
+    kept = keep_from(rows, _share("abstain_below", settings.abstain_below))
+    about["settings"] = {**about["settings"], "abstain_below": settings.abstain_below}
+    for stage in dict.fromkeys(row.stage for row in rows):
+        n, of = (sum(row.stage == stage for row in each) for each in (kept, rows))
+        notes.print(say("command.abstained", stage=stage, n=n, of=of, at=settings.abstain_below), soft_wrap=True)
+    if not kept:
+        raise BadConfig(f"no answer states {settings.abstain_below} or more; choose a lower --abstain-below")
+    return kept
 
 
 def _examples(task: str, data: str) -> tuple[Sequence[Any], Sequence[Any]]:
@@ -565,7 +608,12 @@ def _answer(
             notes.print(f"note: {told}, so they stand behind {plural(behind, 'question')} of {len(examples)}")
     how = RunSettings(sampling, settings.batch_size, loaded.stage_checksums, loaded.dtype, partial)
     with progress_shown("answering", len(examples)) as progress:
-        rows = run_task(task, loaded, examples, stages, how, progress)
+        rows: tuple[Any, ...] = run_task(task, loaded, examples, stages, how, progress)
+    if sources := [each.strip() for each in settings.confidence.split(",") if each.strip() != "stated"]:
+        from evals.confidence import more_confidences
+
+        with progress_shown("measuring confidences") as progress:
+            rows = (*rows, *more_confidences(task, loaded, rows, sources, sampling, progress))
     for name, each in (loaded.hosted or {}).items():
         if name in stages:
             notes.print(each.spending)

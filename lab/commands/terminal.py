@@ -301,6 +301,25 @@ def _kept(kept: "Kept") -> str:
     return f"{kept.kept} of {kept.n} kept,\n{kept.wrong} wrong ({100 * low:.1f} to {100 * high:.1f} %)"
 
 
+def sources_table(report: "Report[Any]") -> Table:
+    """Return which confidence knows best when an answer is wrong: metrics, and differences to what the stage states."""
+    from evals.compare import Pairing, compare
+    from evals.report import stages_of, task_of
+
+    names = ("auroc", "aurc", "brier")
+    known = {each.stage: each.metrics for each in report.summaries if each.group == task_of(report).headline}
+    own, rows = "", []
+    for stage in stages_of(report):
+        own = stage if not stage.startswith(f"{own} ") else own
+        cells = [figure(known[stage][name]) for name in names]
+        if stage != own:
+            found = compare([((report, own), (report, stage))], Pairing(metrics=names)).comparisons[0].differences
+            told = [f"{d.value:+.3f}, p {figure(d.p_permutation)}" if d.value is not None else "" for d in found]
+            cells = [f"{cell}\n{each}".strip() for cell, each in zip(cells, told, strict=True)]
+        rows.append((stage if stage != own else f"{own} stated", *cells))
+    return table_of(say("command.sources", data=report.data_name), ("confidence", "AUROC", "AURC", "Brier"), rows)
+
+
 def recalibrated_table(found: "Calibrator") -> Table:
     """Return how confidences are as stated and as recalibrated, on the same answers."""
     rows = []

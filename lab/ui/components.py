@@ -107,7 +107,7 @@ class Card:
 
     `other` is an answer that this one is compared with, word by word; `expected` what the truth says, for telling right
     claims from wrong ones. `waits` says why nothing is there yet; `waited` are the seconds until the first word of any
-    answer, `seconds` those from there on. `reason` and `figures` stand below; `beneath` comes last: ratings, a place to rate.
+    answer, `seconds` those from there on. `worth` is what the stated confidence was worth, `below` why it is too low. `reason` and `figures` stand below; `beneath` comes last: ratings, a place to rate.
     """
 
     title: str
@@ -126,6 +126,8 @@ class Card:
     expected: str = ""
     reason: str = ""
     figures: Sequence[str] = ()
+    worth: str = ""
+    below: str = ""
     beneath: str = ""
 
 

@@ -486,8 +486,8 @@ def test_a_calibrator_is_shown_on_other_answers_than_those_it_is_fitted_on() -> 
 def test_recalibrated_answers_are_a_stage_of_their_own_and_other_weights_or_kinds_are_refused() -> None:
     rows = too_sure("test", 0, 48)
     calibrator, sums = fitted(*rows), {"sft": "1" * 64}
-    made, known = recalibrate(rows, [calibrator], sums)
-    assert ({row.stage for row in made}, known) == ({"sft recalibrated"}, {"sft recalibrated": "1" * 64})
+    made = recalibrate(rows, [calibrator], sums)
+    assert {row.stage for row in made} == {"sft recalibrated"}
     assert all(
         0.2 < row.verdict.confidence.value < 0.5 and row.verdict.verdict == old.verdict.verdict
         for row, old in zip(made, rows, strict=True)

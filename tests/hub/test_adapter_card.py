@@ -3,12 +3,17 @@
 import json
 import re
 import shutil
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from evals.confidence import fit_calibrator
 from evals.errors import LabError
+from evals.report import load_report
 from evals.schema.votes import DpoRow, ExportStatistics
+from evals.stats.calibration import CalibrationSettings
 from hub.adapters import Publication, read_run
 from hub.cards import read_front_matter, read_own, write_card
 from hub.cards.dataset import dataset_card
@@ -97,6 +102,32 @@ def test_the_example_of_a_reviewer_is_a_paper_and_that_of_a_refiner_has_passages
     turns = eval(code.split("messages = [")[1].split("\n]\n")[0].partition("\n")[2].join("[]"))
     assert [each["role"] for each in turns] == ["system", "user"]
     assert words in turns[1]["content"]
+
+
+def test_a_calibrator_of_the_stage_is_published_with_code_that_uses_it_and_one_of_other_weights_is_refused(tmp_path):
+    run = write_run(tmp_path, stages=("sft", "grpo"))
+    made = fit_calibrator(
+        load_report(EMBEDDED / "grpo/reports/kmp-rewordings.json"),
+        "grpo",
+        "platt",
+        settings=CalibrationSettings(draws=50),
+    )
+    ours = made.model_copy(update={"stage_sha256": read_run(run).stage.sha256})
+    (run / "calibrator.json").write_text(ours.model_dump_json())
+    upload = packed(run)
+    card = upload.parts["README.md"].text()
+    assert "calibrator.json" in upload.parts and not [each for each in upload.findings if each.is_error]
+    told = card.split("## Confidence")[1].split("## ")[0]
+    assert "| as stated | 166 | 0.248 [" in told and "cross-fitted" in told
+    code = told.split("```python")[1].split("```")[0]
+    said = []
+    fake = SimpleNamespace(hf_hub_download=lambda repo, name, revision: run / name)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "huggingface_hub", fake)
+        exec(code, {"print": said.append})
+    assert said == [pytest.approx(made.honest(0.8, "count"))]
+    (run / "calibrator.json").write_text(made.model_dump_json())
+    assert ["is about other weights" in each.problem for each in packed(run).findings if each.is_error] == [True]
 
 
 def test_what_is_not_published_yet_has_no_revision_and_the_card_says_how_it_gets_one(embedded, tmp_path):

@@ -1,3 +1,4 @@
+import shutil
 import threading
 from pathlib import Path
 
@@ -7,9 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evals import questions
+from evals.confidence import StagePromise, about_stage, fit_calibrator, promise
 from evals.errors import LabError
+from evals.report import claims_of, load_report
+from evals.stats.calibration import CalibrationSettings
 from evals.verifiers.line import read_lines
-from lab.ask.session import ask, begin, earlier, find_earlier, find_going, show_earlier
+from lab.ask.session import ask, begin, earlier, find_earlier, find_going, relied_on, show_earlier
 from lab.session import LONGEST_QUESTION, BadQuestion, checked_question, checked_sampling, stop
 from lab.ui.components import Card, cards, escape
 from lab.visitors import new_visitor as somebody
@@ -18,6 +22,7 @@ from tests.lab.test_engine import until
 from tests.training.cases import not_refused
 
 SETTINGS = (0, 64, 0)
+EMBEDDED = Path(__file__).parents[2] / "training/embedded"
 
 
 def last(views):
@@ -80,6 +85,33 @@ def test_a_stated_confidence_is_shown_and_a_missing_one_is_named(tmp_path):
     for words in ("States no confidence", "States 80% confidence", "States 70% confidence"):
         assert view.cards.count(words) == 1
     assert view.cards.count("<mark ") == view.cards.count('<mark class="claim">up</mark>') == 1
+
+
+def test_a_card_says_what_such_a_confidence_was_worth_and_is_grey_below_the_threshold_of_its_stage(tmp_path):
+    shutil.copytree(EMBEDDED / "grpo", tmp_path / "grpo", ignore=lambda *_: ("adapter", "completions", "reports"))
+    report = load_report(EMBEDDED / "grpo/reports/kmp-rewordings.json")
+    made = fit_calibrator(report, "grpo", "platt", settings=CalibrationSettings(draws=20))
+    (tmp_path / "grpo/calibrator.json").write_text(made.model_dump_json())
+    _, about = about_stage(report, "grpo", None)
+    kept = StagePromise.model_validate({**about, "promise": promise(*claims_of(report, "grpo", None), 0.5)})
+    (tmp_path / "grpo/threshold.json").write_text(kept.model_dump_json())
+
+    def page(stage, text, question="What is HSF1?"):
+        shown = relied_on(str(tmp_path / "grpo"), [Card("One", text, stage=stage)], question)
+        return str(cards(shown))
+
+    sure, unsure = (page("grpo", f"It rises.\nConfidence: {n}%") for n in (90, 85))
+    assert "States 90%; answers like this were right in 64% (n 94, kmp-rewordings). Recalibrated: 59%" in sure
+    assert ("Below 90%, from which at most 0.5" in unsure, "card below" in unsure, "card below" in sure) == (
+        True,
+        True,
+        False,
+    )
+    assert "answers like this" not in page("sft", "It rises.\nConfidence: 90%"), "the calibrator is another stage's"
+    other = next(row for row in questions.DATASETS["pathways-heldout"]() if row.kind == "direct")
+    assert "answers like this" not in page("grpo", "Answer: up\nConfidence: 90%", other.prompt), "and of other kinds"
+    (tmp_path / "grpo/calibrator.json").write_text(made.model_copy(update={"stage_sha256": "0" * 64}).model_dump_json())
+    assert "answers like this" not in page("grpo", "It rises.\nConfidence: 90%"), "or of other weights"
 
 
 def test_a_question_of_the_bank_gets_a_verdict_with_its_reason(tmp_path):

@@ -336,6 +336,26 @@ class Writer:
             )
         return [Row(tokens, stage) for stage in stages]
 
+    def likelihoods(
+        self, prompt: Sequence[Message], stage: str, beginning: str, continuations: Sequence[str]
+    ) -> list[float]:
+        """Return the mean log-probability of a token (nats) of each continuation, behind the beginning of an answer."""
+        (row,) = self.rows(prompt, (stage,), Sampling(max_new_tokens=1))
+        *start, last = *row.prompt, *self.tokenizer.encode(beginning, add_special_tokens=False)
+        ends = [self.tokenizer.encode(each, add_special_tokens=False) for each in continuations]
+        longest = max(map(len, ends))
+        model, adapters = self.stack.model, self.adapters_of_stage[stage]
+        ids = torch.tensor([[last, *end, *[self._pad] * (longest - len(end))] for end in ends]).to(model.device)
+        with self.stack.lock, self.stack.background(), torch.inference_mode():
+            with self.stack.rows([adapters]):
+                read = model(input_ids=torch.tensor([start]).to(model.device), use_cache=True, logits_to_keep=1)
+            read.past_key_values.batch_repeat_interleave(len(ends))
+            with self.stack.rows([adapters] * len(ends)):
+                logits = model(input_ids=ids, past_key_values=read.past_key_values, use_cache=True).logits
+        logs = torch.log_softmax(logits[:, :-1].float(), dim=-1)
+        chosen = logs.gather(-1, ids[:, 1:, None])[..., 0].cpu()
+        return [float(each[: len(end)].mean()) for each, end in zip(chosen, ends, strict=True)]
+
     def _completion(self, row: Row, tokens: Sequence[int]) -> Completion:
         """Return a row's answer, up to the end mark."""
         end = next((at for at, token in enumerate(tokens) if token in self.ends), None)
