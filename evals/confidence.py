@@ -435,7 +435,7 @@ def keep_from(rows: Sequence[EvalRow], threshold: float) -> tuple[EvalRow, ...]:
     return tuple(row for row in rows if (row.verdict.confidence.value or 0.0) >= threshold)
 
 
-class Scorer(Model, Protocol):
+class LikelihoodModel(Model, Protocol):
     """A model that knows how likely a text is."""
 
     def likelihoods(
@@ -444,7 +444,7 @@ class Scorer(Model, Protocol):
         """Return the mean log-probability of a token of each text behind the beginning of an answer."""
 
 
-def likelihood(model: Scorer, row: EvalRow) -> float | None:
+def likelihood(model: LikelihoodModel, row: EvalRow) -> float | None:
     """Return how likely the answer of the answer line was, the mean of its tokens; None without an answer line.
 
     Where the prompt lists options, it is the share of the answer's among theirs, each option by its mean.

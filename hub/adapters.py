@@ -519,7 +519,7 @@ def adapter_card(
         tag=wanted.tag,
         gated=wanted.gated,
         calibrator=calibrator,
-        has_picture=PICTURE in files,
+        picture=PICTURE if PICTURE in files else None,
         name=name,
         owner=wanted.repo.split("/")[0],
         lora=lora,
