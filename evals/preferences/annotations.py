@@ -3,18 +3,23 @@
 An item is annotated by as many raters as its project asks for; discarded annotations and drafts are nobody's word yet.
 """
 
+import hashlib
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cache
 from importlib.resources import files
-from statistics import fmean
+from itertools import pairwise
+from statistics import fmean, median
 from typing import Any, NamedTuple, TypeVar
 
+from evals.errors import LabError
+from evals.schema import Record
 from evals.schema.reports import Metric
 from evals.schema.votes import Annotation, AnnotationItem, AnnotationProject, Dimension, Guidelines, Thumb, VerdictLabel
 from evals.stats.agreement import Rating, agreement
+from evals.stats.intervals import wilson
 
 Word = TypeVar("Word", Thumb, VerdictLabel)
 WHOLE = ("thumb", "verdict")
@@ -49,6 +54,86 @@ def bad_rating(guidelines: Guidelines, ratings: Mapping[str, float]) -> tuple[st
         if not each.low <= value <= each.high:
             return name, f"{value} is not within {each.low} to {each.high}"
     return None
+
+
+# ---- known labels and repeats -------------------------------------------------------------------
+
+AGAIN = ":again"
+"""Ends the id of an answer that is asked a second time."""
+PAUSE = timedelta(minutes=10)
+"""Between two submissions: a longer time was a pause."""
+
+
+def is_repeat(item: str) -> bool:
+    """Whether an answer, by its id, is asked a second time."""
+    return item.endswith(AGAIN)
+
+
+def with_checks(items: Sequence[AnnotationItem], gold: float, again: float) -> list[AnnotationItem]:
+    """Return items of which a share has the label that their verdict gives, with a share of them a second time at the end.
+
+    The choice is the same every time; LabError where shares are asked for and no item has a verdict.
+    """
+
+    def chosen(among: Sequence[AnnotationItem], share: float, salt: str) -> set[str]:
+        order = sorted(among, key=lambda each: hashlib.sha256(f"{salt} {each.id}".encode()).hexdigest())
+        return {each.id for each in order[: round(share * len(items))]}
+
+    judged = [each for each in items if each.verdict is not None and each.verdict.reward is not None]
+    if gold and not judged:
+        raise LabError(
+            "no answer here has a verdict by its answer key; ask questions that have one, or set the share to 0."
+        )
+    known, twice = chosen(judged, gold, "gold"), chosen(items, again, "again")
+    held = [
+        each.model_copy(update={"gold": each.verdict.verdict}) if each.id in known and each.verdict else each
+        for each in items
+    ]
+    return held + [
+        each.model_copy(update={"id": f"{each.id}{AGAIN}", "gold": None}) for each in items if each.id in twice
+    ]
+
+
+class RaterCheck(Record):
+    """How a rater did: shares with intervals over answers with a known label, and over those asked twice; seconds an answer took.
+
+    `seconds` is the median time from one submission to the next, pauses of more than ten minutes left out.
+    """
+
+    rater: str
+    submitted: int
+    gold: Metric
+    itself: Metric
+    seconds: float | None
+
+
+def check_raters(
+    project: AnnotationProject, items: Sequence[AnnotationItem], annotations: Iterable[Annotation]
+) -> list[RaterCheck]:
+    """Return how each rater did, those with most answers first."""
+    gold = {each.id: each.gold for each in items if each.gold}
+    by_rater: dict[str, dict[str, Annotation]] = {}
+    for each in annotations:
+        if each.state == "submitted" and not each.is_adjudication:
+            by_rater.setdefault(each.rater, {})[each.item] = each
+    found = []
+    for rater, said in by_rater.items():
+        right = [said[name].verdict == label for name, label in gold.items() if name in said and said[name].verdict]
+        twice = [
+            (said[name.removesuffix(AGAIN)], one) for name, one in said.items() if name.removesuffix(AGAIN) in said
+        ]
+        same = [not differences(project, pair) for pair in twice if is_repeat(pair[1].item)]
+        times = sorted(each.updated_at for each in said.values())
+        gaps = [after - before for before, after in pairwise(times) if timedelta(0) < after - before <= PAUSE]
+        seconds = median(gap.total_seconds() for gap in gaps) if gaps else None
+        checked = RaterCheck(rater=rater, submitted=len(said), gold=_share(right), itself=_share(same), seconds=seconds)
+        found.append(checked)
+    return sorted(found, key=lambda each: (-each.submitted, each.rater))
+
+
+def _share(agreed: Sequence[bool]) -> Metric:
+    low, high = wilson(sum(agreed), len(agreed)) or (None, None)
+    return Metric(value=fmean(agreed) if agreed else None, n=len(agreed), low=low, high=high)
 
 
 # ---- the queue --------------------------------------------------------------------------------
@@ -162,7 +247,7 @@ def settle_annotations(items: Iterable[AnnotationItem], annotations: Iterable[An
     found = []
     for item in items:
         said = sorted(by_item.get(item.id, ()), key=lambda each: each.updated_at)
-        if not said:
+        if not said or is_repeat(item.id):  # what is said a second time says something of the rater alone
             continue
         ruling = next((each for each in reversed(said) if each.is_adjudication), None)
         counted = [ruling] if ruling else said
@@ -191,8 +276,11 @@ def _majority(values: Iterable[Word | None]) -> Word | None:
 def disagreements(project: AnnotationProject, settled: Settled) -> list[str]:
     """Return where the raters of an item disagree, as names of dimensions, "thumb" or "verdict"; [] once it is settled."""
     said = [each for each in settled.annotations if not each.is_adjudication]
-    if settled.by is not None or len(said) < 2:
-        return []
+    return [] if settled.by is not None or len(said) < 2 else differences(project, said)
+
+
+def differences(project: AnnotationProject, said: Sequence[Annotation]) -> list[str]:
+    """Return in what several annotations of one answer disagree, as `disagreements` names it."""
     found = [name for name in WHOLE if len({getattr(each, name) for each in said} - {None}) > 1]
     for each in project.guidelines.dimensions:
         rated = [one.ratings[each.name] for one in said if each.name in one.ratings]
@@ -209,6 +297,7 @@ def agreements(
     Ratings are numbers, so a miss by one step is nearly agreement (`evals.stats.agreement.WEIGHTED_NAMES`).
     """
     said = [each for each in annotations if each.state == "submitted" and not each.is_adjudication]
+    said = [each for each in said if not is_repeat(each.item)]
     found: dict[str, Mapping[str, Metric]] = {}
     for each in project.guidelines.dimensions:
         rated = [Rating(one.item, one.rater, str(one.ratings[each.name])) for one in said if each.name in one.ratings]

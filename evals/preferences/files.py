@@ -39,7 +39,7 @@ FORMS: tuple[Form, ...] = get_args(Form)
 OPEN = "whose raters disagree, to be settled first"
 CHOICES: dict[str, tuple[str, ...]] = {"thumb": get_args(Thumb), "verdict": get_args(VerdictLabel)}
 TEXTS = ("corrected", "comment")
-TAKEN = (*CHOICES, *TEXTS, "reasons", "notes", "question", "answer")
+TAKEN = (*CHOICES, *TEXTS, "reasons", "notes", "question", "answer", "raters")
 """Names in files and figures that no dimension may have."""
 
 

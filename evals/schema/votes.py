@@ -349,7 +349,8 @@ class AnnotationProject(Record):
 class AnnotationItem(Record):
     """One answer to annotate. `assigned`: the one rater who is asked, of an answer rated where it stands; else anyone.
 
-    `source` says where the answer comes from: a stored answer, or a row of a report.
+    `source` says where the answer comes from: a stored answer, or a row of a report. `gold` is its known label, where raters
+    are held against one; an id that ends in ":again" is that of an answer which is asked a second time.
     """
 
     id: str
@@ -366,6 +367,7 @@ class AnnotationItem(Record):
     verdict: Verdict | None = None
     source: str = ""
     assigned: tuple[str, ...] = ()
+    gold: VerdictLabel | None = None
 
     @property
     def prompt(self) -> tuple[Message, ...]:

@@ -7,7 +7,16 @@ from typing import Any
 import gradio as gr
 
 from evals.errors import LabError
-from evals.preferences.annotations import RUBRICS, agreements, disagreements, rubric_text, settle_annotations
+from evals.preferences.annotations import (
+    RUBRICS,
+    RaterCheck,
+    agreements,
+    check_raters,
+    disagreements,
+    rubric_text,
+    settle_annotations,
+    with_checks,
+)
 from evals.questions import is_held_out
 from evals.schema import Metric
 from evals.stats.agreement import NAMES, WEIGHTED_NAMES, agreement_level
@@ -18,7 +27,20 @@ from lab.session import session_of
 from lab.shared.rater import Opened, Queue, Rater, item_of_answer, items_of_report, new_project, typed_guidelines, whole
 from lab.shared.rating import build_panel, draw, quoted_notes, words_of
 from lab.shared.runner import refusal
-from lab.ui.components import QUIET, clicks, empty, grid, interval, lead, markdown, measure, notice, number, stage_name
+from lab.ui.components import (
+    QUIET,
+    Html,
+    clicks,
+    empty,
+    grid,
+    interval,
+    lead,
+    markdown,
+    measure,
+    notice,
+    number,
+    stage_name,
+)
 from lab.ui.text import plural, say
 from lab.visitors import Door, Visitor
 
@@ -159,14 +181,16 @@ def _agreement(services: Services, project: gr.Dropdown) -> gr.HTML:
     with gr.Accordion(say("annotate.agreement"), open=False, elem_id="annotate-agreement") as fold:
         table = gr.HTML(js_on_load=clicks("annotate"))
 
-    def on_open(project: str | None) -> str:
+    def on_open(project: str | None, request: gr.Request) -> str:
         if not project:
             return empty(say("annotate.no_project_yet"))
         store = services.store.annotations
         known, said = store.project(project), store.latest(project)
-        found = agreements(known, said, draws=1000)
+        found, checked = agreements(known, said, draws=1000), Html()
+        if services.role_of(request.username) == "admin":
+            checked = _raters_table(check_raters(known, store.items(project), said), store.names())
         if len({each.rater for each in said if each.state == "submitted"}) < FEWEST_SHOWN or not found:
-            return empty(say("annotate.agreement.none"))
+            return Html(empty(say("annotate.agreement.none")) + checked)
         titles = {each.name: each.title for each in known.guidelines.dimensions}
         settled = settle_annotations(store.items(project), said)
         done = {"n": len(settled), "settled": sum(each.by is not None for each in settled)}
@@ -181,11 +205,25 @@ def _agreement(services: Services, project: gr.Dropdown) -> gr.HTML:
             ]
             columns = [say("annotate.agreement.what"), *names.values()]
             tables += [grid(say(f"annotate.agreement.{key}", **done), columns, rows)] if rows else []
-        return draw("agreement", sentence=agreement_sentence(told), disputes=open_, tables=tables)
+        return Html(draw("agreement", sentence=agreement_sentence(told), disputes=open_, tables=tables) + checked)
 
     fold.expand(on_open, project, table, api_name="annotate_agreement", **QUIET)
     project.change(lambda: gr.Accordion(open=False), None, fold, api_visibility="private", **QUIET)
     return table
+
+
+def _raters_table(checked: Sequence[RaterCheck], names: Mapping[str, str]) -> Html:
+    """Return how each rater agrees with known labels and with themselves, and how long an answer takes; nothing of nobody."""
+    rows = [
+        (
+            names.get(each.rater, each.rater[:6]),
+            each.submitted,
+            *(measure(figure, "share") if figure.n else "–" for figure in (each.gold, each.itself)),
+            "–" if each.seconds is None else f"{each.seconds:.0f} s",
+        )
+        for each in checked
+    ]
+    return grid(say("annotate.raters"), say("annotate.raters.columns").split(" | "), rows) if rows else Html()
 
 
 def agreement_sentence(found: Mapping[str, Mapping[str, Metric]]) -> str:
@@ -211,6 +249,10 @@ def _projects(services: Services, door: Door, tab: gr.Tab, project: gr.Dropdown)
         with gr.Row():
             n = gr.Number(30, precision=0, minimum=1, label=say("annotate.new.n"), info=say("annotate.new.n.info"))
             raters = gr.Number(2, precision=0, minimum=1, maximum=20, label=say("annotate.new.raters"))
+        with gr.Row():
+            percent: dict[str, Any] = {"value": 0, "precision": 0, "minimum": 0, "maximum": 100}
+            gold = gr.Number(label=say("annotate.new.gold"), info=say("annotate.new.gold.info"), **percent)
+            again = gr.Number(label=say("annotate.new.again"), info=say("annotate.new.again.info"), **percent)
         rubrics = [(say(f"annotate.rubric.{each}"), each) for each in RUBRICS]
         rubric = gr.Radio(rubrics, value=RUBRICS[0], label=say("annotate.rubric"), elem_id="annotate-rubric")
         with gr.Accordion(say("annotate.rubric.edit"), open=False):
@@ -244,6 +286,8 @@ def _projects(services: Services, door: Door, tab: gr.Tab, project: gr.Dropdown)
         n: float | None,
         raters: float | None,
         typed: str,
+        gold: float | None,
+        again: float | None,
     ) -> Painted:
         known = new_project(services, title or "", raters, typed_guidelines(typed))
         n_asked = whole("annotate.new.n", n)
@@ -257,7 +301,7 @@ def _projects(services: Services, door: Door, tab: gr.Tab, project: gr.Dropdown)
             items = [item_of_answer(each, known.id) for each in asked]
         if not items:
             raise LabError(say("annotate.new.empty"))
-        services.store.annotations.make(known, items)
+        services.store.annotations.make(known, with_checks(items, (gold or 0) / 100, (again or 0) / 100))
         line = say("annotate.new.made", title=known.title, held=plural(len(items), "answer"))
         if n_held := sum(is_held_out(each.question, each.example_id) for each in items):
             line += " " + say("annotate.new.held_out", n=n_held)
@@ -267,7 +311,7 @@ def _projects(services: Services, door: Door, tab: gr.Tab, project: gr.Dropdown)
     tab.select(on_first, None, [fold, source], api_visibility="private", **QUIET)
     source.change(on_source, source, stages, api_name="annotate_stages", **QUIET)
     rubric.input(rubric_text, rubric, typed, api_name="annotate_rubric", **QUIET)
-    given = [door.known, title, source, stages, n, raters, typed]
+    given = [door.known, title, source, stages, n, raters, typed, gold, again]
     make.click(on_make, given, [made, project], api_name="annotate_make", **QUIET)
 
 

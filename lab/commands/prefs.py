@@ -12,6 +12,7 @@ from rich.text import Text
 
 from evals.errors import BadConfig, LabError
 from evals.io import write_whole
+from evals.schema import Metric
 from evals.stats.agreement import NAMES, WEIGHTED_NAMES
 from evals.stats.agreement import agreement as agreed
 from lab.commands import JsonSettings, LicenceOption, command
@@ -74,6 +75,10 @@ def _store() -> "Store":
 
 def _span(low: float | None, high: float | None, digits: int) -> str:
     return "–" if low is None or high is None else f"{low:.{digits}f} to {high:.{digits}f}"
+
+
+def _share_of(found: Metric) -> str:
+    return f"{figure(found.value)} of {found.n}" if found.n else "–"
 
 
 @command(app)
@@ -146,26 +151,34 @@ def agreement(settings: AgreementSettings) -> None:
     """Show how far raters agree who were given the same two answers, or annotated the same answers of a project.
 
     Krippendorff's alpha, Gwet's AC1, Fleiss' and (for two raters) Cohen's kappa, each with n and a 95 %
-    interval. 0 is what chance gives, 1 is full agreement. Ratings agree the more the nearer they are.
+    interval. 0 is what chance gives, 1 is full agreement. Ratings agree the more the nearer they are. Of a project
+    also: how each rater agrees with known labels and with themselves, and how long an answer takes.
 
     Example: assay prefs agreement
     """
-    from evals.preferences.annotations import agreements
+    from evals.preferences.annotations import agreements, check_raters
     from evals.preferences.rows import ratings_of
     from evals.schema.votes import CHOICES
 
     with closing(_store()) as store:
         if settings.project:
             known = store.annotations.project(settings.project)
-            found = agreements(known, store.annotations.latest(settings.project))
+            said = store.annotations.latest(settings.project)
+            found, checked = agreements(known, said), check_raters(known, store.annotations.items(known.id), said)
             weighted = dict.fromkeys((each.name for each in known.guidelines.dimensions), WEIGHTED_NAMES)
             rows = [
                 (what, weighted.get(what, NAMES)[name], figure(each.value), each.n)
                 for what, figures in found.items()
                 for name, each in figures.items()
             ]
-            columns = ("rated", "figure", "value", "answers rated twice")
-            emit(found, as_json=settings.as_json, table=table_of(known.title, columns, rows))
+            tables = [table_of(known.title, ("rated", "figure", "value", "answers rated twice"), rows)]
+            rows = [
+                (each.rater, each.submitted, _share_of(each.gold), _share_of(each.itself), figure(each.seconds))
+                for each in checked
+            ]
+            columns = ("rater", "answers", "known labels", "themselves", "median seconds")
+            tables.append(table_of("Raters: agreement with known labels and with themselves", columns, rows))
+            emit({**found, "raters": checked}, as_json=settings.as_json, table=Group(*tables))
             return
         ratings = list(ratings_of(store.preference_pairs()))
     figures = agreed(ratings, CHOICES)

@@ -19,6 +19,7 @@ from evals.errors import LabError
 from evals.preferences.annotations import (
     bad_rating,
     disagreements,
+    is_repeat,
     progress,
     queue,
     settle_annotations,
@@ -138,7 +139,8 @@ class Rater:
         if item.project == RATED:
             return [item.id]
         found = self.store.items(item.project, [item.question])
-        return [each.id for each in found if each.text == item.text and each.assigned == item.assigned]
+        alike = (item.text, item.assigned, is_repeat(item.id))
+        return [each.id for each in found if (each.text, each.assigned, is_repeat(each.id)) == alike]
 
     def note(self, name: str | None, span: str, kind: NoteKind, comment: str) -> Opened:
         """Mark a span of the answer, given as "start-end" in characters."""

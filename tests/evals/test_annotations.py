@@ -10,15 +10,18 @@ from datasets import load_dataset
 from evals.errors import LabError
 from evals.preferences.annotations import (
     agreements,
+    check_raters,
     disagreements,
     progress,
     queue,
     settle_annotations,
     usual_guidelines,
+    with_checks,
 )
 from evals.preferences.files import FORMS, LAYOUTS, export, read_annotations
 from evals.questions import pathway_heldout, pathway_training
 from evals.readers import LabelRow
+from evals.schema.questions import StatedConfidence, Verdict
 from evals.schema.votes import Annotation, AnnotationItem, AnnotationProject
 from evals.stats.agreement import agreement_level
 from tests.evals.reports import TABLES
@@ -114,6 +117,40 @@ def test_agreement_stands_for_each_dimension_and_ratings_near_each_other_nearly_
     ]
     figures = agreements(PROJECT, opposed, draws=200)["factual"]
     assert agreement_level(figures["krippendorff_alpha"]) == "chance"
+
+
+def judged(verdict):
+    silent = StatedConfidence(value=None, status="missing")
+    return Verdict(verdict=verdict, reason="", confidence=silent, scores={}, reward=float(verdict == "correct"))
+
+
+def test_a_share_of_answers_has_a_known_label_and_a_share_is_asked_again_at_the_end():
+    items = [item(n, verdict=judged("incorrect" if n % 2 else "correct")) for n in range(20)]
+    made = with_checks(items, 0.25, 0.1)
+    assert made == with_checks(items, 0.25, 0.1)
+    assert [each.id for each in made[:20]] == [each.id for each in items]
+    assert [each.gold for each in made if each.gold] == [each.verdict.verdict for each in made if each.gold]
+    assert (sum(each.gold is not None for each in made), [each.gold for each in made[20:]]) == (5, [None, None])
+    assert all(each.id.removesuffix(":again") in {one.id for one in items} for each in made[20:])
+    with pytest.raises(LabError, match="no answer here has a verdict"):
+        with_checks(ITEMS, 0.1, 0)
+
+
+def test_raters_are_checked_against_known_labels_and_themselves_and_timed_without_their_pauses():
+    items = [item(n, gold="correct") for n in range(4)] + [
+        item(n).model_copy(update={"id": f"i{n}:again"}) for n in (0, 1)
+    ]
+    known = [said(n, verdict="incorrect" if n == 3 else "correct", ratings={"factual": 4}) for n in range(4)]
+    again = [("i0:again", 4, 30), ("i1:again", 1, 31)]
+    twice = [
+        said(at, verdict="correct", ratings={"factual": rated}).model_copy(update={"item": name})
+        for name, rated, at in again
+    ]
+    (ann,) = check_raters(PROJECT, items, [*known, *twice])
+    assert (ann.rater, ann.submitted, ann.seconds) == ("ann", 6, 60.0)
+    assert (ann.gold.value, ann.gold.n, ann.itself.value, ann.itself.n) == (0.75, 4, 0.5, 2)
+    assert ann.gold.low < 0.75 < ann.gold.high
+    assert len(settle_annotations(items, [*known, *twice])) == 4, "the second time trains nobody"
 
 
 def test_trainers_get_corrections_preferences_and_thumbs_in_rows_that_load(tmp_path):

@@ -280,13 +280,14 @@ def test_the_page_makes_a_project_rates_exports_and_takes_a_file_in(services, tm
         assert reply.status_code == 200, reply.text
         return reply.json()["data"]
 
-    told, chosen = called("annotate_make", None, "MYC <b>", "", [], 5, 1, rubric_text("general"))
+    told, chosen = called("annotate_make", None, "MYC <b>", "", [], 5, 1, rubric_text("general"), 0, 100)
     name = chosen["value"]
     assert "MYC &lt;b&gt;: 1 answer to annotate" in told
+    assert len(services.store.annotations.items(chosen["value"])) == 2, "it is asked a second time"
     assert [name] == [each for _, each in called("annotate_projects", None, "rater")[0]["choices"]]
     assert "base says yes." in str(called("annotate_project", None, name, "rater"))
     for empty in ((None, 1), (5, None)):
-        assert "give a number" in called("annotate_make", None, "MYC", "", [], *empty, "")[0]
+        assert "give a number" in called("annotate_make", None, "MYC", "", [], *empty, "", 0, 0)[0]
     with pytest.raises(LabError, match="nothing was submitted yet"):
         annotations_file(services, name, "csv", tmp_path)
     store = services.store.annotations
