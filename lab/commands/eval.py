@@ -142,6 +142,25 @@ class ThresholdSettings(GroupSettings):
     """Keeps the threshold of one stage; threshold.json in its run folder is what Ask goes by."""
 
 
+class ForgettingSettings(JsonSettings):
+    """Settings of `assay eval forgetting`."""
+
+    chain: Annotated[str, typer.Argument()] = EMBEDDED
+    """Run folder, chain.json or name of a chain."""
+    tasks: Annotated[str, typer.Option()]
+    """Tasks of lm-evaluation-harness with commas between."""
+    stages: str = "all"
+    """Stages with commas between, or all."""
+    include_path: str | None = None
+    """A folder with tasks of your own."""
+    limit: Annotated[int, typer.Option(min=0)] = 0
+    """The first questions of each task alone; 0 = all."""
+    seed: Annotated[int, typer.Option(min=0)] = 0
+    """Of the swaps behind each p."""
+    out: Path | None = None
+    """Where the table goes as JSON."""
+
+
 class RecalibrateSettings(GroupSettings):
     """Settings of `assay eval recalibrate`."""
 
@@ -302,6 +321,43 @@ def threshold(settings: ThresholdSettings) -> None:
         write_whole(settings.out, kept.model_dump_json(indent=1) + "\n")
         notes.print(f"wrote {settings.out}")
     emit(found, as_json=settings.as_json, table=terminal.promises_table(found, report.data_name))
+
+
+@command(app)
+def forgetting(settings: ForgettingSettings) -> None:
+    """Ask each stage of a chain the tasks of lm-evaluation-harness and show what it gained or lost against the stage before.
+
+    Differences are paired: the same questions, with the 95 % interval and the p of swapping the two stages. The harness has to be
+    installed (pip install lm_eval); the local chain answers, without a server.
+
+    Example: assay eval forgetting embedded --tasks arc_easy --limit 200 --out forgetting.json
+    """
+    from training.models.chain import load_chain
+    from training.serve import harness
+
+    harness.model_class()
+    chain = load_chain(settings.chain)
+    stages = chain.stages if settings.stages == "all" else [name.strip() for name in settings.stages.split(",")]
+    tasks = [name.strip() for name in settings.tasks.split(",") if name.strip()]
+    found = harness.forgetting(chain, stages, tasks, settings.include_path, settings.limit or None, settings.seed)
+    document = [each._asdict() for each in found]
+    if settings.out:
+        write_whole(settings.out, json.dumps({"chain": chain.manifest.name, "scores": document}, indent=1) + "\n")
+    rows = [
+        (
+            each.task,
+            each.metric,
+            each.stage,
+            str(each.n),
+            f"{each.value:.3f}",
+            "" if each.change is None else f"{each.change:+.3f}",
+            "" if each.low is None else f"[{each.low:+.3f}, {each.high:+.3f}]",
+            "" if each.p is None else f"{each.p:.3f}",
+        )
+        for each in found
+    ]
+    columns = ("task", "metric", "stage", "n", "value", "change", "95 % interval", "p")
+    emit(document, as_json=settings.as_json, table=terminal.table_of("against the stage before", columns, rows))
 
 
 @command(app)

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from typing import Any, NamedTuple
 
 import httpx2
 import openai
@@ -31,12 +32,19 @@ from training.models.batching import Batcher, Busy, GenerationRequest
 from training.models.chain import LoadedChain, load_chain
 from training.models.generation import Form, RowText, SeededRows
 from training.serve import OwnHosts
+from training.serve.harness import ChainModel
 from training.serve.hosted import with_hosted
 from training.serve.server import ChainServer
 
 WORDS = ("why", "soleus", "liver goes up", "mice", "the", "naïve 😀")
 QUESTION = [{"role": "user", "content": "Which way does the soleus go?"}]
 LONG = Sampling(max_new_tokens=700)
+
+
+class Asked(NamedTuple):
+    """A request of lm-evaluation-harness."""
+
+    args: tuple[Any, ...]
 
 
 @pytest.fixture(scope="module")
@@ -616,3 +624,37 @@ def test_a_process_may_end_while_answers_are_written(tmp_path):
     command = [sys.executable, "-c", ENDS_EARLY, str(tiny_chain(tmp_path))]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+# ---- as a model of lm-evaluation-harness ------------------------------------------------------------
+
+
+def test_a_stage_gives_the_harness_the_likelihood_of_each_continuation_whatever_else_is_in_the_batch(
+    chain: LoadedChain,
+):
+    pairs = [("Which way?", " up"), ("Which way does the liver go?", " down and up"), ("Why", "?")]
+    found = {}
+    for stage in chain.stages:
+        model = ChainModel(chain, stage, batch_size=2)
+        encoded = [(None, model.tok_encode(before), model.tok_encode(after)) for before, after in pairs]
+        found[stage] = model._loglikelihood_tokens(encoded)
+        for (_, before, after), (score, is_greedy) in zip(encoded, found[stage], strict=True):
+            with torch.inference_mode(), chain.stack.lock, chain.stack.rows([chain.adapters_of_stage[stage]]):
+                logits = chain.stack.model(input_ids=torch.tensor([before + after]), use_cache=False).logits[0]
+            table = logits[len(before) - 1 : -1].log_softmax(-1)
+            wanted = torch.tensor(after)
+            assert score == pytest.approx(float(table.gather(1, wanted[:, None]).sum()), abs=1e-4)
+            assert is_greedy == bool((table.argmax(-1) == wanted).all())
+    assert len({round(scores[0][0], 4) for scores in found.values()}) == len(chain.stages)
+
+
+def test_a_stage_writes_for_the_harness_what_it_writes_greedily_up_to_where_a_task_stops(chain: LoadedChain):
+    model = ChainModel(chain, "grpo")
+    text = model.apply_chat_template([turn.model_dump() for turn in chain.messages("Which way?")])
+    ((whole,),) = chain.generate([chain.messages("Which way?")], ("grpo",), Sampling(max_new_tokens=12))
+    told = {"until": [], "max_gen_toks": 12}
+    assert model.generate_until([Asked((text, told))]) == [whole.text]
+    stop = whole.text[len(whole.text) // 2 :][:2]
+    assert model.generate_until([Asked((text, {**told, "until": [stop]}))]) == [whole.text.partition(stop)[0]]
+    with pytest.raises(LabError, match="no stage 'dpo'; this chain has base, sft, grpo"):
+        ChainModel(chain, "dpo")
