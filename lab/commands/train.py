@@ -94,11 +94,11 @@ class RecipeSettings(JsonSettings):
     """Settings of `assay train recipe`; any other --key value goes to every stage, such as --base."""
 
     name: Annotated[str, typer.Argument()]
-    """biorlhf, reviewer, refiner, embedded, or a YAML file of your own."""
+    """biorlhf, biorlhf-80gb, reviewer, refiner, embedded, or a YAML file of your own."""
     output: Path | None = None
-    """Folder for stages, data and reports, to go on in as well; runs/NAME unless named."""
+    """Folder of stages, data and reports; the same one resumes. Default: runs/NAME."""
     input: list[str] | None = None
-    """NAME=VALUE of what the recipe takes from outside, such as judge=http://127.0.0.1:8000/v1; repeatable."""
+    """An input of the recipe, such as judge=http://127.0.0.1:8000/v1; repeatable."""
     profile: str | None = None
     """How to launch: cpu, multi-cpu, single-gpu, multi-gpu, multi-node, zero2, zero3, fsdp2."""
     dry_run: bool = False
@@ -110,7 +110,7 @@ class RecipeSettings(JsonSettings):
     "recipe",
     LaunchCommand,
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
-    help="Train a known system, stage by stage, and end with its published figures beside yours. Given again, it goes on where it was.",
+    help="Train a known system, stage by stage, and end with its published figures beside yours. Run again, it resumes.",
     epilog="Example: assay train recipe biorlhf --profile single-gpu --dry-run",
 )
 def recipe(settings: RecipeSettings, _: str, own: tuple[str, ...], launcher: tuple[str, ...]) -> None:
@@ -138,7 +138,7 @@ def recipe(settings: RecipeSettings, _: str, own: tuple[str, ...], launcher: tup
         state = ", done" if is_done else ""
         notes.print(f"[{number} of {len(known.steps)}{state}] assay {shlex.join(words)}", soft_wrap=True)
         if settings.dry_run:
-            lines.append({"command": shlex.join(["assay", *words]), "done": is_done, **_needs(step, words)})
+            lines.append({"command": shlex.join(["assay", *words]), "done": is_done, **_needs(step, words, settings)})
         elif not is_done:
             _step(words)
     if settings.dry_run:
@@ -166,26 +166,26 @@ def _input(name: str, wanted: "Input", out: Path, *, is_dry: bool) -> str:
         except httpx2.HTTPError as error:
             why = f"{wanted.url} cannot be reached ({error})"
     elif wanted.url:
-        why = f"fetched from {wanted.url} when the recipe runs; here shown"
+        why = f"fetched from {wanted.url} when the recipe runs"
     if not wanted.instead and not is_dry:
         raise BadConfig(f"the recipe needs {name}, {wanted.about} ({why}); give it with --input {name}=…")
     instead = wanted.instead or wanted.example
-    notes.print(f"{name}, {wanted.about}: {why}; {instead} stands in", style="yellow", soft_wrap=True)
+    notes.print(f"{name}, {wanted.about}: {why}; {instead} is used instead", style="yellow", soft_wrap=True)
     return instead
 
 
 def _step(words: list[str]) -> None:
-    """Run one line as its own process; its exit code ends the recipe, which goes on with that step when given again."""
+    """Run one line as its own process; its exit code ends the recipe, which resumes with that step when run again."""
     end_progress()
     code = subprocess.call(
         [sys.executable, "-c", "from lab.cli import main; main()", *words], stdout=sys.stderr.fileno()
     )
     if code:
-        notes.print("the recipe stopped here; give the same command to go on", style="yellow")
+        notes.print("the recipe stopped here; run the same command to resume", style="yellow")
         raise typer.Exit(STOPPED if code == STOPPED else 1)
 
 
-def _needs(step: "Step", words: list[str]) -> dict[str, object]:
+def _needs(step: "Step", words: list[str], settings: RecipeSettings) -> dict[str, object]:
     """Return rows, steps and memory of a stage, as far as they are known before those below it are trained."""
     from training.launch.accelerate import Launch
     from training.launch.plan import plan_of
@@ -202,7 +202,7 @@ def _needs(step: "Step", words: list[str]) -> dict[str, object]:
     emit(
         {key: value for key, value in found.items() if value is not None},
         as_json=False,
-        table=f"{step.stage}, for each process",
+        table=None if settings.as_json else f"{step.stage}, for each process",
     )
     return found
 

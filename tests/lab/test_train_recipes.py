@@ -87,7 +87,7 @@ def test_a_recipe_goes_on_where_it_failed_and_ends_with_what_was_published_besid
     line += ["--output", str(tmp_path / "out"), "--json", "--lora_r", "2"]
     file.write_text(yaml.safe_dump({**document, "steps": broken}))
     failed = subprocess.run(line, capture_output=True, text=True, check=False)
-    assert failed.returncode == 1 and "give the same command to go on" in failed.stderr, failed.stderr
+    assert failed.returncode == 1 and "run the same command to resume" in failed.stderr, failed.stderr
     first = (tmp_path / "out/sft/run.json").read_bytes()
     file.write_text(yaml.safe_dump(document))
     done = subprocess.run(line, capture_output=True, text=True, check=False)
@@ -108,7 +108,7 @@ def test_a_file_that_is_not_the_published_one_is_not_trained_on(recipe, tmp_path
     assert not (tmp_path / "out/inputs").exists()
     said = " ".join(f"{done.output} {done.exception}".split())
     assert "holds another file than was published" in said
-    assert ("kmp-train stands in" in said) == bool(stands_in)
+    assert ("kmp-train is used instead" in said) == bool(stands_in)
 
 
 def test_what_a_recipe_does_not_take_is_named_with_what_it_takes():
