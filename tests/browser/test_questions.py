@@ -39,7 +39,7 @@ def test_a_sheet_from_excel_becomes_a_frozen_set_with_three_splits(open_page, sc
     press(page, "#questions-take")
     expect(told).to_contain_text("Micro holds 13 questions.")
     press(page, "#questions-freeze")
-    expect(page.locator("#questions-one-split")).to_contain_text("All of the 13 questions test")
+    expect(page.locator("#questions-one-split")).to_contain_text("All of the 13 questions are test rows")
     press(page, "#questions-split")
     expect(told).to_contain_text("Micro v1 is frozen")
     tiles = page.locator("#questions-state .assay-tiles div")
