@@ -70,10 +70,6 @@ class GuardedBlocks(gr.Blocks):
         self._asked: dict[str, list[float]] = {}
         self._under_way: dict[str, tuple[str, float]] = {}
 
-    def get_config_file(self) -> Any:
-        """Return what the browser builds the page of; nothing while it is laid out, when Gradio asks twice and uses it not."""
-        return super().get_config_file() if getattr(self, "exited", False) else {}
-
     async def process_api(self, block_fn: Any, inputs: list[Any], *given: Any, **known: Any) -> dict[str, Any]:
         """Do as Gradio does with an event of the page; `gr.Error` for one that this visitor may not call, or not now."""
         event, request, call = block_fn.api_name or "", known.get("request"), str(known.get("event_id"))
