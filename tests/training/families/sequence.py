@@ -1,5 +1,6 @@
 """One family through the whole sequence, by the functions that the commands call, and what came of it as a row."""
 
+import json
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -23,13 +24,14 @@ from training.models.chain import check_chain, load_chain
 from training.models.export import export
 from training.run.folder import RunFolder
 
-STEPS = ("SFT", "check", "GRPO", "ask", "merged", "joined", "plain PEFT")
+STEPS = ("SFT", "check", "KTO", "reward", "GRPO", "ask", "merged", "joined", "plain PEFT")
 """The columns of the table between the family and the remark."""
 CLOSE = 1e-4
 """Largest difference of a logit from our stack's, in float32."""
 EFFECT = 1e-2
 """Least difference of a logit that each adapter makes: without one nothing is shown."""
 TOKENS = 6
+ROLES = {"prompt": "user", "chosen": "assistant", "rejected": "assistant"}
 
 
 @dataclass
@@ -76,11 +78,27 @@ def taken_through(name: str, folder: Path) -> Outcome:
             current.train(policy_trainer(begun, [variety]))
         assert not RunFolder(grpo_run).metric_rows()[0].get("kl")  # before the first step it is its own reference
 
+    def preferred(stage: str) -> None:
+        texts = {"prompt": "Is it Type A?", "chosen": "Yes.", "rejected": "No."}
+        pairs = [
+            {name: [{"role": ROLES[name], "content": f"{text} {n}"}] for name, text in texts.items()} for n in "12"
+        ]
+        (folder / "pairs.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in pairs))
+        own = {"kto": {"eval_steps": 0}, "reward": {"eval_steps": 0, "hold_out": 0.0}}[stage]
+        more = {"data": [str(folder / "pairs.jsonl")], "chain": str(sft_run), "output": str(folder / stage), "batch": 2}
+        run = train(stage, settings_file(folder, values | own | more))
+        right(run.path)
+        assert run.metric_rows()[0].get("kl", 0.0) == 0.0  # before the first step KTO is its own reference
+
     sft_run, grpo_run = folder / "sft", folder / "grpo"
     if not found.take("SFT", sft):
         return found
     found.layers = tuple(read_adapter(sft_run / "adapter").pairs)
-    if not (found.take("check", lambda: right(sft_run)) and found.take("GRPO", grpo)):
+    if not found.take("check", lambda: right(sft_run)):
+        return found
+    found.take("KTO", lambda: preferred("kto"))
+    found.take("reward", lambda: preferred("reward"))
+    if not found.take("GRPO", grpo):
         return found
     found.take("check", lambda: right(grpo_run))
     ours: list[torch.Tensor] = []
