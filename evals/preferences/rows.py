@@ -235,6 +235,40 @@ def export_votes(
     return Export(lines, statistics)
 
 
+class Trainable(NamedTuple):
+    """What votes give a training stage: rows, what they are in figures, and the votes that give none, by reason."""
+
+    stage: Literal["dpo", "kto", "reward"]
+    rows: int
+    left_out: dict[str, int]
+    good: int = 0
+    graded: int = 0
+
+
+def trainable(pairs: Sequence[JudgedPair]) -> list[Trainable]:
+    """Return what votes can train: pairs DPO, answers called good or bad KTO, pairs with a margin a reward model.
+
+    KTO has no rows where all answers are bad; a reward model needs a pair that somebody said to be slightly or clearly
+    better.
+    """
+    left: dict[str, Counter[str]] = {"dpo": Counter(), "kto": Counter()}
+    usable: dict[str, list[JudgedPair]] = {"dpo": [], "kto": []}
+    for pair in pairs:
+        for form in ("dpo", "kto"):
+            if reason := reason_left_out(pair, form):
+                left[form][reason] += 1
+            else:
+                usable[form].append(pair)
+    good = sum(pair.vote.choice in ("left", "right") for pair in usable["kto"])
+    bad = sum(1 if pair.left.text == pair.right.text else 2 for pair in usable["kto"]) - good
+    graded = sum(pair.vote.strength is not None for pair in usable["dpo"])
+    return [
+        Trainable("dpo", len(usable["dpo"]), dict(left["dpo"])),
+        Trainable("kto", good + bad if good else 0, dict(left["kto"]), good=good),
+        Trainable("reward", len(usable["dpo"]) if graded else 0, dict(left["dpo"]), graded=graded),
+    ]
+
+
 def reason_left_out(pair: JudgedPair, form: ExportFormat) -> Reason | None:
     """Return why `form` cannot use this vote; None if it can."""
     is_same = pair.left.text == pair.right.text and pair.vote.choice in ("left", "right")

@@ -1,5 +1,6 @@
 """What people prefer: how the votes fell, the ratings of models by them, and all of them as a data set."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -7,6 +8,7 @@ import gradio as gr
 
 from evals.leaderboard import shown_ranks
 from evals.preferences.board import boards
+from evals.preferences.rows import Trainable, trainable
 from evals.schema import VoteCounts
 from evals.schema.votes import Board, Boards
 from lab.exports import for_training
@@ -60,7 +62,20 @@ def view(services: Services) -> BoardPage:
     newest = notice(say("ratings.newest", n=RATED)) if counts.votes > RATED else ""
     found = boards(votes)
     drawn = ratings_over_votes(found.over_votes) if found.over_votes else None
-    return BoardPage(Html(overview(counts) + newest + board(found)), drawn, counts.usable)
+    return BoardPage(Html(overview(counts) + newest + board(found) + offers(trainable(votes))), drawn, counts.usable)
+
+
+def offers(found: Sequence[Trainable]) -> Html:
+    """Return what the votes can train, a line for each stage, with what is left out and why."""
+    said = []
+    for each in found:
+        rows = plural(each.rows, "answer" if each.stage == "kto" else "preference pair")
+        key = f"trainable.{each.stage}" if each.rows else f"trainable.{each.stage}.none"
+        line = as_html(say(key, rows=rows, good=each.good, graded=each.graded))
+        reasons = ", ".join(say(f"preferences.reason.{reason}", n=n) for reason, n in each.left_out.items() if n)
+        left = say("preferences.left_out", listed=reasons) if reasons else say("preferences.left_out.none")
+        said.append(f"<li>{line} ({as_html(left)})</li>")
+    return Html(f'{heading(say("trainable"))}<ul class="assay-sentences">{"".join(said)}</ul>')
 
 
 def board(found: Boards) -> Html:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from dataclasses import replace
 from datetime import timedelta
 from typing import get_args
 from zipfile import ZipFile
@@ -9,7 +10,7 @@ from zipfile import ZipFile
 import pytest
 
 from evals.errors import LabError
-from evals.preferences.rows import export_votes
+from evals.preferences.rows import export_votes, trainable
 from evals.questions import kmp_test, pathway_heldout, pathway_training
 from evals.schema.votes import ExportFormat, ExportStatistics, JudgedPair
 from lab.compare.tab import Comparing, bank, drawn_question
@@ -36,6 +37,20 @@ VOTES = (
     pair(5, "both_bad", text="word for word"),
     pair(6, "right", stages=("sft", "grpo")),
 )
+
+
+def test_what_votes_can_train_is_counted_as_it_is_exported():
+    found = {each.stage: each for each in trainable(VOTES)}
+    thumbs = rows_of(VOTES, "kto")
+    assert (found["dpo"].rows, found["dpo"].left_out) == (
+        len(rows_of(VOTES)),
+        {"tie": 1, "both_bad": 2, "identical_texts": 1},
+    )
+    assert (found["kto"].rows, found["kto"].good) == (len(thumbs), sum(row["label"] for row in thumbs))
+    assert found["reward"].rows == 0, "nobody said how much better an answer is"
+    clear = replace(VOTES[0], vote=VOTES[0].vote.model_copy(update={"strength": "clear"}))
+    assert [(each.rows, each.graded) for each in trainable([clear, *VOTES[1:]]) if each.stage == "reward"] == [(2, 1)]
+    assert [each.rows for each in trainable([pair(1, "both_bad")])] == [0, 0, 0], "all are called bad"
 
 
 def test_the_same_question_and_texts_are_one_pair_whichever_side_they_stood_on_and_whenever_written():

@@ -45,6 +45,9 @@ def test_the_outcome_of_each_pair_of_stages_is_shown_with_its_counts_and_no_rate
     assert "Base and SFT 1 1 1 2" in plain(page)
     assert "5 Votes 3 Preference pairs 1 Ties 1 Both bad 1 Raters 0 Withdrawn" in plain(page)
     assert votes[0].rater not in page
+    shown = plain(preferences.view(services).page)
+    assert "What these votes can train DPO: 3 preference pairs. (left out: 1 tied, 1 both bad)" in shown
+    assert "KTO: 8 answers, 3 of them good." in shown and "A reward model: nothing yet" in shown
 
 
 def test_the_board_rates_each_kind_of_question_and_drops_and_counts_votes_that_were_not_blind(services):
