@@ -8,7 +8,8 @@ from typing import Literal
 
 import plotly.graph_objects as go
 
-from evals.report import MEASURES, stages_of
+from evals.confidence import Promise, promise
+from evals.report import MEASURES, claims_of, stages_of
 from evals.schema import EvalReport, Metric
 from evals.stats.calibration import Calibration
 from evals.task import narrow
@@ -96,6 +97,11 @@ def _chance_ends(each: Calibration) -> tuple[float, ...]:
     """Return the 95th percentiles of the ECE by chance, under either assumption that was made."""
     made = (each.ece_if_calibrated, each.ece_if_dependent)
     return tuple(null.q95 for null in made if null is not None)
+
+
+def _promised(stage: str, each: Promise) -> str:
+    kept = {"kept": each.chosen_on.kept, "n": each.n, "wrong": each.chosen_on.wrong, "at": f"{each.threshold:.0%}"}
+    return say("calibration.threshold", stage=stage_name(stage), **kept)
 
 
 def figures(report: EvalReport, group: str, measured: Measured, opens: Opens) -> Html:
@@ -189,8 +195,14 @@ def diagram(measured: Evaluations, data: str | None, stages: str | None = None, 
     if stated:
         curves = {name: (each.n - each.n_missing_confidence, each.risk_coverage) for name, each in stated.items()}
         bins = {name: each.bins for name, each in stated.items()}
-        charts = (reliability(bins, every, opens), risk_coverage(curves, every, opens))
-        words = draw("sentences", said=[sentence(name, each) for name, each in drawn.items()])
+        promised = {name: promise(*claims_of(report, name, part)) for name in stated}
+        at = {name: each.threshold for name, each in promised.items() if each.threshold is not None}
+        charts = (reliability(bins, every, opens), risk_coverage(curves, every, opens, at))
+        said = [sentence(name, each) for name, each in drawn.items()]
+        said += [_promised(name, each) for name, each in promised.items() if name in at]
+        if silent := [stage_name(name) for name in promised if name not in at]:
+            said.append(say("calibration.threshold.none", stages=", ".join(silent)))
+        words = draw("sentences", said=said)
     elif len(found) != 1:
         words = empty(say("calibration.empty.all"))
     else:

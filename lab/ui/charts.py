@@ -100,9 +100,15 @@ def reliability(bins: Mapping[str, Sequence[Bin]], order: Sequence[str], opens: 
 
 
 def risk_coverage(
-    curves: Mapping[str, tuple[int, Sequence[RiskPoint]]], order: Sequence[str], opens: Opens
+    curves: Mapping[str, tuple[int, Sequence[RiskPoint]]],
+    order: Sequence[str],
+    opens: Opens,
+    thresholds: Mapping[str, float] | None = None,
 ) -> go.Figure:
-    """Return share wrong against share answered, most confident first; `curves`: of each stage n and its curve."""
+    """Return share wrong against share answered, most confident first; `curves`: of each stage n and its curve.
+
+    `thresholds` are confidences from which a stage keeps a promise: a ring stands there.
+    """
     figure = _figure("calibration", xaxis="coverage", yaxis="risk")
     for stage, (n, points) in curves.items():
         colour, symbol = _look(stage, order)
@@ -126,6 +132,9 @@ def risk_coverage(
             **named,
             **TRACES["risk"],
         )
+        for one in (one for one in points if one.threshold == (thresholds or {}).get(stage)):
+            about = {"hovertext": say("calibration.hover.threshold", at=f"{one.threshold:.0%}"), **named}
+            figure.add_scatter(x=[one.coverage], y=[one.risk], **about, **TRACES["threshold"])
     return figure
 
 

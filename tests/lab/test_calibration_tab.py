@@ -11,6 +11,7 @@ from lab.results.reports import answer_counts, calibrated
 from lab.services import load_reports
 from lab.shared.evaluations import Evaluations
 from lab.ui.components import measure, stage_name
+from tests.evals.reports import judged, report_of
 from tests.lab.evaluations import CASES, MUTE, open_tab, plain, scripted_report
 from tests.lab.votes import services_in
 
@@ -142,3 +143,14 @@ def test_the_charts_draw_bins_with_their_intervals_every_stated_confidence_and_t
     assert list(curve.x) == [point.coverage for point in each.risk_coverage]
     assert list(curve.y) == [point.risk for point in each.risk_coverage]
     assert (curve.customdata[-1][1], curve.text[-1]) == (stated, str(stated))
+
+
+def test_a_threshold_with_a_promise_is_a_ring_in_the_chart_and_a_sentence_and_none_is_said_to_be_none():
+    sure = report_of(*judged("sft", [("correct", 0.9)] * 40 + [("incorrect", 0.4)] * 8))
+    found = diagram(Evaluations((sure,)), None)
+    (ring,) = [each for each in found.charts[1].data if each.marker.symbol == "circle-open"]
+    assert (list(ring.x), list(ring.y)) == ([40 / 48], [0.0])
+    assert "from 90% up, at most 10 % are wrong with 95 % certainty" in plain(found.words)
+    unsure = report_of(*judged("sft", [("correct", 0.9), ("incorrect", 0.9)] * 20))
+    found = diagram(Evaluations((unsure,)), None)
+    assert "No confidence promises with 95 % certainty that at most 10 % are wrong: SFT" in plain(found.words)
