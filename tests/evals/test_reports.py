@@ -1,6 +1,7 @@
 """Reports, their metrics and files; paired differences, and the leaderboard."""
 
 import json
+import math
 import re
 from itertools import combinations, product
 from pathlib import Path
@@ -9,11 +10,11 @@ import numpy as np
 import pytest
 
 from evals.compare import Comparisons, Difference, Pairing, compare
-from evals.confidence import Calibrator, fit_calibrator, recalibrate
+from evals.confidence import Calibrator, fit_calibrator, more_confidences, recalibrate
 from evals.errors import BadConfig, IncomparableReports, LabError
 from evals.leaderboard import LeaderboardRow, has_ranks, leaderboard, questions_needed, shown_ranks, standings
 from evals.questions.baselines import BASELINES
-from evals.questions.task import BY_CHANCE, rows_by_group
+from evals.questions.task import BY_CHANCE, Questions, rows_by_group
 from evals.report import (
     CONSTANT,
     HEADLINE,
@@ -27,11 +28,12 @@ from evals.report import (
     summarise,
     tally,
 )
-from evals.run import rescore
+from evals.run import RunSettings, rescore, run_task
 from evals.schema import CountTruth, EvalReport, EvalRow, GroundTruth, Metric, RubricTruth, TermTruth
+from evals.schema.questions import Sampling
 from evals.stats import scores
 from evals.stats.intervals import Units, holm
-from tests.evals.reports import TABLES, judged, report_of, small_report
+from tests.evals.reports import TABLES, ScriptedModel, few, judged, report_of, scripted, small_report
 
 METRICS = (*MEASURES, *BY_CHANCE)
 REPORT = small_report(24)
@@ -503,3 +505,29 @@ def test_recalibrated_answers_are_a_stage_of_their_own_and_other_weights_or_kind
     )
     with pytest.raises(BadConfig, match="about questions of the kinds direct, not term"):
         recalibrate([other], [calibrator], sums)
+
+
+class Likely(ScriptedModel):
+    """The scripted model, with a likelihood of 0.5 for what it wrote and of 0.125 for each other option."""
+
+    def likelihoods(self, prompt, stage, beginning, continuations):
+        assert beginning.endswith("Answer:") and all(each.startswith(" ") for each in continuations)
+        return [math.log(0.5), *[math.log(0.125)] * (len(continuations) - 1)]
+
+
+def test_likelihood_and_agreement_of_samples_stand_beside_what_is_stated_as_stages_of_their_own() -> None:
+    examples = [each for each in few(24) if each.kind == "direct"][:3]
+    model, told = Likely(scripted(examples).script), []
+    rows = run_task(Questions(), model, examples, ("sft",), RunSettings())
+    made = more_confidences(
+        Questions(), model, rows, ("stated", "likelihood", "samples:2"), Sampling(), lambda *each: told.append(each)
+    )
+    by = {
+        stage: [row.verdict.confidence.value for row in made if row.stage == stage] for stage in {r.stage for r in made}
+    }
+    assert by == {"sft likelihood": [pytest.approx(0.5 / 0.875)] * 3, "sft samples-2": [1.0] * 3}
+    assert told[-1][0] == 1.0
+    with pytest.raises(BadConfig, match="choose from stated, likelihood and samples:8"):
+        more_confidences(Questions(), model, rows, ("mood",), Sampling(), lambda *_: None)
+    with pytest.raises(BadConfig, match="likelihood"):
+        more_confidences(Questions(), scripted(examples), rows, ("likelihood",), Sampling(), lambda *_: None)
