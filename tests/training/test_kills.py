@@ -33,7 +33,7 @@ CASES: dict[str, tuple[dict[str, object], int]] = {
     "sft": ({**SFT, **DROPOUT, "epochs": 3, "batch": 1, "accumulation": 2}, 8),
     "dpo": ({**COMMON, **PAIRS, **DROPOUT, "epochs": 3}, 8),
     "kto": ({**COMMON, **PAIRS, **DROPOUT, "epochs": 2}, 10),
-    "reward": ({**COMMON, **DROPOUT, "epochs": 3, "eval_steps": 0, "hold_out": 0.0}, 10),
+    "reward": ({**COMMON, **DROPOUT, "epochs": 3, "eval_steps": 0, "hold_out": 0.25}, 8),
     "grpo": ({**GRPO, **DROPOUT, "epochs": 4, "generation_batch": 8, "num_iterations": 2}, 19),
 }
 """By stage: settings of more than one pass over the rows, and a step of the last pass to kill at.

@@ -328,7 +328,9 @@ class Session:
                 each.logging_dir = f"{self.run.path}.tensorboard"
         data = self.ready.data
         trainer.add_callback(StepCounter(self.progress))
-        for dev in ((data.dev,) if data.dev else ()) + ((None,) if data.held else ()):
+        for dev in ((data.dev,) if data.dev else ()) + (
+            (None,) if data.held and self.ready.settings.eval_steps else ()
+        ):
             trainer.add_callback(Evaluation(trainer, self.ready.settings, dev, self.result.__setitem__, self.progress))
         trainer.add_callback(MetricsCallback(self.run))
         self.stop.trainer = trainer
