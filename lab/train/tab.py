@@ -89,7 +89,9 @@ def build(services: Services, tab: gr.Tab) -> None:
     def on_open(address: str, view: TrainView | None, started: str | None = None) -> Painted:
         reason, place = refusal(services.settings.training), read_place(address, "train")
         run = page.opened(started, view) if started else page.opened(place.get("run"), view, place)
-        told: Painted = {refused: notice(reason), form.box: gr.Accordion(visible=not reason)} | run
+        fold: dict[str, Any] = {"open": False} if started else {}
+        told: Painted = {refused: notice(reason), form.box: gr.Accordion(visible=not reason, **fold)} | run
+        told |= {page.note: notice(say("train.started", run=started), "good")} if started else {}
         data = "" if started or reason else place.get("data")
         return told | form.propose(place.get("stage", "dpo"), data) if data else told
 
@@ -98,7 +100,7 @@ def build(services: Services, tab: gr.Tab) -> None:
     )
     given: dict[str, Any] = {"js": "assayAddressAnd", "api_visibility": "private"}
     begun = form.begin.then(on_open, [page.address, page.view, form.started], outputs, **given, **QUIET)
-    begun.then(None, page.runs, None, js="assayOpenRun")
+    begun.then(None, page.runs, None, js="assayBegun")
 
 
 class TrainPage:

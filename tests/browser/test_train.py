@@ -72,7 +72,9 @@ def test_a_run_is_started_survives_page_and_lab_is_stopped_and_gone_on_with(open
         assert not run.exists()
 
         page.click("#train-begin")
-        expect(page.locator("#train-told .good")).to_contain_text("It goes on if you close")
+        expect(page.locator("#train-notice .good")).to_contain_text("It goes on if you close")
+        expect(settings).to_be_hidden()
+        expect(page.locator("#train-panel")).to_be_in_viewport()
         expect(page.locator("#train-panel .running")).to_be_visible(timeout=PATIENCE)
         for chart in ("reward", "kl", "zero", "length", "rate"):
             expect(page.locator(f"#train-{chart} .js-plotly-plot")).to_be_visible(timeout=PATIENCE)

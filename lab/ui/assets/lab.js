@@ -47,14 +47,7 @@
   // What comes from the lab while a person types in a field does not overwrite it: only what follows something else they do.
   const typed = new Set();
   const isField = (target) => Boolean(target.matches?.("textarea, input:not([type=radio], [type=checkbox], [type=file], [role])"));
-  const settings = new Map(); // of the form of Train: what was typed into fields since its text was
-  document.addEventListener("input", ({ isTrusted, target }) => {
-    if (!isTrusted || !isField(target)) return;
-    const setting = target.closest("[id^=train-field-]");
-    if (setting) settings.set(setting.id.slice("train-field-".length), target.value);
-    if (target.closest("#train-text")) [typed, settings].forEach((each) => each.clear());
-    typed.add(target);
-  }, true);
+  document.addEventListener("input", ({ isTrusted, target }) => isTrusted && isField(target) && typed.add(target), true);
   const acts = ({ isTrusted, target, type, key }) => isTrusted && (!isField(target) || (type === "keydown" && key === "Enter")) && typed.clear();
   ["click", "keydown", "change"].forEach((type) => document.addEventListener(type, acts, true));
   [HTMLTextAreaElement, HTMLInputElement].forEach(({ prototype }) => {
@@ -290,24 +283,10 @@
   window.assayWithAddress = (first) => [first, location.search];
   window.assayAddressAnd = (_, ...others) => [location.search, ...others];
   window.assayOpenRun = (run) => void go(new URLSearchParams({ tab: "train", run }));
-  window.assayYaml = (text) => {
-    find("train-yaml-button").setAttribute("aria-expanded", document.getElementById("train-yaml").classList.toggle("open"));
-    return withFields(text);
-  };
   window.assayBegun = (run) => {
     window.assayOpenRun(run);
     setTimeout(() => document.getElementById("train-new")?.scrollIntoView(), 300); // folded now: the run stands below
   };
-  const withFields = (text) => {
-    for (const [name, value] of settings) {
-      if (document.querySelector(`#train-field-${name} :is(input, textarea)`)?.value !== value) continue; // filled anew
-      const line = value.trim() && `${name}: ${value.trim()}\n`;
-      const found = new RegExp(`^${name}:.*\\n?(?:[ \\t-].*\\n?)*`, "m");
-      text = found.test(text) ? text.replace(found, () => line) : line + text;
-    }
-    return text;
-  };
-  window.assaySettings = (...given) => [...given.slice(0, -1), withFields(given.at(-1))];
   window.assayPlaceSet = (set) => {
     if (set) window.assayPlace({ set });
   };
