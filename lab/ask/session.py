@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
 from textwrap import shorten
@@ -74,24 +75,29 @@ def relied_on(chain: str, shown: Sequence[Card], question: str) -> list[Card]:
 
     Of each stage its run folder tells it: the calibrator and the threshold of `assay eval`, where they are of these weights.
     """
-    try:
-        known = read_chain(chain)
-    except LabError:  # a base alone
-        return list(shown)
+    stages = stage_folders(chain)
     example = questions.find(question)
     kind = example.ground_truth.kind if example else None
-    stages = {each.name: each for each in known.manifest.stages}
     made = []
     for card in shown:
-        stage = stages.get(card.stage)
+        stage, folder = stages.get(card.stage, (None, Path()))
         stated = (card.verdict.confidence if card.verdict else stated_confidence(card.text)).value
         if stage is not None and stated is not None:
-            folder = known.adapter_folder(stage).parent
             found = _of_stage(folder / "calibrator.json", "Calibrator", stage, kind)
             limit = _of_stage(folder / "threshold.json", "StagePromise", stage, kind)
             card = replace(card, worth=_worth(found, stated, kind, example), **_below(limit, stated))
         made.append(card)
     return made
+
+
+@lru_cache(maxsize=16)
+def stage_folders(chain: str) -> dict[str, tuple[ChainStage, Path]]:
+    """Return the stages of a chain by name, each with its run folder; none of a base alone. Read once, as the engine loads once."""
+    try:
+        known = read_chain(chain)
+    except LabError:
+        return {}
+    return {each.name: (each, known.adapter_folder(each).parent) for each in known.manifest.stages}
 
 
 def _of_stage(path: Path, kind: str, stage: ChainStage, asked: str | None) -> Any:
