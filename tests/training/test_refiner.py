@@ -114,7 +114,7 @@ def test_new_runs_are_rewarded_by_the_defaults_and_published_ones_as_on_the_card
     published = read_settings(RefinerSettings, CONFIGS / "refiner" / "published.yaml")
     assert new.reward() == RewardConfig()
     assert published.reward() == RewardConfig.model_validate({"preset": "published"})
-    own = {"verifier_weights", "v4"}
+    own = {"verifier_weights", "v4", "reward", "reward_share"}
     assert set(GrpoSettings.model_fields) - set(RefinerSettings.model_fields) == own
 
 
