@@ -1,6 +1,6 @@
 """Data sets that leave the lab: votes and annotations as a folder or zip file, and as what a DPO run is trained on."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from zipfile import ZIP_DEFLATED, ZipFile
@@ -8,12 +8,15 @@ from zipfile import ZIP_DEFLATED, ZipFile
 from evals.errors import LabError
 from evals.io import write_whole
 from evals.preferences.files import Form, FormatFiles, export
-from evals.preferences.rows import CARD, FORMATS, ROWS, STATISTICS, Export, export_votes
-from evals.schema.votes import ExportFormat
+from evals.preferences.rows import CARD, FORMATS, ROWS, STATISTICS, Export, export_votes, trainable
+from evals.schema.votes import ExportFormat, JudgedPair
 from lab.services import Services
+from lab.ui.components import Html, as_html, heading
 from lab.ui.text import plural, say
 
 VOTE_FORMS: tuple[ExportFormat, ...] = ("dpo", "kto", "sft", "arena")
+NEWEST_VOTES = 2000
+"""Votes that pages read, the newest."""
 GUIDELINES_TEXT = Path(__file__).parent / "ui" / "text" / "guidelines.md"
 
 
@@ -30,6 +33,19 @@ def files_of(export: Export) -> dict[str, str]:
         CARD: with_mark(str(card)),
         STATISTICS: statistics.model_dump_json(indent=1) + "\n",
     }
+
+
+def training_offers(votes: Sequence[JudgedPair]) -> Html:
+    """Return what votes can train, a line for each stage, with what is left out and why."""
+    said = []
+    for each in trainable(votes):
+        rows = plural(each.rows, "answer" if each.stage == "kto" else "preference pair")
+        key = f"trainable.{each.stage}" if each.rows else f"trainable.{each.stage}.none"
+        line = as_html(say(key, rows=rows, good=each.good, graded=each.graded))
+        reasons = ", ".join(say(f"preferences.reason.{reason}", n=n) for reason, n in each.left_out.items() if n)
+        left = say("preferences.left_out", listed=reasons) if reasons else say("preferences.left_out.none")
+        said.append(f"<li>{line} ({as_html(left)})</li>")
+    return Html(f'{heading(say("trainable"))}<ul class="assay-sentences">{"".join(said)}</ul>')
 
 
 def write_export(export: Export, folder: Path) -> None:

@@ -1,6 +1,5 @@
 """What people prefer: how the votes fell, the ratings of models by them, and all of them as a data set."""
 
-from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -8,10 +7,9 @@ import gradio as gr
 
 from evals.leaderboard import shown_ranks
 from evals.preferences.board import boards
-from evals.preferences.rows import Trainable, trainable
 from evals.schema import VoteCounts
 from evals.schema.votes import Board, Boards
-from lab.exports import for_training
+from lab.exports import NEWEST_VOTES, for_training, training_offers
 from lab.page import Painted, chart, show_errors
 from lab.services import Services
 from lab.shared.rows import read_place
@@ -38,8 +36,6 @@ if TYPE_CHECKING:
 
     from lab.store.answers import Mark
 
-RATED = 2000
-"""Votes that the page rates, the newest."""
 MODELS = ("one", "other", "third")
 """Figures of a check that are models."""
 
@@ -54,28 +50,15 @@ class BoardPage(NamedTuple):
 
 def view(services: Services) -> BoardPage:
     """Return the figures with the board; without votes, how to get some. Raises LabError."""
-    counts, votes = services.store.counts(), services.store.preference_pairs(RATED)
+    counts, votes = services.store.counts(), services.store.preference_pairs(NEWEST_VOTES)
     if not votes:
         return BoardPage(empty(say("preferences.empty")))
     from lab.ui.charts import ratings_over_votes
 
-    newest = notice(say("ratings.newest", n=RATED)) if counts.votes > RATED else ""
+    newest = notice(say("ratings.newest", n=NEWEST_VOTES)) if counts.votes > NEWEST_VOTES else ""
     found = boards(votes)
     drawn = ratings_over_votes(found.over_votes) if found.over_votes else None
-    return BoardPage(Html(overview(counts) + newest + board(found) + offers(trainable(votes))), drawn, counts.usable)
-
-
-def offers(found: Sequence[Trainable]) -> Html:
-    """Return what the votes can train, a line for each stage, with what is left out and why."""
-    said = []
-    for each in found:
-        rows = plural(each.rows, "answer" if each.stage == "kto" else "preference pair")
-        key = f"trainable.{each.stage}" if each.rows else f"trainable.{each.stage}.none"
-        line = as_html(say(key, rows=rows, good=each.good, graded=each.graded))
-        reasons = ", ".join(say(f"preferences.reason.{reason}", n=n) for reason, n in each.left_out.items() if n)
-        left = say("preferences.left_out", listed=reasons) if reasons else say("preferences.left_out.none")
-        said.append(f"<li>{line} ({as_html(left)})</li>")
-    return Html(f'{heading(say("trainable"))}<ul class="assay-sentences">{"".join(said)}</ul>')
+    return BoardPage(Html(overview(counts) + newest + board(found) + training_offers(votes)), drawn, counts.usable)
 
 
 def board(found: Boards) -> Html:

@@ -5,6 +5,7 @@ from contextlib import suppress
 import gradio as gr
 
 from evals.errors import LabError
+from lab.exports import NEWEST_VOTES, training_offers
 from lab.page import Painted, event
 from lab.services import Services
 from lab.shared.work import draw, end, own_runs, shown_works, works
@@ -55,6 +56,7 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     told = gr.HTML(elem_id="home-told")
     figures = gr.HTML(elem_id="home-figures")
     work = gr.HTML(elem_id="home-work", js_on_load=clicks("annotate"))
+    offers = gr.HTML(elem_id="home-offers")
     signed_in = gr.HTML(elem_id="home-signed-in")
     timer = gr.Timer(LOOK_SECONDS, active=False)
 
@@ -65,7 +67,9 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
 
     def on_open(visitor: Visitor | None, request: gr.Request) -> Painted:
         """Return the whole page."""
+        votes = services.store.preference_pairs(NEWEST_VOTES)
         page = {figures: tiles(figures_of(services)), signed_in: name_line(services, request.username), told: ""}
+        page[offers] = training_offers(votes) if votes else ""
         return {**page, **on_look(visitor, request)}
 
     def on_cancel(visitor: Visitor | None, happened: gr.EventData, request: gr.Request) -> Painted:
@@ -74,7 +78,7 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
         end(services, str(getattr(happened, "id", "")), visitor, is_admin=is_admin)
         return on_look(visitor, request) | {told: notice(say("home.work.ended"))}
 
-    seen = [told, figures, work, signed_in, timer]
+    seen = [told, figures, work, offers, signed_in, timer]
     event(tab.select, on_open, [], seen, "home", door=door, shows=told, **QUIET)
     event(door.known.change, on_open, [], seen, door=door, shows=told)
     event(timer.tick, on_look, [], [work, timer], "home_work", door=door, shows=work, **QUIET)

@@ -109,6 +109,7 @@ def test_a_sheet_and_ten_votes_become_a_stage_that_is_measured_and_published_and
     with started(command, folder, **lab) as url:  # the lab was killed, the run was not
         page = counted(open_page(url, ready="#home-figures dt"), done)
         expect(page.locator("#home-work")).to_contain_text("runs/dpo-1")
+        expect(page.locator("#home-offers")).to_contain_text("DPO: 10 preference pairs")
         page.click("#home-work a")
         expect(page.locator("#train-panel .finished")).to_be_visible(timeout=PATIENCE)
         page.get_by_role("link", name="Ask it").click()
