@@ -198,7 +198,10 @@ for starts, banned in {steps!r}:
     print(*(f"{{starts}} brings in {{name}}" for name in banned if name in sys.modules))
 """
 COMMAND = (["lab/cli.py", "lab/commands"], [*MODELS, "gradio", "sqlalchemy", "plotly", "scipy"])
-PAGE = (["lab/app.py"], [*MODELS, "sqlalchemy", "scipy", "plotly.graph_objs._figure", "alembic", "datasets"])
+PAGE = (
+    ["lab/app.py", *sorted(f"lab/{name}/tab.py" for name in TABS)],
+    [*MODELS, "sqlalchemy", "scipy", "plotly.graph_objs._figure", "alembic", "datasets"],
+)
 EVALS = (["evals"], [*MODELS, "gradio", "huggingface_hub", "requests", "httpx"])
 STORE = (["lab/store/answers.py"], [*MODELS, "alembic", "gradio", "huggingface_hub"])
 HUB = (["hub"], [*MODELS, "gradio"])

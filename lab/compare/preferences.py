@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import gradio as gr
 
 from evals.leaderboard import shown_ranks
-from evals.preferences.board import boards
 from evals.schema import VoteCounts
 from evals.schema.votes import Board, Boards
 from lab.exports import NEWEST_VOTES, for_training, training_offers
@@ -53,6 +52,7 @@ def view(services: Services) -> BoardPage:
     counts, votes = services.store.counts(), services.store.preference_pairs(NEWEST_VOTES)
     if not votes:
         return BoardPage(empty(say("preferences.empty")))
+    from evals.preferences.board import boards  # late: it brings in SciPy
     from lab.ui.charts import ratings_over_votes
 
     newest = notice(say("ratings.newest", n=NEWEST_VOTES)) if counts.votes > NEWEST_VOTES else ""

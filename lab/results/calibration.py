@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import plotly.graph_objects as go
 
-from evals.confidence import Promise, promise
 from evals.report import MEASURES, claims_of, stages_of
 from evals.schema import EvalReport, Metric
 from evals.stats.calibration import Calibration
@@ -31,6 +30,9 @@ from lab.ui.charts import Opens, reliability, risk_coverage
 from lab.ui.components import Html, as_html, emphasis, empty, grid, measure, opening, stack_figure, stage_name
 from lab.ui.text import lines as known_lines
 from lab.ui.text import say
+
+if TYPE_CHECKING:
+    from evals.confidence import Promise
 
 Measured = Mapping[str, Calibration]
 """The calibration of each stage, by its name."""
@@ -195,6 +197,8 @@ def diagram(measured: Evaluations, data: str | None, stages: str | None = None, 
     if stated:
         curves = {name: (each.n - each.n_missing_confidence, each.risk_coverage) for name, each in stated.items()}
         bins = {name: each.bins for name, each in stated.items()}
+        from evals.confidence import promise  # late: it brings in SciPy
+
         promised = {name: promise(*claims_of(report, name, part)) for name in stated}
         at = {name: each.threshold for name, each in promised.items() if each.threshold is not None}
         charts = (reliability(bins, every, opens), risk_coverage(curves, every, opens, at))
