@@ -21,7 +21,7 @@ from evals.questions import is_held_out
 from evals.schema import Metric
 from evals.stats.agreement import NAMES, WEIGHTED_NAMES, agreement_level
 from lab.exports import annotations_of, for_training
-from lab.page import Painted, event, name_field, show_errors
+from lab.page import Painted, event, manage_panel, name_field, show_errors
 from lab.services import Services
 from lab.session import session_of
 from lab.shared.rater import Opened, Queue, Rater, item_of_answer, items_of_report, new_project, typed_guidelines, whole
@@ -328,27 +328,41 @@ def _files(services: Services, project: gr.Dropdown) -> None:
 
     made = train.click(on_train, project, [address, trained], api_name="annotate_train", show_progress="hidden")
     made.then(None, address, None, js="assayFollow")
-    ask = gr.Button(say("annotate.delete"), size="sm", elem_id="annotate-delete")
-    goes = gr.HTML()
-    drop = gr.Button(say("annotate.drop"), variant="stop", size="sm", visible=False, elem_id="annotate-drop")
+    panel, told = manage_panel("annotate-project"), gr.HTML(elem_id="annotate-told")
 
-    @show_errors(goes)
-    def on_delete(project: str | None) -> Painted:
+    def on_change(name: str | None) -> Painted:
+        """Show what the project is called, to be changed."""
+        known = next((each for each in services.store.annotations.projects() if each.id == name), None)
+        return panel.show(known.title if known else "", may=known is not None)
+
+    def on_delete(name: str | None) -> Painted:
         """Say what deleting a project takes away, and ask."""
-        known = services.store.annotations.project(project or "")
+        known = services.store.annotations.project(name or "")
         n = {"answers": plural(len(services.store.annotations.items(known.id)), "answer")}
         n["said"] = plural(len(services.store.annotations.latest(known.id)), "annotation")
-        return {goes: notice(say("annotate.goes", title=known.title, **n)), drop: gr.Button(visible=True)}
+        return panel.ask(say("annotate.goes", title=known.title, **n))
 
-    @show_errors(goes)
     def on_drop(name: str | None) -> Painted:
         """Delete a project with its answers and annotations."""
         known = services.store.annotations.project(name or "")
         services.store.annotations.delete(known.id)
         found = choices(services)
-        value = found[0][1] if found else None
-        line = notice(say("annotate.deleted", title=known.title), "good")
-        return {goes: line, drop: gr.Button(visible=False), project: gr.Dropdown(choices=found, value=value)}
+        shown = gr.Dropdown(choices=found, value=found[0][1] if found else None)
+        return {told: notice(say("annotate.deleted", title=known.title), "good"), project: shown}
 
-    event(ask.click, on_delete, [project], [goes, drop], **QUIET)
-    event(drop.click, on_drop, [project], [goes, drop, project], "annotate_drop", **QUIET)
+    def on_rename(name: str | None, title: str) -> Painted:
+        """Give a project another title."""
+        known = services.store.annotations.project(name or "")
+        named = known.model_copy(update={"title": title.strip()})
+        if not named.title:
+            raise LabError(say("annotate.no_title"))
+        services.store.annotations.keep_project(named)
+        line = notice(say("manage.renamed", title=named.title), "good")
+        return {told: line, project: gr.Dropdown(choices=choices(services), value=known.id)}
+
+    managed: dict[str, Any] = {"shows": told, **QUIET}
+    event(project.change, on_change, [project], panel.outputs, **managed)
+    event(panel.keep.click, on_change, [project], panel.outputs, **managed)
+    event(panel.delete.click, on_delete, [project], panel.outputs, **managed)
+    event(panel.drop.click, on_drop, [project], [told, project], "annotate_drop", **managed)
+    event(panel.rename.click, on_rename, [project, panel.title], [told, project], "annotate_rename", **managed)
