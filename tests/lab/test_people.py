@@ -227,7 +227,16 @@ def test_markup_comes_back_as_text_from_whatever_answers_at_once(open_lab):
             assert MARKER not in str([reply["data"][at] for at in shown] if "data" in reply else ""), event["api_name"]
 
 
+@pytest.fixture
+def no_upload(guarded, monkeypatch):
+    """Forget what other tests have uploaded."""
+    with monkeypatch.context() as at_once:
+        at_once.setattr(UploadLimit, "SECONDS", 0)
+        httpx.post(f"{guarded[0].local_url}gradio_api/upload", files={"files": ("a.txt", b"x")})
+
+
 @ON_AIR
+@pytest.mark.usefixtures("no_upload")
 def test_uploads_have_a_limit_an_hour_and_files_go_after_a_day(guarded, monkeypatch):
     monkeypatch.setattr(UploadLimit, "MOST", 2)
     monkeypatch.setattr(UploadLimit, "MOST_BYTES", 2000)
@@ -242,6 +251,7 @@ def test_uploads_have_a_limit_an_hour_and_files_go_after_a_day(guarded, monkeypa
 
 
 @ON_AIR
+@pytest.mark.usefixtures("no_upload")
 def test_no_other_way_in_takes_a_file_or_keeps_what_is_said_and_each_name_has_its_own_limit(guarded, monkeypatch):
     monkeypatch.setattr(UploadLimit, "MOST", 1)
     app, _ = guarded
