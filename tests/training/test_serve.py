@@ -19,6 +19,8 @@ import openai
 import pytest
 import torch
 import uvicorn
+from peft import PeftModel
+from transformers import AutoModelForCausalLM
 
 from evals.errors import BadConfig, LabError
 from evals.schema import Message
@@ -626,7 +628,32 @@ def test_a_process_may_end_while_answers_are_written(tmp_path):
     assert done.returncode == 0, done.stderr[-2000:]
 
 
-# ---- as a model of lm-evaluation-harness ------------------------------------------------------------
+# ---- likelihoods, and as a model of lm-evaluation-harness --------------------------------------------
+
+
+@pytest.mark.parametrize("stage", ["base", "sft"])
+def test_a_likelihood_is_what_plain_transformers_give_the_whole_text_whatever_longer_option_stands_in_its_batch(
+    chain: LoadedChain, stage: str
+):
+    prompt, beginning = chain.messages("Which way does the soleus go?"), "The muscle atrophies.\nAnswer:"
+    options = [" up", " down and then up again in the liver", " x"]
+    model = AutoModelForCausalLM.from_pretrained(chain.base.folder, dtype=torch.float32)
+    if stage != "base":
+        model = PeftModel.from_pretrained(model, chain.base.folder.parent / stage / "adapter").merge_and_unload()
+    template = [turn.model_dump() for turn in prompt]
+    before = chain.tokenizer.apply_chat_template(template, tokenize=False, add_generation_prompt=True) + beginning
+    asked = chain.tokenizer(before, add_special_tokens=False)["input_ids"]
+    direct = []
+    for option in options:
+        ids = torch.tensor([chain.tokenizer(before + option, add_special_tokens=False)["input_ids"]])
+        assert ids[0, : len(asked)].tolist() == asked
+        with torch.inference_mode():
+            table = model(input_ids=ids).logits[0, :-1].log_softmax(-1)
+        direct.append(float(table.gather(1, ids[0, 1:, None])[len(asked) - 1 :].mean()))
+    assert chain.likelihoods(prompt, stage, beginning, options) == pytest.approx(direct, abs=1e-4)
+    assert [chain.likelihoods(prompt, stage, beginning, [each])[0] for each in options] == pytest.approx(
+        direct, abs=1e-4
+    )
 
 
 def test_a_stage_gives_the_harness_the_likelihood_of_each_continuation_whatever_else_is_in_the_batch(
