@@ -282,7 +282,7 @@ def check_same_rows(sides: Sequence[tuple[Side, Sequence[Any]]]) -> None:
         if odd:
             raise BadConfig(
                 f"{one.stage!r} of {one.chain} and {other.stage!r} of {other.chain} did not answer the"
-                f" same questions: {odd[0]!r} differs, {len(odd)} in all; run both on the same data"
+                f" same questions: {odd[0]!r} differs, {len(odd)} in all; run both on the same data, without --abstain-below"
             )
 
 

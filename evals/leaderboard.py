@@ -8,7 +8,8 @@ another if the 95 % interval of their paired difference excludes zero and the pe
 difference, corrected by Holm for all pairs of stages and of a stage with the strongest baseline, is below 0.05
 (`Difference.is_shown`). The other baselines have no rank: nobody asks whether one beats another. Entries
 that no one is shown to beat share rank 1; by ECE, which has no p, that is everybody. Ranks may skip
-numbers, and an entry may stand below another of its own rank, or of a worse one.
+numbers, and an entry may stand below another of its own rank, or of a worse one. A stage that left out answers
+(`assay eval run --abstain-below`) stands last and has no rank: what it answered are other questions.
 """
 
 import math
@@ -37,6 +38,7 @@ RULE = (
     "Rank = 1 + the number of entries that are shown to be better: p of the paired difference, whose 95 % interval"
     " excludes zero where p is below 0.05, stays below it when it is corrected by Holm for all pairs of ranked entries. Of the"
     " baselines the strongest is ranked."
+    " A stage that left out answers has none: it chose its questions."
     f" No entry of rank 1 is shown to be worse than another. {READING}"
 )
 
@@ -87,7 +89,7 @@ class LeaderboardRow(Record):
     `read_by` counts how the answers were read (`StageSummary`). `rank` is None where the metric is
     undefined, and for all baselines but the strongest. `from_best` is the paired difference to the first row in
     the order, its p corrected for all pairs of ranked entries, without a p for one that has no rank; None for
-    that row itself.
+    that row itself. `abstains_below` is the confidence below which its answers were left out.
     """
 
     chain: str | None
@@ -98,6 +100,7 @@ class LeaderboardRow(Record):
     read_by: dict[str, int] = Field(default_factory=dict)
     rank: int | None = None
     from_best: Difference | None = None
+    abstains_below: str | None = None
 
 
 class Standings(Record):
@@ -176,8 +179,10 @@ def leaderboard(
         (entry for entry in entries if entry[0].metrics[order].value is not None),
         key=lambda entry: sign * (entry[0].metrics[order].value or 0.0),
     )
+    apart = [row for row, _ in valued if row.abstains_below]
     others = (row for row, _ in entries if row.metrics[order].value is None)
-    return *_rank_entries(valued, order, measure, draws, seed), *others
+    whole = [entry for entry in valued if not entry[0].abstains_below]
+    return *_rank_entries(whole, order, measure, draws, seed), *apart, *others
 
 
 def check_asked_alike(reports: Sequence[Report[Any]]) -> None:
@@ -195,8 +200,9 @@ def check_asked_alike(reports: Sequence[Report[Any]]) -> None:
 
 
 def _entries(reports: Sequence[Report[Any]], group: str) -> list[Entry]:
-    found: dict[tuple[str | None, str, frozenset[str]], Entry] = {}
+    found: dict[tuple[object, ...], Entry] = {}
     for report in reports:
+        below = report.settings.get("abstain_below")
         stages: dict[str, list[GradedAnswer]] = {}
         for row in report.rows:
             stages.setdefault(row.stage, []).append(row)
@@ -210,8 +216,9 @@ def _entries(reports: Sequence[Report[Any]], group: str) -> list[Entry]:
                 group=summary.group,
                 metrics=summary.metrics,
                 read_by=summary.read_by,
+                abstains_below=None if summary.is_baseline or below is None else str(below),
             )
-            key = row.chain, row.stage, frozenset(row.read_by.keys() - {"none"})
+            key = row.chain, row.stage, row.abstains_below, frozenset(row.read_by.keys() - {"none"})
             if key in found and not row.is_baseline:
                 raise BadConfig(
                     f"two reports measure {row.stage!r} of {row.chain!r} on these questions; give one"

@@ -22,8 +22,8 @@ from evals.questions.task import DIRECTIONS, HEADLINE, MEANINGS, Questions
 from evals.schema import EvalReport, Metric, StageSummary
 from evals.schema.reports import GradedRow, RefinerReport, Report, ReviewReport
 from evals.stats import calibration
-from evals.stats.calibration import interval_note
-from evals.stats.intervals import CELLS, DRAWS, Floats, Units, is_point, jackknife_interval, percentile_interval, wilson
+from evals.stats.calibration import bootstrap_interval
+from evals.stats.intervals import CELLS, DRAWS, Floats, Units, is_point, jackknife_interval, wilson
 from evals.task import GradedAnswer, MetricRule, Task, task_class
 
 __all__ = ["DIRECTIONS", "HEADLINE", "MEANINGS", "MEASURES"]
@@ -230,13 +230,13 @@ def metrics_with_intervals(
             span = span and (max(span[0], measure.limits[0]), min(span[1], measure.limits[1]))
         else:
             values = table.metric(name, drawn)
-            span, note = percentile_interval(values), interval_note(values, len(table.clusters))
+            span, note = bootstrap_interval(value, values, len(table.clusters))
         if measure.is_share and value in (0.0, 1.0):
             n_clusters = len(table.clusters)
             span = wilson(round(value * n_clusters), n_clusters)
             note = f"the same in every row: Wilson interval over {n_clusters} clusters"
         elif span is None or is_point(span):
-            span, note = None, CONSTANT
+            span, note = None, note or CONSTANT
         low, high = span if span else (None, None)
         found[name] = Metric(value=value, n=n, low=low, high=high, note=lacking or note)
     return found | task.beside(rows, draws, seed)

@@ -206,7 +206,23 @@ UNDEFINED = {
 NO_SPREAD = "the same in (nearly) every draw that is defined: resampling shows no spread"
 FEW = 10
 """Clusters below which a bootstrap interval is too narrow to be taken at its word."""
+NOISIER = "no interval: drawing again adds noise, so draws lie above the value, {:.3f} to {:.3f}"
+"""Said of a small ECE; what it means is told by the ECE that chance alone would show."""
 NO_DRAWS = "no interval: it is not computed in draws"
+
+
+def bootstrap_interval(value: float, drawn: Floats, n_clusters: int) -> tuple[Interval | None, str | None]:
+    """Return the interval of a metric from its draws, and what a reader must know about it; two times None without spread.
+
+    Drawing rows again adds noise, which raises an error that is never below 0, such as ECE: draws that lie above the value
+    itself give no interval.
+    """
+    span = percentile_interval(drawn)
+    if span is None or is_point(span):
+        return None, None
+    if value < span[0]:
+        return None, NOISIER.format(*span)
+    return span, interval_note(drawn, n_clusters)
 
 
 def interval_note(drawn: Floats, n_clusters: int) -> str | None:
@@ -327,9 +343,9 @@ def _interval_with_note(
     """Return the interval of a metric, and what a reader must know about it or its absence."""
     if np.isnan(value):
         return None, UNDEFINED.get(name, "undefined for these rows")
-    span = percentile_interval(drawn)
-    if span is not None and not is_point(span):
-        return span, interval_note(drawn, sample.units.n)
+    span, note = bootstrap_interval(value, drawn, sample.units.n)
+    if span or note:
+        return span, note
     if name in SHARES and value in (0.0, 1.0):  # Wilson's interval of a share that is the same in every draw
         n = sample.units.holding(SHARES[name](sample.c))
         return wilson(value * n, n), f"{NO_SPREAD}: Wilson interval over {n} clusters"

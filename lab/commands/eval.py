@@ -565,6 +565,8 @@ def run(settings: EvalRunSettings) -> None:
     Example: assay eval run --stage grpo --confidence stated,likelihood,samples:8 --limit 40 --out reports/sources.json
     """
     way = check_way(settings.read)
+    if settings.abstain_below and settings.confidence != "stated":
+        raise BadConfig("sources of confidence are compared on all answers; leave --abstain-below or --confidence out")
     tried, own, task = None, {}, Questions(read="auto" if way == "judge" else way)
     if settings.task == "refine":
         task, own = refine_by(

@@ -324,8 +324,12 @@ def recalibrated_table(found: "Calibrator") -> Table:
     """Return how confidences are as stated and as recalibrated, on the same answers."""
     rows = []
     for name, each in (("stated", found.before), ("recalibrated", found.after)):
-        figures = [(getattr(each, key), each.intervals.get(key)) for key in ("ece", "brier", "log_loss")]
-        rows.append((name, str(each.n), *(f"{figure(value)}\n{_brackets(span)}".strip() for value, span in figures)))
+        cells = [
+            f"{figure(getattr(each, key))}\n{_brackets(each.intervals.get(key))}".strip()
+            for key in ("ece", "brier", "log_loss")
+        ]
+        chance = f"\nby chance up to {figure(each.ece_if_calibrated.q95)}" if each.ece_if_calibrated else ""
+        rows.append((name, str(each.n), f"{cells[0]}{chance}", *cells[1:]))
     title = say("command.recalibrated", stage=found.stage, data=found.data_name, method=found.method)
     return table_of(title, ("confidence", "n", "ECE", "Brier", "log loss"), rows)
 
@@ -472,7 +476,8 @@ def standings_markdown(boards: "Sequence[Standings]") -> str:
 
 
 def _entry(row: "LeaderboardRow") -> str:
-    return f"{row.stage} (baseline)" if row.chain is None else _stage_in_chain(row.stage, row.chain)
+    name = f"{row.stage} (baseline)" if row.chain is None else _stage_in_chain(row.stage, row.chain)
+    return f"{name},\nabstains below {row.abstains_below}" if row.abstains_below else name
 
 
 def _stage_in_chain(stage: str, chain: str) -> str:

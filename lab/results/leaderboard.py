@@ -266,6 +266,8 @@ def _name(row: LeaderboardRow, sharing: int) -> Html:
     else:
         name = f'<span class="assay-stage">{as_html(stage_name(row.stage))}</span>'
     name = f"{name}{_read(row)}"
+    if row.abstains_below:
+        name += f" <small>{as_html(say('leaderboard.abstains', at=row.abstains_below))}</small>"
     return Html(f'<span class="assay-ranked"><span class="assay-rank">{rank}</span> <span>{name}</span></span>')
 
 

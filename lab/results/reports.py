@@ -46,7 +46,9 @@ def stage_ranking(report: EvalReport, group: str, order: str) -> tuple[Leaderboa
 
 @lru_cache(maxsize=KEPT)
 def differences(report: EvalReport, group: str, metrics: tuple[str, ...]) -> Comparisons | None:
-    """Return the paired differences between every two stages; None where there is one stage only."""
+    """Return the paired differences between every two stages; None where there is one stage only, or answers are left out."""
+    if report.settings.get("abstain_below"):
+        return None
     pairs = [((report, one), (report, other)) for one, other in combinations(stages_of(report), 2)]
     return compare(pairs, Pairing(metrics=metrics, group=group)) if pairs else None
 

@@ -33,6 +33,7 @@ from evals.schema import CountTruth, EvalReport, EvalRow, GroundTruth, Metric, R
 from evals.schema.questions import Sampling
 from evals.stats import scores
 from evals.stats.intervals import Units, holm
+from lab.commands.terminal import standings_markdown
 from tests.evals.reports import TABLES, ScriptedModel, few, judged, report_of, scripted, small_report
 
 METRICS = (*MEASURES, *BY_CHANCE)
@@ -440,6 +441,23 @@ def test_reports_of_another_number_type_or_length_of_answers_are_not_ranked_toge
     ):
         leaderboard([rounded, plain], "all")
     assert [row.chain for row in leaderboard([rounded, silent], "all", draws=50)] == ["one", "three"]
+
+
+def test_a_stage_that_left_answers_out_stands_last_without_a_rank_and_beside_itself_with_all_of_them() -> None:
+    whole = made(good=(28, 2), poor=(3, 27))
+    kept = [row for row in whole.rows if row.stage == "good"][:20]
+    changes = {"settings": whole.settings | {"abstain_below": "60%"}, "data_sha256": whole.data_sha256}
+    apart = report_of(*kept).model_copy(update=changes)
+    rows = leaderboard([whole, apart], order="accuracy", draws=200)
+    assert [(row.stage, row.abstains_below, row.rank) for row in rows] == [
+        ("good", None, 1),
+        ("poor", None, 2),
+        ("good", "60%", None),
+    ]
+    assert rows[-1].from_best is None and rows[-1].metrics["accuracy"].n == 20
+    assert "good of made up, abstains below 60% |" in standings_markdown(standings([whole, apart], order="accuracy"))
+    with pytest.raises(BadConfig, match="without --abstain-below"):
+        compare([((whole, "poor"), (apart, "good"))])
 
 
 def test_where_nobody_is_shown_to_be_better_it_is_said_how_many_questions_would_show_fifteen_points() -> None:

@@ -207,6 +207,14 @@ def test_few_or_equal_rows_get_wilson_intervals_or_none_and_never_one_of_no_widt
     assert "no spread" in rare.interval_notes["mce"]
 
 
+def test_an_ece_below_its_own_draws_has_no_interval_and_the_note_names_them() -> None:
+    c, y = [0.5] * 60, [True, False] * 30  # right in exactly the share that is stated; draws never are
+    found = calibrate([*c, *[0.7] * 10], [*y, *[True] * 7, *[False] * 3], settings=QUICK)
+    assert found.ece == pytest.approx(0.0) and "ece" not in found.intervals and "mce" not in found.intervals
+    assert re.search(r"draws lie above the value, 0\.0\d\d to 0\.\d", found.interval_notes["ece"])
+    assert "brier" in found.intervals and found.ece < found.ece_if_calibrated.q95
+
+
 def test_every_metric_has_an_interval_or_a_note_that_says_why_not_and_the_method_is_told() -> None:
     c, y = sample(60, 3)
     beside = {"n", "n_missing_confidence", "n_clusters", "ece_if_calibrated", "note", "method", "ece_if_dependent"}

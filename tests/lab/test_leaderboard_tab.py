@@ -6,7 +6,7 @@ import pytest
 from evals.compare import Difference
 from evals.leaderboard import leaderboard
 from evals.questions.baselines import BASELINES
-from evals.report import MEASURES
+from evals.report import MEASURES, build_report
 from evals.schema import Metric
 from lab.results.leaderboard import board, difference_cell
 from lab.shared.evaluations import Evaluations, Outdated
@@ -141,3 +141,16 @@ def test_instrument_settings_and_command_stand_beneath_and_markup_in_them_is_tex
 @pytest.mark.parametrize(("metric", "told"), CASES["metrics"])
 def test_a_missing_figure_is_never_shown_as_zero(metric, told):
     assert plain(measure(metric and Metric(**metric))) == told
+
+
+def test_stages_that_left_answers_out_are_shown_without_ranks_and_not_compared():
+    report = scripted_report()
+    own = {"base", "sft", "grpo"}
+    sure = [row for row in report.rows if row.stage not in own or (row.verdict.confidence.value or 0) >= 0.5]
+    settings = report.settings | {"abstain_below": "50%"}
+    about = {"chain_name", "stage_checksums", "data_name", "created_at", "command", "libraries"}
+    examples = {row.example.id: row.example for row in report.rows}
+    known = {name: getattr(report, name) for name in about}
+    page = shown(build_report(list(examples.values()), sure, **known, settings=settings))
+    assert "no rank SFT abstains below 50%, so it answered other questions than the rest" in page
+    assert "Does training help?" not in page
