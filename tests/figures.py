@@ -7,10 +7,8 @@ replaced by what the shipped reports say. A test holds every block to them.
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
 
-from evals.compare import Difference, Pairing, compare
 from evals.report import HEADLINE, load_report
 from evals.schema import EvalReport, Metric, StageSummary
 
@@ -31,7 +29,6 @@ TABLES: Sequence[tuple[str, str, str, tuple[str, ...]]] = (
     ("kmp-rewordings", "all", "KMP facts of training in unseen wordings", ("always abstain",)),
 )
 """Report, group of questions, title, baselines shown beside the stages."""
-PAIRED = ("accuracy", "reward", "ece", "brier")
 NAMES = {"base": "base", "sft": "SFT", "dpo": "DPO", "grpo": "GRPO"}
 
 
@@ -125,45 +122,7 @@ def _row(found: StageSummary) -> list[str]:
     ]
 
 
-def paired_block() -> str:
-    """Return what each step of training changed, on both sets, with intervals and corrected p."""
-    heads = ("questions", "step", *PAIRED)
-    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
-    for name, group, _, _ in TABLES:
-        pairs = [((report(name), a), (report(name), b)) for a, b in steps(stages(name))]
-        for pair in compare(pairs, Pairing(metrics=PAIRED, group=group)).comparisons:
-            step = f"{NAMES[pair.first.stage]} → {NAMES[pair.second.stage]}"
-            cells = [_difference(each) for each in pair.differences]
-            lines.append(f"| {name}, {group}, n {pair.n} | {step} | " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
-
-
-def steps(names: Sequence[str]) -> list[tuple[str, str]]:
-    """Return each stage with the one before it, and what all stages after SFT changed together.
-
-    >>> steps(["base", "sft", "dpo", "grpo"])
-    [('base', 'sft'), ('sft', 'dpo'), ('dpo', 'grpo'), ('sft', 'grpo')]
-    """
-    whole = ("sft", names[-1])
-    return list(dict.fromkeys((*pairwise(names), whole)))
-
-
-def _difference(found: Difference) -> str:
-    if found.value is None:
-        return "–"
-    scale, unit, digits = (100, " points", 1) if found.metric in SHARES else (1, "", 3)
-    if found.low is None or found.high is None:
-        return f"{scale * found.value:+.{digits}f}{unit}, the same in every draw".replace("-", "−")
-    low, high = (f"{scale * each:+.{digits}f}" for each in (found.low, found.high))
-    p = "" if found.p_holm is None else f", p {_p(found.p_holm)}"
-    return f"{scale * found.value:+.{digits}f}{unit} [{low}, {high}]{p}".replace("-", "−")
-
-
-def _p(value: float) -> str:
-    return "< 0.001" if value < 0.001 else f"{value:.3f}"
-
-
-BLOCKS: Mapping[str, Callable[[], str]] = {"summary": summary_block, "stages": stages_block, "paired": paired_block}
+BLOCKS: Mapping[str, Callable[[], str]] = {"summary": summary_block, "stages": stages_block}
 
 
 def renewed(text: str) -> str:

@@ -20,9 +20,10 @@ from training.grpo import advice
 from training.stages import STAGES
 
 if TYPE_CHECKING:
+    from training.launch.accelerate import Launch
     from training.launch.plan import Estimate, Plan
     from training.launch.preview import Preview
-    from training.launch.recipes import Input, Step, SystemRecipe
+    from training.launch.recipes import Input, SystemRecipe
 
 app = typer.Typer(
     no_args_is_help=True, help="Train a stage of an adapter chain: SFT, then DPO, KTO or GRPO on top of it."
@@ -91,14 +92,16 @@ for _name, _kind in STAGES.items():
 
 
 class RecipeSettings(JsonSettings):
-    """Settings of `assay train recipe`; any other --key value goes to every stage, such as --base."""
+    """Settings of `assay train recipe`; any other --key value goes to every stage, --STAGE.key value to one."""
 
     name: Annotated[str, typer.Argument()]
-    """biorlhf, biorlhf-80gb, reviewer, refiner, embedded, or a YAML file of your own."""
+    """biorlhf, biorlhf-80gb, reviewer, reviewer-9b, refiner, refiner-api, refiner-31b, embedded, or a YAML file of your own."""
     output: Path | None = None
     """Folder of stages, data and reports; the same one resumes. Default: runs/NAME."""
     input: list[str] | None = None
     """An input of the recipe, such as judge=http://127.0.0.1:8000/v1; repeatable."""
+    base: str | None = None
+    """Another base than the recipe's: a folder or a Hub id."""
     profile: str | None = None
     """How to launch: cpu, multi-cpu, single-gpu, multi-gpu, multi-node, zero2, zero3, fsdp2."""
     dry_run: bool = False
@@ -115,6 +118,7 @@ class RecipeSettings(JsonSettings):
 )
 def recipe(settings: RecipeSettings, _: str, own: tuple[str, ...], launcher: tuple[str, ...]) -> None:
     """Run the steps of a recipe that are not done, then print the table."""
+    from training.launch.accelerate import Launch
     from training.launch.recipes import system_recipe
 
     known = system_recipe(settings.name)
@@ -123,26 +127,38 @@ def recipe(settings: RecipeSettings, _: str, own: tuple[str, ...], launcher: tup
     if unknown := given.keys() - known.inputs.keys():
         raise BadConfig(f"the recipe takes no {', '.join(unknown)}; it takes {', '.join(known.inputs) or 'nothing'}")
     notes.print(f"{known.title}\n{known.about}\nTime: {known.hours}", soft_wrap=True)
-    values = {"out": str(out)} | {
+    values = {
         name: given.get(name) or _input(name, each, out, is_dry=settings.dry_run) for name, each in known.inputs.items()
     }
-    own = (
-        *own,
-        *(("--profile", settings.profile) if settings.profile else ()),
-        *(("--", *launcher) if launcher else ()),
-    )
+    stood_in = [
+        f"{name}: {values[name]} instead of {each.about}."
+        for name, each in known.inputs.items()
+        if values[name] == each.instead and not (settings.dry_run and each.url)
+    ]
+    known = known.model_copy(update={"differs": (*known.differs, *stood_in)})
+    values |= {"out": str(out), "base": settings.base or known.base}
+    launch = Launch(settings.profile, launcher)
     lines = []
     for number, step in enumerate(known.steps, 1):
-        words = [*step.words(values), *(own if step.stage else ())]
+        words = step.words(values)
+        if step.stage:
+            words += [*(("--base", settings.base) if settings.base else ()), *known.settings_of(step.stage, own)]
         is_done = step.is_done(out)
         state = ", done" if is_done else ""
-        notes.print(f"[{number} of {len(known.steps)}{state}] assay {shlex.join(words)}", soft_wrap=True)
+        launched = [
+            *(("--profile", launch.profile) if launch.profile else ()),
+            *(("--", *launcher) if launcher else ()),
+        ]
+        line = [*words, *(launched if step.stage else ())]
+        notes.print(f"[{number} of {len(known.steps)}{state}] assay {shlex.join(line)}", soft_wrap=True)
         if settings.dry_run:
-            lines.append({"command": shlex.join(["assay", *words]), "done": is_done, **_needs(step, words, settings)})
+            needs = _needs(step.stage, words[2:], launch, as_json=settings.as_json) if step.stage else {}
+            lines.append({"command": shlex.join(["assay", *line]), "done": is_done, **needs})
         elif not is_done:
-            _step(words)
+            _step(line)
     if settings.dry_run:
         emit({"recipe": known.title, "hours": known.hours, "steps": lines}, as_json=settings.as_json)
+        _differences(known)
     else:
         _figures(known, out, as_json=settings.as_json)
 
@@ -166,7 +182,7 @@ def _input(name: str, wanted: "Input", out: Path, *, is_dry: bool) -> str:
         except httpx2.HTTPError as error:
             why = f"{wanted.url} cannot be reached ({error})"
     elif wanted.url:
-        why = f"fetched from {wanted.url} when the recipe runs"
+        why = f"fetched from {wanted.url} when the recipe runs, so what follows is counted otherwise"
     if not wanted.instead and not is_dry:
         raise BadConfig(f"the recipe needs {name}, {wanted.about} ({why}); give it with --input {name}=…")
     instead = wanted.instead or wanted.example
@@ -185,25 +201,26 @@ def _step(words: list[str]) -> None:
         raise typer.Exit(STOPPED if code == STOPPED else 1)
 
 
-def _needs(step: "Step", words: list[str], settings: RecipeSettings) -> dict[str, object]:
+def _needs(stage: str, words: list[str], launch: "Launch", *, as_json: bool) -> dict[str, object]:
     """Return rows, steps and memory of a stage, as far as they are known before those below it are trained."""
-    from training.launch.accelerate import Launch
+    from lab.shared.runner import has_gpu
+    from training.launch.accelerate import gpus_here, missing
     from training.launch.plan import plan_of
     from training.launch.preview import preview
 
-    if step.stage is None:
-        return {}
-    plan = plan_of(step.stage, tuple(words[2:]), Launch(None, ()), is_dry=True)
-    seen = preview(plan)
+    plan = plan_of(stage, tuple(words), launch, is_dry=True)
+    seen, settings = preview(plan), plan.settings
     needs = plan.needs(seen.kept, trained=seen.targets.weights if seen.targets else None)
-    found: dict[str, object] = {"rows": seen.kept or None} | (
-        {"optimizer steps": needs.steps or None, "memory": f"{needs.total / 1e9:.1f} GB"} if needs else {}
-    )
-    emit(
-        {key: value for key, value in found.items() if value is not None},
-        as_json=False,
-        table=None if settings.as_json else f"{step.stage}, for each process",
-    )
+    found: dict[str, object] = {"rows": seen.kept or "known once the lines above have run"}
+    if needs:
+        share = getattr(settings, "vllm_memory", 0.0) if settings.vllm_mode == "colocate" else 0.0
+        beside = f", and {share:.0%} of the GPU for vLLM" if share else ""
+        found |= {"optimizer steps": needs.steps or "unknown without the rows"}
+        found |= {"memory": f"{needs.total / 1e9:.1f} GB{beside}"}
+    found |= {"base": f"{settings.base}, {settings.weights}"}
+    if lacking := missing(settings, has_gpu=has_gpu(), launch=launch, gpus=gpus_here()):
+        found |= {"not here": " ".join(lacking)}
+    emit(found, as_json=False, table=None if as_json else f"{stage}, for each process")
     return found
 
 
@@ -224,6 +241,10 @@ def _figures(known: "SystemRecipe", out: Path, *, as_json: bool) -> None:
         as_json=as_json,
         table=table_of(known.title, columns, [[figure(cell) for cell in row.values()] for row in rows]),
     )
+    _differences(known)
+
+
+def _differences(known: "SystemRecipe") -> None:
     for sentence in known.differs:
         notes.print(f"Not the same: {sentence}", soft_wrap=True)
 

@@ -12,11 +12,23 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from evals.errors import BadConfig
 from lab.cli import app
 from tests.lab.trainings import training_rows
 from tests.models import tiny_base
-from training.launch.recipes import recipe_names
+from tests.training.families.bases import write_base
+from training.launch.recipes import recipe_names, system_recipe
+from training.models.chain import check_chain
+from training.run.folder import RunFolder
 
+SAMPLED = "--STAGE.num_generations 4 --STAGE.generation_batch 4 --STAGE.batch 1 --STAGE.max_completion_length 8"
+TINY = {
+    "biorlhf": ("Mistral", "--input kmp=kmp-train[label:8] " + SAMPLED.replace("STAGE", "grpo")),
+    "reviewer": ("Qwen3", "--optimizer auto"),
+    "reviewer-9b": ("Qwen3.5, with picture tower", "--optimizer auto"),
+    "refiner": ("Qwen3", "--input judge=heuristic --refiner.vllm off " + SAMPLED.replace("STAGE", "refiner")),
+}
+"""By recipe: a tiny base of its family, and what makes its stages small."""
 NO_FILE = "0" * 64
 
 
@@ -24,15 +36,23 @@ def invoke(*words: object):
     return CliRunner().invoke(app, ["train", "recipe", *map(str, words)])
 
 
+def ran(file, *words: object) -> dict:
+    """Return what the command printed as JSON, run as people run it."""
+    line = [sys.executable, "-c", "from lab.cli import main; main()", "train", "recipe", file, *words, "--json"]
+    done = subprocess.run([*map(str, line)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=() if name == "refiner" else pytest.mark.slow) for name in recipe_names()]
 )
 def test_a_dry_run_shows_each_line_with_rows_steps_and_memory(name, tmp_path):
-    done = invoke(name, "--dry-run", "--json", "--output", tmp_path / "out")
+    done = invoke(name, "--profile", "cpu", "--dry-run", "--json", "--output", tmp_path / "out")
     assert done.exit_code == 0, done.output
     shown = json.loads(done.stdout)
     trained = [step for step in shown["steps"] if step["command"].startswith("assay train")]
-    assert trained and all(step["memory"].endswith("GB") for step in trained)
+    assert trained and all(80 > float(step["memory"].split(" GB")[0]) > 1 for step in trained)
     assert shown["hours"] and not any(step["done"] for step in shown["steps"])
     assert not (tmp_path / "out").exists()
 
@@ -83,19 +103,48 @@ def recipe(tmp_path):
 def test_a_recipe_goes_on_where_it_failed_and_ends_with_what_was_published_beside_ours(recipe, tmp_path):
     file, document = recipe
     broken = [document["steps"][0], {**document["steps"][1], "run": "train sft --config nowhere.yaml"}]
-    line = [sys.executable, "-c", "from lab.cli import main; main()", "train", "recipe", str(file)]
-    line += ["--output", str(tmp_path / "out"), "--json", "--lora_r", "2"]
+    words = ("--output", tmp_path / "out", "--lora_r", "2")
     file.write_text(yaml.safe_dump({**document, "steps": broken}))
-    failed = subprocess.run(line, capture_output=True, text=True, check=False)
-    assert failed.returncode == 1 and "run the same command to resume" in failed.stderr, failed.stderr
+    with pytest.raises(AssertionError, match="run the same command to resume"):
+        ran(file, *words)
     first = (tmp_path / "out/sft/run.json").read_bytes()
     file.write_text(yaml.safe_dump(document))
-    done = subprocess.run(line, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    (shown,) = json.loads(done.stdout)["figures"]
+    (shown,) = ran(file, *words)["figures"]
     assert shown["difference"] == pytest.approx(shown["ours"]["value"] - 0.5)
     assert (tmp_path / "out/sft/run.json").read_bytes() == first, "what is done is not done again"
     assert json.loads((tmp_path / "out/more/run.json").read_text())["config"]["lora_r"] == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TINY)
+def test_the_stages_of_a_recipe_take_two_steps_each_on_a_tiny_base_of_its_family(name, tmp_path):
+    family, words = TINY[name]
+    base, known = write_base(family, tmp_path / "model"), system_recipe(name)
+    settings = json.loads((base / "config.json").read_text())
+    settings.get("text_config", settings)["max_position_embeddings"] = (
+        32_768  # as the real ones, which read whole papers
+    )
+    (base / "config.json").write_text(json.dumps(settings))
+    steps = tuple(step for step in known.steps if step.stage or step.run.startswith("data"))
+    file, out = tmp_path / "recipe.yaml", tmp_path / "out"
+    file.write_text(yaml.safe_dump(known.model_copy(update={"steps": steps, "figures": ()}).model_dump(mode="json")))
+    small = "--max_steps 2 --accumulation 4 --weights float32 --autocast none --profile cpu"
+    shown = ran(file, "--base", base, "--output", out, *small.split(), *words.split())
+    assert shown["differs"]
+    runs = [out / step.makes for step in steps if step.stage]
+    assert [RunFolder(run).record().result["steps"] for run in runs] == [2] * len(runs)
+    assert all(finding.is_ok for finding in check_chain(runs[-1]))
+
+
+def test_a_setting_goes_to_every_stage_or_to_the_one_that_it_names():
+    known, words = (
+        system_recipe("biorlhf"),
+        ("--max_steps", "2", "--grpo.beta=0.5", "--sft.min_rate", "0.1", "--seed=1"),
+    )
+    assert known.settings_of("grpo", words) == ["--max_steps", "2", "--beta=0.5", "--seed=1"]
+    assert known.settings_of("sft", words) == ["--max_steps", "2", "--min_rate", "0.1", "--seed=1"]
+    with pytest.raises(BadConfig, match=r"--dpo.beta names no stage of the recipe; it has grpo, sft"):
+        known.settings_of("sft", ("--dpo.beta", "0.5"))
 
 
 @pytest.mark.parametrize("stands_in", ["kmp-train", ""])

@@ -175,7 +175,7 @@ def estimate(
         "output layer": 2 * shape.vocab * shape.hidden + TILE,
         "libraries": RUNTIME,
     }
-    if sampled := settings.answers_at_once(processes):
+    if settings.vllm_mode == "off" and (sampled := settings.answers_at_once(processes)):  # vLLM's are in its own share
         size = 4 if settings.weights == "float32" and settings.autocast == "none" else 2
         tokens = math.ceil(sampled / processes) * settings.tokens_per_row
         memory["keys and values while sampling"] = tokens * 2 * shape.layers * shape.kv_heads * shape.head_dim * size

@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from string import Template
 
@@ -74,11 +74,28 @@ class SystemRecipe(Record):
     title: str
     about: str
     hours: str
+    base: str = ""
+    """What $base stands for in the steps; their files name it too."""
     inputs: dict[str, Input] = Field(default_factory=dict)
     steps: tuple[Step, ...]
     figures: tuple[PublishedFigure, ...]
     differs: tuple[str, ...]
     """What is not the same as in the published run, a sentence each."""
+
+    def settings_of(self, stage: str, words: Sequence[str]) -> list[str]:
+        """Return what `--key value …` says for a stage; BadConfig where `--NAME.key` names a stage that it has not."""
+        known = {step.stage for step in self.steps if step.stage}
+        found, is_meant = list[str](), True
+        for word in words:
+            owner, dot, _ = word.removeprefix("--").partition("=")[0].rpartition(".")
+            if not word.startswith("--") or not dot:
+                is_meant = is_meant or word.startswith("--")
+            elif owner not in known:
+                raise BadConfig(f"{word} names no stage of the recipe; it has {', '.join(sorted(known))}")
+            else:
+                is_meant, word = owner == stage, f"--{word.removeprefix(f'--{owner}.')}"
+            found += [word] if is_meant else []
+        return found
 
 
 def recipe_names() -> list[str]:
