@@ -7,14 +7,14 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
 import typer
 
 from evals.errors import BadConfig
 from evals.io import write_whole
 from lab.commands import JsonSettings, SettingsCommand, command
-from lab.commands.terminal import emit, end_progress, figure, notes, table_of
+from lab.commands.terminal import emit, end_progress, figure, notes, plain, table_of
 from training.config import as_document
 from training.grpo import advice
 from training.stages import STAGES
@@ -59,6 +59,23 @@ class LaunchCommand(SettingsCommand):
         at = args.index("--") if "--" in args else len(args)
         ctx.meta[LAUNCHER] = tuple(args[at + 1 :])
         return super().parse_args(ctx, args[:at])
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Show the options, then what a stage's file may set, with the defaults."""
+        super().format_help(ctx, formatter)
+        if kind := STAGES.get(str(ctx.info_name)):
+            rows = [
+                (
+                    name,
+                    "" if each.is_required() else plain(each.default),
+                    f"{each.description} ({', '.join(get_args(each.annotation))})"
+                    if get_origin(each.annotation) is Literal
+                    else each.description,
+                )
+                for name, each in kind.model_fields.items()
+            ]
+            columns = ("of the file, or --key value", "default", "meaning")
+            emit(None, as_json=False, table=table_of("Settings", columns, rows))
 
     def invoke(self, ctx: Any) -> None:
         """Run the function with the settings, the stage, its own settings and the launcher's words."""

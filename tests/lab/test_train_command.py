@@ -14,6 +14,7 @@ from tests.evals.reviewed import example, prose
 from tests.lab.trainings import training_rows
 from tests.models import tiny_base
 from training.data.dev import development_papers
+from training.grpo import GrpoSettings
 from training.run.folder import RunFolder
 
 ROOT = Path(__file__).parents[2]
@@ -42,6 +43,15 @@ def folder(tmp_path_factory) -> Path:
 
 def invoke(*words: object):
     return CliRunner().invoke(app, ["train", *map(str, words)])
+
+
+def test_the_help_of_a_stage_lists_each_setting_with_its_default(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    shown = [[cell.strip() for cell in line.split("│")[1:4]] for line in invoke("grpo", "--help").stdout.splitlines()]
+    settings = {row[0]: row[1:] for row in shown if len(row) == 3}
+    assert settings.keys() >= GrpoSettings.model_fields.keys()
+    assert settings["num_generations"] == ["8", "answers per question (G)"]
+    assert settings["vllm"][1].endswith("(off, colocate, server)")
 
 
 def test_the_tokens_that_a_dry_run_calls_learned_are_those_of_the_answer(folder):

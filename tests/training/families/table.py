@@ -1,4 +1,4 @@
-"""The table of families in docs/chain.md: a row per family, made of what came of each step.
+"""The table of families in docs/chain.md: what is adapted of each, made of what came of each step.
 
 python -m tests.training.families.table     takes every family through the sequence and writes the table
 """
@@ -11,29 +11,32 @@ from tests.training.families.bases import described
 from tests.training.families.sequence import STEPS, Outcome, taken_through
 
 PAGE = Path(__file__).parents[3] / "docs" / "chain.md"
-HEAD = ("family", "adapted")
+HEAD = ("adapted", "families")
+BETWEEN = " · "
 FIRST = f"| {' | '.join(HEAD)} |"
 PASSED = ("ok", "≤ 1e-4")
 TOWERS = ("vision", "audio", "visual", "projector")
 
 
 def row_of(name: str, found: Outcome) -> str:
-    """Return the line of the table for a family: what is adapted, and each step that did not end as all do."""
+    """Return what is adapted of a family, and each step that did not end as all do."""
     failed = [f"{step}: {found.cells[step]}" for step in STEPS if found.cells[step] not in PASSED]
-    return f"| {name} | {'; '.join((_remark(name, found), *failed))} |"
+    return "; ".join((_remark(name, found), *failed))
 
 
 def rows_of(page: str) -> dict[str, str]:
-    """Return the table's lines as they stand on the page, by family."""
-    lines = page[page.index(FIRST) :].splitlines()[2:]
-    table = lines[: next((at for at, line in enumerate(lines) if not line.startswith("|")), len(lines))]
-    return {line.split("|")[1].strip(): line for line in table}
+    """Return what the page says of each family."""
+    lines = page[page.index(FIRST) :].split("\n\n")[0].splitlines()[2:]
+    cells = [[cell.strip() for cell in line.strip("| ").split("|")] for line in lines]
+    return {name: remark for remark, names in cells for name in names.split(BETWEEN)}
 
 
-def written(page: str, rows: list[str]) -> str:
-    """Return the page with these lines in the table."""
+def written(page: str, remarks: dict[str, str]) -> str:
+    """Return the page with these families in the table: a line for those of which the same is adapted."""
     start = page.index(FIRST)
-    end = start + len("\n".join(page[start:].splitlines()[: 2 + len(rows_of(page))]))
+    families = {remark: [name for name in remarks if remarks[name] == remark] for remark in remarks.values()}
+    rows = [f"| {remark} | {BETWEEN.join(names)} |" for remark, names in families.items()]
+    end = start + len(page[start:].split("\n\n")[0])
     return page[:start] + "\n".join((FIRST, f"|{'---|' * len(HEAD)}", *rows)) + page[end:]
 
 
@@ -56,13 +59,13 @@ def _remark(name: str, found: Outcome) -> str:
 
 def main() -> None:
     """Take every family through the sequence and write what came of it to the page."""
-    rows = []
+    remarks = {}
     for name in described()["families"]:
         with tempfile.TemporaryDirectory() as folder:
             found = taken_through(name, Path(folder))
-        rows.append(row_of(name, found))
-        sys.stderr.write("\n".join((rows[-1], *found.refusals, "")))
-    PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), rows), encoding="utf-8")
+        remarks[name] = row_of(name, found)
+        sys.stderr.write("\n".join((f"{name}: {remarks[name]}", *found.refusals, "")))
+    PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), remarks), encoding="utf-8")
 
 
 if __name__ == "__main__":
