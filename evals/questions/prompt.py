@@ -35,7 +35,7 @@ SYSTEM_PROMPT = (
 """What every stage is told, in training, evaluation and the lab, with the question's own options filled in."""
 
 SURE = 95
-"""Percent that an answer states where it is the definition or stands in the tables (docs/data.md, DEFINED and TABLE)."""
+"""Percent that an answer states where it is the definition or stands in the tables (`kmp.toml`, DEFINED and TABLE)."""
 OR_NOT = f"or {CANNOT_BE_TOLD}"
 PHRASE = f"a few words, {OR_NOT}"
 OPEN = f"a name, a number, yes or no, {OR_NOT}"

@@ -146,7 +146,7 @@ def new(settings: NewSettings) -> None:
 def import_(settings: BenchmarkSettings) -> None:
     """Turn a file of a public benchmark, or a table of one's own, into a question set.
 
-    The fields of the rows tell how they are laid out (docs/question-sets.md has the table); the first row is shown as it
+    The fields of the rows tell how they are laid out (docs/question-sets.md names them); the first row is shown as it
     was read, and how each answer column was. Where a column may count from 0 or from 1 the import stops and asks. Where
     the right answer always comes first, options are shuffled, the same way every time.
 
