@@ -1,18 +1,22 @@
-"""Data sets that leave the lab: votes and annotations as a folder or zip file, and as what a DPO run is trained on."""
+"""Data sets that leave the lab: votes and annotations as a folder or zip file, and as what a run is trained on."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Literal
 from zipfile import ZIP_DEFLATED, ZipFile
 
 from evals.errors import LabError
 from evals.io import write_whole
 from evals.preferences.files import Form, FormatFiles, export
-from evals.preferences.rows import CARD, FORMATS, ROWS, STATISTICS, Export, export_votes, trainable
-from evals.schema.votes import ExportFormat, JudgedPair
+from evals.preferences.rows import CARD, FORMATS, ROWS, STATISTICS, Export, Trainable, export_votes
+from evals.schema.votes import ExportFormat
 from lab.services import Services
 from lab.ui.components import Html, as_html, heading
-from lab.ui.text import plural, say
+from lab.ui.text import lines, plural, say
+
+if TYPE_CHECKING:
+    import gradio as gr
 
 VOTE_FORMS: tuple[ExportFormat, ...] = ("dpo", "kto", "sft", "arena")
 NEWEST_VOTES = 2000
@@ -35,17 +39,34 @@ def files_of(export: Export) -> dict[str, str]:
     }
 
 
-def training_offers(votes: Sequence[JudgedPair]) -> Html:
-    """Return what votes can train, a line for each stage, with what is left out and why."""
+def may_train(services: Services, name: str | None) -> bool:
+    """Return whether somebody signed in by a name may start training from the page."""
+    from lab.shared.runner import refusal
+
+    return services.role_of(name) == "admin" and not refusal(services.settings.training)
+
+
+def training_offers(found: Sequence[Trainable], *, has_buttons: bool, title: str = "trainable") -> Html:
+    """Return what votes or annotations can train, a line for each stage, with what is left out and why.
+
+    Its buttons are heard by `hear_offers`.
+    """
     said = []
-    for each in trainable(votes):
+    for each in found:
         rows = plural(each.rows, "answer" if each.stage == "kto" else "preference pair")
         key = f"trainable.{each.stage}" if each.rows else f"trainable.{each.stage}.none"
         line = as_html(say(key, rows=rows, good=each.good, graded=each.graded))
-        reasons = ", ".join(say(f"preferences.reason.{reason}", n=n) for reason, n in each.left_out.items() if n)
+        known = lines()
+        reasons = ", ".join(
+            say(key, n=n) if (key := f"preferences.reason.{reason}") in known else f"{n} {reason}"
+            for reason, n in each.left_out.items()
+            if n
+        )
         left = say("preferences.left_out", listed=reasons) if reasons else say("preferences.left_out.none")
-        said.append(f"<li>{line} ({as_html(left)})</li>")
-    return Html(f'{heading(say("trainable"))}<ul class="assay-sentences">{"".join(said)}</ul>')
+        words = as_html(say(f"trainable.train.{each.stage}"))
+        button = f'<button type="button" data-do="train" data-id="{each.stage}">{words}</button>'
+        said.append(f"<li>{line} ({as_html(left)}){button if has_buttons and each.rows else ''}</li>")
+    return Html(f'{heading(say(title))}<ul class="assay-sentences assay-offers">{"".join(said)}</ul>')
 
 
 def write_export(export: Export, folder: Path) -> None:
@@ -114,8 +135,8 @@ def annotations_file(services: Services, project: str, form: Form, folder: Path)
     return notice(f"{line} {say('annotate.left_out', listed=left) if left else ''}".strip(), "good"), str(written)
 
 
-def training_address(services: Services, files: Mapping[str, str] | None = None) -> str:
-    """Write all votes, or these files, as a data set for DPO beside the runs; return where the form to train on it is.
+def training_address(services: Services, stage: str = "dpo", files: Mapping[str, str] | None = None) -> str:
+    """Write all votes, or these files, as a data set for a stage beside the runs; return where the form to train on it is.
 
     LabError where nothing can be trained from this page, or no vote prefers an answer.
     """
@@ -127,17 +148,32 @@ def training_address(services: Services, files: Mapping[str, str] | None = None)
         raise LabError(why)
     folder = settings.runs[0] / "preferences" / f"{(now := services.now()):%Y-%m-%d-%H%M%S}"
     if files is None:
-        write_export(export_votes(services.store.preference_pairs(), "dpo", now), folder)
+        write_export(export_votes(services.store.preference_pairs(), form_for(stage), now), folder)
     for name, content in (files or {}).items():
         write_whole(folder / name, content)
-    return link({"tab": "train", "stage": "dpo", "data": str(folder / ROWS)})
+    return link({"tab": "train", "stage": stage, "data": str(folder / ROWS)})
 
 
-def for_training(services: Services, files: Callable[[], Mapping[str, str] | None] = lambda: None) -> tuple[str, str]:
-    """Return the `training_address`, or a notice that says why there is none."""
+def form_for(stage: str) -> Literal["dpo", "kto"]:
+    """Return the format of rows that a stage learns from: answers alone for KTO, pairs for DPO and a reward model."""
+    return "kto" if stage == "kto" else "dpo"
+
+
+def hear_offers(services: Services, offers: "gr.HTML", api_name: str, chosen: "gr.Dropdown | None" = None) -> None:
+    """Wire the buttons of `training_offers`: votes, or the annotations of a project, become data, and Train's form opens."""
+    import gradio as gr
+
     from lab.ui.components import notice
 
-    try:
-        return training_address(services, files()), ""
-    except LabError as error:
-        return "", notice(str(error), "problem")
+    told, address = gr.HTML(elem_id=f"{api_name}-told"), gr.Textbox(visible=False, label=say("report.address"))
+
+    def on_offer(clicked: gr.EventData, project: str | None = None) -> tuple[str, str]:
+        stage = str(getattr(clicked, "id", ""))
+        try:
+            files = None if chosen is None else annotations_of(services, project, form_for(stage)).files
+            return training_address(services, stage, files), ""
+        except LabError as error:
+            return "", notice(str(error), "problem")
+
+    made = offers.click(on_offer, chosen, [address, told], api_name=api_name, show_progress="hidden")
+    made.then(None, address, None, js="assayFollow")

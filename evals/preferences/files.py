@@ -5,7 +5,8 @@
     kto            answers that people call good or bad
     labels         what people say of whether an answer is right, for `assay eval readers`
     label-studio   tasks.json and the labelling interface, config.xml
-    csv            everything, a line for each annotation; it opens in Excel and is read again as Excel saves it
+    csv            everything, a line for each annotation; it opens in Excel and is read again as Excel saves it; where
+                   raters are checked, a second file (raters.csv) with a line for each of them
 
 Answers to questions that are held out to measure models are left out of the trainers' formats, and counted.
 """
@@ -27,7 +28,7 @@ from pydantic import ValidationError
 
 from evals.errors import BadRow, LabError
 from evals.io import NoRow, jsonl_text, read_text
-from evals.preferences.annotations import Settled, bad_rating, settle_annotations
+from evals.preferences.annotations import RaterCheck, Settled, bad_rating, check_raters, is_repeat, settle_annotations
 from evals.preferences.rows import HELD_OUT, ROWS, rows_of_annotations
 from evals.questions import find
 from evals.readers import LabelRow
@@ -73,6 +74,8 @@ def export(
             by_item.setdefault(each.item, []).append(each)
         said = [(item, by_item.get(item.id, [])) for item in items]
         made = _label_studio(project, said) if form == "label-studio" else _csv(project, said, names or {})
+        if form == "csv" and any(item.gold or is_repeat(item.id) for item in items):
+            made.files["raters.csv"] = _checks(check_raters(project, items, annotations), names or {})
     if not made.rows:
         why = "; ".join(f"{n} {reason}" for reason, n in made.left_out.items() if n)
         remedy = f"Annotate some answers first, or choose another format: {', '.join(FORMS)}"
@@ -198,6 +201,18 @@ def _csv(project: AnnotationProject, said: Said, names: Mapping[str, str]) -> Fo
             rows.append(row | {f"rating:{name}": value for name, value in each.ratings.items()})
     text = table_text(["item", *shown, "rater_name", *plain, "reasons", "notes", *ratings], rows)
     return FormatFiles({"annotations.csv": text}, len(rows), {})
+
+
+def _checks(checked: Sequence[RaterCheck], names: Mapping[str, str]) -> str:
+    """Return a row per rater: agreement with known labels and with themselves, with intervals and n, seconds an answer."""
+    rows = []
+    for each in checked:
+        row = each.model_dump(include={"rater", "submitted", "seconds"}) | {"rater_name": names.get(each.rater, "")}
+        for name, figure in (("gold", each.gold), ("itself", each.itself)):
+            row |= {name: figure.value, f"{name}_low": figure.low, f"{name}_high": figure.high, f"{name}_n": figure.n}
+        rows.append(row)
+    spans = [f"{name}{end}" for name in ("gold", "itself") for end in ("", "_low", "_high", "_n")]
+    return table_text(["rater", "rater_name", "submitted", *spans, "seconds"], rows)
 
 
 # ---- annotations that were made elsewhere, as our own exports lay them out ---------------------

@@ -236,7 +236,7 @@ def export_votes(
 
 
 class Trainable(NamedTuple):
-    """What votes give a training stage: rows, what they are in figures, and the votes that give none, by reason."""
+    """What votes or annotations give a training stage: rows, what they are in figures, what gives none, by reason."""
 
     stage: Literal["dpo", "kto", "reward"]
     rows: int
@@ -266,6 +266,18 @@ def trainable(pairs: Sequence[JudgedPair]) -> list[Trainable]:
         Trainable("dpo", len(usable["dpo"]), dict(left["dpo"])),
         Trainable("kto", good + bad if good else 0, dict(left["kto"]), good=good),
         Trainable("reward", len(usable["dpo"]) if graded else 0, dict(left["dpo"]), graded=graded),
+    ]
+
+
+def trainable_annotations(project: AnnotationProject, settled: Sequence[Settled]) -> list[Trainable]:
+    """Return what the annotations of a project can train, as `trainable` does; every pair of theirs has a margin."""
+    pairs, alone = (rows_of_annotations(project, settled, form) for form in ("dpo", "kto"))
+    good = sum(row["label"] for row in alone.rows)
+    n = len(alone.rows) if 0 < good < len(alone.rows) else 0
+    return [
+        Trainable("dpo", len(pairs.rows), pairs.left_out),
+        Trainable("kto", n, alone.left_out, good=good),
+        Trainable("reward", len(pairs.rows), pairs.left_out, graded=len(pairs.rows)),
     ]
 
 

@@ -17,16 +17,16 @@ from evals.preferences.annotations import (
     settle_annotations,
     with_checks,
 )
+from evals.preferences.rows import trainable_annotations
 from evals.questions import is_held_out
 from evals.schema import Metric
 from evals.stats.agreement import NAMES, WEIGHTED_NAMES, agreement_level
-from lab.exports import annotations_of, for_training
+from lab.exports import hear_offers, may_train, training_offers
 from lab.page import Painted, event, manage_panel, name_field, show_errors
 from lab.services import Services
 from lab.session import session_of
 from lab.shared.rater import Opened, Queue, Rater, item_of_answer, items_of_report, new_project, typed_guidelines, whole
 from lab.shared.rating import build_panel, draw, quoted_notes, words_of
-from lab.shared.runner import refusal
 from lab.ui.components import (
     QUIET,
     Html,
@@ -150,12 +150,20 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
         with gr.Column(scale=6, min_width=300, elem_classes="rate-form"):
             _projects(services, door, tab, project)
         with gr.Column(scale=5, min_width=300):
-            _files(services, project)
+            offers = _files(services, project)
 
-    def on_admin(request: gr.Request) -> gr.Row:
-        return gr.Row(visible=services.role_of(request.username) == "admin")
+    def on_admin(project: str | None, request: gr.Request) -> Painted:
+        """Show an admin how projects are managed, and what the annotations of this one can train."""
+        store, is_admin = services.store.annotations, services.role_of(request.username) == "admin"
+        known = next((each for each in store.projects() if each.id == project), None)
+        if known is None or not is_admin:
+            return {manage: gr.Row(visible=is_admin), offers: ""}
+        found = trainable_annotations(known, settle_annotations(store.items(known.id), store.latest(known.id)))
+        has_buttons = may_train(services, request.username)
+        shown = training_offers(found, has_buttons=has_buttons, title="trainable.said")
+        return {manage: gr.Row(visible=True), offers: shown}
 
-    tab.select(on_admin, None, manage, api_visibility="private", **QUIET)
+    gr.on([tab.select, project.change], on_admin, project, [manage, offers], api_visibility="private", **QUIET)
 
 
 def _others(queue: Queue, opened: Opened) -> str:
@@ -315,19 +323,12 @@ def _projects(services: Services, door: Door, tab: gr.Tab, project: gr.Dropdown)
     make.click(on_make, given, [made, project], api_name="annotate_make", **QUIET)
 
 
-def _files(services: Services, project: gr.Dropdown) -> None:
-    """Lay out and wire what trains on a project; it is exported in Data."""
+def _files(services: Services, project: gr.Dropdown) -> gr.HTML:
+    """Lay out and wire what a project can train, which is returned, and how it is renamed and deleted; Data exports it."""
     if services.is_local:
         gr.HTML(f'<p class="rate-onward"><a href="?tab=data">{say("annotate.export")}</a></p>')
-    can_train = not refusal(services.settings.training)
-    train = gr.Button(say("annotate.train"), size="sm", visible=can_train, elem_id="annotate-train")
-    trained, address = gr.HTML(elem_id="annotate-train-told"), gr.Textbox(visible=False, label=say("report.address"))
-
-    def on_train(project: str | None) -> tuple[str, str]:
-        return for_training(services, lambda: annotations_of(services, project, "dpo").files)
-
-    made = train.click(on_train, project, [address, trained], api_name="annotate_train", show_progress="hidden")
-    made.then(None, address, None, js="assayFollow")
+    offers = gr.HTML(elem_id="annotate-offers", js_on_load=clicks("annotate"))
+    hear_offers(services, offers, "annotate_train", project)
     panel, told = manage_panel("annotate-project"), gr.HTML(elem_id="annotate-told")
 
     def on_change(name: str | None) -> Painted:
@@ -366,3 +367,4 @@ def _files(services: Services, project: gr.Dropdown) -> None:
     event(panel.delete.click, on_delete, [project], panel.outputs, **managed)
     event(panel.drop.click, on_drop, [project], [told, project], "annotate_drop", **managed)
     event(panel.rename.click, on_rename, [project, panel.title], [told, project], "annotate_rename", **managed)
+    return offers

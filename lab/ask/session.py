@@ -123,7 +123,8 @@ def _below(limit: Any, stated: float) -> dict[str, str]:
     promise = limit.promise if limit else None
     if promise is None or (promise.threshold is not None and stated >= promise.threshold):
         return {}
-    told = {"wrong": f"{promise.wrong_at_most:.3g}", "sure": f"{promise.confidence:.3g}", "data": limit.data_name}
+    shares = {"wrong": promise.wrong_at_most, "sure": promise.confidence}
+    told = {name: f"{100 * share:.3g}%" for name, share in shares.items()} | {"data": limit.data_name}
     if promise.threshold is None:
         return {"below": say("confidence.below.none", **told)}
     return {"below": say("confidence.below", at=f"{promise.threshold:.0%}", **told)}

@@ -1,23 +1,24 @@
 """What people prefer: how the votes fell, the ratings of models by them, and all of them as a data set."""
 
-from functools import partial
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import gradio as gr
 
 from evals.leaderboard import shown_ranks
+from evals.preferences.rows import Trainable, trainable
 from evals.schema import VoteCounts
 from evals.schema.votes import Board, Boards
-from lab.exports import NEWEST_VOTES, for_training, training_offers
+from lab.exports import NEWEST_VOTES, hear_offers, may_train, training_offers
 from lab.page import Painted, chart, show_errors
 from lab.services import Services
 from lab.shared.rows import read_place
-from lab.shared.runner import refusal
 from lab.ui.components import (
     QUIET,
     Column,
     Html,
     as_html,
+    clicks,
     draw,
     empty,
     grid,
@@ -40,11 +41,11 @@ MODELS = ("one", "other", "third")
 
 
 class BoardPage(NamedTuple):
-    """The figures with the board, as HTML, and the ratings over votes; `usable` votes make preference pairs."""
+    """The figures with the board, as HTML, the ratings over votes, and what the votes can train."""
 
     page: str
     over_votes: "go.Figure | None" = None
-    usable: int = 0
+    offers: Sequence[Trainable] = ()
 
 
 def view(services: Services) -> BoardPage:
@@ -58,7 +59,7 @@ def view(services: Services) -> BoardPage:
     newest = notice(say("ratings.newest", n=NEWEST_VOTES)) if counts.votes > NEWEST_VOTES else ""
     found = boards(votes)
     drawn = ratings_over_votes(found.over_votes) if found.over_votes else None
-    return BoardPage(Html(overview(counts) + newest + board(found) + training_offers(votes)), drawn, counts.usable)
+    return BoardPage(Html(overview(counts) + newest + board(found)), drawn, trainable(votes))
 
 
 def board(found: Boards) -> Html:
@@ -140,27 +141,26 @@ def build_board(services: Services, tab: gr.Tab) -> None:
         figures = gr.HTML(elem_id="preferences-figures")
         with gr.Row(elem_classes="assay-charts", visible=False) as charts:
             plot = chart("ratings.votes")
-        with gr.Row(elem_classes="actions"):
-            train = gr.Button(visible=False, variant="primary", elem_id="preferences-train")
-        told, address = gr.HTML(elem_id="preferences-told"), gr.Textbox(visible=False, label=say("report.address"))
+        offers = gr.HTML(elem_id="preferences-offers", js_on_load=clicks("annotate"))
+        hear_offers(services, offers, "preferences_train")
+        address = gr.Textbox(visible=False, label=say("report.address"))
         if services.is_local:
             gr.HTML(f'<p class="rate-onward"><a href="?tab=data">{say("preferences.export")}</a></p>')
     seen: list[tuple[Mark, BoardPage]] = []
-    shown = [figures, charts, plot, train]
+    shown = [figures, charts, plot, offers]
 
     @show_errors(figures)
     def show(request: gr.Request) -> Painted:
         """Show how the votes fell."""
-        is_admin = services.role_of(request.username) == "admin" and not refusal(services.settings.training)
         if (mark := services.store.mark()) not in (known for known, _ in seen):
             seen[:] = [(mark, view(services))]
         found = seen[0][1]
-        words = say("preferences.train", pairs=plural(found.usable, "preference pair"))
+        has_buttons = may_train(services, request.username)
         return {
             figures: found.page,
             charts: gr.Row(visible=found.over_votes is not None),
             plot: found.over_votes,
-            train: gr.Button(words, visible=is_admin and bool(found.usable)),
+            offers: training_offers(found.offers, has_buttons=has_buttons) if found.offers else "",
         }
 
     def on_open(request: gr.Request, asked: str) -> Painted:
@@ -171,7 +171,3 @@ def build_board(services: Services, tab: gr.Tab) -> None:
 
     fold.expand(show, None, shown, api_name="preferences", show_progress="hidden")
     tab.select(on_open, address, [fold, *shown], js="assayAddress", api_visibility="private", **QUIET)
-    made = train.click(
-        partial(for_training, services), None, [address, told], api_name="preferences_train", show_progress="hidden"
-    )
-    made.then(None, address, None, js="assayFollow")

@@ -5,7 +5,8 @@ from contextlib import suppress
 import gradio as gr
 
 from evals.errors import LabError
-from lab.exports import NEWEST_VOTES, training_offers
+from evals.preferences.rows import trainable
+from lab.exports import NEWEST_VOTES, hear_offers, may_train, training_offers
 from lab.page import Painted, event
 from lab.services import Services
 from lab.shared.work import draw, end, own_runs, shown_works, works
@@ -56,7 +57,8 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     told = gr.HTML(elem_id="home-told")
     figures = gr.HTML(elem_id="home-figures")
     work = gr.HTML(elem_id="home-work", js_on_load=clicks("annotate"))
-    offers = gr.HTML(elem_id="home-offers")
+    offers = gr.HTML(elem_id="home-offers", js_on_load=clicks("annotate"))
+    hear_offers(services, offers, "home_train")
     signed_in = gr.HTML(elem_id="home-signed-in")
     timer = gr.Timer(LOOK_SECONDS, active=False)
 
@@ -69,7 +71,8 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
         """Return the whole page."""
         votes = services.store.preference_pairs(NEWEST_VOTES)
         page = {figures: tiles(figures_of(services)), signed_in: name_line(services, request.username), told: ""}
-        page[offers] = training_offers(votes) if votes else ""
+        has_buttons = may_train(services, request.username)
+        page[offers] = training_offers(trainable(votes), has_buttons=has_buttons) if votes else ""
         return {**page, **on_look(visitor, request)}
 
     def on_cancel(visitor: Visitor | None, happened: gr.EventData, request: gr.Request) -> Painted:

@@ -66,7 +66,7 @@ class AnnotationPanel:
     def view(self, opened: Opened) -> Html:
         """Return the answer with its notes; its stage and verdict are shown once they can sway nobody any more."""
         item, said = opened.item, opened.said
-        is_told = said.state == "submitted" or said.is_adjudication
+        is_told, has_key = said.state == "submitted" or said.is_adjudication, self.shows_key(opened)
         return draw(
             "answer",
             item=item.model_copy(update={"stage": stage_name(item.stage)}),
@@ -74,16 +74,23 @@ class AnnotationPanel:
             notes=quoted_notes(item, said.notes),
             state=said.state,
             is_named=self.is_named or is_told,
-            known=self.known(item),
-            verdict=item.verdict if is_told else None,
+            known=self.known(item, has_key=has_key),
+            verdict=item.verdict if is_told and has_key else None,
         )
 
-    def known(self, item: AnnotationItem) -> list[tuple[str, str]]:
-        """Return what is known of the question, to be opened: its options, its right answer."""
+    def shows_key(self, opened: Opened) -> bool:
+        """Return whether the right answer may be seen: where raters are checked, only by who settles, and of no checked answer."""
+        if opened.item.gold:
+            return False
+        is_queue = opened.project.id != RATED and not opened.said.is_adjudication
+        return not (is_queue and any(each.gold for each in self.services.store.annotations.items(opened.project.id)))
+
+    def known(self, item: AnnotationItem, *, has_key: bool) -> list[tuple[str, str]]:
+        """Return what is known of the question, to be opened: its options and, with `has_key`, its right answer."""
         if (example := find(item.question)) is None:
             return []
         options = ", ".join(getattr(example.ground_truth, "options", ()))
-        key = read_lines(example.answer).answer or ""
+        key = (read_lines(example.answer).answer or "") if has_key else ""
         return [(say(f"annotate.{name}"), text) for name, text in (("options", options), ("key", key)) if text]
 
     def rater(self, visitor: Visitor | None, is_adjudicating: bool = False) -> Rater:

@@ -19,6 +19,7 @@ from evals.preferences.annotations import (
     with_checks,
 )
 from evals.preferences.files import FORMS, LAYOUTS, export, read_annotations
+from evals.preferences.rows import trainable_annotations
 from evals.questions import pathway_heldout, pathway_training
 from evals.readers import LabelRow
 from evals.schema.questions import StatedConfidence, Verdict
@@ -151,6 +152,12 @@ def test_raters_are_checked_against_known_labels_and_themselves_and_timed_withou
     assert (ann.gold.value, ann.gold.n, ann.itself.value, ann.itself.n) == (0.75, 4, 0.5, 2)
     assert ann.gold.low < 0.75 < ann.gold.high
     assert len(settle_annotations(items, [*known, *twice])) == 4, "the second time trains nobody"
+    files = export(PROJECT, items, [*known, *twice], "csv", {"ann": "Ann"}).files
+    (row,) = csv.DictReader(io.StringIO(files["raters.csv"].removeprefix("\ufeff")))
+    assert [row[name] for name in ("rater_name", "submitted", "gold", "gold_n", "itself", "itself_n", "seconds")] == [
+        "Ann", "6", "0.75", "4", "0.5", "2", "60.0",
+    ]  # fmt: skip
+    assert set(export(PROJECT, ITEMS, SAID, "csv").files) == {"annotations.csv"}, "nobody is checked"
 
 
 def test_trainers_get_corrections_preferences_and_thumbs_in_rows_that_load(tmp_path):
@@ -166,6 +173,15 @@ def test_trainers_get_corrections_preferences_and_thumbs_in_rows_that_load(tmp_p
     liked = [said(3, thumb="up", corrected="Down.")]
     assert [row["margin"] for row in rows_of("dpo", annotations=liked)] == [0]
     assert rows[1]["margin"] == pytest.approx(7 / 8 + 1 / 16 - 3 / 8, abs=0.1)
+
+
+def test_what_annotations_can_train_is_counted_as_it_is_exported():
+    dpo, kto, reward = trainable_annotations(PROJECT, settle_annotations(ITEMS, SAID))
+    pairs, thumbs = rows_of("dpo"), rows_of("kto")
+    assert dpo.rows == reward.rows == reward.graded == len(pairs) and all(row["margin"] > 0 for row in pairs)
+    assert (kto.rows, kto.good) == (len(thumbs), sum(row["label"] for row in thumbs)) and 0 < kto.good < kto.rows
+    _, kto, _ = trainable_annotations(PROJECT, settle_annotations(ITEMS, SAID[:1]))
+    assert (kto.rows, kto.good) == (0, 1), "nothing is called bad"
 
 
 def test_answers_to_held_out_questions_train_nobody_and_an_empty_export_says_why():

@@ -4,8 +4,8 @@ import subprocess
 import sys
 from contextlib import closing
 from functools import partial
-from pathlib import Path
 from threading import Event, Thread
+from zipfile import ZipFile
 
 import gradio as gr
 import pytest
@@ -27,6 +27,7 @@ from evals.schema.votes import AnnotationItem, AnnotationProject
 from lab.annotate import tab
 from lab.exports import annotations_file
 from lab.shared.rater import RATED, Rater, item_of_answer, item_of_row, items_of_report, row_name, typed_guidelines
+from lab.shared.rating import build_panel
 from lab.ui.components import pieces
 from lab.visitors import Visitor, door
 from tests.evals.reports import small_report
@@ -110,6 +111,25 @@ def test_in_a_queue_what_was_submitted_by_mistake_is_taken_back_from_the_answer_
     assert ann.queue("liver").next().item.id == "i0"
     with pytest.raises(LabError, match="nothing to undo"):
         Rater(services, BOB).undo("i1", is_queue=True)
+
+
+def test_where_raters_are_checked_no_rater_is_shown_a_right_answer_and_who_settles_sees_those_not_checked(services):
+    question, store = kmp_test()[0].prompt, services.store.annotations
+    store.keep_project(PROJECT)
+    store.add_items(
+        [item(n).model_copy(update={"question": question, "gold": "correct" if n else None}) for n in (0, 1)]
+    )
+    with gr.Blocks():
+        panel = build_panel(services, door(), "annotate", is_named=False)
+
+    def shown(n, is_adjudicating=False):
+        return panel.view(Rater(services, ANN, is_adjudicating).open(f"i{n}"))
+
+    assert not any("Right answer" in shown(n) for n in (0, 1))
+    assert ["Right answer" in shown(n, is_adjudicating=True) for n in (0, 1)] == [True, False]
+    store.keep_project(PROJECT.model_copy(update={"id": "plain"}))
+    store.add_items([item(2).model_copy(update={"question": question, "project": "plain"})])
+    assert "Right answer" in shown(2)
 
 
 def test_what_says_nothing_or_does_not_fit_is_refused_and_loses_nothing(services, project):
@@ -294,7 +314,11 @@ def test_the_page_makes_a_project_rates_exports_and_takes_a_file_in(services, tm
     ann = Rater(services, Visitor("ann", "page", "name:Ann"))
     ann.say_of(store.items(name)[0].id, "submitted", ratings={"factual": 5})
     message, archive = annotations_file(services, name, "csv", tmp_path)
-    table = Path(archive).read_text(encoding="utf-8-sig")
+    with ZipFile(archive) as held:
+        table, checked = (
+            held.read(f"annotations-csv/{name}.csv").decode("utf-8-sig") for name in ("annotations", "raters")
+        )
+    assert checked.splitlines()[1].split(",")[1:3] == ["Ann", "1"], "raters are checked where answers are asked twice"
     assert ",5," in table and ",Ann," in table and "1 row" in message
     assert "Agreement is shown once two raters" in called("annotate_agreement", name)[0]
     Rater(services, BOB).say_of(store.items(name)[0].id, "submitted", ratings={"factual": 4}, thumb="up")

@@ -102,11 +102,11 @@ def test_a_card_says_what_such_a_confidence_was_worth_and_is_grey_below_the_thre
 
     sure, unsure = (page("grpo", f"It rises.\nConfidence: {n}%") for n in (90, 85))
     assert "States 90%; answers like this were right in 64% (n 94, kmp-rewordings). Recalibrated: 59%" in sure
-    assert ("Below 90%, from which at most 0.5" in unsure, "card below" in unsure, "card below" in sure) == (
-        True,
-        True,
-        False,
-    )
+    assert (
+        "Below 90%: only from there on are, with 95% certainty, at most 50% of such answers wrong" in unsure,
+        "card below" in unsure,
+        "card below" in sure,
+    ) == (True, True, False)
     assert "answers like this" not in page("sft", "It rises.\nConfidence: 90%"), "the calibrator is another stage's"
     other = next(row for row in questions.DATASETS["pathways-heldout"]() if row.kind == "direct")
     assert "answers like this" not in page("grpo", "Answer: up\nConfidence: 90%", other.prompt), "and of other kinds"

@@ -53,10 +53,16 @@ def test_votes_become_a_data_set_that_the_form_is_filled_with(home, tmp_path):
     settings = yaml.safe_load(recipe.text)
     assert (settings["data"], settings["chain"]) == ([place["data"]], "embedded")
     assert settings["output"] == str(tmp_path / "runs" / "dpo-1")
+    for stage, columns in (("kto", {"completion", "label"}), ("reward", {"chosen", "rejected"})):
+        place = read_place(training_address(home, stage), "train")
+        rows = [json.loads(line) for line in Path(place["data"]).read_text().splitlines()]
+        assert place["stage"] == stage and columns <= rows[0].keys()
+        recipe = propose_recipe(stage, place["data"], "embedded", home.settings.training)
+        assert yaml.safe_load(recipe.text)["output"] == str(tmp_path / "runs" / f"{stage}-1")
     closed = replace(home, settings=replace(home.settings, training=replace(home.settings.training, is_allowed=False)))
     with pytest.raises(LabError, match="switched off"):
         training_address(closed)
-    given = read_place(training_address(home, {"train.jsonl": "what raters said"}), "train")
+    given = read_place(training_address(home, "dpo", {"train.jsonl": "what raters said"}), "train")
     assert Path(given["data"]).read_text() == "what raters said"
 
 

@@ -20,7 +20,7 @@ from tests.lab.chains import lab_with
 from tests.lab.served import ON_AIR, PASSWORD, Browser, entered, on_air
 from tests.lab.votes import answer, vote
 
-ADMIN = """annotate_drop annotate_make annotate_rename annotate_rubric annotate_sources annotate_stages annotate_train export_said preferences_train
+ADMIN = """annotate_drop annotate_make annotate_rename annotate_rubric annotate_sources annotate_stages annotate_train export_said home_train preferences_train
 publish_look publish_plan publish_start questions_batch questions_delete reload_model results_delete results_rename train_check
 train_delete train_measure train_rename train_resume train_start train_stop"""
 

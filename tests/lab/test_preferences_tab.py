@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 import gradio as gr
@@ -10,6 +11,7 @@ from evals.questions import find, kmp_training
 from evals.schema.votes import names_itself
 from lab.compare import preferences
 from lab.compare.preferences import board, overview
+from lab.exports import training_offers
 from tests.lab.evaluations import plain
 from tests.lab.votes import answer, cast
 
@@ -45,8 +47,10 @@ def test_the_outcome_of_each_pair_of_stages_is_shown_with_its_counts_and_no_rate
     assert "Base and SFT 1 1 1 2" in plain(page)
     assert "5 Votes 3 Preference pairs 1 Ties 1 Both bad 1 Raters 0 Withdrawn" in plain(page)
     assert votes[0].rater not in page
-    shown = plain(preferences.view(services).page)
-    assert "What these votes can train DPO: 3 preference pairs. (left out: 1 tied, 1 both bad)" in shown
+    offers = training_offers(preferences.view(services).offers, has_buttons=True)
+    shown = plain(offers)
+    assert "What these votes can train DPO: 3 preference pairs. (left out: 1 tied, 1 both bad) Train DPO" in shown
+    assert re.findall(r'data-id="(\w+)"', offers) == ["dpo", "kto"], "what has no rows has no button"
     assert "KTO: 8 answers, 3 of them good." in shown and "A reward model: nothing yet" in shown
 
 
@@ -73,10 +77,10 @@ def test_the_board_says_what_speaks_against_it_and_how_the_ratings_settled(servi
     for number in range(40):
         stages = ("sft", "base") if number % 2 else ("base", "sft")
         cast(services.store, number, stages, "left", question=f"Is gene {number} up?")
-    page, drawn, usable = preferences.view(services)
+    page, drawn, offers = preferences.view(services)
     assert "left won 40 of 40 decided votes (99 % interval 88 to 100 %): raters prefer the left side" in plain(page)
     assert "Ties: there are none." in plain(page)
-    assert usable == 40
+    assert offers[0].rows == 40
     last = {line.name: (line.x[-1], round(line.y[-1])) for line in drawn.data}
     assert last == {"Base": (40, 1000), "SFT": (40, 1000)}
     assert len(drawn.data[0].error_y.array) == len(drawn.data[0].x) == 16, (
