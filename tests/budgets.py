@@ -1,4 +1,4 @@
-"""Size of the house against its budgets in AGENTS.md: `python -m tests.budgets`. Over budget is exit code 1."""
+"""Size of the code against AGENTS.md, and words of the documents: `python -m tests.budgets`. Over budget is exit code 1."""
 
 import ast
 import re
@@ -11,6 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 ROW = re.compile(r"^\| `(\w+)` \| ([\d,]+) \| ([\d,]+) \|$", re.MULTILINE)
 """A row of the table in AGENTS.md: package, most lines, most files."""
+MOST_WORDS = {"README.md": 1_300, "docs": 24_000}
 LONGEST_FILE = 600
 MOST_FILES = 15
 OF_EVERY_TAB = {"__init__", "__main__", "tab", "view", "export", "session", "form"}
@@ -34,6 +35,19 @@ def sizes() -> dict[str, tuple[int, int, int, int]]:
 def over_budget() -> list[str]:
     """Return the packages with more lines or files than AGENTS.md gives them."""
     return [name for name, (lines, most, files, most_files) in sizes().items() if lines > most or files > most_files]
+
+
+def words() -> dict[str, int]:
+    """Return README.md and docs -> words, as `wc -w` counts them."""
+    files = {
+        name: [ROOT / name] if name.endswith(".md") else sorted((ROOT / name).rglob("*.md")) for name in MOST_WORDS
+    }
+    return {name: sum(len(each.read_text(encoding="utf-8").split()) for each in found) for name, found in files.items()}
+
+
+def too_long() -> list[str]:
+    """Return what of README.md and docs has more words than it may have."""
+    return [name for name, count in words().items() if count > MOST_WORDS[name]]
 
 
 def modules(package: Path) -> list[Path]:
@@ -86,6 +100,7 @@ def main() -> int:
     """Print the table and what stands out; 1 where a package is over its budget."""
     lines = [f"{'package':10} {'lines':>7} {'budget':>7} {'files':>6} {'budget':>7}"]
     lines += [f"{name:10} {a:7,} {b:7,} {c:6} {d:7}" for name, (a, b, c, d) in sizes().items()]
+    lines += [f"{name:10} {count:7,} words, budget {MOST_WORDS[name]:,}" for name, count in words().items()]
     files = [path for name in sizes() if name != "tests" for path in modules(ROOT / name)]
     long = sorted(((n_lines(path), path) for path in files if n_lines(path) > LONGEST_FILE), reverse=True)
     lines += [f"{count:6,} lines: {path.relative_to(ROOT)}" for count, path in long]
@@ -93,7 +108,7 @@ def main() -> int:
         if (count := len(list(folder.glob("*.py")))) > MOST_FILES:
             lines.append(f"{count:6} files in one folder: {folder.relative_to(ROOT)}")
     lines += [f"{len(found)} x {name}: {', '.join(found)}" for name, found in shared_names(files)]
-    over = over_budget()
+    over = [*over_budget(), *too_long()]
     if over:
         lines.append(f"over budget: {', '.join(over)}. Remove as much as you add, or less of what few would miss.")
     sys.stdout.write("\n".join(lines) + "\n")

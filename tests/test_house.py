@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.budgets import definitions, modules, over_budget, shared_names, sizes
+from tests.budgets import definitions, modules, over_budget, shared_names, sizes, too_long
 from tests.imports import canonical, imports_of
 from tests.test_architecture import MAY_IMPORT
 
@@ -190,6 +190,11 @@ def test_ci_runs_what_a_person_runs_and_a_missing_browser_counts():
 def test_every_package_has_a_budget_and_keeps_to_it():
     assert set(sizes()) == {"evals", "training", "hub", "lab", "tests"}
     assert over_budget() == [], "python -m tests.budgets"
+
+
+def test_readme_and_documents_are_short_enough_to_be_read():
+    assert too_long() == [], "python -m tests.budgets"
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 170
 
 
 def test_no_two_classes_have_one_name():
