@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import gradio as gr
 from starlette.middleware import Middleware
-from starlette.routing import Mount
+from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from evals.errors import BadConfig
@@ -169,7 +169,7 @@ def put_on_air(app: GuardedBlocks, hosts: Sequence[str] = (), *, is_space: bool 
         _frontend=False,
         prevent_thread_lock=True,
         app_kwargs={
-            "routes": [Mount(f"/{ROUTE}", StaticFiles(directory=ASSETS))],
+            "routes": [Mount(f"/{ROUTE}", StaticFiles(directory=ASSETS)), Route("/docs/{path:path}", views.document)],
             "middleware": middleware,
             "openapi_url": None,  # FastAPI's own, which asks nobody for a name; Gradio's does
         },

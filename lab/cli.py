@@ -6,8 +6,8 @@ Exit codes: 0 done, 1 something you can fix (one message, no traceback), 2 wrong
 import logging
 import os
 import sys
-from importlib import import_module
-from typing import Any
+from importlib import import_module, metadata
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -60,6 +60,20 @@ app = typer.Typer(
 )
 for _name, _help in {**GROUPS, **{name: told for name, (_, told) in COMMANDS.items()}}.items():
     app.command(_name, help=_help)(lambda: None)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        sys.stdout.write(f"assay {metadata.version('assay')}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and end.")
+    ] = False,
+) -> None: ...
 
 
 def main() -> None:

@@ -42,7 +42,7 @@ class AskSettings(JsonSettings):
     stage: str = "all"
     """Stages with commas between, or all."""
     max_new_tokens: int = 96
-    """Longest answer, in tokens."""
+    """Maximum answer length, in tokens."""
     temperature: float = 0.0
     """0 = always the likeliest token."""
     seed: int = 0

@@ -99,7 +99,7 @@ class ServeSettings(CommandSettings):
     waiting: Annotated[int, typer.Option(min=0)] = 64
     """Requests that may wait; further ones get status 429."""
     max_tokens: Annotated[int, typer.Option(min=1)] = 4096
-    """Longest answer, in tokens."""
+    """Maximum answer length, in tokens."""
 
 
 class PlainExportSettings(OnBase):
@@ -118,7 +118,7 @@ class PlainExportSettings(OnBase):
     questions: int | None = None
     """Held-out questions to measure it on. Default: all."""
     answer_tokens: Annotated[int, typer.Option(min=1)] = 64
-    """Longest answer to measure it on, in tokens."""
+    """Maximum answer length for the measurement, in tokens."""
 
 
 class ListedChain(Record):

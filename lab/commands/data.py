@@ -294,7 +294,7 @@ class PairsSettings(MadeSettings):
     temperature: float = 1.0
     """Of the drawing, above 0."""
     max_new_tokens: int = 80
-    """Longest answer, tokens."""
+    """Maximum answer length, in tokens."""
     limit: int | None = None
     """Only the first so many questions."""
     margin: float = 0.2

@@ -242,7 +242,7 @@ class EvalRunSettings(LabelledJudge, FileSettings):
     limit: Annotated[int | None, typer.Option(min=1)] = None
     """Only the first so many questions."""
     max_new_tokens: Annotated[int | None, typer.Option(min=1)] = None
-    """Longest answer, in tokens; 96 of questions, 128 of refined answers if not given."""
+    """Maximum answer length, in tokens; 96 of questions, 128 of refined answers if not given."""
     dtype: Literal["bfloat16", "float32"] | None = None
     """float32 repeats exactly. Default: bfloat16, or float32 on a processor that only imitates it; of refined answers
     float32."""

@@ -18,10 +18,12 @@ import gradio as gr
 import jinja2
 from gradio.themes.utils import fonts, sizes
 from markdown_it import MarkdownIt
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
 
 from evals.schema import Answer, Metric, Verdict
 from evals.schema.votes import Thumb
-from lab.ui.text import lines, page, say
+from lab.ui.text import DOCS, lines, page, say
 
 if TYPE_CHECKING:
     from lab.engine import Finish, Status, Waiting
@@ -190,7 +192,25 @@ def notice(text: str, tone: Tone = "info") -> str:
 
 
 def lead(name: str) -> str:
-    return f'<p class="lead">{escape(page(name))}</p>'
+    """Return what a tab is for, with a link to its tutorial."""
+    path = f"tutorials/{say(f'tutorial.{name}')}.md"
+    title = document_title(path) if (DOCS / path).is_file() else ""
+    link = f' <a href="docs/{path}" target="_blank">{escape(title)}</a>' if title else ""
+    return f'<p class="lead">{escape(page(name))}{link}</p>'
+
+
+def document_title(path: str) -> str:
+    with (DOCS / path).open(encoding="utf-8") as file:
+        return file.readline().strip("# \n")
+
+
+async def document(request: Request) -> HTMLResponse:
+    """Answer with one of the documents; relative links between them hold."""
+    path = request.path_params["path"]
+    file = (DOCS / path).resolve()
+    if not (file.is_file() and file.suffix == ".md" and file.is_relative_to(DOCS.resolve())):
+        return HTMLResponse(escape(say("document.gone")), 404)
+    return HTMLResponse(draw("document", title=document_title(path), body=markdown(file.read_text(encoding="utf-8"))))
 
 
 def heading(text: str) -> str:

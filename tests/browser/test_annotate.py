@@ -19,7 +19,7 @@ def at_work(open_page, lab, **looks):
 
 def rated(page, dimension, step):
     page.locator(f"#annotate-rating-{dimension} label").nth(step - 1).click()
-    expect(page.locator("#annotate-notice")).to_contain_text("Draft kept.")
+    expect(page.locator("#annotate-notice")).to_contain_text("Draft saved.")
 
 
 def make_project(page, title, questions):
@@ -69,7 +69,7 @@ def test_two_raters_annotate_a_third_person_settles_and_the_corrected_answer_is_
     expect(mark).to_have_count(1)
     words = mark.inner_text()
     ann.get_by_label("Remark").press_sequentially("Only RR-6")
-    expect(ann.locator("#annotate-notice")).to_contain_text("Draft kept.")
+    expect(ann.locator("#annotate-notice")).to_contain_text("Draft saved.")
     ann.reload()
     expect(ann.locator("#annotate-answer mark.wrong_fact")).to_have_text(words)
     expect(ann.locator("#annotate-rating-0 input").first).to_be_checked()
@@ -92,7 +92,7 @@ def test_two_raters_annotate_a_third_person_settles_and_the_corrected_answer_is_
     expect(bob.locator("#annotate-progress")).to_contain_text("1 of 2 answers complete")
     bob.locator("#annotate-agreement button").first.click()
     bob.locator("#annotate-agreement li button").first.click()
-    expect(bob.get_by_label("Settling disagreements")).to_be_checked()
+    expect(bob.get_by_label("Adjudicator")).to_be_checked()
     expect(bob.locator("#annotate-others")).to_contain_text("which one?")
     bob.reload()
     expect(bob.locator("#annotate-others")).to_contain_text("which one?")

@@ -140,7 +140,7 @@ def test_votes_are_blind_cast_with_keys_taken_back_and_go_on_after_a_reload(open
             page.keyboard.press("2")
             page.keyboard.press("3")
             expect(page.locator("#compare-why :checked")).to_have_count(2)
-            expect(page.locator("#compare-why-kept")).to_contain_text("Kept with your vote")
+            expect(page.locator("#compare-why-kept")).to_contain_text("Saved with your vote")
         page.keyboard.press("Enter")
         expect(page.locator("#compare-question")).not_to_have_text(before)
         expect(page.locator("#vote-left")).to_be_enabled()

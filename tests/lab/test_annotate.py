@@ -246,8 +246,8 @@ def test_a_rubric_is_chosen_and_changed_as_toml():
     for text, words in (
         ("so what", "not TOML"),
         (dimension.format("a") * 2, "stands twice"),
-        (dimension.format("thumb"), "asked of every answer already"),
-        ("".join(dimension.format(f"a{n}") for n in range(9)), "9 dimensions are more"),
+        (dimension.format("thumb"), "already asked of every answer"),
+        ("".join(dimension.format(f"a{n}") for n in range(9)), "9 dimensions are too many"),
     ):
         with pytest.raises(LabError, match=words):
             typed_guidelines(text)
@@ -307,7 +307,7 @@ def test_the_page_makes_a_project_rates_exports_and_takes_a_file_in(services, tm
     assert [name] == [each for _, each in called("annotate_projects", None, "rater")[0]["choices"]]
     assert "base says yes." in str(called("annotate_project", None, name, "rater"))
     for empty in ((None, 1), (5, None)):
-        assert "give a number" in called("annotate_make", None, "MYC", "", [], *empty, "", 0, 0)[0]
+        assert "enter a number" in called("annotate_make", None, "MYC", "", [], *empty, "", 0, 0)[0]
     with pytest.raises(LabError, match="nothing was submitted yet"):
         annotations_file(services, name, "csv", tmp_path)
     store = services.store.annotations
@@ -320,11 +320,11 @@ def test_the_page_makes_a_project_rates_exports_and_takes_a_file_in(services, tm
         )
     assert checked.splitlines()[1].split(",")[1:3] == ["Ann", "1"], "raters are checked where answers are asked twice"
     assert ",5," in table and ",Ann," in table and "1 row" in message
-    assert "Agreement is shown once two raters" in called("annotate_agreement", name)[0]
+    assert "Agreement appears once two raters" in called("annotate_agreement", name)[0]
     Rater(services, BOB).say_of(store.items(name)[0].id, "submitted", ratings={"factual": 4}, thumb="up")
     shown = called("annotate_agreement", name)[0]
     assert "Gwet&#x27;s AC2" in shown and "answers: 1, settled: 0" in shown
-    assert "Factual cannot be told, too few are rated twice (1 answer)" in shown and "disagree on" not in shown
+    assert "Factual unknown: too few are rated twice (1 answer)" in shown and "disagree on" not in shown
     Rater(services, BOB).say_of(store.items(name)[0].id, "submitted", ratings={"factual": 1})
     assert f'data-id="{store.items(name)[0].id}"' in called("annotate_agreement", name)[0]
 
@@ -399,7 +399,7 @@ def test_a_project_says_before_anybody_rates_which_answers_train_nothing(service
     held = item(4).model_copy(update={"question": asked.prompt, "example_id": asked.id})
     assert "Held out" not in Rater(services, ANN).queue("liver").progress()[1]
     project.add_items([held])
-    assert "Held out to measure models: 1 of 5 answers" in Rater(services, ANN).queue("liver").progress()[1]
+    assert "Held out for measuring: 1 of 5 answers" in Rater(services, ANN).queue("liver").progress()[1]
 
 
 def test_a_project_is_deleted_with_its_answers_and_what_was_said_of_them_and_others_stay(services, project):

@@ -29,6 +29,20 @@ def test_every_tab_opens_with_a_line_that_says_what_they_are_for(open_lab):
     assert len(leads) == len(tabs)
 
 
+def test_every_tab_links_to_a_tutorial_whose_links_open_and_nothing_else_of_the_disk_does(open_lab):
+    parts = open_lab.get_config_file()["components"]
+    leads = [value for part in parts if 'class="lead"' in (value := str(part["props"].get("value")))]
+    links = [re.findall(r'href="(docs/tutorials/[^"]+)"', lead) for lead in leads]
+    assert all(len(each) == 1 for each in links)
+    pages = {link: httpx.get(open_lab.local_url + link) for each in links for link in each}
+    assert len(pages) == 4 and all("<title>Tutorial: " in page.text for page in pages.values())
+    for link, page in pages.items():
+        for target in re.findall(r'href="([^":#]+)', page.text):
+            assert httpx.get(httpx.URL(open_lab.local_url + link).join(target)).status_code == 200, (link, target)
+    for outside in ("docs/tutorials/nothing.md", "docs/..%2fREADME.md", "docs/screenshots/ask.png"):
+        assert httpx.get(open_lab.local_url + outside).status_code == 404, outside
+
+
 def test_a_database_that_cannot_be_opened_ends_the_lab_before_it_says_that_it_runs(room):
     def broken():
         raise MissingModel("the database is not there")
@@ -155,7 +169,7 @@ def test_an_address_that_guesses_passwords_has_to_wait_and_a_60_mb_file_is_not_t
         tries = {password: enter(password) for password in ("two", "three", "one")}
         assert (tries, [enter("four") for _ in range(6)]) == ({"two": 400, "three": 400, "one": 200}, [*[400] * 5, 429])
         assert enter("one") == 429, "not even with the right one"
-        assert "has to wait 60 seconds" in httpx.get(app.local_url).text
+        assert "have to wait 60 seconds" in httpx.get(app.local_url).text
         large = {"files": ("zeros.pdf", bytes(60_000_000))}
         assert browser.post("/gradio_api/upload", files=large).status_code == 413
 

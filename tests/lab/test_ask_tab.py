@@ -37,7 +37,7 @@ def test_every_stage_answers_side_by_side_with_name_and_meaning_and_is_kept_as_i
 
     places = [view.cards.index(name) for name in ("Base", "SFT", "GRPO")]
     assert places == sorted(places)
-    assert "The model as it was published" in view.cards
+    assert "The model as published" in view.cards
     assert "grpo on What is HSF1? with seed 7." in view.cards
     assert "in no question set here" in view.cards
     assert 'class="badge' not in view.cards
@@ -103,7 +103,7 @@ def test_a_card_says_what_such_a_confidence_was_worth_and_is_grey_below_the_thre
     sure, unsure = (page("grpo", f"It rises.\nConfidence: {n}%") for n in (90, 85))
     assert "States 90%; answers like this were right in 64% (n 94, kmp-rewordings). Recalibrated: 59%" in sure
     assert (
-        "Below 90%: only from there on are, with 95% certainty, at most 50% of such answers wrong" in unsure,
+        "Below 90%, the confidence from which, with 95% certainty, at most 50% of such answers are wrong" in unsure,
         "card below" in unsure,
         "card below" in sure,
     ) == (True, True, False)

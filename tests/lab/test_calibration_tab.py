@@ -56,8 +56,8 @@ def test_the_table_holds_every_figure_of_every_stage_and_those_of_the_report_rea
             ("AURC ↓", each.aurc),
         ):
             assert f"{value:.3f}" in row_of(page, heading), (stage, heading)
-        assert f"{100 * each.mean_confidence:.1f} %" in row_of(page, "States on average")
-        assert f"{100 * each.mean_accuracy:.1f} %" in row_of(page, "Is right")
+        assert f"{100 * each.mean_confidence:.1f} %" in row_of(page, "Mean stated confidence")
+        assert f"{100 * each.mean_accuracy:.1f} %" in row_of(page, "Share correct")
     (summary,) = [s for s in report.summaries if (s.stage, s.group) == ("grpo", "unaided")]
     for name, heading in (("ece", "ECE ↓"), ("brier", "Brier score ↓"), ("auroc", "AUROC ↑")):
         assert plain(measure(summary.metrics[name], "number")) in row_of(page, heading)
@@ -153,4 +153,4 @@ def test_a_threshold_with_a_promise_is_a_ring_in_the_chart_and_a_sentence_and_no
     assert "from 90% up, at most 10 % are wrong with 95 % certainty" in plain(found.words)
     unsure = report_of(*judged("sft", [("correct", 0.9), ("incorrect", 0.9)] * 20))
     found = diagram(Evaluations((unsure,)), None)
-    assert "No confidence promises with 95 % certainty that at most 10 % are wrong: SFT" in plain(found.words)
+    assert "No confidence guarantees with 95 % certainty that at most 10 % are wrong: SFT" in plain(found.words)

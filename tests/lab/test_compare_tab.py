@@ -159,7 +159,7 @@ def test_pairs_are_drawn_from_the_newest_set_of_ones_own_and_a_held_out_question
     for source, is_told in ((None, True), (made["old"], False)):
         state, view = last(next_pair(room, visitor, None, source=source))
         assert state.asked.startswith("new" if source is None else "old")
-        assert ("trains nothing" in view.notice) == is_told
+        assert ("not used for training" in view.notice) == is_told
     assert "The right answer is: yes." in vote(room, visitor, state, "tie")[1].notice
 
 
@@ -193,7 +193,7 @@ def test_what_cannot_be_done_is_told_and_stores_nothing(room, tmp_path):
     visitor = new_visitor()
     for steps, told in (
         ([vote(room, visitor, None, "tie")], "Wait until both answers are complete"),
-        (undo(room, visitor, None), "no vote of yours"),
+        (undo(room, visitor, None), "no vote to undo"),
         (next_pair(room, visitor, None, "x" * 100_000), "100,000 characters"),
         (next_pair(single, visitor, None), "has only 1 stage"),
     ):
@@ -270,7 +270,7 @@ def test_after_a_vote_on_an_answer_that_names_itself_the_page_tells_that_it_coun
         visitor = new_visitor()
         state, view = last(next_pair(services, visitor, None))
         assert "named" not in view.notice, "not before the vote"
-        assert ("named who wrote it" in vote(services, visitor, state, "left")[1].notice) == is_told
+        assert ("named its author" in vote(services, visitor, state, "left")[1].notice) == is_told
 
 
 @pytest.mark.parametrize("choice", ["left", "tie"])
@@ -279,7 +279,7 @@ def test_after_a_vote_for_a_side_its_strength_and_reasons_are_kept_by_its_rater_
     state, _ = last(next_pair(room, visitor, None))
     voted, _ = vote(room, visitor, state, choice)
     told = explain(room, visitor, voted, "clear", ["fact", "safer"], " It is \0right. " + "x" * 600)
-    assert "Kept with your vote" in told
+    assert "Saved with your vote" in told
     (kept,) = room.store.comparisons()
     assert (kept.strength, kept.reasons, len(kept.remark)) == ("clear", ("fact", "safer"), 500)
     explain(room, visitor, voted, None, [], "")

@@ -116,7 +116,7 @@ def test_a_report_of_ones_own_is_renamed_and_one_that_came_with_assay_is_not(tmp
     mine = scripted_report(DATA).model_copy(update={"data_name": "mine", "data_sha256": "1" * 64})
     found = read(tmp_path, mine)
     for title in ("mine", " ", DATA):
-        with pytest.raises(LabError, match="is taken, or is not a plain name"):
+        with pytest.raises(LabError, match="is taken, or has characters other than"):
             found.rename(mine, title)
     assert found.rename(mine, " wet lab ") == "wet lab"
     assert [report.data_name for report in load_reports(str(tmp_path)).reports] == ["wet lab"]

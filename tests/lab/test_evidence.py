@@ -102,7 +102,7 @@ def test_a_record_of_our_own_is_known_by_what_it_says_and_plain_paragraphs_becom
     [
         (0, " \n", "Type a question first"),
         (1, "<snippet>It is down.</snippet>", "has no legal id"),
-        (1, "x" * (LONGEST + 1), f"at most {LONGEST:,} can be read"),
+        (1, "x" * (LONGEST + 1), f"the limit is {LONGEST:,}"),
         (2, "Direction: down", "line 1 of the rubric is 'Direction: down'"),
         (2, "+ [0] B: c", "line 1 of the rubric"),
         (2, "+ A: b\n- A: c", "titles are unique"),
@@ -143,7 +143,7 @@ def test_what_a_person_stands_by_trains_with_the_whole_prompt_and_records_kept_f
 
     *_, asked = answer(room, visitor, refiner_bank().test[0], USUAL)
     assert items_of(find(room, visitor, asked.kept)) == []
-    assert "cannot be rated" in asked.cards and "data-do=" not in asked.cards
+    assert "not rated" in asked.cards and "data-do=" not in asked.cards
 
 
 ASSAY = RewardConfig()
@@ -175,7 +175,7 @@ def test_each_claim_has_the_colour_of_its_citation_check_and_says_it_in_words():
 
     assert re.findall(r'class="claim (\w+)"', html) == ["full", "none"]
     assert 'title="Claim 1: Words match. Shows its passages."' in html
-    assert 'title="Claim 2: Words do not match, or the claim denies something. Shows its passages."' in html
+    assert 'title="Claim 2: Words do not match, or the claim is a denial. Shows its passages."' in html
     assert '<span class="uncited" title="States something without a citation">It fell by 40' in html
 
 

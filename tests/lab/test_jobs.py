@@ -104,7 +104,7 @@ def test_a_job_is_cancelled_before_it_begins_and_while_it_runs(jobs):
     jobs.cancel(first)
     assert until(jobs, first, lambda job: job.is_over).state == "cancelled"
     assert jobs.get(second).state == "cancelled"
-    with pytest.raises(LabError, match="no longer there"):
+    with pytest.raises(LabError, match="no longer listed"):
         jobs.cancel("nobody")
 
 

@@ -123,7 +123,7 @@ def test_a_rank_is_the_one_that_the_statistics_give_and_a_shared_one_says_so():
 
 def test_an_ece_orders_the_table_but_ranks_nobody_and_the_page_says_why():
     page = shown(scripted_report(), None, "ece")
-    assert "ECE orders them and ranks none, because chance adds more" in page
+    assert "ECE only sorts them, because chance adds more" in page
     assert "Order by Brier score or log loss" in page
     assert "SFT and GRPO on ECE: difference" in page and "This cannot be tested" in page
     assert not re.search(r"shown to be (better|worse) than \w+ on ECE", page)

@@ -32,7 +32,7 @@ def test_a_file_of_people_holds_no_password_and_a_bad_line_is_never_repeated(fil
     roles = {"ada": "admin", "rob": "rater", "kim": "rater", "rea": "reader"}
     assert {name: person.role for name, person in people.items()} == roles
     path = tmp_path / "people"
-    for text, told in {"kim:secret\n": "line 1", "kim:admin:secret\n": "line 1", "": "names nobody"}.items():
+    for text, told in {"kim:secret\n": "line 1", "kim:admin:secret\n": "line 1", "": "is empty"}.items():
         path.write_text(text)
         with pytest.raises(LabError, match=told) as caught:
             read_people(path)

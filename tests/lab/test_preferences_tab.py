@@ -29,13 +29,13 @@ def test_the_page_shows_votes_exports_them_and_tells_what_is_wrong_with_the_stor
     def opened():
         return plain(called("preferences")[0])
 
-    assert opened().startswith("No votes yet. Read two answers")
+    assert opened().startswith("No votes yet. Press Show the first pair")
     cast(services.store, 1, ("base", "sft"), "right")
     assert "1 Votes 1 Preference pairs" in opened()
     services.store.close()
     (tmp_path / "assay.db").unlink()
     (tmp_path / "assay.db").write_text("overwritten by something else\n" * 500)
-    assert "The file is something else" in opened()
+    assert "The file is not a database" in opened()
 
 
 def test_the_outcome_of_each_pair_of_stages_is_shown_with_its_counts_and_no_rater(services):
@@ -67,8 +67,8 @@ def test_the_board_rates_each_kind_of_question_and_drops_and_counts_votes_that_w
     assert {each.kind for each in found.boards} == {"all", "own", find(known).ground_truth.kind}
     assert [row.model for row in found.boards[0].rows] == ["grpo", "sft", "base"]
     page = plain(board(found))
-    assert "1 between identical texts" in page and "1 on an answer that names who wrote it" in page
-    assert "Questions of one's own (12 votes, 12 questions" in page
+    assert "1 between identical texts" in page and "1 on an answer that names its author" in page
+    assert "Your own questions (12 votes, 12 questions" in page
     assert found.boards[0].against["sft"] == {"base": (10.5 / 12, 12), "grpo": (0.0, 12)}, "three ties are halves"
     assert "SFT 0.0 % n = 12 – 87.5 % n = 12" in page, "who wins against whom"
 

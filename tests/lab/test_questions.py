@@ -80,7 +80,7 @@ def test_a_sheet_of_questions_and_a_benchmark_are_brought_as_they_are_and_say_ho
     known = sets.bring(SHEETS / "quiz.xlsx")
     assert [(row.truth.value, row.truth.lettered) for row in known.rows] == [("mitochondrion", True)]
     assert [(fault.line, fault.field) for fault in sets.open(known.id).faults] == [(3, "A")]
-    assert "layout mmlu" in known.note and "“Answer” is read as a letter" in known.note and "'Notes'" in known.note
+    assert "layout: mmlu" in known.note and "“Answer” is read as a letter" in known.note and "'Notes'" in known.note
     known = sets.bring(file_in(tmp_path, "question,A,B,C,answer\nWhich?,x,y,z,1\n", "quiz2.csv"))
     assert (known.rows, known.note[:37]) == ((), "quiz2: whether 'answer' counts from 0")
     with pytest.raises(LabError, match="no question to freeze"):
@@ -373,7 +373,7 @@ def test_a_finished_run_is_measured_once_on_the_test_rows_of_a_frozen_set(tmp_pa
     )
     assert ("enzymes v1", version.id) in batch.sets_to_measure(services)
     assert batch.start_run(services, "runs/dpo", version.id, "ann") == "enzymes v1"
-    with pytest.raises(LabError, match="being evaluated on enzymes v1 already"):
+    with pytest.raises(LabError, match="already being evaluated on enzymes v1"):
         batch.start_run(services, "runs/dpo", version.id, "bob")
     (job,) = services.jobs.all()
     batch.register(services, "evaluate")

@@ -171,8 +171,8 @@ def test_twenty_users_in_two_programs_at_once_lose_no_row(store, tmp_path):
 UNUSABLE = {
     "": "cannot be read",
     "not a url": "cannot be read",
-    "sqlite://": "lost at the end",
-    "sqlite:///:memory:": "lost at the end",
+    "sqlite://": "lost when the lab stops",
+    "sqlite:///:memory:": "lost when the lab stops",
     "mysql://root@localhost/votes": "does not know the database 'mysql'",
     "postgresql+nosuchdriver://localhost/votes": "pip install",
 }
@@ -199,7 +199,7 @@ def test_what_is_in_the_way_of_the_file_is_told_and_left_as_it_is(tmp_path):
         Store(f"sqlite:///{tmp_path / 'new.db'}")
     notes = tmp_path / "assay.db"
     notes.write_text("my notes, not a database\n" * 200)
-    with pytest.raises(LabError, match="The file is something else"):
+    with pytest.raises(LabError, match="The file is not a database"):
         Store(url_in(tmp_path))
     assert notes.read_text().startswith("my notes")
 

@@ -121,7 +121,7 @@ def test_a_run_killed_without_a_word_is_told_from_one_that_is_running(tmp_path):
     later = time.time() + 1
     os.utime(run.path / "run.json", (later, later))
     assert look(run.path, now()).state == "failed"
-    assert "gone and left no word" in plain(shown(run))
+    assert "ended without a message" in plain(shown(run))
 
 
 def test_a_run_record_that_cannot_be_read_is_named_and_does_not_hide_the_others(tmp_path):
@@ -253,14 +253,14 @@ def test_a_run_of_ones_own_is_renamed_and_deleted_unless_it_is_at_work_or_anothe
     stage = ChainStage(**known, path="../done/adapter", probe=manifest().base_probe)
     (rest / "chain.json").write_text(manifest().model_copy(update={"stages": (stage,)}).model_dump_json())
     for act, told in (
-        (lambda: delete_run(services, "runs/done"), "runs/rest rests on the adapter of runs/done"),
+        (lambda: delete_run(services, "runs/done"), "runs/rest was trained on top of runs/done"),
         (lambda: rename_run(services, "runs/half", "new"), "is not finished"),
-        (lambda: delete_run(services, "runs/nowhere"), "is none of your own"),
+        (lambda: delete_run(services, "runs/nowhere"), "is not one of yours"),
     ):
         with pytest.raises(LabError, match=told):
             act()
     delete_run(services, "runs/rest")
-    with pytest.raises(LabError, match="not a plain name"):
+    with pytest.raises(LabError, match="characters other than"):
         rename_run(services, "runs/done", "../half")
     target = rename_run(services, "runs/done", " first-try ")
     assert (target.name, beside(target).is_dir(), done.path.exists()) == ("first-try", True, False)

@@ -93,8 +93,8 @@ def test_the_address_names_the_run_and_the_step_whose_answers_are_shown(tmp_path
 
 
 NONE = [
-    ({"stage": "sft", "status": "finished"}, "SFT learns from answers that are given to it"),
-    ({"stage": "grpo", "status": "finished"}, "has kept no sampled answers"),
+    ({"stage": "sft", "status": "finished"}, "SFT samples no answers: it learns from those in its data"),
+    ({"stage": "grpo", "status": "finished"}, "stored no sampled answers"),
     ({"stage": "grpo", "status": "running"}, "No answers yet: they are shown here after"),
 ]
 

@@ -5,6 +5,8 @@ from functools import cache
 from pathlib import Path
 
 TEXT = Path(__file__).parent
+DOCS = TEXT / "docs"
+"""The documents, as the lab shows them; a Space has none."""
 
 
 @cache
