@@ -103,7 +103,7 @@ def test_a_stage_that_states_nothing_gets_a_sentence_in_place_of_empty_charts(tm
     assert (found.reliability, found.risk) == (None, None)
     assert "Mute states no confidence that could be checked" in plain(found.words)
     assert "– no claim with a stated confidence" in row_of(found.page, "ECE ↓")
-    assert re.search(r"0 of 20 no claim: \d+ · claim without", row_of(found.page, "Answers that count"))
+    assert re.search(r"0 of 20 no claim: \d+ · claim without", row_of(found.page, "Answers counted"))
 
 
 def test_opening_the_tab_again_does_not_resample_anything():
