@@ -35,7 +35,7 @@ DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 LARGEST_MARKER = 20.0
 SMALLEST_MARKER = 7.0
 ROOM = 0.06
-"""Of coverage, that the number of answers at a point of a curve needs beside it."""
+"""Of both axes, that the number of answers at a point of a curve needs beside it."""
 NAME = 18
 """Characters of a name in one line beside a plot."""
 BAR = 0.05
@@ -109,14 +109,21 @@ def risk_coverage(
 
     `thresholds` are confidences from which a stage keeps a promise: a ring stands there.
     """
-    figure = _figure("calibration", xaxis="coverage", yaxis="risk")
+    figure, counted = _figure("calibration", xaxis="coverage", yaxis="risk"), list[RiskPoint]()
+
+    def has_room(one: RiskPoint, after: float) -> bool:
+        """Return whether a count fits above a point: before the next one, and beside those of other stages."""
+        near = any(max(abs(each.coverage - one.coverage), abs(each.risk - one.risk)) < ROOM for each in counted)
+        if fits := after - one.coverage >= ROOM and not near:
+            counted.append(one)
+        return fits
+
     for stage, (n, points) in curves.items():
         colour, symbol = _look(stage, order)
         named = {"name": stage_name(stage), "legendgroup": stage, "line_color": colour}
         if points:
             figure.add_scatter(x=[0, 1], y=[points[-1].risk] * 2, **named, **TRACES["all answered"])
         ahead = [*(one.coverage for one in points[1:]), 2.0][: len(points)]
-        has_room = [after - one.coverage >= ROOM for one, after in zip(points, ahead, strict=True)]
         answered = [round(one.coverage * n) for one in points]
         figure.add_scatter(
             x=[one.coverage for one in points],
@@ -125,7 +132,7 @@ def risk_coverage(
                 (one.threshold, count, opens("ece", stage, f"{100 * one.threshold:g}-"))
                 for one, count in zip(points, answered, strict=True)
             ],
-            text=[str(count) if room else "" for count, room in zip(answered, has_room, strict=True)],
+            text=[str(count) if has_room(*each) else "" for count, *each in zip(answered, points, ahead, strict=True)],
             marker_color=colour,
             marker_symbol=symbol,
             hovertemplate=say("calibration.hover.risk"),
