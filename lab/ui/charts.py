@@ -132,7 +132,10 @@ def risk_coverage(
                 (one.threshold, count, opens("ece", stage, f"{100 * one.threshold:g}-"))
                 for one, count in zip(points, answered, strict=True)
             ],
-            text=[str(count) if has_room(*each) else "" for count, *each in zip(answered, points, ahead, strict=True)],
+            text=[
+                str(count) if has_room(one, after) else ""
+                for count, one, after in zip(answered, points, ahead, strict=True)
+            ],
             marker_color=colour,
             marker_symbol=symbol,
             hovertemplate=say("calibration.hover.risk"),
