@@ -174,7 +174,8 @@ def recipe(settings: RecipeSettings, _: str, own: tuple[str, ...], launcher: tup
         elif not is_done:
             _step(line)
     if settings.dry_run:
-        emit({"recipe": known.title, "hours": known.hours, "steps": lines}, as_json=settings.as_json)
+        document = {"recipe": known.title, "hours": known.hours, "steps": lines, "differs": known.differs}
+        emit(document, as_json=settings.as_json)
         _differences(known)
     else:
         _figures(known, out, as_json=settings.as_json)

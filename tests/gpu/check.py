@@ -9,14 +9,15 @@ only be seen on a GPU says so.
 import copy
 import gc
 import json
+import multiprocessing
 import signal
 import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping
+from contextlib import redirect_stdout
 from importlib import import_module, metadata
 from itertools import pairwise
-from multiprocessing import forkserver
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -105,6 +106,8 @@ def resume(folder: Path) -> Figures:
     }
     train("sft", settings_file(folder, {**values, "output": str(folder / "whole")}))
     cut = settings_file(folder, {**values, "output": str(folder / "cut")})
+    if HAS_GPU:  # CUDA stands no fork
+        killing.CONTEXT = multiprocessing.get_context("spawn")  # ty: ignore[invalid-assignment]
     killing.kill_after(5, "sft", cut, folder / "cut")
     train("sft", cut)
     return {"killed_at_step": 5, "tensors_that_differ": len(killing.differing(folder / "whole", folder / "cut"))}
@@ -279,6 +282,7 @@ PARTS: Mapping[str, tuple[Callable[[Path], Figures], int]] = {
 def line_of(part: str, folder: Path) -> str:
     """Return the line of a part: its figures, why it was skipped, or how it failed."""
     work, limit = PARTS[part]
+    limit *= 1 if HAS_GPU else 4
 
     def over(*_: object) -> None:
         raise TimeoutError(f"more than {limit} s")
@@ -286,9 +290,10 @@ def line_of(part: str, folder: Path) -> str:
     folder.mkdir(parents=True, exist_ok=True)
     begun = time.monotonic()
     signal.signal(signal.SIGALRM, over)
-    signal.alarm(limit if HAS_GPU else 4 * limit)
+    signal.alarm(limit)
     try:
-        found = work(folder)
+        with redirect_stdout(sys.stderr):  # where trainers say their losses
+            found = work(folder)
     except Exception as error:  # the next part may still tell something
         traceback.print_exc()
         found = {"failed": f"{type(error).__name__}: {error}"[:500]}
@@ -303,7 +308,6 @@ def line_of(part: str, folder: Path) -> str:
 def main(folder: str, *parts: str) -> int:
     """Print a line for each part, all of them where none is named; return 1 if one failed."""
     out = Path(folder)
-    forkserver.ensure_running()  # it imports for the run that is killed while others are looked at
     lines = list[str]()
     with (out / "check.jsonl").open("a", encoding="utf-8") as kept:
         for part in parts or PARTS:
