@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1000)
 def test_the_check_tells_after_each_part_what_it_saw_and_what_needs_a_gpu(tmp_path: Path):
     told = {"OUT": str(tmp_path), "PYTHON": sys.executable, "CUDA_VISIBLE_DEVICES": "", "SECONDS_IN_ALL": "900"}
     line = [str(ROOT / "tests/gpu/check.sh")]

@@ -116,6 +116,7 @@ def test_a_recipe_goes_on_where_it_failed_and_ends_with_what_was_published_besid
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)  # four processes, each of which imports torch
 @pytest.mark.parametrize("name", TINY)
 def test_the_stages_of_a_recipe_take_two_steps_each_on_a_tiny_base_of_its_family(name, tmp_path):
     family, words = TINY[name]
