@@ -353,7 +353,7 @@ def notice_text(name: str) -> str:
     beside = Path(__file__).parents[1] / name
     found = next(filter(None, (each.read_text(f"licenses/{name}") for each in distributions(name="assay"))), None)
     if found is None and not beside.is_file():
-        raise LabError(f"the installed Assay lacks its file {name}, which must go along; install Assay anew")
+        raise LabError(f"the installed Assay lacks its file {name}, which must go along; reinstall Assay")
     return found or beside.read_text(encoding="utf-8")
 
 

@@ -136,7 +136,7 @@ def _resume(
     if first != fingerprint:
         raise BadConfig(
             f"{path} holds an unfinished run of other {task.asked}, stages, weights or settings; delete"
-            " it to start anew, or give this run another --out"
+            " it to start again, or give this run another --out"
         )
     found = []
     for line in filter(None, lines):

@@ -114,7 +114,7 @@ def check_repo(name: str) -> str:
 
 def explain(error: Exception, doing: str) -> HubTrouble:
     """Return a client's error as a sentence: what failed, why, what to do next."""
-    again = "Run the same command again: it goes on where it stopped."
+    again = "Run the same command again: it continues where it stopped."
     if isinstance(error, OfflineModeIsEnabled):
         return HubTrouble(f"{doing}: offline mode is set; unset HF_HUB_OFFLINE.")
     if isinstance(error, LocalTokenNotFoundError):

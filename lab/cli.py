@@ -32,13 +32,37 @@ COMMANDS = {
     "backup": ("lab", "Copy the database whole, also while the lab runs."),
 }
 """Commands of no group: the file that holds each, and what its line of help says."""
+READ_ON = {
+    "data": "question-sets",
+    "train": "training",
+    "eval": "metrics",
+    "review": "review",
+    "prefs": "preferences",
+    "publish": "publishing",
+    "ask": "tutorials/first-hour",
+    "leaderboard": "metrics",
+    "lab": "tutorials/first-hour",
+    "doctor": "settings",
+    "backup": "people",
+}
+"""The document that a command's help names, in `docs/`; the one of its own name if it is not here."""
 
 
 def load_command(name: str) -> Any:
     """Return a group or command that `assay` lists, from its file."""
     file, _ = COMMANDS.get(name, (name, ""))
     group = get_group(import_module(f"lab.commands.{file}").app)
-    return group.commands[name] if name in COMMANDS else group
+    found = group.commands[name] if name in COMMANDS else group
+    _name_document(
+        found, f"Read on: docs/{READ_ON.get(name, name)}.md (in a running lab: /docs/{READ_ON.get(name, name)}.md)"
+    )
+    return found
+
+
+def _name_document(command: Any, line: str) -> None:
+    command.epilog = "\n\n".join(filter(None, (command.epilog, line)))
+    for each in getattr(command, "commands", {}).values():
+        _name_document(each, line)
 
 
 class Assay(TyperGroup):

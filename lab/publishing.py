@@ -137,7 +137,7 @@ def preview(order: Order, tell: Callable[[str], None] = lambda _: None) -> Publi
 def publish(
     settings: Mapping[str, Any], told: Callable[[int, int, str], None], is_cancelled: Callable[[], bool], resume: Any
 ) -> list[dict[str, Any]]:
-    """Publish an `Order`, as a job of the lab, and return its receipts; a second time it goes on where it stopped."""
+    """Publish an `Order`, as a job of the lab, and return its receipts; a second time it continues where it stopped."""
     from hub.chains import publish_chain
     from hub.client import connect
 

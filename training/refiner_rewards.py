@@ -176,7 +176,7 @@ def _record_from(read: Callable[[], RefinerRecord]) -> RefinerRecord:
         field = ".".join(str(part) for part in first["loc"])
         raise BadConfig(
             f"a training row holds no record that can be graded: {field}: {first['msg']}, seen"
-            f" {str(first['input'])[:80]!r}; mend the row, docs/refiner.md has the columns."
+            f" {str(first['input'])[:80]!r}; correct the row, docs/refiner.md has the columns."
         ) from None
 
 

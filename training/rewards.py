@@ -121,7 +121,7 @@ def _verdicts(
             field = ".".join((column, *(str(part) for part in first["loc"])))
             raise BadConfig(
                 f"row {index} of this batch cannot be verified: {field}: {first['msg']}, seen"
-                f" {str(first['input'])[:80]!r}; mend the row, see docs/verifiers.md for each kind"
+                f" {str(first['input'])[:80]!r}; correct the row, see docs/verifiers.md for each kind"
             ) from None
     return verdicts
 

@@ -122,7 +122,7 @@ class SafeTrainer(Trainer):
                     raise TrainingStopped(
                         f"the loss at step {self.state.global_step + 1} is {value}; nothing was learned"
                         " from it, and the last checkpoint is kept. Lower learning_rate or max_grad_norm, look"
-                        " at the rows, or use autocast none, and train anew with --overwrite."
+                        " at the rows, or use autocast none, and train again with --overwrite."
                     )
                 if self.loss_sum is not None:
                     self.loss_sum += value

@@ -282,7 +282,7 @@ def parse(name: str, raw: str | None) -> ParsedReview:
     if not found.is_usable and not _says_none(answer):
         inside = _read(reasoning, [])
         if inside.is_usable:
-            problems.append("the concerns stand in the reasoning; there is no answer after it")
+            problems.append("the concerns are in the reasoning; no answer follows it")
             return _review(name, inside, problems, is_whole=False)
     if not found.items and _says_none(answer):
         return ParsedReview(id=name, status="empty", concerns=(), problems=tuple(problems))

@@ -118,7 +118,7 @@ def check(settings: SetCheckSettings) -> None:
     _show(report, as_json=settings.as_json)
     if report.faults:
         bad = f"{len({fault.line for fault in report.faults})} of {report.rows} rows of {report.file}"
-        notes.print(f"error: {bad} cannot be used, so none is; mend them and check again", style="red")
+        notes.print(f"error: {bad} cannot be used, so none is; correct them and check again", style="red")
         raise typer.Exit(1)
 
 
@@ -137,7 +137,7 @@ def new(settings: NewSettings) -> None:
     if out.suffix not in (".yaml", ".yml"):
         raise BadConfig(f"{out} would hold YAML; give it a name that ends in .yaml")
     if out.exists():
-        raise LabError(f"{out} is there already and is left as it is; choose another name")
+        raise LabError(f"{out} already exists and is not overwritten; choose another name")
     write_whole(out, text)
     notes.print(f"wrote {out}; look at it with: assay data check {out}", soft_wrap=True)
 

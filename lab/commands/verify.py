@@ -55,7 +55,7 @@ class JudgeSettings(JsonSettings):
     allow_remote: bool = False
     """Let a server on another machine read what is sent."""
     any_judge: bool = False
-    """Go on with a judge that reads known answers wrong."""
+    """Continue with a judge that reads known answers wrong."""
 
 
 class LabelledJudge(JudgeSettings):

@@ -53,10 +53,16 @@ def test_every_command_takes_the_words_of_the_examples_in_its_help():
     problems = []
     for name, command in every_command():
         told = " ".join(f"{command.help} {command.epilog or ''}".split())
-        examples = re.findall(r"Examples?: assay (.+?)(?= Examples?: |$)", told)
+        examples = re.findall(r"Examples?: assay (.+?)(?= Examples?: | Read on: |$)", told)
         words = name.removeprefix("eval ").split() if name == "eval leaderboard" else name.split()
         own = [given for given in map(shlex.split, examples) if given[: len(words)] == words]
         problems += [] if own else [f"{name} shows no example of it"]
+        document = re.search(r"Read on: (docs/\S+\.md)", told)
+        problems += (
+            []
+            if document and Path(__file__).parents[2].joinpath(document[1]).is_file()
+            else [f"{name} names no document to read on in"]
+        )
         for given in own:
             left = command.make_context(name, given[len(words) :]).args
             stages = (

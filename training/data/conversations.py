@@ -159,7 +159,7 @@ def _turn_texts(item: ChatRow, tokenizer: Tokenizer) -> dict[int, tuple[str, str
         answer = THOUGHT.split(item.turns[at]["content"])[-1].strip()
         start = whole.rfind(answer)
         if start < 0 or start + len(answer) <= shared_length(asked, whole):
-            raise Unusable(f"turns.{at}.content", "is not written as it is by the base's chat template", answer)
+            raise Unusable(f"turns.{at}.content", "is changed by the base's chat template", answer)
     return found
 
 

@@ -137,7 +137,7 @@ def refuse_rows(bad: Sequence[BadRow], *, drops: bool | None) -> None:
     if bad and not drops:
         error = first_of([*bad])
         instead = "take them out" if drops is None else "set bad_rows to drop to leave them out where others remain"
-        error.args = (f"{error}. Mend such rows, or {instead}.",)
+        error.args = (f"{error}. Correct such rows, or {instead}.",)
         raise error
 
 

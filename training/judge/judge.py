@@ -238,7 +238,7 @@ class StopRule:
         seen = f" It said: {'; '.join(problems[:3])}." if problems else ""
         raise TrainingStopped(
             f"the judge gave no verdict on {missing} of {judged} answers, in {self._in_a_row} batches in a"
-            f" row (allowed: {self.max_missing_share:.0%} of a batch).{seen} Look at its server, then give"
+            f" row (allowed: {self.max_missing_share:.0%} of a batch).{seen} Check its server, then give"
             " the same command again to go on from the last checkpoint."
         )
 
@@ -331,8 +331,8 @@ class AnswerJudge(HttpJudge):
             why = list(dict.fromkeys(each for each in found if isinstance(each, str)))
             raise LabError(
                 f"the judge {self.label} gave no reading of {len(found) - len(readings)} of {len(found)} answers"
-                f" ({'; '.join(why[:3])}), so nothing was scored. Look at its server, or use a more capable"
-                " model, and give the same command again: readings in the cache are not asked for again."
+                f" ({'; '.join(why[:3])}), so nothing was scored. Check its server, or use a more capable"
+                " model, and run the same command again: readings in the cache are not asked for again."
             )
         return readings
 

@@ -102,7 +102,7 @@ class ReviewFile:
                 apart = f"were made in another way ({changed or 'by another version'})"
             raise BadConfig(
                 f"{self.path} holds rows that {apart}; rows of two kinds in one file could not be"
-                f" told apart. Name another --out, or delete {self.path.name} and {self.journal.name} to make them anew."
+                f" told apart. Name another --out, or delete {self.path.name} and {self.journal.name} to make them again."
             )
         if self.path.exists():
             self._keep(read_rows(self.path, ReviewedRow, otherwise="delete it"))

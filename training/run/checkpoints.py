@@ -98,5 +98,5 @@ def writing_failed(run: Path, checkpoint: Path, reason: BaseException) -> Traini
     first = (str(reason).strip().splitlines() or [type(reason).__name__])[0]
     return TrainingStopped(
         f"{checkpoint.name} could not be written to {run} ({first}); {kept} Make room or mend the"
-        " disk or quota, then give the same command again to go on from there."
+        " disk or quota, then run the same command again to resume from there."
     )

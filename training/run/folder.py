@@ -236,7 +236,7 @@ class RunFolder:
         known = self.record()
         if known is not None and known.status == "finished" and not overwrite:
             raise BadConfig(
-                f"the run in {self.path} has finished; name another --output, or add --overwrite to train it anew."
+                f"the run in {self.path} has finished; name another --output, or add --overwrite to train it again."
             )
         if known is not None or not self.path.exists():
             return
@@ -255,14 +255,14 @@ class RunFolder:
         if changed:
             raise BadConfig(
                 f"{self.path} holds an unfinished run with other settings ({'; '.join(changed)}); use"
-                " those again to go on with it, add --overwrite to start anew, or name another"
+                " those again to go on with it, add --overwrite to start again, or name another"
                 " --output."
             )
         reason = known.result.get(STOPPED_BECAUSE)
         if reason and all(known.config.get(key) == wanted.config.get(key) for key in LIMITS):
             raise BadConfig(
-                f"the run in {self.path} stopped itself: {reason}. To go on all the same change one of"
-                f" {', '.join(LIMITS)}; or train anew with other settings and --overwrite."
+                f"the run in {self.path} stopped itself: {reason}. To continue anyway change one of"
+                f" {', '.join(LIMITS)}; or train again with other settings and --overwrite."
             )
 
 

@@ -168,8 +168,8 @@ class Prepared:
                     say(f"run.json could not be written either ({second.strerror}); it still says running")
                 if isinstance(error, OSError) and error.errno in NO_ROOM:
                     raise TrainingStopped(
-                        f"{output} takes no more ({error.strerror}); checkpoints that were written before are"
-                        " kept. Make room, then give the same command again to go on from there."
+                        f"{output} is full or not writable ({error.strerror}); checkpoints that were written before are"
+                        " kept. Free some space, then run the same command again to resume from there."
                     ) from error
                 raise
             status = "stopped" if current.stop.is_asked else "finished"
@@ -375,7 +375,7 @@ def run_command(
         say(f"error: {error}")
         raise SystemExit(1) from None
     except KeyboardInterrupt:
-        say("stopped at once; the same command goes on from the last checkpoint, if there is one")
+        say("stopped at once; the same command resumes from the last checkpoint, if there is one")
         raise SystemExit(130) from None
 
 

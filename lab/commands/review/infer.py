@@ -357,6 +357,6 @@ def rescore_review(old: ReviewReport, path: Path) -> ReviewReport:
     if found.data_sha256 != old.data_sha256:
         raise IncomparableReports(
             f"{known['papers']} holds other papers or human concerns than those that were reviewed; put those of then"
-            " there, or review anew: assay eval run --task review --out REPORT.json"
+            " there, or review again: assay eval run --task review --out REPORT.json"
         )
     return found
