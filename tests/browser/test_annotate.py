@@ -101,7 +101,7 @@ def test_two_raters_annotate_a_third_person_settles_and_the_corrected_answer_is_
     expect(better).not_to_have_value("")
     better.fill("It falls.\nAnswer: down")
     bob.locator("#annotate-submit").click()
-    expect(bob.locator("#annotate-answer")).to_contain_text("disagree about nothing")
+    expect(bob.locator("#annotate-answer")).to_contain_text("no open disagreement")
 
     ann.locator("#annotate-agreement button").first.click()
     ann.get_by_text("All coefficients").click()

@@ -101,7 +101,7 @@ def test_a_sheet_and_ten_votes_become_a_stage_that_is_measured_and_published_and
             "\n".join([*known, "max_steps: 3", "batch: 2", "lora_r: 2", TRAINING.format(base=runs / "model")])
         )
         page.click("#train-begin")
-        expect(page.locator("#train-notice .good")).to_contain_text("It goes on if you close")
+        expect(page.locator("#train-notice .good")).to_contain_text("It continues if you close")
         expect(settings).to_be_hidden()
         expect(page.locator("#train-panel")).to_be_in_viewport()
         page.goto("about:blank")

@@ -56,7 +56,7 @@ def test_a_run_is_started_survives_page_and_lab_is_stopped_and_gone_on_with(open
     with lab_in(place) as url:
         page = open_page(url)
         open_tab(page, "Train")
-        expect(page.locator("#train-panel")).to_contain_text("No run yet")
+        expect(page.locator("#train-panel")).to_contain_text("No runs yet")
         page.click("#train-new > button")
         choose(page, "#train-config input", "mine: tiny")
         settings = page.locator("#train-text textarea")
@@ -72,7 +72,7 @@ def test_a_run_is_started_survives_page_and_lab_is_stopped_and_gone_on_with(open
         assert not run.exists()
 
         page.click("#train-begin")
-        expect(page.locator("#train-notice .good")).to_contain_text("It goes on if you close")
+        expect(page.locator("#train-notice .good")).to_contain_text("It continues if you close")
         expect(settings).to_be_hidden()
         expect(page.locator("#train-panel")).to_be_in_viewport()
         expect(page.locator("#train-panel .running")).to_be_visible(timeout=PATIENCE)

@@ -498,7 +498,7 @@ def test_a_calibrator_is_shown_on_other_answers_than_those_it_is_fitted_on() -> 
     crossed = fitted(*test, *(row.model_copy(update={"example": row.example}) for row in too_sure("test", 0, 24)))
     assert (crossed.fitted_on, crossed.n, crossed.after.n) == ("folds", 48, 48)
     held_out = [name for each in crossed.folds for name in each.clusters]
-    assert sorted(held_out) == sorted({row.cluster for row in (*dev, *test)}), "each is shown by a curve without it"
+    assert sorted(held_out) == sorted({row.cluster for row in (*dev, *test)}), "each shown by a curve fitted without it"
     with pytest.raises(BadConfig, match="takes 20 answers"):
         fitted(*dev[:19])
 
