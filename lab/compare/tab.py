@@ -518,9 +518,7 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     for choice, button in votes.items():
         known = [door.known, door.remembered, state]
         returned = button.click(on_return, [*known, table], known, api_visibility="private", **views.QUIET)
-        returned.then(
-            partial(on_vote, choice), [door.known, state], outputs, api_name=f"vote_{choice}", **views.ANSWERING
-        )
+        returned.then(partial(on_vote, choice), [door.known, state], outputs, api_name=f"vote_{choice}", **views.QUIET)
     door.known.change(on_open, [door.known, state, table], outputs, api_visibility="private", **views.ANSWERING)
 
 
