@@ -23,6 +23,7 @@ def run(*command: object, cwd: Path, **environment: str) -> str:
 
 @pytest.mark.slow
 @pytest.mark.embedded
+@pytest.mark.timeout(900)
 def test_the_wheel_in_a_folder_of_its_own_says_its_version_and_answers_with_the_chain_that_comes_along(tmp_path):
     source, site, empty = (tmp_path / name for name in ("source", "site", "empty"))
     empty.mkdir()
