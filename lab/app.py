@@ -23,7 +23,7 @@ from lab.services import Services, build_services
 from lab.settings import MOST_WRONG, WAIT_SECONDS, from_environment
 from lab.ui import components as views
 from lab.ui.components import ASSETS, AT_ONCE, QUIET, ROUTE, Theme
-from lab.ui.text import lines, say
+from lab.ui.text import DOCS, lines, say
 from lab.visitors import Door, can_sign_in, door, meet, meet_signed_in
 from training.serve import OwnHosts
 
@@ -169,7 +169,11 @@ def put_on_air(app: GuardedBlocks, hosts: Sequence[str] = (), *, is_space: bool 
         _frontend=False,
         prevent_thread_lock=True,
         app_kwargs={
-            "routes": [Mount(f"/{ROUTE}", StaticFiles(directory=ASSETS)), Route("/docs/{path:path}", views.document)],
+            "routes": [
+                Mount(f"/{ROUTE}", StaticFiles(directory=ASSETS)),
+                Mount("/docs/screenshots", StaticFiles(directory=DOCS / "screenshots", check_dir=False)),
+                Route("/docs/{path:path}.md", views.document),
+            ],
             "middleware": middleware,
             "openapi_url": None,  # FastAPI's own, which asks nobody for a name; Gradio's does
         },

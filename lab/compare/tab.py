@@ -433,13 +433,18 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
 
         build_board(services, tab)
 
-    def paint(step: Step) -> Painted:
+    def paint(step: Step, *, is_writing: bool = False) -> Painted:
+        """Return what the outputs show; while a pair is written no vote is taken, not even once both answers stand there.
+
+        Gradio paints the last step of a generator twice, and would paint the second time over a vote cast in between.
+        """
         now, view = step
         on_table = now.pair or (now.last if view.is_told else None)
         can_explain = bool(view.is_told and now.last and now.last.vote and now.last.vote.choice in ("left", "right"))
         is_voting = bool(view.question) and not view.is_told
         label = "next" if view.is_told else "skip" if is_voting else "start"
-        buttons = {each: gr.Button(visible=is_voting, interactive=view.may_vote) for each in votes.values()}
+        may_vote = view.may_vote and not is_writing
+        buttons = {each: gr.Button(visible=is_voting, interactive=may_vote) for each in votes.values()}
         return {
             state: now,
             table: [each.id for each in on_table.answers] if on_table else now.asked or None,
@@ -454,6 +459,12 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
             **{strength: None, reasons: [], said: ""},
         }
 
+    def written(steps: Iterable[Step]) -> Iterator[Painted]:
+        return (paint(step, is_writing=True) for step in steps)
+
+    def on_written(state: Comparing | None) -> Painted:
+        return {each: gr.Button(interactive=bool(state and state.pair)) for each in votes.values()}
+
     def on_next(
         visitor: Visitor | None,
         state: Comparing | None,
@@ -461,7 +472,7 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
         source: str | None,
         question: Any = None,
     ) -> Iterator[Painted]:
-        yield from map(paint, next_pair(services, visitor, state, question, chosen, source))
+        yield from written(next_pair(services, visitor, state, question, chosen, source))
 
     def on_source(
         visitor: Visitor | None, state: Comparing | None, chosen: Sequence[str], source: str | None
@@ -472,7 +483,7 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     def on_undo(
         visitor: Visitor | None, state: Comparing | None, chosen: Sequence[str], source: str | None
     ) -> Iterator[Painted]:
-        yield from map(paint, undo(services, visitor, state, chosen, source))
+        yield from written(undo(services, visitor, state, chosen, source))
 
     def on_vote(choice: Choice, visitor: Visitor | None, state: Comparing | None) -> Painted:
         step = vote(services, visitor, state, choice)
@@ -488,9 +499,9 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     def on_open(visitor: Visitor, now: Comparing | None, left: object) -> Iterator[Painted]:
         found = None if now else restore_pair(services, visitor, left)
         if found and found.pair:
-            yield paint((found, view_of(found, found.pair.question, found.pair.moment)))
+            yield from written([(found, view_of(found, found.pair.question, found.pair.moment))])
         elif found:
-            yield paint((found, reveal(found)))
+            yield from written([(found, reveal(found))])
         elif not now and isinstance(left, str):  # the page was left while its pair was being written
             yield from on_next(visitor, None, (), None, left)
         else:
@@ -503,23 +514,29 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
 
     here = [door.known, state, chosen, source]
     outputs = [state, table, line, asked, answers, *votes.values(), onward, back, why, strength, reasons, remark, said]
+    writing = []
     if has_own:
         tab.select(on_tab, source, source, api_name="compare_sets", **views.QUIET)
-        source.input(on_source, here, outputs, api_name="compare_set", **views.ANSWERING)
+        writing += [source.input(on_source, here, outputs, api_name="compare_set", **views.ANSWERING)]
     replacing: dict[str, Any] = {
         **views.ANSWERING,
         "trigger_mode": "multiple",
     }  # what is being written gives way to what is asked for now
-    onward.click(on_next, here, outputs, api_name="pair", **replacing)
-    gr.on([own_button.click, own.submit], on_next, [*here, own], outputs, api_name="pair_on", **views.ANSWERING)
+    asking = [own_button.click, own.submit]
+    writing += [
+        onward.click(on_next, here, outputs, api_name="pair", **replacing),
+        gr.on(asking, on_next, [*here, own], outputs, api_name="pair_on", **views.ANSWERING),
+        back.click(on_undo, here, outputs, api_name="undo", **replacing),
+        door.known.change(on_open, [door.known, state, table], outputs, api_visibility="private", **views.ANSWERING),
+    ]
+    for each in writing:
+        each.then(on_written, state, [*votes.values()], api_visibility="private", **views.QUIET)
     given, saying = [state, strength, reasons, remark], [strength.input, reasons.input, remark.submit, remark.blur]
     event(saying, partial(explain, services), given, [said], "vote_why", door=door, shows=said, **views.CHOSEN)
-    back.click(on_undo, here, outputs, api_name="undo", **replacing)
     for choice, button in votes.items():
         known = [door.known, door.remembered, state]
         returned = button.click(on_return, [*known, table], known, api_visibility="private", **views.QUIET)
         returned.then(partial(on_vote, choice), [door.known, state], outputs, api_name=f"vote_{choice}", **views.QUIET)
-    door.known.change(on_open, [door.known, state, table], outputs, api_visibility="private", **views.ANSWERING)
 
 
 def vote_buttons() -> dict[Choice, gr.Button]:

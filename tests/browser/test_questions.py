@@ -46,7 +46,7 @@ def test_a_sheet_from_excel_becomes_a_frozen_set_with_three_splits(open_page, sc
     assert [int(tiles.nth(n).locator("dd").inner_text()) > 0 for n in (1, 2, 3)] == [True] * 3
     press(page, "#questions-manage button")
     press(page, "#questions-delete")
-    expect(page.locator("#questions-manage")).to_contain_text("This deletes Micro v1 with 13 questions")
+    expect(page.locator("#questions-manage")).to_contain_text("This deletes micro v1 with 13 questions")
 
 
 @pytest.mark.slow  # it loads the embedded chain; each step without a browser: tests/lab/test_questions.py

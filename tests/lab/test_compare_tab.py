@@ -1,5 +1,6 @@
 import json
 import random
+import re
 from collections import Counter
 from dataclasses import replace
 from itertools import combinations, product
@@ -364,7 +365,13 @@ def test_over_http_the_stages_stay_on_the_server_until_the_vote(room):
         sent = browser.call("pair_on", None, "What is HSF1?")
         told = browser.call("vote_tie")
 
+        follows = [
+            each for each in app.config["dependencies"] if each["trigger_after"] == browser._events["pair_on"]["id"]
+        ]
+
     assert "words" in sent
+    assert re.findall(r'interactive\\?": ?true', sent) == [], "the last step is painted twice: over a vote in between"
+    assert len([each for each in follows if len(each["outputs"]) == len(compare.CHOICES)]) == 1, "then votes are taken"
     assert [name for name in ("base", "sft", "grpo", "stage") if name in sent.lower()] == []
     assert sum(f" was {name}" in told for name in NAMES.values()) == 2
     assert len(room.store.comparisons()) == 1

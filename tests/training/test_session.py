@@ -184,7 +184,11 @@ def test_a_second_ctrl_c_and_a_mistake_end_a_run_with_a_sentence(tmp_path: Path,
         raise KeyboardInterrupt
 
     for words, code, said in (
-        (["--config", str(settings_file(tmp_path, SFT))], 130, "stopped at once; the same command goes on"),
+        (
+            ["--config", str(settings_file(tmp_path, SFT))],
+            130,
+            "stopped at once; the same command resumes from the last checkpoint",
+        ),
         (["--config", "nowhere.yaml"], 1, "error: there is no settings file nowhere.yaml"),
     ):
         with pytest.raises(SystemExit) as ended:

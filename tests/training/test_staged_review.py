@@ -130,7 +130,7 @@ def test_an_error_ends_one_paper_and_what_was_answered_about_it_is_not_asked_for
         return answering()(asked)
 
     done, rows, requests = infer(papers, fails_once, file="two.jsonl")
-    assert done.exit_code == 1 and "2 papers got only some of the answers" in done.stderr
+    assert done.exit_code == 1 and "2 papers got only some of the requested answers" in done.stderr
     assert [(row["status"], len(row["concerns"])) for row in rows] == [("ok", 3)] * 2
     assert "not verified: the server answered 500" in str(rows[0]["problems"])
     done, rows, requests = infer(papers, answering(), file="two.jsonl")
