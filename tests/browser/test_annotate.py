@@ -63,7 +63,7 @@ def test_two_raters_annotate_a_third_person_settles_and_the_corrected_answer_is_
 
     rated(ann, 0, 1)
     ann.evaluate(script("select"), 3)
-    ann.get_by_label("Say why").fill("which one?")
+    ann.get_by_label("Why? (optional)").fill("which one?")
     ann.locator("#annotate-note-wrong_fact").click()
     mark = ann.locator("#annotate-answer mark.wrong_fact")
     expect(mark).to_have_count(1)
