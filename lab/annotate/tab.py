@@ -152,18 +152,21 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
         with gr.Column(scale=5, min_width=300):
             offers = _files(services, project)
 
-    def on_admin(project: str | None, request: gr.Request) -> Painted:
-        """Show an admin how projects are managed, and what the annotations of this one can train."""
-        store, is_admin = services.store.annotations, services.role_of(request.username) == "admin"
+    def on_admin(request: gr.Request) -> gr.Row:
+        return gr.Row(visible=services.role_of(request.username) == "admin")
+
+    def on_offers(project: str | None, request: gr.Request) -> str:
+        """Show an admin what the annotations of this project can train."""
+        store = services.store.annotations
         known = next((each for each in store.projects() if each.id == project), None)
-        if known is None or not is_admin:
-            return {manage: gr.Row(visible=is_admin), offers: ""}
+        if known is None or services.role_of(request.username) != "admin":
+            return ""
         found = trainable_annotations(known, settle_annotations(store.items(known.id), store.latest(known.id)))
         has_buttons = may_train(services, request.username)
-        shown = training_offers(found, has_buttons=has_buttons, title="trainable.said")
-        return {manage: gr.Row(visible=True), offers: shown}
+        return training_offers(found, has_buttons=has_buttons, title="trainable.said")
 
-    gr.on([tab.select, project.change], on_admin, project, [manage, offers], api_visibility="private", **QUIET)
+    tab.select(on_admin, None, manage, api_visibility="private", **QUIET)
+    gr.on([tab.select, project.change], on_offers, project, offers, api_visibility="private", **QUIET)
 
 
 def _others(queue: Queue, opened: Opened) -> str:

@@ -74,9 +74,9 @@ def test_the_api_around_the_page_asks_for_the_same_roles(guarded):
     with entered(app.local_url, "rob") as rob:  # who shares a computer sees whose page it is, and leaves
         shown = rob.post("/gradio_api/run/home", json={"data": [None], "session_hash": "robs"}).text
         ids = {each["props"].get("elem_id"): each["id"] for each in app.get_config_file()["components"]}
-        own = ids["annotate-manage"]  # what a rater may not do is not offered
-        first = next(each["id"] for each in app.get_config_file()["dependencies"] if own in each["outputs"])
-        folds = {"data": [None], "fn_index": first, "session_hash": "robs"}
+        own = [ids["annotate-manage"]]  # what a rater may not do is not offered
+        first = next(each["id"] for each in app.get_config_file()["dependencies"] if each["outputs"] == own)
+        folds = {"data": [], "fn_index": first, "session_hash": "robs"}
         assert rob.post("/gradio_api/run/predict", json=folds).text.count('"visible":false') == 1
         assert "Signed in as rob, rater." in shown and rob.get("/config").status_code == 200
         assert (rob.get("/logout?all_session=false").status_code, rob.get("/config").status_code) == (405, 200)
