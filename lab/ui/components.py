@@ -204,7 +204,7 @@ def document_title(path: str) -> str:
         return file.readline().strip("# \n")
 
 
-async def document(request: Request) -> HTMLResponse:
+def document(request: Request) -> HTMLResponse:
     """Answer with one of the documents; relative links between them hold."""
     path = f"{request.path_params['path']}.md"
     file = (DOCS / path).resolve()

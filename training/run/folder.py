@@ -5,6 +5,7 @@ import math
 import os
 import platform
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -206,7 +207,10 @@ class RunFolder:
             self.progress.unlink(missing_ok=True)
 
     def how_to_resume(self) -> str:
-        """Return how far a run came that has not finished, and how to go on; "" for one that has, and for none."""
+        """Return how far a run came that has not finished, and how to resume it; "" for one that has, and for none.
+
+        The record names folders outside of where it was started by their last part alone; this one is known here.
+        """
         record = self.record()
         if record is None or record.status == "finished":
             return ""
@@ -214,9 +218,11 @@ class RunFolder:
         if checkpoint := self.last_checkpoint():
             saved = json.loads((checkpoint / "trainer_state.json").read_text(encoding="utf-8"))
             at = f"step {saved['global_step']} of {saved['max_steps']}"
-        words = record.command.partition(f"-m training.{record.stage} ")[2]
+        words = shlex.split(record.command.partition(f"-m training.{record.stage} ")[2])
+        if "--output" in words[:-1]:
+            words[words.index("--output") + 1] = str(self.path)
         state = {"running": f"is running, or was killed, and was saved at {at}", "failed": f"failed; saved is {at}"}
-        return f"the run in {self.path} {state.get(record.status, f'stopped at {at}')}; go on with `assay train {record.stage} {words}`"
+        return f"the run in {self.path} {state.get(record.status, f'stopped at {at}')}; go on with `assay train {record.stage} {shlex.join(words)}`"
 
     def write(self, record: RunRecord) -> None:
         """Write run.json whole."""
