@@ -362,7 +362,7 @@ def _files(services: Services, project: gr.Dropdown) -> gr.HTML:
             raise LabError(say("annotate.no_title"))
         services.store.annotations.keep_project(named)
         line = notice(say("manage.renamed", title=named.title), "good")
-        return {told: line, project: gr.Dropdown(choices=choices(services), value=known.id)}
+        return {told: line, project: gr.Dropdown(choices=choices(services))}  # one chosen meanwhile stays
 
     managed: dict[str, Any] = {"shows": told, **QUIET}
     event(project.change, on_change, [project], panel.outputs, **managed)

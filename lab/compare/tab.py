@@ -395,7 +395,7 @@ def _problem(state: Comparing, text: str) -> CompareView:
 def build(services: Services, door: Door, tab: gr.Tab) -> None:
     """Lay out the tab inside the `gr.Blocks` that is currently open."""
     state, table = gr.State(None), gr.BrowserState(None, storage_key="assay-pair", secret=BROWSER_SECRET)
-    has_own, chosen = services.recorded is None, gr.State(())
+    has_own, chosen, is_restored = services.recorded is None, gr.State(()), gr.State(True)
     gr.HTML(views.lead("compare"))
     with gr.Row(visible=has_own, elem_classes="composer"):
         source = gr.Dropdown([], value=None, label=say("compare.from"), elem_id="compare-from", min_width=300)
@@ -462,7 +462,10 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     def written(steps: Iterable[Step]) -> Iterator[Painted]:
         return (paint(step, is_writing=True) for step in steps)
 
-    def on_written(state: Comparing | None) -> Painted:
+    def on_written(state: Comparing | None, is_written: bool = True) -> Painted:
+        """Take votes on the pair; `is_written` is False after an event that wrote none, beside which one may be written."""
+        if not is_written:
+            return {each: gr.skip() for each in votes.values()}
         return {each: gr.Button(interactive=bool(state and state.pair)) for each in votes.values()}
 
     def on_next(
@@ -497,15 +500,14 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
         return visitor, remembered, now or restore_pair(services, visitor, left)
 
     def on_open(visitor: Visitor, now: Comparing | None, left: object) -> Iterator[Painted]:
-        found = None if now else restore_pair(services, visitor, left)
-        if found and found.pair:
-            yield from written([(found, view_of(found, found.pair.question, found.pair.moment))])
-        elif found:
-            yield from written([(found, reveal(found))])
+        found, steps = None if now else restore_pair(services, visitor, left), iter(())
+        if found:
+            view = view_of(found, found.pair.question, found.pair.moment) if found.pair else reveal(found)
+            steps = written([(found, view)])
         elif not now and isinstance(left, str):  # the page was left while its pair was being written
-            yield from on_next(visitor, None, (), None, left)
-        else:
-            yield {line: gr.skip()}
+            steps = on_next(visitor, None, (), None, left)
+        yield {is_restored: bool(found) or (not now and isinstance(left, str))}
+        yield from steps
 
     def on_tab(source: str | None) -> gr.Dropdown:
         """List the frozen sets; the newest is chosen until somebody chooses."""
@@ -527,10 +529,14 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
         onward.click(on_next, here, outputs, api_name="pair", **replacing),
         gr.on(asking, on_next, [*here, own], outputs, api_name="pair_on", **views.ANSWERING),
         back.click(on_undo, here, outputs, api_name="undo", **replacing),
-        door.known.change(on_open, [door.known, state, table], outputs, api_visibility="private", **views.ANSWERING),
     ]
+    opened = door.known.change(
+        on_open, [door.known, state, table], [*outputs, is_restored], api_visibility="private", **views.ANSWERING
+    )
+    told = {"outputs": [*votes.values()], "api_visibility": "private", **views.QUIET}
     for each in writing:
-        each.then(on_written, state, [*votes.values()], api_visibility="private", **views.QUIET)
+        each.then(on_written, state, **told)
+    opened.then(on_written, [state, is_restored], **told)
     given, saying = [state, strength, reasons, remark], [strength.input, reasons.input, remark.submit, remark.blur]
     event(saying, partial(explain, services), given, [said], "vote_why", door=door, shows=said, **views.CHOSEN)
     for choice, button in votes.items():
