@@ -79,7 +79,7 @@ def jsonl_text(rows: Iterable[object], *, by_alias: bool = False) -> str:
     return "".join(f"{line}\n" for line in lines).translate(LINE_ENDS)
 
 
-def rows_of(text: str, path: Path) -> Read:
+def rows_in_text(text: str, path: Path) -> Read:
     """Yield the rows of a .json or .jsonl file; one called .jsonl may hold a list, too."""
     is_list = text.lstrip().startswith("[")
     return json_rows(text) if is_list or path.suffix == ".json" else jsonl_rows(text)

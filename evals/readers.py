@@ -33,7 +33,7 @@ from evals.schema import (
 )
 from evals.stats.agreement import Rating, agreement
 from evals.stats.intervals import DRAWS, Units, percentile_interval, resample, wilson
-from evals.stats.scores import mean
+from evals.stats.scores import weighted_mean
 from evals.verifiers import READINGS, stated_confidence, verifier_versions, verify_prepared
 from evals.verifiers.expected import AnswerReading, expected_answer, normalise, words
 from evals.verifiers.faults import false_figures
@@ -86,13 +86,13 @@ def judge_answers(
     answers: Sequence[GivenAnswer], read: AnswerReader, scoring: Scoring = DEFAULT_SCORING
 ) -> list[Verdict]:
     """Return the verdicts on answers that a judge reads; equal ones and empty ones cost it nothing."""
-    tasks = [task_of(*each) for each in answers]
+    tasks = [judge_question(*each) for each in answers]
     asked = list(dict.fromkeys(task for task in tasks if task.answer))
     readings = dict(zip(asked, read(asked) if asked else (), strict=True))
     return [verdict_of(each, readings.get(task, Reading()), scoring) for each, task in zip(answers, tasks, strict=True)]
 
 
-def task_of(truth: GroundTruth, question: str, completion: str) -> ReadRequest:
+def judge_question(truth: GroundTruth, question: str, completion: str) -> ReadRequest:
     """Return what a judge is shown of an answer; of the truth only what whoever answers is shown too."""
     answer = without_thought(completion).strip()
     if isinstance(truth, RubricTruth | FactsTruth):
@@ -126,7 +126,7 @@ def verdict_of(answer: GivenAnswer, reading: Reading, scoring: Scoring = DEFAULT
     if isinstance(truth, RubricTruth | FactsTruth):
         finding = _rubric_finding(_items(truth), reading.scores)
         confidence = stated_confidence(completion)
-    elif parts := _parts(reading.answer, task_of(*answer).options):
+    elif parts := _parts(reading.answer, judge_question(*answer).options):
         also = parts[0] if len(parts) > 1 else None
         finding = read_answer_line(asked, question, Lines(parts[-1], also, 0, 0, MISSING, ""), read_number)
         reason = f"it says {' and '.join(parts)}" if also else finding.reason
@@ -398,7 +398,7 @@ def _share(hits: Sequence[bool], clusters: Sequence[str], draws: int, seed: int)
         n = len(set(clusters))
         span, note = (wilson(value * n, n), f"the same in every row: Wilson interval over {n} questions")
     else:
-        drawn = resample(lambda w: {"share": mean(of, w)}, Units.of(clusters), draws, seed)
+        drawn = resample(lambda w: {"share": weighted_mean(of, w)}, Units.of(clusters), draws, seed)
         span = percentile_interval(drawn["share"])
     low, high = span if span else (None, None)
     return Metric(value=value, n=len(of), low=low, high=high, note=note)

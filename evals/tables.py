@@ -20,7 +20,7 @@ import pyarrow.parquet
 import python_calamine as calamine
 
 from evals.errors import BadConfig, LabError
-from evals.io import NoRow, encoding_of, read_text, rows_of
+from evals.io import NoRow, encoding_of, read_text, rows_in_text
 from evals.worker import Send, read_apart
 
 SHEETS = (".xlsx", ".ods")
@@ -64,7 +64,7 @@ def file_rows(path: Path, otherwise: str = "", sheet: str | None = None, columns
     if sheet is not None:
         raise BadConfig(f"{path.name} has no sheets, so there is no sheet {sheet!r}; leave --sheet out")
     if path.suffix.lower() != ".parquet":
-        return Table([*rows_of(read_text(path, otherwise), path)], ())
+        return Table([*rows_in_text(read_text(path, otherwise), path)], ())
     rows = enumerate(parquet_rows(path), 1)
     return Table([(number, {k: v for k, v in row.items() if v is not None}) for number, row in rows], ())
 

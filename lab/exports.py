@@ -41,9 +41,9 @@ def files_of(export: Export) -> dict[str, str]:
 
 def may_train(services: Services, name: str | None) -> bool:
     """Return whether somebody signed in by a name may start training from the page."""
-    from lab.shared.runner import refusal
+    from lab.shared.runner import why_not_here
 
-    return services.role_of(name) == "admin" and not refusal(services.settings.training)
+    return services.role_of(name) == "admin" and not why_not_here(services.settings.training)
 
 
 def training_offers(found: Sequence[Trainable], *, has_buttons: bool, title: str = "trainable") -> Html:
@@ -141,10 +141,10 @@ def training_address(services: Services, stage: str = "dpo", files: Mapping[str,
     LabError where nothing can be trained from this page, or no vote prefers an answer.
     """
     from lab.shared.rows import link  # late: `assay prefs export` goes without the page
-    from lab.shared.runner import refusal
+    from lab.shared.runner import why_not_here
 
     settings = services.settings.training
-    if why := refusal(settings):
+    if why := why_not_here(settings):
         raise LabError(why)
     folder = settings.runs[0] / "preferences" / f"{(now := services.now()):%Y-%m-%d-%H%M%S}"
     if files is None:

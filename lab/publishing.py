@@ -107,7 +107,7 @@ class PublicationPreview:
         return any(found.check == "token" for plan in self.plans for found in plan.warnings)
 
 
-def preview(order: Order, tell: Callable[[str], None] = lambda _: None) -> PublicationPreview:
+def preview_upload(order: Order, tell: Callable[[str], None] = lambda _: None) -> PublicationPreview:
     """Return what publishing would do, telling how far it is; nothing is written. LabError for a run that cannot be published at all."""
     from hub.chains import pack_last, plan_chain
     from hub.checks import Refused

@@ -110,11 +110,11 @@ def train_preferences(ready: "Prepared", build: "Callable[[Prepared], SafeTraine
         trainer = build(ready)
         trainer.add_callback(AlarmCallback(current.run, alarms_of("preferences")))
         stop = current.stop.ask if settings.monitor_stop else None
-        trainer.add_callback(AlarmCallback(current.run, forgetting(settings), stop, window=1))
+        trainer.add_callback(AlarmCallback(current.run, forgetting_alarms(settings), stop, window=1))
         current.train(trainer)
 
 
-def forgetting(settings: PreferenceSettings) -> "tuple[Alarm, Alarm]":
+def forgetting_alarms(settings: PreferenceSettings) -> "tuple[Alarm, Alarm]":
     """Return the alarms over the dev set: right answers lost, and distance to the reference."""
     from training.run.watch import Alarm
 

@@ -15,7 +15,7 @@ from functools import cache, partial
 from typing import TypeVar
 
 from evals.facts import load_enrichment, load_hallmark
-from evals.questions.prompt import answer_form, with_answer, with_confidence
+from evals.questions.prompt import answer_form, with_answer, with_confidence_line
 from evals.schema import CANNOT_BE_TOLD, ChoiceTruth, Example
 from evals.verifiers.expected import DIRECTIONS, expected_answer, normalise
 from evals.verifiers.line import options_in, read_lines
@@ -128,7 +128,7 @@ BASELINES: Mapping[str, Policy] = {
     "copy an option of the question, 60%": _copy_option,
     "restate the finding, 80%": _restate,
     "restate and explain, 80%": partial(_restate, explained=True),
-    "only a confidence, 50%": lambda example, _: with_confidence("", 50).lstrip(),
+    "only a confidence, 50%": lambda example, _: with_confidence_line("", 50).lstrip(),
     "empty answer": lambda example, _: "",
     "tissue majority, 80%": _tissue_majority,
 }

@@ -31,7 +31,7 @@ from pydantic import Field
 from evals.errors import BadConfig, LabError
 from evals.io import sha256_of_text
 from evals.questions.pathways import succession
-from evals.questions.prompt import with_confidence
+from evals.questions.prompt import with_confidence_line
 from evals.questions.sets import is_held_out
 from evals.schema import Example, Message, Record, Verdict
 from evals.verifiers import verifier_versions, verify
@@ -289,7 +289,7 @@ def _pairs(group: Sequence[Sample], others: Accuracy, margin: float, per_questio
     if not stated or not others.claims:
         return [], "no_others" if stated else "no_confidence"
     level = may_state(others)
-    restated = [replace(sample, text=with_confidence(text, level)) for sample, text, _ in stated]
+    restated = [replace(sample, text=with_confidence_line(text, level)) for sample, text, _ in stated]
     rows, why = _verdict_pairs(restated, margin, per_question)
     widest: dict[str, tuple[Sample, int]] = {}
     for sample, text, said in sorted(stated, key=lambda each: (-abs(each[2] - level), each[1])):
@@ -297,7 +297,7 @@ def _pairs(group: Sequence[Sample], others: Accuracy, margin: float, per_questio
             widest.setdefault(text, (sample, abs(said - level)))
     made: list[PairRow] = []
     for text, (sample, gap) in widest.items():
-        better = _judge(replace(sample, text=with_confidence(text, level)))
+        better = _judge(replace(sample, text=with_confidence_line(text, level)))
         if len(made) < per_question and better.verdict.verdict in ("correct", "incorrect"):
             made.append(_pair_row(better, _judge(sample), "calibration", gap / 100))
     rows += made

@@ -48,10 +48,10 @@ CONSERVED = re.compile(r"\bpathway responses?\b|\bgene set scores of\b", re.IGNO
 
 def with_answer(explanation: str, answer: str, level: int) -> str:
     """Return an answer in its one documented form: explanation, answer line, confidence line."""
-    return with_confidence("\n".join(part for part in (explanation, f"Answer: {answer}") if part), level)
+    return with_confidence_line("\n".join(part for part in (explanation, f"Answer: {answer}") if part), level)
 
 
-def with_confidence(text: str, level: int) -> str:
+def with_confidence_line(text: str, level: int) -> str:
     """Return an answer in its one documented form: the text, then a last line "Confidence: N%"."""
     return f"{text}\nConfidence: {level}%"
 

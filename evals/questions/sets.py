@@ -37,7 +37,7 @@ from evals.questions.pathways import (
     pathway_training,
     set_meanings,
 )
-from evals.questions.prompt import SURE, answer_form, system_prompt, with_answer, with_confidence
+from evals.questions.prompt import SURE, answer_form, system_prompt, with_answer, with_confidence_line
 from evals.schema import CANNOT_BE_TOLD, ChoiceTruth, Example, GroundTruth, MechanismTruth, OwnTruth
 from evals.schema.questions import QuestionRow, RowFault, TermTruth
 from evals.tables import TABLES, Table, file_rows
@@ -322,7 +322,7 @@ def to_example(row: QuestionRow, name: str) -> Example:
     explanation = (row.explanation or "").strip()
     answer = with_answer(explanation, right, TAUGHT) if right is not None else ""
     if right is None and explanation:
-        answer = with_confidence(explanation, TAUGHT)
+        answer = with_confidence_line(explanation, TAUGHT)
     return Example(
         source=row.source or name,
         kind=row.truth.kind,

@@ -39,7 +39,7 @@ from evals.schema.reviews import (
     Unknown,
 )
 from evals.stats.intervals import Floats, Units, Whole, percentile_interval, resample
-from evals.stats.scores import ratio
+from evals.stats.scores import ratio_or_nan
 
 Vectors = npt.NDArray[np.float32]
 BATCH = 4_096
@@ -564,7 +564,7 @@ def matcher_agreement(encoder: Encoder | None, threshold: float, seed: int = 0) 
 
     def measure(weights: Floats) -> dict[str, Floats]:
         both = weights @ (is_yes * is_matched)
-        return {"precision": ratio(both, weights @ is_matched), "recall": ratio(both, weights @ is_yes)}
+        return {"precision": ratio_or_nan(both, weights @ is_matched), "recall": ratio_or_nan(both, weights @ is_yes)}
 
     units = Units.of([pair.article_id for pair in pairs])
     whole, drawn = measure(units.whole()), resample(measure, units, DRAWS, seed)

@@ -29,7 +29,7 @@ from evals.stats.intervals import (
     resample,
     wilson,
 )
-from evals.stats.scores import OVERCONFIDENT, UNDERCONFIDENT, RiskPoint, ratio, risk_coverage
+from evals.stats.scores import OVERCONFIDENT, UNDERCONFIDENT, RiskPoint, ratio_or_nan, risk_coverage
 
 Binning = Literal["width", "mass"]
 
@@ -91,7 +91,7 @@ def bin_sums(c: Floats, y: Floats, w: Floats, edges: Floats) -> list[Floats]:
 def ece(c: Floats, y: Floats, w: Floats, edges: Floats) -> Floats:
     """Return the expected calibration error: sum over bins of n_b/n |accuracy_b - confidence_b|."""
     mass, stated, right, *_ = bin_sums(c, y, w, edges)
-    return ratio(np.abs(right - stated).sum(axis=1), mass.sum(axis=1))
+    return ratio_or_nan(np.abs(right - stated).sum(axis=1), mass.sum(axis=1))
 
 
 def null_ece(c: Floats, edges: Floats, settings: CalibrationSettings, units: Units | None = None) -> NullEce:
@@ -361,18 +361,18 @@ def measure(c: Floats, y: Floats, w: Floats, edges: Floats, *, by_bin: bool = Fa
     """
     mass, stated, right, cc, cy = bin_sums(c, y, w, edges)
     total = mass.sum(axis=1)
-    base = ratio(right.sum(axis=1), total)
+    base = ratio_or_nan(right.sum(axis=1), total)
     each = 1 / np.where(mass > 0, mass, 1)  # sums of an empty bin are 0
     gaps = np.abs(right - stated)
     return {
-        "ece": ratio(gaps.sum(axis=1), total),
+        "ece": ratio_or_nan(gaps.sum(axis=1), total),
         "mce": np.where(total > 0, np.divide(gaps, mass, out=np.zeros_like(gaps), where=mass > 0).max(axis=1), np.nan),
         "brier": scores.brier(c, y, w),
-        "brier_reliability": ratio(((stated - right) ** 2 * each).sum(axis=1), total),
-        "brier_resolution": ratio(((right - mass * base[:, None]) ** 2 * each).sum(axis=1), total),
+        "brier_reliability": ratio_or_nan(((stated - right) ** 2 * each).sum(axis=1), total),
+        "brier_resolution": ratio_or_nan(((right - mass * base[:, None]) ** 2 * each).sum(axis=1), total),
         "brier_uncertainty": base * (1 - base),
-        "brier_within_variance": ratio(np.maximum(cc - stated**2 * each, 0).sum(axis=1), total),
-        "brier_within_covariance": ratio(2 * (cy - stated * right * each).sum(axis=1), total),
+        "brier_within_variance": ratio_or_nan(np.maximum(cc - stated**2 * each, 0).sum(axis=1), total),
+        "brier_within_covariance": ratio_or_nan(2 * (cy - stated * right * each).sum(axis=1), total),
         "base_rate_brier": scores.base_rate_brier(c, y, w),
         "log_loss": scores.log_loss(c, y, w),
         "auroc": scores.auroc(c, y, w),
@@ -380,6 +380,6 @@ def measure(c: Floats, y: Floats, w: Floats, edges: Floats, *, by_bin: bool = Fa
         "overconfidence_rate": scores.rate(c > OVERCONFIDENT, 1 - y, w),
         "underconfidence_rate": scores.rate(c < UNDERCONFIDENT, y, w),
         "mean_confidence": scores.mean_confidence(c, y, w),
-        "mean_accuracy": scores.mean(y, w),
-        **{f"accuracy of bin {i}": each for i, each in enumerate(ratio(right, mass).T) if by_bin},
+        "mean_accuracy": scores.weighted_mean(y, w),
+        **{f"accuracy of bin {i}": each for i, each in enumerate(ratio_or_nan(right, mass).T) if by_bin},
     }

@@ -43,24 +43,24 @@ TINY = 1e-12
 
 def mean_confidence(c: Floats, y: Floats, w: Floats) -> Floats:
     """Return the mean stated confidence."""
-    return mean(c, w)
+    return weighted_mean(c, w)
 
 
 def brier(c: Floats, y: Floats, w: Floats) -> Floats:
     """Return the mean of (c - y)^2: 0 is best, 0.25 is what "50 %" always gets."""
-    return mean((c - y) ** 2, w)
+    return weighted_mean((c - y) ** 2, w)
 
 
 def base_rate_brier(c: Floats, y: Floats, w: Floats) -> Floats:
     """Return the Brier score of always stating the share that is correct."""
-    accuracy = mean(y, w)
+    accuracy = weighted_mean(y, w)
     return accuracy * (1 - accuracy)
 
 
 def log_loss(c: Floats, y: Floats, w: Floats) -> Floats:
     """Return the mean of -log(probability given to what happened), natural log, c cut at 1e-12."""
     given = np.clip(np.where(y > 0, c, 1 - c), TINY, 1.0)
-    return mean(-np.log(given), w)
+    return weighted_mean(-np.log(given), w)
 
 
 def auroc(c: Floats, y: Floats, w: Floats) -> Floats:
@@ -71,20 +71,20 @@ def auroc(c: Floats, y: Floats, w: Floats) -> Floats:
     by = levels(c, y, w)
     below = np.cumsum(by.wrong, axis=1) - by.wrong
     pairs = by.right.sum(axis=1) * by.wrong.sum(axis=1)
-    return ratio((by.right * (below + by.wrong / 2)).sum(axis=1), pairs)
+    return ratio_or_nan((by.right * (below + by.wrong / 2)).sum(axis=1), pairs)
 
 
 def rate(here: npt.NDArray[np.bool_], counted: Floats, w: Floats) -> Floats:
     """Return the share of the rows `here` that is counted, such as wrong ones above 0.8; nan where there are none."""
-    return ratio(w @ (here * counted), w @ here.astype(np.float64))
+    return ratio_or_nan(w @ (here * counted), w @ here.astype(np.float64))
 
 
-def mean(values: Floats, w: Floats) -> Floats:
+def weighted_mean(values: Floats, w: Floats) -> Floats:
     """Return the weighted mean of the rows' values in each draw; nan for a draw without weight."""
-    return ratio(w @ values, w.sum(axis=1))
+    return ratio_or_nan(w @ values, w.sum(axis=1))
 
 
-def ratio(above: Floats, below: Floats) -> Floats:
+def ratio_or_nan(above: Floats, below: Floats) -> Floats:
     """Return above / below, nan where below is not positive."""
     return np.divide(above, below, out=np.full_like(above, np.nan), where=below > 0)
 
@@ -125,7 +125,7 @@ def aurc(c: Floats, y: Floats, w: Floats) -> Floats:
     share = np.divide(wrong, tied, out=np.zeros_like(wrong), where=tied > 0)
     steps = np.diff(harmonic, axis=1, prepend=0.0)
     excess = np.cumsum(wrong, axis=1) - wrong - before * share
-    return ratio((excess * steps + wrong).sum(axis=1), answered[:, -1])
+    return ratio_or_nan((excess * steps + wrong).sum(axis=1), answered[:, -1])
 
 
 def _harmonic(counts: Floats) -> Floats:

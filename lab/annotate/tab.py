@@ -127,7 +127,7 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     door.known.change(on_known, **seen, api_visibility="private", **QUIET)
 
     def on_select(project: str | None, role: str, request: gr.Request) -> tuple[gr.Dropdown, str]:
-        found = choices(services)
+        found = project_choices(services)
         known, linked = [name for _, name in found], request.query_params
         if project not in known:  # the page was just opened: as its address says
             project, role = linked.get("project"), linked.get("role") or role
@@ -182,7 +182,7 @@ def _others(queue: Queue, opened: Opened) -> str:
     return draw("said", rows=rows)
 
 
-def choices(services: Services) -> list[tuple[str, str]]:
+def project_choices(services: Services) -> list[tuple[str, str]]:
     """Return the projects to choose from, the newest first."""
     return [(project.title, project.id) for project in services.store.annotations.projects()]
 
@@ -281,7 +281,7 @@ def _projects(services: Services, door: Door, tab: gr.Tab, project: gr.Dropdown)
         return gr.Dropdown(choices=found)  # a choice made meanwhile stays
 
     def on_first() -> Any:
-        return (gr.skip(), gr.skip()) if choices(services) else (gr.Accordion(open=True), on_open())
+        return (gr.skip(), gr.skip()) if project_choices(services) else (gr.Accordion(open=True), on_open())
 
     def on_source(name: str) -> gr.CheckboxGroup:
         report = next((each for each in services.reports().reports if each.data_name == name), None)
@@ -316,7 +316,7 @@ def _projects(services: Services, door: Door, tab: gr.Tab, project: gr.Dropdown)
         line = say("annotate.new.made", title=known.title, held=plural(len(items), "answer"))
         if n_held := sum(is_held_out(each.question, each.example_id) for each in items):
             line += " " + say("annotate.new.held_out", n=n_held)
-        return {made: notice(line, "good"), project: gr.Dropdown(choices=choices(services), value=known.id)}
+        return {made: notice(line, "good"), project: gr.Dropdown(choices=project_choices(services), value=known.id)}
 
     fold.expand(on_open, None, source, api_name="annotate_sources", **QUIET)
     tab.select(on_first, None, [fold, source], api_visibility="private", **QUIET)
@@ -350,7 +350,7 @@ def _files(services: Services, project: gr.Dropdown) -> gr.HTML:
         """Delete a project with its answers and annotations."""
         known = services.store.annotations.project(name or "")
         services.store.annotations.delete(known.id)
-        found = choices(services)
+        found = project_choices(services)
         shown = gr.Dropdown(choices=found, value=found[0][1] if found else None)
         return {told: notice(say("annotate.deleted", title=known.title), "good"), project: shown}
 
@@ -362,7 +362,7 @@ def _files(services: Services, project: gr.Dropdown) -> gr.HTML:
             raise LabError(say("annotate.no_title"))
         services.store.annotations.keep_project(named)
         line = notice(say("manage.renamed", title=named.title), "good")
-        return {told: line, project: gr.Dropdown(choices=choices(services))}  # one chosen meanwhile stays
+        return {told: line, project: gr.Dropdown(choices=project_choices(services))}  # one chosen meanwhile stays
 
     managed: dict[str, Any] = {"shows": told, **QUIET}
     event(project.change, on_change, [project], panel.outputs, **managed)

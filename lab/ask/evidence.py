@@ -69,7 +69,7 @@ def form_values(record: RefinerRecord) -> tuple[str, str, str]:
     return record.asked, record.tool_output, "\n".join(rows)
 
 
-def examples(n: int = 3) -> Sequence[RefinerRecord]:
+def evidence_examples(n: int = 3) -> Sequence[RefinerRecord]:
     """Return a few records that may be trained on and whose evidence holds the answer."""
     return [each for each in refiner_bank().train if each.answerable][:n]
 
@@ -165,7 +165,7 @@ def answer(
     for moment in stream_answers(services, question, finish):
         if moment.is_replaced:
             return
-        yield replace(view_of(moment), going=going)
+        yield replace(moment_view(moment), going=going)
 
 
 def judge_texts(services: Services, record: RefinerRecord, texts: Sequence[str]) -> list[ScoredAnswer]:
@@ -181,7 +181,7 @@ def judge_texts(services: Services, record: RefinerRecord, texts: Sequence[str])
     return [ScoredAnswer.model_validate(grade.detail) for grade in task.grade([record] * len(texts), texts)]
 
 
-def view_of(moment: Moment[Cards, KeptRefinement]) -> View:
+def moment_view(moment: Moment[Cards, KeptRefinement]) -> View:
     """Return the view of one moment."""
     if moment.kept is not None:
         told = say("refine.done", answers=plural(len(moment.kept.answers), "answer"))
@@ -196,25 +196,25 @@ def view_of(moment: Moment[Cards, KeptRefinement]) -> View:
     return View(notice(line), cards(moment.written), is_busy=True)
 
 
-def earlier(services: Services, visitor: Visitor | None) -> Sequence[KeptRefinement]:
+def refinements(services: Services, visitor: Visitor | None) -> Sequence[KeptRefinement]:
     """Return what this browser asked with evidence, newest first."""
     if visitor is None:
         return ()
     return services.store.documents("refine").newest(services.store.hash_rater(visitor.rater))
 
 
-def find(services: Services, visitor: Visitor | None, name: str | None) -> KeptRefinement | None:
+def find_refinement(services: Services, visitor: Visitor | None, name: str | None) -> KeptRefinement | None:
     """Return what was asked with evidence, by its id or that of one of its answers; None if it was something else."""
-    return next((each for each in earlier(services, visitor) if each.id == name or each.answer(name or "")), None)
+    return next((each for each in refinements(services, visitor) if each.id == name or each.answer(name or "")), None)
 
 
-def view(services: Services, visitor: Visitor | None, kept: KeptRefinement) -> View:
+def refinement_view(services: Services, visitor: Visitor | None, kept: KeptRefinement) -> View:
     """Return the answers as they were kept."""
     line = say("ask.history.shown", when=f"{kept.made_at:%d %b %H:%M} UTC")
     return View(notice(line), refinement_html(kept, Rater(services, visitor).thumbs()), kept.id)
 
 
-def label(kept: KeptRefinement) -> str:
+def refinement_label(kept: KeptRefinement) -> str:
     """Return a line to find it by."""
     asked = shorten(kept.record.asked, 80, placeholder="…")
     return f"{kept.made_at:%d %b %H:%M} UTC · {asked} · {say('ask.evidence.with')}"

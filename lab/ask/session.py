@@ -67,7 +67,7 @@ def ask(
             moment = replace(
                 moment, written=tuple(relied_on(name or services.settings.chain, moment.written, question))
             )
-        yield replace(view_of(moment, is_known=is_known), going=going)
+        yield replace(answer_view(moment, is_known=is_known), going=going)
 
 
 def relied_on(chain: str, shown: Sequence[Card], question: str) -> list[Card]:
@@ -130,7 +130,7 @@ def _below(limit: Any, stated: float) -> dict[str, str]:
     return {"below": say("confidence.below", at=f"{promise.threshold:.0%}", **told)}
 
 
-def view_of(moment: Answered, *, is_known: bool) -> View:
+def answer_view(moment: Answered, *, is_known: bool) -> View:
     """Return the view of one moment of an answer."""
     is_busy = not moment.is_done
     if not moment.written:
@@ -158,7 +158,7 @@ class AnswerUnderWay:
     views: Iterable[View] = ()
 
 
-def begin(
+def begin_answer(
     services: Services,
     visitor: Visitor | None,
     typed: tuple[object, ...],

@@ -10,7 +10,7 @@ from evals.errors import LabError
 from evals.schema.questions import Sampling
 from evals.schema.votes import AnnotationItem
 from lab.ask import evidence as cited
-from lab.ask.session import ask, begin, earlier, examples, find_earlier, find_going, show_earlier
+from lab.ask.session import ask, begin_answer, earlier, examples, find_earlier, find_going, show_earlier
 from lab.page import DocumentPane, Painted, choices, event, stage_choice, stops, with_visitor
 from lab.services import Services
 from lab.session import View
@@ -58,7 +58,7 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     pane, linked = DocumentPane(line, answers, gr.State(None), [start], stopping), gr.JSON(visible=False)
 
     def stored(visitor: Visitor | None, name: str) -> Sequence[AnnotationItem]:
-        if kept := cited.find(services, visitor, name):
+        if kept := cited.find_refinement(services, visitor, name):
             return cited.items_of(kept)
         return [item_of_answer(each, RATED) for each in find_earlier(services, visitor, name).answers]
 
@@ -75,7 +75,7 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
                     gr.Button(row.prompt, size="sm").click(None, None, [question, evidence, rubric], js=filled)
         with gr.Column(min_width=260):
             gr.HTML(heading(say("examples.evidence")))
-            for record in cited.examples():
+            for record in cited.evidence_examples():
                 filled = script("assayValue", cited.form_values(record))
                 each = gr.Button(record.asked, size="sm")
                 each.click(None, None, [question, evidence, rubric], js=filled).then(
@@ -103,7 +103,7 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
             return ask(services, asker, question, (seed, length, temperature), chain, stages, name)
 
         said = (question, seed, length, temperature, evidence, rubric)
-        yield from map(pane.paint, begin(services, visitor, said, write))
+        yield from map(pane.paint, begin_answer(services, visitor, said, write))
 
     def on_tab(address: str) -> tuple[gr.Dropdown, str]:
         """Return the chains that can be asked, the one of the address chosen."""
@@ -126,12 +126,12 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     def on_show(visitor: Visitor | None, chosen: str | None) -> Painted:
         if not chosen:  # a list that was left without a choice says so, too
             return {line: gr.skip()}
-        if kept := cited.find(services, visitor, chosen):
+        if kept := cited.find_refinement(services, visitor, chosen):
             said, passages, wanted = cited.form_values(kept.record)
             how = kept.answers[0].origin
             sampled = (how.seed, how.max_new_tokens, how.temperature) if how else (0, cited.USUAL, 0.0)
             asked = (said, *sampled, passages, wanted)
-            page = pane.paint(cited.view(services, visitor, kept)) | {fold: gr.Accordion(open=True)}
+            page = pane.paint(cited.refinement_view(services, visitor, kept)) | {fold: gr.Accordion(open=True)}
             return page | dict(zip(typed, asked, strict=True))
         entry = find_earlier(services, visitor, chosen)
         first = entry.first
@@ -156,7 +156,9 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     def on_history(visitor: Visitor | None) -> gr.Dropdown:
         def found() -> list[tuple[str, str]]:
             plain = [(entry.first.asked_at, entry.label, entry.first.id) for entry in earlier(services, visitor)]
-            kept = [(each.made_at, cited.label(each), each.id) for each in cited.earlier(services, visitor)]
+            kept = [
+                (each.made_at, cited.refinement_label(each), each.id) for each in cited.refinements(services, visitor)
+            ]
             return [(label, name) for _, label, name in sorted([*plain, *kept], reverse=True)]
 
         return choices(found, say("ask.history.none"))

@@ -21,7 +21,7 @@ from evals.readers import (
     ReadRequest,
     check_way,
     compare_readers,
-    task_of,
+    judge_question,
     verdicts_on,
     with_texts,
 )
@@ -164,7 +164,7 @@ def _agreement(judge: "AnswerJudge", labels: Path | None) -> tuple[Agreement, in
     rows = sorted(rows, key=lambda row: hashlib.sha256(row.id.encode()).hexdigest())[:SAMPLE]
     if not rows:
         raise BadConfig(f"{path} holds no labelled answer with its text; name another file (--labels)")
-    tasks = [task_of(row.ground_truth, row.prompt or "", row.completion or "") for row in rows]
+    tasks = [judge_question(row.ground_truth, row.prompt or "", row.completion or "") for row in rows]
     found = dict(zip(tasks, judge.try_all(tasks), strict=True))
     readings = {task: each for task, each in found.items() if isinstance(each, Reading)}
     read = [row for row, task in zip(rows, tasks, strict=True) if task in readings]

@@ -59,10 +59,10 @@ def view(services: Services) -> BoardPage:
     newest = notice(say("ratings.newest", n=NEWEST_VOTES)) if counts.votes > NEWEST_VOTES else ""
     found = boards(votes)
     drawn = ratings_over_votes(found.over_votes) if found.over_votes else None
-    return BoardPage(Html(overview(counts) + newest + board(found)), drawn, trainable(votes))
+    return BoardPage(Html(overview(counts) + newest + board_html(found)), drawn, trainable(votes))
 
 
-def board(found: Boards) -> Html:
+def board_html(found: Boards) -> Html:
     """Return the board of all votes, those of each kind of question folded beneath, and what counts on none."""
     said = [say(f"preferences.reason.{reason}", n=n) for reason, n in found.left_out.items() if n]
     left_out = say("preferences.left_out", listed=", ".join(said)) if said else say("preferences.left_out.none")

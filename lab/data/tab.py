@@ -54,7 +54,7 @@ LOOK_SECONDS = 1.5
 
 def build(services: Services, door: Door, tab: gr.Tab) -> None:
     """Lay out the tab inside the `gr.Blocks` that is currently open."""
-    batch.register(services)
+    batch.register_batches(services)
     gr.HTML(lead("data"))
     with gr.Row(elem_classes="composer rate-form"):
         picked = gr.Dropdown([], label=say("questions.set"), elem_id="questions-set", scale=3)
@@ -457,7 +457,7 @@ def _batches(services: Services, door: Door, tab: gr.Tab, picked: gr.Dropdown) -
         sets = QuestionSets(services, visitor)
         if not name:
             raise LabError(say("batch.draft"))
-        batch.start(services, sets.open(name), split, stages, (seed, length, heat), sets.owner)
+        batch.start_batch(services, sets.open(name), split, stages, (seed, length, heat), sets.owner)
         return on_tick() | {line: notice(say("batch.started"), "good")}
 
     shown = [*seen, stages, ask, line]

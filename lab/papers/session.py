@@ -266,7 +266,7 @@ def watch(services: Services, visitor: Visitor, name: str) -> Iterator[View]:
         time.sleep(LOOK_SECONDS if moment else LOOK_SECONDS * 5)
     if job.result:
         kept = mine.get(name)
-        yield view(kept, notice(finished_line(kept.document), "good"))
+        yield review_view(kept, notice(finished_line(kept.document), "good"))
     else:
         words = notice(job.error or say("review.stopped_early"), "problem")
         yield View(words, cards(found, is_busy=bool(found)), paper=paper_view(article, found))
@@ -297,7 +297,7 @@ def resume_review(services: Services, visitor: Visitor | None, name: str | None)
     if visitor and going and name in (None, "", going):
         yield from watch(services, visitor, going)
     elif name:
-        yield view(*OwnDocuments(services, visitor, "review").earlier(name))
+        yield review_view(*OwnDocuments(services, visitor, "review").earlier(name))
 
 
 def stop_all(services: Services, visitor: Visitor | None) -> None:
@@ -311,13 +311,13 @@ def stop_all(services: Services, visitor: Visitor | None) -> None:
 # ---- what a person makes of a review -------------------------------------------------------------
 
 
-def view(standing: "Review", line: str = "") -> View:
+def review_view(standing: "Review", line: str = "") -> View:
     """Return a review as it stands, under a line."""
     kept, concerns = standing.document, standing.parts
     return View(line, cards(concerns), kept.id, paper=paper_view(kept.article, concerns))
 
 
-def label(kept: KeptReview) -> str:
+def review_label(kept: KeptReview) -> str:
     """Return a line to find a review by."""
     return f"{kept.reviewer.name} · {kept.article.title[:70] or kept.article.id}"
 
@@ -330,7 +330,7 @@ def act(services: Services, visitor: Visitor | None, review_id: str | None, acti
 
     def change(standing: "Review") -> Sequence[DraftConcern]:
         before = list(standing.parts)
-        at, mine = find(before, concern_id)
+        at, mine = find_concern(before, concern_id)
         decision = {"accept": "accepted", "reject": "rejected"}.get(action)
         if decision is not None:
             new = "open" if mine.decision == decision else decision
@@ -342,7 +342,7 @@ def act(services: Services, visitor: Visitor | None, review_id: str | None, acti
             raise LabError(say("review.edit.gone"))
         return before
 
-    return view(OwnDocuments(services, visitor, "review").change(review_id, action, change))
+    return review_view(OwnDocuments(services, visitor, "review").change(review_id, action, change))
 
 
 def save(
@@ -364,7 +364,7 @@ def save(
             name = f"p{uuid.uuid4().hex[:8]}"
             own = DraftConcern(id=name, by="person", decision="accepted", place=place, **typed.model_dump())
             return [*standing.parts, own]
-        at, mine = find(standing.parts, concern_id)
+        at, mine = find_concern(standing.parts, concern_id)
         if mine.concern == typed:
             return standing.parts
         before = mine.before or (mine.concern if mine.by == "model" else None)
@@ -376,7 +376,8 @@ def save(
         }
         return [*standing.parts[:at], mine.model_copy(update=changed), *standing.parts[at + 1 :]]
 
-    return view(OwnDocuments(services, visitor, "review").change(review_id, "edit" if concern_id else "add", change))
+    own = OwnDocuments(services, visitor, "review")
+    return review_view(own.change(review_id, "edit" if concern_id else "add", change))
 
 
 def checked_concern(text: str | None, category: str | None, severity: str | None) -> Concern:
@@ -395,7 +396,7 @@ def checked_concern(text: str | None, category: str | None, severity: str | None
     return Concern.model_validate({"text": words, "category": category, "severity": severity})
 
 
-def find(concerns: Sequence[DraftConcern], concern_id: str) -> tuple[int, DraftConcern]:
+def find_concern(concerns: Sequence[DraftConcern], concern_id: str) -> tuple[int, DraftConcern]:
     """Return the place of a concern, from 0, and the concern; LabError if it is not there (any more)."""
     for at, each in enumerate(concerns):
         if each.id == concern_id:

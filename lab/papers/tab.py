@@ -15,15 +15,15 @@ from lab.papers.session import (
     USUAL,
     act,
     demonstration,
-    find,
-    label,
+    find_concern,
     read,
     register,
     resume_review,
     review,
+    review_label,
+    review_view,
     save,
     stop_all,
-    view,
 )
 from lab.papers.view import concerns, page_view, paper
 from lab.services import Services
@@ -80,7 +80,7 @@ def build(services: Services, door: Door) -> None:
             page = gr.HTML(elem_id="review-page")
             shown = gr.HTML(paper(None), elem_id="review-paper")
     pane = DocumentPane(line, cards, gr.State(None), [start], stopping, shown)
-    tab = DocumentTab(services, door, "review", pane, view, label)
+    tab = DocumentTab(services, door, "review", pane, review_view, review_label)
     with editor:
         _editing(services, door, pane, page)
     tab.undo(undo, "undo_concern")
@@ -151,7 +151,7 @@ def _editing(services: Services, door: Door, pane: DocumentPane, page: gr.HTML) 
         if action not in {"edit", "show"}:
             return pane.show(act(services, visitor, review_id, action, concern_id))
         standing = OwnDocuments(services, visitor, "review").get(review_id)
-        at, found = find(standing.parts, concern_id)
+        at, found = find_concern(standing.parts, concern_id)
         if action == "show":
             return {page: page_view(standing.document.article, found.place)}
         words = {text: found.text, category: found.category, severity: found.severity}

@@ -66,7 +66,7 @@ def ece_against_chance(each: Calibration) -> Literal["worse", "between", "chance
     return "worse" if each.ece > max(ends) else "between" if each.ece > min(ends) else "chance"
 
 
-def sentence(stage: str, each: Calibration) -> str:
+def calibration_sentence(stage: str, each: Calibration) -> str:
     """Return in plain words what the stage claims about itself and how that turned out."""
     name = stage_name(stage)
     if each.mean_confidence is None or each.mean_accuracy is None or each.ece is None:
@@ -202,7 +202,7 @@ def diagram(measured: Evaluations, data: str | None, stages: str | None = None, 
         promised = {name: promise(*claims_of(report, name, part)) for name in stated}
         at = {name: each.threshold for name, each in promised.items() if each.threshold is not None}
         charts = (reliability(bins, every, opens), risk_coverage(curves, every, opens, at))
-        said = [sentence(name, each) for name, each in drawn.items()]
+        said = [calibration_sentence(name, each) for name, each in drawn.items()]
         said += [_promised(name, each) for name, each in promised.items() if name in at]
         if silent := [stage_name(name) for name in promised if name not in at]:
             said.append(say("calibration.threshold.none", stages=", ".join(silent)))

@@ -86,7 +86,7 @@ def difference_cell(found: Difference, href: str = "") -> Html:
     return stack_figure(figure, *told, last=emphasis(verdict), tone=f" assay-{tone}")
 
 
-def sentence(compared: PairedComparison, metric: str, tests: int) -> str:
+def comparison_sentence(compared: PairedComparison, metric: str, tests: int) -> str:
     """Return what one metric shows of two stages; `tests` is how many p were corrected together."""
     found = next(each for each in compared.differences if each.metric == metric)
     names = {
@@ -235,7 +235,7 @@ def progress(report: EvalReport, group: str, order: str, opens: Opens, stages: S
 
     steps = [each for each in compared if (each.first.stage, each.second.stage) in {*pairwise(stages)}]
     others = [each for each in compared if each not in steps]
-    listed = "".join(f"<li>{as_html(sentence(each, order, found.n_tests))}</li>" for each in compared)
+    listed = "".join(f"<li>{as_html(comparison_sentence(each, order, found.n_tests))}</li>" for each in compared)
     more = table(others, "leaderboard.differences.others") if others else ""
     words = f"<details><summary>{as_html(say('leaderboard.more'))}</summary>"
     words += f'{more}<ul class="assay-sentences">{listed}</ul></details>'

@@ -86,7 +86,7 @@ def start_run(services: Services, run: str, data: str | None, who: str) -> str:
     return called
 
 
-def start(
+def start_batch(
     services: Services, known: "OpenSet", split: str, stages: Sequence[str], sampled: tuple[Any, Any, Any], who: str
 ) -> str:
     """Put a batch in line and return its id; LabError for a draft, no stages, no questions or settings out of range.
@@ -183,7 +183,7 @@ class _Asked:
         self._check()
 
 
-def run(
+def run_batch(
     kind: str,
     services: Services,
     settings: Mapping[str, JSON],
@@ -232,9 +232,9 @@ def run(
     return {"report": str(out), "name": order.name, "answers": n}
 
 
-def register(services: Services, kind: str = KIND) -> None:
+def register_batches(services: Services, kind: str = KIND) -> None:
     """Let the lab do jobs of a kind."""
-    services.jobs.register(kind, partial(run, kind, services))
+    services.jobs.register(kind, partial(run_batch, kind, services))
 
 
 def file_name(called: str) -> str:

@@ -21,7 +21,7 @@ from filelock import FileLock
 from evals.errors import BadConfig, LabError
 from evals.io import write_whole
 from lab.settings import EMBEDDED, EMBEDDED_RUNS, TrainingSettings
-from lab.shared.runs import SETTINGS, SUFFIX, Training, beside, find, is_alive, is_from_here, look, start, stop
+from lab.shared.runs import SETTINGS, SUFFIX, Training, beside, find, is_alive, is_from_here, look, start, stop_run
 from lab.ui.text import say
 from training.config import written_settings
 from training.launch.accelerate import Launch, check_equipment, gpus_here
@@ -114,7 +114,7 @@ STARTING = ".starting"
 GPUS = (Path("/dev/nvidiactl"), Path("/dev/kfd"))
 
 
-def refusal(settings: TrainingSettings) -> str:
+def why_not_here(settings: TrainingSettings) -> str:
     """Return why nothing can be trained from this page, in words; "" if it can."""
     if settings.is_allowed is False:
         return say("train.refused.off")
@@ -200,7 +200,7 @@ def halt(run: Path, settings: TrainingSettings, now: datetime) -> None:
     if launched is None or not is_from_here(launched):
         raise BadConfig(say("train.refused.elsewhere"))
     if is_alive(launched):
-        stop(run, launched, now)
+        stop_run(run, launched, now)
 
 
 def has_gpu() -> bool:
@@ -223,7 +223,7 @@ def _alone(settings: TrainingSettings, now: datetime) -> Generator[None]:
 
 
 def _refuse_here(settings: TrainingSettings) -> None:
-    reason = refusal(settings)
+    reason = why_not_here(settings)
     if reason:
         raise BadConfig(reason)
 

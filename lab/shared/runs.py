@@ -117,7 +117,7 @@ def start(run: Path, line: Sequence[str], processes: int, now: datetime, who: st
     return launched
 
 
-def stop(run: Path, launched: Launched, now: datetime) -> Launched:
+def stop_run(run: Path, launched: Launched, now: datetime) -> Launched:
     """Ask a run to finish its step, write a checkpoint and stop; asked again, to stop at once.
 
     The launcher is spared where that is possible: it waits for the training process and ends with it.

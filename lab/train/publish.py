@@ -13,7 +13,7 @@ import gradio as gr
 
 from evals.errors import LabError
 from lab.page import Painted, event
-from lab.publishing import Order, PublicationPreview, preview, publish
+from lab.publishing import Order, PublicationPreview, preview_upload, publish
 from lab.services import Services
 from lab.shared.rows import read_place
 from lab.shared.runs import chain_of
@@ -186,7 +186,7 @@ class Publishing:
         yield {self.line: notice(say("publish.looking")), **self.nothing()}
         wanted, lines = self.order(*asked), [""]
         with ThreadPoolExecutor(1) as pool:
-            found = pool.submit(preview, wanted, lines.append)
+            found = pool.submit(preview_upload, wanted, lines.append)
             while not wait([found], LOOK_SECONDS).done:
                 yield {self.line: notice(f"{say('publish.looking')} {lines[-1]}")}
         made = found.result()

@@ -16,7 +16,7 @@ from evals.errors import LabError
 from lab.page import Painted, event, manage_panel
 from lab.services import Services
 from lab.settings import EMBEDDED_RUNS
-from lab.shared.batch import register, sets_to_measure, start_run
+from lab.shared.batch import register_batches, sets_to_measure, start_run
 from lab.shared.rows import Place, judgements_of, read_place, rows_page
 from lab.shared.runner import (
     Recipe,
@@ -29,9 +29,9 @@ from lab.shared.runner import (
     propose_recipe,
     read_recipe,
     recipes,
-    refusal,
     rename_run,
     run_to_change,
+    why_not_here,
     with_values,
 )
 from lab.shared.runs import (
@@ -79,7 +79,7 @@ class TrainView:
 
 def build(services: Services, tab: gr.Tab) -> None:
     """Lay out the tab inside the `gr.Blocks` that is currently open."""
-    register(services, "evaluate")
+    register_batches(services, "evaluate")
     gr.HTML(lead("train"))
     refused = gr.HTML(elem_id="train-refused")
     form = TrainForm(services)
@@ -87,7 +87,7 @@ def build(services: Services, tab: gr.Tab) -> None:
     outputs = [*page.outputs, refused, *form.outputs]
 
     def on_open(address: str, view: TrainView | None, started: str | None = None) -> Painted:
-        reason, place = refusal(services.settings.training), read_place(address, "train")
+        reason, place = why_not_here(services.settings.training), read_place(address, "train")
         run = page.opened(started, view) if started else page.opened(place.get("run"), view, place)
         fold: dict[str, Any] = {"open": False} if started else {}
         told: Painted = {refused: notice(reason), form.box: gr.Accordion(visible=not reason, **fold)} | run
@@ -278,7 +278,7 @@ class TrainPage:
 
     def _is_own(self, training: Training) -> bool:
         is_shipped = training.path.resolve().is_relative_to(EMBEDDED_RUNS)
-        return not is_shipped and not refusal(self.services.settings.training)
+        return not is_shipped and not why_not_here(self.services.settings.training)
 
     def _folded(self, training: Training, before: TrainView | None, place: Place) -> Painted:
         """Open the fold of publishing where the address says so; close it over what was said of another run."""
@@ -326,7 +326,7 @@ class TrainPage:
         return {self.answers: rows_page(behind, here, partial(judgements_of, self.services))}
 
     def _status(self, training: Training, seen: Watched) -> Painted:
-        now, may_act = self.services.now(), not refusal(self.services.settings.training)
+        now, may_act = self.services.now(), not why_not_here(self.services.settings.training)
         launched = training.launched
         is_ours = launched and is_from_here(launched) and training.is_live
         word = "train.stop.now" if training.state == "stopping" else "train.stop"

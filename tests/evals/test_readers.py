@@ -19,8 +19,8 @@ from evals.readers import (
     check_way,
     compare_readers,
     judge_answers,
+    judge_question,
     problem_of,
-    task_of,
     verdict_of,
     with_texts,
 )
@@ -58,11 +58,11 @@ def test_a_reading_gets_the_verdict_that_its_answer_line_would_get():
 
 def test_a_judge_is_shown_options_that_do_not_depend_on_the_truth():
     truths = (DOWN, DOWN.model_copy(update={"direction": "UP"}), SPLIT, AbstainTruth())
-    assert len({task_of(truth, ASKED, "It falls.") for truth in truths}) == 1
-    (first, second) = (task_of(ENZYME.model_copy(update={"value": v}), "Which class?", "x") for v in ENZYME.options[:2])  # fmt: skip
+    assert len({judge_question(truth, ASKED, "It falls.") for truth in truths}) == 1
+    (first, second) = (judge_question(ENZYME.model_copy(update={"value": v}), "Which class?", "x") for v in ENZYME.options[:2])  # fmt: skip
     assert first == second
     assert first.options == (*ENZYME.options, CANNOT_BE_TOLD)
-    numbers = (task_of(BODY.model_copy(update={"value": v}), "How warm?", "x") for v in (1.0, 2.0))
+    numbers = (judge_question(BODY.model_copy(update={"value": v}), "How warm?", "x") for v in (1.0, 2.0))
     assert len(set(numbers)) == 1
 
 
@@ -108,7 +108,7 @@ def test_a_rubric_earns_the_share_of_the_weight_that_is_met():
 def test_a_rubric_without_a_judge_has_no_reward_and_facts_are_a_rubric_for_a_judge():
     assert verify_prepared(RUBRIC, "Why?", "It falls.").reward is None
     facts = FactsTruth(facts=("It falls.", "In thymus."))
-    assert [item.title for item in task_of(facts, "Why?", "x").items] == list(facts.facts)
+    assert [item.title for item in judge_question(facts, "Why?", "x").items] == list(facts.facts)
     got = verdict_of(GivenAnswer(facts, "Why?", "x"), Reading(scores=(1.0, 0.0)))
     assert (got.scores["V1"], got.reason) == (0.5, "1 of 2 items met; not met: In thymus.")
 

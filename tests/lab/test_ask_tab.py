@@ -13,7 +13,7 @@ from evals.errors import LabError
 from evals.report import claims_of, load_report
 from evals.stats.calibration import CalibrationSettings
 from evals.verifiers.line import read_lines
-from lab.ask.session import ask, begin, earlier, find_earlier, find_going, relied_on, show_earlier
+from lab.ask.session import ask, begin_answer, earlier, find_earlier, find_going, relied_on, show_earlier
 from lab.session import LONGEST_QUESTION, BadQuestion, checked_question, checked_sampling, stop
 from lab.ui.components import Card, cards, escape
 from lab.visitors import new_visitor as somebody
@@ -205,7 +205,7 @@ def asking_slowly(folder, visitor):
     """Return the collaborators of a lab in which a question is being answered, what its page sees, and what lets a word out."""
     gate = threading.Semaphore(2)
     services = lab_with(folder, ScriptedChain({"base": "one two three four"}, gate=gate))
-    views = begin(
+    views = begin_answer(
         services, visitor, ("typed",), lambda *known: ask(services, known[0], "Why?", SETTINGS, going=known[1])
     )
     return services, views, next(view.going for view in views if "writing" in view.cards), gate

@@ -6,7 +6,7 @@ import pytest
 
 from evals.report import calibration_of, rows_of, stages_of
 from evals.stats.calibration import Calibration, NullEce
-from lab.results.calibration import diagram, sentence
+from lab.results.calibration import calibration_sentence, diagram
 from lab.results.reports import answer_counts, calibrated
 from lab.services import load_reports
 from lab.shared.evaluations import Evaluations
@@ -92,7 +92,7 @@ def test_an_ece_is_held_against_what_chance_alone_would_show(ece, ends, words):
         ece_if_calibrated=bands[0],
         ece_if_dependent=bands[1],
     )
-    assert words in sentence("sft", each)
+    assert words in calibration_sentence("sft", each)
 
 
 def test_a_stage_that_states_nothing_gets_a_sentence_in_place_of_empty_charts(tmp_path):

@@ -16,15 +16,15 @@ from lab.ask.evidence import (
     LONGEST,
     answer,
     claims_html,
-    find,
+    find_refinement,
     form_values,
     items_of,
-    label,
     parts,
     record_of,
     refinement_html,
+    refinement_label,
+    refinement_view,
     rubric,
-    view,
 )
 from lab.exports import annotations_of
 from lab.session import stop
@@ -119,20 +119,20 @@ def test_what_is_wrong_with_what_was_typed_is_told(field, value, told):
 def test_answers_are_found_again_with_their_thumbs(room):
     visitor = somebody()
     *_, asked = answer(room, visitor, RECORD, (7, 64, 0.0))
-    kept = find(room, visitor, asked.kept)
-    assert kept.record == RECORD and find(room, visitor, kept.answers[1].id) == kept
-    assert find(room, somebody(), asked.kept) is None, "others find nothing"
-    assert RECORD.asked in label(kept)
+    kept = find_refinement(room, visitor, asked.kept)
+    assert kept.record == RECORD and find_refinement(room, visitor, kept.answers[1].id) == kept
+    assert find_refinement(room, somebody(), asked.kept) is None, "others find nothing"
+    assert RECORD.asked in refinement_label(kept)
     rater, (item, *_) = Rater(room, visitor), items_of(kept)
     rater.rate(items_of(kept))
     rater.thumb(item.id, "up")
-    assert view(room, visitor, kept).cards.count('aria-pressed="true"') == 1
+    assert refinement_view(room, visitor, kept).cards.count('aria-pressed="true"') == 1
 
 
 def test_what_a_person_stands_by_trains_with_the_whole_prompt_and_records_kept_for_testing_do_not(room):
     visitor = somebody()
     *_, asked = answer(room, visitor, RECORD, USUAL)
-    rater, items = Rater(room, visitor), items_of(find(room, visitor, asked.kept))
+    rater, items = Rater(room, visitor), items_of(find_refinement(room, visitor, asked.kept))
     rater.rate(items)
     rater.say_of(items[0].id, "submitted", thumb="down", corrected=BETTER)
     (row,) = map(json.loads, annotations_of(room, RATED, "dpo").files["train.jsonl"].splitlines())
@@ -142,7 +142,7 @@ def test_what_a_person_stands_by_trains_with_the_whole_prompt_and_records_kept_f
     assert (row["chosen"][0]["content"], row["rejected"][0]["content"]) == (BETTER, PLAIN)
 
     *_, asked = answer(room, visitor, refiner_bank().test[0], USUAL)
-    assert items_of(find(room, visitor, asked.kept)) == []
+    assert items_of(find_refinement(room, visitor, asked.kept)) == []
     assert "not rated" in asked.cards and "data-do=" not in asked.cards
 
 

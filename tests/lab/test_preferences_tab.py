@@ -10,7 +10,7 @@ from evals.preferences.board import boards
 from evals.questions import find, kmp_training
 from evals.schema.votes import names_itself
 from lab.compare import preferences
-from lab.compare.preferences import board, overview
+from lab.compare.preferences import board_html, overview
 from lab.exports import training_offers
 from tests.lab.evaluations import plain
 from tests.lab.votes import answer, cast
@@ -66,7 +66,7 @@ def test_the_board_rates_each_kind_of_question_and_drops_and_counts_votes_that_w
     assert (found.boards[0].kind, found.boards[0].votes) == ("all", 24)
     assert {each.kind for each in found.boards} == {"all", "own", find(known).ground_truth.kind}
     assert [row.model for row in found.boards[0].rows] == ["grpo", "sft", "base"]
-    page = plain(board(found))
+    page = plain(board_html(found))
     assert "1 between identical texts" in page and "1 on an answer that names its author" in page
     assert "Your own questions (12 votes, 12 questions" in page
     assert found.boards[0].against["sft"] == {"base": (10.5 / 12, 12), "grpo": (0.0, 12)}, "three ties are halves"

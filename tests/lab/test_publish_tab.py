@@ -10,7 +10,7 @@ from huggingface_hub import HfApi, constants
 
 from evals.errors import LabError
 from hub import client
-from lab.publishing import Order, PublicationPreview, preview, publish
+from lab.publishing import Order, PublicationPreview, preview_upload, publish
 from lab.settings import EMBEDDED_RUNS
 from lab.shared.runs import chains_of_runs
 from lab.train.publish import Publishing, base_of, receipts_of, shown_card, shown_plan, shown_receipts
@@ -44,7 +44,7 @@ def local_hub(tmp_path, monkeypatch):
 
 def test_a_run_is_shown_as_it_will_be_then_published_as_a_job_and_leaves_a_receipt(run, local_hub):
     order = Order(str(run), "you/tiny", licence="mit", with_base=True)
-    seen = preview(order)
+    seen = preview_upload(order)
     assert [each.repo for each in seen.plans] == ["you/tiny-base", "you/tiny"]
     assert "2 files" not in (told := plain(shown_plan(seen)))
     assert "you/tiny A new repository" in told
@@ -84,7 +84,7 @@ def test_without_a_token_the_page_says_how_to_log_in_and_offers_no_publishing(ru
     monkeypatch.setattr(client, "HfApi", partial(HfApi, client.HfApi.args[0], None))
     monkeypatch.delenv("HF_TOKEN", raising=False)
     monkeypatch.setattr(constants, "HF_TOKEN_PATH", "/nowhere/token")
-    seen = preview(Order(str(run), "you/tiny", with_base=True))
+    seen = preview_upload(Order(str(run), "you/tiny", with_base=True))
     assert seen.needs_token
     assert "hf auth login" in plain(shown_plan(seen))
 

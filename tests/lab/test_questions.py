@@ -247,11 +247,11 @@ def frozen(sets, tmp_path):
 
 def batch_on(sets, known, **changes):
     asked = {"split": "all", "stages": STAGES, "sampled": (0, 32, 0.0), **changes}
-    return batch.start(sets.services, known, asked["split"], asked["stages"], asked["sampled"], sets.owner)
+    return batch.start_batch(sets.services, known, asked["split"], asked["stages"], asked["sampled"], sets.owner)
 
 
 def test_each_batch_keeps_its_own_report_whose_checksum_the_page_and_the_command_give_too(room, sets, frozen):
-    batch.register(room)
+    batch.register_batches(room)
     others = ({"stages": ("sft",)}, {"split": "test", "sampled": (7, 96, 0.8)})
     with room.jobs.working():
         jobs = [until(room.jobs, batch_on(sets, frozen), lambda job: job.is_over)]
@@ -291,7 +291,7 @@ def test_a_cancelled_batch_asked_again_goes_on_with_the_rest(tmp_path):
     services = lab_with(tmp_path, chain)
     sets = QuestionSets(services, ANN)
     frozen = sets.freeze(sets.bring(file_in(tmp_path, enzymes(), "enzymes.jsonl")).id)
-    batch.register(services)
+    batch.register_batches(services)
     asked = [first := batch_on(sets, frozen)]
     with services.jobs.working():
         assert until(services.jobs, first, lambda job: job.is_over).state == "cancelled"
@@ -314,7 +314,7 @@ def test_a_question_asked_beside_a_batch_says_on_its_cards_how_far_the_batch_is_
             return super().generate(prompts, *given, **known)
 
     views, services = [], lab_with(tmp_path, Asking(seconds_per_word=0.05))
-    batch.register(services)
+    batch.register_batches(services)
     sets = QuestionSets(services, ANN)
     frozen = sets.freeze(sets.bring(file_in(tmp_path, enzymes(), "enzymes.jsonl")).id)
     with services.jobs.working():
@@ -336,11 +336,11 @@ def test_a_batch_an_evaluation_and_the_command_write_the_same_texts_stages_apart
     known = sets.freeze(
         sets.bring(file_in(tmp_path, CSV.replace(",sixty,", ",60.06,").replace("glycine,", "leucine,"))).id
     )
-    batch.register(services)
-    batch.register(services, "evaluate")
+    batch.register_batches(services)
+    batch.register_batches(services, "evaluate")
     stages = ("base", "sft", "grpo")
     for asked in (stages, ("sft",)):
-        batch.start(services, known, "test", asked, (0, Sampling.max_new_tokens, 0.0), "ann")
+        batch.start_batch(services, known, "test", asked, (0, Sampling.max_new_tokens, 0.0), "ann")
     batch.start_run(services, "runs/grpo", known.id, "ann")
     with services.jobs.working():
         jobs = [until(services.jobs, each.id, lambda job: job.is_over, 500) for each in services.jobs.all()]
@@ -376,7 +376,7 @@ def test_a_finished_run_is_measured_once_on_the_test_rows_of_a_frozen_set(tmp_pa
     with pytest.raises(LabError, match="already being evaluated on enzymes v1"):
         batch.start_run(services, "runs/dpo", version.id, "bob")
     (job,) = services.jobs.all()
-    batch.register(services, "evaluate")
+    batch.register_batches(services, "evaluate")
     with services.jobs.working():
         job = until(services.jobs, job.id, lambda job: job.is_over)
     assert (job.state, job.error, job.title) == ("done", "", "Evaluate runs/dpo on enzymes v1")
@@ -408,5 +408,5 @@ def test_a_batch_that_cannot_be_asked_is_refused_before_it_is_in_line(room, sets
     with pytest.raises(LabError, match=told):
         batch_on(sets, frozen, **changes)
     with pytest.raises(LabError, match="Freeze"):
-        batch.start(room, draft, "all", STAGES, (0, 32, 0.0), "ann")
+        batch.start_batch(room, draft, "all", STAGES, (0, 32, 0.0), "ann")
     assert room.jobs.all() == ()

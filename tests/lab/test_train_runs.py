@@ -29,8 +29,8 @@ from lab.shared.runner import (
     preview,
     read_recipe,
     recipes,
-    refusal,
     rename_run,
+    why_not_here,
     with_values,
 )
 from lab.shared.runs import (
@@ -45,7 +45,7 @@ from lab.shared.runs import (
     look,
     progress_of,
     read_launch,
-    stop,
+    stop_run,
 )
 from lab.train.view import behind_step, facts, panel
 from lab.ui.components import escape
@@ -220,7 +220,7 @@ def test_a_sampled_answer_stands_with_its_figures_beside_the_others_to_its_quest
 
 def test_a_page_that_anybody_can_reach_trains_nothing_unless_told_to(tmp_path):
     for changes, word in CASES["who"]:
-        told = refusal(allowed_in(tmp_path, **changes))
+        told = why_not_here(allowed_in(tmp_path, **changes))
         assert (word in told) if word else told == "", changes
     for environment, expected in CASES["surroundings"]:
         found = from_environment(environment).training
@@ -359,11 +359,11 @@ def test_stopping_interrupts_first_so_that_a_checkpoint_is_written_and_then_term
                 assert not is_alive(known.model_copy(update={"born": born})), "a process of the same number is another"
             assert look(run, asked).state == "starting"
 
-            stop(run, read_launch(run), asked)
+            stop_run(run, read_launch(run), asked)
             until(lambda: "got SIGINT" in log.read_text())
             assert look(run, now()).state == "stopping"
-            stop(run, read_launch(run), asked + timedelta(seconds=ECHO_SECONDS / 2))
-            stop(run, read_launch(run), asked + timedelta(seconds=ECHO_SECONDS))
+            stop_run(run, read_launch(run), asked + timedelta(seconds=ECHO_SECONDS / 2))
+            stop_run(run, read_launch(run), asked + timedelta(seconds=ECHO_SECONDS))
             until(lambda: "got SIGTERM" in log.read_text())
 
             assert log.read_text().split() == ["ready", "got", "SIGINT", "got", "SIGTERM"]

@@ -13,7 +13,7 @@ from datasets.utils.metadata import MetadataConfigs
 
 from evals import tables
 from evals.errors import BadConfig, BadRow
-from evals.io import NoRow, first_of, read_text, rows_of, short_repr
+from evals.io import NoRow, first_of, read_text, rows_in_text, short_repr
 from evals.questions.sets import hub_parts
 from evals.tables import ROWS_AT_ONCE, TABLES, parquet_rows
 
@@ -171,7 +171,7 @@ def _rows(name: str, otherwise: str = "") -> Iterator[tuple[int, str, DataRow | 
         cells = dict.fromkeys(table.columns)
         rows = ((line, "", row if isinstance(row, NoRow) else cells | row) for line, row in table.rows)
     else:
-        rows = ((line, "", row) for line, row in rows_of(read_text(path, otherwise), path))
+        rows = ((line, "", row) for line, row in rows_in_text(read_text(path, otherwise), path))
     for line, split, row in rows:
         yield line, split, row if isinstance(row, NoRow) else {key: _cell(value) for key, value in row.items()}
 
