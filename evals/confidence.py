@@ -24,13 +24,14 @@ from evals.errors import BadConfig, IncomparableReports
 from evals.io import read_text
 from evals.questions.prompt import answer_form
 from evals.report import rows_of
-from evals.schema import EvalReport, EvalRow, Example, Message, Record, Share
-from evals.schema.questions import Model, Progress, Sampling
+from evals.run import Measured, RunSettings, keep, resume, run_task
+from evals.schema import ChoiceTruth, EvalReport, EvalRow, Example, Message, Record, Share
+from evals.schema.questions import Model, Progress, Sampling, TokenScore
 from evals.schema.reports import GivenConfidence
 from evals.stats.calibration import Calibration, CalibrationSettings, bin_edges, calibrate, places
 from evals.stats.intervals import Floats, Interval, wilson
 from evals.task import Task
-from evals.verifiers.line import LINE
+from evals.verifiers.line import last_answer
 
 SEQUENCES = 4
 """Sequences of tests, each with its part of what may go wrong: one that begins at few answers is stopped by one error."""
@@ -436,43 +437,102 @@ def keep_from(rows: Sequence[EvalRow], threshold: float) -> tuple[EvalRow, ...]:
 
 
 class LikelihoodModel(Model, Protocol):
-    """A model that knows how likely a text is."""
+    """A model that knows how likely what it answers is."""
 
-    def likelihoods(
-        self, prompt: Sequence[Message], stage: str, beginning: str, continuations: Sequence[str]
-    ) -> list[float]:
-        """Return the mean log-probability of a token of each text behind the beginning of an answer."""
+    def token_scores(
+        self, prompts: Sequence[Sequence[Message]], stage: str, texts: Sequence[str], sampling: Sampling
+    ) -> list[Sequence[TokenScore]]:
+        """Return the tokens behind the last "Answer:" of each text that was answered, and the one that follows them.
+
+        None of a text that the stage does not answer again.
+        """
 
 
-def likelihood(model: LikelihoodModel, row: EvalRow) -> float | None:
-    """Return how likely the answer of the answer line was, the mean of its tokens; None without an answer line.
+HIDDEN = 0.01
+"""Of the probability that options share: what options may have, at most, that begin with none of the likeliest tokens."""
 
-    Where the prompt lists options, it is the share of the answer's among theirs, each option by its mean.
+
+def likelihood(row: EvalRow, scores: Sequence[TokenScore]) -> float | None:
+    """Return how likely the answer of the answer line was, None where its tokens do not tell it.
+
+    Where the prompt lists options, it is the probability of the answer if nothing but one of them could be written: at
+    each token the share of those that go on with it among those that go on with any option. Else it is the geometric
+    mean of its tokens.
     """
-    lines = [each for each in LINE.finditer(row.completion) if each[1].lower() == "answer"]
-    if not lines:
+    truth = row.example.ground_truth
+    options = answer_form(row.example.prompt, truth).casefold().split(" / ")
+    if len(options) == 1:
+        return min(1.0, math.exp(np.mean([each.logprob for each in scores[:-1]]))) if scores else None
+    is_lettered = isinstance(truth, ChoiceTruth) and truth.lettered
+    wordings = {each: (each, chr(ord("a") + at)) if is_lettered else (each,) for at, each in enumerate(options)}
+    mine, share, read, live = (row.verdict.answer or "").casefold(), 1.0, "", set(options)
+    if not scores or mine not in live:
         return None
-    said = lines[-1][2].strip()
-    listed = answer_form(row.example.prompt, row.example.ground_truth).split(" / ")
-    others = [each for each in listed if len(listed) > 1 and each.casefold() != (row.verdict.answer or said).casefold()]
-    beginning = row.completion[: lines[-1].start(2)].rstrip()
-    found = np.exp(model.likelihoods(row.prompt, row.stage, beginning, [f" {each}" for each in (said, *others)]))
-    return float(found[0] / found.sum() if others else found[0])
+    for each in scores:
+        live = {option for option in live if _begins(read, wordings[option])}
+        if mine not in live or len(live) == 1 or not each.top:
+            break
+        goes_on = [
+            ({option for option in live if _begins(read + text, wordings[option])}, math.exp(logprob))
+            for text, logprob in each.top
+        ]
+        mass = sum(p for found, p in goes_on if found)
+        hidden = len(live.difference(*(found for found, _ in goes_on))) * min(p for _, p in goes_on)
+        if not mass or hidden > HIDDEN * mass:
+            return None
+        read += each.text
+        same = {option for option in live if _begins(read, wordings[option])}  # so " 1" of "10" is not counted as "10"
+        share *= sum(p for found, p in goes_on if mine in found and found in ({mine}, same)) / mass
+    return share
+
+
+def _begins(text: str, wordings: Sequence[str]) -> bool:
+    """Return whether a text begins one of these wordings, or is one with more behind it."""
+    said = text.casefold().lstrip(" \t*_\"'`([{")
+    return any(each.startswith(said) or (said.startswith(each) and not said[len(each)].isalnum()) for each in wordings)
+
+
+def likelihoods(
+    task: Task[Example], model: LikelihoodModel, rows: Sequence[EvalRow], how: RunSettings, progress: Progress
+) -> list[float | None]:
+    """Return how likely each answer was; what was measured before a run was stopped is not measured again."""
+    stages, examples = asked_of(rows)
+    lines = resume(task, examples, stages, how)
+    known = {(each.id, each.stage): each.likelihood for each in lines if isinstance(each, Measured)}
+    for stage in stages:
+        left = [row for row in rows if row.stage == stage and (row.id, stage) not in known]
+        for start in range(0, len(left), how.batch_size):
+            batch = left[start : start + how.batch_size]
+            asked = [row for row in batch if last_answer(row.completion)]
+            scores = model.token_scores(
+                [row.prompt for row in asked], stage, [row.completion for row in asked], how.sampling
+            )
+            found = {row.id: likelihood(row, each) for row, each in zip(asked, scores, strict=True)}
+            lines = [Measured(id=row.id, stage=stage, likelihood=found.get(row.id)) for row in batch]
+            keep(how, lines)
+            known |= {(each.id, stage): each.likelihood for each in lines}
+            unknown = sum(value is None for value in known.values())
+            told = f"likelihood of {len(known)} of {len(rows)} answers" + (f", {unknown} unknown" if unknown else "")
+            progress(len(known) / len(rows), told)
+    return [known[row.id, row.stage] for row in rows]
+
+
+def asked_of(rows: Sequence[EvalRow]) -> tuple[list[str], list[Example]]:
+    """Return the stages of a run's answers, and the questions."""
+    stages = list(dict.fromkeys(row.stage for row in rows))
+    return stages, [row.example for row in rows if row.stage == stages[0]]
 
 
 def agreement(
-    task: Task[Example], model: Model, rows: Sequence[EvalRow], n: int, sampling: Sampling, progress: Progress
+    task: Task[Example], model: Model, rows: Sequence[EvalRow], n: int, how: RunSettings, progress: Progress
 ) -> list[float]:
     """Return in which share of `n` answers drawn at temperature 1 the model says what each row answers."""
     same = np.zeros(len(rows))
+    stages, examples = asked_of(rows)
     for draw in range(1, n + 1):
-        drawn = replace(sampling, temperature=1.0, seed=sampling.seed + draw)
-        for stage in dict.fromkeys(row.stage for row in rows):
-            mine = [(at, row) for at, row in enumerate(rows) if row.stage == stage]
-            said = model.generate([row.prompt for _, row in mine], (stage,), drawn)
-            grades = task.grade([row.example for _, row in mine], [each[0].text for each in said])
-            for (at, row), grade in zip(mine, grades, strict=True):
-                same[at] += _answer(row.verdict) is not None and _answer(row.verdict) == _answer(grade.detail)
+        drawn: tuple[Any, ...] = run_task(task, model, examples, stages, replace(how, draw=draw))
+        said = [[_answer(each.verdict) for each in given] for given in (rows, drawn)]
+        same += [mine is not None and mine == other for mine, other in zip(*said, strict=True)]
         progress(draw / n, f"{draw} of {n} samples drawn")
     return (same / n).tolist()
 
@@ -486,7 +546,7 @@ def more_confidences(
     model: Any,
     rows: Sequence[EvalRow],
     sources: Sequence[str],
-    sampling: Sampling,
+    how: RunSettings,
     progress: Progress,
 ) -> tuple[EvalRow, ...]:
     """Return the answers with the confidence of each source, "likelihood" or "samples:N", as stages of their own.
@@ -496,15 +556,15 @@ def more_confidences(
     made: list[EvalRow] = []
     for source in sources:
         name, _, n = source.partition(":")
-        if name == "likelihood" and hasattr(model, "likelihoods"):
-            for at, row in enumerate(rows, 1):
-                made.append(with_confidence(row, name, likelihood(model, row)))
-                progress(at / len(rows), f"likelihood of {at} of {len(rows)} answers")
+        if name == "likelihood" and hasattr(model, "token_scores"):
+            values = likelihoods(task, model, rows, how, progress)
         elif name == "samples" and n.isdecimal() and int(n) > 0:
-            values = agreement(task, model, rows, int(n), sampling, progress)
-            made += [with_confidence(row, f"samples-{n}", value) for row, value in zip(rows, values, strict=True)]
-        elif source != "stated":
+            values = agreement(task, model, rows, int(n), how, progress)
+        elif source == "stated":
+            continue
+        else:
             raise BadConfig(f"no confidence is called {source!r}; choose from stated, likelihood and samples:8")
+        made += [with_confidence(row, source.replace(":", "-"), value) for row, value in zip(rows, values, strict=True)]
     return tuple(made)
 
 

@@ -7,11 +7,11 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from evals.errors import BadConfig
 from evals.io import write_whole
@@ -19,7 +19,7 @@ from evals.questions.baselines import BASELINES
 from evals.questions.task import Questions
 from evals.readers import AnswerReader, Way
 from evals.report import instrument, summarise, task_of
-from evals.schema import Completion, EvalReport, Metric, Record, Verdict
+from evals.schema import Completion, EvalReport, Metric, Record, Share, Verdict
 from evals.schema.questions import Model, Progress, Sampling
 from evals.schema.reports import ArticleScore, RefinerRow, Report
 from evals.task import GradedAnswer, StageAnswer, Task
@@ -29,7 +29,8 @@ from evals.task import GradedAnswer, StageAnswer, Task
 class RunSettings:
     """How to run: `partial` is where answers of an unfinished run are kept (None: nowhere, nothing to resume).
 
-    `dtype` is the number format the model computes in; answers in two formats are never mixed.
+    `dtype` is the number format the model computes in; answers in two formats are never mixed. A `draw` from 1 on is a
+    sample at temperature 1, with a seed of its own.
     """
 
     sampling: Sampling = Sampling()
@@ -37,6 +38,7 @@ class RunSettings:
     stage_checksums: Mapping[str, str] | None = None
     dtype: str | None = None
     partial: Path | None = None
+    draw: int = 0
 
 
 class Answered(Record):
@@ -44,6 +46,18 @@ class Answered(Record):
 
     id: str
     answer: Completion
+    draw: int = Field(default=0, exclude_if=lambda value: not value)
+
+
+class Measured(Record):
+    """Another line of it: how likely the answer of a stage was, None where that is not known."""
+
+    id: str
+    stage: str
+    likelihood: Share | None
+
+
+Line: TypeAdapter[Answered | Measured] = TypeAdapter(Answered | Measured)
 
 
 def run_task(
@@ -61,20 +75,26 @@ def run_task(
     another run.
     """
     _check(task, model, examples, stages, settings)
-    done = _resume(task, examples, stages, settings)
+    lines = resume(task, examples, stages, settings)
+    done = {
+        (each.id, each.answer.stage): each.answer
+        for each in lines
+        if isinstance(each, Answered) and each.draw == settings.draw
+    }
+    sampling, draw = settings.sampling, settings.draw
+    if draw:
+        sampling = replace(sampling, temperature=1.0, seed=sampling.seed + draw)
     for start in range(0, len(examples), settings.batch_size):
         batch = examples[start : start + settings.batch_size]
         if not all((task.id_of(each), stage) in done for each in batch for stage in stages):
             prompts = [task.prompt(each) for each in batch]
             found = [
-                Answered(id=task.id_of(each), answer=answer.model_copy(update={"stage": stage}))
+                Answered(id=task.id_of(each), answer=answer.model_copy(update={"stage": stage}), draw=draw)
                 for stage in stages
-                for each, (answer,) in zip(batch, model.generate(prompts, (stage,), settings.sampling), strict=True)
+                for each, (answer,) in zip(batch, model.generate(prompts, (stage,), sampling), strict=True)
             ]
             done.update({(each.id, each.answer.stage): each.answer for each in found})
-            if settings.partial is not None:
-                with settings.partial.open("a", encoding="utf-8") as file:
-                    file.write("".join(each.model_dump_json() + "\n" for each in found))
+            keep(settings, found)
         if progress is not None:
             count = start + len(batch)
             progress(count / len(examples), f"{count} of {len(examples)} {task.asked} answered")
@@ -108,13 +128,20 @@ def baseline_rows(task: Task[Any], examples: Sequence[Any], train: Sequence[Any]
 # ---- unfinished runs ------------------------------------------------------------------------
 
 
-def _resume(
+def keep(settings: RunSettings, lines: Sequence[Answered | Measured]) -> None:
+    """Add lines to the file of an unfinished run, if one is kept."""
+    if settings.partial is not None:
+        with settings.partial.open("a", encoding="utf-8") as file:
+            file.write("".join(each.model_dump_json() + "\n" for each in lines))
+
+
+def resume(
     task: Task[Any], examples: Sequence[Any], stages: Sequence[str], settings: RunSettings
-) -> dict[tuple[str, str], Completion]:
-    """Return the answers of an unfinished run; starts the partial file where there is none."""
+) -> list[Answered | Measured]:
+    """Return the lines of an unfinished run; starts the partial file where there is none."""
     path = settings.partial
     if path is None:
-        return {}
+        return []
     fingerprint = json.dumps(
         {
             "task": task.name,
@@ -131,7 +158,7 @@ def _resume(
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(fingerprint + "\n", encoding="utf-8")
-        return {}
+        return []
     first, *lines = path.read_text(encoding="utf-8").split("\n")
     if first != fingerprint:
         raise BadConfig(
@@ -141,9 +168,9 @@ def _resume(
     found = []
     for line in filter(None, lines):
         with suppress(ValidationError):  # the last line may have been cut off when the run was stopped
-            found.append(Answered.model_validate_json(line))
+            found.append(Line.validate_json(line))
     write_whole(path, "".join(f"{line}\n" for line in (fingerprint, *(each.model_dump_json() for each in found))))
-    return {(each.id, each.answer.stage): each.answer for each in found}
+    return found
 
 
 def _check(

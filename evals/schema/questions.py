@@ -4,7 +4,7 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
 from pydantic import Field, field_validator, model_validator
 
@@ -442,3 +442,11 @@ class Model(Protocol):
         self, prompts: Sequence[Sequence[Message]], stages: Sequence[str], sampling: Sampling
     ) -> list[list[Completion]]:
         """Return one row per prompt, in it one completion per stage, in the order asked."""
+
+
+class TokenScore(NamedTuple):
+    """A token of an answer with its log-probability (nats), and the likeliest tokens in its place with theirs."""
+
+    text: str
+    logprob: float
+    top: tuple[tuple[str, float], ...]

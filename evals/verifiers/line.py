@@ -118,6 +118,27 @@ EITHER = re.compile(r"[;/|\n]|\b(?:or|vs|versus)\b", re.IGNORECASE)
 Reader = Callable[[Expected, str, str], AnswerReading]
 
 
+class LastAnswer(NamedTuple):
+    """What the last answer line of a text says, where "Answer:" ends before it, and where it ends itself."""
+
+    said: str
+    at: int
+    end: int
+
+
+def last_answer(text: str) -> LastAnswer | None:
+    r"""Return the last answer line of a text as it stands there, None where it has none that says something.
+
+    >>> last_answer("It falls.\nAnswer: Down.\nConfidence: 80%")
+    LastAnswer(said='Down.', at=17, end=23)
+    """
+    lines = [each for each in LINE.finditer(text) if each[1].lower() == "answer" and each[2].strip()]
+    if not lines:
+        return None
+    said, start = lines[-1][2].strip(), lines[-1].start(2)
+    return LastAnswer(said, len(text[:start].rstrip()), start + len(said))
+
+
 class Lines(NamedTuple):
     """What the last lines hold. `answer` None = there is no answer line; `start` and `end` are its place.
 

@@ -671,7 +671,7 @@ def _answer(
         from evals.confidence import more_confidences
 
         with progress_shown("measuring confidences") as progress:
-            rows = (*rows, *more_confidences(task, loaded, rows, sources, sampling, progress))
+            rows = (*rows, *more_confidences(task, loaded, rows, sources, how, progress))
     for name, each in (loaded.hosted or {}).items():
         if name in stages:
             notes.print(each.spending)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from evals.compare import Comparisons, Difference, Pairing, compare
-from evals.confidence import Calibrator, fit_calibrator, more_confidences, recalibrate
+from evals.confidence import Calibrator, fit_calibrator, likelihood, more_confidences, recalibrate
 from evals.errors import BadConfig, IncomparableReports, LabError
 from evals.leaderboard import LeaderboardRow, has_ranks, leaderboard, questions_needed, shown_ranks, standings
 from evals.questions.baselines import BASELINES
@@ -29,8 +29,8 @@ from evals.report import (
     tally,
 )
 from evals.run import RunSettings, rescore, run_task
-from evals.schema import CountTruth, EvalReport, EvalRow, GroundTruth, Metric, RubricTruth, TermTruth
-from evals.schema.questions import Sampling
+from evals.schema import ChoiceTruth, CountTruth, EvalReport, EvalRow, GroundTruth, Metric, RubricTruth, TermTruth
+from evals.schema.questions import TokenScore
 from evals.stats import scores
 from evals.stats.intervals import Units, holm
 from lab.commands.terminal import standings_markdown
@@ -526,19 +526,21 @@ def test_recalibrated_answers_are_a_stage_of_their_own_and_other_weights_or_kind
 
 
 class Likely(ScriptedModel):
-    """The scripted model, with a likelihood of 0.5 for what it wrote and of 0.125 for each other option."""
+    """The scripted model, with a probability of 0.5 for what it wrote and of 0.125 for each of three other options."""
 
-    def likelihoods(self, prompt, stage, beginning, continuations):
-        assert beginning.endswith("Answer:") and all(each.startswith(" ") for each in continuations)
-        return [math.log(0.5), *[math.log(0.125)] * (len(continuations) - 1)]
+    def token_scores(self, prompts, stage, texts, sampling):
+        assert all("Answer: up" in text for text in texts)
+        likeliest = {" u": 0.5, " d": 0.125, " m": 0.125, " c": 0.125, "x": 0.001}
+        top = tuple((text, math.log(p)) for text, p in likeliest.items())
+        return [[TokenScore(" u", math.log(0.5), top), TokenScore("p", 0.0, (("p", 0.0),))] for _ in texts]
 
 
 def test_likelihood_and_agreement_of_samples_stand_beside_what_is_stated_as_stages_of_their_own() -> None:
     examples = [each for each in few(24) if each.kind == "direct"][:3]
-    model, told = Likely(scripted(examples).script), []
+    model, told = Likely({("sft", each.prompt): "Answer: up\nConfidence: 70%" for each in examples}), []
     rows = run_task(Questions(), model, examples, ("sft",), RunSettings())
     made = more_confidences(
-        Questions(), model, rows, ("stated", "likelihood", "samples:2"), Sampling(), lambda *each: told.append(each)
+        Questions(), model, rows, ("stated", "likelihood", "samples:2"), RunSettings(), lambda *each: told.append(each)
     )
     by = {
         stage: [row.verdict.confidence.value for row in made if row.stage == stage] for stage in {r.stage for r in made}
@@ -546,6 +548,53 @@ def test_likelihood_and_agreement_of_samples_stand_beside_what_is_stated_as_stag
     assert by == {"sft likelihood": [pytest.approx(0.5 / 0.875)] * 3, "sft samples-2": [1.0] * 3}
     assert told[-1][0] == 1.0
     with pytest.raises(BadConfig, match="choose from stated, likelihood and samples:8"):
-        more_confidences(Questions(), model, rows, ("mood",), Sampling(), lambda *_: None)
+        more_confidences(Questions(), model, rows, ("mood",), RunSettings(), lambda *_: None)
     with pytest.raises(BadConfig, match="likelihood"):
-        more_confidences(Questions(), scripted(examples), rows, ("likelihood",), Sampling(), lambda *_: None)
+        more_confidences(Questions(), scripted(examples), rows, ("likelihood",), RunSettings(), lambda *_: None)
+
+
+ONE_OF = ("1", "10", "two genes", "two cells")
+
+
+def token(text: str, **others: float) -> TokenScore:
+    """Return a token that was written with what is left of 1, and others in its place."""
+    mine = 1 - sum(others.values())
+    return TokenScore(text, math.log(mine), ((text, math.log(mine)), *((k, math.log(p)) for k, p in others.items())))
+
+
+@pytest.mark.parametrize(
+    ("said", "lettered", "tokens", "expected"),
+    [
+        (
+            "two cells",
+            False,
+            [token(" two", **{" 1": 0.2}), token(" cells", **{" genes": 0.3, "zzz": 0.1})],
+            0.8 * 0.6 / 0.9,
+        ),
+        (
+            "two cells",
+            False,
+            [token(" **", **{" 1": 0.2}), token("Two", **{"1": 0.5}), token(" cells", **{" genes": 0.1})],
+            0.36,
+        ),
+        ("1", False, [token(" 1", **{" two": 0.2}), token("\n", **{"0": 0.1, ".": 0.3})], 0.8 * 0.9),
+        ("10", False, [token(" 10", **{" 1": 0.3, " two": 0.2}), token("\n")], 0.5),
+        ("two cells", True, [token(" D", **{" A": 0.25, " B": 0.25, " I": 0.1})], None),
+        ("two cells", True, [token(" D", **{" A": 0.25, " B": 0.25, " C": 0.1, " two": 0.1, " I": 0.05})], 0.25 / 0.95),
+        ("two cells", False, [token(" two", **{" I": 0.2}), token(" cells")], None),
+        ("three", False, [token(" three")], None),
+        ("two cells", False, [], None),
+    ],
+)
+def test_a_likelihood_is_the_share_of_the_answer_among_options_and_unknown_where_too_few_tokens_are_told(
+    said, lettered, tokens, expected
+) -> None:
+    truth = ChoiceTruth(value="1", options=ONE_OF, answerable=True, lettered=lettered)
+    (row,) = judged("sft", [(RIGHT, 0.9)])
+    row = row.model_copy(
+        update={
+            "example": row.example.model_copy(update={"ground_truth": truth}),
+            "verdict": row.verdict.model_copy(update={"answer": said}),
+        }
+    )
+    assert likelihood(row, tokens) == (None if expected is None else pytest.approx(expected))

@@ -1,9 +1,11 @@
 """Models asked every question of a task, stopped and gone on with; and old answers under today's verifiers."""
 
+import math
 from pathlib import Path
 
 import pytest
 
+from evals.confidence import more_confidences
 from evals.errors import BadConfig
 from evals.questions import DATASETS, SYSTEM_PROMPT, answer_form
 from evals.questions.task import Questions
@@ -11,7 +13,7 @@ from evals.readers import Reading
 from evals.report import instrument, summarise
 from evals.run import Rescored, RunSettings, baseline_rows, rescore, run_task
 from evals.schema import EvalReport, EvalRow, Verdict
-from evals.schema.questions import Sampling
+from evals.schema.questions import Sampling, TokenScore
 from evals.verifiers import Read, verify
 from tests.evals.reports import ScriptedModel, few, scripted, small_report
 
@@ -63,6 +65,35 @@ def test_a_stopped_run_goes_on_where_it_was_and_a_line_that_was_cut_off_is_answe
         assert run(again, partial) == whole and again.asked == asked * len(STAGES)
         assert run(Interrupted(0), partial) == whole
         partial.write_text(partial.read_text()[:-200])
+
+
+class Measured(Interrupted):
+    """Tells likelihoods, too, and stops after so many batches of either."""
+
+    def token_scores(self, prompts, stage, texts, sampling):
+        self.generate(prompts, (stage,), sampling)
+        return [[TokenScore(text, math.log(0.5), ((" up", math.log(0.5)),))] * 2 for text in texts]
+
+
+def test_a_run_stopped_at_any_batch_draws_no_sample_and_measures_no_likelihood_twice(tmp_path: Path) -> None:
+    how = RunSettings(batch_size=3, partial=tmp_path / "partial.jsonl")
+
+    def rows_of(model: Measured) -> tuple[EvalRow, ...]:
+        rows = run_task(Q, model, EXAMPLES, STAGES, how)
+        return (*rows, *more_confidences(Q, model, rows, ("likelihood", "samples:2"), how, lambda *_: None))
+
+    once, asked, stopped = Measured(99), 0, 0
+    whole = rows_of(once)
+    how.partial.unlink()
+    found = ()
+    while not found:
+        model = Measured(2)  # a batch of both stages, as it is kept
+        try:
+            found = rows_of(model)
+        except KeyboardInterrupt:
+            stopped += 1
+        asked += model.asked
+    assert (found, asked) == (whole, once.asked) and stopped == 11
 
 
 def test_an_unfinished_run_of_something_else_is_not_continued(tmp_path: Path) -> None:

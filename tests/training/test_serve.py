@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx2
@@ -20,12 +21,16 @@ import pytest
 import torch
 import uvicorn
 from peft import PeftModel
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from evals.confidence import more_confidences
 from evals.errors import BadConfig, LabError
+from evals.questions import kmp_test, pathway_heldout
+from evals.questions.task import Questions
+from evals.run import RunSettings, run_task
 from evals.schema import Message
 from evals.schema.questions import Sampling
-from tests.models import broken_at_third_pass, tiny_chain, tiny_tokenizer
+from tests.models import broken_at_third_pass, tiny_base, tiny_chain, tiny_tokenizer
 from tests.training.cases import cases
 from tests.training.judge_server import JudgeServer
 from tests.waiting import until
@@ -632,28 +637,90 @@ def test_a_process_may_end_while_answers_are_written(tmp_path):
 
 
 @pytest.mark.parametrize("stage", ["base", "sft"])
-def test_a_likelihood_is_what_plain_transformers_give_the_whole_text_whatever_longer_option_stands_in_its_batch(
+def test_the_tokens_of_an_answer_line_are_as_likely_as_plain_transformers_find_them_in_the_whole_text(
     chain: LoadedChain, stage: str
 ):
     prompt, beginning = chain.messages("Which way does the soleus go?"), "The muscle atrophies.\nAnswer:"
-    options = [" up", " down and then up again in the liver", " x"]
     model = AutoModelForCausalLM.from_pretrained(chain.base.folder, dtype=torch.float32)
     if stage != "base":
         model = PeftModel.from_pretrained(model, chain.base.folder.parent / stage / "adapter").merge_and_unload()
     template = [turn.model_dump() for turn in prompt]
     before = chain.tokenizer.apply_chat_template(template, tokenize=False, add_generation_prompt=True) + beginning
     asked = chain.tokenizer(before, add_special_tokens=False)["input_ids"]
-    direct = []
-    for option in options:
-        ids = torch.tensor([chain.tokenizer(before + option, add_special_tokens=False)["input_ids"]])
+    said = ("up", "down and then up again in the liver")
+    found = chain.token_scores([prompt] * 2, stage, [f"{beginning} {each}\nConfidence: 1%" for each in said], SHORT)
+    for option, (*tokens, behind) in zip(said, found, strict=True):
+        ids = torch.tensor([chain.tokenizer(f"{before} {option}", add_special_tokens=False)["input_ids"]])
         assert ids[0, : len(asked)].tolist() == asked
         with torch.inference_mode():
-            table = model(input_ids=ids).logits[0, :-1].log_softmax(-1)
-        direct.append(float(table.gather(1, ids[0, 1:, None])[len(asked) - 1 :].mean()))
-    assert chain.likelihoods(prompt, stage, beginning, options) == pytest.approx(direct, abs=1e-4)
-    assert [chain.likelihoods(prompt, stage, beginning, [each])[0] for each in options] == pytest.approx(
-        direct, abs=1e-4
+            table = model(input_ids=ids).logits[0].log_softmax(-1)
+        direct = table[:-1].gather(1, ids[0, 1:, None])[len(asked) - 1 :, 0]
+        assert [each.logprob for each in tokens] == pytest.approx(direct.tolist(), abs=1e-4)
+        assert "".join(each.text for each in tokens) == f" {option}"
+        assert behind.top[0][1] == pytest.approx(float(table[-1].max()), abs=1e-4)
+
+
+def taught_base(folder: Path, chats: Sequence[Sequence[Message]]) -> Path:
+    """Write a tiny base that was trained until it says these conversations, each as often as it is named."""
+    tokenizer = AutoTokenizer.from_pretrained(tiny_base(folder))
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    texts = [tokenizer.apply_chat_template([each.model_dump() for each in chat], tokenize=False) for chat in chats]
+    tokenizer.padding_side = "right"
+    batch = tokenizer(texts, return_tensors="pt", padding=True, add_special_tokens=False)
+    labels = batch["input_ids"].masked_fill(batch["attention_mask"] == 0, -100)
+    for row, chat in zip(labels, chats, strict=True):
+        asked = tokenizer.apply_chat_template(
+            [each.model_dump() for each in chat[:-1]], tokenize=False, add_generation_prompt=True
+        )
+        row[: len(tokenizer(asked, add_special_tokens=False)["input_ids"])] = -100
+    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3)
+    for _ in range(60):
+        model(**batch, labels=labels).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    model.save_pretrained(folder)
+    return folder
+
+
+def test_a_served_stage_is_as_likely_to_answer_as_it_is_here_and_as_it_was_taught(tmp_path, monkeypatch):
+    task = Questions((), "Say.")
+    examples = [next(each for each in pathway_heldout() if each.kind == "direct"), kmp_test()[0]]
+    chats = [
+        (*task.prompt(example), Message(role="assistant", content=f"It is known.\nAnswer: {answer}\nConfidence: 80%"))
+        for example, answers in zip(examples, (("up", "up", "down"), ("liver",)), strict=True)
+        for answer in answers
+    ]
+    chain = load_chain(tiny_chain(tmp_path, base=taught_base(tmp_path / "model", chats)), "float32")
+    monkeypatch.setenv("ASSAY_KEY_FAR", "secret")
+    with serving(chain) as url:
+        both = with_hosted(chain, [f"far={url}/v1#base"])
+        rows = run_task(task, both, examples, ("base", "far"), RunSettings())
+        found = more_confidences(task, both, rows, ("likelihood",), RunSettings(), lambda *_: None)
+    here, far = (
+        [each.given.value for each in found if each.stage == f"{stage} likelihood"] for stage in ("base", "far")
     )
+    assert here == pytest.approx([2 / 3, 1], abs=0.05)
+    assert far == pytest.approx(here, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("logprobs", "words"),
+    [
+        (None, r"far \(tiny-judge\) tells no log-probabilities \(logprobs\); leave likelihood out"),
+        ({"content": [{"token": "Up.", "logprob": -0.1, "bytes": None}]}, r"of other tokens .*\(top_logprobs\)"),
+    ],
+)
+def test_a_server_that_tells_no_log_probabilities_is_named(chain, tmp_path, logprobs, words):
+    def silent(asked):
+        if asked.body["top_logprobs"] > 5:
+            return 400, b'{"error": {"message": "top_logprobs must be at most 5"}}'
+        document = json.loads(reply()[1])
+        document["choices"][0]["logprobs"] = logprobs
+        return 200, json.dumps(document).encode()
+
+    with hosted(chain, tmp_path, silent) as (both, server), pytest.raises(LabError, match=words):
+        both.token_scores([chain.messages("Which way?")], "far", ["Up."], SHORT)
+    assert [each.body["top_logprobs"] for each in server.requests] == [20, 5]
 
 
 def test_a_stage_gives_the_harness_the_likelihood_of_each_continuation_whatever_else_is_in_the_batch(

@@ -27,6 +27,7 @@ from openai.types.chat import ChatCompletion
 
 from evals.errors import BadConfig, LabError
 from evals.refine.judge import number_of
+from evals.schema.questions import TokenScore
 from evals.wording import whole_characters
 from training.judge.prompts import ServerSettings
 
@@ -100,7 +101,8 @@ class Reply:
     """One answer of a model. `error` says why there is none; tokens are None where they are not known.
 
     `finish_reason` is the server's word, "error" where there is none, or "too long" of a text that was cut off at
-    `MOST_CHARACTERS`. With "content_filter" and an error the filter left nothing of the answer.
+    `MOST_CHARACTERS`. With "content_filter" and an error the filter left nothing of the answer. `scores` are of its tokens,
+    where `logprobs` were asked for and are told.
     """
 
     text: str = ""
@@ -108,6 +110,7 @@ class Reply:
     tokens_read: int | None = None
     tokens_written: int | None = None
     error: str = ""
+    scores: tuple[TokenScore, ...] = field(default=(), kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -314,7 +317,7 @@ class ChatClient:
         read, written = (each if isinstance(each, int) and each >= 0 else None for each in tokens)
         if len(text) > MOST_CHARACTERS:
             text, reason = text[:MOST_CHARACTERS], "too long"
-        return Reply(whole_characters(text), reason, read, written)
+        return Reply(whole_characters(text), reason, read, written, scores=_scores(choice))
 
     def _denial(self, error: openai.APIStatusError) -> str:
         """Return in words that the server lets nobody in with this key, or with none."""
@@ -394,6 +397,17 @@ class BoundedStream(httpx2.AsyncByteStream):
 
     async def aclose(self) -> None:
         await self._stream.aclose()
+
+
+def _scores(choice: Any) -> tuple[TokenScore, ...]:
+    """Return the log-probabilities of a choice's tokens; none where it has none in OpenAI's shape."""
+    try:
+        return tuple(
+            TokenScore(each.token, each.logprob, tuple((one.token, one.logprob) for one in each.top_logprobs or ()))
+            for each in choice.logprobs.content
+        )
+    except (AttributeError, TypeError):
+        return ()
 
 
 def _error(document: object) -> object:

@@ -19,7 +19,7 @@ from transformers import PreTrainedTokenizerBase
 from evals.errors import MissingModel
 from evals.questions import SYSTEM_PROMPT, system_prompt_for
 from evals.schema import ChainManifest, Completion, Message
-from evals.schema.questions import Progress, Sampling
+from evals.schema.questions import Progress, Sampling, TokenScore
 from training.data.chat import marks_of
 from training.data.tokens import ChatCounter
 from training.models.adapters import read_adapter
@@ -129,6 +129,14 @@ class LoadedChain(Writer):
         if self.hosted is None or len(here) == len(stages):
             return rows
         return self.hosted.complete(rows, list(map(self.prompt, prompts)), stages, sampling)
+
+    def token_scores(
+        self, prompts: Sequence[Sequence[Message]], stage: str, texts: Sequence[str], sampling: Sampling
+    ) -> list[Sequence[TokenScore]]:
+        """Return what `Writer.token_scores` does, of a hosted stage by asking it again; LabError where it tells nothing."""
+        if self.hosted is None or stage not in self.hosted:
+            return super().token_scores(prompts, stage, texts, sampling)
+        return self.hosted[stage].token_scores(list(map(self.prompt, prompts)), texts, sampling)
 
     def stream(
         self,

@@ -31,7 +31,8 @@ from transformers import (
 
 from evals.errors import BadConfig, LabError
 from evals.schema import Completion, Message
-from evals.schema.questions import Sampling
+from evals.schema.questions import Sampling, TokenScore
+from evals.verifiers.line import last_answer
 from training.data.chat import TEMPLATE_ERRORS, question_text, turn_end
 from training.data.tokens import NO_THOUGHT, OPEN_THOUGHT
 from training.models.base import context_of
@@ -203,6 +204,8 @@ class Held(LogitsProcessor):
         return scores.masked_fill(torch.from_numpy(~allowed).to(scores.device), float("-inf"))
 
 
+LIKELIEST = 100
+"""Tokens in the place of each of an answer whose log-probabilities are told; servers tell 20."""
 BATCH_ROWS = 24
 """Rows of one batch: enough to use the processor well, few enough to keep in memory."""
 WAIT_SECONDS = 0.05
@@ -336,25 +339,31 @@ class Writer:
             )
         return [Row(tokens, stage) for stage in stages]
 
-    def likelihoods(
-        self, prompt: Sequence[Message], stage: str, beginning: str, continuations: Sequence[str]
-    ) -> list[float]:
-        """Return the mean log-probability of a token (nats) of each continuation, behind the beginning of an answer."""
+    def token_scores(
+        self, prompts: Sequence[Sequence[Message]], stage: str, texts: Sequence[str], sampling: Sampling
+    ) -> list[Sequence[TokenScore]]:
+        """Return the tokens behind the last "Answer:" of texts that a stage answered prompts, and what may follow them."""
+        return [self._scores(prompt, stage, text) for prompt, text in zip(prompts, texts, strict=True)]
+
+    def _scores(self, prompt: Sequence[Message], stage: str, text: str) -> Sequence[TokenScore]:
+        if (line := last_answer(text)) is None:
+            return ()
         (row,) = self.rows(prompt, (stage,), Sampling(max_new_tokens=1))
-        *start, last = *row.prompt, *self.tokenizer.encode(beginning, add_special_tokens=False)
-        ends = [self.tokenizer.encode(each, add_special_tokens=False) for each in continuations]
-        longest = max(map(len, ends))
-        model, adapters = self.stack.model, self.adapters_of_stage[stage]
-        ids = torch.tensor([[last, *end, *[self._pad] * (longest - len(end))] for end in ends]).to(model.device)
-        with self.stack.lock, self.stack.background(), torch.inference_mode():
-            with self.stack.rows([adapters]):
-                read = model(input_ids=torch.tensor([start]).to(model.device), use_cache=True, logits_to_keep=1)
-            read.past_key_values.batch_repeat_interleave(len(ends))
-            with self.stack.rows([adapters] * len(ends)):
-                logits = model(input_ids=ids, past_key_values=read.past_key_values, use_cache=True).logits
-        logs = torch.log_softmax(logits[:, :-1].float(), dim=-1)
-        chosen = logs.gather(-1, ids[:, 1:, None])[..., 0].cpu()
-        return [float(each[: len(end)].mean()) for each, end in zip(chosen, ends, strict=True)]
+        before, said = (
+            self.tokenizer.encode(each, add_special_tokens=False) for each in (text[: line.at], f" {line.said}")
+        )
+        ids = torch.tensor([[*row.prompt, *before, *said]]).to(self.stack.model.device)
+        adapters = self.stack.rows([self.adapters_of_stage[stage]])
+        with self.stack.lock, self.stack.background(), torch.inference_mode(), adapters:
+            logits = self.stack.model(input_ids=ids, use_cache=False, logits_to_keep=len(said) + 1).logits[0]
+        logs = torch.log_softmax(logits.float(), dim=-1).cpu()
+        values, tokens = logs.topk(min(LIKELIEST, logs.shape[-1]))
+        found = []
+        for at, (likeliest, of_them) in enumerate(zip(tokens.tolist(), values.tolist(), strict=True)):
+            token = said[at] if at < len(said) else likeliest[0]
+            words = [str(self.tokenizer.decode([each])) for each in (token, *likeliest)]
+            found.append(TokenScore(words[0], float(logs[at, token]), tuple(zip(words[1:], of_them, strict=True))))
+        return found
 
     def _completion(self, row: Row, tokens: Sequence[int]) -> Completion:
         """Return a row's answer, up to the end mark."""

@@ -23,7 +23,8 @@ from pydantic import Field, ValidationError
 
 from evals.errors import BadConfig, LabError
 from evals.schema import Completion, Message, Record
-from evals.schema.questions import Sampling
+from evals.schema.questions import Sampling, TokenScore
+from evals.verifiers.line import last_answer
 from training.judge.client import ChatClient, Constraint, Reply
 from training.judge.prompts import ServerSettings
 from training.models.generation import FinishReason, Piece
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 NAMED = re.compile(r"(?P<name>[\w.-]+)=(?P<url>https?://[^#\s]+)(?:#(?P<model>\S+))?")
 SILENT_SECONDS = 60.0
 AS_IT_IS = (Constraint("none", {}),)
+SCORED = tuple(Constraint(f"top_logprobs of {n}", {"logprobs": True, "top_logprobs": n}) for n in (20, 5))
 
 
 class HostedModel(Record):
@@ -115,8 +117,13 @@ class Hosted:
         cost = f", ${self.dollars:.4f}" if self.model.cost(1, 1) else ""
         return f"{self.name} ({self.client.model}): {self.n_read:,} tokens read, {self.n_written:,} written{cost}"
 
-    async def ask(self, prompt: Sequence[Message], sampling: Sampling) -> tuple[Completion, str]:
-        """Return the answer and what it cost, in words. LabError without an answer, or where the budget is used up."""
+    async def ask(
+        self, prompt: Sequence[Message], sampling: Sampling, form: Sequence[Constraint] = AS_IT_IS
+    ) -> tuple[Completion, str, Sequence[TokenScore]]:
+        """Return the answer, what it cost, in words, and its tokens where `form` asks for them.
+
+        LabError without an answer, or where the budget is used up.
+        """
         most = (
             sum(8 + len(each.content.encode()) for each in prompt),
             sampling.max_new_tokens,
@@ -135,7 +142,7 @@ class Hosted:
             await self.client.find_model()
             asked = {"temperature": sampling.temperature, "max_tokens": sampling.max_new_tokens}
             drawn = {"top_p": sampling.top_p, "seed": sampling.seed} if sampling.temperature > 0 else {}
-            reply = await self.client.chat(lambda: [each.model_dump() for each in prompt], asked | drawn, AS_IT_IS)
+            reply = await self.client.chat(lambda: [each.model_dump() for each in prompt], asked | drawn, form)
         finally:
             with self._lock:
                 self._aside = (self._aside[0] - n, self._aside[1] - dollars)
@@ -148,7 +155,53 @@ class Hosted:
             raise LabError(f"{self.name} gave no answer: {reply.error}.")
         reason: FinishReason = "length" if reply.finish_reason in ("length", "too long") else "stop"
         answer = Completion(stage=self.name, text=reply.text, n_tokens=n_written, finish_reason=reason)
-        return answer, f"${cost:.4f}" if self.model.cost(1, 1) else ""
+        return answer, f"${cost:.4f}" if self.model.cost(1, 1) else "", reply.scores
+
+    def ask_all(
+        self, prompts: Sequence[Sequence[Message]], sampling: Sampling, form: Sequence[Constraint] = AS_IT_IS
+    ) -> Iterator[tuple[Completion, Sequence[TokenScore]]]:
+        """Yield the answers to prompts that are asked together, with what `form` asks for; LabError for the first that failed."""
+
+        async def all_of() -> list[tuple[Completion, str, Sequence[TokenScore]] | BaseException]:
+            asked = (self.ask(each, sampling, form) for each in prompts)
+            return await asyncio.gather(*asked, return_exceptions=True)  # what was sent is paid for: it is counted
+
+        for given in self.client.run(all_of()):
+            if isinstance(given, BaseException):
+                raise given
+            yield given[0], given[2]
+
+    def token_scores(
+        self, prompts: Sequence[Sequence[Message]], texts: Sequence[str], sampling: Sampling
+    ) -> list[Sequence[TokenScore]]:
+        """Return the tokens behind the last "Answer:" of texts that it answered before, and what may follow them.
+
+        It is asked again; there are none where it answers otherwise now. LabError for a server that tells no
+        log-probabilities.
+        """
+        found: list[Sequence[TokenScore]] = []
+        for text, (answer, scores) in zip(texts, self.ask_all(prompts, sampling, SCORED), strict=True):
+            if not any(each.top for each in scores):
+                what = "of other tokens beside those it writes (top_logprobs)" if scores else "(logprobs)"
+                raise LabError(
+                    f"{self.name} ({self.client.model}) tells no log-probabilities {what}; leave likelihood out of"
+                    " --confidence, or name a server that tells them, such as vLLM, llama.cpp or OpenAI."
+                )
+            found.append(behind_answer(scores) if answer.text == text else ())
+        return found
+
+
+def behind_answer(scores: Sequence[TokenScore]) -> Sequence[TokenScore]:
+    """Return the tokens behind the last "Answer:" of an answer and the one that follows them, none without an answer line."""
+    if (line := last_answer("".join(each.text for each in scores))) is None:
+        return ()
+    found, place = [], 0
+    for each in scores:
+        begins, place = place, place + len(each.text)
+        found += [each] if place > line.at else []
+        if begins >= line.end:
+            return found
+    return [*found, TokenScore("", 0.0, ())]
 
 
 class HostedModels(dict[str, Hosted]):
@@ -167,15 +220,8 @@ class HostedModels(dict[str, Hosted]):
         """
         found = [{each.stage: each for each in row} for row in rows]
         for hosted in (self[stage] for stage in stages if stage in self):
-
-            async def all_of(hosted: Hosted = hosted) -> list[tuple[Completion, str] | BaseException]:
-                asked = (hosted.ask(each, sampling) for each in prompts)
-                return await asyncio.gather(*asked, return_exceptions=True)  # what was sent is paid for: it is counted
-
-            for row, given in zip(found, hosted.client.run(all_of()), strict=True):
-                if isinstance(given, BaseException):
-                    raise given
-                row[hosted.name] = given[0]
+            for row, (answer, _) in zip(found, hosted.ask_all(prompts, sampling), strict=True):
+                row[hosted.name] = answer
         return [[row[stage] for stage in stages] for row in found]
 
     def stream(
@@ -199,7 +245,7 @@ class HostedModels(dict[str, Hosted]):
                 await asyncio.wait({task})
                 return Piece(hosted.name, "", "cancelled", 0)
             try:
-                answer, cost = task.result()
+                answer, cost, _ = task.result()
             except LabError as error:
                 return Piece(hosted.name, "", "cancelled", 0, str(error))
             return Piece(hosted.name, answer.text, answer.finish_reason, answer.n_tokens, cost)
