@@ -3,7 +3,6 @@
 Exit codes: 0 done, 1 something you can fix (one message, no traceback), 2 wrong usage.
 """
 
-import logging
 import os
 import sys
 from importlib import import_module, metadata
@@ -103,9 +102,10 @@ def _options(
 def main() -> None:
     """Run the command line; errors a person can fix become one line and exit code 1."""
     from evals.errors import LabError
+    from training import quiet
 
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # also those of transformers: ours say the same
-    logging.getLogger("bitsandbytes").setLevel(logging.ERROR)  # it warns of a package that nobody here needs
+    quiet()
     try:
         app()
     except LabError as error:

@@ -197,7 +197,7 @@ def _layout_of_columns(columns: Columns) -> Layout:
     return layouts()["question-answer"].model_copy(
         update={role: named[role] for role in ("question", "explanation", "group", "split", "id", "wrong")}
         | {"answer": answer, "right": answer, "accept": answer, "unit": "".join(named["unit"])}
-        | {"options": () if several else options, "each": (options,) if several else (), "context": (), "tags": ()}
+        | {"options": () if several else options, "each": (options,) if several else (), "context": ()}
     )
 
 
@@ -359,14 +359,13 @@ def _find_layout(rows: Sequence[Raw], layout: str | None, name: str) -> tuple[st
                 raise Unclear(f"the answers of {name} {each.refuse}")
             return found, inside
     keys = [str(key) for key in rows[0][1]]
+    why = f"the layout {layout} does not fit" if layout else "their names do not tell question and right answer"
     has_no_names = len(keys) == 6 and LETTER.fullmatch(keys[-1])
     raise Unclear(
-        f"{name} has the fields {', '.join(short_repr(key)[1:-1] for key in keys)}, and"
-        f" {f'the layout {layout} does not fit' if layout else 'no layout has them'}"
-        f"{'. If its first row names no columns, say --layout mmlu' if has_no_names else ''}",
-        "Needed are a question, its options (a list `options` or `choices`, or fields A, B, C, D) and an `answer`;"
-        " say which fields these are with --columns, name a layout with --layout, or write a question set:"
-        " `assay data new`",
+        f"{name} has the columns {', '.join(short_repr(key)[1:-1] for key in keys)}, and"
+        f" {why}{'. If its first row names no columns, say --layout mmlu' if has_no_names else ''}",
+        'Say it with --columns, such as "question=Q,answer=Key" (options=A|B|C or wrong=X|Y where there are any), name a'
+        " layout with --layout, or write a question set: `assay data new`",
     )
 
 

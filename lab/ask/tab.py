@@ -54,7 +54,8 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
             stages = gr.State(())
             stage_choice(services, stages, "ask")
     line = gr.HTML(elem_id="ask-notice")
-    answers = gr.HTML(empty(say("ask.empty")), js_on_load=clicks("annotate"), elem_id="ask-answers")
+    blank = empty(say("ask.empty"))  # answers to another question do not stand under an example
+    answers = gr.HTML(blank, js_on_load=clicks("annotate"), elem_id="ask-answers")
     pane, linked = DocumentPane(line, answers, gr.State(None), [start], stopping), gr.JSON(visible=False)
 
     def stored(visitor: Visitor | None, name: str) -> Sequence[AnnotationItem]:
@@ -66,21 +67,20 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
         return gr.Accordion(open=True)
 
     build_rating(services, door, "ask", "rate", answers.click, pane.kept, stored)
+    form = [question, evidence, rubric, answers]
     with gr.Row(elem_classes="examples"):
         for group, rows in examples().items():
             with gr.Column(min_width=260):
                 gr.HTML(heading(group))
                 for row in rows:  # a click fills the form in the browser, without a round trip
-                    filled = script("assayValue", [row.prompt, "", ""])
-                    gr.Button(row.prompt, size="sm").click(None, None, [question, evidence, rubric], js=filled)
+                    filled = script("assayValue", [row.prompt, "", "", blank])
+                    gr.Button(row.prompt, size="sm").click(None, None, form, js=filled)
         with gr.Column(min_width=260):
             gr.HTML(heading(say("examples.evidence")))
             for record in cited.evidence_examples():
-                filled = script("assayValue", cited.form_values(record))
+                filled = script("assayValue", [*cited.form_values(record), blank])
                 each = gr.Button(record.asked, size="sm")
-                each.click(None, None, [question, evidence, rubric], js=filled).then(
-                    on_example, None, fold, api_visibility="private", **QUIET
-                )
+                each.click(None, None, form, js=filled).then(on_example, None, fold, api_visibility="private", **QUIET)
     with gr.Accordion(say("ask.history"), open=False, elem_id="ask-history") as history:
         chosen = gr.Dropdown(label=say("ask.history.pick"), choices=[], elem_id="ask-earlier")
 

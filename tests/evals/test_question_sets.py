@@ -336,6 +336,11 @@ def test_what_stands_beside_a_question_comes_along(tmp_path):
 
 
 OWN_SHEETS = {
+    "the answer that is expected": (
+        "No.;Question;Expected answer;Notes\n1;Which?;ligase;y\n",
+        {"question": ["Question"], "answer": ["Expected answer"], "id": ["No."]},
+        ["ligase"],
+    ),
     "German, wrong answers": (
         "Frage;Richtige Antwort;Falsch 1;Falsch 2;Thema\nWelches Organell?;Mitochondrium;Kern;Ribosom;Zelle\n",
         {"question": ["Frage"], "answer": ["Richtige Antwort"], "wrong": ["Falsch 1", "Falsch 2"]},

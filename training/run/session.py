@@ -10,7 +10,6 @@ import shlex
 import signal
 import sys
 import time
-import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -36,6 +35,7 @@ from transformers.integrations import TensorBoardCallback, is_deepspeed_zero3_en
 from evals.errors import BadConfig, LabError, TrainingStopped
 from evals.io import public_path
 from evals.schema import RunRecord
+from training import quiet
 from training.config import Request, StageSettings, read_request
 from training.data.tokens import Rows, fitting, notes_of
 from training.launch.accelerate import ASKED_FOR, LAUNCHED_BY, NO_FSDP, check_equipment, unused_gpus
@@ -365,7 +365,7 @@ def run_command(
 ) -> None:
     """Run a stage as a command: what a person can fix becomes one line and exit code 1."""
     signal.signal(signal.SIGINT, signal.default_int_handler)  # which `assay train` keeps from the launcher
-    warnings.filterwarnings("ignore", "`(is_)?gradient_checkpointing", FutureWarning)  # TRL's old names of it
+    quiet()
     words = sys.argv[1:] if arguments is None else list(arguments)
     try:
         request = read_request(kind, words)
