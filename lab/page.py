@@ -13,7 +13,7 @@ from gradio.utils import get_upload_folder
 from evals.errors import LabError
 from lab.services import Services
 from lab.session import ExportedFile, OwnDocuments, Tab, View, stop
-from lab.ui.components import ANSWERING, CHOSEN, QUIET, as_html, heading, notice, stage_name
+from lab.ui.components import ANSWERING, CHOSEN, QUIET, as_html, heading, notice, stage_name, term
 from lab.ui.text import say
 from lab.visitors import Door, Visitor, meet, name_visitor
 
@@ -239,7 +239,7 @@ def manage_panel(task: str) -> Managing:
 def chart(name: str) -> gr.Plot:
     """Lay out a chart below its title and what it shows, `name` and `name`.alt in lab/ui/text."""
     with gr.Column(min_width=320):
-        title, about = as_html(say(name)), as_html(say(f"{name}.alt"))
+        title, about = as_html(term(say(name))), as_html(say(f"{name}.alt"))
         gr.HTML(f'<h3 class="assay-chart-title">{title}</h3><p class="assay-chart-alt">{about}</p>')
         elem_id = f"{name.split('.')[0]}-{name.split('.')[-1]}"
         return gr.Plot(show_label=False, elem_id=elem_id, elem_classes="assay-plot")

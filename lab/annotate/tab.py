@@ -40,6 +40,7 @@ from lab.ui.components import (
     notice,
     number,
     stage_name,
+    with_terms,
 )
 from lab.ui.text import plural, say
 from lab.visitors import Door, Visitor
@@ -216,7 +217,9 @@ def _agreement(services: Services, project: gr.Dropdown) -> gr.HTML:
             ]
             columns = [say("annotate.agreement.what"), *names.values()]
             tables += [grid(say(f"annotate.agreement.{key}", **done), columns, rows)] if rows else []
-        return Html(draw("agreement", sentence=agreement_sentence(told), disputes=open_, tables=tables) + checked)
+        return Html(
+            draw("agreement", sentence=with_terms(agreement_sentence(told)), disputes=open_, tables=tables) + checked
+        )
 
     fold.expand(on_open, project, table, api_name="annotate_agreement", **QUIET)
     project.change(lambda: gr.Accordion(open=False), None, fold, api_visibility="private", **QUIET)
@@ -242,7 +245,7 @@ def agreement_sentence(found: Mapping[str, Mapping[str, Metric]]) -> str:
     parts = []
     for title, figures in found.items():
         alpha = figures["krippendorff_alpha"]
-        figure = "" if alpha.value is None else f"alpha {number(alpha.value, 'open')}"
+        figure = "" if alpha.value is None else f"[alpha] {number(alpha.value, 'open')}"
         figure += "" if alpha.low is None or alpha.high is None else f", {interval(alpha.low, alpha.high, 'open')}"
         level = say(f"annotate.agreement.{agreement_level(alpha)}", n=plural(alpha.n, "answer"))
         parts.append(say("annotate.agreement.part", title=title, level=level, figure=f" ({figure})" if figure else ""))

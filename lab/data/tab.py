@@ -26,6 +26,7 @@ from lab.shared.sets import OpenSet, QuestionSets, as_jsonl, column_names, is_qu
 from lab.ui.components import (
     CHOSEN,
     QUIET,
+    as_html,
     draw,
     emphasis,
     empty,
@@ -36,6 +37,7 @@ from lab.ui.components import (
     sampling_fields,
     script,
     stage_name,
+    term,
     tiles,
 )
 from lab.ui.text import plural, say
@@ -362,7 +364,8 @@ def _first_rows(known: OpenSet) -> str:
         for line, row in brought.rows[:FIRST]
     ]
     caption = say("questions.first", first=len(rows), n=len(brought.rows))
-    return notice(known.note) + grid(caption, [say("questions.line"), *names], rows)
+    columns = [say("questions.line"), *map(as_html, names)]  # what a file calls its columns is defined there
+    return notice(known.note) + grid(caption, columns, rows)
 
 
 def _suggested(fault: RowFault) -> str:
@@ -374,7 +377,8 @@ def _state(known: OpenSet) -> str:
     facts: list[tuple[object, object]] = [(say("questions.n"), len(known.rows))]
     for each in SPLITS:
         sha256 = data_sha256(known.examples(each))[:12] if known.version and each in splits else ""
-        facts.append((say("questions.of_split", split=each, sha256=sha256) if sha256 else each, splits.count(each)))
+        told = say("questions.of_split", split=each, sha256=sha256) if sha256 else each
+        facts.append((term(told, each), splits.count(each)))
     if known.version is None:
         facts.append((say("questions.is_draft"), say("questions.not_yet")))
     else:

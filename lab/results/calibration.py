@@ -20,14 +20,13 @@ from lab.results.reports import (
     chosen_report,
     chosen_stages,
     draw,
-    metric_label,
     scale_of,
     source,
 )
 from lab.shared.evaluations import Evaluations
-from lab.shared.rows import link
+from lab.shared.rows import link, metric_label
 from lab.ui.charts import Opens, reliability, risk_coverage
-from lab.ui.components import Html, as_html, emphasis, empty, grid, measure, opening, stack_figure, stage_name
+from lab.ui.components import Html, as_html, emphasis, empty, grid, meaning, measure, opening, stack_figure, stage_name
 from lab.ui.text import lines as known_lines
 from lab.ui.text import say
 
@@ -127,10 +126,8 @@ def figures(report: EvalReport, group: str, measured: Measured, opens: Opens) ->
                 cells.append(_chance(each))
             else:
                 cells.append(_figure(name, each, stored.get(stage, {}).get(name), n, opens(name, stage)))
-        title, plain = metric_label(name), ""
-        if f"calibration.row.{name}" in known_lines():
-            title, plain = say(f"calibration.row.{name}"), say(f"calibration.row.{name}.plain")
-        lines.append((draw("figure", title=title, plain=plain), *cells))
+        title = known_lines().get(f"calibration.row.{name}", metric_label(name))
+        lines.append((draw("figure", title=title, plain=meaning(title)), *cells))
     columns = (say("calibration.figure"), *map(stage_name, measured))
     return grid(say("calibration.caption"), columns, lines)
 

@@ -19,14 +19,13 @@ from lab.results.reports import (
     chosen_stages,
     differences,
     metric_heading,
-    metric_label,
     orders_of,
     scale_of,
     source,
     stage_ranking,
 )
 from lab.shared.evaluations import Evaluations
-from lab.shared.rows import Place, link
+from lab.shared.rows import Place, link, metric_label
 from lab.ui.components import (
     Column,
     Html,

@@ -13,7 +13,7 @@ from evals.schema import EvalReport, EvalRow
 from evals.stats.calibration import SHARES
 from evals.stats.scores import OVERCONFIDENT, UNDERCONFIDENT
 from lab.shared.evaluations import Outdated
-from lab.shared.rows import Behind, Place
+from lab.shared.rows import Behind, Place, metric_label
 from lab.ui.components import Html, Scale, as_html, render, stage_name
 from lab.ui.text import say
 
@@ -89,14 +89,6 @@ def scale_of(metric: str) -> Scale:
     if metric == "log_loss":
         return "open"
     return "share" if metric in MEASURES and MEASURES[metric].is_share else "number"
-
-
-def metric_label(metric: str) -> str:
-    """Return the name of a metric as people read it; one without a line of its own by its own name."""
-    try:
-        return say(f"metric.{metric}")
-    except KeyError:
-        return metric.replace("_", " ")
 
 
 def metric_heading(metric: str) -> str:

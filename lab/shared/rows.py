@@ -22,7 +22,7 @@ from evals.task import GradedAnswer
 from evals.verifiers.line import read_lines
 from lab.services import Services
 from lab.shared.rating import quoted_notes, words_of
-from lab.ui.components import BADGES, Card, Html, card, number, render, stage_name
+from lab.ui.components import BADGES, Card, Html, as_html, card, number, render, stage_name, term
 from lab.ui.text import lines, plural, say
 
 draw = partial(render, "shared/rows.html.jinja")
@@ -121,14 +121,17 @@ def row_card(
             expected=expected_line(row),
             reason=grade.reason,
             figures=[
-                f"{_metric_name(name)} {number(value, 'open')}" for name, value in parts.items() if value is not None
+                Html(f"{as_html(term(metric_label(name)))} {number(value, 'open')}")
+                for name, value in parts.items()
+                if value is not None
             ],
             beneath=draw("beneath", said=said, slot=slot or ""),
         )
     )
 
 
-def _metric_name(name: str) -> str:
+def metric_label(name: str) -> str:
+    """Return the name of a metric as people read it; one without a line of its own by its own name."""
     return lines().get(f"metric.{name}", name.replace("_", " "))
 
 

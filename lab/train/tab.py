@@ -15,7 +15,7 @@ import gradio as gr
 from evals.errors import LabError
 from lab.page import Painted, event, manage_panel
 from lab.services import Services
-from lab.settings import EMBEDDED_RUNS
+from lab.settings import EMBEDDED, EMBEDDED_RUNS
 from lab.shared.batch import register_batches, sets_to_measure, start_run
 from lab.shared.rows import Place, judgements_of, read_place, rows_page
 from lab.shared.runner import (
@@ -395,22 +395,27 @@ class TrainForm:
         except LabError as error:
             return {self.box: gr.Accordion(open=True), self.told: notice(str(error), "problem")}
         note = notice(say("train.proposed", chain=self.services.settings.chain))
-        return {self.box: gr.Accordion(open=True, visible=True), **self._of_recipe(recipe), self.told: note}
+        filled = self._of_recipe(recipe, f"{EMBEDDED}/{stage}")
+        return {self.box: gr.Accordion(open=True, visible=True), **filled, self.told: note}
 
     def fill_form(self, chosen: str | None) -> Painted:
         """Put a settings file into the form."""
         files = recipes(self.settings.configs)
         name = chosen if chosen in files else FIRST
-        choice = gr.Dropdown(choices=[*files], value=name)
         try:
             recipe = read_recipe(files[name])
         except LabError as error:
-            return {self.config: choice, self.told: notice(str(error), "problem")}
+            return self._of_recipe(None, name) | {self.told: notice(str(error), "problem")}
         output = {"output": str(free_output(self.settings.runs[0], recipe.stage))}
-        return {self.config: choice, **self._of_recipe(replace(recipe, text=with_values(recipe.text, output)))}
+        return self._of_recipe(replace(recipe, text=with_values(recipe.text, output)), name)
 
-    def _of_recipe(self, recipe: Recipe) -> Painted:
-        return {self.told: "", self.stage: recipe.stage, self.profile: recipe.profile, self.text: recipe.text}
+    def _of_recipe(self, recipe: Recipe | None, file: str) -> Painted:
+        """Return the form with a recipe in it, if any, and the name of the settings file that it came from."""
+        choice: Painted = {self.config: gr.Dropdown(choices=[*recipes(self.settings.configs)], value=file)}
+        if recipe is None:
+            return choice
+        filled = {self.stage: recipe.stage, self.profile: recipe.profile, self.text: recipe.text}
+        return {**choice, self.told: "", **filled}
 
     def on_check(self, stage: str, profile: str | None, text: str) -> Painted:
         """Show the exact line, what the run lacks here and what to know of it."""

@@ -21,7 +21,7 @@ from evals.schema.votes import BoardPoint
 from evals.stats.calibration import Bin
 from evals.stats.scores import RiskPoint
 from evals.verifiers.score import VERIFIERS
-from lab.ui.components import stage_name
+from lab.ui.components import meaning, stage_name
 from lab.ui.text import say
 
 if TYPE_CHECKING:
@@ -263,6 +263,7 @@ def curve(
     is_smooth = n_means > 1 if look.smoothed else chart.is_noisy
     has_means = is_smooth and max(map(len, courses.values())) >= 2 * n_means
     title = say(f"train.chart.{chart.name}")
+    means = [meaning(title)]
     if has_means:
         title = say("train.chart.means", title=title, n=n_means)
     figure = _figure("curve")
@@ -279,6 +280,8 @@ def curve(
         drawn = _thin(_means(points, n_means) if has_means else points)
         head, _, verifier = name.partition("/")
         label = say(f"metric.{verifier}") if head == "verifier" else say(f"train.metric.{name}")
+        if len(chart.metrics) > 1 and not run:
+            means.append(f"{label}: {meaning(label)}")
         label = f"{label}, {run}" if run else label
         figure.add_scatter(
             **_axes(drawn),
@@ -288,6 +291,7 @@ def curve(
             name=label,
             hovertemplate=f"{label} %{{y:.4g}}<extra>{say('train.step', step='%{x}')}</extra>",
         )
+    figure.update_layout(meta={"means": "\n".join(means)})  # lab.js tells it at the title
     return figure
 
 

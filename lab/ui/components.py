@@ -78,7 +78,11 @@ def _environment() -> jinja2.Environment:
 
 def render(template: str, part: str, **values: Any) -> Html:
     """Return one macro of a template, such as `render("review/view.html.jinja", "paper", article=...)`."""
-    return Html(getattr(_environment().get_template(template, globals={"say": say}).module, part)(**values))
+    return Html(
+        getattr(
+            _environment().get_template(template, globals={"say": say, "term": term, "meaning": meaning}).module, part
+        )(**values)
+    )
 
 
 draw = partial(render, "ui/components.html.jinja")
@@ -323,7 +327,7 @@ def _foot(card: Card) -> dict[str, object] | None:
         reason = sentence(verdict.reason)
         if kind != "unscored" and verdict.read_by in ("text", "letter", "judge"):
             reason = f"{reason} ({say(f'verdict.read.{verdict.read_by}')})"
-    figures = [] if card.n_tokens is None else [f"{card.n_tokens} tokens"]
+    figures: list[str] = [] if card.n_tokens is None else [Html(f"{card.n_tokens} {term('tokens')}")]
     figures += [say("answer.waited", seconds=card.waited)] if card.waited and card.waited >= BRIEF_SECONDS else []
     figures += [] if card.seconds is None else [say("answer.seconds", seconds=card.seconds)]
     figures += [*card.figures]
@@ -349,10 +353,39 @@ class Column:
         return self.text
 
 
+def meaning(name: object) -> str:
+    """Return what a figure of that name means, arrows and capitals aside; "" of what has no definition, or is markup already.
+
+    >>> meaning("AUROC ↑")
+    'Chance that a correct answer states a higher confidence than a wrong one. 0.5 is no better than tossing a coin.'
+    """
+    return "" if isinstance(name, Html) else lines().get(f"means.{str(name).strip(' ↑↓').lower()}", "")
+
+
+def term(words: object, name: str = "") -> object:
+    """Return the name of a figure so that the pointer, the focus or a tap shows what it means (`lab/ui/text/definitions.json`).
+
+    `words` without a definition stay as they are; `name` is that of the figure where they say more.
+    """
+    means = meaning(name or words)
+    href = words.href if isinstance(words, Column) else ""
+    means = f"{means} {say('leaderboard.sort', metric=words)}".strip() if href else means
+    return draw("definition", words=words, means=means, href=href) if means else words
+
+
+def with_terms(text: str) -> Html:
+    """Return a text in which [names] of figures say what they mean; other brackets stay."""
+
+    def known(found: re.Match[str]) -> str:
+        return str(term(found[1])) if meaning(found[1]) else found[0]
+
+    return Html(re.sub(r"\[([^]]+)\]", known, as_html(text)))
+
+
 def grid(caption: str, columns: Sequence[object], rows: Sequence[Sequence[object]]) -> Html:
     """Return a table, each row headed by its first cell; ValueError for a row of another length."""
     cells = [(row[0], list(zip(columns, row, strict=True))[1:]) for row in rows]
-    return draw("grid", caption=caption, columns=columns, rows=cells)
+    return draw("grid", caption=with_terms(caption), columns=columns, rows=cells)
 
 
 def measure(metric: Metric | None, scale: Scale = "share", band: float | None = None, href: str = "") -> Html:

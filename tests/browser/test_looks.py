@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.pages import ask, ask_with_evidence, choose, flaws, open_tab, start_comparing
+from tests.browser.pages import ask, ask_with_evidence, choose, flaws, open_tab, script, start_comparing
 from tests.browser.test_review import paper_file
 
 READ = json.loads(Path(__file__).with_name("read.json").read_text(encoding="utf-8"))
@@ -128,6 +128,8 @@ def test_text_of_every_tab_stands_out_and_nothing_is_wider_than_the_page(
         if see:
             see(page, tmp_path)
         found[name] = flaws(page, READ[name])
+        if undefined := page.evaluate(script("undefined")):
+            found[name]["without a definition"] = undefined
     page.evaluate("""() => {
       const pill = document.querySelector('#model-status .pill');
       pill.className = 'pill loading';

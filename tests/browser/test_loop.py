@@ -89,6 +89,7 @@ def test_a_sheet_and_ten_votes_become_a_stage_that_is_measured_and_published_and
             expect(page.locator("#compare-question blockquote")).not_to_have_text(question)
         page.click("#preferences > button")
         page.click("#preferences-offers [data-id=dpo]")  # the votes are made a data set, and the form opens filled in
+        expect(page.locator("#train-config input")).to_have_value("embedded/dpo")
         settings = page.locator("#train-text textarea")
         for words in ("preferences/.*train.jsonl", f"chain: {runs / 'sft'}", f"output: {runs / 'dpo-1'}"):
             expect(settings).to_have_value(re.compile(words))

@@ -200,6 +200,44 @@
     if (KEYS[event.key.toLowerCase()]?.some(press)) event.preventDefault();
   });
 
+  // The name of a figure tells what it means: under the pointer, with the focus, at a tap; Escape takes that away.
+  const meaning = Object.assign(document.createElement("div"), { id: "meaning", popover: "manual" });
+  meaning.setAttribute("aria-hidden", "true"); // who cannot see it hears the description of the name
+  let named = null;
+  const placeMeaning = () => {
+    if (named && !isShown(named)) return tellMeaning(null);
+    if (!named) return;
+    const { left, top, bottom } = named.getBoundingClientRect();
+    const { clientWidth, clientHeight } = document.documentElement;
+    const { offsetWidth, offsetHeight } = meaning;
+    const isBelow = bottom + offsetHeight < clientHeight || top < offsetHeight;
+    meaning.style.left = `${Math.max(8, Math.min(left, clientWidth - offsetWidth - 8))}px`;
+    meaning.style.top = `${isBelow ? bottom : top - offsetHeight}px`;
+  };
+  const tellMeaning = (name) => {
+    if (name === named && !name) return;
+    named = name;
+    meaning.textContent = name?.dataset.means ?? "";
+    if (!meaning.isConnected) document.body.append(meaning);
+    name ? meaning.showPopover() : meaning.hidePopover();
+    placeMeaning();
+  };
+  const nameAt = (target) => target?.closest?.("[data-means]") ?? null;
+  document.addEventListener("mouseover", ({ target }) => meaning.contains(target) || tellMeaning(nameAt(target) ?? nameAt(document.activeElement)));
+  document.addEventListener("focusin", ({ target }) => tellMeaning(nameAt(target)));
+  document.addEventListener("focusout", () => tellMeaning(null));
+  document.addEventListener("click", ({ target }) => target.closest?.("a[data-means]") && tellMeaning(null));
+  document.addEventListener("scroll", placeMeaning, true);
+  document.addEventListener(
+    "keydown",
+    (event) => {
+      if (event.key !== "Escape" || !named) return;
+      event.stopImmediatePropagation();
+      tellMeaning(null);
+    },
+    true,
+  );
+
   // The address names the tab and the answers that Ask shows, so that a link, a reload and Back lead there.
   const BUTTONS = "#tabs [role=tab], #tabs .overflow-dropdown button";
   const place = () => new URLSearchParams(location.search);
@@ -438,6 +476,15 @@
       const series = [...new Set(plot._fullData.map(({ name }) => name))].join(", ");
       plot.setAttribute("role", "figure");
       plot.setAttribute("aria-label", `${title}: ${series}`);
+      const [head, means] = [plot.querySelector(".gtitle"), plot.layout.meta?.means];
+      if (head && means) Object.entries({ tabindex: 0, "data-means": means, "aria-description": means }).forEach((each) => head.setAttribute(...each));
+      const bars = [...plot.querySelectorAll(".bars .point > path")];
+      plot.querySelectorAll(".bartext").forEach((label, at, all) => {
+        const mine = label.getBoundingClientRect();
+        const others = [...bars.filter((bar) => bar.parentNode !== label.parentNode), ...[...all].slice(0, at).filter(({ style }) => !style.visibility)];
+        const meets = ({ left, right, top, bottom }) => left < mine.right && mine.left < right && top < mine.bottom && mine.top < bottom;
+        label.style.visibility = others.some((other) => meets(other.getBoundingClientRect())) ? "hidden" : ""; // its bar tells the number, too
+      });
       if (place.querySelector(".chart-files")) return;
       const row = Object.assign(document.createElement("p"), { className: "chart-files" });
       for (const [words, make] of Object.entries(SAVED)) {
