@@ -15,6 +15,18 @@ To add one: a person must be able to act on it, and some caller must need to tel
 A message carries four things: what was wrong, the value seen, what is accepted, what to do next.
 """
 
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+
+
+def first_problem(error: "ValidationError") -> tuple[str, str, Any]:
+    """Return what a record refuses first: the field ("" for all of it), the problem, and the value seen."""
+    first = error.errors()[0]
+    # "Value error" is pydantic's word for our own sentences
+    return ".".join(map(str, first["loc"])), first["msg"].removeprefix("Value error, "), first["input"]
+
 
 class LabError(Exception):
     """Something the person using the lab can act on; the message says how."""

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from evals.errors import BadRow, CannotWrite, LabError
+from evals.errors import BadRow, CannotWrite, LabError, first_problem
 
 WHOLE = "(whole line)"
 
@@ -219,10 +219,8 @@ def _row(path: Path, number: int, line: str | Mapping[str, object] | NoRow, reco
     try:
         row = record.model_validate_json(line) if isinstance(line, str) else record.model_validate(line)
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"]) or "(whole line)"
-        problem = first["msg"].removeprefix("Value error, ")  # pydantic's word for our own sentences
-        raise BadRow(path, number, field, f"{problem}, seen {short_repr(first['input'])}") from None
+        field, problem, seen = first_problem(error)
+        raise BadRow(path, number, field or "(whole line)", f"{problem}, seen {short_repr(seen)}") from None
     for key in repeated_keys(line) if isinstance(line, str) else ():
         raise BadRow(path, number, key, "the key stands more than once in one object")
     return row

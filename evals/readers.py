@@ -31,7 +31,7 @@ from evals.schema import (
     StatedConfidence,
     Verdict,
 )
-from evals.stats.agreement import Rating, agreement
+from evals.stats.agreement import Rating, rater_agreement
 from evals.stats.intervals import DRAWS, Units, percentile_interval, resample, wilson
 from evals.stats.scores import weighted_mean
 from evals.verifiers import READINGS, stated_confidence, verifier_versions, verify_prepared
@@ -344,7 +344,7 @@ def compare_readers(
         for row in rows
         for rater, labels in zip(("first", "second"), row.labelled_twice or (), strict=False)
     ]
-    found = agreement(ratings, LABELS) if ratings else {}
+    found = rater_agreement(ratings, LABELS) if ratings else {}
     return ReaderReport(
         n=len(rows),
         n_questions=len({row.question for row in rows}),

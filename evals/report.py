@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import Discriminator, Tag, TypeAdapter, ValidationError
 
 from evals import verifiers, wording
-from evals.errors import BadConfig, LabError
+from evals.errors import BadConfig, LabError, first_problem
 from evals.io import read_text, short_repr, write_whole
 from evals.questions.task import DIRECTIONS, HEADLINE, MEANINGS, Questions
 from evals.schema import EvalReport, Metric, StageSummary
@@ -338,10 +338,10 @@ def load_report(path: Path, kind: type[Kind] = EvalReport) -> Kind:  # ty: ignor
     try:
         report = STORED.validate_json(read_text(path, f"make one with `assay {kind.made_with} --out {path}`"))
     except ValidationError as error:
-        first, more = error.errors()[0], error.error_count() - 1
-        field = ".".join(str(part) for part in first["loc"][1:]) or "(whole file)"
-        problem = f"field {field!r}: {first['msg']}, seen {short_repr(first['input'])}"
-        raise _no_report(path, kind, problem + (f"; {more} more" if more else "")) from None
+        (place, problem, seen), more = first_problem(error), error.error_count() - 1
+        field = place.partition(".")[2] or "(whole file)"  # behind the task
+        told = f"field {field!r}: {problem}, seen {short_repr(seen)}{f'; {more} more' if more else ''}"
+        raise _no_report(path, kind, told) from None
     if not isinstance(report, kind):
         raise _no_report(path, kind, f"it is one of the task {report.task}")
     repeated = [key for key, n in Counter((row.id, row.stage) for row in report.rows).items() if n > 1]

@@ -13,7 +13,7 @@ from huggingface_hub import HfApi, ModelCardData
 from pydantic import ValidationError
 from safetensors import safe_open
 
-from evals.errors import ChainMismatch, LabError
+from evals.errors import ChainMismatch, LabError, first_problem
 from evals.io import weights_identity
 from evals.schema import ChainManifest
 from evals.schema.runs import IMPORTED, BaseOrigin, Diagnostic, Lineage, PublishedStage
@@ -376,7 +376,7 @@ def _records(chain: Path, lineage_file: Path) -> tuple[ChainManifest, Lineage]:
         manifest = ChainManifest.model_validate_json(chain.read_bytes())
         lineage = Lineage.model_validate_json(lineage_file.read_bytes())
     except ValidationError as error:
-        raise ChainMismatch(wording("no chain", problem=error.errors()[0]["msg"])) from None
+        raise ChainMismatch(wording("no chain", problem=first_problem(error)[1])) from None
     names = [stage.name for stage in manifest.stages]
     paths = [*(f"stages/{name}/adapter" for name in names[:-1]), "adapter"]
     is_same = names == [stage.name for stage in lineage.stages] and paths == [stage.path for stage in manifest.stages]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import ValidationError
 
-from evals.errors import BadConfig
+from evals.errors import BadConfig, first_problem
 from evals.refine.cases import CheckedRecord
 from evals.refine.grammar import WORD
 from evals.refine.judge import Judge, Verdicts, support_by_words
@@ -172,11 +172,10 @@ def _record_from(read: Callable[[], RefinerRecord]) -> RefinerRecord:
     try:
         return read()
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"])
+        field, problem, seen = first_problem(error)
         raise BadConfig(
-            f"a training row holds no record that can be graded: {field}: {first['msg']}, seen"
-            f" {str(first['input'])[:80]!r}; correct the row, docs/refiner.md has the columns."
+            f"a training row holds no record that can be graded: {field}: {problem}, seen"
+            f" {str(seen)[:80]!r}; correct the row, docs/refiner.md has the columns."
         ) from None
 
 

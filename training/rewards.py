@@ -26,7 +26,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from evals.errors import BadConfig
+from evals.errors import BadConfig, first_problem
 from evals.schema import Example, GroundTruth, Verdict
 from evals.verifiers import verify_prepared
 from evals.verifiers.score import DEFAULT_MODE, VERIFIERS, Scoring, pays_falsehood
@@ -117,11 +117,10 @@ def _verdicts(
         try:
             verdicts.append(verdict_on(column, text, question, text_of(answer), weights, scoring.v4))
         except ValidationError as error:
-            first = error.errors()[0]
-            field = ".".join((column, *(str(part) for part in first["loc"])))
+            field, problem, seen = first_problem(error)
             raise BadConfig(
-                f"row {index} of this batch cannot be verified: {field}: {first['msg']}, seen"
-                f" {str(first['input'])[:80]!r}; correct the row, see docs/verifiers.md for each kind"
+                f"row {index} of this batch cannot be verified: {f'{column}.{field}'.strip('.')}: {problem}, seen"
+                f" {str(seen)[:80]!r}; correct the row, see docs/verifiers.md for each kind"
             ) from None
     return verdicts
 

@@ -13,7 +13,7 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
-from evals.errors import BadRow, LabError
+from evals.errors import BadRow, LabError, first_problem
 from evals.io import first_of, sha256_of_text
 from evals.papers import demonstration
 from evals.papers.jats import ARTICLE_TYPES
@@ -139,7 +139,7 @@ def _concerns(article: str, found: Sequence[Any], left_out: Counter[str]) -> Ite
         try:
             yield HumanConcern.model_validate(given)
         except ValidationError as error:
-            left_out[f"{error.errors()[0]['loc'][0]} is not what the benchmark allows"] += 1
+            left_out[f"{first_problem(error)[0].partition('.')[0]} is not what the benchmark allows"] += 1
 
 
 def _sections(found: Any) -> Iterable[Section]:
@@ -256,9 +256,8 @@ def _examples(
             else:
                 yield number, example_of(row, origin, left_out, split)
         except ValidationError as error:
-            first = error.errors()[0]
-            place = ".".join(map(str, first["loc"])) or "(whole line)"
-            bad.append(BadRow(file, number, place, f"{first['msg']}, seen {str(first['input'])[:80]!r}"))
+            place, problem, seen = first_problem(error)
+            bad.append(BadRow(file, number, place or "(whole line)", f"{problem}, seen {str(seen)[:80]!r}"))
 
 
 def _jsonl(file: Path, bad: list[BadRow]) -> Iterator[tuple[int, dict[str, Any]]]:

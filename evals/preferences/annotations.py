@@ -18,7 +18,7 @@ from evals.errors import LabError
 from evals.schema import Record
 from evals.schema.reports import Metric
 from evals.schema.votes import Annotation, AnnotationItem, AnnotationProject, Dimension, Guidelines, Thumb, VerdictLabel
-from evals.stats.agreement import Rating, agreement
+from evals.stats.agreement import Rating, rater_agreement
 from evals.stats.intervals import wilson
 
 Word = TypeVar("Word", Thumb, VerdictLabel)
@@ -303,9 +303,9 @@ def agreements(
         rated = [Rating(one.item, one.rater, str(one.ratings[each.name])) for one in said if each.name in one.ratings]
         steps = map(str, range(each.low, each.high + 1))
         if rated:
-            found[each.name] = agreement(rated, steps, are_numbers=True, **sampling)
+            found[each.name] = rater_agreement(rated, steps, are_numbers=True, **sampling)
     for name in WHOLE:
         given = [Rating(one.item, one.rater, str(value)) for one in said if (value := getattr(one, name))]
         if given:
-            found[name] = agreement(given, ("up", "down") if name == "thumb" else (), **sampling)
+            found[name] = rater_agreement(given, ("up", "down") if name == "thumb" else (), **sampling)
     return found

@@ -26,7 +26,7 @@ from xml.sax.saxutils import quoteattr
 import jinja2
 from pydantic import ValidationError
 
-from evals.errors import BadRow, LabError
+from evals.errors import BadRow, LabError, first_problem
 from evals.io import NoRow, jsonl_text, read_text
 from evals.preferences.annotations import RaterCheck, Settled, bad_rating, check_raters, is_repeat, settle_annotations
 from evals.preferences.rows import HELD_OUT, ROWS, rows_of_annotations
@@ -271,8 +271,8 @@ def read_annotations(
     except KeyError as error:
         raise BadRow(path, number + 1, str(error.args[0]), "is missing") from error
     except ValidationError as error:
-        first = error.errors()[0]
-        raise BadRow(path, number, ".".join(map(str, first["loc"])), first["msg"]) from error
+        field, problem, _ = first_problem(error)
+        raise BadRow(path, number, field, problem) from error
     return Imported(list(new.values()), annotations)
 
 

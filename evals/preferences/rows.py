@@ -30,7 +30,7 @@ from evals.schema.votes import (
     pair_id,
     rater_of,
 )
-from evals.stats.agreement import Rating, agreement
+from evals.stats.agreement import Rating, rater_agreement
 
 ROWS, STATISTICS, CARD = "train.jsonl", "statistics.json", "README.md"
 """The files of a data set of votes."""
@@ -230,7 +230,7 @@ def export_votes(
         by_stages=count_pairs(fell),
         chains=tuple(sorted({answer.chain for pair in used for answer in (pair.left, pair.right)})),
         licence=licence,
-        agreement=agreement(ratings_of(pairs), CHOICES),
+        agreement=rater_agreement(ratings_of(pairs), CHOICES),
     )
     return Export(lines, statistics)
 

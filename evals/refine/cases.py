@@ -8,7 +8,6 @@ import tokenize
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from importlib.resources import files
 from io import StringIO
 from pathlib import Path
 from typing import Any, TypeVar
@@ -103,25 +102,6 @@ def record_statistics(splits: Mapping[str, tuple[Sequence[RefinerRecord], str]],
         "splits": counts,
         "versions": {"refiner records": VERSION, **versions()},
     }
-
-
-def card(statistics: Mapping[str, Any]) -> str:
-    """Return the README of the data set."""
-    text = files("evals.refine").joinpath("about.md").read_text(encoding="utf-8")
-    train, test = statistics["splits"]["train"], statistics["splits"]["test"]
-    rows = [
-        ("records", train["records"], test["records"]),
-        ("without an answer in their passages", train["unanswerable"], test["unanswerable"]),
-        ("passages", train["passages"], test["passages"]),
-        ("rubric items", train["rubric_items"], test["rubric_items"]),
-    ]
-    for name in sorted({*train["origins"], *test["origins"]}):
-        rows.append((f"from: {name}", train["origins"].get(name, 0), test["origins"].get(name, 0)))
-    table = "\n".join(f"| {what} | {a} | {b} |" for what, a, b in rows)
-    given = {"counts": table, "seed": str(statistics["seed"]), "licence": statistics["licence"]}
-    for name, value in given.items():
-        text = text.replace(f"{{{name}}}", value)
-    return text
 
 
 SUFFIXES = (".jsonl", ".json", *TABLES, ".parquet")

@@ -12,6 +12,7 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, Field, FiniteFloat, ValidationError, model_validator
 
+from evals.errors import first_problem
 from evals.schema.record import Record
 
 
@@ -91,8 +92,8 @@ def read_adapter_config(file: Path) -> dict[str, Any]:
     try:
         AdapterConfig.model_validate_json(data)
     except ValidationError as error:
-        first = error.errors()[0]
-        raise ValueError(f"{file.name}: {'.'.join(map(str, first['loc'])) or 'all of it'}: {first['msg']}") from None
+        field, problem, _ = first_problem(error)
+        raise ValueError(f"{file.name}: {field or 'all of it'}: {problem}") from None
     except RecursionError:
         raise ValueError(f"{file.name}: it is nested too deeply") from None
     return dict(json.loads(data))

@@ -44,7 +44,7 @@ class Rating(NamedTuple):
     choice: str
 
 
-def agreement(
+def rater_agreement(
     ratings: Iterable[Rating],
     categories: Iterable[str] = (),
     draws: int = DRAWS,

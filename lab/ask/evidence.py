@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from evals.errors import LabError
+from evals.errors import LabError, first_problem
 from evals.refine.bank import ids_for_testing, refiner_bank
 from evals.refine.cases import CheckedRecord
 from evals.refine.grammar import HARD, SOFT, TAG, Evidence, content, evidence_of, split_words
@@ -103,8 +103,7 @@ def record_of(question: str, evidence: str, rubric: str = "") -> RefinerRecord:
             origin="typed in the lab",
         )
     except ValidationError as error:
-        problem = error.errors()[0]["msg"].removeprefix("Value error, ")
-        raise LabError(say("refine.bad_record", problem=problem)) from None
+        raise LabError(say("refine.bad_record", problem=first_problem(error)[1])) from None
     return RefinerRecord.model_validate(checked.model_dump())
 
 

@@ -457,13 +457,14 @@ def refiner(settings: MadeSettings) -> None:
     Example: assay data refiner --out data/refiner
     """
     from evals.refine.bank import refiner_bank
-    from evals.refine.cases import card, record_statistics, records_jsonl
+    from evals.refine.cases import record_statistics, records_jsonl
+    from hub.cards import render
 
     seed = settings.seed
     splits = {name: (found, records_jsonl(found)) for name, found in refiner_bank(seed)._asdict().items()}
     statistics = record_statistics(splits, seed)
     files = {f"{name}.jsonl": text for name, (_, text) in splits.items()}
-    files |= {"README.md": card(statistics), "statistics.json": json_text(statistics)}
+    files |= {"README.md": render("refiner.md", **statistics), "statistics.json": json_text(statistics)}
     _write(settings.out, files, statistics, "refiner records (synthetic)", as_json=settings.as_json)
 
 

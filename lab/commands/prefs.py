@@ -14,7 +14,7 @@ from evals.errors import BadConfig, LabError
 from evals.io import write_whole
 from evals.schema import Metric
 from evals.stats.agreement import NAMES, WEIGHTED_NAMES
-from evals.stats.agreement import agreement as agreed
+from evals.stats.agreement import rater_agreement as agreed
 from lab.commands import JsonSettings, LicenceOption, command
 from lab.commands.terminal import emit, end_progress, figure, notes, plural, table_of
 from lab.services import open_store

@@ -411,7 +411,7 @@ def _standings(board: "Standings", names: Iterable[str]) -> tuple[tuple[str, ...
     """Return the columns and the ranked entries of a leaderboard, with these metrics beside the one of its order."""
     from evals.leaderboard import has_ranks, shown_ranks
     from evals.report import reading
-    from evals.review.page import control_figures
+    from evals.review.task import control_figures
     from evals.task import task_class
 
     task = task_class(board.task)
@@ -486,7 +486,7 @@ def _stage_in_chain(stage: str, chain: str) -> str:
 
 def review_tables(report: "ReviewReport") -> Group:
     """Return a report on reviewers as tables, what has to be known to read one below it."""
-    from evals.review.page import report_sections
+    from evals.review.task import report_sections
 
     shown: list[RenderableType] = []
     for section in report_sections(report):

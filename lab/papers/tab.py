@@ -10,7 +10,6 @@ from evals.schema.articles import ReviewForm
 from evals.schema.reviews import CATEGORIES, SEVERITIES, UNKNOWN
 from evals.schema.runs import DEMONSTRATION
 from lab.page import DocumentPane, DocumentTab, Painted, event, with_visitor
-from lab.papers.export import export
 from lab.papers.session import (
     USUAL,
     act,
@@ -25,7 +24,7 @@ from lab.papers.session import (
     save,
     stop_all,
 )
-from lab.papers.view import concerns, page_view, paper
+from lab.papers.view import concerns, export, page_view, paper
 from lab.services import Services
 from lab.session import ExportedFile, OwnDocuments
 from lab.ui.components import ANSWERING, QUIET, Range, clicks, heading, lead, notice, sampling_fields

@@ -1,17 +1,28 @@
-"""A paper and the concerns about it as HTML, and the pages of a PDF as pictures with the place of a concern marked."""
+"""A paper and the concerns about it as HTML, the pages of a PDF with the place of a concern marked, and a review as a file."""
 
 import base64
 import io
+import json
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from evals.errors import LabError
+from evals.io import jsonl_text
+from evals.papers.places import as_letter, as_markdown, line
 from evals.schema import Article
-from evals.schema.articles import ABSTRACT, DraftConcern, Place
+from evals.schema.articles import ABSTRACT, DraftConcern, KeptReview, Place, ReviewForm
+from evals.schema.reviews import Concern
 from evals.wording import read_confidence
+from lab.session import ExportedFile
 from lab.ui.components import empty, notice, render
 from lab.ui.text import plural, say
+
+if TYPE_CHECKING:
+    from lab.store.documents import Standing
 
 TEMPLATE = "papers/view.html.jinja"
 Marks = list[tuple[Place, str]]
@@ -61,7 +72,12 @@ def concerns(shown: Sequence[DraftConcern], *, is_busy: bool = False) -> str:
             mark = next((name for place, name in near if place.start <= at < place.end), None)
             quote = " ".join(each.place.quote.split())
         rows.append(
-            (each, _stated_confidence(each), mark, quote if len(quote) <= LONGEST else quote[: LONGEST - 1] + "…")
+            (
+                each,
+                read_confidence(each.text).value,
+                mark,
+                quote if len(quote) <= LONGEST else quote[: LONGEST - 1] + "…",
+            )
         )
     return render(TEMPLATE, "concerns", rows=rows, is_busy=is_busy)
 
@@ -83,10 +99,6 @@ def _pieces(text: str, marks: Marks) -> list[tuple[str, str]]:
         pieces += [(text[at : place.start], ""), (text[place.start : place.end], name)]
         at = place.end
     return [*pieces, (text[at:], "")]
-
-
-def _stated_confidence(concern: DraftConcern) -> float | None:
-    return read_confidence(concern.text).value
 
 
 # ---- pages of the PDFs that were dropped ------------------------------------------------------------
@@ -135,3 +147,90 @@ def page_view(article: Article, place: Place | None) -> str:
         size=drawn.size,
         box=place.box,
     )
+
+
+# ---- a review as a file ----------------------------------------------------------------------------
+# Rows have the form that trainers take: the conversation that the model was asked in, and as its reply the concerns
+# that a person stands by. A concern that nobody decided on is no opinion and stands in no row.
+
+ENDINGS = {"json": "json", "markdown": "md", "letter": "md", "sft": "jsonl", "dpo": "jsonl"}
+
+
+def export(standing: "Standing[KeptReview, DraftConcern]", form: ReviewForm) -> ExportedFile:
+    """Return a review in one form; LabError where there is nothing that the person stands by."""
+    review, concerns = standing.document, standing.parts
+    slug = re.sub(r"[^a-z0-9]+", "-", review.article.title.lower()).strip("-")[:40].rstrip("-") or "paper"
+    name = f"review-{slug}-{form}.{ENDINGS[form]}"
+    kept = [each for each in concerns if each.decision != "rejected"]
+    mine = [each for each in kept if each.decision == "accepted" or each.before is not None or each.by == "person"]
+    title = line(review.article.title) or review.article.origin.file or review.article.id
+    if form == "json":
+        document = review.model_dump(mode="json", exclude={"session", "concerns"})
+        document["concerns"] = [each.model_dump(mode="json") for each in concerns]
+        document["as_written"] = [each.model_dump(mode="json") for each in review.concerns]
+        text = json.dumps(document, ensure_ascii=False, indent=1) + "\n"
+        return ExportedFile(name, text, len(concerns), "concern")
+    if form == "markdown":
+        n_accepted = sum(each.decision == "accepted" for each in concerns)
+        by = f"Written by {review.reviewer.name} on {review.made_at:%Y-%m-%d}; {n_accepted} accepted by a person."
+        return ExportedFile(name, as_markdown(title, [(each, each.place) for each in kept], by), len(kept), "concern")
+    if not mine and form != "dpo":
+        raise LabError(say("review.export.undecided"))
+    if form == "letter":
+        return ExportedFile(name, as_letter(title, mine), len(mine), "concern")
+    stood_by = [each.concern for each in mine]
+    rows = _training(review, stood_by) if form == "sft" else _pairs(review, stood_by)
+    return ExportedFile(name, jsonl_text(rows), len(rows))
+
+
+def _training(review: KeptReview, stood_by: list[Concern]) -> list[dict[str, object]]:
+    """Return a chat row per part of the paper; each concern stands in the part that it is about."""
+    turns = zip(review.answer.requests, _replies(review, stood_by), strict=True)
+    return [
+        {
+            "id": f"{review.id}#{part}",
+            "article_id": review.article.id,
+            "conversations": [
+                {"from": "system", "value": review.reviewer.system_prompt},
+                {"from": "human", "value": request},
+                {"from": "gpt", "value": reply},
+            ],
+        }
+        for part, (request, reply) in enumerate(turns, 1)
+    ]
+
+
+def _pairs(review: KeptReview, stood_by: list[Concern]) -> list[dict[str, object]]:
+    """Return a row for each part of the paper that a person's list says something else about than the model's."""
+    written = [each.concern for each in review.concerns]
+    if not stood_by or stood_by == written:
+        raise LabError(say("review.export.same"))
+    turns = zip(review.answer.requests, _replies(review, stood_by), _replies(review, written), strict=True)
+    return [
+        {
+            "id": f"{review.id}#{part}",
+            "article_id": review.article.id,
+            "prompt": [
+                {"role": "system", "content": review.reviewer.system_prompt},
+                {"role": "user", "content": request},
+            ],
+            "chosen": [{"role": "assistant", "content": chosen}],
+            "rejected": [{"role": "assistant", "content": rejected}],
+            "origin": "edited",
+            "reviewer": review.reviewer.name,
+        }
+        for part, (request, chosen, rejected) in enumerate(turns, 1)
+        if chosen != rejected
+    ]
+
+
+def _replies(review: KeptReview, concerns: Sequence[Concern]) -> list[str]:
+    """Return the reply to each part as the model is taught to write it."""
+    requests = review.answer.requests
+    from evals.review.corpus import best_parts
+
+    places = best_parts([each.text for each in concerns], list(requests))
+    parts: list[list[dict[str, object]]] = [[] for _ in requests]
+    for each, place in zip(concerns, places, strict=True):
+        parts[place].append(each.model_dump())
+    return [json.dumps(part, ensure_ascii=False) for part in parts]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from pydantic import ValidationError
 
-from evals.errors import LabError
+from evals.errors import LabError, first_problem
 from evals.preferences.annotations import (
     bad_rating,
     disagreements,
@@ -332,7 +332,7 @@ def plain_errors() -> Generator[None]:
     try:
         yield
     except ValidationError as error:
-        raise LabError(error.errors()[0]["msg"].removeprefix("Value error, ")) from error
+        raise LabError(first_problem(error)[1]) from error
 
 
 def whole(label: str, value: float | None) -> int:

@@ -15,7 +15,7 @@ from sklearn.isotonic import IsotonicRegression
 
 from evals.confidence import Claims, Method, apply_curve, earned_curve, fit_curve, lowest_threshold, promise
 from evals.errors import BadConfig
-from evals.stats.agreement import NAMES, Rating, agreement
+from evals.stats.agreement import NAMES, Rating, rater_agreement
 from evals.stats.calibration import Binning, Calibration, CalibrationSettings, bin_edges, calibrate, measure
 from evals.stats.intervals import (
     ALPHA,
@@ -481,7 +481,7 @@ def ratings(choices: dict[str, str]) -> list[Rating]:
 
 
 def test_the_published_examples_of_agreement_give_the_published_figures() -> None:
-    found = agreement(ratings(FOUR_CODERS), draws=10)
+    found = rater_agreement(ratings(FOUR_CODERS), draws=10)
     published = {
         "percent_agreement": 0.81818,
         "krippendorff_alpha": 0.74342,
@@ -490,26 +490,26 @@ def test_the_published_examples_of_agreement_give_the_published_figures() -> Non
     }
     assert {name: found[name].value for name in published} == pytest.approx(published, abs=1e-5)
     assert found["cohen_kappa"].value is None and "exactly two raters" in found["cohen_kappa"].note
-    assert set(found) == set(NAMES) == set(agreement([]))
-    assert agreement(ratings(FOUR_CODERS), draws=10, are_numbers=True)["krippendorff_alpha"].value == pytest.approx(
-        0.849, abs=5e-4
-    )
+    assert set(found) == set(NAMES) == set(rater_agreement([]))
+    assert rater_agreement(ratings(FOUR_CODERS), draws=10, are_numbers=True)[
+        "krippendorff_alpha"
+    ].value == pytest.approx(0.849, abs=5e-4)
     two = {"A": "y" * 25 + "n" * 25, "B": "y" * 20 + "n" * 5 + "y" * 10 + "n" * 15}
-    kappa = agreement(ratings(two), draws=300)["cohen_kappa"]
+    kappa = rater_agreement(ratings(two), draws=300)["cohen_kappa"]
     assert (kappa.value, kappa.n) == (pytest.approx(0.4), 50) and kappa.low < 0.4 < kappa.high
 
 
 def test_agreement_by_chance_of_few_units_of_one_category_or_of_one_rater_is_told_as_such() -> None:
-    alone = agreement(ratings({"A": "x" * 30}))
+    alone = rater_agreement(ratings({"A": "x" * 30}))
     assert {(one.value, one.n, one.note) for one in alone.values()} == {(None, 0, "no unit was rated by two raters")}
-    same = agreement(ratings({"A": "x" * 30, "B": "x" * 30}), categories=("x", "y", "z"), draws=50)
+    same = rater_agreement(ratings({"A": "x" * 30, "B": "x" * 30}), categories=("x", "y", "z"), draws=50)
     assert same["percent_agreement"].value == same["gwet_ac1"].value == 1
     assert same["krippendorff_alpha"].value is None
     assert "all choices were the same" in same["krippendorff_alpha"].note
     chosen = np.random.default_rng(1).integers(0, 3, size=(3, 300))
-    random = agreement(ratings({str(i): "".join(map(str, row)) for i, row in enumerate(chosen)}), draws=200)
+    random = rater_agreement(ratings({str(i): "".join(map(str, row)) for i, row in enumerate(chosen)}), draws=200)
     assert all(random[name].low < 0 < random[name].high for name in ("krippendorff_alpha", "gwet_ac1", "fleiss_kappa"))
-    four = agreement(ratings({"A": "abab", "B": "abab"}))["krippendorff_alpha"]
+    four = rater_agreement(ratings({"A": "abab", "B": "abab"}))["krippendorff_alpha"]
     assert (four.value, four.low, four.note) == (1, None, "no interval from fewer than 10 units rated twice")
     again = [Rating("u", "A", "left"), Rating("u", "B", "right"), Rating("u", "A", "right")]
-    assert agreement(again)["percent_agreement"].value == 1  # the last choice of a rater counts
+    assert rater_agreement(again)["percent_agreement"].value == 1  # the last choice of a rater counts

@@ -8,8 +8,8 @@ import pytest
 from evals.errors import LabError, UnreadableArticle
 from evals.review.prompt import review_system_prompt
 from lab.engine import LabEngine
-from lab.papers.export import export
 from lab.papers.session import act, demonstration, paper_of, read, register, resume_review, review, save, under_way
+from lab.papers.view import export
 from lab.papers.view import paper as paper_view
 from lab.session import OwnDocuments, stop
 from lab.shared.work import end, works

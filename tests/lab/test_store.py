@@ -23,7 +23,7 @@ from evals.errors import BadConfig, LabError
 from evals.preferences.rows import ratings_of
 from evals.schema import Answer, StatedConfidence, Verdict
 from evals.schema.votes import CHOICES
-from evals.stats.agreement import agreement
+from evals.stats.agreement import rater_agreement
 from lab.store.answers import Store, is_current
 from lab.store.database import REVISION, SCRIPTS, AnswerRow, StoreTable, open_engine, upgrade, writing
 from tests.lab.votes import NOON, answer, cast, new_store, url_in, vote
@@ -380,4 +380,4 @@ def test_raters_who_were_given_the_same_two_texts_on_whichever_side_rated_one_un
         store.add_comparison(vote(*(sides if left == "base" else sides[::-1]), choice, rater=rater))
     ratings = tuple(ratings_of(store.preference_pairs()))
     assert (len({each[0] for each in ratings}), len({each[1] for each in ratings})) == (1, 3)
-    assert agreement(ratings, CHOICES)["percent_agreement"].value == pytest.approx(1 / 3)
+    assert rater_agreement(ratings, CHOICES)["percent_agreement"].value == pytest.approx(1 / 3)

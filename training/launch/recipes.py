@@ -8,7 +8,7 @@ from string import Template
 
 from pydantic import Field, ValidationError
 
-from evals.errors import BadConfig
+from evals.errors import BadConfig, first_problem
 from evals.schema import Metric, Record
 from evals.schema.reports import Report
 from training.config import written_settings
@@ -113,5 +113,5 @@ def system_recipe(name: str) -> SystemRecipe:
     try:
         return SystemRecipe.model_validate(written_settings(file))
     except ValidationError as error:
-        first = error.errors()[0]
-        raise BadConfig(f"{file}, field {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        field, problem, _ = first_problem(error)
+        raise BadConfig(f"{file}, field {field}: {problem}") from None

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from evals.errors import ChainMismatch, MissingModel
+from evals.errors import ChainMismatch, MissingModel, first_problem
 from evals.io import write_whole
 from evals.schema import ChainManifest, ChainStage
 
@@ -70,8 +70,8 @@ def read_chain(name: str | Path) -> Chain:
     except (ValidationError, UnicodeDecodeError) as error:
         problem = "it is not UTF-8 text"
         if isinstance(error, ValidationError):
-            first = error.errors()[0]
-            problem = f"{'.'.join(map(str, first['loc'])) or 'the file'}: {first['msg']}"
+            field, problem, _ = first_problem(error)
+            problem = f"{field or 'the file'}: {problem}"
         raise ChainMismatch(
             f"{file} is not a chain this version can read: {problem}. Write it anew by"
             " training the stage again, or use the version of Assay that wrote it."

@@ -224,21 +224,19 @@ def _converted_layers(model: PreTrainedModel) -> set[str]:
     Adapters with such a name among their targets are read by PEFT as LoRA on bare parameters.
     """
     last = {name.rpartition(".")[2] for name, each in model.named_modules() if isinstance(each, nn.Linear)}
-    lora = LoraConfig(target_modules=sorted(last))
-    try:
-        convert_peft_config_for_transformers(lora, model, get_checkpoint_conversion_mapping(model.config.model_type))
-    except ValueError:  # some of a fused pair's names alone
-        return {each for each in last if _is_converted(model, each)}
-    return last - set(lora.target_modules or ())
+    converted = _converted(model, sorted(last))
+    # None: some of a fused pair's names alone
+    return {each for each in last if _converted(model, [each]) != set()} if converted is None else converted
 
 
-def _is_converted(model: PreTrainedModel, name: str) -> bool:
-    lora = LoraConfig(target_modules=[name])
+def _converted(model: PreTrainedModel, names: list[str]) -> set[str] | None:
+    """Return which of these targets PEFT gives other names; None where it refuses them."""
+    lora = LoraConfig(target_modules=names)
     try:
         convert_peft_config_for_transformers(lora, model, get_checkpoint_conversion_mapping(model.config.model_type))
     except ValueError:
-        return True
-    return name not in set(lora.target_modules or ())
+        return None
+    return {*names} - set(lora.target_modules or ())
 
 
 def _is_read_past(parent: nn.Module, name: str) -> bool:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, ValidationError
 
-from evals.errors import BadConfig, LabError
+from evals.errors import BadConfig, LabError, first_problem
 from evals.schema import Completion, Message, Record
 from evals.schema.questions import Sampling, TokenScore
 from evals.verifiers.line import last_answer
@@ -79,11 +79,9 @@ def read_hosted(given: Sequence[str]) -> dict[str, HostedModel]:
         try:
             model = HostedModel.model_validate(table)
         except ValidationError as error:
-            first = error.errors()[0]
-            place = ".".join(map(str, (name, *first["loc"])))
-            raise BadConfig(
-                f"{place}: {first['msg']}; a hosted model takes {', '.join(HostedModel.model_fields)}."
-            ) from None
+            field, problem, _ = first_problem(error)
+            takes = ", ".join(HostedModel.model_fields)
+            raise BadConfig(f"{f'{name}.{field}'.strip('.')}: {problem}; a hosted model takes {takes}.") from None
         if model.max_dollars and not model.cost(1, 1):
             raise BadConfig(f"{name}.max_dollars needs dollars_per_million_read and dollars_per_million_written.")
         variable = f"ASSAY_KEY_{re.sub(r'[^A-Z0-9]', '_', name.upper())}"

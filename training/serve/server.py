@@ -29,7 +29,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from evals.errors import LabError
+from evals.errors import LabError, first_problem
 from evals.schema import Message
 from evals.schema.questions import Sampling
 from training.models.batching import Batcher, Busy, Generation, GenerationRequest
@@ -222,9 +222,8 @@ class ChainServer:
         try:
             body = Body.model_validate_json((await request.body()).removeprefix(b"\xef\xbb\xbf"))
         except ValidationError as error:
-            first = error.errors()[0]
-            place = ".".join(map(str, first["loc"]))
-            raise BadRequest(400, f"{place or 'the body'}: {first['msg']}", param=place or None) from error
+            place, problem, _ = first_problem(error)
+            raise BadRequest(400, f"{place or 'the body'}: {problem}", param=place or None) from error
         for name, value in (body.model_extra or {}).items():
             harmless = (None, True) if name in FIELDS["on"] else (*HARMLESS, *REFUSED.get(name, (value,)))
             if value not in harmless:

@@ -9,8 +9,8 @@ from evals.errors import IncomparableReports
 from evals.leaderboard import standings
 from evals.review.controls import Paper
 from evals.review.match import similarity_of
-from evals.review.page import report_sections
 from evals.review.score import Library, Scored, ScoreSetup, review_report
+from evals.review.task import report_sections
 from evals.schema.reports import ReviewReport
 from tests.evals.concerns.rows import WordEncoder, human, matcher, panel, predicted, reference
 
