@@ -102,10 +102,8 @@ def _options(
 def main() -> None:
     """Run the command line; errors a person can fix become one line and exit code 1."""
     from evals.errors import LabError
-    from training import quiet
 
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # also those of transformers: ours say the same
-    quiet()
     try:
         app()
     except LabError as error:

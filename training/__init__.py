@@ -3,8 +3,6 @@
 import logging
 import warnings
 
-
-def quiet() -> None:
-    """Silence what libraries say and the person who reads it can do nothing about."""
-    logging.getLogger("bitsandbytes").setLevel(logging.ERROR)  # it warns of a package that nobody here needs
-    warnings.filterwarnings("ignore", "`(is_)?gradient_checkpointing", FutureWarning)  # TRL's old names of it
+# What a reader can do nothing about: a package that nobody here needs, TRL's old names of an option of transformers.
+logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
+warnings.filterwarnings("ignore", "`(is_)?gradient_checkpointing", FutureWarning)

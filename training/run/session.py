@@ -35,7 +35,6 @@ from transformers.integrations import TensorBoardCallback, is_deepspeed_zero3_en
 from evals.errors import BadConfig, LabError, TrainingStopped
 from evals.io import public_path
 from evals.schema import RunRecord
-from training import quiet
 from training.config import Request, StageSettings, read_request
 from training.data.tokens import Rows, fitting, notes_of
 from training.launch.accelerate import ASKED_FOR, LAUNCHED_BY, NO_FSDP, check_equipment, unused_gpus
@@ -365,7 +364,6 @@ def run_command(
 ) -> None:
     """Run a stage as a command: what a person can fix becomes one line and exit code 1."""
     signal.signal(signal.SIGINT, signal.default_int_handler)  # which `assay train` keeps from the launcher
-    quiet()
     words = sys.argv[1:] if arguments is None else list(arguments)
     try:
         request = read_request(kind, words)
