@@ -22,7 +22,7 @@ from evals.questions import is_held_out
 from evals.schema import Metric
 from evals.stats.agreement import NAMES, WEIGHTED_NAMES, agreement_level
 from lab.exports import hear_offers, may_train, training_offers
-from lab.page import Painted, event, manage_panel, name_field, show_errors
+from lab.page import Managing, Painted, event, manage_panel, name_field, show_errors
 from lab.services import Services
 from lab.session import session_of
 from lab.shared.rater import Opened, Queue, Rater, item_of_answer, items_of_report, new_project, typed_guidelines, whole
@@ -52,7 +52,7 @@ FEWEST_SHOWN = 2
 def build(services: Services, door: Door, tab: gr.Tab) -> None:
     """Lay out the tab inside the `gr.Blocks` that is currently open."""
     gr.HTML(lead("annotate"))
-    skipped = gr.State([])
+    skipped, drawn = gr.State([]), gr.State("")
     with gr.Row(elem_classes="composer rate-form"):
         project = gr.Dropdown([], label=say("annotate.project"), elem_id="annotate-project", scale=2, min_width=200)
         roles = [(say("annotate.role.rater"), "rater"), (say("annotate.role.adjudicator"), "adjudicator")]
@@ -97,18 +97,8 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
         guidelines = gr.HTML()
     name_field(door, "annotate")
 
-    seen: dict[str, Any] = {"inputs": [door.known, project, role], "outputs": [*outputs, guidelines]}
-
-    def on_project(visitor: Visitor | None, project: str | None, role: str) -> Painted:
-        known = services.store.annotations.project(project) if project else None
-        told = markdown(known.guidelines.text) if known else ""
-        return turn(visitor, None, project, role, ()) | {guidelines: told}
-
     def on_role(visitor: Visitor | None, *here: Any) -> Painted:
         return turn(visitor, None, *here)
-
-    def on_known(visitor: Visitor | None, project: str | None, role: str) -> Painted:
-        return on_project(visitor, project, role) if project else {others: gr.skip()}
 
     def on_listed(visitor: Visitor | None, at: str | None, *here: Any) -> Painted:
         return turn(visitor, None, *here, at=at)
@@ -123,9 +113,7 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
         event(trigger, act, [listed, *here], outputs, f"annotate_{name}", door=door, shows=panel.line, **QUIET)
     # First: a reload opens what is shown.
     gr.on([project.change, role.change], None, [project, role], None, js="assayPlaceProject")
-    project.change(on_project, **seen, api_name="annotate_project", **QUIET)
     event(role.change, on_role, here, outputs, "annotate_role", door=door, **QUIET)
-    door.known.change(on_known, **seen, api_visibility="private", **QUIET)
 
     def on_select(project: str | None, role: str, request: gr.Request) -> tuple[gr.Dropdown, str]:
         found = project_choices(services)
@@ -136,7 +124,7 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
         return gr.Dropdown(choices=found, value=project), role if role in ("rater", "adjudicator") else "rater"
 
     tab.select(on_select, [project, role], [project, role], api_name="annotate_projects", **QUIET)
-    disputes = _agreement(services, project)
+    disputes, agreement = _agreement(services, project)
 
     def on_dispute(visitor: Visitor | None, project: str, clicked: gr.EventData) -> Painted:
         if not project:
@@ -151,7 +139,7 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
         with gr.Column(scale=6, min_width=300, elem_classes="rate-form"):
             _projects(services, door, tab, project)
         with gr.Column(scale=5, min_width=300):
-            offers = _files(services, project)
+            offers, managing = _files(services, project)
 
     def on_admin(request: gr.Request) -> gr.Row:
         return gr.Row(visible=services.role_of(request.username) == "admin")
@@ -166,8 +154,29 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
         has_buttons = may_train(services, request.username)
         return training_offers(found, has_buttons=has_buttons, title="trainable.said")
 
+    def on_project(
+        visitor: Visitor | None, project: str | None, role: str, shown: str | None, request: gr.Request
+    ) -> Painted:
+        """Show a project, unless it is the one shown.
+
+        Where a choice and a reply meet, Gradio may tell of the same change again after each painting, for ever.
+        """
+        if project == shown:
+            return {others: gr.skip()}
+        known = services.store.annotations.project(project) if project else None
+        page = turn(visitor, None, project, role, ()) | managing.show(known.title if known else "", may=bool(known))
+        page |= {guidelines: markdown(known.guidelines.text) if known else "", agreement: gr.Accordion(open=False)}
+        return page | {offers: on_offers(project, request), drawn: project}
+
+    def on_known(visitor: Visitor | None, project: str | None, role: str, request: gr.Request) -> Painted:
+        return on_project(visitor, project, role, "" if project else project, request)
+
+    painted = [*outputs, guidelines, agreement, offers, drawn, *managing.outputs]
+    seen = [door.known, project, role]
+    project.change(on_project, [*seen, drawn], painted, api_name="annotate_project", **QUIET)
+    door.known.change(on_known, seen, painted, api_visibility="private", **QUIET)
     tab.select(on_admin, None, manage, api_visibility="private", **QUIET)
-    gr.on([tab.select, project.change], on_offers, project, offers, api_visibility="private", **QUIET)
+    tab.select(on_offers, project, offers, api_visibility="private", **QUIET)
 
 
 def _others(queue: Queue, opened: Opened) -> str:
@@ -188,8 +197,8 @@ def project_choices(services: Services) -> list[tuple[str, str]]:
     return [(project.title, project.id) for project in services.store.annotations.projects()]
 
 
-def _agreement(services: Services, project: gr.Dropdown) -> gr.HTML:
-    """Lay out and wire how far raters agree; what is returned is clicked where an answer in dispute is named."""
+def _agreement(services: Services, project: gr.Dropdown) -> tuple[gr.HTML, gr.Accordion]:
+    """Lay out and wire how far raters agree; return what is clicked where an answer in dispute is named, and its fold."""
     with gr.Accordion(say("annotate.agreement"), open=False, elem_id="annotate-agreement") as fold:
         table = gr.HTML(js_on_load=clicks("annotate"))
 
@@ -222,8 +231,7 @@ def _agreement(services: Services, project: gr.Dropdown) -> gr.HTML:
         )
 
     fold.expand(on_open, project, table, api_name="annotate_agreement", **QUIET)
-    project.change(lambda: gr.Accordion(open=False), None, fold, api_visibility="private", **QUIET)
-    return table
+    return table, fold
 
 
 def _raters_table(checked: Sequence[RaterCheck], names: Mapping[str, str]) -> Html:
@@ -329,18 +337,17 @@ def _projects(services: Services, door: Door, tab: gr.Tab, project: gr.Dropdown)
     make.click(on_make, given, [made, project], api_name="annotate_make", **QUIET)
 
 
-def _files(services: Services, project: gr.Dropdown) -> gr.HTML:
-    """Lay out and wire what a project can train, which is returned, and how it is renamed and deleted; Data exports it."""
+def _files(services: Services, project: gr.Dropdown) -> tuple[gr.HTML, Managing]:
+    """Lay out and wire what a project can train, and how it is renamed and deleted, and return both; Data exports it."""
     if services.is_local:
         gr.HTML(f'<p class="rate-onward"><a href="?tab=data">{say("annotate.export")}</a></p>')
     offers = gr.HTML(elem_id="annotate-offers", js_on_load=clicks("annotate"))
     hear_offers(services, offers, "annotate_train", project)
     panel, told = manage_panel("annotate-project"), gr.HTML(elem_id="annotate-told")
 
-    def on_change(name: str | None) -> Painted:
-        """Show what the project is called, to be changed."""
-        known = next((each for each in services.store.annotations.projects() if each.id == name), None)
-        return panel.show(known.title if known else "", may=known is not None)
+    def on_keep(name: str | None) -> Painted:
+        """Ask no more."""
+        return panel.show(services.store.annotations.project(name or "").title, may=True)
 
     def on_delete(name: str | None) -> Painted:
         """Say what deleting a project takes away, and ask."""
@@ -368,9 +375,8 @@ def _files(services: Services, project: gr.Dropdown) -> gr.HTML:
         return {told: line, project: gr.Dropdown(choices=project_choices(services))}  # one chosen meanwhile stays
 
     managed: dict[str, Any] = {"shows": told, **QUIET}
-    event(project.change, on_change, [project], panel.outputs, **managed)
-    event(panel.keep.click, on_change, [project], panel.outputs, **managed)
+    event(panel.keep.click, on_keep, [project], panel.outputs, **managed)
     event(panel.delete.click, on_delete, [project], panel.outputs, **managed)
     event(panel.drop.click, on_drop, [project], [told, project], "annotate_drop", **managed)
     event(panel.rename.click, on_rename, [project, panel.title], [told, project], "annotate_rename", **managed)
-    return offers
+    return offers, panel

@@ -32,7 +32,8 @@ def project_in(room):
 
 
 def opened(app, project):
-    for event in (("meet", None), ("annotate_projects", None, "rater"), ("annotate_project", project.id, "rater")):
+    chosen = ("annotate_project", project.id, "rater", None)
+    for event in (("meet", None), ("annotate_projects", None, "rater"), chosen):
         assert post(app, *event).status_code == 200
 
 
