@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from evals.review.clean import without_lead
@@ -112,6 +112,7 @@ SAID = st.text(min_size=3, max_size=60).filter(
 
 
 @given(st.lists(SAID, min_size=1, max_size=6, unique_by=lambda text: text.strip()))
+@example(["A\nuº"])
 def test_valid_json_is_read_exactly(texts: list[str]) -> None:
     raw = json.dumps([{"text": text, "category": "other", "severity": "minor"} for text in texts])
     said = [text.strip() for text in texts if text.strip().lower() not in ("none", "null", "nan")]
