@@ -75,7 +75,7 @@ class Comparing:
     """What one page is comparing: the pair on the table, and the last one voted on, shown until the next one.
 
     `place` counts the questions that were drawn so far, in the order of `seed`; `asked` is the one asked last.
-    `ahead` is the pair after this one.
+    `ahead` is the pair after this one, `source` the set that pairs are drawn from.
     """
 
     pair: Pair | None = None
@@ -84,6 +84,7 @@ class Comparing:
     place: int = 0
     asked: str = ""
     ahead: "PairAhead | None" = None
+    source: str | None = None
 
 
 def new_state(services: Services, pair: Pair | None = None) -> Comparing:
@@ -196,7 +197,7 @@ def next_pair(
 
     It is on the visitor's `own` question, or one of `source` (`offered_questions`), among the stages `chosen`, or all.
     """
-    state, visitor = state or new_state(services), visitor or new_visitor()
+    state, visitor = replace(state or new_state(services), source=source), visitor or new_visitor()
     beside, wanted = replace(visitor, page=f"{visitor.page} ahead"), (tuple(chosen), source)
     steps: Iterable[Step] | None = state.ahead
     if own is not None or state.ahead is None or state.ahead.asked != wanted:
@@ -395,7 +396,8 @@ def _problem(state: Comparing, text: str) -> CompareView:
 def build(services: Services, door: Door, tab: gr.Tab) -> None:
     """Lay out the tab inside the `gr.Blocks` that is currently open."""
     state, table = gr.State(None), gr.BrowserState(None, storage_key="assay-pair", secret=BROWSER_SECRET)
-    has_own, chosen, is_restored = services.recorded is None, gr.State(()), gr.State(True)
+    has_own, chosen = services.recorded is None, gr.State(())
+    is_drawn, is_restored = gr.State(True), gr.State(True)
     gr.HTML(views.lead("compare"))
     with gr.Row(visible=has_own, elem_classes="composer"):
         source = gr.Dropdown([], value=None, label=say("compare.from"), elem_id="compare-from", min_width=300)
@@ -480,8 +482,10 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     def on_source(
         visitor: Visitor | None, state: Comparing | None, chosen: Sequence[str], source: str | None
     ) -> Iterator[Painted]:
-        is_begun = state is not None and state.asked
-        yield from on_next(visitor, state, chosen, source) if is_begun else iter([{line: gr.skip()}])
+        """Draw from another set; a list that is only left tells of a choice, too."""
+        is_other = state is not None and bool(state.asked) and state.source != source
+        yield {is_drawn: is_other}
+        yield from on_next(visitor, state, chosen, source) if is_other else iter(())
 
     def on_undo(
         visitor: Visitor | None, state: Comparing | None, chosen: Sequence[str], source: str | None
@@ -516,16 +520,17 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
 
     here = [door.known, state, chosen, source]
     outputs = [state, table, line, asked, answers, *votes.values(), onward, back, why, strength, reasons, remark, said]
-    writing = []
+    told: dict[str, Any] = {"outputs": [*votes.values()], "api_visibility": "private", **views.QUIET}
     if has_own:
         tab.select(on_tab, source, source, api_name="compare_sets", **views.QUIET)
-        writing += [source.input(on_source, here, outputs, api_name="compare_set", **views.ANSWERING)]
+        redrawn = source.input(on_source, here, [*outputs, is_drawn], api_name="compare_set", **views.ANSWERING)
+        redrawn.then(on_written, [state, is_drawn], **told)
     replacing: dict[str, Any] = {
         **views.ANSWERING,
         "trigger_mode": "multiple",
     }  # what is being written gives way to what is asked for now
     asking = [own_button.click, own.submit]
-    writing += [
+    writing = [
         onward.click(on_next, here, outputs, api_name="pair", **replacing),
         gr.on(asking, on_next, [*here, own], outputs, api_name="pair_on", **views.ANSWERING),
         back.click(on_undo, here, outputs, api_name="undo", **replacing),
@@ -533,7 +538,6 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     opened = door.known.change(
         on_open, [door.known, state, table], [*outputs, is_restored], api_visibility="private", **views.ANSWERING
     )
-    told = {"outputs": [*votes.values()], "api_visibility": "private", **views.QUIET}
     for each in writing:
         each.then(on_written, state, **told)
     opened.then(on_written, [state, is_restored], **told)
