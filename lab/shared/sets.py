@@ -161,10 +161,12 @@ class QuestionSets:
         return self._change(name, **_read(brought, kept.title, kept.source))
 
     def choose_sheet(self, name: str | None, sheet: str) -> OpenSet:
-        """Read another sheet of a draft's file."""
+        """Read another sheet of a draft's file; the one that it was read from stays as it was corrected."""
         kept: KeptQuestions = self.drafts.get(name or "", self.owner).document
         if kept.brought is None or sheet not in kept.brought.sheets:
             raise LabError(say("questions.no_file"))
+        if sheet == kept.brought.sheet:
+            return self.open(name)
         return self.read_again(name, sheet=sheet, columns={}, answers_from=None, **dict(kept.brought.sheets[sheet]))
 
     def offer_cannot_tell(self, name: str | None, offered: bool) -> OpenSet:

@@ -179,6 +179,8 @@ def test_any_sheet_of_a_file_with_several_is_read_and_one_without_a_table_is_non
     assert (known.brought.sheet, [*known.brought.sheets]) == ("First", ["First", "R & D"])
     known = sets.choose_sheet(known.id, "R & D")
     assert (known.brought.sheet, known.brought.rows) == ("R & D", ((2, {"q": "z"}),))
+    corrected = sets.read_again(known.id, columns={"prompt": ("q",)}, answers_from=None)
+    assert sets.choose_sheet(known.id, "R & D").columns == corrected.columns != known.columns, "it is only left"
     with pytest.raises(LabError, match="was not kept"):
         sets.choose_sheet(known.id, "nowhere")
     assert sets.bring(SHEETS / "quiz.xlsx").brought.sheets == {}, "its other sheet is empty"
