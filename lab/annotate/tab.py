@@ -159,7 +159,7 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     ) -> Painted:
         """Show a project, unless it is the one shown.
 
-        Where a choice and a reply meet, Gradio may tell of the same change again after each painting, for ever.
+        Where a choice and a reply meet, Gradio may report the same change again after each update, without end.
         """
         if project == shown:
             return {others: gr.skip()}
@@ -169,7 +169,8 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
         return page | {offers: on_offers(project, request), drawn: project}
 
     def on_known(visitor: Visitor | None, project: str | None, role: str, request: gr.Request) -> Painted:
-        return on_project(visitor, project, role, "" if project else project, request)
+        """Show the project to somebody else; a page without one stays as it is."""
+        return on_project(visitor, project, role, "" if project else None, request)
 
     painted = [*outputs, guidelines, agreement, offers, drawn, *managing.outputs]
     seen = [door.known, project, role]

@@ -504,14 +504,14 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
         return visitor, remembered, now or restore_pair(services, visitor, left)
 
     def on_open(visitor: Visitor, now: Comparing | None, left: object) -> Iterator[Painted]:
-        found, steps = None if now else restore_pair(services, visitor, left), iter(())
+        found, steps = None if now else restore_pair(services, visitor, left), None
         if found:
             view = view_of(found, found.pair.question, found.pair.moment) if found.pair else reveal(found)
             steps = written([(found, view)])
         elif not now and isinstance(left, str):  # the page was left while its pair was being written
             steps = on_next(visitor, None, (), None, left)
-        yield {is_restored: bool(found) or (not now and isinstance(left, str))}
-        yield from steps
+        yield {is_restored: steps is not None}
+        yield from steps or ()
 
     def on_tab(source: str | None) -> gr.Dropdown:
         """List the frozen sets; the newest is chosen until somebody chooses."""
