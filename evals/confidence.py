@@ -530,10 +530,13 @@ def agreement(
     same = np.zeros(len(rows))
     stages, examples = asked_of(rows)
     for draw in range(1, n + 1):
-        drawn: tuple[Any, ...] = run_task(task, model, examples, stages, replace(how, draw=draw))
+
+        def tell(share: float, done: str, draw: int = draw) -> None:
+            progress((draw - 1 + share) / n, f"sample {draw} of {n}: {done}")
+
+        drawn: tuple[Any, ...] = run_task(task, model, examples, stages, replace(how, draw=draw), tell)
         said = [[_answer(each.verdict) for each in given] for given in (rows, drawn)]
         same += [mine is not None and mine == other for mine, other in zip(*said, strict=True)]
-        progress(draw / n, f"{draw} of {n} samples drawn")
     return (same / n).tolist()
 
 

@@ -112,7 +112,8 @@ class RecipeSettings(JsonSettings):
     """Settings of `assay train recipe`; any other --key value goes to every stage, --STAGE.key value to one."""
 
     name: Annotated[str, typer.Argument()]
-    """biorlhf, biorlhf-80gb, reviewer, reviewer-9b, refiner, refiner-api, refiner-31b, embedded, or a YAML file of your own."""
+    """biorlhf, biorlhf-80gb, reviewer, reviewer-9b, reviewer-union, refiner, refiner-api, refiner-31b, embedded, or a YAML
+    file of your own."""
     output: Path | None = None
     """Folder of stages, data and reports; the same one resumes. Default: runs/NAME."""
     input: list[str] | None = None
@@ -145,7 +146,8 @@ def recipe(settings: RecipeSettings, _: str, own: tuple[str, ...], launcher: tup
         raise BadConfig(f"the recipe takes no {', '.join(unknown)}; it takes {', '.join(known.inputs) or 'nothing'}")
     notes.print(f"{known.title}\n{known.about}\nTime: {known.hours}", soft_wrap=True)
     values = {
-        name: given.get(name) or _input(name, each, out, is_dry=settings.dry_run) for name, each in known.inputs.items()
+        name: given.get(name) or each.default or _input(name, each, out, is_dry=settings.dry_run)
+        for name, each in known.inputs.items()
     }
     stood_in = [
         f"{name}: {values[name]} instead of {each.about}."

@@ -26,6 +26,7 @@ TINY = {
     "biorlhf": ("Mistral", "--input kmp=kmp-train[label:8] " + SAMPLED.replace("STAGE", "grpo")),
     "reviewer": ("Qwen3", "--optimizer auto"),
     "reviewer-9b": ("Qwen3.5, with picture tower", "--optimizer auto"),
+    "reviewer-union": ("Qwen3", "--optimizer auto --input second=BASE"),
     "refiner": ("Qwen3", "--input judge=heuristic --refiner.vllm off " + SAMPLED.replace("STAGE", "refiner")),
 }
 """By recipe: a tiny base of its family, and what makes its stages small."""
@@ -130,7 +131,7 @@ def test_the_stages_of_a_recipe_take_two_steps_each_on_a_tiny_base_of_its_family
     file, out = tmp_path / "recipe.yaml", tmp_path / "out"
     file.write_text(yaml.safe_dump(known.model_copy(update={"steps": steps, "figures": ()}).model_dump(mode="json")))
     small = "--max_steps 2 --accumulation 4 --weights float32 --autocast none --profile cpu"
-    shown = ran(file, "--base", base, "--output", out, *small.split(), *words.split())
+    shown = ran(file, "--base", base, "--output", out, *small.split(), *words.replace("BASE", str(base)).split())
     assert shown["differs"]
     runs = [out / step.makes for step in steps if step.stage]
     assert [RunFolder(run).record().result["steps"] for run in runs] == [2] * len(runs)

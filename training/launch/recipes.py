@@ -22,6 +22,8 @@ class Input(Record):
     """What a recipe takes from outside: a published file by address and checksum, a folder, a server."""
 
     about: str
+    default: str = ""
+    """What was published; taken unless another is given."""
     url: str = ""
     sha256: str = ""
     instead: str = ""
