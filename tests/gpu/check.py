@@ -17,6 +17,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from contextlib import redirect_stdout
 from importlib import import_module, metadata
+from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -25,6 +26,7 @@ from typing import Any
 import torch
 from peft import PeftModel
 from transformers import AutoModelForCausalLM, LlamaConfig, MistralConfig, PreTrainedTokenizerFast, TrainerCallback
+from transformers.models.qwen3_5.modeling_qwen3_5 import torch_chunk_gated_delta_rule
 
 from evals.schema.questions import Sampling
 from tests.bench._measure import resident
@@ -252,6 +254,28 @@ def stages(folder: Path) -> Figures:
     }
 
 
+def linear_attention(_: Path) -> Figures:
+    """Return how far the kernel of Qwen3.5's linear attention is from plain PyTorch, and how many times as fast, a step's gradients with it."""
+    plain = torch_chunk_gated_delta_rule.__wrapped__
+    length, heads = (4096, 32) if HAS_GPU else (64, 2)
+    torch.manual_seed(0)
+    given = [torch.randn(1, length, heads, 128, device=DEVICE, dtype=torch.bfloat16, requires_grad=True) for _ in "qkv"]
+    kept, learned = (torch.rand(1, length, heads, device=DEVICE) for _ in range(2))
+
+    def done(rule: Callable[..., Any]) -> torch.Tensor:
+        found, _ = rule(*given, g=kept.log(), beta=learned.to(torch.bfloat16), use_qk_l2norm_in_kernel=True)
+        found.float().sum().backward()
+        return found.detach().float()
+
+    gap = (done(torch_chunk_gated_delta_rule) - done(plain)).abs().max() / done(plain).abs().max()
+    seconds = {rule: seconds_of(lambda rule=rule: done(rule)) for rule in (torch_chunk_gated_delta_rule, plain)}
+    return {
+        "kernel": find_spec("fla") is not None,
+        "gap": float(gap),
+        "times_as_fast": seconds[plain] / seconds[torch_chunk_gated_delta_rule],
+    }
+
+
 def seconds_of(work: Callable[[], object]) -> float:
     """Return the least time of three, after a first that warms up."""
     times = []
@@ -272,6 +296,7 @@ PARTS: Mapping[str, tuple[Callable[[Path], Figures], int]] = {
     "grpo": (grpo, 60),
     "long_rows": (long_rows, 60),
     "stages": (stages, 45),
+    "linear_attention": (linear_attention, 30),
     "resume": (resume, 40),
     "padding_free": (padding_free, 20),
     "families": (families, 60),

@@ -24,6 +24,7 @@ def test_the_check_tells_after_each_part_what_it_saw_and_what_needs_a_gpu(tmp_pa
     assert found["sft"]["steps_per_second"] > 0 and found["sft"]["peak_gb"] > 0
     assert found["grpo"]["kl_at_step_1"] == 0
     assert found["stages"]["times_as_fast"] > 0
+    assert found["linear_attention"]["gap"] == 0, "no kernel without a GPU"
     assert found["resume"]["tensors_that_differ"] == 0
     assert found["padding_free"]["loss_padded"] == pytest.approx(found["padding_free"]["loss_padding_free"], abs=1e-3)
     assert found["families"]["Mistral"]["merged"] == "≤ 1e-4"
