@@ -124,7 +124,7 @@ class TrainPage:
         self.view = gr.State(None)
         self.publishing = None
         if services.is_local:
-            from lab.train.publish import Publishing  # not in a bundle
+            from lab.train.publish_panel import Publishing  # not in a bundle
 
             self.publishing = Publishing(services, self.view)
         with gr.Row(elem_classes="train-choose", visible=False) as self.looks:

@@ -13,7 +13,7 @@ from hub import client
 from lab.publishing import Order, PublicationPreview, preview_upload, publish
 from lab.settings import EMBEDDED_RUNS
 from lab.shared.runs import chains_of_runs
-from lab.train.publish import Publishing, base_of, receipts_of, shown_card, shown_plan, shown_receipts
+from lab.train.publish_panel import Publishing, base_of, receipts_of, shown_card, shown_plan, shown_receipts
 from tests.hub.local import Hub, LocalHub
 from tests.lab.trainings import now, plain, record
 from tests.lab.votes import services_in
