@@ -62,12 +62,13 @@ ROLES = {"human": "user", "gpt": "assistant"}
 
 
 class SamplePrompt(NamedTuple):
-    """A prompt, where it comes from ("" = from nowhere), and what the stage answered and how that was judged, where a report holds it."""
+    """A prompt, where it comes from ("" = from nowhere), and what the stage answered, how that was judged and what is right, where a report holds it."""
 
     messages: tuple[Message, ...]
     source: str
     answer: str | None = None
     verdict: str = ""
+    right: str = ""
 
 
 def example_of(
@@ -76,7 +77,9 @@ def example_of(
     """Return a prompt of a run, a plain one where neither its reports nor its data are here; `data` are names and paths."""
     for report in reports:
         if isinstance(report, EvalReport) and (row := next((r for r in report.rows if r.stage == stage), None)):
-            return SamplePrompt(row.prompt, report.data_name, row.completion, row.verdict.verdict.replace("_", " "))
+            _, _, right = row.example.answer.rpartition("Answer: ")
+            verdict = row.verdict.verdict.replace("_", " ")
+            return SamplePrompt(row.prompt, report.data_name, row.completion, verdict, right.partition("\n")[0])
     if task == "review":
         paper = next(each for each in demonstration() if each.split == "test").article
         methods = [f"## {name}\n{text}" for name, text in sections_of(paper) if name == "Methods"]
@@ -526,6 +529,7 @@ def adapter_card(
         authors=own.authors,
         has_own_words=bool(own.body),
         method=known.get("method"),
+        rows=known.get("rows", "rows"),
         words=dict.fromkeys(("does", "whom", "not_for", "limits"), "")
         | WORDS["tasks"][run.task if record else "other"]
         | (WORDS["own_questions"] if is_own and run.task == "questions" else {})
@@ -545,6 +549,9 @@ def adapter_card(
         settings=yaml.safe_dump(settings, default_flow_style=None, sort_keys=False, width=110, allow_unicode=True),
         used=[key for key in (record.result if record else {}) if key not in hidden],
         measured=tables,
+        shown=[
+            each for each in ("base", *(s.name for s in run.manifest.stages)) if any(each in t.brief for t in tables)
+        ],
         revision=(record.code_revision or "" if record else "").removesuffix("+changes"),
         papers=papers,
     )

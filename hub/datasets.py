@@ -212,9 +212,9 @@ def _scores(examples: Sequence[Example]) -> dict[str, str]:
     test = [row for row in examples if row.split == "test"]
     scores = trick_scores(test or examples, [row for row in examples if test and row.split == "train"])
     best = sorted((each for each in scores if each.correct), key=lambda each: -each.correct)[:3]
-    told = ", ".join(f"“{each.policy}” {each.correct}" for each in best)
-    where = "test rows" if test else "rows"
-    return {"best answers without a model": f"{told} right of {best[0].n} {where}"} if best else {}
+    where = f" right of {best[0].n} {'test ' if test else ''}rows" if best else ""
+    told = ", ".join(f"{each.correct}{'' if at else where} (“{each.policy}”)" for at, each in enumerate(best))
+    return {"best answers without a model": told} if best else {}
 
 
 def _questions_of(example: Example) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,6 +61,7 @@ def pairs_card(statistics: pairs.PairStatistics) -> DatasetCard:
         ["preference", "synthetic", "assay", *words["tags"]],
         statistics.rows,
         _configs({statistics.rows_file: "train"}),
+        language=["en"],
         statistics=statistics,
         usage=words["usage"],
         reasons=WORDS["pair_reasons"],
@@ -77,11 +78,12 @@ def _card(
     configs: list[dict[str, Any]],
     task: str = "text-generation",
     licence: str | None = None,
+    language: list[str] | None = None,
     **values: Any,
 ) -> DatasetCard:
     size = next((name for limit, name in SIZES.items() if rows < limit), "n>1M")
     named: dict[str, Any] = {"task_categories": [task], "tags": tags, "size_categories": [size], "configs": configs}
-    data = DatasetCardData(pretty_name=title, license=licence, **named)
+    data = DatasetCardData(pretty_name=title, license=licence, language=language, **named)
     return DatasetCard(f"---\n{data.to_yaml()}\n---\n\n{render(template, pretty_name=title, cell=cell, **values)}")
 
 
@@ -149,17 +151,20 @@ def rows_card(
         known = columns.setdefault(column, {})
         if column in inner and isinstance(value, list):
             known |= {name: None for each in value if isinstance(each, dict) for name in each}
+    by_kind = Counter(row["kind"] for row in rows if kind_name == "questions").most_common()
+    kinds = {"rows by kind": ", ".join(f"{name} {n}" for name, n in by_kind)} if len(by_kind) > 1 else {}
     counts = {f"rows in `{table.file}`": len(table.rows) for table in tables} if len(tables) > 1 else {}
     card = _card(
         "rows.md",
         kind["title"] or title,
-        ["assay", *kind["tags"]],
+        ["assay", *kind["tags"], *(["biology"] if figures else [])],
         len(rows),
         _table_configs(tables),
         kind["task"],
+        language=["en"] if figures else None,
         kind=kind,
         example=rows[0] if kind_name == "questions" else None,
-        lines={"rows": len(rows), **counts, **(scores or {})},
+        lines={"rows": len(rows), **counts, **kinds, **(scores or {})},
         columns=columns if meanings else {},
         meanings=meanings,
         inner=inner,

@@ -18,7 +18,7 @@ WORDS: dict[str, dict[str, Any]] = yaml.safe_load((TEMPLATES / "figures.yaml").r
 INDEXED = ("accuracy", "ece")
 """Metrics that the model-index holds."""
 WILSON = "†"
-"""Stands behind an interval that is Wilson's."""
+"""Marks Wilson's interval."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,8 @@ class ReportTables:
     facts: tuple[tuple[str, str], ...]
     note: str
     asked: str
+    brief_note: str = ""
+    subject: str = ""
     about: str = ""
     source: str = ""
 
@@ -43,23 +45,26 @@ class ReportTables:
         return f"{self.data}, {self.group} {self.asked}{about}"
 
     @property
-    def headline(self) -> str:
-        """The first figure of the last stage, with n and 95 % interval, beside the first stage's and the best control's."""
-        (first, *_), last = self.rows, self.rows[-1]
-        told = f"{self.columns[2]} **{last[2]}**, n {last[1]}"
-        told += f"; {first[0]} alone {first[2]}" if first is not last else ""
+    def brief(self) -> dict[str, str]:
+        """The first figure of each stage, with its 95 % interval."""
+        return {row[0]: row[2] for row in self.rows}
+
+    @property
+    def best_trivial(self) -> str:
+        """The first figure of the best answer without a model, and whether it is higher than the last stage's."""
         best = next((each for each in self.baselines if each[2] != "–" and each[0] not in WORDS["ceilings"]), None)
         if best is None:
-            return told
-        is_better = last[2] != "–" and float(best[2].split(" ")[0]) > float(last[2].split(" ")[0])
-        told += f"; best answer without a model ({best[0].split(' = ')[0]}) {best[2]}"
-        return told + (", which is higher" if is_better else "")
+            return "–"
+        last = self.rows[-1][2]
+        is_higher = last != "–" and float(best[2].split(" ")[0]) > float(last.split(" ")[0])
+        return f"{best[2]}{', which is higher' if is_higher else ''} ({best[0].split(' = ')[0]})"
 
 
 def evaluation_tables(reports: Mapping[str, Report[Any]], stage: str) -> list[ReportTables]:
-    """Return each report's tables, those on facts that were trained on last."""
-    found = ((name, tables_of(report, stage)) for name, report in reports.items())
-    return sorted((replace(table, source=name) for name, table in found if table), key=lambda each: bool(each.about))
+    """Return each report's tables, the largest first and those on facts that were trained on last."""
+    found = [(len(report.rows), name, tables_of(report, stage)) for name, report in reports.items()]
+    found.sort(key=lambda each: (bool(each[2] and each[2].about), -each[0]))
+    return [replace(table, source=name) for _, name, table in found if table]
 
 
 def tables_of(report: Report[Any], stage: str | None = None) -> ReportTables | None:
@@ -83,17 +88,15 @@ def tables_of(report: Report[Any], stage: str | None = None) -> ReportTables | N
         return (name, "–" if n is None else str(n), *figures)
 
     none = Metric(value=None, n=0)
-    trivial = [each for each in of_group if each.is_baseline]
-    trivial.sort(key=lambda each: each.metrics.get(keys[0], none).value or 0.0, reverse=True)
-    baselines = [row(each.stage, each.metrics) for each in trivial]
+    trivial: dict[str, Mapping[str, Metric]] = {each.stage: each.metrics for each in of_group if each.is_baseline}
     if isinstance(report, ReviewReport):
         papers = rows_of(report, stages[-1], group)
         for name, control in control_rates(papers).items():
             rates = {key: Metric(value=getattr(control, key, None), n=len(papers)) for key in keys}
-            baselines.append(row(words["controls"][name], rates))
+            trivial[words["controls"][name]] = rates
     alike: dict[tuple[str, ...], list[str]] = {}
-    for name, *values in baselines:
-        alike.setdefault(tuple(values), []).append(name)
+    for name, known in sorted(trivial.items(), key=lambda each: -(each[1].get(keys[0], none).value or 0.0)):
+        alike.setdefault(row(name, known)[1:], []).append(name)
     tables = [row(each.stage, each.metrics) for name in stages for each in of_group if each.stage == name]
     tables += [(" = ".join(names), *values) for values, names in alike.items()]
     titles = ("stage", "n", *(words["columns"].get(key, key.replace("_", " ")) for key in keys))
@@ -120,6 +123,8 @@ def tables_of(report: Report[Any], stage: str | None = None) -> ReportTables | N
         facts=tuple((name, fact) for name, fact in facts.items() if fact),
         note=words.get("note", "") + (f"\n{WORDS['wilson']}" if any(WILSON in str(each) for each in tables) else ""),
         asked=task.asked,
+        brief_note=words.get("brief", ""),
+        subject=WORDS["subjects"].get(report.data_name, ""),
         about=WORDS["known_facts"].get(report.data_name, ""),
     )
 

@@ -278,7 +278,8 @@ def _show_plans(plans: "Sequence[PublishPlan]", to: Destination) -> None:
         title = f"{what} {plan.repo} at {plan.endpoint}, {seen}"
         emit(None, as_json=False, table=table_of(title, ("", "file", "bytes"), rows))
         _warn(plan.warnings)
-    notes.print(f"This was a dry run: nothing was written{f' but {to.out}' if to.out else ''}.")
+    zeros = ", where commits that publishing will make are written as zeros" if len(plans) > 1 else ""
+    notes.print(f"This was a dry run: nothing was written{f' but {to.out}{zeros}' if to.out else ''}.")
 
 
 def _show_receipts(receipts: "Sequence[Receipt]", *, as_json: bool) -> None:

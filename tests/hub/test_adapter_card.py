@@ -212,8 +212,8 @@ def test_the_card_of_a_reviewer_has_its_score_above_the_strongest_control_and_th
     }
     file.write_text(json.dumps(report))
     told = section(card_of(folder))
-    assert "| review | 8 | -0.013 [-0.156, 0.130] | 0.265 [0.126, 0.404] | 0.371 [0.267, 0.475] |" in told
-    assert "| without a model: permuted papers = generic objections with the title | 8 | – | – | 0.106 |" in told
+    assert "| review | 8 | 0.371 [0.267, 0.475] | -0.013 [-0.156, 0.130] | 0.265 [0.126, 0.404] |" in told
+    assert "| without a model: permuted papers = generic objections with the title | 8 | 0.106 | – | – |" in told
     assert "| without a model: sentences copied from the paper = " in told
     report["stage_checksums"]["review"] = "0" * 64
     file.write_text(json.dumps(report))
@@ -253,12 +253,12 @@ def imported(folder, stages=("alpha", "beta"), **changes):
 TEN = {
     "what is it": "A LoRA adapter for|right answer|blind votes|Vote on answers",
     "for whom": r"\*\*For\*\* |What it is for, and what not, is not recorded",
-    "how good": r"accuracy \*\*0.300 \[0.100, 0.500\]\*\*, n 20|Nothing was measured|5 right of 20|How the votes fell|How good",
+    "how good": r"accuracy on kmp-test: .* \| 20 \| .*\*\*0.300 \[0.100, 0.500\]\*\*|Nothing was measured|5 right of 20|How the votes fell|does not say how good",
     "how do I run it": "load_adapter|AutoPeftModel|adapter_name=|load_dataset|choose left, right",
     "may I use it": r"licence \| `|under `",
     "who made it": r"(?i)published by (\| )?\[org\]\(https://huggingface.co/org\)",
     "what must I not do": r"\*\*Not for\*\* |What it is for, and what not",
-    "what data": "trained on \\| |## How it was made|lie in `answers.jsonl`",
+    "what data": "trained on \\| |## How it was made|are in `answers.jsonl`",
     "how do I cite it": r"(cite \| |To cite it: )org, \*mine\*",
     "whom do I ask": r"/org/mine/discussions\)",
 }
@@ -350,7 +350,7 @@ def test_a_mistake_in_card_md_is_told_with_its_line_and_the_keys_that_it_takes(t
 def test_a_card_names_the_address_of_assay_where_it_is_known_and_never_a_package_of_another(tmp_path, monkeypatch):
     run = write_run(tmp_path)
     monkeypatch.delenv("ASSAY_URL", raising=False)
-    assert "installed from a copy of its source by `make setup` (the package `assay` on PyPI is another)" in card_of(
+    assert "installed from a copy of its source by `make setup` (the package `assay` on PyPI is a different program)" in card_of(
         run
     )
     monkeypatch.setenv("ASSAY_URL", "https://example.org/assay")

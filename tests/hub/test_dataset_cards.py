@@ -56,7 +56,7 @@ def test_the_cards_of_votes_and_of_pairs_read_as_they_did():
     card = pairs_card(PAIRS)
     assert str(card) == was("pairs-card", str(card))
     assert card.text.strip().splitlines()[2].startswith("**Synthetic labels (`label_source: synthetic-verifier`)")
-    assert "\n| right, of the claims to questions of kind direct | 11 of 30 |\n" in str(card)
+    assert "\n| right answers among those that claim something, kind direct | 11 of 30 |\n" in str(card)
     assert not re.search(r"\{\{|\}\}|\{%|\n\n\n", str(card))
 
 
@@ -207,7 +207,7 @@ def test_a_question_set_is_published_by_split_with_a_card_of_its_figures(tmp_pat
     assert set(parts) == {MARK, "README.md", "mine.yaml", "eval.yaml", *tables}
     card = parts["README.md"].text()
     assert "| rows | 60 |" in card
-    assert "“always abstain, 60%” 2 right of 16 test rows |" in card
+    assert "2 right of 16 test rows (“longest option”), " in card and ", 2 (“always abstain, 60%”) |" in card
     rows = [json.loads(line) for path in tables for line in parts[path].text().splitlines()]
     assert {row["id"] for row in rows} == {row.id for row in load_questions(mine)}
 
