@@ -350,8 +350,9 @@ def test_a_mistake_in_card_md_is_told_with_its_line_and_the_keys_that_it_takes(t
 def test_a_card_names_the_address_of_assay_where_it_is_known_and_never_a_package_of_another(tmp_path, monkeypatch):
     run = write_run(tmp_path)
     monkeypatch.delenv("ASSAY_URL", raising=False)
-    assert "installed from a copy of its source by `make setup` (the package `assay` on PyPI is a different program)" in card_of(
-        run
+    assert (
+        "installed from a copy of its source by `make setup` (the package `assay` on PyPI is a different program)"
+        in card_of(run)
     )
     monkeypatch.setenv("ASSAY_URL", "https://example.org/assay")
     text = card_of(run)
