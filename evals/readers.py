@@ -39,7 +39,7 @@ from evals.verifiers.expected import AnswerReading, expected_answer, normalise, 
 from evals.verifiers.faults import false_figures
 from evals.verifiers.line import Lines, read_answer_line, without_thought
 from evals.verifiers.score import DEFAULT_SCORING, NO_FAULTS, Faults, Scoring, score
-from evals.verifiers.text.amounts import read_number
+from evals.verifiers.text.free_text import read_number
 from evals.wording import MISSING
 
 NONE = "none"
@@ -124,18 +124,18 @@ def verdict_of(answer: GivenAnswer, reading: Reading, scoring: Scoring = DEFAULT
     asked, faults = expected_answer(truth), NO_FAULTS
     confidence = _confidence(completion, reading.confidence)
     if isinstance(truth, RubricTruth | FactsTruth):
-        finding = _rubric_finding(_items(truth), reading.scores)
+        answer_reading = _rubric_reading(_items(truth), reading.scores)
         confidence = stated_confidence(completion)
     elif parts := _parts(reading.answer, judge_question(*answer).options):
         also = parts[0] if len(parts) > 1 else None
-        finding = read_answer_line(asked, question, Lines(parts[-1], also, 0, 0, MISSING, ""), read_number)
-        reason = f"it says {' and '.join(parts)}" if also else finding.reason
-        finding = finding._replace(claims=(), reason=reason)
-        figures = false_figures(truth, completion) if finding.verdict == "correct" else ()
+        answer_reading = read_answer_line(asked, question, Lines(parts[-1], also, 0, 0, MISSING, ""), read_number)
+        reason = f"it says {' and '.join(parts)}" if also else answer_reading.reason
+        answer_reading = answer_reading._replace(claims=(), reason=reason)
+        figures = false_figures(truth, completion) if answer_reading.verdict == "correct" else ()
         faults = Faults(figures) if figures else NO_FAULTS
     else:
-        finding = AnswerReading("no_claim", "the judge found no answer in it")
-    return score(truth, finding, confidence, "judge", faults, scoring)
+        answer_reading = AnswerReading("no_claim", "the judge found no answer in it")
+    return score(truth, answer_reading, confidence, "judge", faults, scoring)
 
 
 def _parts(answer: str, options: tuple[str, ...]) -> list[str] | None:
@@ -170,7 +170,7 @@ def _items(truth: RubricTruth | FactsTruth) -> tuple[RubricItem, ...]:
     return tuple(RubricItem(title=fact) for fact in truth.facts)
 
 
-def _rubric_finding(items: tuple[RubricItem, ...], scores: tuple[float, ...]) -> AnswerReading:
+def _rubric_reading(items: tuple[RubricItem, ...], scores: tuple[float, ...]) -> AnswerReading:
     if not scores:
         return AnswerReading("no_claim", "the answer is empty")
     is_met = [each >= MET for each in scores]

@@ -5,9 +5,9 @@ r"""Read the last lines of an answer: `Answer: …` and `Confidence: N%`.
     "so it falls: \\boxed{down}", "<answer>down</answer>"             ->  answer "down"
     "> Answer: up\nIt cannot be told."                                ->  no answer line
 
-Thought blocks and quoted lines are left out first. What is marked as the answer (tags, the key of JSON, a box where there is no
-line) is an answer line. The last answer line counts, unless an earlier one says something else. Behind the colon the question's own options, number or term are looked for; nothing else in the
-answer is read.
+Thought blocks and quoted lines are left out first. What is marked as the answer (tags, the key of JSON, a box where there
+is no line) is an answer line. The last one counts; with an earlier one that says something else it is contradictory. Behind
+the colon only the question's own options, number or term are looked for.
 """
 
 import re
@@ -119,24 +119,24 @@ Reader = Callable[[Expected, str, str], AnswerReading]
 
 
 class LastAnswer(NamedTuple):
-    """What the last answer line of a text says, where "Answer:" ends before it, and where it ends itself."""
+    """The text behind the last "Answer:", where that label ends (`at`), and where the text ends."""
 
-    said: str
+    text: str
     at: int
     end: int
 
 
 def last_answer(text: str) -> LastAnswer | None:
-    r"""Return the last answer line of a text as it stands there, None where it has none that says something.
+    r"""Return the last answer line of a text that is not empty; None if there is none.
 
     >>> last_answer("It falls.\nAnswer: Down.\nConfidence: 80%")
-    LastAnswer(said='Down.', at=17, end=23)
+    LastAnswer(text='Down.', at=17, end=23)
     """
     lines = [each for each in LINE.finditer(text) if each[1].lower() == "answer" and each[2].strip()]
     if not lines:
         return None
-    said, start = lines[-1][2].strip(), lines[-1].start(2)
-    return LastAnswer(said, len(text[:start].rstrip()), start + len(said))
+    last, start = lines[-1][2].strip(), lines[-1].start(2)
+    return LastAnswer(last, len(text[:start].rstrip()), start + len(last))
 
 
 class Lines(NamedTuple):
@@ -248,30 +248,32 @@ def without_thought(text: str) -> str:
 
 
 def read_answer_line(expected: Expected, question: str, lines: Lines, read_number: Reader) -> AnswerReading:
-    """Return what the answer line says of the question; no_claim where it says nothing that can be checked."""
-    found = _finding(expected, question, lines.answer or "", lines.also, read_number)
-    if not found.claims:
-        return found
-    return found._replace(claims=_claims([each.says for each in found.claims], lines.start, lines.end))
+    """Return the reading of the answer line; no_claim where nothing in it can be checked."""
+    reading = _read_values(expected, question, lines.answer or "", lines.also, read_number)
+    if not reading.claims:
+        return reading
+    return reading._replace(claims=_claims([each.says for each in reading.claims], lines.start, lines.end))
 
 
 @lru_cache(maxsize=4096)
-def _finding(expected: Expected, question: str, value: str, also: str | None, read_number: Reader) -> AnswerReading:
-    """Return what answer lines say, wherever they stand: models write the same few lines again and again."""
+def _read_values(expected: Expected, question: str, value: str, also: str | None, read_number: Reader) -> AnswerReading:
+    """Return the reading of the last answer line and of an earlier, different one (`also`); cached, for models repeat themselves."""
     says = normalise(value)
     if says in TEMPLATE or value.strip(MARKS + ".…") == "":
         return AnswerReading("no_claim", "the answer line is empty")
     if len(value) >= len(question) - 2 > 20 and normalise(question).strip(" ?") in says:
         return AnswerReading("no_claim", "it repeats the question")
-    stated = read_number if expected.kind == "number" else _read_value
-    found = stated(expected, question, value)
+    read = read_number if expected.kind == "number" else _read_value
+    reading = read(expected, question, value)
     if also is None:
-        return found
-    other = stated(expected, question, also)
-    is_same = other.verdict == found.verdict and (found.verdict == "correct" or other.answer == found.answer)
-    if not is_same and "no_claim" not in (other.verdict, found.verdict):
-        return AnswerReading("contradictory", f"two answer lines: {also!r} and {value!r}", found.answer, found.claims)
-    return other if found.verdict == "no_claim" else found
+        return reading
+    other = read(expected, question, also)
+    is_same = other.verdict == reading.verdict and (reading.verdict == "correct" or other.answer == reading.answer)
+    if not is_same and "no_claim" not in (other.verdict, reading.verdict):
+        return AnswerReading(
+            "contradictory", f"two answer lines: {also!r} and {value!r}", reading.answer, reading.claims
+        )
+    return other if reading.verdict == "no_claim" else reading
 
 
 def read_short(expected: Expected, question: str, text: str, read_number: Reader) -> AnswerReading:
@@ -280,8 +282,8 @@ def read_short(expected: Expected, question: str, text: str, read_number: Reader
     is_sentence = "confidence" in says or (expected.kind == "choice" and says not in expected.by_wording)
     if is_sentence or says in TEMPLATE or says.endswith("?") or HEDGE.search(says) or fold(says) <= fold(question):
         return AnswerReading("no_claim", "it says nothing of the question")
-    found = (read_number if expected.kind == "number" else _read_value)(expected, question, text)
-    return found._replace(claims=_claims([each.says for each in found.claims], 0, len(text)))
+    reading = (read_number if expected.kind == "number" else _read_value)(expected, question, text)
+    return reading._replace(claims=_claims([each.says for each in reading.claims], 0, len(text)))
 
 
 def _read_value(expected: Expected, question: str, value: str) -> AnswerReading:
@@ -307,14 +309,14 @@ def _choice(expected: Expected, question: str, value: str) -> AnswerReading:
         return _verdict(expected, option)
     letters = read_letters(value, n_lettered(expected)) if expected.has_letters or len(value) < 24 else None
     if letters and expected.has_letters:
-        return letters_said(expected, *letters)
+        return letters_verdict(expected, *letters)
     asserted, denied = options_in(says, expected.by_wording)
     if expected.right == CANNOT_BE_TOLD and not expected.offered:
         return _abstention(expected, question, value, asserted)
     if len(asserted) == 1:
         return _verdict(expected, asserted[0])
     if not asserted and letters:
-        return letters_said(expected, *letters)
+        return letters_verdict(expected, *letters)
     if not asserted and (option := _yes_or_no(expected, value)):
         return _verdict(expected, option)
     if not asserted:
@@ -324,7 +326,7 @@ def _choice(expected: Expected, question: str, value: str) -> AnswerReading:
         return AnswerReading("no_claim", "it repeats the options of the question")
     if not expected.offered and expected.right not in asserted:
         return _verdict(expected, asserted[0])
-    return contradictory_finding(asserted)
+    return contradictory_reading(asserted)
 
 
 def _yes_or_no(expected: Expected, value: str) -> str | None:
@@ -356,16 +358,16 @@ def read_letters(value: str, n_options: int) -> tuple[list[int], str] | None:
     return [ord(each.lower()) - ord("a") for each in letters], "" if more else rest
 
 
-def letters_said(expected: Expected, letters: list[int], rest: str, start: int = 0, end: int = 0) -> AnswerReading:
-    """Return what letters say: options where the question has letters; elsewhere nothing, but it is counted."""
+def letters_verdict(expected: Expected, letters: list[int], rest: str, start: int = 0, end: int = 0) -> AnswerReading:
+    """Return the verdict on options named by letter; no_claim, but marked `is_letter`, where the question has no letters."""
     if not expected.has_letters:
         return AnswerReading(
             "no_claim", "it names a letter, and the options of this question have none", is_letter=True
         )
     named = list(dict.fromkeys(expected.options[each] for each in letters if each < n_lettered(expected)))
     named = list(dict.fromkeys((*named, *options_in(normalise(rest), expected.by_wording)[0])))
-    found = _verdict(expected, named[0]) if len(named) == 1 else contradictory_finding(named)
-    return found._replace(is_letter=True, claims=_claims([each.says for each in found.claims], start, end))
+    reading = _verdict(expected, named[0]) if len(named) == 1 else contradictory_reading(named)
+    return reading._replace(is_letter=True, claims=_claims([each.says for each in reading.claims], start, end))
 
 
 def _abstention(expected: Expected, question: str, value: str, asserted: list[str]) -> AnswerReading:
@@ -375,7 +377,7 @@ def _abstention(expected: Expected, question: str, value: str, asserted: list[st
             return AnswerReading("no_claim", "it repeats the options of the question")
         beside = asserted[1:] if asserted[0] == CANNOT_BE_TOLD else asserted[:1]
         if beside := beside or _beside(expected, question, value):
-            return contradictory_finding([CANNOT_BE_TOLD, *beside])
+            return contradictory_reading([CANNOT_BE_TOLD, *beside])
         return _verdict(expected, CANNOT_BE_TOLD)
     if fold(says) <= fold(question) or HEDGE.search(says):
         return AnswerReading("no_claim", "it says nothing of the question")
@@ -432,7 +434,7 @@ def _pattern(wordings: frozenset[str]) -> re.Pattern[str]:
     )
 
 
-def contradictory_finding(asserted: list[str]) -> AnswerReading:
+def contradictory_reading(asserted: list[str]) -> AnswerReading:
     return AnswerReading("contradictory", f"it names {' and '.join(asserted)}", " / ".join(asserted), _claims(asserted))
 
 
@@ -487,14 +489,15 @@ def _credit(expected: Expected, number: Number) -> float:
     return expected.rounded_credit if is_rounded else 0.0
 
 
-def cannot(expected: Expected, says: str, truth: str) -> AnswerReading:
+def false_abstention(expected: Expected, says: str, truth: str) -> AnswerReading:
+    """Return the verdict on "cannot be told" where it can: incorrect."""
     return AnswerReading("incorrect", f"it says that {expected.source.untold} {truth}", says, _claims([says]))
 
 
 def _term(expected: Expected, question: str, value: str) -> AnswerReading:
     says = normalise(value)
     if says in expected.by_wording:
-        return cannot(expected, says, "what it is")
+        return false_abstention(expected, says, "what it is")
     asserted, denied = _parts(value)
     words = fold(", ".join(asserted))
     if not words:
@@ -504,7 +507,9 @@ def _term(expected: Expected, question: str, value: str) -> AnswerReading:
     claims = _claims([value])
     if options_in(says, expected.by_wording)[0]:
         return (
-            contradictory_finding([CANNOT_BE_TOLD, value]) if right or wrong else cannot(expected, says, "what it is")
+            contradictory_reading([CANNOT_BE_TOLD, value])
+            if right or wrong
+            else false_abstention(expected, says, "what it is")
         )
     if right and wrong:
         return AnswerReading("contradictory", "it names what is right and what competes with it", value, claims)
@@ -548,9 +553,9 @@ def _set(expected: Expected, question: str, value: str) -> AnswerReading:
     if CANNOT_BE_TOLD in asserted:
         beside = [each for each in asserted if each != CANNOT_BE_TOLD]
         return (
-            contradictory_finding([CANNOT_BE_TOLD, *beside])
+            contradictory_reading([CANNOT_BE_TOLD, *beside])
             if beside
-            else cannot(expected, says, ", ".join(expected.values))
+            else false_abstention(expected, says, ", ".join(expected.values))
         )
     if expected.has_letters and (letters := letters_of_set(value)):
         return set_verdict(expected, letters, _claims(letters))

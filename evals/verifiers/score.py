@@ -19,7 +19,7 @@ from evals.schema import ConservationTruth, Example, GroundTruth, StatedConfiden
 from evals.verifiers.expected import AnswerReading, Expected, cache_by_truth, expected_answer
 from evals.verifiers.faults import false_figures
 from evals.verifiers.line import read_answer_line, read_lines
-from evals.verifiers.text.amounts import read_free_text, read_number
+from evals.verifiers.text.free_text import read_free_text, read_number
 from evals.verifiers.text.names import without_others
 from evals.verifiers.text.sentences import plain_text
 from evals.wording import VERSION as CONFIDENCE_VERSION
@@ -141,7 +141,10 @@ def scoring_of(choice: str | Mapping[str, float] | None, v4: str = DEFAULT_MODE)
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """What is wrong beside a correct answer, in plain words: figures (V2), contradictions (V3)."""
+    """What is wrong in the text around a correct answer, in plain words: figures (V2), contradictions (V3).
+
+    The verdict stays correct; `contradictory` as a verdict means that the answer itself says two things.
+    """
 
     figures: tuple[str, ...] = ()
     contradictions: tuple[str, ...] = ()
@@ -162,7 +165,7 @@ def applicable(truth: GroundTruth) -> tuple[str, ...]:
 
 def score(
     truth: GroundTruth,
-    finding: AnswerReading,
+    reading: AnswerReading,
     confidence: StatedConfidence,
     read_by: str | None,
     faults: Faults = NO_FAULTS,
@@ -170,9 +173,9 @@ def score(
 ) -> Verdict:
     """Return the verdict with its scores and reward; a kind that is not scored has neither."""
     applies = applicable(truth) or (JUDGED if read_by == "judge" else ())
-    verdict, right = finding.verdict, finding.credit if finding.verdict == "correct" else 0.0
+    verdict, right = reading.verdict, reading.credit if reading.verdict == "correct" else 0.0
     values = {
-        "V1": finding.credit,
+        "V1": reading.credit,
         "V2": 0.0 if faults.figures else right,
         "V3": 0.0 if faults.contradictions else right,
         "V4": 0.0,
@@ -186,18 +189,18 @@ def score(
         scores[name] = values[name]
         total += weight
         earned += weight * values[name]
-    reason = finding.reason
+    reason = reading.reason
     if faults is not NO_FAULTS:
         reason = "; ".join((reason, *faults.figures, *faults.contradictions))
     # Of checked parts, so not validated: a text may hold half a surrogate, and a batch has many answers.
     return Verdict.model_construct(
         verdict=verdict,
         reason=reason,
-        claims=finding.claims,
+        claims=reading.claims,
         confidence=confidence,
         scores=scores,
         reward=(min(1.0, earned / total) if total else 0.0) if applies else None,
-        answer=finding.answer,
+        answer=reading.answer,
         read_by=read_by,
     )
 
@@ -216,7 +219,7 @@ READINGS: tuple[Read, ...] = get_args(Read)
 def verify(
     example: Example, completion: str, weights: Weights = None, v4: str = DEFAULT_MODE, read: Read = "auto"
 ) -> Verdict:
-    """Return what the verifiers think of `completion` as an answer to `example`."""
+    """Return the verdict on `completion` as an answer to `example`."""
     return verify_answer(example.ground_truth, example.prompt, completion, weights, v4, read)
 
 
@@ -243,24 +246,24 @@ def verify_prepared(
     truth: GroundTruth, question: str, completion: str, scoring: Scoring = DEFAULT_SCORING, read: Read = "auto"
 ) -> Verdict:
     """Return the verdict as `verify_answer` does, under weights and a mode that were checked once."""
-    asked = expected_answer(truth)
+    expected = expected_answer(truth)
     if read != "text":
         lines = read_lines(completion)
         if lines.answer is not None:
-            kept = without_others(asked, question, lines.answer)
-            finding = read_answer_line(asked, question, lines._replace(answer=kept), read_number)
+            answer = without_others(expected, question, lines.answer)
+            reading = read_answer_line(expected, question, lines._replace(answer=answer), read_number)
             faults = NO_FAULTS
-            if finding.verdict == "correct" and lines.explanation:
-                faults = _faults(truth, asked, question, lines.explanation, finding)
-            return score(truth, finding, lines.confidence, "letter" if finding.is_letter else "answer", faults, scoring)
+            if reading.verdict == "correct" and lines.explanation:
+                faults = _explanation_faults(truth, expected, question, lines.explanation, reading)
+            return score(truth, reading, lines.confidence, "letter" if reading.is_letter else "answer", faults, scoring)
         if read == "answer":
             return score(
                 truth, AnswerReading("no_claim", "there is no answer line"), lines.confidence, None, scoring=scoring
             )
-    finding = read_free_text(asked, question, completion)
-    figures = false_figures(truth, completion) if finding.verdict == "correct" else ()
+    reading = read_free_text(expected, question, completion)
+    figures = false_figures(truth, completion) if reading.verdict == "correct" else ()
     faults = Faults(figures) if figures else NO_FAULTS
-    return score(truth, finding, _confidence_in(completion), "letter" if finding.is_letter else "text", faults, scoring)
+    return score(truth, reading, _confidence_in(completion), "letter" if reading.is_letter else "text", faults, scoring)
 
 
 def stated_confidence(completion: str) -> StatedConfidence:
@@ -290,14 +293,16 @@ def verifier_versions(v4: str = DEFAULT_MODE) -> dict[str, str]:
     return versions if v4 == DEFAULT_MODE else {**versions, "v4": check_mode(v4)}
 
 
-def _faults(truth: GroundTruth, asked: Expected, question: str, explanation: str, finding: AnswerReading) -> Faults:
+def _explanation_faults(
+    truth: GroundTruth, expected: Expected, question: str, explanation: str, reading: AnswerReading
+) -> Faults:
     """Return what is wrong in the explanation beside a correct answer line.
 
-    Numbers are compared for counts alone: how another number comes about names numbers on the way.
+    Numbers are compared for counts alone: an explanation of another number names numbers on the way.
     """
     figures, contradictions = false_figures(truth, explanation), ()
-    if asked.kind == "choice" or truth.kind == "count":
-        said = read_free_text(asked, question, explanation, is_shown=False)
-        if said.verdict == "incorrect":
-            contradictions = (f"its explanation says {said.answer}, its answer line {finding.answer}",)
+    if expected.kind == "choice" or truth.kind == "count":
+        other = read_free_text(expected, question, explanation, is_shown=False)
+        if other.verdict == "incorrect":
+            contradictions = (f"its explanation says {other.answer}, its answer line {reading.answer}",)
     return Faults(figures, contradictions) if figures or contradictions else NO_FAULTS

@@ -18,7 +18,7 @@ from evals.questions import DATASETS
 from evals.schema import GroundTruth
 from evals.verifiers import verify_answer
 from evals.verifiers.expected import Expected, Outcome, expected_answer
-from evals.verifiers.text.amounts import read_free_text
+from evals.verifiers.text.free_text import read_free_text
 from evals.wording import read_confidence, statements
 from tests.evals.reports import TABLES
 from tests.frozen.verdicts import CASES, Stored, gold, sayings

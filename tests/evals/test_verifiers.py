@@ -184,8 +184,8 @@ def scored(
     faults: Faults = NO_FAULTS,
 ) -> Verdict:
     stated = StatedConfidence(value=confidence, status="missing" if confidence is None else "stated")
-    finding = AnswerReading(outcome, "", None, (), credit if outcome == "correct" else 0.0)
-    return score(truth, finding, stated, "answer", faults, scoring or Scoring())
+    reading = AnswerReading(outcome, "", None, (), credit if outcome == "correct" else 0.0)
+    return score(truth, reading, stated, "answer", faults, scoring or Scoring())
 
 
 def reward(truth: GroundTruth, outcome: Outcome, confidence: float | None, scoring: Scoring | None = None) -> float:

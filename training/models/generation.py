@@ -350,7 +350,7 @@ class Writer:
             return ()
         (row,) = self.rows(prompt, (stage,), Sampling(max_new_tokens=1))
         before, said = (
-            self.tokenizer.encode(each, add_special_tokens=False) for each in (text[: line.at], f" {line.said}")
+            self.tokenizer.encode(each, add_special_tokens=False) for each in (text[: line.at], f" {line.text}")
         )
         ids = torch.tensor([[*row.prompt, *before, *said]]).to(self.stack.model.device)
         adapters = self.stack.rows([self.adapters_of_stage[stage]])

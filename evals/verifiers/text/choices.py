@@ -50,8 +50,8 @@ HOLDS = fold("contains uses")
 
 
 @dataclass(slots=True)
-class Heard:
-    """A claim that an answer makes of an option: its words in a sentence, and the tissues it is made of."""
+class OptionClaim:
+    """A claim that an answer makes of an option: its words in a sentence, and the tissues it speaks of."""
 
     option: str
     is_denied: bool
@@ -62,14 +62,17 @@ class Heard:
 
 
 def read_choice(expected: Expected, question: str, page: Plain, lexicon: Lexicon, is_shown: bool) -> AnswerReading:
-    """Return the verdict on free text that answers a question with options; its claims if they are to be shown."""
-    heard = claims(read_sentences(page.text, lexicon, question), question, lexicon)
-    asserted = list(dict.fromkeys(each.option for each in heard if not each.is_denied))
+    """Return the verdict on free text for a question with options, with its claims if `is_shown`.
+
+    "It goes up, so it does not go down" asserts one option; "contradictory" is a text that asserts the right option and another.
+    """
+    claims = option_claims(read_sentences(page.text, lexicon, question), question, lexicon)
+    asserted = list(dict.fromkeys(each.option for each in claims if not each.is_denied))
     if expected.right == DISAGREE:
-        asserted = _of_missions(asserted, heard)
+        asserted = _of_missions(asserted, claims)
     elif SAME in expected.options:
-        asserted = _of_tissues(asserted, heard)
-    shown = shown_claims(page, heard) if is_shown else ()
+        asserted = _of_tissues(asserted, claims)
+    shown = shown_claims(page, claims) if is_shown else ()
     right = expected.right
     if right == CANNOT_BE_TOLD and asserted == [right] and STILL.search(page.text):
         return AnswerReading("contradictory", "it says that none can be told, and answers", right, shown)
@@ -78,7 +81,7 @@ def read_choice(expected: Expected, question: str, page: Plain, lexicon: Lexicon
     if not asserted:
         if right == CANNOT_BE_TOLD and (STILL.search(page.text) or _is_definite(question, page.text)):
             return AnswerReading("incorrect", f"it answers what {expected.source.beyond}", None, shown)
-        denied = [each.option for each in heard if each.is_denied]
+        denied = [each.option for each in claims if each.is_denied]
         what = f"it only denies {denied[0]}" if denied else "it names no option of the question"
         return AnswerReading("no_claim", what, None, shown)
     says, both = " / ".join(asserted), " and ".join(asserted)
@@ -92,33 +95,33 @@ def claim_at(page: Plain, says: str, place: tuple[int, int], is_denied: bool = F
     return claim("answer", says, page.origin(place[0]), page.origin(place[1] - 1) + 1, is_denied)
 
 
-def shown_claims(page: Plain, heard: list[Heard]) -> tuple[Claim, ...]:
-    places = [each.sentence.span(each.i, each.j) for each in heard[:12]]
-    return tuple(claim_at(page, each.option, at, each.is_denied) for each, at in zip(heard, places, strict=False))
+def shown_claims(page: Plain, claims: list[OptionClaim]) -> tuple[Claim, ...]:
+    places = [each.sentence.span(each.i, each.j) for each in claims[:12]]
+    return tuple(claim_at(page, each.option, at, each.is_denied) for each, at in zip(claims, places, strict=False))
 
 
-def claims(sentences: Iterable[Sentence], question: str, lexicon: Lexicon) -> list[Heard]:
+def option_claims(sentences: Iterable[Sentence], question: str, lexicon: Lexicon) -> list[OptionClaim]:
     """Return what sentences claim of the options, in order; what is taken back later is left out."""
-    found: list[Heard] = []
+    found: list[OptionClaim] = []
     topic = True
     after_question = False
-    restated: list[Heard] = []
+    restated: list[OptionClaim] = []
     has_said = is_doubted = False
     for sentence in sentences:
         is_doubted = is_doubted or not small_words("doubts").isdisjoint(sentence.words)
-        own = _heard(sentence, lexicon, topic, question) if sentence.said else []
+        own = _sentence_claims(sentence, lexicon, topic, question) if sentence.said else []
         reply = None if after_question else _reply(sentence, question, lexicon, is_first=not has_said)
         has_said = has_said or sentence.end != "?"
         own = [each for each in own if not (reply and _is_of_question(each, question))]
         if reply is not None and not (own and reply[1]):
-            own.insert(0, Heard(*reply, sentence, 0, 1))
+            own.insert(0, OptionClaim(*reply, sentence, 0, 1))
         elif found and not (sentence.said or after_question or sentence.end == "?") and takes_back(sentence):
             last = found[-1].sentence
             while found and found[-1].sentence is last:
                 found.pop()
         found += own
         if lexicon.yes_no and (word := _restatement(sentence, question)):
-            restated.append(Heard(lexicon.yes_no.get(word, word), False, sentence, 0, 1))
+            restated.append(OptionClaim(lexicon.yes_no.get(word, word), False, sentence, 0, 1))
         tags = [mark.tag for mark in sentence.marks]
         after_question = sentence.end == "?" and ("option" in tags or "fine" in tags)
         topic = next((tag == "own" for tag in tags if tag in ("own", "other")), topic)
@@ -127,10 +130,10 @@ def claims(sentences: Iterable[Sentence], question: str, lexicon: Lexicon) -> li
     return found or (restated if is_clear else [])
 
 
-def _is_of_question(heard: Heard, question: str) -> bool:
+def _is_of_question(claim: OptionClaim, question: str) -> bool:
     """Say whether "cannot determine" only takes up a question such as "can it be determined by …"."""
-    said = _content(heard.sentence.words[heard.i : heard.j]) - {"cannot"}
-    return heard.option == CANNOT_BE_TOLD and bool(said) and said <= _question_stems(question)[0]
+    said = _content(claim.sentence.words[claim.i : claim.j]) - {"cannot"}
+    return claim.option == CANNOT_BE_TOLD and bool(said) and said <= _question_stems(question)[0]
 
 
 def _restatement(sentence: Sentence, question: str) -> str | None:
@@ -279,7 +282,7 @@ def _denials(sentence: Sentence) -> list[Mark]:
     ]
 
 
-def _heard(sentence: Sentence, lexicon: Lexicon, topic: bool, question: str) -> list[Heard]:
+def _sentence_claims(sentence: Sentence, lexicon: Lexicon, topic: bool, question: str) -> list[OptionClaim]:
     """Return what one sentence claims about the question's subject."""
     said = [each for each in sentence.said if each.state != "open"]
     familiar = frozenset() if lexicon.has_subject else frozenset(_asked_words(question))
@@ -303,7 +306,7 @@ def _heard(sentence: Sentence, lexicon: Lexicon, topic: bool, question: str) -> 
                 places, is_elsewhere = place_of(sentence, mark, lexicon)
                 if is_elsewhere:
                     continue
-        found.append(Heard(option, each.state == "denied", sentence, mark.i, mark.j, places))
+        found.append(OptionClaim(option, each.state == "denied", sentence, mark.i, mark.j, places))
     return found
 
 
@@ -477,7 +480,7 @@ def options_in_question(question: str, lexicon: Lexicon) -> frozenset[str]:
     )
 
 
-def _of_missions(asserted: list[str], heard: list[Heard]) -> list[str]:
+def _of_missions(asserted: list[str], claims: list[OptionClaim]) -> list[str]:
     """Return what is said of the missions: up in one and down in another is that they disagree."""
     ways = [option for option in (UP, DOWN) if option in asserted]
     rest = [option for option in asserted if option not in ways]
@@ -485,16 +488,16 @@ def _of_missions(asserted: list[str], heard: list[Heard]) -> list[str]:
         return rest
     if len(ways) < 2:
         return ways or rest
-    held = [each.sentence for each in heard if each.option in ways]
+    held = [each.sentence for each in claims if each.option in ways]
     names_missions = any(not small_words("missions").isdisjoint(each.words) for each in held)
     is_told_apart = names_missions or held[0] is held[-1]
     return [*rest, DISAGREE] if is_told_apart else [*asserted, DISAGREE]
 
 
-def _of_tissues(asserted: list[str], heard: list[Heard]) -> list[str]:
+def _of_tissues(asserted: list[str], claims: list[OptionClaim]) -> list[str]:
     """Return what is said of the tissues: up in both is the same direction."""
     ways: dict[str, set[str]] = {}
-    for each in heard:
+    for each in claims:
         if each.option in (UP, DOWN) and not each.is_denied:
             for place in each.places:
                 ways.setdefault(place, set()).add(each.option)

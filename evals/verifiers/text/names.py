@@ -26,7 +26,7 @@ LONGEST = 3
 """Words of a name in a list, numbers aside; at its ends, where a sentence may begin or go on, one or none that sentences have."""
 
 
-def strangers(expected: Expected, question: str, text: str) -> tuple[set[str], set[str]]:
+def unknown_names(expected: Expected, question: str, text: str) -> tuple[set[str], set[str]]:
     """Return the names that an answer lists beside known ones, and others that look like them elsewhere in it.
 
     What is listed is another name whatever it looks like. Elsewhere a word looks like a name where known names have

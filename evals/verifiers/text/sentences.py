@@ -424,8 +424,8 @@ def _is_head(sentence: Sentence, name: Mark, mark: Mark, start: int) -> bool:
         if words[at] in small_words("partial") and (at + 1 == name.i or words[at + 1] in ("gene", "genes")):
             return False
     at = name.j
-    strangers = [k for k in range(at, min(at + 2, mark.i)) if _is_stranger(sentence, k)]
-    return not strangers or strangers[0] > at or (name.value == "start" and len(strangers) == 1)
+    unknown_names = [k for k in range(at, min(at + 2, mark.i)) if _is_stranger(sentence, k)]
+    return not unknown_names or unknown_names[0] > at or (name.value == "start" and len(unknown_names) == 1)
 
 
 def place_of(sentence: Sentence, mark: Mark, lexicon: Lexicon) -> tuple[tuple[str, ...], bool]:

@@ -1,6 +1,6 @@
-"""Read free text that was not asked for an `Answer:` line; here numbers, phrases and names, options in `choices`.
+"""Read an answer without an `Answer:` line: numbers, terms and sets of names here, options in `choices`.
 
-read_text(expected, question, "It goes down in thymus, not up.")  ->  correct for "down"
+read_free_text(expected, question, "It goes down in thymus, not up.")  ->  correct for "down"
 """
 
 import re
@@ -15,10 +15,10 @@ from evals.verifiers.line import (
     ASIDE,
     MARKS,
     alternatives,
-    cannot,
-    contradictory_finding,
+    contradictory_reading,
+    false_abstention,
     letters_of_set,
-    letters_said,
+    letters_verdict,
     mark_answers,
     n_lettered,
     number_verdict,
@@ -44,15 +44,15 @@ from evals.verifiers.numbers import (
 )
 from evals.verifiers.text.choices import (
     claim_at,
-    claims,
     letters_in_text,
+    option_claims,
     options_in_question,
     read_choice,
     shown_claims,
 )
 from evals.verifiers.text.lexicon import DOWN, TOKEN, UP, Lexicon, Mark, small_words, tokens, word_set, words
 from evals.verifiers.text.lexicon import lexicon as lexicon_of
-from evals.verifiers.text.names import strangers, without_others
+from evals.verifiers.text.names import unknown_names, without_others
 from evals.verifiers.text.sentences import (
     Sentence,
     finish,
@@ -78,28 +78,28 @@ NUMERALS = WORDS.keys() | PARTS.keys()
 
 
 def read_free_text(expected: Expected, question: str, text: str, is_shown: bool = True) -> AnswerReading:
-    """Return what free text says of the question, with its claims if they are to be shown. Time is linear in its length."""
+    """Return the reading of free text, with its claims if `is_shown`. Time is linear in its length."""
     if expected.kind == "rubric":
         return AnswerReading("no_claim", "a free answer; a judge can grade it")
     text = without_others(expected, question, text)
-    page, made = page_of(text), lexicon_of(expected)
+    page, lexicon = page_of(text), lexicon_of(expected)
     match expected.kind:
         case "number":
-            found = _number(expected, question, page_of(_write_signs(text, expected.unit)), made, text)
+            reading = _number(expected, question, page_of(_write_signs(text, expected.unit)), lexicon, text)
         case "term":
-            found = _term(expected, question, page, made)
+            reading = _term(expected, question, page, lexicon)
         case "set":
-            found = _set(expected, question, page, made, text)
+            reading = _set(expected, question, page, lexicon, text)
         case _:
-            found = read_choice(expected, question, page, made, is_shown)
-    if found.verdict == "no_claim" and expected.kind == "choice" and (option := _in_bold(expected, text)):
+            reading = read_choice(expected, question, page, lexicon, is_shown)
+    if reading.verdict == "no_claim" and expected.kind == "choice" and (option := _in_bold(expected, text)):
         return read_short(expected, question, option, read_number)
-    if found.verdict == "no_claim" and len(text) <= SHORT and "\n" not in (short := without_thought(text).strip()):
-        found = read_short(expected, question, short, read_number)
+    if reading.verdict == "no_claim" and len(text) <= SHORT and "\n" not in (short := without_thought(text).strip()):
+        reading = read_short(expected, question, short, read_number)
     letters = letters_in_text(text, n_lettered(expected))
-    if letters and (expected.has_letters or (found.verdict == "no_claim" and len(letters[1].split()) < LETTER_ALONE)):
-        return letters_said(expected, *letters)
-    return found
+    if letters and (expected.has_letters or (reading.verdict == "no_claim" and len(letters[1].split()) < LETTER_ALONE)):
+        return letters_verdict(expected, *letters)
+    return reading
 
 
 def _in_bold(expected: Expected, text: str) -> str | None:
@@ -113,17 +113,17 @@ def read_number(expected: Expected, question: str, value: str) -> AnswerReading:
     """Return what a line says of the number that a question asks for."""
     says, truth = normalise(value), f"{expected.number:,.10g}"
     text = space_units(_write_signs(ASIDE.sub(" ", value), expected.unit), expected.unit).strip(MARKS)
-    page, made = page_of(text), lexicon_of(expected)
-    found = _number(expected, question, page, made, text)
-    if found.verdict == "no_claim":  # "3.200.000 Basenpaare": a word that no table knows
-        found = _number(replace(expected, unit=None), question, page, made, text)
+    page, lexicon = page_of(text), lexicon_of(expected)
+    reading = _number(expected, question, page, lexicon, text)
+    if reading.verdict == "no_claim":  # "3.200.000 Basenpaare": a word that no table knows
+        reading = _number(replace(expected, unit=None), question, page, lexicon, text)
     if not options_in(says, expected.by_wording)[0]:
-        return found
+        return reading
     shown = [f"{each.value:,.10g}" for each in numbers_in(value)]
     return (
-        contradictory_finding([CANNOT_BE_TOLD, *shown])
+        contradictory_reading([CANNOT_BE_TOLD, *shown])
         if shown and says not in expected.by_wording
-        else cannot(expected, says, truth)
+        else false_abstention(expected, says, truth)
     )
 
 
@@ -378,12 +378,12 @@ def _term(expected: Expected, question: str, page: Plain, lexicon: Lexicon) -> A
             says_other = says_other or (explains and is_own and not stems <= _question_words(question))
     is_reversed = lexicon.has_directions and _is_reversed(sentences, question, lexicon)
     shown = page.text[place[0] : place[1]].strip() if right else None
-    made = (claim_at(page, shown, place),) if shown else ()
+    claims = (claim_at(page, shown, place),) if shown else ()
     if right and (wrong or is_reversed or beside):
         what = "what competes with it" if wrong else "the opposite direction" if is_reversed else "others beside it"
-        return AnswerReading("contradictory", f"it names what is right and {what}", shown, made)
+        return AnswerReading("contradictory", f"it names what is right and {what}", shown, claims)
     if right:
-        return AnswerReading("correct", f"as {expected.source.say}", shown, made, 1.0)
+        return AnswerReading("correct", f"as {expected.source.say}", shown, claims, 1.0)
     if wrong or is_reversed or says_other:
         return AnswerReading("incorrect", "it says something else")
     return AnswerReading("no_claim", "it does not say what is asked")
@@ -423,28 +423,27 @@ def _without_denied(sentence: Sentence) -> set[str]:
 
 
 def _is_reversed(sentences: list[Sentence], question: str, lexicon: Lexicon) -> bool:
-    """Say whether the text gives the gene set the opposite of the direction that the question names."""
+    """Say whether the text names the other direction than the question: "up" under a question about a set that goes down."""
     asked = {option.partition("|")[0] for option in options_in_question(question, lexicon)} & {UP, DOWN}
     if len(asked) != 1:
         return False
-    heard = [each for each in claims(sentences, question, lexicon) if each.option in (UP, DOWN)]
-    return any((each.option in asked) == each.is_denied for each in heard)
+    claims = [each for each in option_claims(sentences, question, lexicon) if each.option in (UP, DOWN)]
+    return any((each.option in asked) == each.is_denied for each in claims)
 
 
 def _set(expected: Expected, question: str, page: Plain, lexicon: Lexicon, original: str) -> AnswerReading:
     text = EITHER.sub(lambda found: f"{'&':<{len(found[0])}}", page.text)  # of a set both are meant
-    heard = [each for each in claims(read_sentences(text, lexicon, ""), "", lexicon) if not each.is_denied]
-    named = {each.option for each in heard}
+    claims = [each for each in option_claims(read_sentences(text, lexicon, ""), "", lexicon) if not each.is_denied]
+    named = {each.option for each in claims}
     if CANNOT_BE_TOLD in named:
-        said = sorted(named, key=lambda name: name != CANNOT_BE_TOLD)
-        if len(said) > 1:
-            return contradictory_finding(said)
+        if len(named) > 1:
+            return contradictory_reading(sorted(named, key=lambda name: name != CANNOT_BE_TOLD))
         reason = f"it says that {expected.source.untold} {', '.join(expected.values)}"
-        return AnswerReading("incorrect", reason, CANNOT_BE_TOLD, shown_claims(page, heard))
+        return AnswerReading("incorrect", reason, CANNOT_BE_TOLD, shown_claims(page, claims))
     if expected.has_letters and (letters := letters_of_set(mark_answers(without_thought(original)))):
         return set_verdict(expected, letters, ())
-    listed, loose = strangers(expected, question, original)
+    listed, loose = unknown_names(expected, question, original)
     listed = listed if named or len(listed) > 1 else set[str]()
     if loose and not listed and named == {*expected.values}:
         return AnswerReading("no_claim", f"it also speaks of {', '.join(sorted(loose))}, and does not say as what")
-    return set_verdict(expected, sorted(named | listed), shown_claims(page, heard))
+    return set_verdict(expected, sorted(named | listed), shown_claims(page, claims))
