@@ -13,7 +13,7 @@ from gradio.utils import get_upload_folder
 from evals.errors import LabError
 from lab.services import Services
 from lab.session import ExportedFile, OwnDocuments, Tab, View, stop
-from lab.ui.components import ANSWERING, CHOSEN, QUIET, as_html, heading, notice, stage_name, term
+from lab.ui.components import ANSWERING, CHOSEN, QUIET, as_html, heading, notice, script, stage_name, term
 from lab.ui.text import say
 from lab.visitors import Door, Visitor, meet, name_visitor
 
@@ -109,6 +109,12 @@ def event(
     given = [door.known, *inputs] if door else [*inputs]
     wire = (lambda *wired, **how: gr.on([*trigger], *wired, **how)) if isinstance(trigger, list) else trigger
     return wire(told, given, [*outputs], **{"show_progress": "hidden"} | name | options)
+
+
+def choosing(*lists: gr.Dropdown) -> Any:
+    """Return the trigger of a choice in `lists`, each with an `elem_id`; Gradio's `input` also reports a list that is only left."""
+    names = [each.elem_id for each in lists]
+    return gr.on([each.input for each in lists], None, js=script("assayChosen", names)).success
 
 
 def choices(find: Callable[[], list[tuple[str, str]]], nothing: str) -> gr.Dropdown:
@@ -320,8 +326,6 @@ class DocumentTab:
             return choices(lambda: self.own(visitor).choices(self.label), say(f"{self.task}.mine.none"))
 
         def on_pick(visitor: Visitor | None, chosen: str | None) -> Painted:
-            if not chosen:  # a list left without a choice says so, too
-                return {pane.line: gr.skip()}
             standing, line = self.own(visitor).earlier(chosen)
             return pane.paint(self.view(standing, line)) | filled(standing.document)
 
@@ -335,6 +339,6 @@ class DocumentTab:
 
         on = partial(event, door=self.door, shows=pane)
         event(mine.expand, on_list, [], [chosen], f"{api_name}s", door=self.door, **QUIET)
-        on(chosen.input, on_pick, [chosen], outputs, api_name, **CHOSEN)
+        on(choosing(chosen), on_pick, [chosen], outputs, api_name, **CHOSEN)
         late: dict[str, Any] = {**ANSWERING, "trigger_mode": "always_last"}
         on(self.door.known.change, on_open, [pane.kept], outputs, **late)

@@ -22,7 +22,7 @@ from evals.questions import is_held_out
 from evals.schema import Metric
 from evals.stats.agreement import NAMES, WEIGHTED_NAMES, agreement_level
 from lab.exports import hear_offers, may_train, training_offers
-from lab.page import Managing, Painted, event, manage_panel, name_field, show_errors
+from lab.page import Managing, Painted, choosing, event, manage_panel, name_field, show_errors
 from lab.services import Services
 from lab.session import session_of
 from lab.shared.rater import Opened, Queue, Rater, item_of_answer, items_of_report, new_project, typed_guidelines, whole
@@ -109,7 +109,7 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
         known = [name for _, name in Rater(services, visitor, role == "adjudicator").queue(project).listed()]
         return turn(visitor, None, project, role, passed, at=known[known.index(at) - 1] if at in known else None)
 
-    for trigger, act, name in ((listed.input, on_listed, "answer"), (back.click, on_back, "back")):
+    for trigger, act, name in ((choosing(listed), on_listed, "answer"), (back.click, on_back, "back")):
         event(trigger, act, [listed, *here], outputs, f"annotate_{name}", door=door, shows=panel.line, **QUIET)
     # First: a reload opens what is shown.
     gr.on([project.change, role.change], None, [project, role], None, js="assayPlaceProject")

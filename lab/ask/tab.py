@@ -11,7 +11,7 @@ from evals.schema.questions import Sampling
 from evals.schema.votes import AnnotationItem
 from lab.ask import evidence as cited
 from lab.ask.session import ask, begin_answer, earlier, examples, find_earlier, find_going, show_earlier
-from lab.page import DocumentPane, Painted, choices, event, stage_choice, stops, with_visitor
+from lab.page import DocumentPane, Painted, choices, choosing, event, stage_choice, stops, with_visitor
 from lab.services import Services
 from lab.session import View
 from lab.settings import EMBEDDED, REFINER
@@ -124,7 +124,7 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
             Path(path).unlink(missing_ok=True)
 
     def on_show(visitor: Visitor | None, chosen: str | None) -> Painted:
-        if not chosen:  # a list that was left without a choice says so, too
+        if not chosen:
             return {line: gr.skip()}
         if kept := cited.find_refinement(services, visitor, chosen):
             said, passages, wanted = cited.form_values(kept.record)
@@ -167,14 +167,14 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     address = gr.Textbox(visible=False, label=say("report.address"))
     asked_of = gr.State("")
     tab.select(on_tab, address, [chain, asked_of], js="assayAddress", api_name="chains", **QUIET)
-    chain.input(on_chain, chain, asked_of, js="assayPlaceChain", api_name="chain", **QUIET)
+    choosing(chain)(on_chain, chain, asked_of, js="assayPlaceChain", api_name="chain", **QUIET)
     on = partial(event, door=door, shows=pane)
     asking = with_visitor(door, start.click, question.submit)
     given = [question, *settings, asked_of, stages, evidence, rubric]
     asked = on(asking.then, on_ask, given, pane.outputs, "ask", **ANSWERING)
     event(file.upload, on_file, [file], [evidence, fold, line], "read_evidence", shows=line, **QUIET)
     seen = [*pane.outputs, *typed, fold]
-    on(chosen.input, on_show, [chosen], seen, "earlier", trigger_mode="always_last")
+    on(choosing(chosen), on_show, [chosen], seen, "earlier", trigger_mode="always_last")
     followed = on(door.known.change, on_open, [pane.kept], [*pane.outputs, linked, fold])
     filled = followed.then(None, [linked, *typed], typed, js="assayTypedStays")
     on(filled.then, on_watch, [pane.kept], [*pane.outputs, fold])

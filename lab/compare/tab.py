@@ -17,7 +17,7 @@ from evals.errors import LabError
 from evals.schema import Answer, Choice, Comparison
 from evals.schema.questions import Sampling
 from evals.schema.votes import REMARK_CHARACTERS, Strength, names_itself
-from lab.page import Painted, event, name_field, stage_choice
+from lab.page import Painted, choosing, event, name_field, stage_choice
 from lab.services import Services
 from lab.session import (
     Answered,
@@ -75,7 +75,7 @@ class Comparing:
     """What one page is comparing: the pair on the table, and the last one voted on, shown until the next one.
 
     `place` counts the questions that were drawn so far, in the order of `seed`; `asked` is the one asked last.
-    `ahead` is the pair after this one, `source` the set that pairs are drawn from.
+    `ahead` is the pair after this one.
     """
 
     pair: Pair | None = None
@@ -84,7 +84,6 @@ class Comparing:
     place: int = 0
     asked: str = ""
     ahead: "PairAhead | None" = None
-    source: str | None = None
 
 
 def new_state(services: Services, pair: Pair | None = None) -> Comparing:
@@ -197,7 +196,7 @@ def next_pair(
 
     It is on the visitor's `own` question, or one of `source` (`offered_questions`), among the stages `chosen`, or all.
     """
-    state, visitor = replace(state or new_state(services), source=source), visitor or new_visitor()
+    state, visitor = state or new_state(services), visitor or new_visitor()
     beside, wanted = replace(visitor, page=f"{visitor.page} ahead"), (tuple(chosen), source)
     steps: Iterable[Step] | None = state.ahead
     if own is not None or state.ahead is None or state.ahead.asked != wanted:
@@ -396,8 +395,7 @@ def _problem(state: Comparing, text: str) -> CompareView:
 def build(services: Services, door: Door, tab: gr.Tab) -> None:
     """Lay out the tab inside the `gr.Blocks` that is currently open."""
     state, table = gr.State(None), gr.BrowserState(None, storage_key="assay-pair", secret=BROWSER_SECRET)
-    has_own, chosen = services.recorded is None, gr.State(())
-    is_drawn, is_restored = gr.State(True), gr.State(True)
+    has_own, chosen, is_restored = services.recorded is None, gr.State(()), gr.State(True)
     gr.HTML(views.lead("compare"))
     with gr.Row(visible=has_own, elem_classes="composer"):
         source = gr.Dropdown([], value=None, label=say("compare.from"), elem_id="compare-from", min_width=300)
@@ -482,10 +480,8 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     def on_source(
         visitor: Visitor | None, state: Comparing | None, chosen: Sequence[str], source: str | None
     ) -> Iterator[Painted]:
-        """Draw from another set; a list that is only left tells of a choice, too."""
-        is_other = state is not None and bool(state.asked) and state.source != source
-        yield {is_drawn: is_other}
-        yield from on_next(visitor, state, chosen, source) if is_other else iter(())
+        is_begun = state is not None and state.asked
+        yield from on_next(visitor, state, chosen, source) if is_begun else iter([{line: gr.skip()}])
 
     def on_undo(
         visitor: Visitor | None, state: Comparing | None, chosen: Sequence[str], source: str | None
@@ -521,16 +517,16 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     here = [door.known, state, chosen, source]
     outputs = [state, table, line, asked, answers, *votes.values(), onward, back, why, strength, reasons, remark, said]
     told: dict[str, Any] = {"outputs": [*votes.values()], "api_visibility": "private", **views.QUIET}
+    writing = []
     if has_own:
         tab.select(on_tab, source, source, api_name="compare_sets", **views.QUIET)
-        redrawn = source.input(on_source, here, [*outputs, is_drawn], api_name="compare_set", **views.ANSWERING)
-        redrawn.then(on_written, [state, is_drawn], **told)
+        writing += [choosing(source)(on_source, here, outputs, api_name="compare_set", **views.ANSWERING)]
     replacing: dict[str, Any] = {
         **views.ANSWERING,
         "trigger_mode": "multiple",
     }  # what is being written gives way to what is asked for now
     asking = [own_button.click, own.submit]
-    writing = [
+    writing += [
         onward.click(on_next, here, outputs, api_name="pair", **replacing),
         gr.on(asking, on_next, [*here, own], outputs, api_name="pair_on", **views.ANSWERING),
         back.click(on_undo, here, outputs, api_name="undo", **replacing),

@@ -18,7 +18,7 @@ from evals.schema import OwnTruth
 from evals.schema.questions import RowFault, Sampling
 from lab.exports import VOTE_FORMS, annotations_file, votes_file
 from lab.jobs import Job
-from lab.page import Download, Painted, event, show_errors
+from lab.page import Download, Painted, choosing, event, show_errors
 from lab.services import Services
 from lab.shared import batch
 from lab.shared.rows import link
@@ -317,7 +317,7 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     on(paste.click, on_paste, [pasted], api_name="questions_draft_paste")
     example.click(on_example, door.known, page, api_visibility="private", **QUIET)
     on([fetch.click, hub.submit], on_fetch, [hub], api_name="questions_draft_fetch")
-    on(of_sheet.input, on_sheet, [picked, of_sheet], api_name="questions_draft_sheet")
+    on(choosing(of_sheet), on_sheet, [picked, of_sheet], api_name="questions_draft_sheet")
     on(again.click, on_again, [picked, way, *roles.values()], api_name="questions_draft_read")
     on(unnamed.click, on_unnamed, one, api_name="questions_draft_unnamed")
     on(take.click, on_take, [picked, meant], api_name="questions_draft_mend")
@@ -516,7 +516,7 @@ def _build_exports(services: Services, tab: gr.Tab) -> None:
 
     seen = [what, panel.form, *panel.outputs]
     tab.select(on_select, what, [*seen, panel.make], api_visibility="private", **QUIET)
-    what.input(on_what, what, seen[1:], api_visibility="private", **CHOSEN)
+    choosing(what)(on_what, what, seen[1:], api_visibility="private", **CHOSEN)
     event(panel.make.click, on_make, [what, panel.form], panel.outputs, "export_said")
 
 

@@ -12,7 +12,7 @@ from evals.errors import LabError
 from evals.report import stages_of
 from evals.schema import EvalReport, EvalRow
 from evals.schema.votes import AnnotationItem
-from lab.page import Painted, chart, event, manage_panel
+from lab.page import Painted, chart, choosing, event, manage_panel
 from lab.results.calibration import diagram
 from lab.results.leaderboard import board
 from lab.results.reports import (
@@ -55,9 +55,9 @@ class ResultsTab:
             self.view = gr.Radio(views, value=VIEWS[0], label=say("report.view"), elem_id="results-view")
             self.data = gr.Radio([], label=say("report.questions"), elem_id="results-questions", **hidden)
         with gr.Row(elem_classes="assay-choices"):
-            self.group = gr.Dropdown([], label=say("report.group"), **hidden)
+            self.group = gr.Dropdown([], label=say("report.group"), elem_id="results-group", **hidden)
             self.stages = gr.CheckboxGroup([], label=say("report.stages"), elem_id="results-stages", **hidden)
-            self.order = gr.Dropdown([], label=say("leaderboard.order"), **hidden)
+            self.order = gr.Dropdown([], label=say("leaderboard.order"), elem_id="results-order", **hidden)
         with gr.Accordion(say("report.reading"), open=False, elem_classes="assay-reading"):
             self.reading = gr.Markdown(page("leaderboard-reading"))
         self.words = gr.HTML(elem_id="calibration-words")
@@ -92,7 +92,8 @@ class ResultsTab:
         self.page.click(self.show, known, seen, **quiet, **here)
         door.known.change(self.on_known, known, seen, **quiet, **here)
         for called, choice in self.choices.items():
-            chosen = choice.input(None, choice, address, js=script("assayChoose", "results", called))
+            when = choosing(choice) if isinstance(choice, gr.Dropdown) else choice.input
+            chosen = when(None, choice, address, js=script("assayChoose", "results", called))
             chosen.then(self.show, known, seen, api_visibility="private")
         known = [address]
         managed: dict[str, Any] = {"js": "assayAddressAnd", "shows": self.managing.line, **QUIET}

@@ -13,7 +13,7 @@ from typing import Any
 import gradio as gr
 
 from evals.errors import LabError
-from lab.page import Painted, event, manage_panel
+from lab.page import Painted, choosing, event, manage_panel
 from lab.services import Services
 from lab.settings import EMBEDDED, EMBEDDED_RUNS
 from lab.shared.batch import register_batches, sets_to_measure, start_run
@@ -161,12 +161,12 @@ class TrainPage:
             *([self.publishing.fold] if self.publishing else []),
         ]
         here = [self.view, self.address]
-        chosen = self.runs.input(self.on_run, [self.runs, self.view], self.outputs, api_name="train_run", **CHOSEN)
+        chosen = choosing(self.runs)(self.opened, [self.runs, self.view], self.outputs, api_name="train_run", **CHOSEN)
         chosen.then(None, self.runs, None, js="assayOpenRun")
         self.timer.tick(self.looked, here, self.outputs, js="assayWithAddress", api_name="train_look", **QUIET)
-        drawn = [self.view, self.beside, self.means, self.log_scale]
-        how = [self.beside.input, self.means.input, self.log_scale.input]
-        event(how, self.on_look, drawn, [self.view, *self.plots], "train_charts", shows=self.note, **QUIET)
+        drawn = [self.view, self.beside, self.means, self.log_scale], [self.view, *self.plots]
+        for how, name in (choosing(self.beside, self.means), "train_charts"), (self.log_scale.input, ""):
+            event(how, self.on_look, *drawn, name, shows=self.note, **QUIET)
         asked: dict[str, Any] = {"js": "assayWithAddress", "api_name": "train_answers", "trigger_mode": "always_last"}
         self.linked(self.answers.click(self.on_place, here, self.outputs, **asked, **QUIET))
         shows: dict[str, Any] = {"shows": self.note, **QUIET}
@@ -218,10 +218,6 @@ class TrainPage:
         """Delete a run."""
         delete_run(self.services, name := view.name if view else "")
         return self.opened(None) | {self.note: notice(say("questions.deleted", name=name), "good")}
-
-    def on_run(self, chosen: str | None, view: TrainView | None) -> Painted:
-        """Show the run that was chosen; the one that is shown stays as it is, with the fold that is open."""
-        return {self.note: gr.skip()} if view and view.name == chosen else self.opened(chosen, view)
 
     def on_look(self, view: TrainView | None, beside: str | None, means: int, is_log: bool) -> Painted:
         """Draw the charts as chosen: beside another run, smoothed, on a log scale."""
@@ -377,7 +373,7 @@ class TrainForm:
         self.started = gr.State(None)
         recipe = [self.stage, self.profile, self.text]
         form = [self.config, *recipe, self.told]
-        self.config.input(self.fill_form, [self.config], form, api_name="train_config", **CHOSEN)
+        choosing(self.config)(self.fill_form, [self.config], form, api_name="train_config", **CHOSEN)
         once: dict[str, Any] = {"trigger_mode": "once", **QUIET}
         event(check.click, self.on_check, recipe, [self.told], "train_check", shows=self.told, **once)
         self.begin = start.click(self.on_start, recipe, [self.told, self.started], api_name="train_start", **once)

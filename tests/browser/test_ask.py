@@ -68,6 +68,16 @@ def test_a_question_is_answered_judged_stopped_shown_as_text_and_found_again(ope
     expect(page.locator("#ask-answers .card")).to_have_count(3)
     expect(page.locator("#ask-answers .card:last-child [data-do=down]")).to_have_attribute("aria-pressed", "true")
 
+    chosen = page.input_value(QUESTION)
+    for key, stands in (
+        ("Tab", "typed over the chosen one"),
+        ("Enter", chosen),
+    ):  # left alone; the same one chosen again
+        page.fill(QUESTION, "typed over the chosen one")
+        page.locator("#ask-earlier input").press(key)
+        page.wait_for_timeout(700)
+        expect(page.locator(QUESTION)).to_have_value(stands)
+
 
 @pytest.mark.slow  # without a browser: tests/lab/test_ask_tab.py, tests/lab/test_questions.py
 def test_a_question_asked_while_a_batch_runs_goes_first_and_its_answer_outlives_a_reload(open_page, tmp_path):

@@ -14,7 +14,7 @@ from lab.app import build_app, needs_chain, run
 from lab.engine import LabEngine
 from lab.middleware import PasswordThrottle
 from lab.settings import MOST_WRONG, WAIT_SECONDS
-from lab.ui.components import model_pill, model_problem
+from lab.ui.components import model_pill, model_problem, script
 from lab.visitors import meet
 from tests.lab.chains import ScriptedChain, lab_with
 from tests.lab.served import ON_AIR, Browser, on_air
@@ -41,6 +41,15 @@ def test_every_tab_links_to_a_tutorial_whose_links_open_and_nothing_else_of_the_
             assert httpx.get(httpx.URL(open_lab.local_url + link).join(target)).status_code == 200, (link, target)
     for outside in ("docs/tutorials/nothing.md", "docs/..%2fREADME.md", "docs/screenshots/..%2f..%2fREADME.md"):
         assert httpx.get(open_lab.local_url + outside).status_code == 404, outside
+
+
+def test_a_list_that_is_only_left_asks_for_nothing(open_lab):
+    config = open_lab.get_config_file()
+    lists = {part["id"]: part["props"].get("elem_id") for part in config["components"] if part["type"] == "dropdown"}
+    for event in config["dependencies"]:
+        chosen = [lists[part] for part, what in event["targets"] if what == "input" and part in lists]
+        is_draft = event["api_name"].endswith("_draft")  # keeps what stands there, whatever was left
+        assert is_draft or not chosen or (all(chosen) and event["js"] == script("assayChosen", chosen)), event
 
 
 def test_a_database_that_cannot_be_opened_ends_the_lab_before_it_says_that_it_runs(room):

@@ -316,6 +316,15 @@
     if (to) follow(to);
   };
 
+  // Gradio reports a list that is only left like one that was chosen from; what hangs on it waits for a choice, and answers it once.
+  const chosenFrom = new Set();
+  const listOf = (target) => target.closest(".block")?.id;
+  document.addEventListener("mousedown", ({ target }) => target.closest?.("[role=option]") && chosenFrom.add(listOf(target)), true);
+  document.addEventListener("keydown", ({ target, key }) => target.matches?.("[role=combobox]") && chosenFrom[key === "Enter" ? "add" : "delete"](listOf(target)), true);
+  window.assayChosen = (lists) => {
+    if (!lists.filter((each) => chosenFrom.delete(each)).length) throw new Error("Nothing was chosen."); // what waits for a success waits on
+  };
+
   // What events of the page read from the address, or write there (`script` in lab/ui/theme.py).
   window.assayAddress = () => location.search;
   window.assayWithAddress = (first) => [first, location.search];
