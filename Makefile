@@ -58,7 +58,7 @@ check: setup-tests
 	$(PYTEST) -m "not slow and not network" $(ARGS)
 
 docs: setup-tests
-	@$(BIN)/zensical build --strict
+	@$(BIN)/python -m zensical build --strict --clean
 
 fix: setup-tests
 	$(BIN)/ruff format .

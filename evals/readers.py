@@ -218,25 +218,33 @@ def verdicts_on(
 class LabelRow(Record):
     """A labelled answer: a row of `assay eval verify` with its label, or where its texts stand.
 
-    `label` is a verdict, or several that are all acceptable; `labelled_twice` what two labellers said.
-    Without `completion` the text stands in `file`, somebody else's: of JSON at the keys and places `at`, of plain text
-    from one character to another. Answers with one `question_id` (else one prompt) answer one question. Columns of
-    other names are kept.
+    Columns of other names are kept.
     """
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
     id: str
+    """the answer"""
     ground_truth: GroundTruth
+    """what is known to be true"""
     label: Labels
+    """the verdict of a person, or several that are all acceptable"""
     prompt: str | None = None
+    """the question"""
     completion: str | None = None
+    """the answer's text"""
     file: str | None = None
+    """the file of somebody else that holds the text, where `completion` is not given"""
     at: tuple[str | int, ...] = ()
+    """where in that file: keys and places of JSON, or first and last character of plain text"""
     labelled_twice: tuple[Labels, Labels] | None = None
+    """what two labellers said"""
     question_id: str | None = None
+    """answers with the same one, else with the same prompt, answer one question"""
     split: str | None = None
+    """what the answer may be used for"""
     source: str | None = None
+    """where the answer comes from"""
 
     @property
     def labels(self) -> tuple[Label, ...]:

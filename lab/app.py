@@ -157,6 +157,12 @@ def put_on_air(app: GuardedBlocks, hosts: Sequence[str] = (), *, is_space: bool 
     wait = say("login.wait", most=MOST_WRONG, seconds=WAIT_SECONDS)
     # Gradio asks its own page, for which no proxy is meant; a busy machine takes longer than it waits (`_frontend`).
     os.environ["no_proxy"] = ",".join((os.getenv("no_proxy", os.getenv("NO_PROXY", "")), "localhost,127.0.0.1", host))
+    routes: list[Mount | Route] = [Mount(f"/{ROUTE}", StaticFiles(directory=ASSETS))]
+    if DOCS.is_dir():  # a Space has none
+        from lab.reference import document
+
+        routes += [Mount("/docs/screenshots", StaticFiles(directory=DOCS / "screenshots"))]
+        routes += [Route("/docs/{path:path}.md", document)]
     app.launch(
         theme=Theme(),
         head=f"{head}<script>\n{script}</script>\n",
@@ -169,11 +175,7 @@ def put_on_air(app: GuardedBlocks, hosts: Sequence[str] = (), *, is_space: bool 
         _frontend=False,
         prevent_thread_lock=True,
         app_kwargs={
-            "routes": [
-                Mount(f"/{ROUTE}", StaticFiles(directory=ASSETS)),
-                Mount("/docs/screenshots", StaticFiles(directory=DOCS / "screenshots", check_dir=False)),
-                Route("/docs/{path:path}.md", views.document),
-            ],
+            "routes": routes,
             "middleware": middleware,
             "openapi_url": None,  # FastAPI's own, which asks nobody for a name; Gradio's does
         },

@@ -5,63 +5,13 @@ Exit codes: 0 done, 1 something you can fix (one message, no traceback), 2 wrong
 
 import os
 import sys
-from importlib import import_module, metadata
+from importlib import metadata
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
-from typer.main import get_group
 
-GROUPS = {
-    "data": "Question sets of your own; questions, pairs and reviewed papers as JSONL files.",
-    "train": "Train a stage of an adapter chain: SFT, then DPO, KTO or GRPO on top of it.",
-    "eval": "Run a chain on questions, judge answers, measure calibration.",
-    "chain": "Adapter chains: list, show, check, add a published one, import adapters, serve, export.",
-    "review": "Peer review: read, clean, score, merge and compare concerns.",
-    "refiner": "Short answers whose claims cite evidence: score them, run a chain on records.",
-    "prefs": "Count votes and annotations, and export them as data sets.",
-    "people": "Say who may enter the lab, as what, and read what they did.",
-    "publish": "Publish to the Hub: checked first, private unless --public, verified after the upload.",
-}
-COMMANDS = {
-    "ask": ("ask", "Ask a question; every stage answers as it writes."),
-    "leaderboard": ("eval", "Show models and baselines in one table for each set of questions."),
-    "lab": ("lab", "Start the lab and open it at http://127.0.0.1:7860."),
-    "doctor": ("lab", "Check what the lab needs: packages, model, folders, database, port."),
-    "backup": ("lab", "Copy the database whole, also while the lab runs."),
-}
-"""Commands of no group: the file that holds each, and what its line of help says."""
-READ_ON = {
-    "data": "question-sets",
-    "train": "training",
-    "eval": "metrics",
-    "review": "review",
-    "prefs": "preferences",
-    "publish": "publishing",
-    "ask": "tutorials/first-hour",
-    "leaderboard": "metrics",
-    "lab": "tutorials/first-hour",
-    "doctor": "settings",
-    "backup": "people",
-}
-"""The document that a command's help names, in `docs/`; the one of its own name if it is not here."""
-
-
-def load_command(name: str) -> Any:
-    """Return a group or command that `assay` lists, from its file."""
-    file, _ = COMMANDS.get(name, (name, ""))
-    group = get_group(import_module(f"lab.commands.{file}").app)
-    found = group.commands[name] if name in COMMANDS else group
-    _name_document(
-        found, f"Read on: docs/{READ_ON.get(name, name)}.md (in a running lab: /docs/{READ_ON.get(name, name)}.md)"
-    )
-    return found
-
-
-def _name_document(command: Any, line: str) -> None:
-    command.epilog = "\n\n".join(filter(None, (command.epilog, line)))
-    for each in getattr(command, "commands", {}).values():
-        _name_document(each, line)
+from lab.reference import COMMANDS, GROUPS, load_command
 
 
 class Assay(TyperGroup):

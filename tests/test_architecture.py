@@ -62,7 +62,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
     "hub": ("publish chains datasets spaces votes", "adapters cards checks", "client"),
     "lab": (
         "cli",
-        "app commands",
+        "app commands reference",
         "home ask compare annotate papers data results train",
         "page session engine services shared publishing exports guard middleware gpu",
         "store ui jobs",

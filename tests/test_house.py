@@ -110,6 +110,11 @@ def test_links_in_the_documents_lead_somewhere():
     assert broken == []
 
 
+def test_every_variable_that_the_lab_reads_is_explained():
+    read = set(re.findall(r'"(ASSAY_\w+)"', (ROOT / "lab/settings.py").read_text()))
+    assert len(read) > 10 and read <= set(re.findall(r"ASSAY_\w+", "".join(map(Path.read_text, tracked(".md")))))
+
+
 def test_the_lab_calls_each_thing_by_the_one_name_that_the_list_of_terms_gives_it():
     rows = re.findall(r"^\| (.+?) \| .* \| (.+) \|$", (ROOT / "docs/terms.md").read_text(), re.MULTILINE)
     wrong = {word: term for term, words in rows[1:] for word in words.split(", ")}
@@ -163,14 +168,25 @@ def test_a_built_package_would_carry_every_file():
 @pytest.mark.slow
 def test_the_site_of_the_documents_is_built_and_no_link_in_it_is_dead():
     done = subprocess.run(
-        [Path(sys.executable).with_name("zensical"), "build", "--strict"],
+        [sys.executable, "-m", "zensical", "build", "--strict", "--clean"],
         cwd=ROOT,
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert (ROOT / "build/docs/tutorials/first-hour.html").is_file()
+    site = ROOT / "build/docs"
+    pages = {file: file.read_text() for file in site.rglob("*.html") if file.name != "404.html"}
+    assert site / "tutorials/first-hour.html" in pages and 'id="assay-train-sft"' in pages[site / "commands.html"]
+    dead = []
+    for file, text in pages.items():  # those to places in pages that are made of the code, too
+        for target in re.findall(r'href="([^":?]+)"', text.split("<article")[1].split("</article")[0]):
+            path, _, place = target.partition("#")
+            page = (file.parent / path).resolve() if path else file
+            dead += (
+                [] if page.exists() and (not place or f'id="{place}"' in pages[page]) else [f"{file.name}: {target}"]
+            )
+    assert dead == []
 
 
 def test_make_knows_every_documented_target():

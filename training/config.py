@@ -154,7 +154,7 @@ class StageSettings(Settings):
     max_grad_norm: float = Field(1.0, ge=0.0, description="gradients are scaled down to this norm")
     batch: int = Field(4, ge=1, description="rows per process and forward pass")
     accumulation: int = Field(1, ge=1, description="forward passes per optimizer step")
-    seed: int = Field(0, ge=0, le=4_000_000_000, description="of initialisation, order and sampling")
+    seed: int = Field(0, ge=0, le=4_000_000_000, description="seed of initialisation, order and sampling")
     eval_data: tuple[str, ...] = Field(
         (), description="dev set to be answered again and again, as data; never test rows"
     )
@@ -188,7 +188,7 @@ class StageSettings(Settings):
     too_long: Literal["refuse", "drop"] = Field(
         "refuse", description="what becomes of rows above the length limit; none is ever cut"
     )
-    activation_checkpointing: bool = Field(False, description="less memory for more time")
+    activation_checkpointing: bool = Field(False, description="less memory for about a third more time")
     report_to: Literal["none", "trackio", "wandb", "tensorboard"] = Field(
         "none", description="where metrics go besides metrics.jsonl"
     )

@@ -48,8 +48,8 @@ class SampledSettings(StageSettings):
     epsilon: float = Field(0.2, ge=0.0, description="clip range of the probability ratio")
     epsilon_high: float = Field(0.0, ge=0.0, description="clip range upwards; 0 = as epsilon (DAPO uses 0.28)")
     mask_truncated: bool = Field(False, description="leave answers that were cut out of the loss")
-    temperature: float = Field(1.0, ge=0.01, le=5.0, description="of sampling")
-    top_p: float = Field(1.0, ge=0.01, le=1.0, description="of sampling")
+    temperature: float = Field(1.0, ge=0.01, le=5.0, description="temperature of sampling")
+    top_p: float = Field(1.0, ge=0.01, le=1.0, description="sample from the likeliest tokens with this share together")
     max_prompt_length: int = Field(256, ge=8, description="longest question, tokens")
     max_completion_length: int = Field(96, ge=1, description="longest answer, tokens")
     vllm: Literal["off", "colocate", "server"] = Field(

@@ -65,7 +65,7 @@ class RefinerSettings(SampledSettings, RewardConfig):
         0.1,
         ge=0.01,
         le=0.5,
-        description="of the studies and tissues (groups) that are the dev set where eval_data names none",
+        description="share of the studies and tissues (groups) that are the dev set where eval_data names none",
     )
     monitor_stop: bool = Field(False, description="stop the run at the first alarm")
 

@@ -54,9 +54,13 @@ class SampleOrigin(Record):
     source: str = Field(description="run folder or chain, by name")
     stage: str = Field(description="stage that wrote it; of a run, the stage in training")
     stage_sha256: str | None = None
+    """checksum of the stage's adapter"""
     step: int | None = None
+    """optimizer step of the run"""
     seed: int | None = None
+    """seed of the answer"""
     temperature: float | None = None
+    """temperature of the answer"""
 
 
 @dataclass(frozen=True)

@@ -20,23 +20,30 @@ Box = tuple[float, float, float, float]
 
 
 class PageStart(Record):
-    """From the character `at` on (counted from 0), a section's text stands on this page, in this box where it is known."""
+    """Where a section's text stands on the pages, from one character on."""
 
     at: int = Field(ge=0)
+    """the character, from 0"""
     page: int = Field(ge=1)
+    """the page, from 1"""
     box: Box | None = None
+    """left, top, right and bottom as shares of the page, from its upper left corner"""
     is_heading: bool = False
+    """whether a heading begins there"""
 
 
 class Section(Record):
-    """One section under the name the paper gives it; several sections may have the same name.
+    """One section under the name the paper gives it; several may have the same name.
 
-    Headings below it stand in the text as lines of their own. `pages` is empty where a file has none.
+    Headings below it stand in the text as lines of their own.
     """
 
     name: str
+    """its heading"""
     text: str
+    """its text"""
     pages: tuple[PageStart, ...] = ()
+    """where it stands; empty where a file has no pages"""
 
 
 def start_at(starts: Sequence[PageStart], at: int) -> PageStart | None:
@@ -45,54 +52,77 @@ def start_at(starts: Sequence[PageStart], at: int) -> PageStart | None:
 
 
 class Figure(Record):
-    """A figure or table: what stands under or above it, and the cells of a table where they are text."""
+    """A figure or table."""
 
     label: str
+    """its number, such as Figure 1"""
     kind: Literal["figure", "table"]
+    """which of both"""
     caption: str
+    """what stands under or above it"""
     content: str = ""
+    """the cells of a table, where they are text"""
     page: int | None = None
+    """its page"""
 
 
 class Reference(Record):
-    """One entry of the list of references, as far as it could be taken apart; `text` = as printed."""
+    """One entry of the list of references, as far as it could be taken apart."""
 
     text: str = ""
+    """as printed"""
     authors: str = ""
+    """its authors"""
     year: str = ""
+    """its year"""
     title: str = ""
+    """its title"""
     journal: str = ""
+    """its journal"""
 
 
 class TextOrigin(Record):
-    """Which file the text came from and what was noticed on the way.
-
-    `file` is a name without folders, `sha256` is over the file's bytes (empty for rows of a larger
-    file), `notes` are sentences for the reader, such as how many pages held no text.
-    """
+    """Which file the text came from and what was noticed on the way."""
 
     format: ArticleFormat
+    """the kind of file"""
     file: str = ""
+    """its name without folders"""
     sha256: str = ""
+    """checksum of the file; empty for rows of a larger file"""
     pages: int | None = None
+    """how many pages it has"""
     notes: tuple[str, ...] = ()
+    """sentences for the reader, such as how many pages held no text"""
 
 
 class Article(Record):
     """A paper as a reviewer reads it, with its sections in the order of the paper."""
 
     id: str = Field(min_length=1)
+    """the paper"""
     source: str = Field(min_length=1)
+    """the collection it comes from"""
     doi: str = ""
+    """its digital object identifier"""
     title: str
+    """its title"""
     abstract: str = ""
+    """its abstract"""
     abstract_pages: tuple[PageStart, ...] = ()
+    """page and box of each of its paragraphs, where a PDF was read"""
     sections: tuple[Section, ...] = ()
+    """its sections in order"""
     figures: tuple[Figure, ...] = ()
+    """captions of its figures and the cells of its tables"""
     references: tuple[Reference, ...] = ()
+    """its list of references"""
     subjects: tuple[str, ...] = ()
+    """its subjects, as its publisher names them"""
     published_date: date | None = None
+    """when it was published"""
     origin: TextOrigin
+    """the kind of file that the text came from, its checksum, and what was noticed on the way"""
 
     @property
     def is_title_only(self) -> bool:
@@ -100,27 +130,41 @@ class Article(Record):
 
 
 class PlantedFlaw(Record):
-    """A fault put into a paper on purpose: its kind, words of the paper that show it, who names it."""
+    """A fault put into a paper on purpose."""
 
     kind: str
+    """what kind of fault"""
     quote: str
+    """words of the paper that show it"""
     concerns: tuple[str, ...]
+    """the concerns that name it, by id"""
 
 
 class ReviewExample(Article):
-    """A paper with the concerns of its reviewers. `family` is the same for all versions of a manuscript."""
+    """A paper with the concerns of its reviewers."""
 
     schema_version: Literal["assay-review-1"] = "assay-review-1"
+    """the form of the row"""
     family: str
+    """the same for all versions of one manuscript; a split never cuts a family"""
     split: Split | None = None
+    """what the paper may be used for"""
     editorial_decision: Literal["accept", "major_revision", "minor_revision", "reject", "unknown"] = "unknown"
+    """what the editors decided, where that is known"""
     revision_round: int = Field(default=1, ge=1)
+    """which round of review the concerns come from"""
     review_format: Literal["journal", "reviewed_preprint", "unknown"] = "unknown"
+    """the kind of review"""
     has_author_response: bool = False
+    """whether the authors' reply is known"""
     concerns: tuple[HumanConcern, ...]
+    """the objections"""
     synthetic: bool = False
+    """whether the paper was written or faults were planted on purpose"""
     licence: str = ""
+    """the licence of the paper, where its source tells it"""
     flaws: tuple[PlantedFlaw, ...] = ()
+    """faults that were planted on purpose, with the words that show them"""
 
     @model_validator(mode="after")
     def _is_consistent(self) -> "ReviewExample":
@@ -144,25 +188,34 @@ class Turn(Record):
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
     role: Literal["system", "human", "gpt"] = Field(alias="from")
+    """who speaks"""
     value: str
+    """the text"""
 
 
 class Conversation(Record):
-    """A training row: the instructions, a paper or a part of one, and the concerns to be found in it.
-
-    `part` counts from 1 to `parts`. `prompt_sha256` is the checksum of the system prompt.
-    """
+    """A training row: the instructions, a paper or a part of one, and the concerns to be found in it."""
 
     id: str
+    """the row"""
     article_id: str
+    """the paper"""
     source: str
+    """the collection it comes from"""
     family: str
+    """the same for all versions of one manuscript; a split never cuts a family"""
     part: int = Field(default=1, ge=1)
+    """which part of the paper this is, from 1"""
     parts: int = Field(default=1, ge=1)
+    """how many parts the paper has"""
     synthetic: bool = False
+    """whether the paper was written or faults were planted on purpose"""
     prompt_version: str
+    """version of the instructions"""
     prompt_sha256: str
+    """checksum of the instructions"""
     conversations: tuple[Turn, Turn, Turn]
+    """system, human and gpt turn in ShareGPT's form"""
 
     @model_validator(mode="after")
     def _is_in_order(self) -> "Conversation":
@@ -212,37 +265,48 @@ class PaperRow(Record):
 
 
 class Spread(Record):
-    """How values lie: fewest, mean, middle, 90th percentile (nearest rank) and most; zeros for none."""
+    """How values lie; zeros for none."""
 
     low: float
+    """the lowest"""
     mean: float
+    """the mean"""
     median: float
+    """the middle"""
     p90: float
+    """the 90th percentile (nearest rank)"""
     high: float
+    """the highest"""
 
 
 class PartReply(Record):
-    """What was answered about one part of a paper; `name` says which stage this is of a review in stages.
-
-    `finish_reason` is the engine's own word: stop, length, or what a server says; "error" if there was
-    no answer, and `error` says why. Tokens are None where a server does not count them.
-    """
+    """What was answered about one part of a paper."""
 
     part: int = Field(ge=1)
+    """the part, from 1"""
     name: str = ""
+    """the stage, of a review in stages"""
     status: ParseStatus
+    """how well the reply could be read"""
     finish_reason: str
+    """the engine's own word: stop, length, or what a server says; error = no answer"""
     n_concerns: int = Field(ge=0)
+    """concerns in it"""
     tokens_read: int | None = None
+    """tokens that were asked with; null where a server does not count"""
     tokens_written: int | None = None
+    """tokens of the reply; null where a server does not count"""
     error: str = ""
+    """why there was no answer"""
 
 
 class DroppedConcern(Concern):
-    """A concern that was taken out of a review: the `sentence` of the paper that contradicts it, as `by` says."""
+    """A concern that was taken out of a review."""
 
     sentence: str
+    """the sentence of the paper that contradicts it"""
     by: str
+    """who says so"""
 
 
 PAPER_NOTE = "paper: "
@@ -250,27 +314,33 @@ PAPER_NOTE = "paper: "
 
 
 class ReviewedRow(Record):
-    """The concerns that a reviewer has about one paper, and what they were read from.
-
-    `dropped` are concerns that a review in stages raised and found contradicted by the paper.
-    `raw_output` joins the answers to the parts by newlines, untouched; in stages it is the list that they led to, or what was answered
-    where nothing could be read. `finish_reason` is stop if every part's is, else the first that is not. `asked_sha256` is over what was asked, so another text of the
-    paper is told from this one. `tokens_lost` counts what no part of the paper could hold. `seconds` is
-    the paper's share of its batch, by tokens.
-    """
+    """The concerns that a reviewer has about one paper, and what they were read from."""
 
     article_id: str
+    """the paper"""
     source: str = ""
+    """the collection it comes from"""
     status: ParseStatus
+    """how well the model's reply could be read: ok, empty, partial or failed"""
     concerns: tuple[Concern, ...]
+    """the objections"""
     dropped: tuple[DroppedConcern, ...] = ()
+    """objections that a review in stages raised and found contradicted by the paper"""
     problems: tuple[str, ...] = ()
+    """what was wrong with the reply"""
     finish_reason: str
+    """stop if that of every part is, else the first that is not"""
     parts: tuple[PartReply, ...]
+    """what was answered about each part of the paper"""
     tokens_lost: int = Field(default=0, ge=0)
+    """tokens of the paper that no part could hold"""
     seconds: float = Field(ge=0.0)
+    """the paper's share of its batch's time, by tokens"""
     asked_sha256: str
+    """checksum of what was asked, which tells another text of the paper from this one"""
     raw_output: str
+    """what the model wrote, untouched, the parts joined by line breaks; in stages the list that they led to, or what
+    was answered where nothing could be read"""
 
     @property
     def is_good(self) -> bool:
@@ -279,22 +349,30 @@ class ReviewedRow(Record):
 
 
 class EngineRecord(Record):
-    """Who answered. `checksums` are of the base and of the adapters at work, where they are here.
-
-    Of a server, `host` is where it was reached and `served` the models that it said had answered.
-    """
+    """Who answered."""
 
     kind: Literal["chain", "server"]
+    """what answered"""
     name: str
+    """the chain, or the model that a server was asked for"""
     host: str = ""
+    """where the server was reached"""
     served: tuple[str, ...] = ()
+    """the models that the server said had answered"""
     stage: str = ""
+    """the stage of the chain"""
     dtype: str = ""
+    """type of the weights"""
     tokenizer: str
+    """what counted the tokens"""
     constraint: str
+    """how replies were held to the format"""
     prompt_sha256: str
+    """checksum of the instructions"""
     checksums: dict[str, str] = Field(default_factory=dict)
+    """checksums of the base and of the adapters at work, where they are here"""
     substitutions: tuple[str, ...] = ()
+    """what was used instead of what was asked for"""
 
 
 class ReviewStep(Record):
@@ -317,27 +395,40 @@ class ReviewStep(Record):
 
 
 class ReviewRun(Record):
-    """How rows came about, beside them as <name>.run.json. `seconds_per_article` is over rows of this run.
-
-    `paper_notes` are, by article, what the reader of the file could not read or left out.
-    """
+    """How rows came about, beside them as NAME.run.json."""
 
     schema_version: Literal[1] = 1
+    """version of the format"""
     prompt_version: str
+    """version of the instructions"""
     engine: EngineRecord
+    """who answered"""
     settings: dict[str, float | int | str]
+    """settings of the run"""
     fingerprint: str
+    """checksum of all that decides the rows; with another one a run does not resume"""
     started_at: datetime
+    """when it started"""
     ended_at: datetime | None = None
+    """when it ended; null while it runs"""
     status: Literal["running", "stopped", "finished"] = "running"
+    """how it stands"""
     articles: int = 0
+    """papers to review"""
     reviewed_before: int = 0
+    """papers that stood there when it was resumed"""
     by_status: dict[str, int] = Field(default_factory=dict)
+    """how many rows have which status"""
     finish_reasons: dict[str, int] = Field(default_factory=dict)
+    """how many replies ended how"""
     concerns: int = 0
+    """concerns in all rows"""
     seconds: float = 0.0
+    """how long it took"""
     seconds_per_article: Spread | None = None
+    """seconds a paper took, over rows of this run"""
     paper_notes: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    """by article, what the reader of the file could not read or left out"""
 
 
 Decision = Literal["open", "accepted", "rejected"]

@@ -19,14 +19,18 @@ class Message(Record):
     """One turn of a conversation, in the shape chat templates and TRL take."""
 
     role: Literal["system", "user", "assistant"]
+    """who speaks"""
     content: str
+    """the text"""
 
 
 class Enrichment(Record):
-    """One gene set in one mission: normalised enrichment score and adjusted p (None = not given)."""
+    """One gene set in one mission."""
 
     nes: float
+    """normalised enrichment score"""
     padj: float | None
+    """adjusted p; null if not given"""
 
 
 class DirectTruth(Record):
@@ -34,9 +38,13 @@ class DirectTruth(Record):
 
     kind: Literal["direct"] = "direct"
     tissue: str
+    """the tissue"""
     pathway: str
+    """the gene set"""
     direction: Direction
+    """the consensus of the missions"""
     missions: dict[str, Enrichment] = Field(default_factory=dict)
+    """score and adjusted p by mission"""
 
 
 class MechanismTruth(Record):
@@ -44,9 +52,13 @@ class MechanismTruth(Record):
 
     kind: Literal["mechanism"] = "mechanism"
     tissue: str
+    """the tissue"""
     pathway: str
+    """the gene set"""
     direction: Direction
+    """the direction, which the question names"""
     missions: dict[str, Enrichment] = Field(default_factory=dict)
+    """score and adjusted p by mission"""
 
 
 class UncertaintyTruth(Record):
@@ -54,10 +66,15 @@ class UncertaintyTruth(Record):
 
     kind: Literal["uncertainty"] = "uncertainty"
     tissue: str
+    """the tissue"""
     pathway: str
+    """the gene set"""
     missions_up: tuple[str, ...]
+    """missions in which it is up"""
     missions_down: tuple[str, ...]
+    """missions in which it is down"""
     missions_ns: tuple[str, ...] = ()
+    """missions without a significant direction"""
 
 
 class ComparisonTruth(Record):
@@ -65,8 +82,11 @@ class ComparisonTruth(Record):
 
     kind: Literal["comparison"] = "comparison"
     pathway: str
+    """the gene set"""
     tissue_directions: dict[str, Direction]
+    """the direction by tissue"""
     is_consistent: bool
+    """whether all tissues have the same direction"""
 
 
 class ConservationTruth(Record):
@@ -74,8 +94,11 @@ class ConservationTruth(Record):
 
     kind: Literal["conservation"] = "conservation"
     tissue: str
+    """the tissue"""
     level: Literal["highly conserved", "moderately conserved", "poorly conserved"]
+    """the right answer"""
     nes_mean_r: float
+    """mean pairwise correlation of the missions' scores"""
 
 
 class CountTruth(Record):
@@ -83,21 +106,25 @@ class CountTruth(Record):
 
     kind: Literal["count"] = "count"
     value: int = Field(ge=0)
+    """the number of genes"""
     unit: Literal["DEG"] = "DEG"
+    """what is counted: differentially expressed genes"""
     subject: str = Field(min_length=1, pattern=r"\S")
+    """what they are counted in"""
 
 
 class LabelTruth(Record):
-    """One name out of several: a class, a tissue, a pattern, yes or no.
-
-    `accept` are other spellings of the right name, `others` the wrong names it competes with.
-    """
+    """One name out of several: a class, a tissue, a pattern, yes or no."""
 
     kind: Literal["label"] = "label"
     value: str
+    """the right name"""
     subject: str | None = None
+    """what is to be named"""
     accept: tuple[str, ...] = ()
+    """other spellings of the right name"""
     others: tuple[str, ...] = ()
+    """wrong names that it competes with"""
 
 
 class AbstainTruth(Record):
@@ -111,28 +138,28 @@ class FactsTruth(Record):
 
     kind: Literal["facts"] = "facts"
     facts: tuple[str, ...]
+    """the facts that an answer should state"""
 
 
 class OwnTruth(Record):
-    """The truth of a question of one's own.
-
-    `answerable` says that the prompt does not offer "cannot be told", because every question of its set has an answer.
-    """
+    """The truth of a question of one's own."""
 
     answerable: bool = Field(default=False, exclude_if=lambda value: not value)
+    """every question of the set has an answer, so the prompt does not offer `cannot be told`"""
 
 
 class ChoiceTruth(OwnTruth):
-    """One right option out of several. `aliases` are other wordings, by option.
-
-    `lettered` says that the source shows its options as A, B, C … in this order, so that a letter is an answer.
-    """
+    """One right option out of several."""
 
     kind: Literal["choice"] = "choice"
     value: str
+    """the right option, or `cannot be told from these data`"""
     options: tuple[str, ...] = Field(min_length=2)
+    """the options, in order"""
     aliases: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    """other wordings, by option"""
     lettered: bool = Field(default=False, exclude_if=lambda value: not value)
+    """the source shows its options as A, B, C … in this order, so a letter is an answer"""
 
     @model_validator(mode="after")
     def _fits(self) -> "ChoiceTruth":
@@ -153,10 +180,12 @@ class ChoiceTruth(OwnTruth):
 
 
 class Tolerance(Record):
-    """How far a number may be off: by so much, or by such a share of the true value (0.05 = 5 %)."""
+    """How far a number may be off. 0.1 and "5%" are short for {"absolute": 0.1} and {"relative": 0.05}."""
 
     absolute: float | None = Field(default=None, ge=0)
+    """the largest difference"""
     relative: float | None = Field(default=None, ge=0)
+    """the largest difference, as a share of the true value"""
 
     @model_validator(mode="before")
     @classmethod
@@ -174,47 +203,48 @@ class Tolerance(Record):
 
 
 class NumberTruth(OwnTruth):
-    """A number; None where the data cannot tell, which the prompt must not show.
-
-    `rounded_credit` is what an answer earns that the value rounds to (0 = nothing).
-    """
+    """A number."""
 
     kind: Literal["number"] = "number"
     value: float | None = Field(allow_inf_nan=False)
+    """the right number; null where the data cannot tell"""
     unit: str | None = None
+    """its unit"""
     tolerance: Tolerance | None = None
+    """how far an answer may be off; by default not at all"""
     rounded_credit: Share = 0.0
+    """what an answer earns that the value rounds to; 0 = nothing"""
 
 
 class SetTruth(OwnTruth):
-    """Names, scored by F1; correct is the same set. `aliases` are other names, by value.
-
-    No name at all: the data cannot tell.
-    """
+    """Names, scored by F1; correct is the same set."""
 
     kind: Literal["set"] = "set"
     values: tuple[str, ...]
+    """the right names; none where the data cannot tell"""
     aliases: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    """other names, by value"""
 
 
 class TermTruth(OwnTruth):
-    """A short phrase: wordings that are right, and competing ones that are wrong.
-
-    A wording is met where all its words stand in the answer, in any form and order. No right wording at
-    all: the data cannot tell.
-    """
+    """A short phrase. A wording is met where all its words stand in the answer, in any form and order."""
 
     kind: Literal["term"] = "term"
     accept: tuple[str, ...]
+    """right wordings; none where the data cannot tell"""
     others: tuple[str, ...] = ()
+    """competing wordings, which are wrong"""
 
 
 class RubricItem(Record):
     """One thing that a free answer should do, with its weight."""
 
     title: str = Field(min_length=1)
+    """the thing, in a few words"""
     description: str = ""
+    """more about it"""
     weight: float = Field(default=1.0, gt=0)
+    """how much it counts"""
 
 
 class RubricTruth(OwnTruth):
@@ -222,6 +252,7 @@ class RubricTruth(OwnTruth):
 
     kind: Literal["rubric"] = "rubric"
     items: tuple[RubricItem, ...] = Field(min_length=1)
+    """what the answer should say; an item may be a plain sentence"""
 
     @field_validator("items", mode="before")
     @classmethod
@@ -238,44 +269,63 @@ GroundTruth = Annotated[PathwayTruth | StudyTruth | GeneralTruth, Field(discrimi
 
 
 class Example(Record):
-    """One question with its own answer and what is known about it.
-
-    `answer` is what a model is taught: an explanation, the line `Answer: …` and the line `Confidence: N%`. `facts` are
-    the ids of the facts that the question asks for (the unit of the train/test split), `support` the ids of the figures
-    that they are derived from. `cluster` groups questions that are not independent (one gene set in one tissue):
-    intervals resample clusters. `subject` names what the question is about, for reading answers without an answer line.
-    """
+    """One question with its own answer and what is known about it."""
 
     id: str
+    """the question"""
     source: str
+    """the question bank"""
     kind: str
+    """the kind of question, which says what a right answer has to claim"""
     prompt: str
+    """the question as it is asked"""
     answer: str
+    """what a model is taught: an explanation, the line `Answer: …` and the line `Confidence: N%`"""
     confidence: Share
+    """the confidence that the answer states"""
     ground_truth: GroundTruth
+    """what is known to be true"""
     facts: tuple[str, ...]
+    """ids of the facts that the question asks for; these are divided into training and test"""
     support: tuple[str, ...] = ()
+    """ids of the figures that the facts are derived from"""
     cluster: str
+    """questions of one cluster are not independent; intervals resample clusters"""
     tissue: str | None = None
+    """the tissue, where there is one"""
     split: Literal["train", "dev", "test"]
+    """what the question may be used for"""
     subject: tuple[str, ...] = ()
+    """names of what the question is about, for reading answers in free text"""
     tags: tuple[str, ...] = ()
+    """what the question belongs to"""
     licence: str | None = None
+    """the licence of the question"""
 
 
 class QuestionRow(Record):
-    """One row of a question set. Questions of one `group` share their facts: they belong in one split."""
+    """One row of a question set."""
 
     id: str = Field(min_length=1)
+    """a unique name"""
     prompt: str = Field(min_length=1, pattern=r"\S")
+    """the question; the system prompt adds options, unit and how to answer"""
     truth: GroundTruth
+    """the right answer"""
     group: str = Field(min_length=1)
+    """questions of one group share their facts: a group stays in one split, and intervals resample groups"""
     split: Literal["train", "dev", "test"]
+    """what the question may be used for; validation is read as dev"""
     subject: tuple[str, ...] = ()
+    """names of what the question is about, for reading answers in free text"""
     tags: tuple[str, ...] = ()
+    """what the question belongs to"""
     explanation: str | None = None
+    """one or two sentences that SFT teaches before the answer line"""
     source: str | None = None
+    """where the question comes from"""
     licence: str | None = None
+    """the licence of the question"""
 
 
 class RowFault(Record):
@@ -366,39 +416,50 @@ class StatedConfidence(Record):
     """The confidence that an answer states about itself, never one that was guessed from its tone."""
 
     value: Share | None
+    """the confidence, null unless one is stated"""
     status: Literal["stated", "missing", "invalid"]
+    """whether a valid one is stated"""
     quote: str | None = None
+    """the words that state it"""
 
 
 class Claim(Record):
-    """What an answer asserts, at which character offsets; "not up" says "UP" and `is_denied`."""
+    """What an answer asserts."""
 
     subject: str
+    """what it is said of"""
     says: str
+    """what is said; "not up" says "UP" and is denied"""
     start: int = Field(ge=0)
+    """first character"""
     end: int = Field(ge=0)
+    """character behind the last"""
     about: str = "answer"
+    """what the claim answers"""
     is_denied: bool = False
+    """whether the answer denies it"""
 
 
 class Verdict(Record):
-    """What the verifiers thought of one completion. Correctness stands apart from reward.
-
-    `answer` is what was read, in the words of the question's options, and `read_by` how: from the answer
-    line, from free text, by the letter of an option (right or wrong where the question has letters, else no claim), or
-    by a judge; None where nothing was read (and in reports of before verifiers-6).
-    `scores` holds each verifier's score in 0..1, None where it does not apply. `reward` is None where
-    nothing scores the answer: a rubric without a judge.
-    """
+    """What the verifiers thought of one completion. Correctness stands apart from reward."""
 
     verdict: Literal["correct", "incorrect", "contradictory", "no_claim"]
+    """whether the answer is right"""
     reason: str
+    """why the verifiers say so"""
     claims: tuple[Claim, ...] = ()
+    """what the answer asserts"""
     confidence: StatedConfidence
+    """the confidence that the answer states about itself"""
     scores: dict[str, Share | None]
+    """each verifier's score; null where it does not apply"""
     reward: Share | None
+    """the composed reward; null where only a judge could grade the answer"""
     answer: str | None = None
+    """what was read as the answer, in the words of the question's options; null if nothing was"""
     read_by: Literal["answer", "text", "letter", "judge"] | None = None
+    """how it was read: from the answer line, free text, an option's letter, or by a judge; null in older reports, and
+    where nothing was read"""
 
     @property
     def grade(self) -> Grade:

@@ -12,7 +12,7 @@ Share = Annotated[float, Field(ge=0.0, le=1.0)]
 class Record(BaseModel):
     """Base for every record: immutable, and unknown fields are an error."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
 def skipping(*names: str) -> Any:

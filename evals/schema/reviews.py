@@ -14,22 +14,28 @@ from evals.schema.record import Record, Share
 
 
 class MadeBy(Record):
-    """Who answered, as far as the record of the run tells; no key and no path of any machine.
-
-    A chain is known by its checksums. A server is known by its host, by the model that was asked for
-    (`name`), and by what it said had answered (`served`), which may be several within one run.
-    """
+    """Who answered, as far as the record of the run tells; no key and no path of any machine."""
 
     kind: Literal["chain", "server"]
+    """what answered"""
     name: str
+    """the chain, or the model that a server was asked for"""
     stage: str = ""
+    """the stage of the chain"""
     host: str = ""
+    """host of the server"""
     served: tuple[str, ...] = ()
+    """what the server said had answered; may be several within one run"""
     settings: dict[str, float | int | str]
+    """settings of the run"""
     constraint: str
+    """how replies were held to the format"""
     prompt_version: str
+    """version of the instructions"""
     checksums: dict[str, str]
+    """checksums of base and adapters, where they are known"""
     date: date
+    """the day of the answers"""
 
 
 Category = Literal[
@@ -63,33 +69,50 @@ class Concern(Record):
     """One objection as a model states it."""
 
     text: Text
+    """the objection"""
     category: Category | Unknown = UNKNOWN
+    """what it is about"""
     severity: Severity | Unknown = UNKNOWN
+    """how much hangs on it"""
 
 
 class HumanConcern(Record):
-    """One objection of a human reviewer, as article files hold it.
-
-    `resolution_confidence` belongs to the classifier of the author's stance, not to the concern.
-    """
+    """One objection of a human reviewer, as article files hold it."""
 
     concern_id: str
+    """the objection"""
     reviewer_num: int = Field(ge=1)
+    """which reviewer of this paper raised it; not the same person in other papers"""
     concern_text: str = Field(min_length=10, max_length=2000)
+    """the objection"""
     category: Category
+    """what it is about"""
     severity: Severity
+    """how much hangs on it"""
     author_response_text: str | None = None
+    """what the authors replied"""
     author_stance: Stance = "no_response"
+    """what the reply amounts to"""
     evidence_of_change: bool | None = None
+    """whether the authors changed the paper"""
     resolution_confidence: Share = 0.0
+    """how sure the classifier of the reply was, 0 to 1"""
     resolution: Stance | None = None
+    """how it was resolved"""
     was_valid: bool = False
+    """whether it was held to be justified"""
     raised_by_multiple: bool = False
+    """whether several reviewers raised it"""
     requires_figure_reading: bool = False
+    """whether a figure has to be seen to know it"""
     extraction_trace_id: str = ""
+    """the step that read it out of the review"""
     extraction_manifest_id: str = ""
+    """the run of that step"""
     source: str = ""
+    """the collection it comes from"""
     article_doi: str = ""
+    """the paper's digital object identifier"""
 
 
 class ReferenceConcern(Record):
@@ -101,9 +124,13 @@ class ReferenceConcern(Record):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     text: Text = Field(validation_alias=AliasChoices("text", "concern_text"))
+    """the objection; `concern_text` is read too"""
     category: str = UNKNOWN
+    """what it is about"""
     severity: str = UNKNOWN
+    """how much hangs on it"""
     requires_figure_reading: bool = False
+    """whether a figure has to be seen to know it"""
 
     @field_validator("text")
     @classmethod
@@ -119,8 +146,11 @@ class ReferenceRow(Record):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     article_id: Text = Field(validation_alias=AliasChoices("article_id", "id"))
+    """the paper; `id` is read too"""
     source: str | None = None
+    """the collection it comes from"""
     concerns: tuple[ReferenceConcern, ...]
+    """the human concerns"""
 
 
 class WrittenConcern(Record):
@@ -129,21 +159,24 @@ class WrittenConcern(Record):
     model_config = ConfigDict(frozen=True, extra="allow")
 
     text: str | None = Field(default=None, validation_alias=AliasChoices("text", "concern_text"))
+    """the objection; `concern_text` is read too"""
     category: str | None = None
+    """what it is about"""
     severity: str | None = None
+    """how much hangs on it"""
 
 
 class PredictionRow(Record):
-    """What a tool says about one article; fields beyond these are kept as they are.
-
-    `structured_concerns`, where there, says the same concerns with labels and is read instead.
-    """
+    """What a tool says about one article; fields beyond these are kept as they are."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
     article_id: Text
+    """the paper"""
     concerns: tuple[str | WrittenConcern, ...]
+    """the objections"""
     structured_concerns: tuple[WrittenConcern, ...] | None = None
+    """the same objections with labels, read instead where they are there"""
 
 
 class RawRow(Record):

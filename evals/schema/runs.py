@@ -20,35 +20,54 @@ class RunRecord(Record):
     """run.json: what a training run was asked to do and what it did."""
 
     schema_version: Literal[1] = 1
+    """version of the format"""
     name: str
+    """the run"""
     stage: str
+    """the stage of training"""
     command: str
+    """the command that runs it again"""
     config: dict[str, object]
+    """the settings"""
     seed: int
+    """the seed"""
     data: dict[str, str | int]
+    """what was read: data sets with rows and checksums, the chain below, what is adapted"""
     versions: dict[str, str]
+    """versions of the packages"""
     code_revision: str | None
+    """commit of the code; null outside a checkout"""
     host: dict[str, str | int | float]
+    """the machine: processor, memory, GPU, processes"""
     started_at: datetime
+    """when it started"""
     ended_at: datetime | None = None
+    """when it ended; null while it runs"""
     status: Literal["running", "finished", "failed", "stopped"] = "running"
+    """how it stands"""
     result: dict[str, float | int | str] = Field(default_factory=dict)
+    """what came out: steps, losses, figures of the dev set"""
     substitutions: tuple[str, ...] = ()
+    """what was used instead of what was asked for"""
 
 
 class RunProgress(Record):
-    """progress.json: what the process of a run is doing, and how far it is; `seconds_left` is as of `at`, None = not known yet.
-
-    `done` of `of` questions are answered where it measures. `step` of `steps` optimizer steps are made.
-    """
+    """progress.json: what the process of a run is doing, and how far it is."""
 
     doing: Literal["loading", "measuring", "training", "saving", "checking"]
+    """what it is doing"""
     at: datetime
+    """when this was written"""
     step: int = 0
+    """optimizer steps made"""
     steps: int | None = None
+    """optimizer steps in all; null = not known yet"""
     done: int = 0
+    """questions answered, where it measures"""
     of: int = 0
+    """questions to answer, where it measures"""
     seconds_left: float | None = None
+    """estimate as of `at`; null = not known yet"""
 
     @property
     def share(self) -> float:
@@ -117,14 +136,14 @@ def check_patterns(settings: Mapping[str, Any], names: Iterable[str]) -> None:
 
 
 class Probe(Record):
-    """Top log-probabilities after one fixed prompt: a fingerprint of base + adapters up to a stage.
-
-    `token_ids` and `logprobs` have equal length (top k of the next token, fp32, natural log).
-    """
+    """Top log-probabilities after one fixed prompt: a fingerprint of base and adapters up to a stage."""
 
     prompt: str = Field(min_length=1)
+    """the prompt"""
     token_ids: tuple[int, ...] = Field(min_length=1)
+    """the likeliest next tokens"""
     logprobs: tuple[float, ...]
+    """their log-probabilities (float32, nats)"""
 
     @model_validator(mode="after")
     def _check_lengths(self) -> Self:
@@ -134,45 +153,54 @@ class Probe(Record):
 
 
 class BaseIdentity(Record):
-    """The base model that a chain stands on.
-
-    `source` is what `training.models.base` resolves: "embedded", a Hub id or a local folder's name; `weights_sha256` is
-    over the file it came from, `template_sha256` over the chat template. `packed_sha256` is that of the packed file,
-    where a published copy was unpacked from one: what was measured before knows the same weights by it.
-    `merged` says what the weights were merged from, where an import made them; else it is not written.
-    """
+    """The base model that a chain stands on."""
 
     source: str
+    """embedded, a Hub id, or a local folder's name"""
     hub_id: str | None
+    """its id on the Hub"""
     revision: str | None
+    """its commit on the Hub"""
     weights_sha256: str
+    """checksum of the file that the weights came from"""
     tokenizer_sha256: str
+    """checksum of the tokenizer"""
     template_sha256: str
+    """checksum of the chat template"""
     vocab_size: int
+    """tokens of the vocabulary"""
     licence: str | None = None
+    """its licence"""
     packed_sha256: str | None = None
+    """checksum of the packed file, where a published copy was unpacked from one"""
     merged: "MergedBase | None" = Field(default=None, exclude_if=lambda value: value is None)
+    """what the weights were merged from, where an import did that"""
 
 
 class MergedAdapter(Record):
-    """An adapter that is part of a base's weights; `what` says why it was not stacked ("" = it could have been)."""
+    """An adapter that is part of a base's weights."""
 
     name: str
+    """the adapter"""
     what: str
+    """why it was not stacked; empty = it could have been"""
     sha256: str
+    """checksum of its weights"""
     config_sha256: str
+    """checksum of its adapter_config.json"""
 
 
 class MergedBase(Record):
-    """What a base was merged from: `base` and `adapters`, in order, held as `dtype`.
-
-    `gap` is the largest difference of a log-probability (nats, float32) from the model that PEFT makes of both, unmerged.
-    """
+    """What a base was merged from."""
 
     base: BaseIdentity
+    """the base below"""
     adapters: tuple[MergedAdapter, ...]
+    """the adapters, in order"""
     dtype: str
+    """type of the weights"""
     gap: float
+    """largest difference of a log-probability (float32, nats) from the model that PEFT makes of both, unmerged"""
 
 
 IMPORTED = "imported"
@@ -180,88 +208,111 @@ IMPORTED = "imported"
 
 
 class ChainStage(Record):
-    """One adapter of a chain. `path` is relative to the folder of chain.json.
-
-    `mode` says how it builds on the stages before it: "stack" = a new adapter trained on top of
-    base plus all earlier adapters, which stay active and unmerged.
-    """
+    """One adapter of a chain."""
 
     name: str
+    """the stage"""
     kind: str
+    """how it was trained; imported = elsewhere"""
     mode: Literal["stack", "continue", "merge_then_new"]
+    """how it builds on the stages before it; stack = base and earlier adapters stay active and unmerged"""
     path: str
+    """its folder, relative to that of chain.json"""
     sha256: str
+    """checksum of its weights"""
     config_sha256: str
+    """checksum of its adapter_config.json"""
     probe: Probe
+    """what the chain up to it computes"""
 
 
 class ChainManifest(Record):
-    """chain.json: the lineage of an adapter, from the root base to the last stage, in order.
-
-    `tokenizer` is the folder, relative to that of chain.json, of the tokenizer and chat template that the adapters were
-    trained with, where these are not the base's; else it is not written. The checksums in `base` are of those asked with.
-    """
+    """chain.json: the lineage of an adapter, from the root base to the last stage, in order."""
 
     schema_version: Literal[1] = 1
+    """version of the format"""
     name: str
+    """the chain"""
     system_prompt: str
+    """what its stages are told first; {answer} is where the kind of answer is named"""
     base: BaseIdentity
+    """the base model"""
     tokenizer: str | None = Field(default=None, exclude_if=lambda value: value is None)
+    """folder, relative to that of chain.json, of the tokenizer and template that the adapters were trained with, where
+    these are not the base's"""
     base_probe: Probe
+    """what the base computes"""
     stages: tuple[ChainStage, ...]
+    """the adapters, in order"""
 
 
 # ---- what is published ---------------------------------------------------------------------------
 
 
 class PublishedStage(Record):
-    """Where one stage's own adapter lies on the Hub. `revision` None = the repository this stands in.
-
-    `folder` is where in it: below its root lies all of the chain up to there as one adapter or model.
-    """
+    """Where one stage's own adapter lies on the Hub."""
 
     name: str
+    """the stage"""
     repo: str
+    """the repository"""
     revision: str | None
+    """its commit; null = the repository this stands in"""
     folder: Literal["", "stage"] = ""
+    """where in it; empty = at its root, else the root holds the chain up to there as one adapter or model"""
     sha256: str
+    """checksum of its weights"""
     config_sha256: str
+    """checksum of its adapter_config.json"""
 
 
 class Lineage(Record):
     """lineage.json: the base and every stage of a published chain, pinned, in order."""
 
     schema_version: Literal[1] = 1
+    """version of the format"""
     base: str
+    """the base model"""
     base_revision: str | None
+    """its commit"""
     stages: tuple[PublishedStage, ...]
+    """the adapters, in order"""
 
 
 class PackedWeights(Record):
     """The quantised file that weights were unpacked from, and the Python package that it came in."""
 
     package: str
+    """the Python package"""
     version: str
+    """its version"""
     file: str
+    """the file in it"""
     quantisation: str
+    """how the weights are packed"""
     sha256: str
+    """checksum of the file"""
     unpacked_with: str
+    """what unpacked it"""
     dtype: str
+    """type of the unpacked weights"""
 
 
 class BaseOrigin(Record):
-    """origin.json: what a base is that was published with a chain.
-
-    `original` is the Hub's model that it is a copy of; `weights_sha256` is over its safetensors,
-    `recorded_sha256` is what chains know it by (of a packed one, the packed file).
-    """
+    """origin.json: what a base is that was published with a chain."""
 
     schema_version: Literal[1] = 1
+    """version of the format"""
     original: str | None
+    """the model on the Hub that it is a copy of"""
     licence: str | None
+    """its licence"""
     weights_sha256: str
+    """checksum of its safetensors"""
     recorded_sha256: str
+    """what chains know it by; of a packed one, the checksum of the packed file"""
     packed: PackedWeights | None = None
+    """the packed file, where there is one"""
 
 
 class Diagnostic(Record):

@@ -82,14 +82,20 @@ class Comparison(Record):
 
 
 class StagePairCounts(Record):
-    """How votes between two stages fell; `first` sorts before `second`."""
+    """How votes between two stages fell."""
 
     first: str
+    """the stage that sorts before the other"""
     second: str
+    """the other"""
     first_chosen: int = Field(ge=0)
+    """votes for the first"""
     second_chosen: int = Field(ge=0)
+    """votes for the second"""
     ties: int = Field(ge=0)
+    """votes for neither"""
     both_bad: int = Field(ge=0)
+    """votes against both"""
 
 
 class VoteCounts(Record):
@@ -131,15 +137,25 @@ class AnswerOrigin(Record):
     """Where an answer comes from: enough to ask for it again."""
 
     answer_id: str
+    """the stored answer"""
     asked_at: datetime
+    """when it was asked"""
     chain: str
+    """the chain"""
     stage: str
+    """the stage"""
     stage_sha256: str
+    """checksum of the stage's adapter"""
     seed: int
+    """its seed"""
     max_new_tokens: int
+    """most tokens that it could have"""
     temperature: float
+    """its temperature"""
     dtype: str
+    """type of the weights"""
     finish_reason: Literal["stop", "length", "cancelled"]
+    """how it ended; length = cut off"""
 
 
 class Provenance(Record):
@@ -205,27 +221,40 @@ ExportRow = DpoRow | KtoRow | SftRow | ArenaRow
 
 
 class ExportStatistics(Record):
-    """statistics.json: what is in an export and what was left out of it.
-
-    `votes` = votes that gave rows + all of `left_out`. `agreement` is over all of them. `rows_sha256` is over the row file.
-    """
+    """statistics.json: what is in an export and what was left out of it."""
 
     schema_version: Literal[1] = 1
+    """version of the format"""
     format: ExportFormat
+    """format of the rows"""
     exported_at: datetime
+    """when it was made"""
     rows_file: str
+    """the file of rows"""
     rows_sha256: str
+    """its checksum"""
     rows: int = Field(ge=0)
+    """how many rows it has"""
     votes: int = Field(ge=0)
+    """votes that gave rows, and all that were left out"""
     left_out: dict[Reason, int]
+    """votes that gave no row, by reason"""
     raters: int = Field(ge=0)
+    """raters behind the rows"""
     questions: int = Field(ge=0)
+    """questions behind the rows"""
     first_vote: datetime
+    """time of the oldest vote"""
     last_vote: datetime
+    """time of the newest vote"""
     by_stages: tuple[StagePairCounts, ...]
+    """how votes fell, by pair of stages"""
     chains: tuple[str, ...]
+    """the chains that answered"""
     licence: str | None
+    """the licence of the export"""
     agreement: dict[str, Metric] = Field(default_factory=dict)
+    """how far raters agree, over all votes"""
 
 
 class BoardRow(Record):
@@ -304,13 +333,18 @@ VerdictLabel = Literal["correct", "incorrect", "contradictory", "no_claim"]
 
 
 class Dimension(Record):
-    """One thing that an answer is rated for, from `low` to `high`; `guideline` says what the ends mean."""
+    """One thing that an answer is rated for."""
 
     name: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
+    """its name in files"""
     title: str = Field(min_length=1)
+    """its name on the page"""
     guideline: str = ""
+    """what the ends mean"""
     low: int = 1
+    """the lowest rating"""
     high: int = 5
+    """the highest rating"""
 
     @model_validator(mode="after")
     def _has_steps(self) -> "Dimension":
@@ -320,12 +354,16 @@ class Dimension(Record):
 
 
 class Guidelines(Record):
-    """What raters are asked. A change of the text or the reasons is a new `version`, counted from 1; dimensions stay."""
+    """What raters are asked. A changed text is a new version; dimensions stay."""
 
     version: int = Field(default=1, ge=1)
+    """counted from 1"""
     text: str = ""
+    """the guidelines"""
     dimensions: tuple[Dimension, ...] = ()
+    """what an answer is rated for"""
     reasons: tuple[str, ...] = ()
+    """reasons to choose from"""
 
     @model_validator(mode="after")
     def _is_named_once(self) -> "Guidelines":
@@ -340,34 +378,50 @@ class AnnotationProject(Record):
     """Answers that people annotate, each by `raters_per_item` of them."""
 
     id: str
+    """the project"""
     title: str = Field(min_length=1)
+    """its name on the page"""
     created_at: datetime
+    """when it was made"""
     guidelines: Guidelines
+    """what raters are asked"""
     raters_per_item: int = Field(default=1, ge=1, le=20)
+    """how many people judge each answer"""
 
 
 class AnnotationItem(Record):
-    """One answer to annotate. `assigned`: the one rater who is asked, of an answer rated where it stands; else anyone.
-
-    `source` says where the answer comes from: a stored answer, or a row of a report. `gold` is its known label, where raters
-    are held against one; an id that ends in ":again" is that of an answer which is asked a second time.
-    """
+    """One answer to annotate."""
 
     id: str
+    """the answer; ":again" at the end: it is asked a second time"""
     project: str
+    """the project"""
     added_at: datetime
+    """when it was added"""
     question: str
+    """the question"""
     text: str
+    """the answer"""
     system_prompt: str = ""
+    """the system prompt that led to it"""
     example_id: str | None = None
+    """the question in the question bank"""
     kind: str | None = None
+    """kind of the question"""
     tissue: str | None = None
+    """tissue of the question"""
     stage: str
+    """the stage that wrote it"""
     chain: str
+    """the chain"""
     verdict: Verdict | None = None
+    """what the verifiers say"""
     source: str = ""
+    """where the answer comes from: a stored answer, or a row of a report"""
     assigned: tuple[str, ...] = ()
+    """the one rater who is asked; empty = anyone"""
     gold: VerdictLabel | None = None
+    """its known label, where raters are held against one"""
 
     @property
     def prompt(self) -> tuple[Message, ...]:
@@ -379,9 +433,13 @@ class Note(Record):
     """A remark on a span of the answer."""
 
     start: int = Field(ge=0)
+    """first character"""
     end: int = Field(ge=1)
+    """character behind the last"""
     kind: NoteKind
+    """what kind of remark"""
     comment: str = ""
+    """the remark"""
 
     @model_validator(mode="after")
     def _is_span(self) -> "Note":
@@ -391,26 +449,34 @@ class Note(Record):
 
 
 class Annotation(Record):
-    """What one person says of one answer, as it stands. Everything but who, what and when may be left out.
-
-    `ratings` are by dimension. `verdict` is a person's own word on whether the answer is right, where they
-    contradict or confirm the verifiers. `guidelines` is the version that was shown. `is_adjudication`: the word that
-    settles a disagreement; it counts in exports in place of the others.
-    """
+    """What one person says of one answer, as it stands. Everything but who, what and when may be left out."""
 
     item: str
+    """the answer"""
     rater: str
+    """who says so"""
     state: State
+    """how far it is"""
     updated_at: datetime
+    """when it was last changed"""
     ratings: dict[str, int] = Field(default_factory=dict)
+    """the rating by dimension"""
     thumb: Thumb | None = None
+    """good or bad as a whole"""
     verdict: VerdictLabel | None = None
+    """the person's own word on whether the answer is right"""
     reasons: tuple[str, ...] = ()
+    """reasons that were chosen"""
     notes: tuple[Note, ...] = ()
+    """remarks on spans of the answer"""
     corrected: str | None = None
+    """what the model should have written"""
     comment: str = ""
+    """a remark on the whole"""
     guidelines: int = Field(default=1, ge=1)
+    """the version of the guidelines that was shown"""
     is_adjudication: bool = False
+    """settles a disagreement, and counts in exports in place of the others"""
 
     @property
     def is_empty(self) -> bool:

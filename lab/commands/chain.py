@@ -155,7 +155,9 @@ def show(settings: ChainSettings) -> None:
 def check(settings: CheckSettings) -> None:
     """Check a chain: base, tokenizer, adapters, and what they compute.
 
-    Ends with exit code 1 if anything is wrong. Example: assay chain check embedded
+    Ends with exit code 1 if anything is wrong.
+
+    Example: assay chain check embedded
     """
     from training.models.chain import check_chain
 

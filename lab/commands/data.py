@@ -261,7 +261,7 @@ class MadeSettings(JsonSettings):
     out: Annotated[Path, typer.Option()]
     """Folder for the rows by split, with a statistics file."""
     seed: int = 0
-    """Chooses wordings, records and order; 0 = as they stand."""
+    """Seed that chooses wordings, records and order; 0 = as they stand."""
 
 
 class KmpSettings(MadeSettings):
@@ -292,7 +292,7 @@ class PairsSettings(MadeSettings):
     samples: int = 8
     """Answers drawn per question, 2 or more."""
     temperature: float = 1.0
-    """Of the drawing, above 0."""
+    """Temperature of the answers, above 0."""
     max_new_tokens: int = 80
     """Maximum answer length, in tokens."""
     limit: int | None = None
@@ -323,11 +323,11 @@ class ReviewDataSettings(FileSettings):
     overlap: Annotated[int, InFile()] = 200
     """Tokens that a part repeats of the one before."""
     min_confidence: float | None = None
-    """Instead of the corpus's own, 0 to 1."""
+    """How sure the resolution of a concern must be, 0 to 1; else as the corpus says."""
     min_concerns: Annotated[int | None, InFile()] = None
-    """Instead of the corpus's own, 1 or more."""
+    """Concerns that a paper must have; else as the corpus says."""
     seed: int = 0
-    """Of the split, where papers come without one."""
+    """Seed of the split, where papers come without one."""
     strict: bool = False
     """Stop at a bad row instead of skipping it."""
     dry_run: bool = False

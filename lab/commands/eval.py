@@ -137,7 +137,7 @@ class ThresholdSettings(GroupSettings):
     confidence: str = "95%"
     """How certain that is to hold."""
     seed: Annotated[int, typer.Option(min=0)] = 0
-    """Draws one answer of each cluster, and the folds."""
+    """Seed that draws one answer of each cluster, and the folds."""
     out: Path | None = None
     """Keeps the threshold of one stage; threshold.json in its run folder is what Ask goes by."""
 
@@ -156,7 +156,7 @@ class ForgettingSettings(JsonSettings):
     limit: Annotated[int, typer.Option(min=0)] = 0
     """The first questions of each task alone; 0 = all."""
     seed: Annotated[int, typer.Option(min=0)] = 0
-    """Of the swaps behind each p."""
+    """Seed of the swaps behind each p."""
     out: Path | None = None
     """Where the table goes as JSON."""
 
@@ -171,9 +171,9 @@ class RecalibrateSettings(GroupSettings):
     method: Literal["isotonic", "platt", "temperature", "histogram"] = "isotonic"
     """isotonic and histogram follow the answers, platt and temperature have two parameters and one."""
     by: Literal["", "kind"] = ""
-    """kind: a curve for each kind of question."""
+    """kind = a curve for each kind of question; else one for all."""
     stage: str = ""
-    """The last stage of the chain if none."""
+    """The stage; the last of the chain if not given."""
     bootstrap: Annotated[int, typer.Option(min=1)] = 10_000
     """Draws behind each interval."""
     seed: Annotated[int, typer.Option(min=0)] = 0
@@ -259,12 +259,19 @@ class EvalRunSettings(LabelledJudge, FileSettings):
     confidence: Annotated[str, InFile()] = "stated"
     """stated, likelihood, samples:8: where confidences come from, each beside the stage it is of."""
     base: Annotated[str | None, InFile()] = None
+    """The base model, if it is not where chain.json says."""
     batch_size: Annotated[int, InFile()] = 8
+    """Questions answered at the same time."""
     allow_remote: Annotated[bool, InFile()] = False
+    """Let a server on another machine read what is sent."""
     any_judge: Annotated[bool, InFile()] = False
+    """Continue with a judge that reads known answers wrong."""
     labels: Annotated[Path | None, InFile()] = None
+    """For --read judge: labelled answers, of which some are read too; the agreement stands beside the result."""
     preset: Annotated[str, InFile()] = "assay"
+    """How refined answers are rewarded: assay, or published as on the card of the published model."""
     name: Annotated[str, InFile()] = ""
+    """What the answers of --answers are called."""
 
 
 @command(app)

@@ -134,9 +134,11 @@ class SpaceSettings(Destination):
     variable: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE")] = None
     """A variable that everybody may read. Repeatable."""
     resource_group: Annotated[str | None, InFile()] = None
+    """Create new repositories in this resource group of the organisation."""
     card: Annotated[Path | None, InFile()] = None
     """A folder with card.md: your own words for the Space's card."""
     tag: Annotated[str | None, InFile()] = None
+    """The version; none if not given."""
 
 
 @command(app)

@@ -184,9 +184,13 @@ class GivenRow(Record):
     model_config = ConfigDict(frozen=True, extra="allow")
 
     id: str
+    """the answer"""
     prompt: str
+    """the question"""
     completion: str
+    """the answer's text"""
     ground_truth: GroundTruth
+    """what is known to be true"""
 
 
 class VerifiedRow(Record):
@@ -195,15 +199,25 @@ class VerifiedRow(Record):
     model_config = ConfigDict(frozen=True, extra="allow")
 
     id: str
+    """the answer"""
     verdict: str
+    """correct, incorrect, contradictory or no_claim"""
     answer: str | None
+    """what was read as the answer; null if nothing was"""
     read_by: str | None
+    """how it was read: answer (the answer line), text, letter or judge"""
     stated_confidence: Share | None
+    """the confidence that the answer states; null if none"""
     confidence_status: str
+    """stated, missing or invalid"""
     scores: dict[str, Share | None]
+    """each verifier's score; null where it does not apply"""
     reward: Share | None
+    """the composed reward; null where only a judge could grade the answer"""
     reason: str
+    """why the verifiers say so"""
     claims: tuple[Claim, ...]
+    """what the answer asserts"""
 
 
 def verify(settings: VerifySettings) -> None:

@@ -18,8 +18,6 @@ import gradio as gr
 import jinja2
 from gradio.themes.utils import fonts, sizes
 from markdown_it import MarkdownIt
-from starlette.requests import Request
-from starlette.responses import HTMLResponse
 
 from evals.schema import Answer, Metric, Verdict
 from evals.schema.votes import Thumb
@@ -206,15 +204,6 @@ def lead(name: str) -> str:
 def document_title(path: str) -> str:
     with (DOCS / path).open(encoding="utf-8") as file:
         return file.readline().strip("# \n")
-
-
-def document(request: Request) -> HTMLResponse:
-    """Answer with one of the documents; relative links between them hold."""
-    path = f"{request.path_params['path']}.md"
-    file = (DOCS / path).resolve()
-    if not (file.is_file() and file.is_relative_to(DOCS.resolve())):
-        return HTMLResponse(escape(say("document.gone")), 404)
-    return HTMLResponse(draw("document", title=document_title(path), body=markdown(file.read_text(encoding="utf-8"))))
 
 
 def heading(text: str) -> str:

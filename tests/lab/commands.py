@@ -29,7 +29,7 @@ from typer.testing import CliRunner
 
 from evals.errors import LabError
 from evals.report import save_report
-from lab.cli import COMMANDS, GROUPS, app, load_command
+from lab.cli import app
 from tests.evals.reports import small_report
 from tests.training.judge_server import KNOWN, Behaviour, JudgeServer, reads, says
 
@@ -45,20 +45,6 @@ SERVERS: dict[str, Behaviour] = {
     "says up": lambda asked: says("Answer: up"),
     "reads known answers only": lambda asked: reads(asked) if asked.parts["ANSWER"] in KNOWN else says("no"),
 }
-
-
-def every_command() -> Iterator[tuple[str, Any]]:
-    """Yield the words of every command of `assay`, and the command."""
-
-    def walk(command: Any, words: str) -> Iterator[tuple[str, Any]]:
-        inside = getattr(command, "commands", None)
-        if inside is None:
-            yield words, command
-        for name, each in (inside or {}).items():
-            yield from walk(each, f"{words} {name}")
-
-    for name in (*GROUPS, *COMMANDS):
-        yield from walk(load_command(name), name)
 
 
 def printed_by(*words: object) -> dict:

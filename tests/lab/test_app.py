@@ -39,6 +39,8 @@ def test_every_tab_links_to_a_tutorial_whose_links_open_and_nothing_else_of_the_
     for link, page in pages.items():
         for target in re.findall(r'href="([^":#]+)[#"]', page.text):
             assert httpx.get(httpx.URL(open_lab.local_url + link).join(target)).status_code == 200, (link, target)
+    made = httpx.get(f"{open_lab.local_url}docs/stage-settings.md").text
+    assert '<h2 id="sft-review">' in made and 'href="#sft-review"' in made and "{{" not in made
     for outside in ("docs/tutorials/nothing.md", "docs/..%2fREADME.md", "docs/screenshots/..%2f..%2fREADME.md"):
         assert httpx.get(open_lab.local_url + outside).status_code == 404, outside
 

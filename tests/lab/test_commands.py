@@ -24,9 +24,10 @@ from lab.cli import app
 from lab.commands import terminal
 from lab.commands.data import register_question_sets
 from lab.commands.terminal import emit, progress_shown
+from lab.reference import PAGES, every_command
 from lab.settings import from_environment
 from tests.examples import read_examples
-from tests.lab.commands import CASES, every_command, problems_of
+from tests.lab.commands import CASES, problems_of
 from tests.lab.trainings import training_rows
 from tests.lab.votes import cast, new_store, url_in
 from tests.models import tiny_chain
@@ -73,6 +74,21 @@ def test_every_command_takes_the_words_of_the_examples_in_its_help():
             known = {f"--{each}" for kind in stages for each in kind.model_fields}
             problems += [f"{name} takes no {each}" for each in left if each.startswith("--") and each not in known]
     assert problems == []
+
+
+def test_the_reference_says_what_every_option_setting_and_field_means():
+    pages = {name: page() for name, page in PAGES.items()}
+    bare = [
+        line
+        for text in pages.values()
+        for line in text.splitlines()
+        if re.search(r"\|  \|$|^\* `[^`]*`(:  \[|$)", line)
+    ]
+    headings = {line.strip("# `") for text in pages.values() for line in text.splitlines() if line.startswith("#")}
+    assert bare == []
+    assert {f"assay {name}" for name, _ in every_command()} | {"QuestionRow", "RunRecord", "ReviewedRow"} <= headings
+    assert all(f"| `{name}` | " in pages["settings"] for kind in STAGES.values() for name in kind.model_fields)
+    assert "| `max_length` | integer ≥ 16 (`256`) | longest question plus answer, tokens |" in pages["settings"]
 
 
 def test_no_command_has_more_than_fourteen_options():

@@ -47,7 +47,9 @@ class ReviewServer(FileSettings):
     retries: int = 3
     """How often a server that fails or is busy is asked again."""
     key_env: Annotated[str, InFile()] = ""
+    """The variable that holds the key of the server."""
     allow_remote: Annotated[bool, InFile()] = False
+    """Let a server on another machine read the papers."""
 
     def address(self) -> HttpSettings:
         """Return where the server is, and how patiently it is asked."""
@@ -78,20 +80,35 @@ class InferSettings(ReviewServer):
     format: Literal["md", "letter"] | None = None
     """Also write the concerns in words: NAME.md or NAME-letter.md beside the rows."""
     max_new_tokens: Annotated[int, InFile()] = 2_048
+    """Maximum length of a reply, in tokens."""
     temperature: Annotated[float, InFile()] = 0.1
+    """How much chance there is in a reply; 0 = always the likeliest token."""
     top_p: Annotated[float, InFile()] = 0.9
+    """Draw only from the likeliest tokens that have this share together."""
     repetition_penalty: Annotated[float, InFile()] = 1.05
+    """Above 1, tokens that were written before become less likely."""
     seed: Annotated[int, InFile()] = 0
+    """Same seed, same reply, where there is chance in it."""
     context: Annotated[int, InFile()] = 0
+    """Tokens of paper and reply together; 0 = what the model reads, 16,384 at most."""
     overlap: Annotated[int, InFile()] = 200
+    """Tokens that a part of a paper repeats of the one before."""
     max_parts: Annotated[int, InFile()] = 4
+    """Parts that a long paper is read in at most."""
     constrain: Annotated[Literal["auto", "always", "never"], InFile()] = "auto"
+    """Hold replies to the format: where the engine can, always (fails if it cannot), or never."""
     batch: Annotated[int, InFile()] = 4
+    """Papers at a time."""
     dtype: Annotated[Literal["float32", "bfloat16", "nf4"], InFile()] = "float32"
+    """Type of the weights."""
     tokenizer: Annotated[str, InFile()] = ""
+    """What counts the tokens for a server: embedded, a folder or a Hub id."""
     cap: Annotated[int, InFile()] = 20
+    """For a report: concerns of a paper that are kept at most."""
     encoder: Annotated[str, InFile()] = "embedded"
+    """For a report: what says how alike concerns are, as in `assay review score`."""
     threshold: Annotated[str, InFile()] = ""
+    """For a report: similarity from which concerns agree; calibrated if not given."""
 
 
 def infer(settings: InferSettings) -> None:
