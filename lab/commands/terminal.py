@@ -314,7 +314,7 @@ def sources_table(report: "Report[Any]") -> Table:
         cells = [figure(known[stage][name]) for name in names]
         if stage != own:
             found = compare([((report, own), (report, stage))], Pairing(metrics=names)).comparisons[0].differences
-            told = [f"{d.value:+.3f}, p {figure(d.p_permutation)}" if d.value is not None else "" for d in found]
+            told = [f"{d.value:+.3f}, p {_p(d.p_permutation)}" if d.value is not None else "" for d in found]
             cells = [f"{cell}\n{each}".strip() for cell, each in zip(cells, told, strict=True)]
         rows.append((stage if stage != own else f"{own} stated", *cells))
     return table_of(say("command.sources", data=report.data_name), ("confidence", "AUROC", "AURC", "Brier"), rows)
