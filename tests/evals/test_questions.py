@@ -35,6 +35,7 @@ from evals.questions.sets import normalise_question, question_row, to_example
 from evals.schema import DirectTruth, Example, GroundTruth
 from evals.verifiers import verify
 from evals.verifiers.line import read_lines
+from tests.evals.reports import TABLES
 from tests.examples import read_examples, write_examples
 
 STANDARD = ("eye", "thymus")
@@ -422,30 +423,12 @@ def test_baselines_have_something_to_say_to_a_set_of_ones_own():
 def test_options_that_the_system_prompt_has_no_place_for_stand_behind_the_question():
     """As for imported chains: with options in the system prompt, or in the question, nothing is added."""
 
-    def row(prompt, **truth):
-        return heldout[0].model_copy(
-            update={"prompt": prompt, "ground_truth": TypeAdapter(GroundTruth).validate_python(truth)}
-        )
-
-    heldout = pathway_heldout()
-    choice = {"kind": "choice", "value": "kinase", "options": ["kinase", "ligase"]}
-    number = {"kind": "number", "value": 3.0, "unit": "mM"}
-    listed = "\n\nAnswer with one of: kinase / ligase / cannot be told from these data."
-    cases = [
-        (row("Which class?", **choice), "", listed),
-        (row("Which class?", **choice), "You know enzymes.", listed),
-        (row("Which class: a Kinase or a ligase?", **choice), "", ""),
-        (row("Which class?", **choice), "Say kinase or ligase.", ""),
-        (row("Which class?", **choice), SYSTEM_PROMPT, ""),
-        (row("How much?", **number), "", "\n\nAnswer with a number (mM), or cannot be told from these data."),
-        (row("How many mM?", **number), "", ""),
-        (row("Why?", kind="rubric", items=["It says why."]), "", ""),
-    ]
-    wrong = [
-        (example.prompt, template, asked)
-        for example, template, behind in cases
-        if (asked := conversation(example, template)[-1].content) != example.prompt + behind
-    ]
+    heldout, wrong = pathway_heldout(), []
+    for prompt, truth, template, behind in TABLES["questions: options behind the question"]:
+        truth = TypeAdapter(GroundTruth).validate_python(truth)
+        example = heldout[0].model_copy(update={"prompt": prompt, "ground_truth": truth})
+        asked = conversation(example, SYSTEM_PROMPT if template is None else template)[-1].content
+        wrong += [] if asked == prompt + behind else [(prompt, template, asked)]
     assert wrong == []
     asked = conversation(next(each for each in heldout if each.ground_truth.kind == "direct"), "")
     assert [each.role for each in asked] == ["user"] and "up / down / missions disagree" in asked[0].content

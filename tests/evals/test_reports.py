@@ -556,45 +556,20 @@ def test_likelihood_and_agreement_of_samples_stand_beside_what_is_stated_as_stag
 ONE_OF = ("1", "10", "two genes", "two cells")
 
 
-def token(text: str, **others: float) -> TokenScore:
+def token(text: str, others: dict[str, float]) -> TokenScore:
     """Return a token that was written with what is left of 1, and others in its place."""
     mine = 1 - sum(others.values())
     return TokenScore(text, math.log(mine), ((text, math.log(mine)), *((k, math.log(p)) for k, p in others.items())))
 
 
-@pytest.mark.parametrize(
-    ("said", "lettered", "tokens", "expected"),
-    [
-        (
-            "two cells",
-            False,
-            [token(" two", **{" 1": 0.2}), token(" cells", **{" genes": 0.3, "zzz": 0.1})],
-            0.8 * 0.6 / 0.9,
-        ),
-        (
-            "two cells",
-            False,
-            [token(" **", **{" 1": 0.2}), token("Two", **{"1": 0.5}), token(" cells", **{" genes": 0.1})],
-            0.36,
-        ),
-        ("1", False, [token(" 1", **{" two": 0.2}), token("\n", **{"0": 0.1, ".": 0.3})], 0.8 * 0.9),
-        ("10", False, [token(" 10", **{" 1": 0.3, " two": 0.2}), token("\n")], 0.5),
-        ("two cells", True, [token(" D", **{" A": 0.25, " B": 0.25, " I": 0.1})], None),
-        ("two cells", True, [token(" D", **{" A": 0.25, " B": 0.25, " C": 0.1, " two": 0.1, " I": 0.05})], 0.25 / 0.95),
-        ("two cells", False, [token(" two", **{" I": 0.2}), token(" cells")], None),
-        ("three", False, [token(" three")], None),
-        ("two cells", False, [], None),
-    ],
-)
-def test_a_likelihood_is_the_share_of_the_answer_among_options_and_unknown_where_too_few_tokens_are_told(
-    said, lettered, tokens, expected
-) -> None:
-    truth = ChoiceTruth(value="1", options=ONE_OF, answerable=True, lettered=lettered)
+def test_a_likelihood_is_the_share_of_the_answer_among_options_and_unknown_where_too_few_tokens_are_told() -> None:
     (row,) = judged("sft", [(RIGHT, 0.9)])
-    row = row.model_copy(
-        update={
-            "example": row.example.model_copy(update={"ground_truth": truth}),
-            "verdict": row.verdict.model_copy(update={"answer": said}),
-        }
-    )
-    assert likelihood(row, tokens) == (None if expected is None else pytest.approx(expected))
+    wrong = []
+    for said, lettered, tokens, expected in TABLES["reports: likelihood of an answer among its options"]:
+        truth = ChoiceTruth(value="1", options=ONE_OF, answerable=True, lettered=lettered)
+        example = row.example.model_copy(update={"ground_truth": truth})
+        verdict = row.verdict.model_copy(update={"answer": said})
+        asked = row.model_copy(update={"example": example, "verdict": verdict})
+        found = likelihood(asked, [token(*each) for each in tokens])
+        wrong += [] if found == pytest.approx(expected) else [(said, tokens, found)]
+    assert not wrong

@@ -240,7 +240,7 @@ def test_a_bin_gets_wilson_for_rows_alone_and_draws_of_clusters_otherwise() -> N
     assert bins[9].interval == pytest.approx((0.28, 0.72), abs=0.04)  # 20 pairs all right or wrong
 
 
-# ---- what the documents claim about chance (`python -m tests.evals.simulations` makes the large run) ----
+# ---- what the documents claim about chance ----------------------------------------------------
 
 
 @pytest.mark.slow

@@ -25,7 +25,6 @@ from evals.schema import (
     NumberTruth,
     SetTruth,
     StatedConfidence,
-    UncertaintyTruth,
     Verdict,
 )
 from evals.verifiers import Read, verifier_versions, verify, verify_answer
@@ -315,18 +314,6 @@ def test_the_time_to_judge_grows_with_the_length_only() -> None:
         short, long = (min(seconds(row, piece, read, n) for _ in range(2)) for n in (2_000, 16_000))
         slow += [] if long < 8 * 4 * short + 0.02 else [(row.kind, piece, read, short, long)]
     assert not slow
-
-
-def test_a_rounded_number_counts_only_with_credit_and_what_cannot_be_told_is_an_option_like_any_other() -> None:
-    eye = UncertaintyTruth(tissue="eye", pathway="HALLMARK_HYPOXIA", missions_up=("RR-1",), missions_down=("RR-3",))
-    cases = [
-        (eye, "missions agree", "incorrect"),
-        (NumberTruth(value=8484, rounded_credit=0.5), "about 8.5k", "correct"),
-        (NumberTruth(value=8484), "about 8.5k", "incorrect"),
-        (ChoiceTruth(value=CANNOT_BE_TOLD, options=("A", "B")), "cannot be determined", "correct"),
-    ]
-    found = [(line, verify_answer(truth, "?", f"Answer: {line}").verdict) for truth, line, _ in cases]
-    assert found == [(line, verdict) for _, line, verdict in cases]
 
 
 def test_verdicts_on_a_set_of_ones_own_speak_of_the_answer_key_and_those_on_our_tables_of_data():

@@ -17,7 +17,7 @@ from evals.refine.grammar import evidence_of
 from evals.refine.judge import Verdicts, items_of, static_items, support_by_words
 from evals.refine.score import PreparedAnswer, copied_share, explain, final_figures, prepare
 from evals.refine.task import Refine
-from evals.report import build_report, load_report, save_report, summarise
+from evals.report import build_report, summarise
 from evals.run import baseline_rows, grade_answers
 from evals.schema.refiner import PRESETS, BehaviourItem, RewardConfig
 from evals.schema.reports import RefinerReport, RefinerRow
@@ -228,11 +228,6 @@ def test_a_verdict_that_is_none_makes_the_reward_null(score):
     rows, rewards = json.loads(found.stdout), [reward for _, reward in CASES["verdicts"]]
     assert [row["reward"] and round(row["reward"], 6) for row in rows] == rewards
     assert "stub (verdicts from a table)" in found.stderr
-    assert rows[0]["claims"] == [{"text": "OXPHOS is down", "ids": ["S1", "S2"]}] and all(
-        rows[0]["format_checks"].values()
-    )
-    assert [rows[0][name] for name in ("format_bonus", "rubric")] == [1.0, 1.0]
-    assert [rows[0][f"citation_{name}"] for name in ("precision", "recall", "f1")] == [0.5] * 3
 
 
 def test_a_bad_case_is_named_by_file_line_and_field(score):
@@ -265,20 +260,10 @@ def test_rows_in_the_columns_of_ragas_are_scored_from_any_file(path):
 
 def test_a_row_of_ragas_that_cannot_be_read_is_named_and_an_answer_that_cites_nothing_is_held_against_all(tmp_path):
     path = tmp_path / "a.jsonl"
-    path.write_text(json.dumps({"question": "a", "contexts": [1], "answer": "b"}), encoding="utf-8")
-    with pytest.raises(BadRow, match="contexts holds neither"):
-        read_cases(path)
-    path.write_text(json.dumps({"question": "a", "contexts": "[Node(id=<1>)]", "answer": "b"}), encoding="utf-8")
-    with pytest.raises(
-        BadRow, match=r"line 1.*objects of Python whose text cannot be read: '\[Node.*write a list of texts"
-    ):
-        read_cases(path)
-    path.write_text(json.dumps({"question": "a", "answer": "b"}), encoding="utf-8")
-    with pytest.raises(BadRow, match=r"line 1.*has no contexts; .* in one of contexts, retrieved_contexts, context"):
-        read_cases(path)
-    path.write_text(json.dumps({"question": "a", "contexts": ["b"]}), encoding="utf-8")
-    with pytest.raises(BadRow, match="has no answer; it stands in answer or response"):
-        read_cases(path)
+    for row, message in CASES["bad_ragas"]:
+        path.write_text(json.dumps(row), encoding="utf-8")
+        with pytest.raises(BadRow, match=message):
+            read_cases(path)
     (tmp_path / "a.csv").write_text("question,contexts,answer\n", encoding="utf-8")
     with pytest.raises(LabError, match="holds no rows"):
         read_cases(tmp_path / "a.csv")
@@ -289,19 +274,11 @@ def test_a_row_of_ragas_that_cannot_be_read_is_named_and_an_answer_that_cites_no
     assert [claim.ids for claim in read_cases(path)[0].prepare().reading.claims] == [("S1", "S2")] * 2
 
 
-def test_answers_without_a_verdict_end_with_exit_code_1_and_judged_ones_with_0(score):
-    assert [score({"stub_judge": table}).exit_code for table in (CASES["case"]["stub_judge"], None)] == [0, 1]
-
-
 def test_who_judged_is_told(score):
     with JudgeServer() as server:
         (over_http,) = json.loads(score({}, judge=server.url).stdout)
-    (by_words,) = json.loads(score({}, judge="heuristic").stdout)
     assert over_http["verdicts"]["claims"][0]["verdict"] == "Supported"
     assert (over_http["judge"], over_http["rubric"]) == ("http (tiny-judge)", 1.0)
-    assert "no language model" in by_words["judge"]
-    start = CASES["case"]["completion"].index("OXPHOS")
-    assert by_words["verdicts"]["claims"][0]["start"] == start
 
 
 def test_a_judge_that_is_none_or_far_away_is_refused(score):
@@ -326,32 +303,16 @@ def report(*rows: RefinerRow, **changes: object) -> RefinerReport:
     return build_report([record()], rows, Refine, **ORIGIN).model_copy(update=changes)
 
 
-def reward_of(one: RefinerReport):
-    (pair,) = compare([((one, "sft"), (one, "refiner"))]).comparisons
-    return pair, next(each for each in pair.differences if each.metric == "reward")
-
-
 def test_an_answer_without_a_verdict_stays_out_of_the_mean_and_of_differences_and_is_counted():
     good, other = rows_of("sft", GOOD, GOOD)
     lost = other.model_copy(update={"scored": other.scored.model_copy(update={"reward": None})})
     found = summarise([good, lost], task=Refine)[0].metrics["reward"]
     assert (found.n, found.value, found.note) == (1, good.scored.reward, "1 of 2 answers without a verdict")
     one = report(good, lost, *rows_of("refiner", BAD, BROKEN))
-    _, reward = reward_of(one)
-    assert (reward.n, reward.second) == (1, one.rows[2].scored.reward)
-
-
-def test_two_stages_are_compared_record_by_record_over_clusters_and_corrected_for_every_test(tmp_path):
-    one = report(*rows_of("sft", *[BROKEN] * 12), *rows_of("refiner", *[GOOD] * 12))
-    found, reward = reward_of(one)
-    assert (found.n, found.n_clusters) == (12, 6)
-    assert reward.first == 0.0 and reward.value == reward.second
-    assert reward.p_permutation == pytest.approx(2 / 2**6) and reward.p_holm >= reward.p_permutation
-    save_report(one, tmp_path / "r.json")
-    assert load_report(tmp_path / "r.json", RefinerReport) == one
-    (half,) = summarise(rows_of("sft", *[GOOD] * 3, *[BROKEN] * 3), task=Refine)
-    assert (half.metrics["wellformed"].value, half.metrics["wellformed"].n) == (0.5, 6)
-    assert half.metrics["wellformed"].low < 0.5 < half.metrics["wellformed"].high
+    (pair,) = compare([((one, "sft"), (one, "refiner"))]).comparisons
+    (reward,) = (each for each in pair.differences if each.metric == "reward")
+    assert (pair.n, pair.n_clusters, reward.n, reward.second) == (2, 1, 1, one.rows[2].scored.reward)
+    assert summarise(rows_of("sft", GOOD, BROKEN), task=Refine)[0].metrics["wellformed"].value == 0.5
 
 
 def test_reports_of_another_judge_other_records_or_another_reward_are_not_compared():
