@@ -15,6 +15,17 @@ STRENGTHS = np.array([-0.9, -0.3, 0.2, 1.0])
 TIE = -0.5
 
 
+def voted(counts: dict[tuple[str, str], tuple[int, int, int]]) -> list[Vote]:
+    """Return so many wins of the first, of the second and ties; each vote on a question of its own."""
+    scores = [
+        (*pair, score)
+        for pair, n in counts.items()
+        for score, k in zip((1.0, 0.0, 0.5), n, strict=True)
+        for _ in range(k)
+    ]
+    return [Vote(*each, str(k), "kim") for k, each in enumerate(scores)]
+
+
 def votes(generator: np.random.Generator, n: int, questions: int, raters: int, spread: float) -> list[Vote]:
     """Return votes in which every question, and every rater, likes each model more or less than average by `spread`."""
     of_question = generator.normal(0, spread, (questions, len(STRENGTHS)))

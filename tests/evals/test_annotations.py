@@ -22,10 +22,9 @@ from evals.preferences.files import FORMS, LAYOUTS, export, read_annotations
 from evals.preferences.rows import trainable_annotations
 from evals.questions import pathway_heldout, pathway_training
 from evals.readers import LabelRow
-from evals.schema.questions import StatedConfidence, Verdict
 from evals.schema.votes import Annotation, AnnotationItem, AnnotationProject
 from evals.stats.agreement import agreement_level
-from tests.evals.reports import TABLES
+from tests.evals.reports import TABLES, judged
 from tests.evals.tools import installed, run
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
@@ -120,13 +119,9 @@ def test_agreement_stands_for_each_dimension_and_ratings_near_each_other_nearly_
     assert agreement_level(figures["krippendorff_alpha"]) == "chance"
 
 
-def judged(verdict):
-    silent = StatedConfidence(value=None, status="missing")
-    return Verdict(verdict=verdict, reason="", confidence=silent, scores={}, reward=float(verdict == "correct"))
-
-
 def test_a_share_of_answers_has_a_known_label_and_a_share_is_asked_again_at_the_end():
-    items = [item(n, verdict=judged("incorrect" if n % 2 else "correct")) for n in range(20)]
+    outcomes = [("incorrect" if n % 2 else "correct", None) for n in range(20)]
+    items = [item(n, verdict=row.verdict) for n, row in enumerate(judged("sft", outcomes))]
     made = with_checks(items, 0.25, 0.1)
     assert made == with_checks(items, 0.25, 0.1)
     assert [each.id for each in made[:20]] == [each.id for each in items]

@@ -10,6 +10,7 @@ import pytest
 from evals.preferences.board import ALARM, checks, exact_share, over_votes
 from evals.schema.votes import BoardCheck
 from evals.stats.ranking import Vote
+from tests.evals.ranking import voted
 
 STRENGTHS = {"base": -0.8, "sft": -0.2, "dpo": 0.3, "grpo": 0.7}
 """True ratings in logits."""
@@ -102,13 +103,7 @@ def test_length_and_markdown_that_win_votes_whoever_wrote_the_answer_are_told_ap
 
 
 def test_an_order_that_turns_around_once_ties_count_for_nothing_is_told() -> None:
-    counts = {("base", "sft"): (12, 1, 90), ("dpo", "sft"): (70, 25, 8)}
-    votes = [
-        Vote(*pair, score, f"question {k}", "kim")
-        for pair, fell in counts.items()
-        for score, n in zip((1.0, 0.0, 0.5), fell, strict=True)
-        for k in range(n)
-    ]
+    votes = voted({("base", "sft"): (12, 1, 90), ("dpo", "sft"): (70, 25, 8)})
     found = Cast(votes, [("a", "b")] * len(votes)).checked()["ties"]
     assert (found.is_fault, found.figures["one"], found.figures["other"]) == (True, "dpo", "base")
 

@@ -116,13 +116,7 @@ def test_references_of_jats_are_composed_where_nothing_stands_between_their_part
     assert [jats(meta=xml).abstract for xml, _ in CASES["abstracts"]] == [text for _, text in CASES["abstracts"]]
 
 
-MANUSCRIPT = r"""% a comment
-\documentclass{article}\title{Salt and roots}\begin{document}\maketitle
-\begin{abstract}We gave salt to forty pots.\end{abstract}
-\section{Methods} Pots were \emph{randomised}\textsuperscript{5} by a list~\cite{x}, $p=0.03$. % secret
-\subsection{Plants}\input{/etc/passwd}Barley.\footnote{Of one farm.}
-\begin{thebibliography}{9}\bibitem{x} Smith 2019. \bibitem{y} Doe 2020.\end{thebibliography}
-\bibliography{more}\end{document}"""
+MANUSCRIPT = (PAPERS / "salt.tex").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -352,21 +346,12 @@ def test_a_bad_file_is_named_with_its_line_and_a_place_without_papers_with_what_
 
 def test_bad_rows_are_skipped_with_their_lines_where_that_is_asked_for(tmp_path):
     good = {"id": "e:1", "source": "e", "title": "T", "concerns": []}
-    twice = {
-        "concern_id": "c1",
-        "reviewer_num": 1,
-        "concern_text": "No control.",
-        "category": "other",
-        "severity": "minor",
-    }
-    rows = [good, "{broken", good | {"id": "e:2", "concerns": [twice, twice]}, good, [1], good | {"id": "e:3"}]
+    rows = [good, "{broken", good | {"id": "e:2", "concerns": [CONCERN, CONCERN]}, good, [1], good | {"id": "e:3"}]
     lines = [each if isinstance(each, str) else json.dumps(each) for each in rows]
     (tmp_path / "train.jsonl").write_text("\n".join(lines) + "\n")
     found = read_collection(str(tmp_path / "train.jsonl"), skips=True)
     assert [each.id for each in found.examples] == ["e:1", "e:3"]
     assert sorted(each.line for each in found.skipped) == [2, 3, 4, 5]
-    with pytest.raises(errors.BadRow, match="line 2"):
-        read_collection(str(tmp_path / "train.jsonl"))
 
 
 # ---- our own reviewed papers ------------------------------------------------------------------

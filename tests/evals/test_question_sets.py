@@ -64,21 +64,10 @@ def test_every_bad_row_is_named_with_its_line_its_field_and_what_to_do(tmp_path)
 
 
 def test_lines_that_are_no_rows_are_named_in_every_format_and_a_file_that_is_no_set_is_refused(tmp_path):
-    table = 'id,prompt,kind,value,options,group,split\na,"Which\nway?",choice,up,up|down,g,train\nb,c\n'
-    files = {
-        "a.jsonl": (f'{json.dumps(ROW)}\n[1]\n{{"id": "x", "id": "y"}}\nnot json\n', [2, 3, 4]),
-        "a.csv": (table, [4]),
-        "a.yaml": ("- {id: a, id: b}\n- text\n", [1, 2]),
-    }
-    for name, (text, lines) in files.items():
+    for name, text, lines in CASES["no rows in files"]:
         (tmp_path / name).write_text(text)
         assert [fault.line for fault in examine(tmp_path / name).faults] == lines, name
-    refused = [
-        ("a.yaml", "- {id: a, prompt: [}\n", r"a\.yaml, line 1: no YAML"), ("a.yaml", "just words\n", "no list of rows"),
-        ("a.csv", "Frage;Antwort\nWo?;hier\n", "no column prompt, but Frage, Antwort"),
-        ("a.csv", "id,id\n1,2\n", "two columns are called .id."), ("a.jsonl", "\n", "holds no rows"), ("a.doc", "x", "ends in .doc"),
-    ]  # fmt: skip
-    for name, text, message in refused:
+    for name, text, message in CASES["files that are no sets"]:
         (tmp_path / name).write_text(text)
         with pytest.raises(LabError, match=message):
             examine(tmp_path / name)
@@ -359,20 +348,9 @@ def test_a_bad_row_says_what_was_probably_meant(tmp_path):
     file.write_text("Question,Answer,Unit\nMass?,ca. 2,g\nSize?,3,µm\n")
     (fault,) = imported(file, skip_bad=True).skipped
     assert (fault.field, fault.suggestion) == ("Answer", "2") and "is no number, seen 'ca. 2'" in fault.problem
-    rows = [
-        (
-            1,
-            {
-                **ROW,
-                "truth": {
-                    "kind": "choice",
-                    "value": "Corynebacterium diphteriae",
-                    "options": ["Corynebacterium diphtheriae", "Vibrio cholerae"],
-                },
-            },
-        )
-    ]
-    (fault,) = examples_of(rows, "x").faults
+    options = ["Corynebacterium diphtheriae", "Vibrio cholerae"]
+    truth = {"kind": "choice", "value": "Corynebacterium diphteriae", "options": options}
+    (fault,) = examples_of([(1, {**ROW, "truth": truth})], "x").faults
     assert fault.suggestion == "Corynebacterium diphtheriae" and "{" not in fault.problem
 
 

@@ -32,7 +32,7 @@ from evals.questions.kmp import kmp_rewordings, kmp_wordings
 from evals.questions.pathways import succession
 from evals.questions.prompt import SYSTEM_PROMPT, conversation
 from evals.questions.sets import normalise_question, question_row, to_example
-from evals.schema import DirectTruth, Example, GroundTruth
+from evals.schema import CANNOT_BE_TOLD, DirectTruth, Example, GroundTruth
 from evals.verifiers import verify
 from evals.verifiers.line import read_lines
 from tests.evals.reports import TABLES
@@ -393,14 +393,8 @@ def test_saying_nothing_earns_nothing():
 
 
 def test_baselines_have_something_to_say_to_a_set_of_ones_own():
-    leu = {"kind": "choice", "value": "Leu", "options": ["Phe", "Leu", "Ser"]}
-    asked = {
-        "Does CUU code for Leu or Phe?": leu,
-        "And CUC?": leu,
-        "How many of the 64 codons are stop codons?": {"kind": "number", "value": 3},
-        "Which codons stop translation, beside UAA and UAG?": {"kind": "set", "values": ["UAA", "UAG", "UGA"]},
-        "What does a lyase do?": {"kind": "term", "accept": ["breaks bonds"]},
-    }
+    asked, told = TABLES["questions: what baselines say"].values()
+    leu = asked["Does CUU code for Leu or Phe?"]
 
     def row(prompt: str, truth: dict[str, object], split: str = "test") -> Example:
         given = {"id": prompt, "prompt": prompt, "truth": truth, "group": prompt, "split": split}
@@ -408,14 +402,7 @@ def test_baselines_have_something_to_say_to_a_set_of_ones_own():
 
     train = row("What does UCU code for?", leu | {"value": "Ser"}, "train")
     answers = baseline_answers([row(*each) for each in asked.items()], [train])
-    said = {
-        "first option listed, 60%": ["Phe", "Phe", None, None, None],
-        "most frequent in training, 60%": ["Ser", "Ser", None, None, None],
-        "system prompt only, 60%": ["Leu", "Leu", None, None, None],
-        "copy an option of the question, 60%": ["Leu", None, "64", "UAA, UAG", None],
-        "echo the question, 62%": list(asked),
-        "always abstain, 60%": ["cannot be told from these data"] * 5,
-    }
+    said = told | {"echo the question, 62%": list(asked), "always abstain, 60%": [CANNOT_BE_TOLD] * 5}
     assert {name: [read_lines(text).answer for text in answers[name]] for name in said} == said
     assert "always up, 60%" not in answers
 

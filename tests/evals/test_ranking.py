@@ -6,19 +6,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from evals.stats.ranking import MIDDLE, POINTS, PRIOR, Vote, ratings
-from tests.evals.ranking import CASES, coverage, votes_needed
-
-
-def voted(counts: dict[tuple[str, str], tuple[int, int, int]]) -> list[Vote]:
-    """Return so many wins of the first, of the second and ties; each vote on a question of its own."""
-    scores = [
-        (*pair, score)
-        for pair, n in counts.items()
-        for score, k in zip((1.0, 0.0, 0.5), n, strict=True)
-        for _ in range(k)
-    ]
-    return [Vote(*each, str(k), "kim") for k, each in enumerate(scores)]
+from evals.stats.ranking import MIDDLE, POINTS, PRIOR, ratings
+from tests.evals.ranking import CASES, coverage, voted, votes_needed
 
 
 def test_ratings_are_those_that_make_the_votes_likeliest() -> None:

@@ -149,17 +149,10 @@ def test_each_concern_stands_with_the_part_that_it_is_about():
 
 
 def test_what_a_corpus_drops_is_counted_by_reason():
-    first, figure = concern("The groups differ in age."), {"requires_figure_reading": True}
-    cases = [
-        ({"category": "figure_issue"}, A, "needs a figure"),
-        (figure, A, "needs a figure"),
-        (figure, Rules("own", 0, 1, with_figures=True), None),
-        ({"resolution_confidence": 0.79}, B, "confidence below 0.8"),
-        ({"resolution_confidence": 0.8}, B, None),
-        ({"concern_text": "THE  groups differ in age."}, A, "said twice"),
-        ({"concern_text": "The groups differ in age.", "severity": "minor"}, A, None),
-    ]
-    for change, rules, reason in cases:
+    first = concern("The groups differ in age.")
+    corpora = CORPORA | {"own": Rules("own", 0, 1, with_figures=True)}
+    for change, name, reason in TABLES["reviews: concerns that a corpus drops"]:
+        rules = corpora[name]
         kept, dropped = select([first, concern("Another point here.", 2, **change)], rules)
         assert (len(kept), dropped) == ((2, {}) if reason is None else (1, {reason: 1})), change
 

@@ -2,9 +2,8 @@
 
 import json
 import random
-import time
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import product
 from typing import get_args
 
@@ -20,6 +19,7 @@ from evals.verifiers import verify_answer
 from evals.verifiers.expected import Expected, Outcome, expected_answer
 from evals.verifiers.text.free_text import read_free_text
 from evals.wording import read_confidence, statements
+from tests.bench._measure import seconds
 from tests.evals.reports import TABLES
 from tests.frozen.verdicts import CASES, Stored, gold, sayings
 
@@ -160,15 +160,10 @@ def test_any_text_has_a_confidence_in_range_or_none(pieces: list[str], blank: st
 
 
 def test_the_time_to_look_for_a_confidence_grows_with_the_length_only() -> None:
-    def seconds(piece: str, n: int) -> float:
-        page = piece * (n // len(piece))
-        begin = time.process_time()
-        statements(page)
-        return time.process_time() - begin
-
     slow = []
     for piece in LONG:
-        seconds(piece, 1_000)
-        short, long = (min(seconds(piece, n) for _ in range(2)) for n in (2_000, 16_000))
+        statements(piece)
+        pages = [piece * (n // len(piece)) for n in (2_000, 16_000)]
+        short, long = (min(seconds(partial(statements, page)) for _ in range(2)) for page in pages)
         slow += [] if long < 8 * 3 * short + 0.01 else [(piece, short, long)]
     assert not slow

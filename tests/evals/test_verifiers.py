@@ -1,7 +1,7 @@
 """From the last lines of an answer to verdict, scores and reward: what is read, what it earns, what it pays to say."""
 
-import time
 from collections import Counter
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -10,9 +10,8 @@ import yaml
 from pydantic import TypeAdapter
 
 from evals.errors import BadConfig
-from evals.questions import DATASETS, conversation, kmp_test
+from evals.questions import DATASETS, conversation, kmp_test, load_questions
 from evals.questions.kmp import kmp_wordings
-from evals.questions.sets import question_row, to_example
 from evals.schema import (
     CANNOT_BE_TOLD,
     AbstainTruth,
@@ -27,7 +26,7 @@ from evals.schema import (
     StatedConfidence,
     Verdict,
 )
-from evals.verifiers import Read, verifier_versions, verify, verify_answer
+from evals.verifiers import verifier_versions, verify, verify_answer
 from evals.verifiers.expected import AnswerReading, Outcome, expected_answer
 from evals.verifiers.score import (
     DEFAULT_WEIGHTS,
@@ -42,6 +41,7 @@ from evals.verifiers.score import (
     score,
     weights,
 )
+from tests.bench._measure import seconds
 from tests.evals.reports import TABLES
 
 CASES = Path(__file__).parent / "cases"
@@ -302,35 +302,20 @@ def test_any_text_gets_a_verdict_in_every_kind() -> None:
 
 
 def test_the_time_to_judge_grows_with_the_length_only() -> None:
-    def seconds(row: Example, piece: str, read: Read, n: int) -> float:
-        text = piece * (n // len(piece))
-        begin = time.process_time()
-        verify(row, text, read=read)
-        return time.process_time() - begin
-
     pieces = ("Answer: up\n", "not down, ", "confidence: 80% ", "8,484 genes ", "<think>", "> a\n", "a")
     slow = []
     for row, piece, read in product((DIRECT, KINDS["count"], KINDS["mechanism"]), pieces, ("answer", "text")):
-        short, long = (min(seconds(row, piece, read, n) for _ in range(2)) for n in (2_000, 16_000))
+        texts = [piece * (n // len(piece)) for n in (2_000, 16_000)]
+        short, long = (min(seconds(partial(verify, row, text, read=read)) for _ in range(2)) for text in texts)
         slow += [] if long < 8 * 4 * short + 0.02 else [(row.kind, piece, read, short, long)]
     assert not slow
 
 
 def test_verdicts_on_a_set_of_ones_own_speak_of_the_answer_key_and_those_on_our_tables_of_data():
-    own = question_row(
-        {
-            "id": "a",
-            "prompt": "Which?",
-            "group": "g",
-            "split": "test",
-            "truth": {"kind": "choice", "value": "Vibrio cholerae", "options": ["Vibrio cholerae", "Yersinia pestis"]},
-        }
-    )
-    asked = (to_example(own, "x"), kmp_test()[0])
-    reasons = [
-        verify(each, f"Answer: {text}").reason for each in asked for text in ("Yersinia pestis", "cannot be told")
-    ]
+    own = load_questions("codons-and-enzymes")[0]
+    asked = (own, kmp_test()[0])
+    reasons = [verify(each, f"Answer: {text}").reason for each in asked for text in ("leucine", "cannot be told")]
     assert [next(name for name in ("answer key", "data") if name in reason) for reason in reasons[:2]] == [
         "answer key"
     ] * 2, reasons
-    assert "the answer key says Vibrio cholerae" in reasons[0] and "answer key" not in " ".join(reasons[2:])
+    assert "the answer key says phenylalanine" in reasons[0] and "answer key" not in " ".join(reasons[2:])

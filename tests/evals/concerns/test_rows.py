@@ -12,12 +12,12 @@ from evals.review.clean import Cleaning, clean
 from evals.review.ensemble import Merging, Tool, clusters_of, merge, merging_threshold
 from evals.review.match import ReadyVectors
 from evals.review.records import copy_record, maker_of, record_beside
-from evals.schema import Article, Section, TextOrigin
 from evals.schema.articles import ABSTRACT
 from evals.schema.reviews import PredictionRow
 from lab.cli import app
 from tests.evals.concerns.rows import WordEncoder, predicted
 from tests.evals.reports import TABLES
+from tests.evals.reviewed import example
 
 LABELLED = {"text": "A b c.", "category": "Interpret", "severity": "major", "page": 3}
 
@@ -136,24 +136,13 @@ def test_more_votes_than_tools_are_refused() -> None:
         merge([A, B], Merging("vote", 0.9, min_votes=3), SPACE)
 
 
-def article(text: str) -> Article:
-    return Article(
-        id="a",
-        source="s",
-        title="T",
-        abstract="A quiet abstract of few words.",
-        sections=(Section(name="Methods", text=text),),
-        origin=TextOrigin(format="plain"),
-    )
-
-
 @pytest.mark.parametrize(
     ("concern", "quote", "is_quoted"), TABLES["reviews: words of a concern, where they stand, whether as a quotation"]
 )
 def test_words_of_a_concern_are_found_where_they_stand(concern, quote, is_quoted):
-    place = Map(article("All twelve mice were kept in pairs without any noise. It was of the and to be.")).place(
-        concern
-    )
+    methods = "All twelve mice were kept in pairs without any noise. It was of the and to be."
+    paper = example([("Methods", methods)], title="T", abstract="A quiet abstract of few words.")
+    place = Map(paper.article).place(concern)
     if quote is None:
         assert place is None
     else:

@@ -1,7 +1,7 @@
 """What is read: records and their evidence, the claims of an answer and its form; tables in `cases/refiner.yaml`."""
 
 import json
-import time
+from functools import partial
 
 import pytest
 from hypothesis import given, settings
@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from evals.errors import BadConfig, BadRow
 from evals.refine.cases import read_records, records_jsonl, records_sha256, split_by_group
 from evals.refine.grammar import evidence_of, format_bonus, parse_answer
+from tests.bench._measure import seconds
 from tests.evals.refiner.answers import CASES, GOOD, PARTS, prepared, record, written
 
 BASE = {"id": "r1", "prompt": "Which way?", "tool_output": "<snippet id=S1>up</snippet>"}
@@ -122,14 +123,9 @@ def test_no_text_makes_the_reader_fail(text):
 
 
 def test_time_grows_with_the_length_of_a_hostile_text_and_no_faster():
-    def seconds(piece: str, times: int) -> float:
-        text = f"<answer><snippet id=S1{piece * times}!>a</snippet></answer>"
-        started = time.process_time()
-        parse_answer(text)
-        return time.process_time() - started
-
     slow = []
     for piece in ("<snippet id=", "<answer>", "id=S1 ", "< snippet", " " * 8, "<snippet id=S1 "):
-        short, long = (min(seconds(piece, times) for _ in range(3)) for times in (2_500, 20_000))
+        texts = [f"<answer><snippet id=S1{piece * times}!>a</snippet></answer>" for times in (2_500, 20_000)]
+        short, long = (min(seconds(partial(parse_answer, text)) for _ in range(3)) for text in texts)
         slow += [] if long < 8 * 4 * short + 0.02 else [(piece, short, long)]
     assert not slow
