@@ -52,7 +52,7 @@ SAID = [
     said(0, ratings={"factual": 5, "safety": 5}, thumb="up", verdict="correct", notes=[SPAN]),
     said(0, "bob", ratings={"factual": 4}, thumb="up", verdict="correct"),
     said(1, state="draft", comment='"quoted", and\na second line'),
-    said(2, "bob", state="discarded", comment="no answer"),
+    said(2, "bob", state="discarded", comment="=no answer"),
     said(3, ratings={"factual": 1}, thumb="down", reasons=(REASON,), corrected="Down.\nAnswer: down"),
     said(3, "bob", ratings={"factual": 4}, thumb="up"),
 ]
@@ -204,6 +204,7 @@ def test_verdicts_of_people_become_labels_that_readers_are_measured_on():
 def test_what_is_exported_comes_back_with_offsets_into_a_project_that_has_the_answers_or_not(layout, tmp_path):
     file = tmp_path / FILES[layout]
     file.write_text(export(PROJECT, ITEMS, SAID, layout).files[FILES[layout]])
+    assert ",=" not in file.read_text(), "no cell is a formula"
     found = read_annotations(file, layout, PROJECT, ITEMS, NOON)
     lost = {"updated_at", "guidelines"}
     assert [each.model_dump(exclude=lost) for each in found.annotations] == [
@@ -268,29 +269,6 @@ def test_marks_of_label_studio_are_placed_by_their_words_and_others_are_refused(
         15,
         "repairs",
     ]
-
-
-def test_a_table_of_annotations_opens_in_excel_and_comes_back_as_excel_saves_it(tmp_path):
-    texts = ["=SUM(A1)", "-2.53 in µM; β ≥ 3", "@up\nsecond line", "'=quoted", "plain, with 'marks'"]
-    items = [ITEMS[0].model_copy(update={"id": f"liver:x{n}", "text": text}) for n, text in enumerate(texts)]
-    mine = [
-        said(0, comment=f"+{n}", ratings={"factual": 4}).model_copy(update={"item": each.id})
-        for n, each in enumerate(items)
-    ]
-    text = export(PROJECT, items, mine, "csv").files["annotations.csv"]
-    rows = list(csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline="")))
-    assert text.startswith("\ufeff") and not [
-        cell for row in rows for cell in row if cell.startswith(("=", "+", "-", "@"))
-    ]
-    for mark, first in ((";", ""), ("\t", ""), (";", "sep=;\r\n")):
-        saved = io.StringIO(newline="")
-        csv.writer(saved, delimiter=mark).writerows(rows)
-        (tmp_path / "saved.csv").write_text(first + saved.getvalue(), encoding="utf-8-sig", newline="")
-        back = read_annotations(tmp_path / "saved.csv", "csv", PROJECT, [], NOON)
-        assert [each.text for each in back.items] == texts
-        assert [(each.comment, each.ratings) for each in back.annotations] == [
-            (f"+{n}", {"factual": 4}) for n in range(5)
-        ]
 
 
 READING = """

@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -78,6 +78,18 @@ class Stand:
             return work()
         except LabError as error:
             return str(error)
+
+
+def before(monkeypatch: pytest.MonkeyPatch, method: str, slip_in: Callable[[], object]) -> None:
+    """Do something right before the client's next call of a method, and nothing before those after it."""
+    original = getattr(HfApi, method)
+
+    def slower(self: HfApi, *words: Any, **named: Any) -> Any:
+        monkeypatch.setattr(HfApi, method, original)
+        slip_in()
+        return original(self, *words, **named)
+
+    monkeypatch.setattr(HfApi, method, slower)
 
 
 @pytest.fixture(scope="session")

@@ -92,9 +92,6 @@ def test_the_base_is_published_first_and_pinned_everywhere_and_not_twice_and_all
     ]
     assert stand.asked("POST", "/commit/") == 0
     assert stand.add_chain("org/whole", tmp_path / "back") == ["sft", "grpo"]
-    for mine, theirs in (("sft/adapter", "stages/sft/adapter"), ("grpo/adapter", "adapter")):
-        name = "adapter_model.safetensors"
-        assert sha256(run.parent / mine / name) == sha256(tmp_path / "back" / theirs / name)
     back = json.loads((tmp_path / "back/chain.json").read_text())["base"]
     assert back["weights_sha256"] == copy.origin.weights_sha256
     assert back["packed_sha256"] == PACKED, "reports that came along name the base by it"
@@ -170,18 +167,9 @@ def test_a_bad_copy_of_the_base_or_a_bad_adapter_is_refused_and_nothing_is_uploa
     assert stand.only_read()
 
 
-@pytest.mark.parametrize(
-    ("repo", "trouble"),
-    [
-        ("base", {"drop": True, "after": True}),
-        pytest.param("base", {"status": 403}, marks=pytest.mark.slow),
-        pytest.param("base", {"drop": True}, marks=pytest.mark.slow),
-        pytest.param("sft", {"status": 412}, marks=pytest.mark.slow),
-    ],
-)
-def test_whatever_fails_the_next_run_completes_with_one_base(stand, run, copy, repo, trouble):
-    name = f"org/base-fault-{repo}-{'-'.join(map(str, trouble.values()))}"
-    stand.hub.faults.append(InjectedFault("POST", f"{name}-{repo}/commit/", **trouble))
+def test_when_the_answer_on_the_base_is_lost_the_next_run_completes_with_one_base(stand, run, copy):
+    name = "org/base-fault"
+    stand.hub.faults.append(InjectedFault("POST", f"{name}-base/commit/", drop=True, after=True))
     stand.publish(run, name, copy=copy, with_base=True)
     assert stand.on_main(f"{name}-base") in (None, set(), BASE_FILES)
     base, _, last = stand.publish(run, name, copy=copy, with_base=True)

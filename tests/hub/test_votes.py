@@ -1,10 +1,11 @@
 """Votes that an arena pushes to its data set: each stands there once, whatever fails."""
 
 import pytest
-from huggingface_hub import CommitOperationDelete, HfApi
+from huggingface_hub import CommitOperationDelete
 
 from hub.client import HubTrouble
 from hub.votes import VoteLog
+from tests.hub.conftest import before
 from tests.hub.local import InjectedFault
 
 
@@ -12,18 +13,6 @@ def held(stand, name):
     """Return the files of votes on main with their text."""
     paths = [path for path in stand.on_main(name, "dataset") if path.startswith("votes/")]
     return {path: stand.read(name, path, "dataset").decode() for path in paths}
-
-
-def before_commit(monkeypatch, slip_in):
-    """Do something right before the next commit, and nothing before those after it."""
-    original = HfApi.create_commit
-
-    def slower(self, *words, **named):
-        monkeypatch.setattr(HfApi, "create_commit", original)
-        slip_in()
-        return original(self, *words, **named)
-
-    monkeypatch.setattr(HfApi, "create_commit", slower)
 
 
 @pytest.fixture
@@ -46,7 +35,7 @@ def test_votes_go_to_a_private_data_set_and_each_is_pushed_once_also_one_written
 ):
     log = log_of("org/turned")
     log.write("1")
-    before_commit(monkeypatch, lambda: log.write("2"))
+    before(monkeypatch, "create_commit", lambda: log.write("2"))
     log.push()
     assert list(held(stand, "org/turned").values()) == ["1\n"]
     log.write("3")
