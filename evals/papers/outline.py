@@ -127,6 +127,9 @@ def outline_of(blocks: Sequence[Block], title: str = "") -> Outline:
         end = next((n for n, each in enumerate(abstract, 1) if KEYWORDS.match(each.text)), len(abstract))
         abstract, rest = abstract[:end], abstract[end:]
         named.insert(0, (UNNAMED, rest))
+    if abstract:  # addresses of the authors may be printed between its heading and its text
+        lead = next((n for n, each in enumerate(abstract) if not all("@" in word for word in each.text.split())), 0)
+        front, abstract = [*front, *abstract[:lead]], abstract[lead:]
     if abstract is None:
         abstract = [each for each in front if named and len(each.text.split()) >= LONG_PARAGRAPH]
         page = front[0].page if front else None

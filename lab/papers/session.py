@@ -281,6 +281,8 @@ def _line(moment: Moment[ReviewStep, KeptReview] | None, job: Job | None) -> str
     if (step := moment.written) is None:
         return say("review.reading")
     line = say("review.writing", part=step.part, parts=step.parts, n=len(step.concerns), tokens=step.n_tokens)
+    if not step.n_tokens:
+        line = say("review.writing.not_yet", part=step.part, parts=step.parts)
     line += f" {say('review.writing.stage', stage=step.stage)}" if step.stage else ""
     return line + (f" {say('review.writing.lost', tokens=step.tokens_lost)}" if step.tokens_lost else "")
 

@@ -258,6 +258,13 @@ def test_a_long_abstract_ends_with_its_keywords():
     assert article.abstract == "Short.\n\nKeywords: salt" and named(article) == ["Main text", "Results"]
 
 
+def test_addresses_printed_between_the_heading_of_the_abstract_and_its_text_are_front_matter():
+    above = "# T\n## Abstract\nAB12,CD3@DUKE.EDU\n\nann@x.org, bob@y.org\n\nWe salted it; mail ann@x.org.\n\n## Results\nIt grew."
+    article = read_article(above.encode(), "a.md")
+    assert article.abstract == "We salted it; mail ann@x.org."
+    assert named(article) == ["Front matter", "Results"]
+
+
 # ---- reviewed papers of a benchmark -----------------------------------------------------------
 
 CONCERN, ROW = CASES["concern"], CASES["row"] | {"concerns": [CASES["concern"]]}
