@@ -97,7 +97,7 @@ def run_task(
             keep(settings, found)
         if progress is not None:
             count = start + len(batch)
-            progress(count / len(examples), f"{count} of {len(examples)} {task.asked} answered")
+            progress(count / len(examples), f"{count} of {len(examples)} {task.noun} answered")
     answers = [done[task.id_of(each), stage] for each in examples for stage in stages]
     return grade_answers(
         task,
@@ -162,7 +162,7 @@ def resume(
     first, *lines = path.read_text(encoding="utf-8").split("\n")
     if first != fingerprint:
         raise BadConfig(
-            f"{path} holds an unfinished run of other {task.asked}, stages, weights or settings; delete"
+            f"{path} holds an unfinished run of other {task.noun}, stages, weights or settings; delete"
             " it to start again, or give this run another --out"
         )
     found = []

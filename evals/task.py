@@ -120,7 +120,7 @@ class Task(Protocol[RowT]):
     """See the module. Encoders and judges are plain callables given to the constructor."""
 
     name: ClassVar[str]
-    asked: ClassVar[str] = "examples"
+    noun: ClassVar[str] = "examples"
     """What its examples are called."""
     metrics: ClassVar[Mapping[str, MetricRule]]
     """By name, in the order in which they are shown."""

@@ -62,7 +62,7 @@ ROLES = {"human": "user", "gpt": "assistant"}
 
 
 class SamplePrompt(NamedTuple):
-    """A prompt, where it comes from ("" = from nowhere), and what the stage answered, how that was judged and what is right, where a report holds it."""
+    """A prompt for the card and its source ("" = made up); where a report holds them, the stage's answer, its verdict and the right one."""
 
     messages: tuple[Message, ...]
     source: str
@@ -74,7 +74,7 @@ class SamplePrompt(NamedTuple):
 def example_of(
     task: str, stage: str, system_prompt: str, data: Sequence[str], reports: Iterable[Report[Any]]
 ) -> SamplePrompt:
-    """Return a prompt of a run, a plain one where neither its reports nor its data are here; `data` are names and paths."""
+    """Return a prompt from the reports of a run, else from its task or its data (names and paths), else a plain one."""
     for report in reports:
         if isinstance(report, EvalReport) and (row := next((r for r in report.rows if r.stage == stage), None)):
             _, _, right = row.example.answer.rpartition("Answer: ")
@@ -87,15 +87,15 @@ def example_of(
         return SamplePrompt(review_conversation(text), "an invented paper")
     if task == "refine" and any(name.startswith("refiner-") for name in data):
         return SamplePrompt(messages(refiner_bank().test[0], system_prompt), "refiner-test")
-    told = (Message(role="system", content=system_prompt),) if system_prompt else ()
+    system = (Message(role="system", content=system_prompt),) if system_prompt else ()
     for name in data:
         try:
             return SamplePrompt(conversation(load_questions(name.split("[")[0])[0], system_prompt), name)
         except (LabError, OSError):
             pass
         if turns := _first_turns(Path(name)):
-            return SamplePrompt((*(told if turns[0].role != "system" else ()), *turns), Path(name).name)
-    return SamplePrompt((*told, Message(role="user", content=PLAIN)), "")
+            return SamplePrompt((*(system if turns[0].role != "system" else ()), *turns), Path(name).name)
+    return SamplePrompt((*system, Message(role="user", content=PLAIN)), "")
 
 
 def _first_turns(file: Path) -> tuple[Message, ...]:
@@ -106,8 +106,8 @@ def _first_turns(file: Path) -> tuple[Message, ...]:
             row = json.loads(next(lines))
         turns = row.get("prompt") or row.get("messages") or row.get("conversations") or row.get("question") or []
         turns = [{"role": "user", "content": turns}] if isinstance(turns, str) else turns
-        said = [(each.get("role") or each["from"], each.get("content") or each["value"]) for each in turns]
-        found = [Message(role=ROLES.get(role, role), content=text) for role, text in said]
+        texts = [(each.get("role") or each["from"], each.get("content") or each["value"]) for each in turns]
+        found = [Message(role=ROLES.get(role, role), content=text) for role, text in texts]
     except (OSError, ValueError, StopIteration, AttributeError, KeyError, TypeError):
         return ()
     while found and found[-1].role == "assistant":
@@ -117,7 +117,7 @@ def _first_turns(file: Path) -> tuple[Message, ...]:
 
 RECORD, CHAIN, LINEAGE, METRICS, REPORTS = "run.json", "chain.json", "lineage.json", "metrics.jsonl", "reports"
 WEIGHTS, CONFIG = "adapter_model.safetensors", "adapter_config.json"
-BESIDE = (RECORD, METRICS, "LICENSE", "NOTICE")
+RUN_FILES = (RECORD, METRICS, "LICENSE", "NOTICE")
 OF_STAGE = CALIBRATOR, PICTURE, THRESHOLD = "calibrator.json", "calibrator.svg", "threshold.json"
 """What `assay eval recalibrate` and `assay eval threshold` found out about a stage."""
 TOKENIZER = (
@@ -247,8 +247,8 @@ class Run:
     def task(self) -> str:
         """The task of its reports, else the one that its stage and data are of; "other" where none is known."""
         kind = self.record.stage if self.record else ""
-        told = next((report.task for report in self.reports.values()), None)
-        known = told or WORDS["stages"].get(kind, {}).get("task")
+        reported = next((report.task for report in self.reports.values()), None)
+        known = reported or WORDS["stages"].get(kind, {}).get("task")
         if known or any(name.startswith("refiner-") for name in self.data_names):
             return known or "refine"
         return "questions" if any(OWN_DATA.fullmatch(name.split("[")[0]) for name in self.data_names) else "other"
@@ -344,7 +344,7 @@ def pack_adapter(run: Run, base: PinnedBase, wanted: Publication, earlier: tuple
     calibrator, wrong = read_own_record(run, CALIBRATOR, Calibrator)
     promised, other = read_own_record(run, THRESHOLD, StagePromise)
     findings += [*wrong, *other]
-    kept = [CALIBRATOR, PICTURE] * (calibrator is not None) + [THRESHOLD] * (promised is not None)
+    confidence_files = [CALIBRATOR, PICTURE] * (calibrator is not None) + [THRESHOLD] * (promised is not None)
     if shapes:
         findings += fit_findings(WEIGHTS, shapes, settings)
     whole = (
@@ -371,7 +371,9 @@ def pack_adapter(run: Run, base: PinnedBase, wanted: Publication, earlier: tuple
     own = read_own(run.folder)
     licence = wanted.licence or own.license or suggest_licence(sources[0], sources[1:])
     text = licence_text(licence)
-    beside = [run.folder / name for name in (*BESIDE, *kept)] + [run.adapter / name for name in TOKENIZER if not whole]
+    beside = [run.folder / name for name in (*RUN_FILES, *confidence_files)] + [
+        run.adapter / name for name in TOKENIZER if not whole
+    ]
     parts = {
         **{f"{place}/{name}".lstrip("/"): part for name, part in ((WEIGHTS, weights), (CONFIG, config))},
         **whole,
@@ -498,7 +500,7 @@ def adapter_card(
     for stage in run.manifest.stages:
         active = [*(active[:-1] if stage.mode == "continue" else active), stage.name]
     is_own = any(OWN_DATA.fullmatch(each.split("[")[0]) for each in run.data_names)
-    asked = example_of(run.task, run.stage.name, run.manifest.system_prompt, run.data_names, run.reports.values())
+    sample = example_of(run.task, run.stage.name, run.manifest.system_prompt, run.data_names, run.reports.values())
     settings = {
         key: value
         for key, value in (record.config if record else {}).items()
@@ -512,7 +514,7 @@ def adapter_card(
     hidden = {"measured_by", "train_seconds", *known.get("hidden", ())}
     template = run.manifest.system_prompt
     return model_card(
-        _front_matter(run, name, licence, base, asked, is_own=is_own, is_merged="config.json" in files),
+        _front_matter(run, name, licence, base, sample, is_own=is_own, is_merged="config.json" in files),
         "adapter.md",
         form="model" if "config.json" in files else "joined" if lineage.stages[-1].folder else "adapter",
         run=run,
@@ -537,7 +539,7 @@ def adapter_card(
         mode=WORDS["modes"][run.stage.mode] if record and run.earlier else None,
         asks="form" if ANSWER in template else "text" if template else "",
         forms={"open": OPEN, "choice": choices(("up", "down"))},
-        asked=asked,
+        sample=sample,
         active=active,
         licence=licence,
         duty=duty(base.licence),
@@ -558,7 +560,7 @@ def adapter_card(
 
 
 def _front_matter(
-    run: Run, name: str, licence: str, base: PinnedBase, asked: SamplePrompt, *, is_own: bool, is_merged: bool
+    run: Run, name: str, licence: str, base: PinnedBase, sample: SamplePrompt, *, is_own: bool, is_merged: bool
 ) -> ModelCardData:
     record, words = run.record, WORDS["tasks"][run.task]
     is_own_rows = record is not None and record.data.get("sha256") in OWN_ROWS
@@ -574,9 +576,9 @@ def _front_matter(
         }
     if results:
         more |= {"model_name": name, "eval_results": results}
-    if asked.source and sum(len(each.content) for each in asked.messages) < WIDGET:
-        turns = [each.model_dump(include={"role", "content"}) for each in asked.messages]
-        more["widget"] = [{"messages": turns} | ({"output": {"text": asked.answer}} if asked.answer else {})]
+    if sample.source and sum(len(each.content) for each in sample.messages) < WIDGET:
+        turns = [each.model_dump(include={"role", "content"}) for each in sample.messages]
+        more["widget"] = [{"messages": turns} | ({"output": {"text": sample.answer}} if sample.answer else {})]
     subject = ["biology"] if is_own or run.task == "review" else []
     calibrated = ["calibration"] if any(each.metric_type == "ece" for each in results) else []
     return ModelCardData(

@@ -19,7 +19,7 @@ from evals.errors import LabError
 from evals.io import LINE_ENDS
 from evals.questions import DATASETS, conversation, load_questions
 from evals.questions.checking import trick_scores
-from evals.questions.sets import SPLITS, SUFFIXES, examine, question_row, raw_rows
+from evals.questions.sets import SPLITS, SUFFIXES, question_row, question_set_rows, read_question_set
 from evals.report import load_report
 from evals.schema import ChoiceTruth, Example
 from evals.schema.runs import Diagnostic
@@ -147,7 +147,7 @@ def _from_the_hub(text: str, repo: str, tag: str) -> str:
 def _is_question_set(file: Path) -> bool:
     """Whether the first row of a file is one of a question set."""
     try:
-        rows, *_ = raw_rows(file)
+        rows, *_ = question_set_rows(file)
     except LabError:
         return False
     return bool(rows) and {"id", "prompt", "group", "split"} <= rows[0][1].keys()
@@ -178,14 +178,14 @@ def _complete(parts: dict[str, Part], title: str, named: str = "") -> Iterator[D
         tables = [RowTable(named, f"data/{split}.jsonl", rows, split)]
         title, scores = named, _scores(examples)
     elif not has_card and files and sets == files:
-        faults = [(path, each) for path in sets for each in examine(file_of(here[path])).faults]
+        faults = [(path, each) for path in sets for each in read_question_set(file_of(here[path])).faults]
         for path, each in faults:
             yield finding("question", path, each.line, field=each.field, problem=each.problem, remedy=each.remedy)
         if faults:
             return
         kind = "questions"
         tables = [table for path in sets for table in _question_tables(path, here[path], len(sets) == 1)]
-        examples = [row for path in sets for row in examine(file_of(here[path])).examples]
+        examples = [row for path in sets for row in read_question_set(file_of(here[path])).examples]
         title, scores = ", ".join(dict.fromkeys(table.name for table in tables)), _scores(examples)
     elif not has_card and not files:
         kind, tables = "eval", [table for path in parts for table in _report_tables(path, parts[path])]
@@ -228,8 +228,8 @@ def _questions_of(example: Example) -> dict[str, Any]:
 def _question_tables(path: str, part: Part, is_alone: bool) -> Iterator[RowTable]:
     """Yield the rows of a set by split; sets that share a folder have folders of their own. Empty columns are left out."""
     made: dict[str, list[dict[str, Any]]] = {split: [] for split in SPLITS}
-    examples = {each.id: each for each in examine(file_of(part)).examples}
-    for _, data in raw_rows(file_of(part))[0]:
+    examples = {each.id: each for each in read_question_set(file_of(part)).examples}
+    for _, data in question_set_rows(file_of(part))[0]:
         row = question_row(data)
         one: dict[str, Any] = {**row.model_dump(mode="json"), **_questions_of(examples[row.id]), "kind": row.truth.kind}
         one["truth"] = row.truth.model_dump_json()

@@ -261,13 +261,17 @@ def policy_trainer(ready: "Prepared", reward: Any) -> "SampledTrainer":
 
     settings = ready.settings
     assert isinstance(settings, SampledSettings)
-    told = GRPOConfig(**ready.arguments, **options(settings))  # before the base, which ZeRO-3 then loads in parts
+    arguments = GRPOConfig(**ready.arguments, **options(settings))  # before the base, which ZeRO-3 then loads in parts
     model = ready.model()
     policy = ready.policy(model)
     if settings.vllm == "colocate":
         model.name_or_path = str(ready.base.folder)  # what vLLM is told to load
     return SampledTrainer.before(GRPOTrainer)(
-        model=policy, args=told, train_dataset=ready.dataset(), processing_class=ready.tokenizer, reward_funcs=reward
+        model=policy,
+        args=arguments,
+        train_dataset=ready.dataset(),
+        processing_class=ready.tokenizer,
+        reward_funcs=reward,
     )
 
 

@@ -46,7 +46,7 @@ from trl.trainer.utils import RepeatSampler, use_adapter
 
 from evals.errors import BadConfig, TrainingStopped
 from evals.io import sha256_of, write_whole
-from training.run.checkpoints import PREFIX, drop_old, seal, writing_failed
+from training.run.checkpoints import PREFIX, failed_checkpoint, remove_old_checkpoints, seal
 
 CHECKED: Mapping[str, str] = {"trl": "1.16.0", "transformers": "5.23.0", "peft": "0.21.2"}
 TRAINED = "default"
@@ -133,8 +133,8 @@ class SafeTrainer(Trainer):
         keep_4bit(model)
         return super().prediction_step(model, *inputs, **options)
 
-    def take_up(self, checkpoint: Path) -> None:
-        """Remember what was done before `checkpoint`: passes over the data, losses and time."""
+    def restore_totals(self, checkpoint: Path) -> None:
+        """Restore our own totals from a checkpoint: passes over the data, losses and time. `train` restores all the rest."""
         state = TrainerState.load_from_json(str(checkpoint / "trainer_state.json"))
         self.passes_done = int((state.epoch or 0.0) + 1e-6)
         file = checkpoint / TOTALS
@@ -226,9 +226,9 @@ class SafeTrainer(Trainer):
         except (OSError, SafetensorError, RuntimeError) as error:
             if isinstance(error, RuntimeError) and TORCH_COULD_NOT_WRITE not in str(error):
                 raise
-            raise writing_failed(run, checkpoint, error) from error
+            raise failed_checkpoint(run, checkpoint, error) from error
         if self.args.should_save:
-            drop_old(run, self.keep_checkpoints)
+            remove_old_checkpoints(run, self.keep_checkpoints)
 
     def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
         """Return the schedule; BadConfig if the fall of warmup_stable_decay does not fit behind the warmup."""

@@ -43,7 +43,7 @@ from evals.schema.questions import QuestionRow, RowFault, TermTruth
 from evals.tables import TABLES, Table, file_rows
 from evals.verifiers import verify
 from evals.verifiers.expected import expected_answer, terms
-from evals.verifiers.expected import normalise as marks_off
+from evals.verifiers.expected import normalise as normalise_wording
 from evals.verifiers.line import read_lines
 from evals.verifiers.score import SCORED
 
@@ -121,7 +121,7 @@ def _by_wording() -> dict[str, Example]:
     return {normalise_question(row.prompt): row for row in (*rows, *kmp_test())}
 
 
-TAUGHT = SURE
+TAUGHT_CONFIDENCE = SURE
 """Percent that the answers of a set state as their confidence where a model is taught by them (SFT)."""
 SUFFIXES = (".jsonl", *TABLES, ".yaml", ".yml")
 EXAMPLES = Path(__file__).parent / "examples"
@@ -135,7 +135,7 @@ THOUSANDS = re.compile(
     r"^\s*[-+]?[1-9]\d{0,2}(?:(?:\.\d{3}){2,}|(?:\.\d{3})+(?=,\d)|(?:,\d{3}){2,}|(?:,\d{3})+(?=\.\d))(?!\d)"
 )
 """Groups of thousands that are no decimals: several, or before a mark of the other kind."""
-NOT_TOLD = frozenset(map(marks_off, (CANNOT_BE_TOLD, "cannot be told")))
+ABSTENTIONS = frozenset(map(normalise_wording, (CANNOT_BE_TOLD, "cannot be told")))
 
 CLOSE = 0.75
 """How alike two spellings are, as difflib measures it, for one to be suggested for the other."""
@@ -149,7 +149,7 @@ Fetch = Callable[[str, str | None, str | None], Iterable[tuple[str, Mapping[str,
 
 
 class QuestionSet(NamedTuple):
-    """What a file holds: good rows as examples, and everything that is wrong.
+    """A file that was read: its good rows as examples, and everything that is wrong with the others.
 
     `is_own` is False for a file of whole `Example`s, as `assay data kmp` writes them. `lines` are those of the examples, and
     `note` says how the file was read where that is unclear.
@@ -174,10 +174,10 @@ def load_questions(source: str | Path, fetch: Fetch | None = None, part: str | N
     if name in DATASETS:
         rows, is_own = DATASETS[name](), False
     else:
-        found = _read_source(name, fetch)
-        if found.faults:
-            raise first_of([each.error(name) for each in found.faults])
-        rows, is_own = found.examples, found.is_own
+        read = _read_source(name, fetch)
+        if read.faults:
+            raise first_of([each.error(name) for each in read.faults])
+        rows, is_own = read.examples, read.is_own
     if wanted is None and is_own and any(row.split == part for row in rows):
         wanted = part
     if wanted in (None, "all"):
@@ -205,9 +205,9 @@ def file_of(name: str) -> Path | None:
     return Path(name).expanduser() if is_file else None
 
 
-def examine(path: Path, sheet: str | None = None) -> QuestionSet:
-    """Return what a file holds, good and bad; LabError if it is missing, empty or no such file."""
-    rows, faults, note = raw_rows(path, sheet)
+def read_question_set(path: Path, sheet: str | None = None) -> QuestionSet:
+    """Return the good rows of a file and what is wrong with the others; LabError if it is missing, empty or of another kind."""
+    rows, faults, note = question_set_rows(path, sheet)
     return examples_of(rows, path.stem, faults)._replace(note=note)
 
 
@@ -223,7 +223,7 @@ def examples_of(rows: Iterable[Raw], name: str, faults: Iterable[RowFault] = ())
         is_own = is_own or not is_example
         try:
             if too_long := longer_than(LONGEST_ROW, data):
-                raise _Wrong((*too_long, "no model is asked so much: shorten it, or leave the row out"))
+                raise _BadFields((*too_long, "no model is asked so much: shorten it, or leave the row out"))
             example = _valid(Example, data) if is_example else to_example(question_row(data), name)
             if not is_example:
                 _check_readable(example)
@@ -231,13 +231,13 @@ def examples_of(rows: Iterable[Raw], name: str, faults: Iterable[RowFault] = ())
                 twin_line, twin = asked.setdefault((normalise_question(example.prompt), form), (line, example))
                 if right_answer(twin.ground_truth) != right_answer(example.ground_truth):
                     problem = f"line {twin_line} asks the same and has another right answer"
-                    raise _Wrong(("truth", problem, "make the question say what tells the two apart"))
+                    raise _BadFields(("truth", problem, "make the question say what tells the two apart"))
             if example.id in ids:
                 problem = f"{example.id!r} was used in line {ids[example.id]}; ids are unique"
-                raise _Wrong(("id", problem, REMEDIES["id"]))
-        except _Wrong as error:
+                raise _BadFields(("id", problem, REMEDIES["id"]))
+        except _BadFields as error:
             id = data["id"] if isinstance(data.get("id"), str) else None
-            bad += [fault_of(line, id, *each, _meant(data, each[0])) for each in error.found]
+            bad += [fault_of(line, id, *each, _suggestion(data, each[0])) for each in error.problems]
         else:
             ids[example.id] = line
             examples.append(example)
@@ -264,8 +264,8 @@ def number_in(seen: str) -> str | None:
     return found[0].replace("−", "-") if len(found) == 1 else None
 
 
-def _meant(data: Mapping[str, Any], field: str) -> str | None:
-    """Return what probably was meant by a bad field of a row of a set."""
+def _suggestion(data: Mapping[str, Any], field: str) -> str | None:
+    """Return the value that a bad field of a row was probably meant to have; None if there is no telling."""
     name = field.removeprefix("truth.")
     inside = data["truth"] if isinstance(data.get("truth"), Mapping) else {}
     row = {**inside, **data}
@@ -276,7 +276,7 @@ def _meant(data: Mapping[str, Any], field: str) -> str | None:
         found = number_in(seen)
         return None if found is None or found == seen.strip() else found
     options = _as_list("options", row.get("options")) or ()
-    known = {"kind": GENERAL, "split": SPLITS, "value": [each for each in options if isinstance(each, str)]}
+    known = {"kind": GENERAL_KINDS, "split": SPLITS, "value": [each for each in options if isinstance(each, str)]}
     return closest(seen, known.get(name, ()))
 
 
@@ -312,7 +312,7 @@ def good_rows(raw: Iterable[Raw], faults: Iterable[RowFault]) -> tuple[QuestionR
 
 
 def question_row(data: Mapping[str, Any]) -> QuestionRow:
-    """Return a row of any format as its record; _Wrong names every field that is wrong."""
+    """Return a row of any format as its record; _BadFields names every field that is wrong."""
     return _valid(QuestionRow, _normalise_row(data))
 
 
@@ -320,15 +320,15 @@ def to_example(row: QuestionRow, name: str) -> Example:
     """Return the example that a row stands for. Its answer is explanation, answer line, confidence line."""
     right = right_answer(row.truth)
     explanation = (row.explanation or "").strip()
-    answer = with_answer(explanation, right, TAUGHT) if right is not None else ""
+    answer = with_answer(explanation, right, TAUGHT_CONFIDENCE) if right is not None else ""
     if right is None and explanation:
-        answer = with_confidence_line(explanation, TAUGHT)
+        answer = with_confidence_line(explanation, TAUGHT_CONFIDENCE)
     return Example(
         source=row.source or name,
         kind=row.truth.kind,
         prompt=row.prompt.strip(),
         answer=answer,
-        confidence=TAUGHT / 100,
+        confidence=TAUGHT_CONFIDENCE / 100,
         ground_truth=row.truth,
         facts=(row.group,),
         cluster=row.group,
@@ -337,17 +337,17 @@ def to_example(row: QuestionRow, name: str) -> Example:
 
 
 def right_answer(truth: GroundTruth) -> str | None:
-    """Return what stands behind `Answer:` in a right answer; None for a rubric, which has no one answer."""
-    asked = expected_answer(truth)
-    match asked.kind:
+    """Return the right answer as it stands behind `Answer:`; None for a rubric, which has no single answer."""
+    expected = expected_answer(truth)
+    match expected.kind:
         case "choice":
-            return asked.right
+            return expected.right
         case "number":
-            unit = asked.unit or ""
+            unit = expected.unit or ""
             unit = "" if any(char.isdigit() for char in unit) else unit if unit == "%" else f" {unit}"
-            return f"{asked.number:.15g}{unit}".strip()
+            return f"{expected.number:.15g}{unit}".strip()
         case "set":
-            return ", ".join(asked.values)
+            return ", ".join(expected.values)
         case "term" if isinstance(truth, MechanismTruth):
             return terms(truth.pathway).accept[0]
         case "term" if isinstance(truth, TermTruth):
@@ -361,7 +361,7 @@ def right_answer(truth: GroundTruth) -> str | None:
 def _read_source(name: str, fetch: Fetch | None) -> QuestionSet:
     path = file_of(name)
     if path is not None:
-        return examine(path)
+        return read_question_set(path)
     hub = HUB.fullmatch(name)
     if hub is not None and fetch is not None:
         return examples_of(hub_rows(name, fetch), hub["name"])
@@ -388,8 +388,8 @@ def hub_parts(name: str) -> tuple[str, str | None, str | None]:
     return hub["name"], hub["revision"], hub["config"]
 
 
-def raw_rows(path: Path, sheet: str | None = None) -> tuple[list[Raw], list[RowFault], str]:
-    """Return what `plain_rows` does of a question set; LabError for a table without a column prompt.
+def question_set_rows(path: Path, sheet: str | None = None) -> tuple[list[Raw], list[RowFault], str]:
+    """Return `plain_rows` of a question set; LabError for another kind of file, or a table without a column prompt.
 
     `sheet` names one of a spreadsheet; its first is read otherwise.
     """
@@ -468,42 +468,44 @@ def _repeated_keys(node: yaml.Node) -> list[str]:
 TRUTHS = {model.model_fields["kind"].default: model for model in get_args(get_args(GroundTruth)[0])}
 FIELDS = {name: field for model in (*TRUTHS.values(), QuestionRow) for name, field in model.model_fields.items()}
 LISTS = frozenset(name for name, field in FIELDS.items() if get_origin(field.annotation) is tuple)
-GENERAL = ("choice", "number", "set", "term", "rubric")
-BESIDE = frozenset({name for model in TRUTHS.values() for name in model.model_fields} - {"subject"})
+GENERAL_KINDS = ("choice", "number", "set", "term", "rubric")
+TRUTH_FIELDS = frozenset({name for model in TRUTHS.values() for name in model.model_fields} - {"subject"})
 """Fields of a truth that may stand beside those of the row."""
 _REMEDIES = tomllib.loads(Path(__file__).with_name("remedies.toml").read_text(encoding="utf-8"))
-REMEDIES = {name: told.format(kinds=", ".join(GENERAL), splits=", ".join(SPLITS)) for name, told in _REMEDIES.items()}
+REMEDIES = {
+    name: text.format(kinds=", ".join(GENERAL_KINDS), splits=", ".join(SPLITS)) for name, text in _REMEDIES.items()
+}
 
 
-class _Wrong(ValueError):
+class _BadFields(ValueError):
     """What is wrong with a row: field, problem and remedy, once or several times."""
 
-    def __init__(self, *found: tuple[str, str, str]) -> None:
-        super().__init__(found[0][1])
-        self.found = found
+    def __init__(self, *problems: tuple[str, str, str]) -> None:
+        super().__init__(problems[0][1])
+        self.problems = problems
 
 
-ASKED = ("messages", "target")
-"""Columns that publishing adds for readers who ask by them; they follow from the others."""
+PROMPT_COLUMNS = ("messages", "target")
+"""Columns that publishing adds, ready to prompt a model with; they follow from the others and are not read back."""
 
 
 def _normalise_row(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return a row with its truth in one piece, short forms written out, and empty fields left out."""
-    row = {name: _to_nfc(value) for name, value in _without_empty(data).items() if name not in ASKED}
+    row = {name: _to_nfc(value) for name, value in _without_empty(data).items() if name not in PROMPT_COLUMNS}
     truth = row.pop("truth", {})
     if isinstance(truth, str):
         try:
             truth = json.loads(truth)
         except ValueError as error:
-            raise _Wrong(("truth", f"is no JSON ({error}), seen {short_repr(truth)}", REMEDIES["truth"])) from None
+            raise _BadFields(("truth", f"is no JSON ({error}), seen {short_repr(truth)}", REMEDIES["truth"])) from None
     if not isinstance(truth, Mapping):
-        raise _Wrong(("truth", f"is no object, seen {short_repr(truth)}", REMEDIES["truth"]))
-    beside = {name: row.pop(name) for name in BESIDE & row.keys()}
+        raise _BadFields(("truth", f"is no object, seen {short_repr(truth)}", REMEDIES["truth"]))
+    beside = {name: row.pop(name) for name in TRUTH_FIELDS & row.keys()}
     beside = {name: value for name, value in beside.items() if value not in ([], ())}
     for name in beside.keys() & truth.keys():
         if _as_list(name, beside[name]) != _as_list(name, truth[name]):
             problem = f"{short_repr(beside[name])} beside the truth, {short_repr(truth[name])} in it"
-            raise _Wrong((name, problem, "write it once, in the truth"))
+            raise _BadFields((name, problem, "write it once, in the truth"))
     if beside or truth:
         row["truth"] = _truth({**beside, **truth})
     if row.get("split") in ("validation", "val"):
@@ -522,7 +524,7 @@ def _truth(given: Mapping[str, Any]) -> dict[str, Any]:
     if field != "value" and "value" in truth:
         truth[field] = _as_list(field, truth.pop("value"))
     if "options" in truth and kind in TRUTHS and kind != "choice":
-        raise _Wrong(
+        raise _BadFields(
             (
                 "options",
                 f"stand beside a truth of kind {kind!r}",
@@ -536,8 +538,8 @@ def _truth(given: Mapping[str, Any]) -> dict[str, Any]:
                     r"\1.\2", THOUSANDS.sub(lambda found: re.sub("[.,]", "", found[0]), each)
                 )
     value = truth.get(field)
-    said = value[0] if isinstance(value, list) and len(value) == 1 else value
-    if isinstance(said, str) and marks_off(said) in NOT_TOLD:
+    only = value[0] if isinstance(value, list) and len(value) == 1 else value
+    if isinstance(only, str) and normalise_wording(only) in ABSTENTIONS:
         truth[field] = {"number": None, "set": [], "term": []}.get(kind, CANNOT_BE_TOLD)
     if isinstance(truth.get("tolerance"), Mapping):
         truth["tolerance"] = _without_empty(truth["tolerance"])
@@ -566,12 +568,12 @@ def _as_list(name: str, value: Any) -> Any:
 
 
 def _valid(record: type[Valid], data: Mapping[str, Any]) -> Valid:
-    """Return a row as a record; _Wrong says of each field that is wrong what pydantic says, and what to do."""
+    """Return a row as a record; _BadFields says of each field that is wrong what pydantic says, and what to do."""
     try:
         return record.model_validate(data)
     except ValidationError as error:
-        found = {told[0]: told for told in map(_complaint, reversed(error.errors()))}
-        raise _Wrong(*reversed(found.values())) from None
+        by_field = {each[0]: each for each in map(_complaint, reversed(error.errors()))}
+        raise _BadFields(*reversed(by_field.values())) from None
 
 
 def _complaint(error: Any) -> tuple[str, str, str]:
@@ -581,7 +583,7 @@ def _complaint(error: Any) -> tuple[str, str, str]:
     problem = error["msg"].removeprefix("Value error, ")
     if kind.startswith("union_tag"):
         steps.append("kind")
-    elif steps == ["truth"] and (name := {"an": "options"}.get(first := problem.split()[0], first)) in BESIDE:
+    elif steps == ["truth"] and (name := {"an": "options"}.get(first := problem.split()[0], first)) in TRUTH_FIELDS:
         steps.append(name)  # what the sentence of ours begins with
     field = ".".join(steps) or WHOLE
     if kind == "extra_forbidden":
@@ -600,12 +602,14 @@ def _complaint(error: Any) -> tuple[str, str, str]:
 def _check_readable(example: Example) -> None:
     truth = example.ground_truth
     if isinstance(truth, OwnTruth) and truth.answerable and right_answer(truth) == CANNOT_BE_TOLD:
-        raise _Wrong(("truth.answerable", "is true, and the right answer is: cannot be told", REMEDIES["answerable"]))
+        raise _BadFields(
+            ("truth.answerable", "is true, and the right answer is: cannot be told", REMEDIES["answerable"])
+        )
     if truth.kind not in SCORED:
         return
-    if isinstance(truth, ChoiceTruth) and len(set(map(marks_off, truth.options))) < len(truth.options):
+    if isinstance(truth, ChoiceTruth) and len(set(map(normalise_wording, truth.options))) < len(truth.options):
         problem = f"options that differ in marks alone cannot be told apart, seen {list(truth.options)}"
-        raise _Wrong(("truth.options", problem, "write them so that they differ in a letter or digit"))
+        raise _BadFields(("truth.options", problem, "write them so that they differ in a letter or digit"))
     verdict = verify(example, example.answer, read="answer")
     if verdict.verdict != "correct":
         problem = f"its own right answer {right_answer(truth)!r} is read as {verdict.verdict} ({verdict.reason})"
@@ -613,7 +617,7 @@ def _check_readable(example: Example) -> None:
             "reword options, names or the explanation: names hold no comma, slash or `and`, no accepted wording"
             " is a competing one too, and an explanation has no answer line of its own"
         )
-        raise _Wrong(("truth", problem, remedy))
+        raise _BadFields(("truth", problem, remedy))
 
 
 VERSION = "1"

@@ -68,7 +68,7 @@ class Questions(Task[Example]):
 
     name = "questions"
     says_reading = True
-    asked = "questions"
+    noun = "questions"
     headline = HEADLINE
     compared = ("accuracy", "reward", "ece", "brier", "log_loss", "auroc", "aurc", "stated_share")
     policies = tuple(BASELINES)

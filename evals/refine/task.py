@@ -88,7 +88,7 @@ class Refine(Task[RefinerRecord]):
     """Records with evidence. `judge` gives the verdicts on all well-formed answers at once; `label` names it."""
 
     name = "refine"
-    asked = "records"
+    noun = "records"
     metrics: ClassVar[Mapping[str, MetricRule]] = {
         "reward": in_narrow_tables(_mean(lambda row: row.scored.reward)),
         "rubric": in_narrow_tables(_mean(lambda row: row.scored.rubric)),

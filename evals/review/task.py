@@ -36,7 +36,7 @@ class Review(Task[ReviewExample]):
     """Papers with human concerns. `setup` gives what two lists of concerns are matched with."""
 
     name = "review"
-    asked = "papers"
+    noun = "papers"
     order = "f1_above_strongest"
     metrics: ClassVar[Mapping[str, MetricRule]] = {
         "f1_above_strongest": MetricRule(

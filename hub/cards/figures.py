@@ -32,7 +32,7 @@ class ReportTables:
     baselines: tuple[tuple[str, ...], ...]
     facts: tuple[tuple[str, str], ...]
     note: str
-    asked: str
+    noun: str
     brief_note: str = ""
     subject: str = ""
     about: str = ""
@@ -42,7 +42,7 @@ class ReportTables:
     def title(self) -> str:
         """What was measured on what."""
         about = f" ({self.about})" if self.about else ""
-        return f"{self.data}, {self.group} {self.asked}{about}"
+        return f"{self.data}, {self.group} {self.noun}{about}"
 
     @property
     def brief(self) -> dict[str, str]:
@@ -100,16 +100,16 @@ def tables_of(report: Report[Any], stage: str | None = None) -> ReportTables | N
     tables = [row(each.stage, each.metrics) for name in stages for each in of_group if each.stage == name]
     tables += [(" = ".join(names), *values) for values, names in alike.items()]
     titles = ("stage", "n", *(words["columns"].get(key, key.replace("_", " ")) for key in keys))
-    told = [at for at in range(len(titles)) if at < 3 or any(each[at] != "–" for each in tables)]
-    columns, *tables = (tuple(each[at] for at in told) for each in (titles, *tables))
+    places = [at for at in range(len(titles)) if at < 3 or any(each[at] != "–" for each in tables)]
+    columns, *tables = (tuple(each[at] for at in places) for each in (titles, *tables))
     counts = [f"{each.stage}: {reading(each.read_by)}" for each in of_group if each.stage in stages]
     settings = ", ".join(f"{key} {value}" for key, value in report.settings.items() if value is not None)
     named = ((name, each) for name, each in report.instrument.items() if each != "{}")
     judges = [each if each.startswith(name) else f"{name} {each}" for name, each in named]
     facts = {
-        task.asked: report.data_name if group == "all" else f"{report.data_name}, group {group}",
+        task.noun: report.data_name if group == "all" else f"{report.data_name}, group {group}",
         "how answers were read": "; ".join(counts) if task.says_reading else "",
-        f"sha256 of the {task.asked}": f"`{report.data_sha256}`",
+        f"sha256 of the {task.noun}": f"`{report.data_sha256}`",
         "settings": settings,
         "judged by": ", ".join(judges),
         "measured": f"{report.created_at:%Y-%m-%d}",
@@ -122,7 +122,7 @@ def tables_of(report: Report[Any], stage: str | None = None) -> ReportTables | N
         baselines=tuple(tables[len(tables) - len(alike) :]),
         facts=tuple((name, fact) for name, fact in facts.items() if fact),
         note=words.get("note", "") + (f"\n{WORDS['wilson']}" if any(WILSON in str(each) for each in tables) else ""),
-        asked=task.asked,
+        noun=task.noun,
         brief_note=words.get("brief", ""),
         subject=WORDS["subjects"].get(report.data_name, ""),
         about=WORDS["known_facts"].get(report.data_name, ""),

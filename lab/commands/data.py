@@ -104,12 +104,12 @@ def check(settings: SetCheckSettings) -> None:
     Example: assay data check my-questions.yaml
     """
     from evals.questions.checking import report_on
-    from evals.questions.sets import QuestionSet, examine, file_of
+    from evals.questions.sets import QuestionSet, file_of, read_question_set
 
     file = settings.file
     path = file_of(file)
     if path is not None:
-        found = examine(path, settings.sheet)
+        found = read_question_set(path, settings.sheet)
         if found.note:
             notes.print(found.note, soft_wrap=True)
         report = report_on(found, path.name)

@@ -616,7 +616,7 @@ def run(settings: EvalRunSettings) -> None:
     partial.unlink(missing_ok=True)
     by = f", judged by {own['judge']}" if own else ""
     notes.print(
-        f"wrote {settings.out}: {plural(len(rows), 'answer')} to {plural(len(examples), task.asked.removesuffix('s'))}{by}",
+        f"wrote {settings.out}: {plural(len(rows), 'answer')} to {plural(len(examples), task.noun.removesuffix('s'))}{by}",
         soft_wrap=True,
     )
     if tried is not None:

@@ -240,7 +240,7 @@ def summary_table(report: "Report[Any]") -> Table:
     ]
     n = {(s.stage, s.group): s.metrics[names[0]].n for s in report.summaries}
     group = "all" if all(n.get((s.stage, "all")) == n[s.stage, s.group] for s in shown) else task.headline
-    title = f"{report.chain_name} on {report.data_name}, {group} {task.asked}, 95 % intervals"
+    title = f"{report.chain_name} on {report.data_name}, {group} {task.noun}, 95 % intervals"
     return table_of(title, ("answers of", *names, "read by"), rows)
 
 
@@ -354,7 +354,7 @@ def comparison_table(found: "Comparisons") -> Table:
         names = " → ".join(side.stage if is_one else _stage_in_chain(side.stage, side.chain) for side in both)
         rows += [(names, *_difference_cells(d)) for d in each.differences]
     n = found.comparisons[0]
-    known = {"data": found.data_name, "group": found.group, "asked": task_class(found.task).asked}
+    known = {"data": found.data_name, "group": found.group, "asked": task_class(found.task).noun}
     title = say("command.compared", **known, n=n.n, clusters=n.n_clusters, tests=found.n_tests)
     if task_class(found.task).says_reading:
         read = sorted({(side.stage, side.chain, reading(side.read_by)) for side in sides})
@@ -443,7 +443,7 @@ def _note(board: "Standings") -> str:
         return ""
     needed, n = questions_needed(board.rows), max(row.metrics[board.order].n for row in board.rows)
     more = say("command.needed", n=needed, points=round(100 * APART)) if needed and needed > n else ""
-    return say("command.unranked", n=n, asked=task.asked, more=more)
+    return say("command.unranked", n=n, asked=task.noun, more=more)
 
 
 def standings_table(board: "Standings") -> Table:
@@ -468,9 +468,9 @@ def standings_markdown(boards: "Sequence[Standings]") -> str:
         columns, rows = _standings(board, (*narrow(task.metrics), *(task.compared or task.metrics)))
         cells = [[cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in rows]
         lines = [f"| {' | '.join(row)} |" for row in (columns, *cells)]
-        parts.append(f"## {board.data_name}, {board.group} {task.asked}, by {board.order}")
+        parts.append(f"## {board.data_name}, {board.group} {task.noun}, by {board.order}")
         parts += [_note(board)] if _note(board) else []
-        measured = f"Measured with {', '.join(board.versions.values())}; {task.asked} {board.data_sha256[:12]}."
+        measured = f"Measured with {', '.join(board.versions.values())}; {task.noun} {board.data_sha256[:12]}."
         parts += ["\n".join([lines[0], f"|{'---|' * len(columns)}", *lines[1:]]), measured]
     return "\n\n".join(parts) + "\n"
 

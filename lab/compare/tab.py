@@ -91,12 +91,12 @@ def new_state(services: Services, pair: Pair | None = None) -> Comparing:
     return Comparing(pair, seed=services.random.getrandbits(32))
 
 
-def restore_pair(services: Services, visitor: Visitor, table: object) -> Comparing | None:
-    """Return the pair whose ids (`table`) the browser still shows after a new start; None if there is none of this visitor's.
+def restore_pair(services: Services, visitor: Visitor, pair_ids: object) -> Comparing | None:
+    """Return the pair whose ids the browser still shows after a new start; None if there is none of this visitor's.
 
     It is the last one where it was voted on: the browser may not have been told.
     """
-    ids = [each for each in table if isinstance(each, str)] if isinstance(table, list) else []
+    ids = [each for each in pair_ids if isinstance(each, str)] if isinstance(pair_ids, list) else []
     answers = services.store.answers_by_id(ids, session_of(services, visitor, "compare"))
     if len(answers) != 2:
         return None
@@ -155,23 +155,23 @@ CONFIDENCE = re.compile(r"(?im)^\W*confidence\b.*$")
 
 @dataclass(frozen=True)
 class CompareView:
-    """What the tab shows at one moment, as HTML, and what one may do; `is_told`: the names of the pair are shown."""
+    """What the tab shows at one moment, as HTML, and what a visitor may do; `is_revealed`: the names of the pair are shown."""
 
     notice: str
     question: str
     cards: str
     may_vote: bool = False
     may_undo: bool = False
-    is_told: bool = False
+    is_revealed: bool = False
 
 
 Step = tuple[Comparing, CompareView]
 
 
 class PairAhead(Going[Step]):
-    """A pair that is written while the one before it is read; it is taken once, nothing is left for who comes second.
+    """A pair that is written while the one before it is read; only the first reader gets it.
 
-    `asked` is what it was drawn from, to be compared with what is wanted when it is taken.
+    `asked` are the stages and the set that it was drawn from: a reader who chose others since writes a new pair.
     """
 
     def __init__(self, asked: object, steps: Generator[Step]) -> None:
@@ -265,7 +265,7 @@ def write_pair(
 
 
 def vote(services: Services, visitor: Visitor | None, state: Comparing | None, choice: Choice) -> Step | None:
-    """Store the vote and tell the names behind the pair and the right answer; None for a second vote on the same pair."""
+    """Store the vote and reveal the names behind the pair and the right answer; None for a second vote on the same pair."""
     state, visitor = state or Comparing(), visitor or new_visitor()
     if state.pair is None:
         return state, _problem(state, say("compare.early"))
@@ -301,7 +301,7 @@ def explain(
     reasons: list[str],
     remark: str,
 ) -> str:
-    """Keep how much better the chosen answer is and why, and return a line that says so.
+    """Store how much better the chosen answer is and why; return a line that confirms it.
 
     LabError unless the last vote is this visitor's and stands.
     """
@@ -337,7 +337,7 @@ def undo(
 
 
 def view_of(state: Comparing, asked: str, moment: Answered) -> CompareView:
-    """Return the view of one moment: two texts, and nothing about who wrote them."""
+    """Return the view of a pair before the vote: two texts and nothing about who wrote them (`is_blind`)."""
     line = say("compare.same") if moment.kept else say("compare.writing") if moment.written else ""
     if moment.waiting is not None:
         line = views.waiting_line(moment.waiting)
@@ -380,7 +380,7 @@ def reveal(state: Comparing) -> CompareView:
         replace(draft, expected=pair.key, meaning="", n_tokens=None, seconds=None, waited=None) for draft in pair.drafts
     ]
     asked = views.question(pair.question)
-    return CompareView(views.notice(line, "good"), asked, views.cards(known), may_undo=True, is_told=True)
+    return CompareView(views.notice(line, "good"), asked, views.cards(known), may_undo=True, is_revealed=True)
 
 
 def _problem(state: Comparing, text: str) -> CompareView:
@@ -394,7 +394,7 @@ def _problem(state: Comparing, text: str) -> CompareView:
 
 def build(services: Services, door: Door, tab: gr.Tab) -> None:
     """Lay out the tab inside the `gr.Blocks` that is currently open."""
-    state, table = gr.State(None), gr.BrowserState(None, storage_key="assay-pair", secret=BROWSER_SECRET)
+    state, pair_ids = gr.State(None), gr.BrowserState(None, storage_key="assay-pair", secret=BROWSER_SECRET)
     has_own, chosen, is_restored = services.recorded is None, gr.State(()), gr.State(True)
     gr.HTML(views.lead("compare"))
     with gr.Row(visible=has_own, elem_classes="composer"):
@@ -439,15 +439,17 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
         Gradio paints the last step of a generator twice, and would paint the second time over a vote cast in between.
         """
         now, view = step
-        on_table = now.pair or (now.last if view.is_told else None)
-        can_explain = bool(view.is_told and now.last and now.last.vote and now.last.vote.choice in ("left", "right"))
-        is_voting = bool(view.question) and not view.is_told
-        label = "next" if view.is_told else "skip" if is_voting else "start"
+        on_table = now.pair or (now.last if view.is_revealed else None)
+        can_explain = bool(
+            view.is_revealed and now.last and now.last.vote and now.last.vote.choice in ("left", "right")
+        )
+        is_voting = bool(view.question) and not view.is_revealed
+        label = "next" if view.is_revealed else "skip" if is_voting else "start"
         may_vote = view.may_vote and not is_writing
         buttons = {each: gr.Button(visible=is_voting, interactive=may_vote) for each in votes.values()}
         return {
             state: now,
-            table: [each.id for each in on_table.answers] if on_table else now.asked or None,
+            pair_ids: [each.id for each in on_table.answers] if on_table else now.asked or None,
             line: view.notice,
             asked: view.question,
             answers: view.cards,
@@ -515,8 +517,22 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
         return gr.Dropdown(choices=known, value=known[0][1] if source is None else source)
 
     here = [door.known, state, chosen, source]
-    outputs = [state, table, line, asked, answers, *votes.values(), onward, back, why, strength, reasons, remark, said]
-    told: dict[str, Any] = {"outputs": [*votes.values()], "api_visibility": "private", **views.QUIET}
+    outputs = [
+        state,
+        pair_ids,
+        line,
+        asked,
+        answers,
+        *votes.values(),
+        onward,
+        back,
+        why,
+        strength,
+        reasons,
+        remark,
+        said,
+    ]
+    vote_buttons_only: dict[str, Any] = {"outputs": [*votes.values()], "api_visibility": "private", **views.QUIET}
     writing = []
     if has_own:
         tab.select(on_tab, source, source, api_name="compare_sets", **views.QUIET)
@@ -532,16 +548,21 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
         back.click(on_undo, here, outputs, api_name="undo", **replacing),
     ]
     opened = door.known.change(
-        on_open, [door.known, state, table], [*outputs, is_restored], api_visibility="private", **views.ANSWERING
+        on_open, [door.known, state, pair_ids], [*outputs, is_restored], api_visibility="private", **views.ANSWERING
     )
     for each in writing:
-        each.then(on_written, state, **told)
-    opened.then(on_written, [state, is_restored], **told)
-    given, saying = [state, strength, reasons, remark], [strength.input, reasons.input, remark.submit, remark.blur]
-    event(saying, partial(explain, services), given, [said], "vote_why", door=door, shows=said, **views.CHOSEN)
+        each.then(on_written, state, **vote_buttons_only)
+    opened.then(on_written, [state, is_restored], **vote_buttons_only)
+    why_fields, why_changes = (
+        [state, strength, reasons, remark],
+        [strength.input, reasons.input, remark.submit, remark.blur],
+    )
+    event(
+        why_changes, partial(explain, services), why_fields, [said], "vote_why", door=door, shows=said, **views.CHOSEN
+    )
     for choice, button in votes.items():
         known = [door.known, door.remembered, state]
-        returned = button.click(on_return, [*known, table], known, api_visibility="private", **views.QUIET)
+        returned = button.click(on_return, [*known, pair_ids], known, api_visibility="private", **views.QUIET)
         returned.then(partial(on_vote, choice), [door.known, state], outputs, api_name=f"vote_{choice}", **views.QUIET)
 
 

@@ -15,7 +15,7 @@ from evals.questions import conversation, find, is_held_out, kmp_test, load_ques
 from evals.questions.checking import report_on
 from evals.questions.layouts import ImportOptions, import_rows, question_rows, split_groups
 from evals.questions.prompt import answer_form
-from evals.questions.sets import EXAMPLES, examine, examples_of, question_row, right_answer, to_example
+from evals.questions.sets import EXAMPLES, examples_of, question_row, read_question_set, right_answer, to_example
 from evals.questions.task import Questions
 from evals.report import build_report
 from evals.run import baseline_rows
@@ -35,7 +35,7 @@ ROW = {"id": "a", "prompt": "Which way?", "truth": CHOICE, "group": "g", "split"
 
 
 def check(path: Path):
-    return report_on(examine(path), path.name)
+    return report_on(read_question_set(path), path.name)
 
 
 def put(path: Path, *rows: dict) -> Path:
@@ -54,7 +54,7 @@ def test_every_bad_row_is_named_with_its_line_its_field_and_what_to_do(tmp_path)
     wrong = []
     for case in CASES["bad"]:
         row = {name: value for name, value in {**ROW, **case["change"]}.items() if value is not None}
-        found = examine(put(tmp_path / "set.jsonl", *rows_of(2), row)).faults
+        found = read_question_set(put(tmp_path / "set.jsonl", *rows_of(2), row)).faults
         told = [(each.line, each.field) for each in found if each.remedy]
         wrong += [] if told == [(3, case["field"])] * (case["field"] is not None) else [(case, found)]
     assert not wrong, "\n".join(map(str, wrong))
@@ -66,17 +66,17 @@ def test_every_bad_row_is_named_with_its_line_its_field_and_what_to_do(tmp_path)
 def test_lines_that_are_no_rows_are_named_in_every_format_and_a_file_that_is_no_set_is_refused(tmp_path):
     for name, text, lines in CASES["no rows in files"]:
         (tmp_path / name).write_text(text)
-        assert [fault.line for fault in examine(tmp_path / name).faults] == lines, name
+        assert [fault.line for fault in read_question_set(tmp_path / name).faults] == lines, name
     for name, text, message in CASES["files that are no sets"]:
         (tmp_path / name).write_text(text)
         with pytest.raises(LabError, match=message):
-            examine(tmp_path / name)
+            read_question_set(tmp_path / name)
 
 
 def test_a_table_as_excel_saves_it_in_german_reads_with_its_decimal_commas_and_says_plainly_what_is_wrong(tmp_path):
     table = (HERE / "files/sets/german.csv").read_text(encoding="utf-8").replace("\n", "\r\n")
     (tmp_path / "excel.csv").write_bytes(table.encode("utf-8-sig"))
-    found = examine(tmp_path / "excel.csv")
+    found = read_question_set(tmp_path / "excel.csv")
     truths = [each.ground_truth for each in found.examples]
     assert [truth.value for truth in truths[2:]] == [3.2e6, 1.66e-24]
     truths = truths[:2]
@@ -188,7 +188,7 @@ def test_what_spoils_a_measurement_is_warned_of_and_nothing_else_is(tmp_path):
 def test_a_row_of_thirty_megabytes_is_named_by_its_line_and_field(tmp_path):
     big = "word " * 600_000
     rows = [ROW, {**ROW, "id": "b", "prompt": big}, {**ROW, "id": "c", "prompt": "c?", "explanation": big}]
-    assert [(each.line, each.field) for each in examine(put(tmp_path / "set.jsonl", *rows)).faults] == [
+    assert [(each.line, each.field) for each in read_question_set(put(tmp_path / "set.jsonl", *rows)).faults] == [
         (2, "prompt"),
         (3, "explanation"),
     ]
@@ -228,9 +228,11 @@ def test_accents_are_the_same_however_they_were_typed(tmp_path):
     composed, parted = (unicodedata.normalize(form, "Ménière") for form in ("NFC", "NFD"))
     truth = {"kind": "choice", "value": parted, "options": [composed, "other"]}
     row = {**ROW, "truth": truth, "prompt": f"Is it {parted}?"}
-    (found,) = examine(put(tmp_path / "set.jsonl", row)).examples
+    (found,) = read_question_set(put(tmp_path / "set.jsonl", row)).examples
     assert (found.ground_truth.value, found.prompt) == (composed, f"Is it {composed}?")
-    (fault,) = examine(put(tmp_path / "set.jsonl", {**ROW, "truth": {**truth, "options": [composed, parted]}})).faults
+    (fault,) = read_question_set(
+        put(tmp_path / "set.jsonl", {**ROW, "truth": {**truth, "options": [composed, parted]}})
+    ).faults
     assert (fault.line, fault.field) == (1, "truth.options") and "stands twice" in fault.problem
     both = [{**row, "id": "x", "truth": CHOICE}, {**row, "id": "y", "prompt": f"Is it {composed}?", "truth": CHOICE}]
     assert "asked twice" in {each.check for each in check(put(tmp_path / "set.jsonl", *both)).warnings}

@@ -335,7 +335,7 @@ def test_a_vote_that_cannot_be_stored_keeps_the_pair_on_the_table(room, monkeypa
     after, view = vote(room, visitor, state, "left")
 
     assert "The store is locked. Try again." in view.notice
-    assert (after, view.may_vote, view.is_told) == (state, True, False)
+    assert (after, view.may_vote, view.is_revealed) == (state, True, False)
 
 
 def test_recorded_answers_are_compared_without_a_model_and_stored_with_their_own_origin(room):

@@ -13,7 +13,7 @@ from evals.errors import BadConfig, LabError
 from evals.io import data_sha256
 from evals.questions import is_held_out
 from evals.questions import sets as sets_of
-from evals.questions.sets import EXAMPLES, examine, load_questions, right_answer
+from evals.questions.sets import EXAMPLES, load_questions, read_question_set, right_answer
 from evals.report import load_report
 from evals.schema.questions import Sampling
 from lab.ask.session import ask
@@ -216,7 +216,7 @@ def test_a_frozen_version_stays_and_an_edited_download_brought_again_is_the_next
     assert sets.freeze(draft.id).id == frozen.id, "the same questions are no new version"
     assert "What is the molar mass of water?" in _state(frozen) and "18.015 g/mol" in _state(frozen)
     download = file_in(tmp_path, as_jsonl(frozen), "codons.jsonl")
-    assert examine(download).examples == frozen.examples()
+    assert read_question_set(download).examples == frozen.examples()
     download.write_text(as_jsonl(frozen).replace("molar mass of water", "molar mass of H2O"), encoding="utf-8")
     assert sets.freeze(sets.bring(download).id).name == "codons v2"
     assert sets.open(frozen.id) == frozen

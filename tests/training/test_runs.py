@@ -10,7 +10,7 @@ from evals.io import public_path
 from evals.schema import RunRecord
 from evals.schema.runs import RunProgress
 from tests.training.cases import cases
-from training.run.checkpoints import drop_old, fault_of, last_whole, seal
+from training.run.checkpoints import fault_of, last_whole_checkpoint, remove_old_checkpoints, seal
 from training.run.folder import ProgressWriter, RunFolder
 
 
@@ -157,20 +157,20 @@ def test_a_damaged_checkpoint_is_passed_over_for_the_one_before_it_and_named(tmp
     for number, (name, content, fault) in enumerate(CASES["damage"]):
         run, told = tmp_path / str(number), []
         earlier, newest = filled(run, 5), filled(run, 10)
-        assert (last_whole(run, told.append), told, fault_of(newest)) == (newest, [], None)
+        assert (last_whole_checkpoint(run, told.append), told, fault_of(newest)) == (newest, [], None)
         (newest / name).unlink()
         if isinstance(content, int):
             (newest / name).write_bytes(bytes(content))
         elif content is not None:
             (newest / name).write_text(content.replace("<1000 x>", "x" * 1000))
-        assert last_whole(run, told.append) == earlier
+        assert last_whole_checkpoint(run, told.append) == earlier
         assert told == [f"checkpoint-10 cannot be used ({fault}); looking for the one before it"]
 
 
 def test_the_newest_sealed_checkpoints_are_kept_and_older_remains_go(tmp_path: Path):
     for step, is_sealed in ((5, True), (7, False), (10, True), (15, False), (20, True), (25, False)):
         filled(tmp_path, step, is_sealed=is_sealed)
-    drop_old(tmp_path, 2)
+    remove_old_checkpoints(tmp_path, 2)
     assert {path.name for path in tmp_path.iterdir()} == {f"checkpoint-{step}" for step in (10, 15, 20, 25)}
 
 

@@ -119,7 +119,7 @@ def with_dev(data: Data, settings: StageSettings, dev: DevSet | None) -> Data:
     known = [LOSS] if data.held else []
     known += [name for name, measure in dev.task.metrics.items() if measure.better] if dev else []
     if settings.best_metric not in ("", *known):
-        answers = f"answers to {dev.task.asked}" if dev else "rows"
+        answers = f"answers to {dev.task.noun}" if dev else "rows"
         raise BadConfig(
             f"best_metric is {settings.best_metric!r}, by which no {answers} are better than others;"
             f" choose one of {', '.join(known)}."

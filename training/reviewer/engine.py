@@ -76,7 +76,7 @@ class Asking:
 
 @dataclass(frozen=True)
 class Room:
-    """How an engine reads: who counts, how much it holds, and the control marks of its template."""
+    """What fits into an engine: its token counter, its context in tokens, and the control marks of its template."""
 
     counter: TokenCounter
     context: int
@@ -99,10 +99,10 @@ OnTokens = Callable[[int], None]
 
 
 class Replies:
-    """Usable replies by the checksum of who was asked what: what stands here is not asked for again.
+    """Usable replies by the checksum of engine and request: a request whose reply is here is not sent again.
 
-    `keep` is told of each new one. `used` are the checksums asked for since it was last emptied; `seconds` is what
-    those that were known took.
+    `keep` is called with each new one. `used` are the checksums looked up since it was last emptied; `seconds` is how
+    long the known ones took.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class Replies:
 class ReviewEngine(ABC):
     """Something that answers requests about papers; the instructions are its own.
 
-    `replies` are those of before: a run that goes on, or a review that was interrupted, sets them.
+    `replies` are earlier ones: a resumed run, or an interrupted review, sets them.
     """
 
     room: Room
@@ -147,7 +147,7 @@ class ReviewEngine(ABC):
         self,
         conversations: Sequence[Conversation],
         form: ReplyForm,
-        told: OnTokens | None = None,
+        on_tokens: OnTokens | None = None,
         stop: threading.Event | None = None,
         done: Callable[[int, Reply], None] = lambda place, reply: None,
     ) -> list[Reply]:
@@ -161,7 +161,7 @@ class ReviewEngine(ABC):
         conversations: Sequence[Conversation],
         form: ReplyForm = CONCERNS,
         is_usable: Callable[[str], bool] | None = None,
-        told: OnTokens | None = None,
+        on_tokens: OnTokens | None = None,
         stop: threading.Event | None = None,
     ) -> list[Reply]:
         """Return one reply per conversation, those that are kept without asking; usable new ones are kept."""
@@ -175,19 +175,19 @@ class ReviewEngine(ABC):
                 self.replies.add(keys[places[number]], reply)
 
         if places:
-            fresh = self.reply_to([conversations[place] for place in places], form, told, stop, done)
+            fresh = self.reply_to([conversations[place] for place in places], form, on_tokens, stop, done)
             replies |= dict(zip(places, fresh, strict=True))
         return [replies[place] for place in range(len(keys))]
 
-    def key(self, asked: Conversation, form: ReplyForm = CONCERNS) -> str:
-        """Return the checksum of who is asked what, and how."""
+    def key(self, conversation: Conversation, form: ReplyForm = CONCERNS) -> str:
+        """Return the checksum of a request: engine, settings, form and conversation."""
         who = self.record().model_dump(mode="json", include={"kind", "name", "stage", "checksums"})
-        document = [who, asdict(self.asking), form.name, form.schema, [each.model_dump() for each in asked]]
+        document = [who, asdict(self.asking), form.name, form.schema, [each.model_dump() for each in conversation]]
         return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
-    def answer(self, requests: Sequence[str], told: OnTokens | None = None) -> list[Reply]:
-        """Return one reply per request, in order, as `asked` does."""
-        return self.ask([review_conversation(each) for each in requests], told=told)
+    def answer(self, requests: Sequence[str], on_tokens: OnTokens | None = None) -> list[Reply]:
+        """Return one reply per request, in order, as `ask` does."""
+        return self.ask([review_conversation(each) for each in requests], on_tokens=on_tokens)
 
     def stream(self, request: str, stop: threading.Event) -> Iterator[Reply]:
         """Yield the reply as it grows, whole at last; setting `stop` ends it soon."""
@@ -213,8 +213,8 @@ IMPORTANCE = {severity: place for place, severity in enumerate((*SEVERITIES, UNK
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A paper as it is asked about: one request per part, and what was noticed on the way."""
+class PaperRequests:
+    """The requests about a paper, one per part, and notes on how the paper was changed or cut for them."""
 
     article_id: str
     source: str
@@ -224,11 +224,11 @@ class Asked:
 
     @property
     def sha256(self) -> str:
-        """Checksum of all that is asked."""
+        """Checksum of all requests."""
         return hashlib.sha256("\0".join(self.requests).encode()).hexdigest()
 
 
-def requests_for(article: Article, room: Room, budget: Budget) -> Asked:
+def requests_for(article: Article, room: Room, budget: Budget) -> PaperRequests:
     """Return the requests about a paper, each within the budget; notes say what had to be done to it."""
     harmless, marks = without_marks(article, room.marks)
     pieces = pieces_of(harmless, budget.paper(room.counter), room.counter, budget.overlap, budget.max_parts)
@@ -238,10 +238,10 @@ def requests_for(article: Article, room: Room, budget: Budget) -> Asked:
     if pieces[0].lost:
         notes.append(f"{pieces[0].lost} of {pieces[0].whole} tokens of the paper could not be read")
     requests = tuple(request(piece.text, piece.part, piece.parts) for piece in pieces)
-    return Asked(article.id, article.source, requests, pieces[0].lost, tuple(notes))
+    return PaperRequests(article.id, article.source, requests, pieces[0].lost, tuple(notes))
 
 
-def row_of(asked: Asked, replies: Sequence[Reply], seconds: float) -> ReviewedRow:
+def row_of(paper: PaperRequests, replies: Sequence[Reply], seconds: float) -> ReviewedRow:
     """Return the row of a paper: the replies to its parts read and merged.
 
     Failed if no part has an answer that can be read; partial if some of it is lost.
@@ -255,7 +255,7 @@ def row_of(asked: Asked, replies: Sequence[Reply], seconds: float) -> ReviewedRo
         else:
             parts.append(part_of(reply, each).model_copy(update={"part": place}))
     concerns, repeats = merge_parts([each.concerns for each in read])
-    problems = list(asked.notes)
+    problems = list(paper.notes)
     for place, (each, reply) in enumerate(zip(read, replies, strict=True), start=1):
         where = f"part {place}: " if len(replies) > 1 else ""
         problems += [f"{where}{problem}" for problem in ((reply.error,) if reply.error else each.problems)]
@@ -268,17 +268,17 @@ def row_of(asked: Asked, replies: Sequence[Reply], seconds: float) -> ReviewedRo
     elif statuses & {"failed", "partial"}:
         status = "partial"
     return ReviewedRow(
-        article_id=asked.article_id,
-        source=asked.source,
+        article_id=paper.article_id,
+        source=paper.source,
         status=status,
         concerns=concerns,
         dropped=tuple(dropped),
         problems=tuple(problems),
         finish_reason=next((each.finish_reason for each in replies if each.finish_reason != "stop"), "stop"),
         parts=tuple(parts),
-        tokens_lost=asked.tokens_lost,
+        tokens_lost=paper.tokens_lost,
         seconds=round(seconds, 3),
-        asked_sha256=asked.sha256,
+        asked_sha256=paper.sha256,
         raw_output="\n".join(reply.text for reply in replies),
     )
 
@@ -368,7 +368,7 @@ class ChainEngine(ReviewEngine):
             raise BadConfig(f"no stage {stage!r} in this chain; it has {', '.join(chain.stages)}.")
         self.room = Room(chain.counter, chain.context, chain.marks)
         self._chain, self.asking = chain, asking
-        self._is_held = asking.constrain != "never"
+        self._is_constrained = asking.constrain != "never"
         self._forms = {CONCERNS.name: self._form(CONCERNS)}
         self._sampling = Sampling(
             max_new_tokens=asking.max_new_tokens, temperature=asking.temperature, top_p=asking.top_p, seed=asking.seed
@@ -382,7 +382,7 @@ class ChainEngine(ReviewEngine):
             stage=self.stage,
             dtype=self._chain.dtype,
             tokenizer=self.room.counter.name,
-            constraint="array schema" if self._is_held else "none",
+            constraint="array schema" if self._is_constrained else "none",
             prompt_sha256=prompt_sha256(),
             checksums=dict(self._chain.stage_checksums),
             substitutions=tuple(self._chain.substitutions),
@@ -392,7 +392,7 @@ class ChainEngine(ReviewEngine):
         self,
         conversations: Sequence[Conversation],
         form: ReplyForm,
-        told: OnTokens | None = None,
+        on_tokens: OnTokens | None = None,
         stop: threading.Event | None = None,
         done: Callable[[int, Reply], None] = lambda place, reply: None,
     ) -> list[Reply]:
@@ -402,7 +402,9 @@ class ChainEngine(ReviewEngine):
         if stop is not None:
             replies = [list(self._stream_replies(each, form, stop))[-1] for each in conversations]
         else:
-            written = self._chain.generate(conversations, (self.stage,), self._sampling, self._forms[form.name], told)
+            written = self._chain.generate(
+                conversations, (self.stage,), self._sampling, self._forms[form.name], on_tokens
+            )
             replies = [Reply(each.text, each.finish_reason, None, each.n_tokens) for (each,) in written]
         n_read = (self.room.counter.chat([turn.model_dump() for turn in each]) for each in conversations)
         replies = [replace(reply, tokens_read=n) for reply, n in zip(replies, n_read, strict=True)]
@@ -415,20 +417,20 @@ class ChainEngine(ReviewEngine):
 
         Setting `stop` ends it within a token.
         """
-        asked = review_conversation(request)
-        key = self.key(asked)
+        conversation = review_conversation(request)
+        key = self.key(conversation)
         if (known := self.replies.get(key)) is not None:
             yield known
             return
         reply = Reply()
-        for reply in self._stream_replies(asked, CONCERNS, stop):
+        for reply in self._stream_replies(conversation, CONCERNS, stop):
             yield reply
         if reply.finish_reason != "cancelled":
             self.replies.add(key, reply)
 
-    def _stream_replies(self, asked: Conversation, form: ReplyForm, stop: threading.Event) -> Iterator[Reply]:
+    def _stream_replies(self, conversation: Conversation, form: ReplyForm, stop: threading.Event) -> Iterator[Reply]:
         text, reason, tokens, shown = "", "cancelled", 0, 0
-        for piece in self._chain.stream(asked, (self.stage,), self._sampling, stop, self._forms[form.name]):
+        for piece in self._chain.stream(conversation, (self.stage,), self._sampling, stop, self._forms[form.name]):
             text, tokens, reason = text + piece.text, piece.n_tokens, piece.finish_reason or reason
             if "}" in piece.text or tokens >= shown + TOLD_EVERY:
                 shown = tokens
@@ -436,7 +438,7 @@ class ChainEngine(ReviewEngine):
         yield Reply(text, reason, None, tokens)
 
     def _form(self, form: ReplyForm) -> Any:
-        return self._chain.form(form.schema if self._is_held else None, self.asking.repetition_penalty)
+        return self._chain.form(form.schema if self._is_constrained else None, self.asking.repetition_penalty)
 
 
 Clock = Callable[[], float]
@@ -452,18 +454,18 @@ def stream_review(
     its finish reason is "cancelled". Parts and stages whose replies the engine has are not asked for again.
     BadConfig before the first step if the context is too small.
     """
-    asked = requests_for(article, engine.room, asking.budget(engine.room.context))
-    started, total = clock() - engine.replies.seconds, len(asked.requests)
+    paper = requests_for(article, engine.room, asking.budget(engine.room.context))
+    started, total = clock() - engine.replies.seconds, len(paper.requests)
     replies = list[Reply]()
     found, written = tuple[Concern, ...](), 0
-    for part, one in enumerate(asked.requests, start=1):
-        yield ReviewStep(part=part, parts=total, n_tokens=written, tokens_lost=asked.tokens_lost, concerns=found)
+    for part, one in enumerate(paper.requests, start=1):
+        yield ReviewStep(part=part, parts=total, n_tokens=written, tokens_lost=paper.tokens_lost, concerns=found)
         if stop.is_set():
             break
         earlier, n, reply = found, written, Reply()
         for reply in engine.stream(one, stop):
             end = reply.text.rfind("}") + 1
-            whole = parse(asked.article_id, f"{reply.text[:end]}]").concerns[:MOST] if end else ()
+            whole = parse(paper.article_id, f"{reply.text[:end]}]").concerns[:MOST] if end else ()
             found = (*earlier, *whole)
             written = n + (reply.tokens_written or 0)
             yield ReviewStep(
@@ -471,19 +473,19 @@ def stream_review(
                 parts=total,
                 stage=reply.stage if isinstance(reply, StagedReply) else "",
                 n_tokens=written,
-                tokens_lost=asked.tokens_lost,
+                tokens_lost=paper.tokens_lost,
                 concerns=found,
             )
         replies.append(reply)
     unasked = Reply(finish_reason="cancelled", error="the review was stopped before this part")
-    row = row_of(asked, [*replies, *[unasked] * (total - len(replies))], clock() - started)
+    row = row_of(paper, [*replies, *[unasked] * (total - len(replies))], clock() - started)
     yield ReviewStep(
         part=max(1, len(replies)),
         parts=total,
         n_tokens=written,
         concerns=row.concerns,
         row=row,
-        requests=asked.requests,
+        requests=paper.requests,
         engine=engine.record(),
     )
 
@@ -492,14 +494,14 @@ def stream_review(
 
 
 NAMED = {"name": "concerns", "strict": True}
-HELD = (
+CONSTRAINTS = (
     Constraint.json_schema("array schema", {**NAMED, "schema": ARRAY_SCHEMA}),
     Constraint.json_schema("object schema", {**NAMED, "schema": OBJECT_SCHEMA}),
     Constraint("none", {}),
 )
 """From the form that replies are taught in to nothing; some servers take only an object at the top."""
 LOOK_SECONDS = 0.2
-"""How often a review that may be stopped looks whether it is."""
+"""How often a running review checks whether it was stopped."""
 STOPPED = "the review was stopped before this reply"
 ABOUT_FORM = ("response_format", "schema", "json", "grammar", "guided")
 """Words of a refusal that is about the form; a prompt that is too long is refused in any form."""
@@ -515,11 +517,13 @@ class ServerEngine(ReviewEngine):
         super().__init__()
         self.room, self.asking = room, asking
         self._client = ChatClient(settings)
-        self._held = {"auto": HELD, "always": HELD[:-1], "never": HELD[-1:]}[asking.constrain]
+        self._constraints = {"auto": CONSTRAINTS, "always": CONSTRAINTS[:-1], "never": CONSTRAINTS[-1:]}[
+            asking.constrain
+        ]
         self.model = self._client.run(self._client.find_model())
 
     def record(self) -> EngineRecord:
-        """Return host and model, what has answered and how it is held by now; never a path or the key."""
+        """Return host and model, who has answered and the constraint in use; never a path or the key."""
         client = self._client
         return EngineRecord(
             kind="server",
@@ -527,7 +531,7 @@ class ServerEngine(ReviewEngine):
             host=urlsplit(client.address).hostname or "",
             served=tuple(client.served),
             tokenizer=self.room.counter.name,
-            constraint=client.form(self._held).name,
+            constraint=client.form(self._constraints).name,
             prompt_sha256=prompt_sha256(),
             substitutions=tuple(f"the server refuses {name}: {said[:160]}" for name, said in client.refused.items()),
         )
@@ -536,17 +540,17 @@ class ServerEngine(ReviewEngine):
         self,
         conversations: Sequence[Conversation],
         form: ReplyForm,
-        told: OnTokens | None = None,
+        on_tokens: OnTokens | None = None,
         stop: threading.Event | None = None,
         done: Callable[[int, Reply], None] = lambda place, reply: None,
     ) -> list[Reply]:
         """Return one reply per conversation, in order, all asked at the same time; setting `stop` ends the waiting."""
-        asking, held = self.asking, self._held
+        asking, constraints = self.asking, self._constraints
         if form.schema is None:
-            held = HELD[-1:]
+            constraints = CONSTRAINTS[-1:]
         elif form is not CONCERNS and asking.constrain != "never":
             named = {"name": form.name, "strict": True, "schema": form.schema}
-            held = (Constraint.json_schema(f"schema of {form.name}", named), HELD[-1])
+            constraints = (Constraint.json_schema(f"schema of {form.name}", named), CONSTRAINTS[-1])
         sampling = {
             "temperature": asking.temperature,
             "top_p": asking.top_p,
@@ -556,16 +560,16 @@ class ServerEngine(ReviewEngine):
         if asking.repetition_penalty != 1.0:
             sampling["repetition_penalty"] = asking.repetition_penalty
 
-        async def replied(place: int) -> Reply:
+        async def ask_one(place: int) -> Reply:
             turns = [turn.model_dump() for turn in conversations[place]]
-            reply = await self._client.chat(lambda: turns, sampling, held)
+            reply = await self._client.chat(lambda: turns, sampling, constraints)
             if self._client.denied:
                 raise LabError(f"{self._client.denied}. No further paper was asked about.")
             done(place, reply)
             return reply
 
-        async def all_of_them() -> list[Reply]:
-            tasks = [asyncio.ensure_future(replied(place)) for place in range(len(conversations))]
+        async def ask_all() -> list[Reply]:
+            tasks = [asyncio.ensure_future(ask_one(place)) for place in range(len(conversations))]
             waiting = set(tasks)
             while waiting and not (stop and stop.is_set()):
                 finished, waiting = await asyncio.wait(
@@ -575,7 +579,7 @@ class ServerEngine(ReviewEngine):
                     each.result()
             return [each.result() if each.done() else Reply(finish_reason="cancelled", error=STOPPED) for each in tasks]
 
-        replies = self._client.run(all_of_them())
+        replies = self._client.run(ask_all())
         refused = next((each.error for each in replies if "the server answered 4" in each.error), "").lower()
         if asking.constrain == "always" and any(word in refused for word in ABOUT_FORM):
             raise LabError(

@@ -20,7 +20,7 @@ from evals.review.records import read_record, record_beside
 from evals.schema import Article
 from evals.schema.articles import ReviewedRow, ReviewRun
 from training.judge.client import Reply
-from training.reviewer.engine import Asked, Asking, Replies, ReviewEngine, requests_for, row_of
+from training.reviewer.engine import Asking, PaperRequests, Replies, ReviewEngine, requests_for, row_of
 
 
 class ReviewFile:
@@ -51,7 +51,7 @@ class ReviewFile:
         except OSError as error:
             raise LabError(f"cannot write {self.path}: {error.strerror}; name another file.") from error
         try:
-            self._take_up(run)
+            self._read_earlier_rows(run)
             self.write_record(run)
             yield
         finally:
@@ -87,7 +87,7 @@ class ReviewFile:
         """Write how the rows come about."""
         write_whole(record_beside(self.path), run.model_dump_json(indent=1) + "\n")
 
-    def _take_up(self, run: ReviewRun) -> None:
+    def _read_earlier_rows(self, run: ReviewRun) -> None:
         """Read the rows of an earlier run that went about it in the same way."""
         if not (self.path.exists() or self.journal.exists()):
             return
@@ -220,10 +220,10 @@ def infer(
 
 
 def _review_papers(
-    papers: Sequence[Asked], plan: ReviewPlan, clocks: Clocks, within: Within | None
+    papers: Sequence[PaperRequests], plan: ReviewPlan, clocks: Clocks, within: Within | None
 ) -> Iterator[list[ReviewedRow]]:
     """Give the rows of whole papers, as many at a time as a batch has room for."""
-    groups: list[list[Asked]] = []
+    groups: list[list[PaperRequests]] = []
     for each in papers:
         if groups and sum(len(one.requests) for one in (*groups[-1], each)) <= plan.batch:
             groups[-1].append(each)
@@ -239,8 +239,8 @@ def _review_papers(
             where = f"{group[0].article_id if len(group) == 1 else f'{len(group)} papers'}: {parts} of {len(requests)}"
             if within:
                 within(where)
-            told = (lambda tokens, where=where: within(f"{where}, {tokens} tokens")) if within else None
-            replies += plan.engine.answer(batch, told)
+            on_tokens = (lambda tokens, where=where: within(f"{where}, {tokens} tokens")) if within else None
+            replies += plan.engine.answer(batch, on_tokens)
         seconds = clocks.seconds() - started
         # what a reply cost: tokens written, and one for reading, which is fast
         effort = [1 + (reply.tokens_written or len(reply.text) // 4) for reply in replies]

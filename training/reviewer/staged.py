@@ -75,14 +75,14 @@ class StagedEngine(ReviewEngine):
         self,
         conversations: Sequence[Conversation],
         form: ReplyForm,
-        told: OnTokens | None = None,
+        on_tokens: OnTokens | None = None,
         stop: threading.Event | None = None,
         done: Callable[[int, Reply], None] = lambda place, reply: None,
     ) -> list[Reply]:
         """Return one reply per conversation, as the engine that is asked gives it."""
-        return self._engine.reply_to(conversations, form, told, stop, done)
+        return self._engine.reply_to(conversations, form, on_tokens, stop, done)
 
-    def answer(self, requests: Sequence[str], told: OnTokens | None = None) -> list[Reply]:
+    def answer(self, requests: Sequence[str], on_tokens: OnTokens | None = None) -> list[Reply]:
         """Return one reply per request, each the verified list as JSON; one whose stages fail has their error."""
         return [list(self._review_in_stages(each, None))[-1] for each in requests]
 
@@ -275,8 +275,8 @@ def _summary(answer: Reply) -> tuple[str, PartReply]:
 
 
 def _summary_asked(words: dict[str, str], paper: str) -> Conversation:
-    told = Message(role="system", content=words["summary_system"])
-    return (told, Message(role="user", content=words["summary"].format(paper=paper)))
+    system = Message(role="system", content=words["summary_system"])
+    return (system, Message(role="user", content=words["summary"].format(paper=paper)))
 
 
 def _section_asked(words: dict[str, str], summary: str, section: str) -> Conversation:

@@ -47,8 +47,8 @@ def fault_of(checkpoint: Path) -> str | None:
     return None
 
 
-def last_whole(run: Path, tell: Callable[[str], None]) -> Path | None:
-    """Return the newest whole checkpoint, or None; `tell` hears of each that had to be passed over."""
+def last_whole_checkpoint(run: Path, tell: Callable[[str], None]) -> Path | None:
+    """Return the newest whole checkpoint of a run, or None; `tell` is called with a line for each that cannot be used."""
     for folder in reversed(checkpoints(run)):
         fault = fault_of(folder)
         if fault is None:
@@ -73,7 +73,7 @@ def best_weights(run: Path) -> tuple[Path, ...]:
     return (*run.glob(f"{BEST}*.safetensors"), *run.glob(f"{BEST}*.part"))
 
 
-def drop_all(run: Path) -> None:
+def remove_checkpoints(run: Path) -> None:
     """Remove the checkpoints of a run and the best weights beside them."""
     for folder in checkpoints(run):
         shutil.rmtree(folder)
@@ -81,7 +81,7 @@ def drop_all(run: Path) -> None:
         file.unlink(missing_ok=True)
 
 
-def drop_old(run: Path, keep: int) -> None:
+def remove_old_checkpoints(run: Path, keep: int) -> None:
     """Remove all but the `keep` newest sealed checkpoints, and remains older than those."""
     sealed = [folder for folder in checkpoints(run) if (folder / SEAL).is_file()]
     kept = sealed[-keep:]
@@ -90,8 +90,8 @@ def drop_old(run: Path, keep: int) -> None:
             shutil.rmtree(folder)
 
 
-def writing_failed(run: Path, checkpoint: Path, reason: BaseException) -> TrainingStopped:
-    """Remove what was written of a checkpoint and return the error that says why and what is left."""
+def failed_checkpoint(run: Path, checkpoint: Path, reason: BaseException) -> TrainingStopped:
+    """Remove a checkpoint that could not be written whole; return the error to raise, which names the last good one."""
     shutil.rmtree(checkpoint, ignore_errors=True)
     whole = [folder for folder in checkpoints(run) if (folder / SEAL).is_file()]
     kept = f"{whole[-1].name} is kept." if whole else "there is no checkpoint yet."

@@ -32,7 +32,7 @@ from evals.verifiers import VERSION as VERIFIERS_VERSION
 from evals.wording import VERSION as CONFIDENCE_VERSION
 from training.config import StageSettings, as_document
 from training.rewards import text_of
-from training.run.checkpoints import drop_all, last_whole, step_of
+from training.run.checkpoints import last_whole_checkpoint, remove_checkpoints, step_of
 
 
 def say(text: str) -> None:
@@ -152,8 +152,8 @@ class RunFolder:
             file.write(json.dumps(row) + "\n")
 
     def last_checkpoint(self) -> Path | None:
-        """Return the newest checkpoint that is whole, or None; says which ones are not."""
-        return last_whole(self.path, say)
+        """Return the newest whole checkpoint, or None; writes a line for each that is not whole."""
+        return last_whole_checkpoint(self.path, say)
 
     @contextmanager
     def lock(self) -> Generator[None]:
@@ -203,7 +203,7 @@ class RunFolder:
         ended = {"status": status, "result": dict(result), "ended_at": datetime.now(UTC)}
         self.write(known.model_copy(update=ended))
         if status == "finished":
-            drop_all(self.path)
+            remove_checkpoints(self.path)
             self.progress.unlink(missing_ok=True)
 
     def how_to_resume(self) -> str:
@@ -230,7 +230,7 @@ class RunFolder:
 
     def clear(self) -> None:
         """Remove all that a run writes, and nothing else."""
-        drop_all(self.path)
+        remove_checkpoints(self.path)
         for path in (self.path / name for name in WRITTEN_BY_A_RUN):
             if path.is_dir():
                 shutil.rmtree(path)

@@ -198,8 +198,10 @@ def fit_processor(request: Request, base: Base) -> tuple[Request, tuple[str, ...
     is_settled = settings.autocast == "none" or settings.weights == "nf4"
     if is_settled or not is_cpu() or has_bfloat16() or not fits_in_float32(base):
         return request, ()
-    told = settings.model_copy(update={"autocast": "none", "weights": "float32"})
-    return replace(request, settings=told), ("this processor only imitates bfloat16, so all is computed in float32",)
+    in_float32 = settings.model_copy(update={"autocast": "none", "weights": "float32"})
+    return replace(request, settings=in_float32), (
+        "this processor only imitates bfloat16, so all is computed in float32",
+    )
 
 
 ECHO_SECONDS = 2.0
@@ -317,11 +319,14 @@ class Session:
         self.progress = ProgressWriter(self.run.progress, self.ready.settings.eval_steps)
 
     def train(self, trainer: SafeTrainer) -> None:
-        """Train, from the last checkpoint if there is one; at the end write the adapter and its chain."""
+        """Train, from the last whole checkpoint if there is one; at the end write the adapter and its chain.
+
+        From a checkpoint `trainer.train` (transformers) restores weights, optimizer, schedule and random numbers.
+        """
         trainer.keep_checkpoints = self.ready.settings.keep_checkpoints
         if self.checkpoint is not None:
             say(f"going on from {self.checkpoint.name}")
-            trainer.take_up(self.checkpoint)
+            trainer.restore_totals(self.checkpoint)
         for each in trainer.callback_handler.callbacks:  # its files name the machine and its folders
             if isinstance(each, TensorBoardCallback) and each.logging_dir is None:
                 each.logging_dir = f"{self.run.path}.tensorboard"
