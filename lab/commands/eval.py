@@ -663,7 +663,8 @@ def _answer(
     dtype = settings.dtype or DTYPE.get(settings.task)
     with progress_shown("loading the chain") as progress:
         loaded = load_chain(settings.chain, dtype, progress, base=settings.base, cache=from_environment().cache)
-    loaded = with_hosted(loaded, settings.hosted or ())
+    sources = [each.strip() for each in settings.confidence.split(",") if each.strip() != "stated"]
+    loaded = with_hosted(loaded, settings.hosted or (), is_scored="likelihood" in sources)
     stages = loaded.stages if settings.stage == "all" else tuple(name.strip() for name in settings.stage.split(","))
     sampling = Sampling(max_new_tokens=settings.max_new_tokens or LONGEST[settings.task])
     if settings.task == "questions":
@@ -674,7 +675,7 @@ def _answer(
     how = RunSettings(sampling, settings.batch_size, loaded.stage_checksums, loaded.dtype, partial)
     with progress_shown("answering", len(examples)) as progress:
         rows: tuple[Any, ...] = run_task(task, loaded, examples, stages, how, progress)
-    if sources := [each.strip() for each in settings.confidence.split(",") if each.strip() != "stated"]:
+    if sources:
         from evals.confidence import more_confidences
 
         with progress_shown("measuring confidences") as progress:

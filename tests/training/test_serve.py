@@ -693,9 +693,10 @@ def test_a_served_stage_is_as_likely_to_answer_as_it_is_here_and_as_it_was_taugh
     chain = load_chain(tiny_chain(tmp_path, base=taught_base(tmp_path / "model", chats)), "float32")
     monkeypatch.setenv("ASSAY_KEY_FAR", "secret")
     with serving(chain) as url:
-        both = with_hosted(chain, [f"far={url}/v1#base"])
+        both = with_hosted(chain, [f"far={url}/v1#base"], is_scored=True)
         rows = run_task(task, both, examples, ("base", "far"), RunSettings())
         found = more_confidences(task, both, rows, ("likelihood",), RunSettings(), lambda *_: None)
+        assert both.hosted["far"].client.take_counts().calls == len(examples)
     here, far = (
         [each.given.value for each in found if each.stage == f"{stage} likelihood"] for stage in ("base", "far")
     )
@@ -704,23 +705,30 @@ def test_a_served_stage_is_as_likely_to_answer_as_it_is_here_and_as_it_was_taugh
 
 
 @pytest.mark.parametrize(
-    ("logprobs", "words"),
+    ("tokens", "most", "words"),
     [
-        (None, r"far \(tiny-judge\) tells no log-probabilities \(logprobs\); leave likelihood out"),
-        ({"content": [{"token": "Up.", "logprob": -0.1, "bytes": None}]}, r"of other tokens .*\(top_logprobs\)"),
+        (None, 5, r"far \(tiny-judge\) tells no log-probabilities \(logprobs\); leave likelihood out"),
+        (None, 0, r"\(logprobs\) and says 'top_logprobs must be at most 0'; leave likelihood out"),
+        ([("Up.", ())], 5, r"of other tokens .*\(top_logprobs\)"),
+        ([(each, ("Ġup",)) for each in ("Answer", ":", "Ġup")], 5, r"its tokens spell 'Answer:Ġup', its answer line says 'up'"),
     ],
-)
-def test_a_server_that_tells_no_log_probabilities_is_named(chain, tmp_path, logprobs, words):
+    ids=["ignored", "refused", "no others", "of other words"],
+)  # the first as transformers serve 5.23 does, the last as mlx-lm 0.32.2
+def test_a_server_that_tells_no_log_probabilities_is_named(chain, tmp_path, tokens, most, words):
     def silent(asked):
-        if asked.body["top_logprobs"] > 5:
-            return 400, b'{"error": {"message": "top_logprobs must be at most 5"}}'
-        document = json.loads(reply()[1])
-        document["choices"][0]["logprobs"] = logprobs
+        if asked.body.get("top_logprobs", 0) > most:
+            return 400, f'{{"error": {{"message": "top_logprobs must be at most {most}"}}}}'.encode()
+        document = json.loads(reply("Answer: up")[1])
+        scored = [
+            {"token": token, "logprob": -0.1, "top_logprobs": [{"token": each, "logprob": -0.1} for each in top]}
+            for token, top in tokens or ()
+        ]
+        document["choices"][0]["logprobs"] = tokens and {"content": scored}
         return 200, json.dumps(document).encode()
 
     with hosted(chain, tmp_path, silent) as (both, server), pytest.raises(LabError, match=words):
-        both.token_scores([chain.messages("Which way?")], "far", ["Up."], SHORT)
-    assert [each.body["top_logprobs"] for each in server.requests] == [20, 5]
+        both.token_scores([chain.messages("Which way?")], "far", ["Answer: up"], SHORT)
+    assert [each.body.get("top_logprobs") for each in server.requests] == [20, 5, None][: 2 if most else 3]
 
 
 def test_a_stage_gives_the_harness_the_likelihood_of_each_continuation_whatever_else_is_in_the_batch(

@@ -24,7 +24,7 @@ from pydantic import Field, ValidationError
 from evals.errors import BadConfig, LabError, first_problem
 from evals.schema import Completion, Message, Record
 from evals.schema.questions import Sampling, TokenScore
-from evals.verifiers.line import last_answer
+from evals.verifiers.line import LastAnswer, last_answer
 from training.judge.client import ChatClient, Constraint, Reply
 from training.judge.prompts import ServerSettings
 from training.models.generation import FinishReason, Piece
@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 NAMED = re.compile(r"(?P<name>[\w.-]+)=(?P<url>https?://[^#\s]+)(?:#(?P<model>\S+))?")
 SILENT_SECONDS = 60.0
 AS_IT_IS = (Constraint("none", {}),)
-SCORED = tuple(Constraint(f"top_logprobs of {n}", {"logprobs": True, "top_logprobs": n}) for n in (20, 5))
+TOLD = tuple(Constraint(f"top_logprobs of {n}", {"logprobs": True, "top_logprobs": n}) for n in (20, 5))
+SCORED = (*TOLD, *AS_IT_IS)
 
 
 class HostedModel(Record):
@@ -91,10 +92,11 @@ def read_hosted(given: Sequence[str]) -> dict[str, HostedModel]:
 
 
 class Hosted:
-    """A model that is asked, and what was spent on it."""
+    """A model that is asked, and what was spent on it; a scored one tells how likely its greedy answers were."""
 
-    def __init__(self, name: str, model: HostedModel) -> None:
-        self.name, self.model = name, model
+    def __init__(self, name: str, model: HostedModel, *, is_scored: bool = False) -> None:
+        self.name, self.model, self.is_scored = name, model, is_scored
+        self._scores: dict[tuple[tuple[Message, ...], str], Sequence[TokenScore]] = {}
         settings = ServerSettings(
             model.url, model.model, model.key_variable, True, model.concurrency, model.timeout_seconds, model.retries
         )
@@ -155,38 +157,56 @@ class Hosted:
         answer = Completion(stage=self.name, text=reply.text, n_tokens=n_written, finish_reason=reason)
         return answer, f"${cost:.4f}" if self.model.cost(1, 1) else "", reply.scores
 
-    def ask_all(
-        self, prompts: Sequence[Sequence[Message]], sampling: Sampling, form: Sequence[Constraint] = AS_IT_IS
-    ) -> Iterator[tuple[Completion, Sequence[TokenScore]]]:
-        """Yield the answers to prompts that are asked together, with what `form` asks for; LabError for the first that failed."""
+    def ask_all(self, prompts: Sequence[Sequence[Message]], sampling: Sampling) -> Iterator[Completion]:
+        """Yield the answers to prompts that are asked together; LabError for the first that failed, or has no scores to keep."""
+        form = SCORED if self.is_scored and not sampling.temperature else AS_IT_IS
 
         async def all_of() -> list[tuple[Completion, str, Sequence[TokenScore]] | BaseException]:
             asked = (self.ask(each, sampling, form) for each in prompts)
             return await asyncio.gather(*asked, return_exceptions=True)  # what was sent is paid for: it is counted
 
-        for given in self.client.run(all_of()):
+        for prompt, given in zip(prompts, self.client.run(all_of()), strict=True):
             if isinstance(given, BaseException):
                 raise given
-            yield given[0], given[2]
+            answer, _, scores = given
+            if form is SCORED and answer.text.strip():
+                self._scores[tuple(prompt), answer.text] = self._behind(last_answer(answer.text), scores)
+            yield answer
+
+    def _behind(self, line: LastAnswer | None, scores: Sequence[TokenScore]) -> Sequence[TokenScore]:
+        """Return the tokens behind the last "Answer:" of an answer with this line, none where they do not spell it.
+
+        LabError for a server that tells none, or has spelled none of its answers by now.
+        """
+        spelled = "".join(each.text for each in scores)
+        if not any(each.top for each in scores):
+            refused = self.client.refused.get(f"the {TOLD[-1].name}", "")
+            told = "of other tokens beside those it writes (top_logprobs)" if scores else "(logprobs)"
+            told += f" and says {refused[:160]!r}" if refused else ""
+        elif line is None or (found := last_answer(spelled)) and found.said == line.said:
+            return behind_answer(scores)
+        elif any(self._scores.values()):
+            return ()
+        else:
+            told = f"of what it writes: its tokens spell {spelled[-80:]!r}, its answer line says {line.said!r}"
+        raise LabError(
+            f"{self.name} ({self.client.model}) tells no log-probabilities {told}; leave likelihood out of --confidence, or"
+            " name a server that tells them, such as vLLM, llama.cpp or OpenAI."
+        )
 
     def token_scores(
         self, prompts: Sequence[Sequence[Message]], texts: Sequence[str], sampling: Sampling
     ) -> list[Sequence[TokenScore]]:
         """Return the tokens behind the last "Answer:" of texts that it answered before, and what may follow them.
 
-        It is asked again; there are none where it answers otherwise now. LabError for a server that tells no
-        log-probabilities.
+        Where they are not known, it is asked again; there are none where it answers otherwise now. LabError for a server
+        that tells no log-probabilities.
         """
-        found: list[Sequence[TokenScore]] = []
-        for text, (answer, scores) in zip(texts, self.ask_all(prompts, sampling, SCORED), strict=True):
-            if not any(each.top for each in scores):
-                what = "of other tokens beside those it writes (top_logprobs)" if scores else "(logprobs)"
-                raise LabError(
-                    f"{self.name} ({self.client.model}) tells no log-probabilities {what}; leave likelihood out of"
-                    " --confidence, or name a server that tells them, such as vLLM, llama.cpp or OpenAI."
-                )
-            found.append(behind_answer(scores) if answer.text == text else ())
-        return found
+        self.is_scored = True
+        asked = [(tuple(prompt), text) for prompt, text in zip(prompts, texts, strict=True)]
+        for _ in self.ask_all([prompt for prompt, text in asked if (prompt, text) not in self._scores], sampling):
+            pass
+        return [self._scores.get(each, ()) for each in asked]
 
 
 def behind_answer(scores: Sequence[TokenScore]) -> Sequence[TokenScore]:
@@ -218,7 +238,7 @@ class HostedModels(dict[str, Hosted]):
         """
         found = [{each.stage: each for each in row} for row in rows]
         for hosted in (self[stage] for stage in stages if stage in self):
-            for row, (answer, _) in zip(found, hosted.ask_all(prompts, sampling), strict=True):
+            for row, answer in zip(found, hosted.ask_all(prompts, sampling), strict=True):
                 row[hosted.name] = answer
         return [[row[stage] for stage in stages] for row in found]
 
@@ -270,14 +290,19 @@ class HostedModels(dict[str, Hosted]):
             left.set()
 
 
-def with_hosted(chain: "LoadedChain", given: Sequence[str]) -> "LoadedChain":
-    """Return a chain that answers with these models too; the chain itself where none is named."""
+def with_hosted(chain: "LoadedChain", given: Sequence[str], *, is_scored: bool = False) -> "LoadedChain":
+    """Return a chain that answers with these models too; the chain itself where none is named.
+
+    A scored one is asked for the log-probabilities with its answers (`Hosted.token_scores`).
+    """
     if not (models := read_hosted(given)):
         return chain
     if taken := set(models) & set(chain.stages):
         raise BadConfig(f"the chain has a stage {sorted(taken)[0]!r} itself; give the hosted model another name.")
     both = copy(chain)
-    both.hosted = HostedModels({name: Hosted(name, model) for name, model in models.items()})
+    both.hosted = HostedModels(
+        {name: Hosted(name, model, is_scored=is_scored) for name, model in models.items()}
+    )
     both.stages = (*chain.stages, *models)
     asked = {name: hashlib.sha256(f"{each.url}#{each.model}".encode()).hexdigest() for name, each in models.items()}
     both.stage_checksums = {**chain.stage_checksums, **asked}
