@@ -710,7 +710,11 @@ def test_a_served_stage_is_as_likely_to_answer_as_it_is_here_and_as_it_was_taugh
         (None, 5, r"far \(tiny-judge\) tells no log-probabilities \(logprobs\); leave likelihood out"),
         (None, 0, r"\(logprobs\) and says 'top_logprobs must be at most 0'; leave likelihood out"),
         ([("Up.", ())], 5, r"of other tokens .*\(top_logprobs\)"),
-        ([(each, ("Ġup",)) for each in ("Answer", ":", "Ġup")], 5, r"its tokens spell 'Answer:Ġup', its answer line says 'up'"),
+        (
+            [(each, ("Ġup",)) for each in ("Answer", ":", "Ġup")],
+            5,
+            r"its tokens spell 'Answer:Ġup', its answer line says 'up'",
+        ),
     ],
     ids=["ignored", "refused", "no others", "of other words"],
 )  # the first as transformers serve 5.23 does, the last as mlx-lm 0.32.2

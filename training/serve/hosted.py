@@ -183,7 +183,7 @@ class Hosted:
             refused = self.client.refused.get(f"the {TOLD[-1].name}", "")
             told = "of other tokens beside those it writes (top_logprobs)" if scores else "(logprobs)"
             told += f" and says {refused[:160]!r}" if refused else ""
-        elif line is None or (found := last_answer(spelled)) and found.said == line.said:
+        elif line is None or ((found := last_answer(spelled)) and found.said == line.said):
             return behind_answer(scores)
         elif any(self._scores.values()):
             return ()
@@ -300,9 +300,7 @@ def with_hosted(chain: "LoadedChain", given: Sequence[str], *, is_scored: bool =
     if taken := set(models) & set(chain.stages):
         raise BadConfig(f"the chain has a stage {sorted(taken)[0]!r} itself; give the hosted model another name.")
     both = copy(chain)
-    both.hosted = HostedModels(
-        {name: Hosted(name, model, is_scored=is_scored) for name, model in models.items()}
-    )
+    both.hosted = HostedModels({name: Hosted(name, model, is_scored=is_scored) for name, model in models.items()})
     both.stages = (*chain.stages, *models)
     asked = {name: hashlib.sha256(f"{each.url}#{each.model}".encode()).hexdigest() for name, each in models.items()}
     both.stage_checksums = {**chain.stage_checksums, **asked}
