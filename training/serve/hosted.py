@@ -183,12 +183,12 @@ class Hosted:
             refused = self.client.refused.get(f"the {TOLD[-1].name}", "")
             told = "of other tokens beside those it writes (top_logprobs)" if scores else "(logprobs)"
             told += f" and says {refused[:160]!r}" if refused else ""
-        elif line is None or ((found := last_answer(spelled)) and found.said == line.said):
+        elif line is not None and (found := last_answer(spelled)) and found.text == line.text:
             return behind_answer(scores)
-        elif any(self._scores.values()):
+        elif line is None or any(self._scores.values()):
             return ()
         else:
-            told = f"of what it writes: its tokens spell {spelled[-80:]!r}, its answer line says {line.said!r}"
+            told = f"of what it writes: its tokens spell {spelled[-80:]!r}, its answer line says {line.text!r}"
         raise LabError(
             f"{self.name} ({self.client.model}) tells no log-probabilities {told}; leave likelihood out of --confidence, or"
             " name a server that tells them, such as vLLM, llama.cpp or OpenAI."
