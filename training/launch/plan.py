@@ -1,6 +1,6 @@
 """What a training command would do: settings, rows, the exact line, what it needs.
 
-What a run needs is a formula; docs/training.md says how far it was compared with measurements. Nothing here knows
+What a run needs is a formula; docs/performance.md says how far it was compared with measurements. Nothing here knows
 torch, so a 7B run can be planned where the model is not.
 """
 
