@@ -84,5 +84,6 @@ def test_what_a_person_types_while_a_tab_is_filled_stays_and_is_what_is_asked(op
         page.click("#ask-button")
     expect(page.locator(DONE)).to_have_count(3)
 
+    choose(page, "#ask-earlier input", "Typed while", stays=True)  # once it is listed the list is not filled any more
     choose(page, "#ask-earlier input", "filled in at once", stays=True)  # what is done after typing fills the field
     expect(page.locator(QUESTION)).to_have_value("What is filled in at once?")
