@@ -97,7 +97,7 @@ def read_evaluations(chain: str, *folders: Path) -> Evaluations:
     if not found:
         return Evaluations()
     manifest = read_chain(chain).manifest
-    current, outdated = [], []
+    current, outdated, files = [], [], dict[str, Path]()
     for path, report in found.items():
         data = report.data_name.split(" (first ")[0]  # so a shortened run is called
         limit = report.settings.get("limit")
@@ -111,10 +111,13 @@ def read_evaluations(chain: str, *folders: Path) -> Evaluations:
         elif report.versions != instrument():
             reason, again, kept = "another version of the verifiers", ["rescore", str(path)], report
         else:
+            if any(report.data_name == each.data_name for each in current):  # the same questions, answered again
+                report = report.model_copy(update={"data_name": f"{report.data_name} ({path.stem})"})
             current.append(report)
+            files[report.data_name] = path
             continue
+        files.setdefault(report.data_name, path)
         outdated.append(Outdated(path.name, reason, shlex.join(["assay", "eval", *again]), kept))
-    files = {report.data_name: path for path, report in found.items()}
     return Evaluations(tuple(current), tuple(outdated), files=files)
 
 

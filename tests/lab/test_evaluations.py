@@ -112,6 +112,15 @@ def test_a_file_is_read_again_only_when_it_has_changed(tmp_path: Path) -> None:
     assert load_reports(str(tmp_path)).current == (other,)
 
 
+def test_two_reports_on_the_same_questions_are_told_apart_by_their_files(tmp_path: Path) -> None:
+    first = scripted_report(DATA)
+    found = read(tmp_path, first, first.model_copy(update={"command": "assay eval run --confidence stated,likelihood"}))
+    one, other = found.current
+    assert (one.data_name, one.command) == (DATA, first.command)
+    assert other.data_name == f"{DATA} ({found.files[other.data_name].stem})" != one.data_name
+    assert other.command.endswith("likelihood")
+
+
 def test_a_report_of_ones_own_is_renamed_and_one_that_came_with_assay_is_not(tmp_path: Path) -> None:
     mine = scripted_report(DATA).model_copy(update={"data_name": "mine", "data_sha256": "1" * 64})
     found = read(tmp_path, mine)
