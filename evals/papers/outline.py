@@ -128,7 +128,7 @@ def outline_of(blocks: Sequence[Block], title: str = "") -> Outline:
         abstract, rest = abstract[:end], abstract[end:]
         named.insert(0, (UNNAMED, rest))
     if abstract:  # addresses of the authors may be printed between its heading and its text
-        lead = next((n for n, each in enumerate(abstract) if not all("@" in word for word in each.text.split())), 0)
+        lead = next((n for n, each in enumerate(abstract) if "@" not in each.text or _is_prose(each.text)), 0)
         front, abstract = [*front, *abstract[:lead]], abstract[lead:]
     if abstract is None:
         abstract = [each for each in front if named and len(each.text.split()) >= LONG_PARAGRAPH]
@@ -144,6 +144,11 @@ def outline_of(blocks: Sequence[Block], title: str = "") -> Outline:
         figures=tuple(figures),
         references=tuple(Reference(text=each.text) for each in found.get("references", ())),
     )
+
+
+def _is_prose(text: str) -> bool:
+    """Return whether a paragraph ends as a sentence does, or is long."""
+    return text.endswith((".", "?", "!")) or len(text.split()) >= LONG_PARAGRAPH
 
 
 def _parts_of_abstract(named: Sequence[tuple[str, list[Block]]]) -> Sequence[tuple[str, list[Block]]]:

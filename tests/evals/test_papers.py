@@ -259,7 +259,7 @@ def test_a_long_abstract_ends_with_its_keywords():
 
 
 def test_addresses_printed_between_the_heading_of_the_abstract_and_its_text_are_front_matter():
-    above = "# T\n## Abstract\nAB12,CD3@DUKE.EDU\n\nann@x.org, bob@y.org\n\nWe salted it; mail ann@x.org.\n\n## Results\nIt grew."
+    above = "# T\n## Abstract\nAB12,CD3@DUKE.EDU\n\nann@x.org, bob@y.org\n\nCorrespondence: {eve, dan}@z.org\n\nWe salted it; mail ann@x.org.\n\n## Results\nIt grew."
     article = read_article(above.encode(), "a.md")
     assert article.abstract == "We salted it; mail ann@x.org."
     assert named(article) == ["Front matter", "Results"]
