@@ -216,7 +216,8 @@ class ResultsTab:
         reports = []
         for one in measured.reports:
             key = "report.data.outdated" if measured.is_outdated(one) else "report.data"
-            called = lines().get(f"data.{one.data_name}", one.data_name)
+            name, *more = one.data_name.split(" ", 1)  # "(first 20)", or the file of another report on the same
+            called = " ".join([lines().get(f"data.{name}", name), *more])
             reports.append((say(key, name=called, n=len({row.example.id for row in one.rows})), one.data_name))
         every = stages_of(report)
         stage = every[0] if every else report.summaries[0].stage

@@ -136,14 +136,15 @@ class Card:
 
 
 def stage_name(stage: str) -> str:
-    """Return a stage's name as people write it: "Base", "SFT"; behind "@" stands the chain, where there are several.
+    """Return a stage's name as people write it: "Base", "SFT"; the source of its confidence follows a space, its chain "@".
 
-    >>> stage_name("dpo-2"), stage_name("base"), stage_name("warm-up"), stage_name("sft@my-run")
-    ('DPO-2', 'Base', 'Warm-up', 'SFT (my-run)')
+    >>> stage_name("dpo-2"), stage_name("base"), stage_name("grpo likelihood"), stage_name("sft@my-run")
+    ('DPO-2', 'Base', 'GRPO likelihood', 'SFT (my-run)')
     """
     stage, _, chain = stage.partition("@")
+    stage, *source = stage.split(" ")
     name = stage.upper() if stage.split("-")[0] in {"sft", "dpo", "grpo", "kto"} else stage.capitalize()
-    return f"{name} ({chain})" if chain else name
+    return " ".join([name, *source, *([f"({chain})"] if chain else [])])
 
 
 def stage_card(stage: str) -> Card:
