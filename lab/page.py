@@ -24,13 +24,17 @@ Act = Callable[..., Any]
 
 @dataclass(frozen=True)
 class DocumentPane:
-    """Where a document is shown; while it is written, `starts` are locked and `stopping` is there. `kept`: its id."""
+    """Where a document is shown; while it is written, `starts` are locked and `stopping` is there. `kept`: its id.
+
+    `earlier` lists those before it, locked until what is written has ended and is listed too.
+    """
 
     line: gr.HTML
     cards: gr.HTML
     kept: gr.State
     starts: Sequence[gr.Button]
     stopping: gr.Button
+    earlier: gr.Dropdown
     paper: gr.HTML | None = None
 
     @property
@@ -39,7 +43,7 @@ class DocumentPane:
 
     @property
     def outputs(self) -> list[Any]:
-        return [*self.shown, *self.starts, self.stopping]
+        return [*self.shown, *self.starts, self.stopping, self.earlier]
 
     def show(self, view: View) -> Painted:
         name = view.kept or view.going  # the address says it (lab.js)
@@ -52,8 +56,30 @@ class DocumentPane:
         return self.show(view) | self.buttons(is_busy=view.is_busy)
 
     def buttons(self, *, is_busy: bool) -> Painted:
-        starts = {start: gr.Button(interactive=not is_busy) for start in self.starts}
-        return starts | {self.stopping: gr.Button(visible=is_busy)}
+        starts: Painted = {start: gr.Button(interactive=not is_busy) for start in self.starts}
+        locked = {self.earlier: gr.Dropdown(interactive=False)} if is_busy else {}
+        return starts | locked | {self.stopping: gr.Button(visible=is_busy)}
+
+    def list_earlier(
+        self,
+        door: Door,
+        find: Callable[[Visitor | None], list[tuple[str, str]]],
+        nothing: str,
+        opened: Any,
+        ended: Sequence[Any],
+        api_name: str = "",
+    ) -> None:
+        """Fill the list with what `find` gives when it is `opened`, and once an event that writes has `ended`."""
+
+        def on_list(visitor: Visitor | None) -> gr.Dropdown:
+            return choices(lambda: find(visitor), nothing)
+
+        def on_end(visitor: Visitor | None) -> gr.Dropdown:
+            return choices(lambda: find(visitor), nothing, interactive=True)
+
+        event(opened, on_list, [], [self.earlier], api_name, door=door, **QUIET)
+        for each in ended:
+            event(each.then, on_end, [], [self.earlier], door=door, **QUIET)
 
 
 def show_errors(shows: gr.HTML | DocumentPane) -> Callable[[Act], Act]:
@@ -117,13 +143,18 @@ def choosing(*lists: gr.Dropdown) -> Any:
     return gr.on([each.input for each in lists], None, js=script("assayChosen", names)).success
 
 
-def choices(find: Callable[[], list[tuple[str, str]]], nothing: str) -> gr.Dropdown:
+def earlier_list(tab: Tab, label: str) -> gr.Dropdown:
+    """Return the list of a tab's earlier documents, to render where it belongs."""
+    return gr.Dropdown(label=say(label), choices=[], elem_id=f"{tab}-earlier", render=False)
+
+
+def choices(find: Callable[[], list[tuple[str, str]]], nothing: str, **options: Any) -> gr.Dropdown:
     """Return the list to choose from that `find` gives; beside an empty one stands `nothing`, or the LabError."""
     try:
         found = find()
     except LabError as error:
-        return gr.Dropdown(choices=[], value=None, info=str(error))
-    return gr.Dropdown(choices=found, value=None, info=None if found else nothing)
+        return gr.Dropdown(choices=[], value=None, info=str(error), **options)
+    return gr.Dropdown(choices=found, value=None, info=None if found else nothing, **options)
 
 
 def with_visitor(door: Door, *starts: Any) -> Any:
@@ -312,18 +343,20 @@ class DocumentTab:
         filled: Callable[[Any], Painted] = lambda document: {},
         fields: Sequence[Any] = (),
         watch: Callable[[Visitor | None, str | None], Iterator[View]] | None = None,
+        written: Sequence[Any] = (),
     ) -> None:
         """Lay out and wire the visitor's earlier documents; the address names the one that is shown.
 
         So a reload and Back lead there. `filled` are the `fields` of the form beside it. `watch` gives, instead of the
-        document, all that is to be shown of one, and without a name of one that is being written.
+        document, all that is to be shown of one, and without a name of one that is being written. `written` are the
+        events that write one.
         """
         pane, outputs = self.pane, [*self.pane.outputs, *fields]
         with gr.Accordion(say(f"{self.task}.mine"), open=False, elem_id=f"{self.task}-mine") as mine:
-            chosen = gr.Dropdown(label=say(f"{self.task}.mine.pick"), choices=[], elem_id=f"{self.task}-earlier")
+            pane.earlier.render()
 
-        def on_list(visitor: Visitor | None) -> gr.Dropdown:
-            return choices(lambda: self.own(visitor).choices(self.label), say(f"{self.task}.mine.none"))
+        def find(visitor: Visitor | None) -> list[tuple[str, str]]:
+            return self.own(visitor).choices(self.label)
 
         def on_pick(visitor: Visitor | None, chosen: str | None) -> Painted:
             standing, line = self.own(visitor).earlier(chosen)
@@ -338,7 +371,8 @@ class DocumentTab:
                 yield on_pick(visitor, linked)
 
         on = partial(event, door=self.door, shows=pane)
-        event(mine.expand, on_list, [], [chosen], f"{api_name}s", door=self.door, **QUIET)
-        on(choosing(chosen), on_pick, [chosen], outputs, api_name, **CHOSEN)
+        on(choosing(pane.earlier), on_pick, [pane.earlier], outputs, api_name, **CHOSEN)
         late: dict[str, Any] = {**ANSWERING, "trigger_mode": "always_last"}
-        on(self.door.known.change, on_open, [pane.kept], outputs, **late)
+        watched = on(self.door.known.change, on_open, [pane.kept], outputs, **late)
+        none = say(f"{self.task}.mine.none")
+        pane.list_earlier(self.door, find, none, mine.expand, [*written, watched], f"{api_name}s")

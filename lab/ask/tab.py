@@ -11,7 +11,7 @@ from evals.schema.questions import Sampling
 from evals.schema.votes import AnnotationItem
 from lab.ask import evidence as cited
 from lab.ask.session import ask, begin_answer, earlier, examples, find_earlier, find_going, show_earlier
-from lab.page import DocumentPane, Painted, choices, choosing, event, stage_choice, stops, with_visitor
+from lab.page import DocumentPane, Painted, choosing, earlier_list, event, stage_choice, stops, with_visitor
 from lab.services import Services
 from lab.session import View
 from lab.settings import EMBEDDED, REFINER
@@ -56,7 +56,8 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     line = gr.HTML(elem_id="ask-notice")
     blank = empty(say("ask.empty"))  # answers to another question do not stand under an example
     answers = gr.HTML(blank, js_on_load=clicks("annotate"), elem_id="ask-answers")
-    pane, linked = DocumentPane(line, answers, gr.State(None), [start], stopping), gr.JSON(visible=False)
+    chosen = earlier_list("ask", "ask.history.pick")
+    pane, linked = DocumentPane(line, answers, gr.State(None), [start], stopping, chosen), gr.JSON(visible=False)
 
     def stored(visitor: Visitor | None, name: str) -> Sequence[AnnotationItem]:
         if kept := cited.find_refinement(services, visitor, name):
@@ -82,7 +83,7 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
                 each = gr.Button(record.asked, size="sm")
                 each.click(None, None, form, js=filled).then(on_example, None, fold, api_visibility="private", **QUIET)
     with gr.Accordion(say("ask.history"), open=False, elem_id="ask-history") as history:
-        chosen = gr.Dropdown(label=say("ask.history.pick"), choices=[], elem_id="ask-earlier")
+        chosen.render()
 
     def on_ask(
         visitor: Visitor | None,
@@ -153,15 +154,10 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
         if name and not going:  # it has ended in between
             yield {each: value for each, value in on_show(visitor, name).items() if each not in typed}
 
-    def on_history(visitor: Visitor | None) -> gr.Dropdown:
-        def found() -> list[tuple[str, str]]:
-            plain = [(entry.first.asked_at, entry.label, entry.first.id) for entry in earlier(services, visitor)]
-            kept = [
-                (each.made_at, cited.refinement_label(each), each.id) for each in cited.refinements(services, visitor)
-            ]
-            return [(label, name) for _, label, name in sorted([*plain, *kept], reverse=True)]
-
-        return choices(found, say("ask.history.none"))
+    def find(visitor: Visitor | None) -> list[tuple[str, str]]:
+        plain = [(entry.first.asked_at, entry.label, entry.first.id) for entry in earlier(services, visitor)]
+        kept = [(each.made_at, cited.refinement_label(each), each.id) for each in cited.refinements(services, visitor)]
+        return [(label, name) for _, label, name in sorted([*plain, *kept], reverse=True)]
 
     typed = [question, *settings, evidence, rubric]
     address = gr.Textbox(visible=False, label=say("report.address"))
@@ -177,10 +173,10 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     on(choosing(chosen), on_show, [chosen], seen, "earlier", trigger_mode="always_last")
     followed = on(door.known.change, on_open, [pane.kept], [*pane.outputs, linked, fold])
     filled = followed.then(None, [linked, *typed], typed, js="assayTypedStays")
-    on(filled.then, on_watch, [pane.kept], [*pane.outputs, fold])
+    watched = on(filled.then, on_watch, [pane.kept], [*pane.outputs, fold])
     stops(services, door, "ask", stopping, "stop")
-    for follow in (asked.then, with_visitor(door, history.expand).then):
-        event(follow, on_history, [], [chosen], door=door)
+    opened = with_visitor(door, history.expand).then
+    pane.list_earlier(door, find, say("ask.history.none"), opened, [asked, watched])
 
 
 def _passages(name: str, label: str, lines: int) -> gr.Textbox:

@@ -9,7 +9,7 @@ from evals.schema import Article
 from evals.schema.articles import ReviewForm
 from evals.schema.reviews import CATEGORIES, SEVERITIES, UNKNOWN
 from evals.schema.runs import DEMONSTRATION
-from lab.page import DocumentPane, DocumentTab, Painted, event, with_visitor
+from lab.page import DocumentPane, DocumentTab, Painted, earlier_list, event, with_visitor
 from lab.papers.session import (
     USUAL,
     act,
@@ -78,7 +78,8 @@ def build(services: Services, door: Door) -> None:
         with gr.Column(scale=6, min_width=320):
             page = gr.HTML(elem_id="review-page")
             shown = gr.HTML(paper(None), elem_id="review-paper")
-    pane = DocumentPane(line, cards, gr.State(None), [start], stopping, shown)
+    earlier = earlier_list("review", "review.mine.pick")
+    pane = DocumentPane(line, cards, gr.State(None), [start], stopping, earlier, shown)
     tab = DocumentTab(services, door, "review", pane, review_view, review_label)
     with editor:
         _editing(services, door, pane, page)
@@ -115,10 +116,10 @@ def build(services: Services, door: Door) -> None:
     event(demo.click, on_demo, [], seen, "demonstration_paper", **QUIET)
     asked = [article, text, reader, *settings, staged]
     asking = with_visitor(door, start.click).then
-    event(asking, on_start, asked, pane.outputs, "review", door=door, shows=pane, **ANSWERING)
+    written = event(asking, on_start, asked, pane.outputs, "review", door=door, shows=pane, **ANSWERING)
     event(stopping.click, partial(stop_all, services), [], [], "stop_review", door=door, **QUIET)
     tab.export(FORMS, make, "export_review")
-    tab.earlier("my_review", watch=partial(resume_review, services))
+    tab.earlier("my_review", watch=partial(resume_review, services), written=[written])
 
 
 def _editing(services: Services, door: Door, pane: DocumentPane, page: gr.HTML) -> None:
