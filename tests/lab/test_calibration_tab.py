@@ -101,7 +101,7 @@ def test_a_stage_that_states_nothing_gets_a_sentence_in_place_of_empty_charts(tm
     found = open_tab(services, f"?view=calibration&group=all&stages={MUTE}")
     assert found.charts["visible"] is False
     assert (found.reliability, found.risk) == (None, None)
-    assert "Mute states no confidence that could be checked" in plain(found.words)
+    assert "Mute has no confidence that could be checked" in plain(found.words)
     assert "– no claim with a stated confidence" in row_of(found.page, "ECE ↓")
     assert re.search(r"0 of 20 no claim: \d+ · claim without", row_of(found.page, "Answers counted"))
 
