@@ -2,9 +2,10 @@
 
 import hashlib
 import shlex
+import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
@@ -20,6 +21,8 @@ from training.grpo import advice
 from training.stages import STAGES
 
 if TYPE_CHECKING:
+    from psutil import Process
+
     from training.launch.accelerate import Launch
     from training.launch.plan import Estimate, Plan
     from training.launch.preview import Preview
@@ -213,10 +216,8 @@ def _input(name: str, wanted: "Input", out: Path, *, is_dry: bool) -> str:
 def _step(words: list[str]) -> None:
     """Run one line as its own process; its exit code ends the recipe, which resumes with that step when run again."""
     end_progress()
-    code = subprocess.call(
-        [sys.executable, "-c", "from lab.cli import main; main()", *words], stdout=sys.stderr.fileno()
-    )
-    if code:
+    line = [sys.executable, "-c", "from lab.cli import main; main()", *words]
+    if code := run_to_end(line, lambda command: [command]):
         notes.print("the recipe stopped here; run the same command to resume", style="yellow")
         raise typer.Exit(STOPPED if code == STOPPED else 1)
 
@@ -289,18 +290,37 @@ def _run(plan: "Plan", *, as_json: bool) -> None:
 
 
 def run_line(plan: "Plan") -> int:
-    """Run a plan's line with this Python and return its exit code; a first Ctrl-C lets training end in order."""
+    """Run a plan's line with this Python and return its exit code; a first Ctrl-C or SIGTERM lets training end in order."""
     from training.launch.accelerate import command_of, environment
 
     end_progress()
     notes.print(f"$ {plan.command}", soft_wrap=True)
     line, told = command_of(plan.line), environment(plan.line, plan.launch.processes)
-    process = subprocess.Popen(line, env=told, stdout=sys.stderr.fileno())
-    code = None
-    while code is None:
-        with suppress(KeyboardInterrupt):
-            code = process.wait()
-    return code
+    return run_to_end(line, lambda launcher: launcher.children(), told)
+
+
+def run_to_end(
+    line: list[str], listeners: "Callable[[Process], list[Process]]", env: Mapping[str, str] | None = None
+) -> int:
+    """Run a line until it ends, whatever interrupts, and return its exit code.
+
+    A terminal sends Ctrl-C to all processes; SIGTERM, which `docker stop` sends to this one alone, goes on to `listeners`.
+    """
+    from psutil import Process
+
+    process = subprocess.Popen(line, env=env, stdout=sys.stderr.fileno())
+
+    def pass_on(number: int, frame: object) -> None:
+        for each in listeners(Process(process.pid)):
+            each.terminate()
+
+    before = signal.signal(signal.SIGTERM, pass_on)
+    try:
+        while True:
+            with suppress(KeyboardInterrupt):
+                return process.wait()
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _slurm_request(plan: "Plan", options: tuple[str, ...]) -> dict[str, Any]:

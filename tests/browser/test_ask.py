@@ -34,7 +34,9 @@ def test_a_question_is_answered_judged_stopped_shown_as_text_and_found_again(ope
     expect(page.locator("#ask-stop")).to_be_visible()
     expect(page.locator("#ask-button")).to_be_disabled()
     page.click("#ask-history > button")
-    expect(page.locator("#ask-earlier input")).to_be_disabled()  # or what is being written would be painted over a choice
+    expect(
+        page.locator("#ask-earlier input")
+    ).to_be_disabled()  # or what is being written would be painted over a choice
     page.keyboard.press("Escape")
     expect(page.locator("#ask-answers .figures", has_text="stopped").first).to_be_visible()
     expect(page.locator("#ask-button")).to_be_enabled()

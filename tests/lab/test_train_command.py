@@ -1,6 +1,8 @@
 """`assay train` on a tiny base: what is planned, trained and said. Refusals: cases/train.yaml."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -111,6 +113,30 @@ def test_a_run_that_was_stopped_ends_with_code_3_and_is_no_chain_yet(folder, mon
     assert (done.exit_code, told in " ".join(done.stderr.split())) == (3, True), done.stderr
     asked = CliRunner().invoke(app, ["review", "infer", "--chain", str(output), "--out", str(folder / "p.jsonl")])
     assert (asked.exit_code, told in str(asked.exception)) == (1, True)
+
+
+STAGE = """
+import signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(print("saved", file=sys.stderr, flush=True)))
+print("ready", file=sys.stderr, flush=True)
+while True:
+    time.sleep(0.05)
+"""
+LAUNCHER = f"import subprocess, sys; sys.exit(subprocess.call([sys.executable, '-c', {STAGE!r}]))"
+RUN = """
+import sys
+from lab.commands.train import run_to_end
+sys.exit(run_to_end([sys.executable, "-c", {code!r}], lambda process: {listeners}))
+"""
+
+
+def test_a_term_sent_to_the_command_or_the_recipe_alone_reaches_the_stage_which_saves_and_ends():
+    command = RUN.format(code=LAUNCHER, listeners="process.children()")
+    recipe = RUN.format(code=command, listeners="[process]")
+    with subprocess.Popen([sys.executable, "-c", recipe], stderr=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        assert process.stderr.readline() == "ready\n"
+        process.terminate()
+        assert (process.stderr.read(), process.wait()) == ("saved\n", 0)
 
 
 def test_a_development_paper_with_a_version_among_the_test_papers_is_left_out(tmp_path):
