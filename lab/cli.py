@@ -55,7 +55,7 @@ def main() -> None:
 
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # also those of transformers: ours say the same
     try:
-        app()
+        app(prog_name="assay")
     except LabError as error:
         from lab.commands.terminal import notes
 

@@ -444,7 +444,8 @@ def _draw_answers(settings: PairsSettings) -> "tuple[Sample, ...]":
     origin = SampleOrigin(source=loaded.manifest.name, stage=stage, stage_sha256=loaded.stage_checksums.get(stage))
     notes.print(f"drawing {draws.count} answers to {len(examples)} questions from {stage}")
     prompt = loaded.manifest.system_prompt
-    return tuple(chain_samples(loaded, origin, examples, prompt, draws._replace(stage=stage)))
+    with progress_shown("answers to each question", draws.count) as progress:
+        return tuple(chain_samples(loaded, origin, examples, prompt, draws._replace(stage=stage), progress))
 
 
 @command(app)

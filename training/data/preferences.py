@@ -17,7 +17,7 @@ from evals.io import sha256_of_text
 from evals.questions import SYSTEM_PROMPT, conversation, find, is_held_out, system_prompt_for
 from evals.questions.pairs import Sample, SampleOrigin
 from evals.schema import Example, Message
-from evals.schema.questions import Model, Sampling
+from evals.schema.questions import Model, Progress, Sampling
 from training.data.conversations import ANSWERED, is_headed, question_turns, questions_in, turns_in, with_system
 from training.data.tables import SOURCE, SUFFIXES, SourceRows, Unusable, is_table, read_table, usable
 from training.data.tokens import Rows, shared_length
@@ -347,7 +347,12 @@ class Draws(NamedTuple):
 
 
 def chain_samples(
-    model: Model, origin: SampleOrigin, examples: Sequence[Example], system_prompt: str, draws: Draws
+    model: Model,
+    origin: SampleOrigin,
+    examples: Sequence[Example],
+    system_prompt: str,
+    draws: Draws,
+    progress: Progress | None = None,
 ) -> list[Sample]:
     """Return answers of one stage, one seed after the other; BadConfig for fewer than two each, or greedy."""
     if draws.count < 2 or draws.sampling.temperature <= 0:
@@ -360,6 +365,8 @@ def chain_samples(
     for number in range(draws.count):
         sampling = replace(draws.sampling, seed=draws.sampling.seed + number)
         drawn = origin.model_copy(update={"seed": sampling.seed, "temperature": sampling.temperature})
+        if progress:
+            progress(number / draws.count, "answers to each question")
         answers = model.generate(prompts, (draws.stage,), sampling)
         found += [
             Sample(example, prompt, answer.text, drawn, answer.finish_reason != "stop")
