@@ -2,8 +2,7 @@
 
 Both are processes of their own that take turns; medians are compared, of the time on the clock and of the processor
 time, which a busy machine disturbs less. Ours is what `assay lab` does, up to the moment when it would load the model;
-its page counts once it holds what Home says. One more request is answered while nobody else asks, and while somebody
-else does. A tab is usable when a click in Chromium opens it, counted from the first byte of HTML.
+its page counts once it holds what Home says. A tab is usable when a click in Chromium opens it, counted from the first byte of HTML.
 """
 
 import os
@@ -12,9 +11,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -65,24 +62,6 @@ def requests_of(client: httpx.Client) -> float:
     return statistics.median(times)
 
 
-def beside_another(url: str, measure: Callable[[], float]) -> float:
-    """Return what is measured while somebody else asks for one page after the other."""
-    is_over = threading.Event()
-
-    def ask() -> None:
-        with httpx.Client(base_url=url, timeout=60) as other:
-            while not is_over.is_set():
-                other.get("/")
-
-    asking = threading.Thread(target=ask)
-    asking.start()
-    try:
-        return measure()
-    finally:
-        is_over.set()
-        asking.join()
-
-
 def usable_tabs(browser: object, url: str) -> float:
     """Return the seconds from the first byte of HTML until a click opens a tab."""
     context = browser.new_context(viewport={"width": 1440, "height": 900})  # ty: ignore
@@ -98,8 +77,8 @@ def usable_tabs(browser: object, url: str) -> float:
 def measure(code: str, home: Path, browser: object, sign: str) -> list[float]:
     """Start `code` as a process, ask for its page until that holds `sign`, and stop it.
 
-    Returns seconds until the first HTML, on the clock and of the processor, milliseconds of one more page, alone and
-    beside another visitor's, and seconds until tabs are usable, 0 without a browser.
+    Returns seconds until the first HTML, on the clock and of the processor, milliseconds of one more page, and
+    seconds until tabs are usable, 0 without a browser.
     """
     port = free_port()
     surroundings = {
@@ -131,14 +110,13 @@ def measure(code: str, home: Path, browser: object, sign: str) -> list[float]:
         first, spent = time.perf_counter() - begun, psutil.Process(process.pid).cpu_times()
         wait(sign)
         held = time.perf_counter() - begun
-        alone = requests_of(client)
-        beside = beside_another(str(client.base_url), partial(requests_of, client))
+        again = requests_of(client)
         usable = usable_tabs(browser, str(client.base_url)) if browser else 0.0
     finally:
         process.kill()
         process.wait()
         client.close()
-    return [first, spent.user + spent.system, held, alone, beside, usable]
+    return [first, spent.user + spent.system, held, again, usable]
 
 
 def main() -> None:
@@ -159,7 +137,6 @@ def main() -> None:
         "the same in processor time, s": str(LIMIT),
         "start to a page that holds what Home says, s": "",
         "one more page, ms": "",
-        "one more page beside another visitor, ms": "",
         "first HTML to usable tabs, s": f"{LIMIT_TABS} s",
     }
     for (what, limit), one, other in zip(told.items(), bare, ours, strict=True):

@@ -123,14 +123,8 @@ def test_parts_are_merged_by_importance_and_what_a_later_part_repeats_stands_onc
 
 def test_the_status_of_a_paper_is_that_of_all_its_parts(engine):
     asked = requests_for(long_paper(100), engine.room, Budget(2700, 64, overlap=40, max_parts=2))
-    table = {
-        ('[{"text": "No control."}]', "[]"): "ok",
-        ("[]", "[]"): "empty",
-        ('[{"text": "No control."}]', "I cannot."): "partial",
-        ("I cannot.", "No."): "failed",
-    }
-    found = {texts: row_of(asked, [Answer(text) for text in texts], 1.0).status for texts in table}
-    assert found == table
+    for texts, status in cases("reviewer")["status"]:
+        assert row_of(asked, [Answer(text) for text in texts], 1.0).status == status, texts
     broken = row_of(asked, [Answer("[]"), Answer(finish_reason="error", error="the server answered 500")], 1.0)
     assert (broken.status, broken.is_good) == ("partial", False)
     assert broken.problems[-1:] == ("part 2: the server answered 500",)
@@ -266,30 +260,16 @@ def test_a_reply_that_ran_out_of_tokens_says_length_even_where_it_only_thought()
 
 def test_an_error_or_a_filter_in_a_reply_with_status_200_is_named_and_asked_again_where_that_can_help():
     """Errors as OpenRouter, vLLM and Azure send them; three requests are all tries, one form is asked for."""
-    slow = {"message": "Rate limit exceeded", "code": 429}
-    broken = {"message": "Provider returned error", "code": "overloaded"}
-    table: dict[str, tuple[Reply, str, str, int]] = {
-        "at the top": ((200, json.dumps({"error": slow}).encode()), "answered 429: Rate limit exceeded", "error", 3),
-        "in place of it": ((200, b'{"object": "error", "message": "long", "code": 400}'), "400: long", "error", 1),
-        "of a choice": ((200, json.dumps({"choices": [{"error": broken}]}).encode()), "Provider returned", "error", 1),
-        "no error": (completion(error=None), "", "stop", 1),
-        "withheld": (completion(None, "content_filter"), "content filter withheld", "content_filter", 1),
-        "cut off": (completion(SAID[:60], "content_filter"), "", "content_filter", 1),
-        "asked": (
-            (400, json.dumps({"error": {"message": "It was filtered", "code": "content_filter"}}).encode()),
-            "content filter refused",
-            "content_filter",
-            1,
-        ),
-    }
     about, rows = requests_for(paper("p"), ROOM, Budget(8192, 300)), {}
-    for name, (sent, said, reason, n) in table.items():
+    table = cases("reviewer")["errors"]
+    for name, (status, document, said, reason, n) in table.items():
+        sent = status, json.dumps(document).encode()
         (reply,), _, requests = answers(lambda _, sent=sent: sent, replace(SERVER_ASKING, constrain="never"))
         assert said in reply.error and (bool(reply.error), reply.finish_reason) == (bool(said), reason), name
         assert len(requests) == n, name
         rows[name] = row_of(about, [reply], 0.0)
     assert rows["cut off"].status == "partial" and "content filter cut the reply off" in rows["cut off"].problems[-1]
-    assert {rows[name].status for name, (_, said, *_) in table.items() if said} == {"failed"}
+    assert {rows[name].status for name, (_, _, said, *_) in table.items() if said} == {"failed"}
     (refused,), *_ = answers(
         lambda _: (200, b'{"choices": [{"message": {"content": null, "refusal": "I cannot help."}}]}')
     )
@@ -321,9 +301,7 @@ def test_a_reply_of_any_length_is_bounded_and_what_is_left_out_is_told(monkeypat
     assert (reply.error, len(requests)) == ("the reply is longer than 0 MB", 1)
 
 
-def test_a_server_on_another_machine_or_without_a_model_is_refused():
-    with pytest.raises(BadConfig, match="not on this machine"):
-        ServerEngine(ServerSettings("http://example.org/v1"), ASKING, ROOM)
+def test_a_server_of_several_models_is_asked_for_none_of_them():
     with JudgeServer(models=("one", "two")) as server, pytest.raises(BadConfig, match="one, two"):
         ServerEngine(ServerSettings(server.url), ASKING, ROOM)
 
@@ -543,18 +521,11 @@ def test_rows_that_cannot_be_learned_from_are_refused(tmp_path):
         read_reviews([str(tmp_path / "none.jsonl")])
 
 
-TEMPLATES = {
-    "before the paper": "{{ messages[2]['content'] if messages|length > 2 else '' }}"
-    "{{ messages[0]['content'] }}{{ messages[1]['content'] }}",
-    "changed": "{% for each in messages %}{{ each['content']|upper }}{% endfor %}",
-}
-
-
 def test_a_template_that_hides_the_reply_is_refused_rather_than_trained_on_whole(tmp_path):
     data = read_reviews([chat_rows(tmp_path, chat("a"))])
     tokenizer = tiny_tokenizer()
     check_replies(data, tokenizer, "tiny")
-    for template in TEMPLATES.values():
+    for template in cases("reviewer")["hiding templates"]:
         tokenizer.chat_template = template
         with pytest.raises(BadConfig, match="Training on the whole text is refused"):
             check_replies(data, tokenizer, "tiny")

@@ -44,7 +44,7 @@ def pair(question: str = "Why?", **columns: object) -> dict[str, object]:
     return {"prompt": turns(("user", question)), **said, **columns}
 
 
-def file(folder: Path, *rows: Mapping[str, object], name: str = "votes.jsonl") -> str:
+def file(folder: Path, *rows: Mapping[str, object], name: str = "rows.jsonl") -> str:
     path = folder / name
     path.parent.mkdir(exist_ok=True)
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
@@ -59,23 +59,27 @@ def test_a_conversation_without_a_system_message_is_given_the_one_of_the_chain(t
     assert data.record() | {"sha256": ""} == {
         "sha256": "",
         "rows": 2,
-        "rows of votes.jsonl": 2,
+        "rows of rows.jsonl": 2,
         "prompts given the system message of the chain": 1,
         "prompts with a system message of their own": 1,
     }
 
 
-def test_what_the_lab_exports_is_trained_on_as_it_is(tmp_path: Path):
+def test_what_the_lab_exports_trains_dpo_and_kto_as_it_is(tmp_path: Path):
     left, right = answer("l1", "base"), answer("r1", "sft")
     judged = JudgedPair(vote(left, right, "right"), left, right)
-    write_export(export_votes([judged], "dpo", NOON), tmp_path / "export")
-    data = read_preferences([str(tmp_path / "export")], left.system_prompt)
+    for kind in ("dpo", "kto"):
+        write_export(export_votes([judged], kind, NOON), tmp_path / kind)
+    data = read_preferences([str(tmp_path / "dpo")], left.system_prompt)
     assert data.items[0].row() == {
         "prompt": turns(("system", left.system_prompt), ("user", left.question)),
         "chosen": turns(("assistant", right.text)),
         "rejected": turns(("assistant", left.text)),
     }
     assert data.facts == {}
+    apart = read_preferences([str(tmp_path / "kto")], left.system_prompt, ALONE).items
+    found = [(each.label, each.answers["completion"][0].content) for each in apart]
+    assert found == [(True, right.text), (False, left.text)]
 
 
 def test_a_prompt_inside_both_answers_is_taken_out_of_them_and_plain_text_stays_plain(tmp_path: Path):
@@ -113,23 +117,11 @@ def test_a_pair_about_a_held_out_question_is_refused(tmp_path: Path):
             read_preferences([file(tmp_path, row)], SYSTEM)
 
 
-WRONG = [
-    ([{"chosen": "A", "rejected": "B"}], "do not begin with the same words"),
-    ([{"chosen": "Why? A", "rejected": turns(("assistant", "B"))}], "mixes plain text and messages"),
-    ([pair(prompt="Why?")], "mixes plain text and messages"),
-    ([pair(prompt=[])], "has no question"),
-    ([pair(prompt=turns(("assistant", "Hello.")))], "has no question"),
-    ([pair(chosen=[])], "empty answer"),
-    ([pair(rejected=turns(("assistant", "Because of A.")))], "says anything"),
-    ([pair(), {"prompt": "Q:", "chosen": "A", "rejected": "B"}], "1 of 2 pairs are plain text"),
-]
-
-
 def test_rows_and_sources_that_cannot_be_trained_on_are_named(tmp_path: Path):
-    assert not_refused(WRONG, lambda rows: read_preferences([file(tmp_path, *rows)], SYSTEM)) == []
+    assert not_refused(CASES["wrong"], lambda rows: read_preferences([file(tmp_path, *rows)], SYSTEM)) == []
     assert not_refused(CASES["no pairs"], lambda source: read_preferences([source], SYSTEM)) == []
     bad = {"prompt": turns(("user", "Why?")), "chosen": 3}
-    with pytest.raises(BadRow, match=r"votes.jsonl, line 2, field"):
+    with pytest.raises(BadRow, match=r"rows.jsonl, line 2, field"):
         read_preferences([file(tmp_path, pair(), bad)], SYSTEM)
 
 
@@ -165,11 +157,6 @@ def test_a_chain_answers_each_question_as_often_as_asked_each_time_with_its_own_
 
 
 TWO_TURNS = [("user", "Up?"), ("assistant", "It goes up."), ("user", "Why?"), ("assistant", "Stress.")]
-
-
-def rows_file(folder: Path, *rows: Mapping[str, Any], name: str = "rows.jsonl") -> str:
-    (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return str(folder / name)
 
 
 def shown(item: ChatRow) -> list[str] | str:
@@ -237,12 +224,12 @@ def test_questions_of_the_standard_hold_out_are_refused_in_any_form(tmp_path: Pa
         ({"text": "Mice fly."}, {"text": f"Question: {asked}\nAnswer: 112"}),
     ):
         with pytest.raises(BadConfig, match=r"holds 1 rows about questions of the standard hold-out \(such as line 2"):
-            read_conversations([rows_file(tmp_path, other, row)])
+            read_conversations([file(tmp_path, other, row)])
 
 
 def test_rows_without_a_system_message_are_given_that_of_the_chain_or_of_the_questions_beside_them(tmp_path: Path):
     own = turns(("system", "Be kind."), *TWO_TURNS)
-    rows = rows_file(tmp_path, {"messages": turns(*TWO_TURNS)}, {"messages": own})
+    rows = file(tmp_path, {"messages": turns(*TWO_TURNS)}, {"messages": own})
 
     def systems(prompt: str | None, *others: str) -> tuple[Rows[Any], list[str]]:
         data = SftSettings(data=(rows, *others), output="x").read_rows(prompt)
@@ -295,17 +282,6 @@ def test_a_text_that_some_call_good_and_others_bad_is_kept_twice_and_counted(tmp
     assert data.facts["answers called good by some and bad by others"] == 1
 
 
-def test_votes_and_annotations_of_the_lab_train_kto_as_they_are_exported(tmp_path: Path):
-    left, right = answer("l1", "base"), answer("r1", "sft")
-    judged = JudgedPair(vote(left, right, "right"), left, right)
-    write_export(export_votes([judged], "kto", NOON), tmp_path / "export")
-    good, bad = read_preferences([str(tmp_path / "export")], left.system_prompt, ALONE).items
-    assert [(each.label, each.answers["completion"][0].content) for each in (good, bad)] == [
-        (True, right.text),
-        (False, left.text),
-    ]
-
-
 # ---- what is learned ---------------------------------------------------------------------------
 
 
@@ -349,9 +325,7 @@ def test_an_answer_that_the_template_does_not_end_is_learned_with_the_end_token(
 def test_a_conversation_that_one_sequence_cannot_hold_becomes_a_row_for_each_answer(tmp_path: Path):
     thought = {"role": "assistant", "content": "It goes up.", "reasoning_content": "Looked it up."}
     said = turns(*TWO_TURNS)
-    data = read_conversations(
-        [rows_file(tmp_path, {"messages": [said[0], thought, *said[2:]]}, {"messages": said[:2]})]
-    )
+    data = read_conversations([file(tmp_path, {"messages": [said[0], thought, *said[2:]]}, {"messages": said[:2]})])
     tokenizer = tiny_tokenizer()
     assert data.as_sequences(tokenizer).facts["answers whose reasoning the chat template leaves out"] == 1
     tokenizer.chat_template = TEMPLATES["forgets"]
@@ -365,14 +339,14 @@ def test_a_conversation_that_one_sequence_cannot_hold_becomes_a_row_for_each_ans
 
 def test_a_conversation_that_the_template_refuses_is_named_or_left_out(tmp_path: Path):
     twice = {"messages": turns(("user", "Up?"), *TWO_TURNS)}
-    source = rows_file(tmp_path, {"messages": turns(*TWO_TURNS)}, twice)
+    source = file(tmp_path, {"messages": turns(*TWO_TURNS)}, twice)
     tokenizer = tiny_tokenizer()
     tokenizer.chat_template = TEMPLATES["alternates"]
     with pytest.raises(BadRow, match=r"rows.jsonl, line 2, field 'turns': are refused by the base's chat template"):
         read_conversations([source]).as_sequences(tokenizer)
     data = read_conversations([source], drops=True).as_sequences(tokenizer)
     assert (data.count, sum(data.left_out.values())) == (1, 1)
-    marked = rows_file(tmp_path, {"messages": turns(("user", "Up?<|im_end|>"), ("assistant", "Up."))})
+    marked = file(tmp_path, {"messages": turns(("user", "Up?<|im_end|>"), ("assistant", "Up."))})
     with pytest.raises(BadRow, match=r"line 1, field 'turns': hold a control mark .*im_end"):
         read_conversations([marked]).as_sequences(tiny_tokenizer())
 
@@ -393,7 +367,7 @@ def test_trl_learns_what_it_would_learn_of_the_row_itself_and_what_the_dry_run_s
     from training.models.base import find_base, load_model
 
     base = tiny_base(tmp_path / "model")
-    data = rows_file(tmp_path, row, row)
+    data = file(tmp_path, row, row)
     values = {**SFT, "base": str(base), "data": [data]}
     prepared = ready("sft", settings_file(tmp_path, values))
     ours = build_trainer(prepared)
@@ -427,7 +401,7 @@ def test_trl_learns_what_it_would_learn_of_the_row_itself_and_what_the_dry_run_s
 
 def test_a_share_is_held_out_by_question_and_its_loss_chooses_the_weights(tmp_path: Path):
     rows = [{"prompt": f"What of gene {number // 2}?", "completion": f"It is {number}."} for number in range(20)]
-    source = rows_file(tmp_path, *rows)
+    source = file(tmp_path, *rows)
     told = {"hold_out": 0.2, "eval_steps": 1, "best_metric": "loss"}
     data = SftSettings(data=(source,), output="x", **told).read_rows(None)
     assert (data.count, data.held.count, len(data.held.questions)) == (16, 4, 2)
@@ -446,7 +420,7 @@ def test_a_share_is_held_out_by_question_and_its_loss_chooses_the_weights(tmp_pa
 def test_conversations_may_be_the_dev_set_whose_loss_is_measured_beside_questions_that_are_answered(tmp_path: Path):
     rows = [{"messages": turns(("user", f"What of gene {n}?"), ("assistant", f"It is {n}."))} for n in range(6)]
     dev = [{**row, "split": "dev"} for row in rows[3:]]
-    source = rows_file(tmp_path, *rows[:4], *dev)
+    source = file(tmp_path, *rows[:4], *dev)
     write_examples(tmp_path / "dev.jsonl", DATASETS["kmp-train"]()[20:23])
     told = {"eval_data": (f"{source}[dev]", str(tmp_path / "dev.jsonl")), "eval_steps": 1}
     data = SftSettings(data=(source,), output="x", **told).read_rows(None)

@@ -155,14 +155,14 @@ def test_a_request_joins_at_the_next_token_and_a_cancelled_one_frees_its_row(cha
 
 
 def test_what_breaks_is_told_to_those_it_took_down_and_the_next_answer_is_right(chain, shared):
-    request = asked(chain, sampling=Sampling(max_new_tokens=12))
-    expected = whole(submitted(shared, request)[1])
+    plain, request = (asked(chain, stage=each, sampling=Sampling(max_new_tokens=12)) for each in ("base", "grpo"))
+    expected = [whole(submitted(shared, each)[1]) for each in (plain, request)]
     with broken_at_third_pass(chain.stack.model), pytest.raises(RuntimeError, match="a layer broke"):
         list(submitted(shared, request)[1])
-    assert whole(submitted(shared, request)[1]) == expected
+    assert [whole(submitted(shared, each)[1]) for each in (plain, request)] == expected
     with pytest.raises(TypeError):  # in line, before it is a row
         list(submitted(shared, GenerationRequest(None, "grpo"))[1])
-    assert whole(submitted(shared, request)[1]) == expected
+    assert whole(submitted(shared, request)[1]) == expected[1]
 
 
 def test_requests_together_never_take_more_of_the_cache_than_they_may(chain):
@@ -247,9 +247,6 @@ def test_a_stop_text_ends_the_answer_before_it_also_where_it_spans_tokens(chain,
 def test_logprobs_are_told_in_openais_shape(chain, client):
     chat = client.chat.completions.create(model="sft", **GREEDY, logprobs=True, top_logprobs=2).choices[0]
     tokens = chat.logprobs.content
-    assert "".join(each.token for each in tokens if each.bytes) in chat.message.content or any(
-        each.bytes is None for each in tokens
-    )
     assert len(tokens) == 12 and all(each.logprob == each.top_logprobs[0].logprob for each in tokens)
 
 
@@ -369,14 +366,6 @@ def texts(rows):
     return [[completion.text for completion in row] for row in rows]
 
 
-def wait_until_idle(chain):
-    """Return once no answer is being written (the generation lock can be taken)."""
-    deadline = time.monotonic() + 10
-    while any(thread.name in ("answers", "batcher") for thread in threading.enumerate()):
-        assert time.monotonic() < deadline, "a writing thread was left behind"
-        time.sleep(0.01)
-
-
 @pytest.mark.parametrize("sampling", [SHORT, DRAWN], ids=["greedy", "drawn"])
 def test_an_answer_does_not_depend_on_what_else_is_asked_and_more_than_a_batch_come_back_in_order(
     chain, prompts, sampling
@@ -410,7 +399,7 @@ def test_an_answer_ends_at_the_end_mark_of_its_own_row(chain, prompts, monkeypat
     assert cut[1].finish_reason == "length"
 
 
-def test_stopping_ends_every_stage_as_cancelled_within_a_token(chain, prompts):
+def test_stopping_ends_every_stage_as_cancelled_within_a_token_and_so_does_leaving(chain, prompts):
     stop = threading.Event()
     long = Sampling(max_new_tokens=600)
     stream = chain.stream(prompts[0], STAGES, long, stop)
@@ -420,14 +409,10 @@ def test_stopping_ends_every_stage_as_cancelled_within_a_token(chain, prompts):
     last = {piece.stage: piece for piece in rest}
     assert first.finish_reason is None and set(last) == set(STAGES)
     assert all(piece.finish_reason == "cancelled" and piece.n_tokens < 600 for piece in last.values())
-
-
-def test_an_abandoned_iterator_stops_the_writing(chain, prompts):
-    stream = chain.stream(prompts[0], STAGES, Sampling(max_new_tokens=900), threading.Event())
-    next(stream)
-    stream.close()
-    wait_until_idle(chain)
-    assert chain.generate(prompts[:1], STAGES, SHORT)
+    abandoned = chain.stream(prompts[0], STAGES, long, threading.Event())
+    next(abandoned)
+    abandoned.close()
+    until(lambda: chain.stack.batcher.load == (0, 0))
 
 
 @pytest.mark.parametrize("other", [None, ["linear_attention"]], ids=["running batch", "no running batch"])
@@ -704,20 +689,7 @@ def test_a_served_stage_is_as_likely_to_answer_as_it_is_here_and_as_it_was_taugh
     assert far == pytest.approx(here, abs=1e-3)
 
 
-@pytest.mark.parametrize(
-    ("tokens", "most", "words"),
-    [
-        (None, 5, r"far \(tiny-judge\) tells no log-probabilities \(logprobs\); leave likelihood out"),
-        (None, 0, r"\(logprobs\) and says 'top_logprobs must be at most 0'; leave likelihood out"),
-        ([("Up.", ())], 5, r"of other tokens .*\(top_logprobs\)"),
-        (
-            [(each, ("Ġup",)) for each in ("Answer", ":", "Ġup")],
-            5,
-            r"its tokens spell 'Answer:Ġup', its answer line says 'up'",
-        ),
-    ],
-    ids=["ignored", "refused", "no others", "of other words"],
-)  # the first as transformers serve 5.23 does, the last as mlx-lm 0.32.2
+@pytest.mark.parametrize(("tokens", "most", "words"), cases("hosted")["silent"])
 def test_a_server_that_tells_no_log_probabilities_is_named(chain, tmp_path, tokens, most, words):
     def silent(asked):
         if asked.body.get("top_logprobs", 0) > most:

@@ -58,25 +58,20 @@ def test_trl_is_told_what_the_table_says_and_its_defaults_are_what_they_were():
     assert json.loads(json.dumps(found)) == table
 
 
-@pytest.mark.parametrize(
-    ("processor", "told", "computed"),
-    [
-        ({"avx512_bf16": False}, {"weights": "bfloat16"}, ("none", "float32")),
-        ({"avx512_bf16": False}, {"weights": "nf4"}, ("bfloat16", "nf4")),
-        ({"avx512_bf16": True}, {"weights": "bfloat16"}, ("bfloat16", "bfloat16")),
-        ({"bf16": True}, {}, ("bfloat16", "float32")),
-        ({}, {"autocast": "none", "weights": "bfloat16"}, ("none", "bfloat16")),
-    ],
-)
+@pytest.mark.parametrize(("processor", "told", "computed"), cases("settings")["processors"])
 def test_a_processor_without_bfloat16_computes_in_float32_and_the_record_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, processor: dict[str, bool], told: dict[str, Any], computed: object
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    processor: dict[str, bool],
+    told: dict[str, Any],
+    computed: list[str],
 ):
     monkeypatch.setattr("torch.cpu.get_capabilities", lambda: processor)
     monkeypatch.setattr("training.run.session.is_cpu", lambda: True)
     (tmp_path / "model.safetensors").write_bytes(b"weights")
     settings = DpoSettings(data=("pairs.jsonl",), output="run", chain="sft", **told)
     request, notes = fit_processor(Request(settings, Path("dpo.yaml")), Base("here", tmp_path, ""))
-    assert (request.settings.autocast, request.settings.weights) == computed
+    assert [request.settings.autocast, request.settings.weights] == computed
     assert bool(notes) == (request.settings != settings)
 
 
@@ -159,16 +154,10 @@ def test_the_documented_line_for_a_vllm_server_is_the_one_that_trl_needs_on_anot
 
 # ---- run.json ----------------------------------------------------------------------------------
 
-LINES = [
-    ("--data=/secret/a.jsonl,/secret/b.jsonl[count]", "--data 'a.jsonl,b.jsonl[count]'"),
-    ("--eval_data=kmp-dev, /secret/c.jsonl", "--eval_data kmp-dev,c.jsonl"),
-    ("--chain=/secret/my run", "--chain 'my run'"),
-]
-
 
 def test_a_line_can_be_repeated_and_keeps_no_folder_or_address_of_this_machine(monkeypatch: pytest.MonkeyPatch):
     settings = SftSettings(data=("a",), output="x")
-    for override, shown in LINES:
+    for override, shown in SETTINGS_CASES["lines"]:
         line = command_line("sft", Request(settings, Path("a.yaml"), (override,)))
         assert line == f"accelerate launch -m training.sft --config a.yaml {shown}"
     words = ("--config_file=/secret/mine.yaml", "--num_processes", "2")

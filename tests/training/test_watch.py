@@ -24,6 +24,7 @@ from training.run.watch import EVALUATED, KL, Alarm, AlarmCallback, alarms_of, e
 from training.sft import SftSettings
 from training.upstream import StackedPeftModel
 
+CASES = cases("alarms")
 SHARE = Alarm("share", "{now:.0%} of them, {before:.0%} before", above=0.5)
 LENGTHS = Alarm("length", "from {before:.0f} to {now:.0f}", above=2.0, below=0.5, from_start=True)
 
@@ -49,20 +50,12 @@ class Log:
         return [(row["step"], row["alert"]) for row in self.run.metric_rows() if "alert" in row]
 
 
-COURSES = [  # an alarm, what is logged, what is said when
-    (SHARE, (0.4, 0.8, 0.9, 1.0), [(2, "60% of them, 60% before")]),
-    (SHARE, (0.9,), []),
-    (SHARE, (0.9, 0.9, 0.1, 0.1, 0.9, 0.9), [(2, "90% of them, 90% before"), (6, "90% of them, 90% before")]),
-    (LENGTHS, (40, 60, 60, 60, 10, 10), [(6, "from 50 to 10")]),
-    (LENGTHS, (0, 0, 60, 60), []),
-]
-
-
 def test_an_alarm_speaks_once_its_window_is_full_and_again_only_after_all_was_right(tmp_path: Path, capsys):
-    for number, (alarm, values, said) in enumerate(COURSES):
+    for number, (name, values, said) in enumerate(CASES["courses"]):
+        alarm = {"share": SHARE, "length": LENGTHS}[name]
         log = Log(tmp_path / str(number), alarm)
         log.run.path.mkdir()
-        assert log.add(alarm.metric, *values).said() == said, number
+        assert [*map(list, log.add(name, *values).said())] == said, number
     assert "step 2: 60% of them" in capsys.readouterr().err
     line = json.loads((tmp_path / "0" / "metrics.jsonl").read_text(encoding="utf-8"))
     assert line == {"step": 2, "alert": "60% of them, 60% before"}
@@ -76,9 +69,6 @@ def test_a_resumed_run_remembers_its_start_and_what_was_said(tmp_path: Path):
     log.callback.on_train_begin(log.arguments, TrainerState(), TrainerControl())
     assert log.add("length", 10).said() == []
     assert [text for _, text in log.add("length", 50, 50, 10, 10).said()] == ["from 50 to 10"]
-
-
-CASES = cases("alarms")
 
 
 def test_each_alarm_speaks_in_words_about_its_own_figure_and_leaves_a_healthy_run_in_peace(tmp_path: Path):
