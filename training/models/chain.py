@@ -37,8 +37,8 @@ from training.models.base import (
     load_model,
     load_tokenizer,
     local_base,
-    silent,
-    streamed_model,
+    no_progress,
+    stream_model,
     tokenizer_sha256,
     unpacked_weights,
     usual_dtype,
@@ -198,7 +198,7 @@ def load_chain(
     names the base model where it is not where the manifest says. Without a `dtype` it is the base's usual one. A base that one of the chains `beside`
     stands on is not loaded again: both then take turns on it. Raises MissingModel if something is not here, ChainMismatch if something is not what it was when the chain was made.
     """
-    report = progress or silent
+    report = progress or no_progress
     if str(name).startswith(BARE):
         return _load_bare(str(name).removeprefix(BARE), dtype, report, cache, beside)
     chain = read_chain(name)
@@ -231,14 +231,14 @@ def check_chain(
     chain.json and in those of the stages before, if everything else is right. Raises MissingModel if the chain or its
     base is not here at all, ChainMismatch if chain.json cannot be read.
     """
-    chain, report = read_chain(name), progress or silent
+    chain, report = read_chain(name), progress or no_progress
     found = chain_base(chain, base, _first_half(report), cache)
     report(0.5, "checking the files")
     tokenizer = load_tokenizer(found)
     findings = file_findings(chain, found, tokenizer)
     if all(finding.is_ok or finding.is_mendable for finding in findings):
         report(0.6, "checking what the chain computes")
-        with streamed_model(found) as model:
+        with stream_model(found) as model:
             stack = Stack(model, {})
             findings += _probe_findings(chain.manifest, stack, _laid_over(stack, chain), tokenizer, "float32")
     is_sound = all(finding.is_ok or finding.is_mendable for finding in findings)

@@ -30,7 +30,16 @@ from evals.schema import Example, Record
 from evals.schema.questions import Progress, Sampling
 from training.data.chat import turn_end
 from training.models.adapters import CONFIG_NAME, WEIGHTS_NAME, Adapter, read_adapter
-from training.models.base import Base, class_for, config_of, drop_names, load_model, load_tokenizer, silent, skeleton
+from training.models.base import (
+    Base,
+    class_for,
+    config_of,
+    drop_names,
+    load_model,
+    load_tokenizer,
+    no_progress,
+    skeleton,
+)
 from training.models.chain import LoadedChain, chain_base, load_chain
 from training.models.manifest import active_adapters, read_chain
 from training.models.stack import merge_into, pairs_by_layer
@@ -87,7 +96,7 @@ def export(
     kind: Kind,
     dtype: str = "bfloat16",
     stage: str | None = None,
-    progress: Progress = silent,
+    progress: Progress = no_progress,
     *,
     base: str | None = None,
     cache: Path | None = None,
@@ -173,7 +182,7 @@ def serving_lines(told: Exported, base: Base, out: Path) -> tuple[str, ...]:
 
 
 def write_for_hub(
-    name: str | Path, place: Path, *, merged: bool = False, progress: Progress = silent, cache: Path | None = None
+    name: str | Path, place: Path, *, merged: bool = False, progress: Progress = no_progress, cache: Path | None = None
 ) -> dict[str, Path]:
     """Write below `place`, for each stage, what its repository holds so that `from_pretrained` is right; return where.
 

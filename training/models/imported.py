@@ -47,10 +47,10 @@ from training.models.base import (
     identity_of,
     load_model,
     load_tokenizer,
+    no_progress,
     refuse_quantised,
-    silent,
     skeleton,
-    streamed_model,
+    stream_model,
     weights_sha256,
 )
 from training.models.check import TOLERANCE, ChainFinding, probe_prompt
@@ -87,6 +87,7 @@ class NamedStage:
 
     name: str
     folder: Path
+    adapter: Adapter | None = None
     is_model: bool = False
     why: tuple[str, ...] = ()
     note: str = ""
@@ -99,7 +100,7 @@ def import_chain(
     runs: Path,
     name: str | None = None,
     system_prompt: str = "",
-    progress: Progress = silent,
+    progress: Progress = no_progress,
     cache: Path | None = None,
 ) -> tuple[Chain, tuple[ChainFinding, ...]]:
     """Make a chain below `runs` of adapters, each NAME=FOLDER or FOLDER, in the order they were trained on `source`.
@@ -109,7 +110,7 @@ def import_chain(
     is one of that name or two stages have one, MissingModel for what is not here, ChainMismatch for an adapter that
     can be neither stacked on the base nor merged into it; nothing is left behind then.
     """
-    candidates = [_candidate(each) for each in adapters]
+    candidates = [_read_candidate(each) for each in adapters]
     folder = runs / (name or candidates[-1].name)
     if folder.exists():
         raise BadConfig(f"{folder} is there already; name another chain with --name, or move it away.")
@@ -119,7 +120,7 @@ def import_chain(
     base = find_base(source, progress, cache)
     found = [ChainFinding(each.name, "folder", True, each.note) for each in candidates if each.note]
     if models := [number for number, each in enumerate(candidates) if each.is_model]:
-        base, told = _model_as_base(candidates[models[-1]], base, [each.name for each in candidates[: models[-1]]])
+        base, told = _take_as_base(candidates[models[-1]], base, [each.name for each in candidates[: models[-1]]])
         found.append(told)
         candidates = candidates[models[-1] + 1 :]
     candidates = [_fit_names(each, base) for each in candidates]
@@ -131,14 +132,14 @@ def import_chain(
         cut = max((number for number, each in enumerate(candidates, 1) if each.why), default=0)
         if cut:
             progress(0.1, f"merging {', '.join(each.name for each in candidates[:cut])}")
-            base, findings = _merged_base(base, candidates[:cut], made / f"{folder.name}-base", system_prompt)
+            base, findings = _write_merged_base(base, candidates[:cut], made / f"{folder.name}-base", system_prompt)
             found += findings
-        stages, base, findings = _stackable(base, candidates[cut:], roots)
+        stages, base, findings = _find_stages(base, candidates[cut:], roots)
         found += findings
-        base, findings = _with_tokenizer(base, [each for each, _ in stages], made / TOKENIZER_NAME)
+        base, findings = _choose_tokenizer(base, stages, made / TOKENIZER_NAME)
         found += findings
         chain: Chain | None = None if stages else chain_without_stages(made, base, system_prompt)
-        for number, (each, adapter) in enumerate(stages):
+        for number, each in enumerate(stages):
             progress(0.5 + number / len(stages) / 2, f"stacking {each.name}")
             is_last = number == len(stages) - 1
             target = made / "adapter" if is_last else made / "stages" / each.name / "adapter"
@@ -147,7 +148,7 @@ def import_chain(
                 shutil.copyfile(each.folder / file, target / file)
             new = NewStage(each.name, IMPORTED, target)
             chain = append_stage(made, new, base, chain, None if chain else system_prompt)
-            found.append(ChainFinding(each.name, "adapter", True, _layers_of(adapter)))
+            found.append(ChainFinding(each.name, "adapter", True, _describe_layers(each)))
         shutil.move(made, folder)
     told = "how it was trained, on what and in which order is not known: stages stand in the order that you gave"
     found.append(ChainFinding("chain", "provenance", False, told))
@@ -156,14 +157,14 @@ def import_chain(
     return read_chain(folder), tuple(found)
 
 
-def _layers_of(adapter: Adapter) -> str:
-    ranks = sorted({pair.down.shape[0] for pair in adapter.pairs.values()})
-    kinds = sorted({layer.rpartition(".")[2] for layer in adapter.pairs})
-    fit = f"{len(adapter.pairs)} layers that fit"
-    return f"plain LoRA of rank {', '.join(map(str, ranks))} on {', '.join(kinds)}, {fit}"
+def _describe_layers(candidate: NamedStage) -> str:
+    pairs = candidate.adapter.pairs if candidate.adapter else {}
+    ranks = ", ".join(map(str, sorted({pair.down.shape[0] for pair in pairs.values()})))
+    kinds = ", ".join(sorted({layer.rpartition(".")[2] for layer in pairs}))
+    return f"plain LoRA of rank {ranks} on {kinds}, {len(pairs)} layers that fit"
 
 
-def _candidate(named: str) -> NamedStage:
+def _read_candidate(named: str) -> NamedStage:
     """Return what a stage's NAME=FOLDER names, after a look at it; MissingModel or ChainMismatch if it is of no use."""
     name, _, path = named.rpartition("=")
     folder = Path(path).expanduser().resolve()
@@ -177,7 +178,7 @@ def _candidate(named: str) -> NamedStage:
         )
     name = name or (folder.parent if folder.name == "adapter" else folder).name
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-_") or "adapter"
-    place, note = _inside(folder)
+    place, note = _find_inside(folder)
     if not _is_adapter(place) and (place / "config.json").is_file():
         return NamedStage(name, place, is_model=True, note=note)
     weights, config = adapter_files(place)
@@ -187,19 +188,18 @@ def _candidate(named: str) -> NamedStage:
         why = tuple(unstackable(read_adapter_config(config), tensors))
     except (ValueError, SafetensorError):  # a damaged file, which the reader describes
         why = ()
-    if not why:
-        read_adapter(place)
-    return NamedStage(name, place, why=why, note=note)
+    return NamedStage(name, place, None if why else read_adapter(place), why=why, note=note)
 
 
 def _fit_names(candidate: NamedStage, base: Base) -> NamedStage:
     """Return an adapter as one to merge where its layers have other names in the base, as those of experts may."""
-    if candidate.why:
+    if candidate.adapter is None:
         return candidate
     try:
-        pairs_by_layer(skeleton(base.folder), {candidate.name: read_adapter(candidate.folder)})
+        pairs_by_layer(skeleton(base.folder), {candidate.name: candidate.adapter})
     except ChainMismatch as error:
-        return replace(candidate, why=("layers that transformers has by other names today",), misfit=str(error))
+        why = ("layers that transformers has by other names today",)
+        return replace(candidate, adapter=None, why=why, misfit=str(error))
     return candidate
 
 
@@ -207,7 +207,7 @@ def _is_adapter(folder: Path) -> bool:
     return (folder / CONFIG_NAME).is_file() or any(folder.glob("adapter_model.*"))
 
 
-def _inside(folder: Path) -> tuple[Path, str]:
+def _find_inside(folder: Path) -> tuple[Path, str]:
     """Return the folder of the adapter or model that a folder holds, and, where it lies below, which was taken."""
     if _is_adapter(folder) or (folder / "config.json").is_file():
         return folder, ""
@@ -229,7 +229,7 @@ def _inside(folder: Path) -> tuple[Path, str]:
     return folder, ""
 
 
-def _model_as_base(candidate: NamedStage, base: Base, earlier: Sequence[str]) -> tuple[Base, ChainFinding]:
+def _take_as_base(candidate: NamedStage, base: Base, earlier: Sequence[str]) -> tuple[Base, ChainFinding]:
     """Return a full model as the base of the chain; ChainMismatch if it is of another kind than the base named."""
     kinds = [config_of(each).model_type for each in (base.folder, candidate.folder)]
     if kinds[0] != kinds[1]:
@@ -244,26 +244,25 @@ def _model_as_base(candidate: NamedStage, base: Base, earlier: Sequence[str]) ->
     return found, ChainFinding(candidate.name, "full model", False, told)
 
 
-def _stackable(
+def _find_stages(
     base: Base, candidates: Sequence[NamedStage], roots: Sequence[Base]
-) -> tuple[list[tuple[NamedStage, Adapter]], Base, list[ChainFinding]]:
+) -> tuple[list[NamedStage], Base, list[ChainFinding]]:
     """Return the adapters that are stacked, the base that they stand on, and what is known of what they were made on.
 
     `roots` are what that base was made of.
     """
-    stages: list[tuple[NamedStage, Adapter]] = []
-    found: list[ChainFinding] = []
+    stages, found = list[NamedStage](), list[ChainFinding]()
     for each in candidates:
-        earlier = {stage.name: adapter for stage, adapter in stages}
-        taken, told = _base_of_adapter(each, (base, *roots), earlier, partial(_with_stages, base, earlier))
+        earlier = {stage.name: stage.adapter for stage in stages if stage.adapter}
+        taken, told = _find_adapter_base(each, (base, *roots), earlier, partial(_merge_stages, base, earlier))
         if taken is not base:
             stages, base = [], taken
         found.append(told)
-        stages.append((each, read_adapter(each.folder)))
+        stages.append(each)
     return stages, base, found
 
 
-def _with_stages(base: Base, adapters: Mapping[str, Adapter], held: torch.dtype) -> PreTrainedModel:
+def _merge_stages(base: Base, adapters: Mapping[str, Adapter], held: torch.dtype) -> PreTrainedModel:
     """Return a base, held as that type, with adapters merged one after the other, each sum rounded to it."""
     model = cast(PreTrainedModel, load_model(base, "float32").to(held))
     for name, adapter in adapters.items():
@@ -271,7 +270,7 @@ def _with_stages(base: Base, adapters: Mapping[str, Adapter], held: torch.dtype)
     return model
 
 
-def _base_of_adapter(
+def _find_adapter_base(
     candidate: NamedStage,
     bases: Sequence[Base],
     earlier: Mapping[str, Adapter | None],
@@ -291,7 +290,7 @@ def _base_of_adapter(
             told = f"the folder that its configuration names has weights {weights[:12]}…"
             return base, ChainFinding(candidate.name, "base", True, told)
         other = find_base(str(place.resolve()))
-        gap = _rounding(other, earlier, with_earlier)
+        gap = _distance_from_sum(other, earlier, with_earlier)
         sum_of = " + ".join([base.public_name, *earlier])
         if gap is not None:
             told = f"made on the folder {named}, which is {sum_of}: weights the same to {gap:.1e}, which is rounding"
@@ -316,7 +315,7 @@ SHARE = 0.2
 """Of what an adapter adds to a layer; a folder that is further off may lack that adapter, or hold another one."""
 
 
-def _rounding(
+def _distance_from_sum(
     other: Base, earlier: Mapping[str, Adapter | None], with_earlier: Callable[[torch.dtype], PreTrainedModel]
 ) -> float | None:
     """Return how far a folder's weights are from a sum (largest relative Frobenius norm); None if it is another sum.
@@ -326,7 +325,7 @@ def _rounding(
     Weights that no adapter changes have to be the same. Of adapters that are None, which are no plain LoRA, a half of a
     last place is asked alone.
     """
-    stored = _stored_type(other)
+    stored = _stored_dtype(other)
     most = 1e-5 if stored == torch.float32 else torch.finfo(stored).eps / 2
     theirs = load_model(other, "float32").state_dict()
     added: dict[str, float] = {}
@@ -352,7 +351,7 @@ def _rounding(
 
 
 @dataclass(frozen=True)
-class _Saved:
+class _AdapterTokenizer:
     """The tokenizer that was saved with an adapter; without a chat template of its own it has the base's."""
 
     tokenizer: PreTrainedTokenizerBase
@@ -362,14 +361,14 @@ class _Saved:
         """Return how it differs from `ours`, the tokenizer of `whose`, and what is asked with; `taken` ends the sentence."""
         is_known = self.has_template or ours.chat_template == INSTRUCTION  # else it is said of the base
         more = "" if is_known else f"; it came without a chat template, and that of {whose} is used"
-        if changes := _differences(self.tokenizer, ours):
+        if changes := _compare_tokenizers(self.tokenizer, ours):
             told = f"the one saved with the adapter has {' and '.join(changes)}, where {whose} has others: {taken}"
         else:
             told = f"the one saved with the adapter, its chat template too, reads text as that of {whose} does"
         return ChainFinding(name, "tokenizer", is_known, told + more)
 
 
-def _saved_tokenizer(candidate: NamedStage, base: Base) -> _Saved | None:
+def _read_tokenizer(candidate: NamedStage, base: Base) -> _AdapterTokenizer | None:
     """Return the tokenizer beside an adapter or in the folder above, None if there is none.
 
     Where only a part was saved, such as a chat template, the rest is the base's. ChainMismatch if it cannot be read.
@@ -399,7 +398,7 @@ def _saved_tokenizer(candidate: NamedStage, base: Base) -> _Saved | None:
         has_template = bool(tokenizer.chat_template)
         if not has_template:
             tokenizer.chat_template = load_tokenizer(base).chat_template
-        return _Saved(with_template(tokenizer), has_template)
+        return _AdapterTokenizer(with_template(tokenizer), has_template)
     except (OSError, ValueError, TypeError, KeyError, TemplateError, RecursionError) as error:
         raise ChainMismatch(
             f"the tokenizer saved with the adapter {candidate.name!r} in {place} cannot be used"
@@ -407,7 +406,7 @@ def _saved_tokenizer(candidate: NamedStage, base: Base) -> _Saved | None:
         ) from error
 
 
-def _differences(theirs: PreTrainedTokenizerBase, ours: PreTrainedTokenizerBase) -> list[str]:
+def _compare_tokenizers(theirs: PreTrainedTokenizerBase, ours: PreTrainedTokenizerBase) -> list[str]:
     """Return how one tokenizer reads or ends conversations otherwise than another; pad tokens stand in none."""
     known, found = ours.get_vocab(), list[str]()
     pad = theirs.pad_token if theirs.pad_token not in known else None
@@ -432,22 +431,22 @@ def _differences(theirs: PreTrainedTokenizerBase, ours: PreTrainedTokenizerBase)
     return found or ["other rules to divide text"] * (rules(theirs) != rules(ours))
 
 
-def _with_tokenizer(base: Base, candidates: Sequence[NamedStage], place: Path) -> tuple[Base, list[ChainFinding]]:
+def _choose_tokenizer(base: Base, candidates: Sequence[NamedStage], place: Path) -> tuple[Base, list[ChainFinding]]:
     """Return the base with the tokenizer that stacked adapters were saved with, written to `place` if it is another.
 
     ChainMismatch if they were saved with several, and for one that has no embeddings in the base.
     """
     ours, whose = load_tokenizer(base), base.public_name
-    saved = {each.name: found for each in candidates if (found := _saved_tokenizer(each, base))}
+    saved = {each.name: found for each in candidates if (found := _read_tokenizer(each, base))}
     last = next(reversed(saved), "")
     for name, each in saved.items():
-        if changes := _differences(saved[last].tokenizer, each.tokenizer):
+        if changes := _compare_tokenizers(saved[last].tokenizer, each.tokenizer):
             raise ChainMismatch(
                 f"the tokenizer saved with {last!r} has {' and '.join(changes)}, where that of {name!r} has others, and"
                 " a chain is asked with one. If both were trained with one, put its files into both folders, or move"
                 " the wrong ones away; if not, import them as two chains."
             )
-    if last and _differences(saved[last].tokenizer, ours):
+    if last and _compare_tokenizers(saved[last].tokenizer, ours):
         _check_embeddings(last, saved[last].tokenizer, ours, base)
         saved[last].tokenizer.save_pretrained(place)
         drop_names(place / "tokenizer_config.json", "is_local", "local_files_only")
@@ -468,7 +467,7 @@ def _with_tokenizer(base: Base, candidates: Sequence[NamedStage], place: Path) -
 def _check_embeddings(name: str, theirs: PreTrainedTokenizerBase, ours: PreTrainedTokenizerBase, base: Base) -> None:
     """Raise ChainMismatch for a tokenizer with tokens that the base has no embeddings for, or of another model."""
     way_on = "move the tokenizer's files away to ask with that of the base."
-    vocabulary, rows = theirs.get_vocab(), _rows(skeleton(base.folder))
+    vocabulary, rows = theirs.get_vocab(), _count_embeddings(skeleton(base.folder))
     if max(vocabulary.values()) >= rows:
         raise ChainMismatch(
             f"the tokenizer saved with the adapter {name!r} has {len(theirs):,} tokens, and {base.public_name} has"
@@ -483,7 +482,7 @@ def _check_embeddings(name: str, theirs: PreTrainedTokenizerBase, ours: PreTrain
         )
 
 
-def _merged_base(
+def _write_merged_base(
     base: Base, candidates: Sequence[NamedStage], target: Path, system_prompt: str
 ) -> tuple[Base, list[ChainFinding]]:
     """Write base and adapters, merged in order, to the folder `target`, and return it as a base.
@@ -499,31 +498,31 @@ def _merged_base(
     ids, reference = torch.empty(0, dtype=torch.long), torch.empty(0)
     for each in candidates:
         earlier = dict.fromkeys(earlier.name for earlier in merged)
-        taken, told = _base_of_adapter(each, [origin], earlier, lambda _, model=model: model)
+        taken, told = _find_adapter_base(each, [origin], earlier, lambda _, model=model: model)
         found.append(told)
         if taken is not origin:
             refuse_quantised(taken.folder)
             model, tokenizer, origin, merged = load_model(taken, "float32"), load_tokenizer(taken), taken, []
-        if theirs := _saved_tokenizer(each, origin):
+        if theirs := _read_tokenizer(each, origin):
             found.append(theirs.finding(each.name, tokenizer, origin.public_name, f"it is that of {target.name}"))
             tokenizer = theirs.tokenizer
         else:
             told = f"none saved with the adapter; that of {origin.public_name} is used"
             found.append(ChainFinding(each.name, "tokenizer", False, told))
-        before = _rows(model)
+        before = _count_embeddings(model)
         trained = _fit_vocabulary(model, each, tokenizer)
-        if not each.why:
-            found.append(ChainFinding(each.name, "adapter", True, _layers_of(read_adapter(each.folder)) + ", merged"))
+        if each.adapter:
+            found.append(ChainFinding(each.name, "adapter", True, f"{_describe_layers(each)}, merged"))
         prompt = tokenizer(probe_prompt(tokenizer, system_prompt), add_special_tokens=False)["input_ids"]
-        new = [*trained, *range(before, _rows(model))][:NEW_TOKENS]
-        if _rows(model) != before:
-            sizes = f"{_rows(model):,} embeddings where {origin.public_name} has {before:,}"
+        new = [*trained, *range(before, _count_embeddings(model))][:NEW_TOKENS]
+        if _count_embeddings(model) != before:
+            sizes = f"{_count_embeddings(model):,} embeddings where {origin.public_name} has {before:,}"
             beside = "with the tokenizer beside it" if theirs else "and no tokenizer beside it, which names new tokens"
             found.append(ChainFinding(each.name, "vocabulary", theirs is not None, f"{sizes}, {beside}"))
         ids = torch.tensor([[*cast(list[int], prompt), *new]])
-        model, reference = _merge(model, each, ids)
+        model, reference = _merge_adapter(model, each, ids)
         merged.append(each)
-    gap, held = _write(model, tokenizer, target, _stored_type(origin), ids, reference)
+    gap, held = _write_base(model, tokenizer, target, _stored_dtype(origin), ids, reference)
     if gap > TOLERANCE["float32"]:
         raise ChainMismatch(
             f"{', '.join(each.name for each in merged)} merged into {origin.public_name} gives log-probabilities"
@@ -576,28 +575,30 @@ def _fit_vocabulary(model: PreTrainedModel, candidate: NamedStage, tokenizer: Pr
                 whole.append(names[layer])
             elif layer in names and last == "lora_embedding_A":
                 sizes.append(shape[1])
-    rows = max(sizes, default=_rows(model))
+    rows = max(sizes, default=_count_embeddings(model))
     is_held = any if _tied_output(model) is not None else all
-    if max(rows, len(tokenizer)) > _rows(model) and not is_held(layer in whole for layer in layers):
-        rows = _rows(model)
+    if max(rows, len(tokenizer)) > _count_embeddings(model) and not is_held(layer in whole for layer in layers):
+        rows = _count_embeddings(model)
     if rows < len(tokenizer):
         raise ChainMismatch(
             f"the tokenizer beside the adapter {candidate.name!r} has {len(tokenizer):,} tokens, and there are embeddings for"
             f" {rows:,}: those of the new tokens were made at random before training and are not in {candidate.folder}."
             " Save the adapter again with `save_pretrained(..., save_embedding_layers=True)`."
         )
-    if rows != _rows(model):
+    if rows != _count_embeddings(model):
         model.resize_token_embeddings(rows, mean_resizing=False)
     named = read_adapter_config(candidate.folder / CONFIG_NAME).get("trainable_token_indices") or []
     lists = named.values() if isinstance(named, dict) else [named]
     return sorted({int(token) for tokens in lists for token in tokens})
 
 
-def _rows(model: PreTrainedModel) -> int:
+def _count_embeddings(model: PreTrainedModel) -> int:
     return cast(torch.Tensor, model.get_input_embeddings().weight).shape[0]
 
 
-def _merge(model: PreTrainedModel, candidate: NamedStage, ids: torch.Tensor) -> tuple[PreTrainedModel, torch.Tensor]:
+def _merge_adapter(
+    model: PreTrainedModel, candidate: NamedStage, ids: torch.Tensor
+) -> tuple[PreTrainedModel, torch.Tensor]:
     """Merge one adapter into the model with PEFT; return it, and the log-probabilities of PEFT's unmerged model.
 
     ChainMismatch, with PEFT's reason, for what it cannot load or merge, or loads only in part.
@@ -666,7 +667,7 @@ def _logprobs(model: nn.Module, ids: torch.Tensor) -> torch.Tensor:
     return torch.log_softmax(logits.float().cpu(), dim=-1)
 
 
-def _write(
+def _write_base(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
     target: Path,
@@ -688,7 +689,7 @@ def _write(
         drop_names(target / "config.json", "_model_name_or_path")
         tokenizer.save_pretrained(target)
         drop_names(target / "tokenizer_config.json", "is_local", "local_files_only")
-        with streamed_model(find_base(str(target))) as again:
+        with stream_model(find_base(str(target))) as again:
             gap = float((_logprobs(again, ids) - reference).abs().max())
         if gap <= TOLERANCE["float32"] or stored == torch.float32:
             return gap, held
@@ -696,7 +697,7 @@ def _write(
     return gap, held
 
 
-def _stored_type(base: Base) -> torch.dtype:
+def _stored_dtype(base: Base) -> torch.dtype:
     """Return the type that a base's weights are held in."""
     config = config_of(base.folder)
     found = config.dtype or config.get_text_config().dtype or torch.float32

@@ -13,7 +13,7 @@ continued it is TRL's `ref`, a copy made before the first step.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,10 +26,10 @@ from transformers.integrations import is_deepspeed_zero3_enabled, is_fsdp_enable
 
 from evals.errors import BadConfig, ChainMismatch
 from evals.io import write_whole
-from evals.schema import ChainManifest, ChainStage
+from evals.schema import BaseIdentity, ChainManifest, ChainStage, Probe
 from training.config import StageSettings
 from training.models.adapters import read_adapter
-from training.models.base import EMBEDDED, Base, identity_of, load_tokenizer, local_base, note_folder, streamed_model
+from training.models.base import EMBEDDED, Base, identity_of, load_tokenizer, local_base, note_folder, stream_model
 from training.models.check import file_findings, measure, probe_of, probe_prompt, refuse_chain
 from training.models.manifest import BASE_STAGE, FILE_NAME, Chain, active_adapters, last_adapters, read_chain
 from training.models.stack import Stack, is_plain, merge_into, pairs_by_layer
@@ -93,7 +93,7 @@ def append_stage(
     question = previous.manifest.base_probe.prompt if previous else probe_prompt(tokenizer, prompt)
     new = ChainStage.model_construct(name=stage.name, mode=stage.mode)  # its probe is measured below
     rows = [frozenset[str](), active_adapters((*earlier, new))[stage.name]]
-    with streamed_model(base) as model:
+    with stream_model(base) as model:
         at_base, at_stage = measure(model, tokenizer, question, Stack(model, {**below, stage.name: adapter}), rows)
     entry = ChainStage(
         name=stage.name,
@@ -104,46 +104,36 @@ def append_stage(
         config_sha256=adapter.config_sha256,
         probe=probe_of(question, at_stage),
     )
-    manifest = ChainManifest(
-        name=folder.resolve().name,
-        system_prompt=prompt,
-        base=identity,
-        tokenizer=_tokenizer_place(base, folder),
-        base_probe=probe_of(question, at_base),
-        stages=(*earlier, entry),
-    )
-    return _write_chain(manifest, folder, base)
+    return _write_chain(folder, base, identity, prompt, probe_of(question, at_base), (*earlier, entry))
 
 
 def chain_without_stages(folder: Path, base: Base, system_prompt: str) -> Chain:
     """Write `folder`/chain.json of a base alone, such as one with an adapter merged into it, and return the chain."""
     tokenizer = load_tokenizer(base)
     question = probe_prompt(tokenizer, system_prompt)
-    with streamed_model(base) as model:
+    with stream_model(base) as model:
         (at_base,) = measure(model, tokenizer, question, Stack(model, {}), [frozenset()])
+    return _write_chain(folder, base, identity_of(base, tokenizer), system_prompt, probe_of(question, at_base), ())
+
+
+def _write_chain(
+    folder: Path, base: Base, identity: BaseIdentity, prompt: str, probe: Probe, stages: Sequence[ChainStage]
+) -> Chain:
+    """Write chain.json and note where a local base lies that will not be found from there."""
     manifest = ChainManifest(
         name=folder.resolve().name,
-        system_prompt=system_prompt,
-        base=identity_of(base, tokenizer),
-        tokenizer=_tokenizer_place(base, folder),
-        base_probe=probe_of(question, at_base),
-        stages=(),
+        system_prompt=prompt,
+        base=identity,
+        tokenizer=_relative(base.tokenizer, folder) if base.tokenizer else None,
+        base_probe=probe,
+        stages=tuple(stages),
     )
-    return _write_chain(manifest, folder, base)
-
-
-def _write_chain(manifest: ChainManifest, folder: Path, base: Base) -> Chain:
-    """Write chain.json and note where a local base lies that will not be found from there."""
     write_whole(folder / FILE_NAME, manifest.model_dump_json(indent=1) + "\n")
     is_local = base.hub_id is None and base.source != EMBEDDED
     if is_local and local_base(manifest.base.source, base.weights_sha256, folder.resolve()) is None:
         with suppress(OSError):  # no cache to note it in: a base that is not found is asked for by --base
             note_folder(base)
     return Chain(manifest, folder.resolve())
-
-
-def _tokenizer_place(base: Base, folder: Path) -> str | None:
-    return _relative(base.tokenizer, folder) if base.tokenizer else None
 
 
 def _relative(path: Path, start: Path) -> str:

@@ -26,7 +26,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from evals.errors import BadConfig
 from training.config import StageSettings
 from training.models.adapters import Adapter, read_adapter
-from training.models.base import class_for, context_of, hold_embeddings
+from training.models.base import class_for, context_of, first_line, hold_embeddings
 from training.models.check import logprobs
 from training.models.stack import Stack
 from training.models.targets import Targets, attention_of, blocks_of, layer_summary, lora_config, targets_of
@@ -260,8 +260,7 @@ def _try_training(config: PreTrainedConfig, settings: StageSettings) -> str:
         first = "the end of a run cannot compute it with an adapter, its weights read as they are needed"
         found = _at_the_end(config, drawn, adapter, ids)
     except Exception as error:  # whatever a model of another kind raises
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        return f"{first} ({reason.partition('. ')[0]}). {ANOTHER}"
+        return f"{first} ({first_line(error).partition('. ')[0]}). {ANOTHER}"
     effect = _gap(plain[-1], learned)
     gap = max(_gap(plain[-1], found[0]), _gap(learned, found[1]))
     if math.isfinite(effect) and not gap <= max(APART * effect, 1e-3):
