@@ -262,8 +262,9 @@ class StageSettings(Settings):
         """
         raise NotImplementedError
 
-    def mix_sources(self, data: "Data", read: "Callable[[Sequence[str]], Data]") -> "Data":
+    def mix_sources(self, read: "Callable[[Sequence[str]], Data]", data: "Data | None" = None) -> "Data":
         """Return the rows in the proportions of the `mix`; `read` returns those of some of the sources."""
+        data = read(self.sources) if data is None else data
         if not self.mix:
             return data
         return data.mix({each: read([each]).named for each in self.sources}, self.mix, self.seed)

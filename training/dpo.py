@@ -7,7 +7,7 @@ is ln 2. Training on preferences can destroy what a model knew: a dev set is ask
 tell where accuracy falls or the distance to the reference grows. Rows are used whole, never cut; TRL's changed defaults are set outright.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
@@ -55,10 +55,7 @@ class PreferenceSettings(StageSettings):
         from training.data.dev import dev_questions, with_dev
         from training.data.preferences import read_preferences
 
-        def read(sources: Sequence[str]) -> "Rows[Any]":
-            return read_preferences(sources, chain_prompt, self.answers)
-
-        data = self.mix_sources(read(self.sources), read)
+        data = self.mix_sources(lambda sources: read_preferences(sources, chain_prompt, self.answers))
         return with_dev(data, self, dev_questions(data, self.eval_data, self)) if self.eval_steps else data
 
 

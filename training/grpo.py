@@ -8,7 +8,7 @@ estimate is not weighted by the probability ratio.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 from pydantic import Field, field_validator, model_validator
@@ -153,10 +153,7 @@ class GrpoSettings(SampledSettings):
         from training.data.dev import dev_questions, with_dev
         from training.data.questions import grpo_data
 
-        def read(sources: Sequence[str]) -> "Rows[Any]":
-            return grpo_data(sources, self.seed, chain_prompt)
-
-        data = self.mix_sources(read(self.sources), read)
+        data = self.mix_sources(lambda sources: grpo_data(sources, self.seed, chain_prompt))
         return with_dev(data, self, dev_questions(data, self.eval_data, self)) if self.eval_steps else data
 
     @field_validator("verifier_weights", mode="before")

@@ -78,7 +78,7 @@ class RefinerSettings(SampledSettings, RewardConfig):
         data, held = refiner_data(self.sources), None
         if self.eval_steps and not self.eval_data:
             data, held = data.split_groups(self.held_out_share, self.seed)
-        data = self.mix_sources(data, refiner_data)
+        data = self.mix_sources(refiner_data, data)
         if not self.eval_steps:
             return data
         asked = held or refiner_data(self.eval_data)

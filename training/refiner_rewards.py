@@ -113,7 +113,7 @@ class RefinerReward:
     async def close(self) -> None:
         """Close the judge's connections, from inside the loop that made them."""
         if isinstance(self.judge, HttpJudge):
-            await self.judge.close()
+            await self.judge.client.close()
 
     async def _rows(self, records: Sequence[RefinerRecord], completions: Sequence[Answer]) -> list[_Row]:
         """Return the answers graded, each read while others wait for their judge; all ends at the deadline."""

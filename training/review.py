@@ -7,7 +7,6 @@ checked for every row; no row is ever cut. The instructions of the rows become t
 chain, so that an adapter is asked with the words it was trained with.
 """
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
@@ -35,10 +34,7 @@ class ReviewSettings(SftSettings):
         from training.data.dev import papers, with_dev, with_held_out
         from training.data.reviews import check_chain_prompt, read_reviews
 
-        def read(sources: Sequence[str]) -> "Rows[Any]":
-            return read_reviews(sources, drops=self.bad_rows == "drop")
-
-        data = self.mix_sources(read(self.sources), read)
+        data = self.mix_sources(lambda sources: read_reviews(sources, drops=self.bad_rows == "drop"))
         check_chain_prompt(data, chain_prompt)
         if not self.eval_steps:
             return data

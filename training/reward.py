@@ -64,11 +64,8 @@ class RewardSettings(StageSettings):
 
         if self.eval_data:
             raise BadConfig("eval_data is for stages that answer; a reward model is measured on its hold_out.")
-
-        def read(sources: Sequence[str]) -> "Rows[Any]":
-            return read_preferences(sources, chain_prompt)
-
-        return with_dev(with_held_out(self.mix_sources(read(self.sources), read), self.hold_out, self.seed), self, None)
+        data = self.mix_sources(lambda sources: read_preferences(sources, chain_prompt))
+        return with_dev(with_held_out(data, self.hold_out, self.seed), self, None)
 
 
 def options(settings: RewardSettings) -> dict[str, Any]:

@@ -7,7 +7,6 @@ which it learns to cite, passages that nothing rests on may go. On a chain it go
 says.
 """
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
@@ -70,11 +69,7 @@ class SftSettings(StageSettings):
         from training.data.questions import read_answers
 
         form: dict[str, Any] = {"train_on": self.train_on, "drops": self.bad_rows == "drop"}
-
-        def read(sources: Sequence[str]) -> "Rows[Any]":
-            return read_answers(sources, self.seed, chain_prompt, **form)
-
-        data = self.mix_sources(read(self.sources), read)
+        data = self.mix_sources(lambda sources: read_answers(sources, self.seed, chain_prompt, **form))
         if not self.eval_steps:
             return data
         named = [each for each in self.eval_data if are_conversations(each)]

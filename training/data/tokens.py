@@ -2,8 +2,10 @@
 
 import random
 import re
+import tomllib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib.resources import files
 from typing import Any, Generic, Self, TypeVar
 
 from transformers import PreTrainedTokenizerBase
@@ -367,37 +369,13 @@ def _plain(text: str, tokenizer: Tokenizer) -> tuple[int, ...]:
     return ids if ids[-1:] == (tokenizer.eos_token_id,) else (*ids, tokenizer.eos_token_id)
 
 
-BEFORE_QUESTION = (
-    "{% if messages|length > 1 and messages[0]['role'] == 'system' %}"
-    "{% set messages = [{'role': messages[1]['role'],"
-    " 'content': messages[0]['content'] + '\n\n' + messages[1]['content']}] + messages[2:] %}"
-    "{% endif %}"
-)
-"""Put before a template without a turn for a system prompt."""
-
+TEMPLATES = tomllib.loads(files("training.data").joinpath("templates.toml").read_text(encoding="utf-8"))
+INSTRUCTION, BEFORE_QUESTION = TEMPLATES["instruction"], TEMPLATES["before_question"]
+AS_WRITTEN, UNLESS_OPEN = TEMPLATES["as_written"], TEMPLATES["unless_open"]
 OPEN_THOUGHT = re.compile(r"<think>\s*\Z")
 """How a question ends after which a model goes on thinking."""
 NOT_THOUGHT = "</think>\n\n"
 """How an answer begins that closes such a thought."""
-AS_WRITTEN = "{% set written %}"
-UNLESS_OPEN = (
-    "{% endset %}{% set thought = THOUGHT %}"
-    "{{ written[:-(thought|length)] if enable_thinking is defined and not enable_thinking"
-    " and written.endswith(thought) else written }}"
-)
-"""Put around a template that opens a thought even where it is told that there is to be none."""
-
-INSTRUCTION = (
-    "{{ bos_token if bos_token else '' }}"
-    "{% for message in messages %}"
-    "{% if message['role'] == 'system' %}{{ message['content'] + '\\n\\n' }}"
-    "{% elif message['role'] == 'user' %}"
-    "{{ ('' if loop.first or loop.previtem['role'] == 'system' else '\\n\\n')"
-    " + '### Instruction:\\n' + message['content'] + '\\n\\n' }}"
-    "{% else %}{{ '### Response:\\n' + message['content'] + (eos_token if eos_token else '') }}"
-    "{% endif %}{% endfor %}"
-    "{% if add_generation_prompt %}{{ '### Response:\\n' }}{% endif %}"
-)
 
 
 def with_template(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerBase:

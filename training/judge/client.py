@@ -182,18 +182,6 @@ class ChatClient:
         self.model = names[0]
         return self.model
 
-    async def unreachable(self, seconds: float = 3.0) -> str:
-        """Return why the server gives nobody an answer within so long, "" where it does."""
-        try:
-            client = self._line()[0].with_options(max_retries=0, timeout=seconds)
-            await client.get("/models", cast_to=httpx2.Response)
-        except openai.APIStatusError as error:
-            is_wrong = isinstance(error, DENIED) or error.status_code >= 500
-            return f"the server answered {error.status_code}" if is_wrong else ""
-        except openai.APIConnectionError as error:
-            return f"no reply ({type(error.__cause__).__name__})"
-        return ""
-
     async def chat(
         self, compose: Callable[[], Messages], sampling: Mapping[str, Any], constraints: Sequence[Constraint]
     ) -> Reply:

@@ -25,7 +25,6 @@ from evals.schema.articles import Place
 from evals.schema.record import Record
 from evals.schema.reviews import Category, Concern, Severity
 from evals.validity.pvalues import PaperFinding
-from training.judge.client import in_a_loop
 from training.judge.judge import TRIES, HttpJudge
 from training.judge.prompts import Fences, conversation, instruction, objects, reply_schema
 
@@ -150,7 +149,7 @@ def items_of(guideline: str) -> list[GuidelineItem]:
 
 
 class GuidelineJudge(HttpJudge):
-    """Made, configured and closed as `HttpJudge` is."""
+    """Made and configured as `HttpJudge` is."""
 
     def check(self, article: Article, guideline: str = "") -> CheckedPaper:
         """Return a paper held against the guideline named, else the one that the model says fits.
@@ -160,13 +159,10 @@ class GuidelineJudge(HttpJudge):
         items = items_of(guideline) if guideline else []
 
         async def work() -> CheckedPaper:
-            try:
-                model = await self.client.find_model()
-                name = guideline or await self._fitting(article)
-                asked = items or (items_of(name) if name else [])
-                answers = await asyncio.gather(*(self._answer(item, article) for item in asked))
-            finally:
-                await self.close()
+            model = await self.client.find_model()
+            name = guideline or await self._fitting(article)
+            asked = items or (items_of(name) if name else [])
+            answers = await asyncio.gather(*(self._answer(item, article) for item in asked))
             if answers and all(each.verdict == "unclear" for each in answers):
                 raise LabError(
                     f"the model {model} gave no usable answer to any of {len(answers)} items ({answers[0].why}); look at"
@@ -176,7 +172,7 @@ class GuidelineJudge(HttpJudge):
             found = [_finding(name, item) for item in missing]
             return CheckedPaper(guideline=name or None, model=model, items=tuple(answers), findings=tuple(found))
 
-        return in_a_loop(work())
+        return self.client.run(work())
 
     async def _fitting(self, article: Article) -> str:
         """Return the guideline that fits a paper, "" for none."""

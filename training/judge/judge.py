@@ -108,10 +108,6 @@ class HttpJudge:
         )
         return await self.client.chat(compose, sampling, constraints)
 
-    async def close(self) -> None:
-        """Let go of this loop's connections."""
-        await self.client.close()
-
     def recall(self, key: str) -> Any:
         """Return what was kept under a key, and count it as a hit; None if nothing was."""
         kept = self.cache.get([key]) if self.cache else {}
@@ -169,17 +165,11 @@ def collect_verdicts(
     judge: Judge, inquiries: Sequence[Inquiry], deadline_seconds: float, tell: Callable[[int], None] | None = None
 ) -> list[Verdicts]:
     """Return the verdicts on each answer, missing ones for those not there at the deadline; `tell` hears how many."""
-
-    async def work() -> list[Verdicts | None]:
-        try:
-            return await by_deadline((judge.judge(each) for each in inquiries), deadline_seconds, tell)
-        finally:
-            if isinstance(judge, HttpJudge):
-                await judge.close()
-
+    run = judge.client.run if isinstance(judge, HttpJudge) else in_a_loop
+    found = run(by_deadline((judge.judge(each) for each in inquiries), deadline_seconds, tell))
     return [
         late(inquiry, deadline_seconds) if each is None else each
-        for inquiry, each in zip(inquiries, in_a_loop(work()), strict=True)
+        for inquiry, each in zip(inquiries, found, strict=True)
     ]
 
 
@@ -316,7 +306,7 @@ class Canary(Record):
 
 
 class AnswerJudge(HttpJudge):
-    """Reads answers on a server; made, configured and closed as `HttpJudge` is."""
+    """Reads answers on a server; made and configured as `HttpJudge` is."""
 
     @property
     def version(self) -> str:
@@ -343,14 +333,11 @@ class AnswerJudge(HttpJudge):
             return await (self.grade(task) if task.items else self.extract(task))
 
         async def work() -> list[Reading | str | None]:
-            try:
-                await self.client.find_model()
-                return await by_deadline(map(one, tasks), DEADLINE_SECONDS, tell)
-            finally:
-                await self.close()
+            await self.client.find_model()
+            return await by_deadline(map(one, tasks), DEADLINE_SECONDS, tell)
 
         late = f"not read within {DEADLINE_SECONDS:g} s"
-        return [late if each is None else each for each in in_a_loop(work())]
+        return [late if each is None else each for each in self.client.run(work())]
 
     async def grade(self, task: ReadRequest) -> Reading | str:
         """Return the scores of a rubric's items."""

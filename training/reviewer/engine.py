@@ -98,6 +98,15 @@ OnTokens = Callable[[int], None]
 """Called with the tokens of each reply so far, where the engine knows."""
 
 
+@dataclass(frozen=True)
+class Watch:
+    """Who follows replies: `done` is called with the place and the reply as each is complete; `stop` ends them soon."""
+
+    on_tokens: OnTokens | None
+    stop: threading.Event | None
+    done: Callable[[int, Reply], None]
+
+
 class Replies:
     """Usable replies by the checksum of engine and request: a request whose reply is here is not sent again.
 
@@ -143,18 +152,8 @@ class ReviewEngine(ABC):
         """Return who answers, as far as is known by now."""
 
     @abstractmethod
-    def reply_to(
-        self,
-        conversations: Sequence[Conversation],
-        form: ReplyForm,
-        on_tokens: OnTokens | None = None,
-        stop: threading.Event | None = None,
-        done: Callable[[int, Reply], None] = lambda place, reply: None,
-    ) -> list[Reply]:
-        """Return one reply per conversation, in order; one that fails has an error and raises nothing.
-
-        `done` is called with the place and the reply as each is complete. Setting `stop` ends them soon, as "cancelled".
-        """
+    def reply_to(self, conversations: Sequence[Conversation], form: ReplyForm, watch: Watch) -> list[Reply]:
+        """Return one reply per conversation, in order; one that fails has an error and raises nothing."""
 
     def ask(
         self,
@@ -175,7 +174,8 @@ class ReviewEngine(ABC):
                 self.replies.add(keys[places[number]], reply)
 
         if places:
-            fresh = self.reply_to([conversations[place] for place in places], form, on_tokens, stop, done)
+            watch = Watch(on_tokens, stop, done)
+            fresh = self.reply_to([conversations[place] for place in places], form, watch)
             replies |= dict(zip(places, fresh, strict=True))
         return [replies[place] for place in range(len(keys))]
 
@@ -388,28 +388,21 @@ class ChainEngine(ReviewEngine):
             substitutions=tuple(self._chain.substitutions),
         )
 
-    def reply_to(
-        self,
-        conversations: Sequence[Conversation],
-        form: ReplyForm,
-        on_tokens: OnTokens | None = None,
-        stop: threading.Event | None = None,
-        done: Callable[[int, Reply], None] = lambda place, reply: None,
-    ) -> list[Reply]:
+    def reply_to(self, conversations: Sequence[Conversation], form: ReplyForm, watch: Watch) -> list[Reply]:
         """Return one reply per conversation, written in one batch; one after another where they may be stopped."""
         if form.name not in self._forms:
             self._forms[form.name] = self._form(form)
-        if stop is not None:
-            replies = [list(self._stream_replies(each, form, stop))[-1] for each in conversations]
+        if watch.stop is not None:
+            replies = [list(self._stream_replies(each, form, watch.stop))[-1] for each in conversations]
         else:
             written = self._chain.generate(
-                conversations, (self.stage,), self._sampling, self._forms[form.name], on_tokens
+                conversations, (self.stage,), self._sampling, self._forms[form.name], watch.on_tokens
             )
             replies = [Reply(each.text, each.finish_reason, None, each.n_tokens) for (each,) in written]
         n_read = (self.room.counter.chat([turn.model_dump() for turn in each]) for each in conversations)
         replies = [replace(reply, tokens_read=n) for reply, n in zip(replies, n_read, strict=True)]
         for place, reply in enumerate(replies):
-            done(place, reply)
+            watch.done(place, reply)
         return replies
 
     def stream(self, request: str, stop: threading.Event) -> Iterator[Reply]:
@@ -536,14 +529,7 @@ class ServerEngine(ReviewEngine):
             substitutions=tuple(f"the server refuses {name}: {said[:160]}" for name, said in client.refused.items()),
         )
 
-    def reply_to(
-        self,
-        conversations: Sequence[Conversation],
-        form: ReplyForm,
-        on_tokens: OnTokens | None = None,
-        stop: threading.Event | None = None,
-        done: Callable[[int, Reply], None] = lambda place, reply: None,
-    ) -> list[Reply]:
+    def reply_to(self, conversations: Sequence[Conversation], form: ReplyForm, watch: Watch) -> list[Reply]:
         """Return one reply per conversation, in order, all asked at the same time; setting `stop` ends the waiting."""
         asking, constraints = self.asking, self._constraints
         if form.schema is None:
@@ -565,15 +551,15 @@ class ServerEngine(ReviewEngine):
             reply = await self._client.chat(lambda: turns, sampling, constraints)
             if self._client.denied:
                 raise LabError(f"{self._client.denied}. No further paper was asked about.")
-            done(place, reply)
+            watch.done(place, reply)
             return reply
 
         async def ask_all() -> list[Reply]:
             tasks = [asyncio.ensure_future(ask_one(place)) for place in range(len(conversations))]
             waiting = set(tasks)
-            while waiting and not (stop and stop.is_set()):
+            while waiting and not (watch.stop and watch.stop.is_set()):
                 finished, waiting = await asyncio.wait(
-                    waiting, timeout=LOOK_SECONDS if stop else None, return_when=asyncio.FIRST_EXCEPTION
+                    waiting, timeout=LOOK_SECONDS if watch.stop else None, return_when=asyncio.FIRST_EXCEPTION
                 )
                 for each in finished:
                     each.result()

@@ -32,6 +32,7 @@ from training.reviewer.engine import (
     ReplyForm,
     ReviewEngine,
     StagedReply,
+    Watch,
     merge_parts,
     part_of,
     read_reply,
@@ -71,16 +72,9 @@ class StagedEngine(ReviewEngine):
         sha256 = hashlib.sha256(words.encode()).hexdigest()
         return known.model_copy(update={"prompt_sha256": sha256, "substitutions": (*known.substitutions, NOTE)})
 
-    def reply_to(
-        self,
-        conversations: Sequence[Conversation],
-        form: ReplyForm,
-        on_tokens: OnTokens | None = None,
-        stop: threading.Event | None = None,
-        done: Callable[[int, Reply], None] = lambda place, reply: None,
-    ) -> list[Reply]:
+    def reply_to(self, conversations: Sequence[Conversation], form: ReplyForm, watch: Watch) -> list[Reply]:
         """Return one reply per conversation, as the engine that is asked gives it."""
-        return self._engine.reply_to(conversations, form, on_tokens, stop, done)
+        return self._engine.reply_to(conversations, form, watch)
 
     def answer(self, requests: Sequence[str], on_tokens: OnTokens | None = None) -> list[Reply]:
         """Return one reply per request, each the verified list as JSON; one whose stages fail has their error."""
