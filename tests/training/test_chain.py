@@ -315,14 +315,7 @@ def test_a_folder_that_is_no_model_says_what_is_missing(plain_base, missing, wor
         load_base(find_base(str(plain_base)))
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"quantization_config": {"quant_method": "gptq", "bits": 4}}, r"quantised \(gptq\)"),
-        ({"quantization_config": {"quant_method": "mxfp4"}}, "docs/chain.md has the lines that write one of mxfp4"),
-        ({"pad_token_id": 4000}, "cannot be built"),
-    ],
-)
+@pytest.mark.parametrize(("change", "words"), cases("adapters")["bases"])
 def test_a_base_that_no_chain_can_stand_on_is_refused_from_its_configuration(plain_base, change, words):
     file = plain_base / "config.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | change))

@@ -238,17 +238,10 @@ def test_the_weights_of_a_base_and_its_adapter_are_counted_as_they_are(tmp_path:
     assert needs.memory["base"] == 4 * weights
 
 
-SAMPLED = ("batch", "num_generations", "max_prompt_length", "max_completion_length")
-MEASURED = [  # settings with the lengths that the rows really had, peak in GB
-    (sft(batch=8, max_length=141), 3.98),
-    (settings_of("grpo", dict(zip(SAMPLED, (8, 8, 80, 48), strict=True))), 4.05),
-]
-"""Runs of the embedded base on a CPU, r = 8 on all linear layers: the resident set at its highest."""
-
-
 def test_the_memory_of_runs_that_were_measured_is_estimated_within_an_eighth():
-    found = [estimate(settings, model_shape("embedded"), 600).total / 1e9 for settings, _ in MEASURED]
-    assert found == pytest.approx([peak for _, peak in MEASURED], rel=1 / 8)
+    for stage, values, peak in CASES["measured"]:
+        found = estimate(settings_of(stage, values), model_shape("embedded"), 600).total / 1e9
+        assert found == pytest.approx(peak, rel=1 / 8), stage
 
 
 def test_the_steps_of_a_run_follow_from_its_rows():

@@ -258,14 +258,6 @@ def test_a_base_without_a_chat_template_is_asked_as_the_published_runs_asked_and
 # ---- settings: read from YAML and the command line ---------------------------------------------------
 
 
-STARTS = {
-    "sft": "data: [a]\noutput: x\n",
-    "dpo": "data: [a]\noutput: x\nchain: y\n",
-    "kto": "data: [a]\noutput: x\nchain: y\n",
-    "grpo": "data: [a]\noutput: x\nchain: y\nbatch: 8\n",
-    "refiner": "data: [a]\noutput: x\nchain: y\njudge: heuristic\n",
-}
-
 SETTINGS_CASES = cases("settings")
 DIGITS = {"<5001 digits>": "1" + "0" * 5000, "<3000 brackets>": "[" * 3000}
 
@@ -279,7 +271,7 @@ def whole(text: str) -> str:
 def read(folder: Path, stage: str, yaml: str, words: str):
     """Return the settings of a stage; lines of `yaml` take the place of its usual ones."""
     keys = {line.partition(":")[0] for line in yaml.splitlines()}
-    usual = [line for line in STARTS[stage].splitlines() if line.partition(":")[0] not in keys]
+    usual = [line for line in SETTINGS_CASES["starts"][stage].splitlines() if line.partition(":")[0] not in keys]
     file = folder / f"{stage}.yaml"
     file.write_text("\n".join([*usual, yaml]) + "\n", encoding="utf-8")
     return read_request(KINDS[stage], ["--config", str(file), *words.split()]).settings
