@@ -55,14 +55,11 @@ class Answers:
         """How many tokens each answer has."""
         return self.written.sum(dim=1).tolist()
 
-    def tokens(self) -> list[list[int]]:
-        """Return the tokens of each answer."""
-        new = self.ids[:, -self.written.shape[1] :]
-        return [row[keep].tolist() for row, keep in zip(new, self.written, strict=True)]
-
     def texts(self, tokenizer: PreTrainedTokenizerBase) -> list[str]:
         """Return each answer as text."""
-        return tokenizer.batch_decode(self.tokens(), skip_special_tokens=True)
+        new = self.ids[:, -self.written.shape[1] :]
+        tokens = [row[kept] for row, kept in zip(new, self.written, strict=True)]
+        return tokenizer.batch_decode(tokens, skip_special_tokens=True)
 
 
 def greedy_answers(
