@@ -1,13 +1,15 @@
 """A real browser for the tests here: missing, it skips them on a laptop and fails them in CI."""
 
+import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx
@@ -199,6 +201,13 @@ def started(command: list[str], folder: Path, cwd: Path = ROOT, port: str = "", 
             yield url
         finally:
             process.kill()
+
+
+def end_runs(folder: Path) -> None:
+    """End what a lab has started to train in a folder of runs."""
+    for launch in folder.glob("*.lab/launch.json"):
+        with suppress(ProcessLookupError):
+            os.killpg(json.loads(launch.read_text())["pid"], signal.SIGKILL)
 
 
 def _answers(url: str) -> bool:

@@ -68,7 +68,17 @@ def test_a_question_is_answered_judged_stopped_shown_as_text_and_found_again(ope
     expect(page.locator("#ask-history")).not_to_contain_text("No questions from this browser yet")
     expect(page.locator("#ask-answers .card")).to_have_count(3)
     assert page.input_value(QUESTION) == "typed while the answers of the link come"
-    choose(page, "#ask-earlier input", "remembered?", stays=True)
+    held = []
+    page.route("**/gradio_api/queue/join*", held.append)
+    choose(page, "#ask-earlier input", "slowly", stays=True)
+    page.fill(QUESTION, "typed while an earlier one comes")
+    page.unroute("**/gradio_api/queue/join*")
+    before = page.locator("#ask-answers [data-kept]").get_attribute("data-kept")
+    for each in held:
+        each.continue_()
+    expect(page.locator("#ask-answers [data-kept]")).not_to_have_attribute("data-kept", before)
+    assert page.input_value(QUESTION) == "typed while an earlier one comes"
+    choose(page, "#ask-earlier input", "remembered?", stays=True)  # what is done after typing fills the field
     expect(page.locator("#ask-notice")).to_contain_text("Stored answers from")
     expect(page.locator("#ask-answers .card")).to_have_count(3)
     expect(page.locator("#ask-answers .card:last-child [data-do=down]")).to_have_attribute("aria-pressed", "true")

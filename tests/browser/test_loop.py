@@ -1,17 +1,14 @@
 """One loop without leaving the app: a sheet, votes, a DPO run, its answers, its report, its card, published, over a restart."""
 
-import os
 import re
-import signal
 import sys
 import time
 from collections import Counter
 
 import pytest
-import yaml
 from playwright.sync_api import expect
 
-from tests.browser.conftest import started
+from tests.browser.conftest import end_runs, started
 from tests.browser.pages import open_tab, script
 
 PATIENCE = 240_000
@@ -40,11 +37,7 @@ def place(tmp_path):
     (tmp_path / "Gram.csv").write_text(f"Question,A,B,Answer\n{stains}")
     with LocalHub(Hub(tmp_path / "hub", {TOKEN: "you"})) as running:
         yield tmp_path, client_settings(running.url, tmp_path / "hf"), running.hub
-    for launch in (tmp_path / "runs").glob("*.lab/launch.json"):
-        try:
-            os.killpg(yaml.safe_load(launch.read_text())["pid"], signal.SIGKILL)
-        except ProcessLookupError:
-            continue
+    end_runs(tmp_path / "runs")
 
 
 def counted(page, done):

@@ -18,9 +18,9 @@ GRADIO_S_OWN = {
 """What gradio's page asks for on a Space, and on no other machine; answered here."""
 
 
-def bundle(name, folder, made=None):
+def bundle(name, folder):
     """Write a bundle's files as they would be uploaded and return their folder."""
-    return uploaded.unpacked(pack_space(bundle_folder(name), f"org/{name}", made or {}), folder / "space")
+    return uploaded.unpacked(pack_space(bundle_folder(name), f"org/{name}", {}), folder / "space")
 
 
 @contextmanager
@@ -51,12 +51,3 @@ def test_the_arena_takes_blind_votes_on_recorded_answers_and_nothing_else(open_p
         (vote,) = Store(f"sqlite:///{tmp_path / 'assay.db'}").comparisons()
 
     assert vote.choice == "left"
-
-
-def test_the_leaderboard_needs_no_server(open_page, tmp_path):
-    from lab.commands.publish import _board
-
-    folder = bundle("leaderboard", tmp_path / "board", _board([]))
-    page = open_page((folder / "index.html").as_uri(), ready="table")
-    expect(page.locator("h2")).to_have_count(3)
-    expect(page.locator("table").first).to_contain_text("sft of grpo")

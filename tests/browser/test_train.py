@@ -1,15 +1,13 @@
 """A training run started, watched, stopped and gone on with from the page, by the real trainer."""
 
-import os
 import re
-import signal
 import sys
 
 import pytest
 import yaml
 from playwright.sync_api import expect
 
-from tests.browser.conftest import started
+from tests.browser.conftest import end_runs, started
 from tests.browser.pages import choose, open_tab
 
 PATIENCE = 120_000
@@ -28,17 +26,7 @@ def place(tmp_path):
     own.parent.mkdir()
     own.write_text(f"# assay train grpo --config tiny.yaml\n{yaml.safe_dump(settings)}")
     yield tmp_path
-    for launch in (tmp_path / "runs").glob("*.lab/launch.json"):
-        try:
-            os.killpg(yaml.safe_load(launch.read_text())["pid"], signal.SIGKILL)
-        except ProcessLookupError:
-            continue
-
-
-def lab_in(place):
-    """Start a lab that knows the runs and settings of this folder alone."""
-    places = {"ASSAY_RUNS": str(place / "runs"), "ASSAY_CONFIGS": str(place / "configs")}
-    return started([sys.executable, "-m", "tests.browser.scripted"], place, OMP_NUM_THREADS="1", **places)
+    end_runs(tmp_path / "runs")
 
 
 def wait_for_step(page, step):
@@ -51,9 +39,10 @@ def wait_for_step(page, step):
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_a_run_is_started_survives_page_and_lab_is_stopped_and_gone_on_with(open_page, place):
+def test_a_run_is_started_survives_its_page_is_stopped_and_gone_on_with(open_page, place):
     run = place / "runs" / "mine"
-    with lab_in(place) as url:
+    places = {"ASSAY_RUNS": str(place / "runs"), "ASSAY_CONFIGS": str(place / "configs"), "OMP_NUM_THREADS": "1"}
+    with started([sys.executable, "-m", "tests.browser.scripted"], place, **places) as url:
         page = open_page(url)
         open_tab(page, "Train")
         expect(page.locator("#train-panel")).to_contain_text("No runs yet")
@@ -82,12 +71,6 @@ def test_a_run_is_started_survives_page_and_lab_is_stopped_and_gone_on_with(open
 
         page.reload()
         page.wait_for_selector("#tabs")
-        open_tab(page, "Train")
-        expect(page.locator("#train-panel .running")).to_be_visible()
-        page.goto("about:blank")
-
-    with lab_in(place) as url:
-        page = open_page(url)
         open_tab(page, "Train")
         expect(page.locator("#train-panel .running")).to_be_visible()
         shown = re.search(r"Step (\d+)", page.inner_text("#train-panel"))

@@ -37,7 +37,10 @@ CASES = Path(__file__).parent / "cases"
 ROOT = Path(__file__).resolve().parents[2]
 REPORT = small_report(16, "always down", "tissue majority")
 CONCERN = '[{"text": "There is no control arm.", "category": "design_flaw", "severity": "major"}]'
-REVIEW = {"choices": [{"message": {"role": "assistant", "content": CONCERN}, "finish_reason": "stop"}]}
+REVIEW = {
+    "model": "vendor-4o-2026-08-06",  # as vendors do: under a dated name
+    "choices": [{"message": {"role": "assistant", "content": CONCERN}, "finish_reason": "stop"}],
+}
 SERVERS: dict[str, Behaviour] = {
     "reads": reads,
     "reads nothing": lambda asked: says({"answer": "none", "confidence": None}),

@@ -10,8 +10,6 @@ from types import SimpleNamespace
 
 import gradio as gr
 import yaml
-from fastapi.testclient import TestClient
-from gradio.routes import App
 
 from evals.questions import DATASETS
 from evals.questions.task import Questions
@@ -22,6 +20,7 @@ from lab.results.tab import ResultsTab
 from lab.services import Services
 from lab.visitors import door
 from tests.evals.reports import ScriptedModel
+from tests.lab.served import caller
 from tests.lab.votes import NOON
 
 STAGES = {"base": (0.35, (80, 90, 100)), "sft": (0.6, (60, 70, 80)), "grpo": (0.75, (60, 80, 90))}
@@ -76,10 +75,8 @@ def open_tab(services: Services, address: str = "") -> SimpleNamespace:
     """Open Results at an address, and return what it shows."""
     with gr.Blocks() as page, gr.Tab("Tab") as tab:
         ResultsTab(services, door(), tab)
-    sent = {"data": [None, address], "session_hash": "one browser"}
-    reply = TestClient(App.create_app(page)).post("/gradio_api/run/results", json=sent)
-    assert reply.status_code == 200
+    shown = caller(page)("results", None, address)
     services.store.close()
     names = ("view", "data", "group", "stages", "order", "reading", "words", "ranked", "forest")
     names += ("charts", "reliability", "risk", "page", "managing", "title", "goes", "drop", "keep", "managed")
-    return SimpleNamespace(**dict(zip(names, reply.json()["data"], strict=True)))
+    return SimpleNamespace(**dict(zip(names, shown, strict=True)))

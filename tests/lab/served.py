@@ -1,6 +1,6 @@
 """The real page on a real port, asked over HTTP as a browser asks it."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
@@ -8,12 +8,26 @@ from uuid import uuid4
 import gradio as gr
 import httpx
 import pytest
+from fastapi.testclient import TestClient
+from gradio.routes import App
 
 from lab.app import build_app, put_on_air
 from lab.services import Services
 
 ON_AIR = pytest.mark.filterwarnings("ignore::pandas.errors.Pandas4Warning")
 """For tests that serve the page: Gradio's queue counts its events with options that pandas retires."""
+
+
+def caller(page: gr.Blocks) -> Callable[..., list[Any]]:
+    """Return what runs an event of a page, as one browser does over HTTP, and gives what comes back for its outputs."""
+    browser = TestClient(App.create_app(page))
+
+    def called(name: str, *data: object) -> list[Any]:
+        reply = browser.post(f"/gradio_api/run/{name}", json={"data": data, "session_hash": "one"})
+        assert reply.status_code == 200, reply.text
+        return reply.json()["data"]
+
+    return called
 
 
 class Browser:

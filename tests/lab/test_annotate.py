@@ -3,14 +3,11 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
-from functools import partial
 from threading import Event, Thread
 from zipfile import ZipFile
 
 import gradio as gr
 import pytest
-from fastapi.testclient import TestClient
-from gradio.routes import App
 
 from evals.errors import LabError
 from evals.preferences.annotations import (
@@ -31,20 +28,14 @@ from lab.shared.rating import build_panel
 from lab.ui.components import pieces
 from lab.visitors import Visitor, door
 from tests.evals.reports import small_report
+from tests.lab.served import caller
 from tests.lab.test_store import LAB
-from tests.lab.votes import NOON, answer, new_store, services_in, url_in
+from tests.lab.votes import NOON, answer, new_store, url_in
 
 ANN, BOB, CAT = (Visitor(name, f"page of {name}") for name in ("ann", "bob", "cat"))
 PROJECT = AnnotationProject(
     id="liver", title="Liver", created_at=NOON, guidelines=usual_guidelines(), raters_per_item=2
 )
-
-
-@pytest.fixture
-def services(tmp_path):
-    made = services_in(tmp_path)
-    yield made
-    made.store.close()
 
 
 @pytest.fixture
@@ -293,13 +284,7 @@ def test_the_page_makes_a_project_rates_exports_and_takes_a_file_in(services, tm
         visitor = door()
         visitor.known.value = ANN
         tab.build(services, visitor, shown)
-    browser = TestClient(App.create_app(page))
-
-    def called(name, *data):
-        reply = browser.post(f"/gradio_api/run/{name}", json={"data": data, "session_hash": "one"})
-        assert reply.status_code == 200, reply.text
-        return reply.json()["data"]
-
+    called = caller(page)
     told, chosen = called("annotate_make", None, "MYC <b>", "", [], 5, 1, rubric_text("general"), 0, 100)
     name = chosen["value"]
     assert "MYC &lt;b&gt;: 1 answer to annotate" in told
@@ -338,40 +323,6 @@ def test_nothing_that_was_acknowledged_is_lost_when_the_writer_is_killed(tmp_pat
     assert found["acknowledged"] >= kills
     with closing(sqlite3.connect(tmp_path / "assay.db")) as database:
         assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-
-
-def ran(monkeypatch, capsys, *words):
-    """Return what `assay` prints as JSON, or what it says is wrong."""
-    from lab.cli import main
-
-    monkeypatch.setattr(sys, "argv", ["assay", *words, "--json"])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    printed = capsys.readouterr()
-    return json.loads(printed.out) if ended.value.code in (0, None) else printed.err
-
-
-def test_the_commands_list_projects_export_them_and_take_files_in(services, project, tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("ASSAY_DATABASE_URL", url_in(tmp_path))
-
-    for rater, value in ((ANN, 5), (BOB, 4)):
-        Rater(services, rater).say_of("i0", "submitted", ratings={"factual": value})
-    prefs = partial(ran, monkeypatch, capsys, "prefs")
-    (listed,) = prefs("count")["projects"]
-    assert listed == listed | {"items": 4, "complete": 1, "submitted": 2}
-    assert prefs("agreement", "--project", "liver")["factual"]["percent_agreement"]["n"] == 1
-    out = tmp_path / "out"
-    assert prefs("export", "--project", "liver", "--format", "label-studio", "--out", str(out))["files"] == [
-        "config.xml",
-        "tasks.json",
-    ]
-    before = project.latest("liver")
-    assert (
-        prefs("import", str(out / "tasks.json"), "--project", "liver", "--format", "label-studio")["annotations"] == 2
-    )
-    assert len(project.latest("liver")) == len(before) == 2
-    assert "no annotation project 'lung'" in prefs("export", "--project", "lung", "--out", str(out))
-    assert "choose one of dpo, kto, sft, arena" in prefs("export", "--format", "csv", "--out", str(out))
 
 
 def test_ratings_notes_and_verdicts_of_an_earlier_version_of_the_lab_are_read_as_they_were_given(tmp_path):

@@ -168,39 +168,6 @@ def test_a_setting_out_of_range_names_the_value_and_the_range():
     assert not_refused(table, lambda settings: checked_sampling(*settings)) == []
 
 
-def test_stopping_keeps_what_was_written_says_so_and_leaves_another_page_alone(tmp_path):
-    gate = threading.Semaphore(0)
-    services = lab_with(tmp_path, ScriptedChain({"base": "one two three"}, gate=gate))
-    visitor, other_page = somebody("a" * 32), somebody("a" * 32)
-    views = ask(services, visitor, "What is HSF1?", SETTINGS)
-    gate.release()
-    next(view for view in views if "writing" in view.cards)
-    stop(services, other_page, "ask")
-    gate.release()
-    assert "stopped" not in next(views).cards
-
-    stop(services, visitor, "ask")
-    gate.release(100)
-    view = last(views)
-
-    assert "stopped" in view.cards
-    assert not view.is_busy
-    base = next(row for row in services.store.answers() if row.stage == "base")
-    assert (base.text, base.finish_reason, base.verdict) == ("one two", "cancelled", None)
-
-
-def test_what_a_page_saw_before_it_was_left_is_kept(tmp_path):
-    gate = threading.Semaphore(1)
-    services, visitor = lab_with(tmp_path, ScriptedChain(gate=gate)), somebody()
-    views = ask(services, visitor, "What is HSF1?", SETTINGS)
-    next(view for view in views if "writing" in view.cards)
-    views.close()
-    gate.release(1000)
-    (entry,) = earlier(services, visitor)
-    assert {(row.finish_reason, row.verdict) for row in entry.answers} == {("cancelled", None)}
-    assert "".join(row.text for row in entry.answers)
-
-
 def asking_slowly(folder, visitor):
     """Return the collaborators of a lab in which a question is being answered, what its page sees, and what lets a word out."""
     gate = threading.Semaphore(2)
@@ -226,7 +193,9 @@ def test_a_page_that_is_loaded_again_goes_on_with_the_answer_that_is_being_writt
     stop(services, again, "ask")
     gate.release(100)
     view = last(found)
-    assert "stopped" in view.cards and view.kept == name
+    assert "stopped" in view.cards and view.kept == name and not view.is_busy
+    base = next(row for row in services.store.answers() if row.stage == "base")
+    assert (base.text, base.finish_reason, base.verdict) == ("one two three", "cancelled", None)
     assert find_earlier(services, again, name).answers
     assert find_going(services, again, name) is None
 

@@ -29,7 +29,6 @@ from lab.settings import from_environment
 from tests.examples import read_examples
 from tests.lab.commands import CASES, problems_of
 from tests.lab.trainings import training_rows
-from tests.lab.votes import cast, new_store, url_in
 from tests.models import tiny_chain
 from tests.training.judge_server import JudgeServer, reads
 from tests.training.runs import sampled_run
@@ -149,33 +148,6 @@ def test_ask_and_the_lab_know_the_sets_that_the_environment_names(tmp_path, monk
     register_question_sets(settings.questions)
     assert find("which way does it go at noon?").id == "a"
     assert find("Which codons of the standard genetic code end translation?").kind == "set"
-
-
-def test_the_board_is_printed_with_what_speaks_against_it(tmp_path, monkeypatch):
-    monkeypatch.setenv("ASSAY_DATABASE_URL", url_in(tmp_path))
-    store = new_store(tmp_path)
-    for number in range(12):
-        cast(store, number, ("base", "sft"), "right", question=f"Is gene {number} up?")
-    store.close()
-    said = " ".join(assay("prefs", "board").stdout.split())
-    assert "! Sides: left won 0 of 12 decided votes (99 % interval 0 to 36 %): raters prefer the right side" in said
-    document = json.loads(assay("prefs", "board", "--json").stdout)
-    assert [each["name"] for each in document["checks"]] == ["sides", "circles", "raters", "style", "ties"]
-    assert [row["model"] for row in document["boards"][0]["rows"]] == ["sft", "base"]
-
-
-@pytest.mark.parametrize("how", ["identifier", "hash"])
-def test_a_rater_is_forgotten_by_identifier_and_by_the_hash_that_exports_show(tmp_path, monkeypatch, how):
-    monkeypatch.setenv("ASSAY_DATABASE_URL", url_in(tmp_path))
-    store = new_store(tmp_path)
-    cast(store, 1, ("base", "sft"), "right")
-    name = "kim" if how == "identifier" else store.hash_rater("kim")
-    store.close()
-    planned, done = (
-        json.loads(assay("prefs", "forget", name, *words, "--json").stdout) for words in (["--dry-run"], ["--yes"])
-    )
-    assert planned == done
-    assert done["kinds"].pop("votes") == 1 and not any(done["kinds"].values())
 
 
 @pytest.fixture

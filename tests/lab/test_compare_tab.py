@@ -12,7 +12,6 @@ import pytest
 from evals import questions
 from evals.errors import LabError
 from evals.preferences.rows import ratings_of
-from evals.stats.ranking import next_match
 from lab.app import needs_chain
 from lab.ask.session import earlier
 from lab.compare import tab as compare
@@ -48,17 +47,6 @@ def room(tmp_path):
 def last(steps):
     *_, step = steps
     return step
-
-
-def test_two_different_stages_answer_a_question_of_the_bank_and_stay_out_of_the_history(room):
-    visitor = new_visitor()
-    state, view = last(next_pair(room, visitor, None))
-
-    assert state.pair.drafts[0].stage != state.pair.drafts[1].stage
-    assert questions.find(state.pair.question) is not None
-    assert view.cards.index(SAID[state.pair.drafts[0].stage]) < view.cards.index(SAID[state.pair.drafts[1].stage])
-    assert view.may_vote
-    assert earlier(room, visitor) == ()
 
 
 def test_offered_questions_are_all_of_the_training_half_and_none_comes_twice():
@@ -104,7 +92,10 @@ def test_nothing_but_the_two_texts_is_told_before_the_vote_nor_which_one_ended_f
 @pytest.mark.parametrize("choice", compare.CHOICES)
 def test_each_choice_is_stored_as_it_was_made_then_names_and_the_right_answer_are_told_in_place(room, choice):
     visitor = new_visitor()
-    state, _ = last(next_pair(room, visitor, None))
+    state, view = last(next_pair(room, visitor, None))
+    left, right = (SAID[draft.stage] for draft in state.pair.drafts)
+    assert view.cards.index(left) < view.cards.index(right) and questions.find(state.pair.question)
+    assert earlier(room, visitor) == (), "pairs stay out of the history of Ask"
 
     after, view = vote(room, visitor, state, choice)
 
@@ -301,16 +292,6 @@ def test_each_rater_sees_each_stage_equally_often_on_both_sides(room):
         vote(room, visitor, state, "tie")
     for visitor, (one, other) in product(visitors, combinations(SAID, 2)):
         assert abs(seen[visitor.rater, one, other] - seen[visitor.rater, other, one]) <= 1
-
-
-def test_the_next_match_is_where_a_vote_teaches_most_and_alike_with_the_same_chance():
-    fell = {("base", "sft", "left"): 30, ("sft", "base", "right"): 30, ("base", "grpo", "tie"): 20}
-    drawn = [
-        [sorted(next_match(("base", "sft", "grpo", "new"), fell, {}, random.Random(n))) for n in range(60)]
-        for _ in range(2)
-    ]
-    assert drawn[0] == drawn[1]
-    assert 45 <= sum("new" in pair for pair in drawn[0]) < 60, "who has no votes first, and now and then anybody"
 
 
 def test_a_page_chooses_who_takes_part_and_a_hosted_stage_that_was_silent_is_left_out(room):

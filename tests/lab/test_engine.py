@@ -1,5 +1,6 @@
 import re
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -7,7 +8,9 @@ from evals.errors import LabError, MissingModel
 from evals.schema import Message
 from evals.schema.questions import Sampling
 from lab.engine import LabEngine, Waiting, WriteRequest
+from lab.services import loading
 from tests.lab.chains import ScriptedChain
+from tests.models import tiny_chain
 from tests.waiting import until
 
 
@@ -196,6 +199,13 @@ def test_a_model_that_breaks_off_says_so_and_answers_the_next_question(error, sa
         read(engine, engine.ask(asking()))
 
     assert set(read(engine, engine.ask(asking()))[0]) == {"base", "sft"}
+
+
+def test_chains_on_one_base_are_one_model_in_memory(services, tmp_path):
+    chain = tiny_chain(tmp_path / "runs")
+    load = loading(replace(services.settings, chain=str(chain), dtype="float32"))
+    own, other = (load(name, lambda *_: None) for name in ("", str(chain.parent / "sft")))
+    assert (own.stages, other.stages) == (("base", "sft", "grpo"), ("base", "sft")) and other.stack is own.stack
 
 
 def test_a_chain_is_loaded_when_it_is_first_asked_for_while_another_answers():

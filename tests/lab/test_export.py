@@ -13,7 +13,6 @@ from evals.errors import LabError
 from evals.preferences.rows import export_votes, trainable
 from evals.questions import kmp_test, pathway_heldout, pathway_training
 from evals.schema.votes import ExportFormat, ExportStatistics, JudgedPair
-from lab.compare.tab import Comparing, bank, drawn_question
 from lab.exports import write_export, zip_votes
 from tests.lab.votes import NOON, answer, vote
 
@@ -119,12 +118,6 @@ REFUSED = [
 def test_where_no_vote_gives_a_row_the_reason_and_the_remedy_are_told(pairs, form, told):
     with pytest.raises(LabError, match=told):
         export_votes(pairs, form, EXPORTED)
-
-
-def test_every_question_that_compare_offers_can_be_exported():
-    offered = {drawn_question(Comparing(seed=3, place=place), bank()) for place in range(1, len(bank()) + 1)}
-    pairs = [pair(n, "left", question=question) for n, question in enumerate(sorted(offered))]
-    assert len(rows_of(pairs)) == len(offered) > 600
 
 
 def test_statistics_describe_the_rows_they_stand_beside_and_a_second_export_replaces_the_first(tmp_path):

@@ -17,6 +17,7 @@ from evals.errors import LabError
 from lab.jobs import Job, Jobs
 from lab.store.answers import Store
 from lab.store.database import upgrade
+from tests import waiting
 from tests.lab.votes import url_in
 
 LEASE = 1.0
@@ -58,11 +59,8 @@ def jobs(tmp_path):
 
 
 def until(jobs: Jobs, id: str, is_so: Callable[[Job], bool], seconds: float = 30) -> Job:
-    end = time.monotonic() + seconds
-    while not is_so(job := jobs.get(id)):
-        assert time.monotonic() < end, job
-        time.sleep(0.02)
-    return job
+    waiting.until(lambda: is_so(jobs.get(id)), seconds)
+    return jobs.get(id)
 
 
 def test_jobs_are_done_in_order_and_keep_their_results(jobs):

@@ -3,8 +3,6 @@ from pathlib import Path
 
 import gradio as gr
 import yaml
-from fastapi.testclient import TestClient
-from gradio.routes import App
 
 from evals.preferences.board import boards
 from evals.questions import find, kmp_training
@@ -13,18 +11,14 @@ from lab.compare import preferences
 from lab.compare.preferences import board_html, overview
 from lab.exports import training_offers
 from tests.lab.evaluations import plain
+from tests.lab.served import caller
 from tests.lab.votes import answer, cast
 
 
 def test_the_page_shows_votes_exports_them_and_tells_what_is_wrong_with_the_store(services, tmp_path):
     with gr.Blocks() as page, gr.Tab("Preferences") as tab:
         preferences.build_board(services, tab)
-    browser = TestClient(App.create_app(page))
-
-    def called(name, *data):
-        reply = browser.post(f"/gradio_api/run/{name}", json={"data": data})
-        assert reply.status_code == 200
-        return reply.json()["data"]
+    called = caller(page)
 
     def opened():
         return plain(called("preferences")[0])

@@ -8,10 +8,21 @@ import pytest
 from evals.errors import LabError, UnreadableArticle
 from evals.review.prompt import review_system_prompt
 from lab.engine import LabEngine
-from lab.papers.session import act, demonstration, paper_of, read, register, resume_review, review, save, under_way
+from lab.papers.session import (
+    act,
+    demonstration,
+    paper_of,
+    read,
+    register,
+    resume_review,
+    review,
+    save,
+    stop_all,
+    under_way,
+)
 from lab.papers.view import export
 from lab.papers.view import paper as paper_view
-from lab.session import OwnDocuments, stop
+from lab.session import OwnDocuments
 from lab.shared.work import end, works
 from lab.ui.components import notice
 from lab.visitors import Visitor, new_visitor
@@ -198,7 +209,12 @@ def test_a_review_of_a_lab_that_ended_goes_on_after_the_parts_that_were_read_or_
     assert anew.jobs.get(job.id).state == ("cancelled" if is_cancelled else "done") and last.kept == job.id
 
 
-def test_a_review_goes_on_when_its_page_is_left_and_is_cancelled_from_home_with_what_was_found(room):
+def end_from_home(room, visitor):
+    end(room, under_way(room, visitor), visitor, is_admin=False)
+
+
+@pytest.mark.parametrize("ended_by", [end_from_home, stop_all])
+def test_a_review_goes_on_when_its_page_is_left_and_is_stopped_there_or_from_home_with_what_was_found(room, ended_by):
     visitor = new_visitor()
     views = review(room, visitor, (None, PAPER), "Slow", USUAL)
     for view in views:
@@ -208,7 +224,7 @@ def test_a_review_goes_on_when_its_page_is_left_and_is_cancelled_from_home_with_
     again = Visitor(visitor.rater, "another page")
     seen = resume_review(room, again, None)
     assert next(seen).is_busy and under_way(room, again)
-    end(room, under_way(room, again), again, is_admin=False)
+    ended_by(room, again)
     *_, last = seen
     assert "stopped" in last.notice and 1 <= len(standing(room, again, last)) < 3
     assert [each.state for each in works(room, again)] == ["cancelled"]
@@ -225,18 +241,6 @@ def test_a_review_of_somebody_who_is_forgotten_meanwhile_is_not_kept(room):
 
 
 # ---- what goes wrong -----------------------------------------------------------------------------
-
-
-def test_a_review_can_be_stopped_and_keeps_what_was_found(room):
-    visitor = new_visitor()
-    views = review(room, visitor, (None, PAPER), "Slow", USUAL)
-    for view in views:
-        if view.cards.count('class="concern"') == 1:
-            stop(room, visitor, "review")
-            break
-    *_, last = views
-    assert "stopped" in last.notice
-    assert len(standing(room, visitor, last)) == 1
 
 
 def test_a_paper_is_shown_as_it_was_read_and_what_is_none_is_told_with_what_to_do():

@@ -44,6 +44,12 @@ def test_a_lab_without_names_answers_no_route_under_a_name_that_is_not_its_own(o
         assert len(routes) > 60 and set(named) == {421}
         foreign = {route: asked(browser, *route, origin="https://evil.example") for route in routes}
         assert set(foreign.values()) <= {403, 404}, foreign  # 404: ways in that no page of the lab takes
+        event, crossed = ("POST", "/gradio_api/run/predict"), {"sec-fetch-site": "cross-site"}
+        for told in ({"origin": "null"}, {"origin": "https://evil.example", **crossed}):
+            assert asked(browser, *event, **told) == 403
+        same = {"origin": "https://lab.example", "sec-fetch-site": "same-origin"}
+        for told in ({}, {"origin": open_lab.local_url.rstrip("/")}, same):
+            assert asked(browser, *event, **told) == 422, told
         reply = browser.get("/", headers={"host": "evil.example"})
         assert "'evil.example'" in reply.text and "--allow-host" in reply.text
         for header, value in {
@@ -98,6 +104,8 @@ def test_a_name_that_was_guessed_at_waits_though_its_guesser_logs_in_under_anoth
         addresses = [{"x-forwarded-for": f"10.0.0.{number}"} for number in range(MOST_WRONG + 1)]
         tries = [enter(f"name {number}", "x", **sent)[0] for number, sent in enumerate(addresses)]
         assert tries == [*[400] * MOST_WRONG, 429], "an invented address is not believed"
+        assert enter("rob", PASSWORD)[0] == 429, "not even with the right one"
+        assert f"have to wait {WAIT_SECONDS} seconds" in httpx.get(app.local_url).text
 
 
 def test_a_password_check_forgets_names_that_nobody_tries_any_more():
