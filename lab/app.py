@@ -24,7 +24,7 @@ from lab.settings import MOST_WRONG, WAIT_SECONDS, from_environment
 from lab.ui import components as views
 from lab.ui.components import ASSETS, AT_ONCE, QUIET, ROUTE, Theme
 from lab.ui.text import DOCS, lines, say
-from lab.visitors import Door, can_sign_in, door, meet, meet_signed_in
+from lab.visitors import can_sign_in, door, meet, meet_signed_in
 from training.serve import OwnHosts
 
 STATUS_SECONDS = 1.0
@@ -34,25 +34,16 @@ FILES_KEPT = (3600, 86_400)
 """Every so many seconds what was uploaded or made for download is deleted that is older than so many seconds."""
 
 
-def _tab(module: str) -> Any:
-    """Return a tab, imported when it is built: a Space holds only those that it shows (`spaces/bundles.toml`)."""
-    return import_module(f"lab.{module}")
-
-
-TABS: dict[str, Callable[[Services, Door, gr.Tab, Collection[str]], None]] = {
-    "Home": lambda services, visitor, tab, _: _tab("home.tab").build(services, visitor, tab),
-    "Ask": lambda services, visitor, tab, _: _tab("ask.tab").build(services, visitor, tab),
-    "Compare": lambda services, visitor, tab, _: _tab("compare.tab").build(services, visitor, tab),
-    "Annotate": lambda services, visitor, tab, _: _tab("annotate.tab").build(services, visitor, tab),
-    "Papers": lambda services, visitor, *_: _tab("papers.tab").build(services, visitor),
-    "Data": lambda services, visitor, tab, _: _tab("data.tab").build(services, visitor, tab),
-    "Results": lambda services, visitor, tab, _: _tab("results.tab").ResultsTab(services, visitor, tab),
-    "Train": lambda services, _, tab, __: _tab("train.tab").build(services, tab),
-}
+TABS = ("Home", "Ask", "Compare", "Annotate", "Papers", "Data", "Results", "Train")
 LOCAL = frozenset(("Data",))
 """Tabs that a Space does not show: it keeps no sets, and gives its visitors no exports."""
 ANSWERED = frozenset(("Ask", "Compare"))
 """Tabs that the lab's own chain answers in."""
+
+
+def _tab(name: str) -> Any:
+    """Return the file of a tab, imported when it is built: a Space holds only those that it shows (`spaces/bundles.toml`)."""
+    return import_module(f"lab.{name.lower()}.tab")
 
 
 def build_app(
@@ -76,7 +67,7 @@ def build_app(
         with gr.Tabs(elem_id="tabs"):
             for name in (name for name in TABS if name in wanted):
                 with gr.Tab(name, id=name.lower()) as tab:
-                    TABS[name](services, visitor, tab, wanted)
+                    _tab(name).build(services, visitor, tab)
         gr.HTML(views.keys())
         known = [visitor.known, visitor.remembered]
         met = meet_signed_in if has_sign_in else meet
@@ -86,7 +77,7 @@ def build_app(
     for event in app.fns.values():
         _describe(event, told)
     if "Home" in wanted:
-        app.first_values = partial(_tab("home.tab").first_values, services)
+        app.first_values = partial(_tab("Home").first_values, services)
     return app
 
 
@@ -258,19 +249,14 @@ def open_arena(environment: Mapping[str, str], answers: Path, **options: Any) ->
     with tempfile.TemporaryDirectory(prefix="assay-arena-") as folder:
         place = place_of_votes(environment, Path(folder))
         settings = replace(from_environment(environment), database_url=place.url)
-        if place.repo is None:
-            _serve(replace(build_services(settings), recorded=recorded), place, environment, options)
-            return
-        votes = VoteLog(connect(), place.repo, Path(folder) / "votes")
+        votes = VoteLog(connect(), place.repo, Path(folder) / "votes") if place.repo else None
+        services = replace(build_services(settings, votes.write if votes else None), recorded=recorded)
+        note = say("arena.nowhere") if place.kind == "nowhere" else ""
         try:
-            _serve(replace(build_services(settings, votes.write), recorded=recorded), place, environment, options)
+            app = build_app(services, ARENA, note=note, has_sign_in=can_sign_in(environment))
+            put_on_air(app, settings.hosts, is_space=settings.training.is_space, **options)
+            run(app, services, ready=lambda: None, tabs=ARENA)
         finally:
-            votes.push()
-            votes.stop()
-
-
-def _serve(services: Services, place: VotesPlace, environment: Mapping[str, str], options: dict[str, Any]) -> None:
-    note = say("arena.nowhere") if place.kind == "nowhere" else ""
-    app = build_app(services, ARENA, note=note, has_sign_in=can_sign_in(environment))
-    put_on_air(app, services.settings.hosts, is_space=services.settings.training.is_space, **options)
-    run(app, services, ready=lambda: None, tabs=ARENA)
+            if votes is not None:
+                votes.push()
+                votes.stop()

@@ -96,7 +96,7 @@ class GuardedBlocks(gr.Blocks):
             raise told from error
         finally:
             if not done.get("is_generating"):
-                self.leave(call)
+                self._under_way.pop(call, None)
         if request.username and role_needed(event) == "admin" and known.get("iterator") is None:
             told = (re.sub("//[^/@]*@", "//…@", each)[:80] for each in inputs if isinstance(each, str) and each)
             about = "; ".join(told)
@@ -145,6 +145,3 @@ class GuardedBlocks(gr.Blocks):
             raise gr.Error(say("people.at_once", most=AT_ONCE_EACH), print_exception=False)
         self._asked[who] = [*asked, now]
         self._under_way[call] = (who, now)
-
-    def leave(self, call: str) -> None:
-        self._under_way.pop(call, None)

@@ -111,7 +111,7 @@ class Jobs:
     def keep(self, id: str, value: JSON) -> None:
         """Keep what is done of a job that this process does, for whoever goes on with it."""
         if (doing := self.doing.get(id)) is not None:
-            self._services.store.jobs.keep(id, self._holder, doing.far, value)
+            self._services.store.jobs.change(id, self._holder, doing.far, result=value)
 
     def cancel(self, id: str) -> None:
         """End a job, wherever it runs; one that is over stays as it is. LabError if there is none."""
@@ -142,7 +142,7 @@ class Jobs:
             self._wake.set()
             for doing in list(self.doing.values()):
                 doing.stop.set()
-                self._services.store.jobs.release(doing.job.id, self._holder, doing.far)
+                self._services.store.jobs.change(doing.job.id, self._holder, doing.far, state="waiting")
                 doing.over.wait(END_SECONDS)  # Python ends in an abort where a thread is inside torch
 
     # ---- the thread ----------------------------------------------------------------------------

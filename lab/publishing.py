@@ -77,8 +77,7 @@ class Order:
     with_base: bool | None = None
     is_public: bool = False
 
-    @contextmanager
-    def pack(self, progress: Progress, *, is_dry: bool = False) -> "Generator[Publication]":
+    def pack(self, progress: Progress, *, is_dry: bool = False) -> "AbstractContextManager[Publication]":
         """Write what is published for as long as it is looked at or sent."""
         from hub.adapters import Publication
 
@@ -88,8 +87,7 @@ class Order:
             "is_public": self.is_public,
         }
         how = (lambda: nullcontext(progress), from_environment().cache, self.with_base)
-        with pack(Path(self.run), Publication(self.repo, self.tag, **known), *how, is_dry=is_dry) as wanted:
-            yield wanted
+        return pack(Path(self.run), Publication(self.repo, self.tag, **known), *how, is_dry=is_dry)
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "cli",
         "app commands reference",
         "home ask compare annotate papers data results train",
-        "page session engine services shared publishing exports guard middleware gpu",
+        "page session engine services shared publishing guard middleware gpu",
         "store ui jobs",
         "settings visitors ui.text",
     ),

@@ -12,8 +12,8 @@ from evals.preferences.rows import export_votes
 from hub.adapters import Publication
 from hub.chains import pack_last
 from lab.ask.session import ask
-from lab.exports import write_export
 from lab.papers.session import review
+from lab.shared.exports import write_export
 from lab.visitors import new_visitor
 from tests.hub.runs import write_run
 from tests.lab.chains import ScriptedChain, lab_with

@@ -21,12 +21,21 @@ from evals.preferences.rows import trainable_annotations
 from evals.questions import is_held_out
 from evals.schema import Metric
 from evals.stats.agreement import NAMES, WEIGHTED_NAMES, agreement_level
-from lab.exports import hear_offers, may_train, training_offers
 from lab.page import Managing, Painted, choosing, event, manage_panel, name_field, show_errors
 from lab.services import Services
 from lab.session import session_of
-from lab.shared.rater import Opened, Queue, Rater, item_of_answer, items_of_report, new_project, typed_guidelines, whole
-from lab.shared.rating import build_panel, draw, quoted_notes, words_of
+from lab.shared.exports import hear_offers, may_train, training_offers
+from lab.shared.rater import (
+    Opened,
+    Queue,
+    Rater,
+    item_of_answer,
+    items_of_report,
+    new_project,
+    parse_guidelines,
+    read_count,
+)
+from lab.shared.rating import RatingPanel, annotation_facts, draw, notes_with_words
 from lab.ui.components import (
     QUIET,
     Html,
@@ -74,23 +83,23 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     ) -> Painted:
         """Show the next answer of the queue, or the one that `at` names; `left` is one that was skipped."""
         if not project:
-            return panel.nothing("") | {meter: empty(say("annotate.no_project_yet")), others: ""}
+            return panel.show_nothing("") | {meter: empty(say("annotate.no_project_yet")), others: ""}
         later = [*(name for name in passed if name != left), *([left] if left else [])]
         rater = Rater(services, visitor, is_adjudicating=role == "adjudicator")
         try:
             queue = rater.queue(project)
             opened = rater.open(at) if at else queue.next(later)
-            page = panel.show(opened) if opened else panel.nothing(say(f"annotate.{role}.done"))
+            page = panel.show(opened) if opened else panel.show_nothing(say(f"annotate.{role}.done"))
             done, text = queue.progress()
             page |= {meter: draw("meter", done=done, text=text), others: _others(queue, opened) if opened else ""}
-            page[listed] = gr.Dropdown(queue.listed(), value=opened.item.id if opened else None)
+            page[listed] = gr.Dropdown(queue.choices(), value=opened.item.id if opened else None)
         except LabError as error:
-            page = panel.nothing(str(error)) | {others: ""}
+            page = panel.show_nothing(str(error)) | {others: ""}
         return page | {skipped: later}
 
     here = [project, role, skipped]
-    panel = build_panel(
-        services, door, "annotate", is_named=False, here=here, advance=turn, also=[meter, others, listed, skipped]
+    panel = RatingPanel(
+        services, door, "annotate", shows_stages=False, here=here, advance=turn, also=[meter, others, listed, skipped]
     )
     outputs = [*panel.outputs, meter, others, listed, skipped]
     with gr.Accordion(say("annotate.guidelines"), open=False, elem_id="annotate-guidelines"):
@@ -106,7 +115,7 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     def on_back(visitor: Visitor | None, at: str | None, project: str | None, role: str, passed: Any) -> Painted:
         if not project:
             return {listed: gr.skip()}
-        known = [name for _, name in Rater(services, visitor, role == "adjudicator").queue(project).listed()]
+        known = [name for _, name in Rater(services, visitor, role == "adjudicator").queue(project).choices()]
         return turn(visitor, None, project, role, passed, at=known[known.index(at) - 1] if at in known else None)
 
     for trigger, act, name in ((choosing(listed), on_listed, "answer"), (back.click, on_back, "back")):
@@ -186,7 +195,7 @@ def _others(queue: Queue, opened: Opened) -> str:
         return ""
     dimensions = opened.project.guidelines.dimensions
     rows = [
-        (each, words_of(each, dimensions), quoted_notes(opened.item, each.notes))
+        (each, annotation_facts(each, dimensions), notes_with_words(opened.item, each.notes))
         for each in queue.said
         if each.item == opened.item.id and each.state == "submitted" and not each.is_adjudication
     ]
@@ -312,8 +321,8 @@ def _projects(services: Services, door: Door, tab: gr.Tab, project: gr.Dropdown)
         gold: float | None,
         again: float | None,
     ) -> Painted:
-        known = new_project(services, title or "", raters, typed_guidelines(typed))
-        n_asked = whole("annotate.new.n", n)
+        known = new_project(services, title or "", raters, parse_guidelines(typed))
+        n_asked = read_count("annotate.new.n", n)
         report = next((each for each in services.reports().reports if each.data_name == name), None)
         if report is not None:
             items = items_of_report(report, known, stages, n_asked)

@@ -1,7 +1,6 @@
 """`assay prefs`: votes and annotations counted, compared between raters, exported, taken in, deleted on request."""
 
 from contextlib import closing
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -200,7 +199,7 @@ def export(settings: ExportSettings) -> None:
     Example: assay prefs export --format dpo --out preferences
     """
     from evals.preferences.rows import FORMATS, export_votes
-    from lab.exports import write_export
+    from lab.shared.exports import write_export
 
     out, form = settings.out, settings.form
     with closing(_store()) as store:
@@ -273,13 +272,13 @@ def forget(settings: ForgetSettings) -> None:
         if not settings.dry_run and not settings.yes:
             end_progress()
             typer.confirm(f"Delete every vote, review and graded answer of {rater}?", abort=True, err=True)
-        gone = store.belongings(rater) if settings.dry_run else store.forget_rater(rater)
-    if not gone.total and not any(each["rows"] for each in published):
+        kinds = store.belongings(rater) if settings.dry_run else store.forget_rater(rater)
+    deleted = sum(kinds.values())
+    if not deleted and not any(each["rows"] for each in published):
         raise LabError(say("command.no_rater", rater=rater))
-    kinds = asdict(gone)
     rows = [("here", kind.replace("_", " "), n) for kind, n in kinds.items()]
     rows += [(f"{each['repo']} on the Hub, from {each['folder']}", "rows", each["rows"]) for each in published]
-    document = {"rater": rater, "deleted": gone.total, "kinds": kinds, "published": published}
+    document = {"rater": rater, "deleted": deleted, "kinds": kinds, "published": published}
     title = "Dry run: nothing was deleted" if settings.dry_run else "Forgotten"
     emit(document, as_json=settings.as_json, table=table_of(title, ("where", "what", "count"), rows))
     for each in published:

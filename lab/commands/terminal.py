@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 from rich.console import Console, Group, RenderableType
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from evals.stats.calibration import Calibration
 
 CONTROL = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f]")
+ANYTHING = TypeAdapter(Any)
 NARROW = 3
 """Metrics that 80 columns hold beside the one that a leaderboard is ordered by."""
 UNLISTED = ("intervals", "interval_notes", "bins", "risk_coverage", "method", "note")
@@ -128,13 +129,7 @@ def emit(document: object, *, as_json: bool, table: RenderableType | None = None
 
 def plain(document: object) -> Any:
     """Return `document` as what json.dumps takes; records become dictionaries."""
-    if isinstance(document, BaseModel):
-        return document.model_dump(mode="json")
-    if isinstance(document, Mapping):
-        return {str(key): plain(value) for key, value in document.items()}
-    if isinstance(document, list | tuple):
-        return [plain(value) for value in document]
-    return document
+    return ANYTHING.dump_python(document, mode="json")
 
 
 def table_of(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:

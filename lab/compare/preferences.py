@@ -9,9 +9,9 @@ from evals.leaderboard import shown_ranks
 from evals.preferences.rows import Trainable, trainable
 from evals.schema import VoteCounts
 from evals.schema.votes import Board, Boards
-from lab.exports import NEWEST_VOTES, hear_offers, may_train, training_offers
 from lab.page import Painted, chart, show_errors
 from lab.services import Services
+from lab.shared.exports import NEWEST_VOTES, hear_offers, left_out_line, may_train, training_offers
 from lab.shared.rows import read_place
 from lab.ui.components import (
     QUIET,
@@ -64,8 +64,7 @@ def view(services: Services) -> BoardPage:
 
 def board_html(found: Boards) -> Html:
     """Return the board of all votes, those of each kind of question folded beneath, and what counts on none."""
-    said = [say(f"preferences.reason.{reason}", n=n) for reason, n in found.left_out.items() if n]
-    left_out = say("preferences.left_out", listed=", ".join(said)) if said else say("preferences.left_out.none")
+    left_out = left_out_line(found.left_out.items())
     if not found.boards[0].votes:
         return Html(notice(say("ratings.none", left_out=left_out)))
     first, *kinds = map(_ratings, found.boards)

@@ -16,11 +16,11 @@ from evals.questions.layouts import FILES, ROLES, SEVERAL, WAYS
 from evals.questions.sets import EXAMPLES, SPLITS, right_answer
 from evals.schema import OwnTruth
 from evals.schema.questions import RowFault, Sampling
-from lab.exports import VOTE_FORMS, annotations_file, votes_file
 from lab.jobs import Job
 from lab.page import Download, Painted, choosing, event, show_errors
 from lab.services import Services
 from lab.shared import batch
+from lab.shared.exports import VOTE_FORMS, annotations_file, votes_file
 from lab.shared.rows import link
 from lab.shared.sets import OpenSet, QuestionSets, as_jsonl, column_names, is_question_set, is_table
 from lab.ui.components import (

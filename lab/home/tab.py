@@ -6,9 +6,9 @@ import gradio as gr
 
 from evals.errors import LabError
 from evals.preferences.rows import trainable
-from lab.exports import NEWEST_VOTES, hear_offers, may_train, training_offers
 from lab.page import Painted, event
 from lab.services import Services
+from lab.shared.exports import NEWEST_VOTES, hear_offers, may_train, training_offers
 from lab.shared.work import draw, end, own_runs, shown_works, works
 from lab.ui.components import QUIET, clicks, empty, heading, lead, notice, tiles
 from lab.ui.text import say

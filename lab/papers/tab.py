@@ -35,7 +35,7 @@ FILES = [".pdf", ".xml", ".nxml", ".md", ".markdown", ".txt", ".docx", ".odt", "
 FORMS = ("json", "markdown", "letter", "sft", "dpo")
 
 
-def build(services: Services, door: Door) -> None:
+def build(services: Services, door: Door, _: gr.Tab) -> None:
     """Lay out the tab inside the `gr.Blocks` that is currently open."""
     names = [reader.name for reader in services.readers()]
     register(services)

@@ -41,6 +41,11 @@ VIEWS = ("leaderboard", "calibration")
 CHARTS = ("reliability", "risk")
 
 
+def build(services: Services, door: Door, tab: gr.Tab) -> None:
+    """Lay out the tab inside the `gr.Blocks` that is currently open."""
+    ResultsTab(services, door, tab)
+
+
 class ResultsTab:
     """The choices, which stand in the address, and what they show: tables, charts, or the answers behind a figure."""
 

@@ -42,7 +42,7 @@ RATED = "answers"
 KINDS: tuple[NoteKind, ...] = get_args(NoteKind)
 DIMENSIONS = 8
 """Ratings that a page has room for."""
-CHANGING: defaultdict[str, RLock] = defaultdict(RLock)
+LOCKS: defaultdict[str, RLock] = defaultdict(RLock)
 """Leaving a field and pressing Submit come at once: each change of a rater is made of what the one before it left."""
 
 
@@ -80,9 +80,9 @@ class Rater:
         """Return an answer of a project; LabError if it is not there."""
         if (found := self.store.open(name or "", self.name)) is None:
             raise LabError(say("annotate.gone"))
-        return self.as_opened(*found)
+        return self.open_item(*found)
 
-    def as_opened(self, project: AnnotationProject, item: AnnotationItem, said: Sequence[Annotation]) -> Opened:
+    def open_item(self, project: AnnotationProject, item: AnnotationItem, said: Sequence[Annotation]) -> Opened:
         """Return an answer with what this rater said of it, found among what everybody said."""
         mine = (item.id, self.name, self.is_adjudicating)
         known = next((each for each in said if (each.item, each.rater, each.is_adjudication) == mine), None)
@@ -102,13 +102,13 @@ class Rater:
 
     # ---- what is said ----------------------------------------------------------------------
 
-    def say_of(self, name: str | None, state: State | None = None, read: Any = None, **said: Any) -> Opened:
+    def annotate(self, name: str | None, state: State | None = None, read: Any = None, **said: Any) -> Opened:
         """Keep what is said of an answer, here or by `read(opened)`, and return it as it stands.
 
         Without a `state` it stays submitted if it was, else it is a draft; what changes nothing is not kept again.
         LabError for a rating outside the guidelines, and for submitting nothing.
         """
-        with CHANGING[self.name]:
+        with LOCKS[self.name]:
             opened = self.open(name)
             return self._change(opened, state, read(opened) if read else said)
 
@@ -118,7 +118,7 @@ class Rater:
         before = opened.said
         kept = "submitted" if before.state == "submitted" else "draft"
         whole = before.model_dump() | dict(said) | {"state": state or kept}
-        with plain_errors():
+        with explain_refusals():
             after = Annotation.model_validate(whole)
         if after.state == "submitted" and after.is_empty:
             raise LabError(say("annotate.says_nothing"))
@@ -130,11 +130,11 @@ class Rater:
             return opened
         after = after.model_copy(update={"updated_at": self.services.now(), "guidelines": version})
         called = self.visitor.called if self.visitor else ""
-        alike = [after.model_copy(update={"item": each}) for each in self.same_text(opened.item)]
+        alike = [after.model_copy(update={"item": each}) for each in self.items_of_same_text(opened.item)]
         self.store.save(alike, (self.name, called) if called else None)
         return opened._replace(said=after)
 
-    def same_text(self, item: AnnotationItem) -> list[str]:
+    def items_of_same_text(self, item: AnnotationItem) -> list[str]:
         """Return the answer and, in a project with a queue, the others to its question in the same words: said once, for all."""
         if item.project == RATED:
             return [item.id]
@@ -142,22 +142,22 @@ class Rater:
         alike = (item.text, item.assigned, is_repeat(item.id))
         return [each.id for each in found if (each.text, each.assigned, is_repeat(each.id)) == alike]
 
-    def note(self, name: str | None, span: str, kind: NoteKind, comment: str) -> Opened:
+    def add_note(self, name: str | None, span: str, kind: NoteKind, comment: str) -> Opened:
         """Mark a span of the answer, given as "start-end" in characters."""
         places = re.fullmatch(r"(\d+)-(\d+)", span or "")
-        with CHANGING[self.name]:
+        with LOCKS[self.name]:
             opened = self.open(name)
             if not places or int(places[2]) > len(opened.item.text):
                 raise LabError(say("annotate.select_first"))
             note = {"start": int(places[1]), "end": int(places[2]), "kind": kind, "comment": comment.strip()}
             notes = [note, *(each.model_dump() for each in opened.said.notes)]
-            return self.say_of(name, notes=sorted(notes, key=lambda each: (each["start"], each["end"])))
+            return self.annotate(name, notes=sorted(notes, key=lambda each: (each["start"], each["end"])))
 
-    def drop_note(self, name: str | None, place: int) -> Opened:
+    def remove_note(self, name: str | None, place: int) -> Opened:
         """Remove a note by its place in the list."""
-        with CHANGING[self.name]:
+        with LOCKS[self.name]:
             notes = [each.model_dump() for at, each in enumerate(self.open(name).said.notes) if at != place]
-            return self.say_of(name, notes=notes)
+            return self.annotate(name, notes=notes)
 
     def undo(self, name: str | None, *, is_queue: bool = False) -> Opened:
         """Take the last change back; LabError if there is none.
@@ -170,24 +170,24 @@ class Rater:
         if is_queue and opened.said.state == "pending" and said:
             name = said[-1]
         item = self.open(name).item
-        for each in [each for each in self.same_text(item) if each in said] or [item.id]:
+        for each in [each for each in self.items_of_same_text(item) if each in said] or [item.id]:
             self.store.undo(each, self.name, is_adjudication=self.is_adjudicating)
         return self.open(name)
 
-    def thumb(self, name: str, thumb: Thumb) -> Opened:
+    def set_thumb(self, name: str, thumb: Thumb) -> Opened:
         """Call an answer good or bad, and submit it; the same once more takes that back."""
-        with CHANGING[self.name]:
+        with LOCKS[self.name]:
             before = self.open(name).said
             given = None if before.thumb == thumb else thumb
             is_said = given or not before.model_copy(update={"thumb": None}).is_empty
-            return self.say_of(name, "submitted" if is_said else "draft", thumb=given)
+            return self.annotate(name, "submitted" if is_said else "draft", thumb=given)
 
     def thumbs(self) -> dict[str, Thumb | None]:
         """Return this rater's thumbs on answers that are rated where they stand, by the answers' names there."""
         said = self.store.latest(RATED, rater=self.name)
         return {each.item.removeprefix(f"{RATED}:"): each.thumb for each in said if not each.is_adjudication}
 
-    def rate(self, items: Sequence[AnnotationItem]) -> list[str]:
+    def add_items(self, items: Sequence[AnnotationItem]) -> list[str]:
         """Make answers ready to be rated where they stand, and return their ids."""
         if not any(project.id == RATED for project in self.store.projects()):
             now = self.services.now()
@@ -228,9 +228,9 @@ class Queue:
         """Return the next answer; those that were skipped come last."""
         place = {name: at for at, name in enumerate(skipped, 1)}
         first = min(self.waiting, key=lambda item: place.get(item.id, 0), default=None)
-        return self.rater.as_opened(self.project, first, self.said) if first else None
+        return self.rater.open_item(self.project, first, self.said) if first else None
 
-    def listed(self) -> list[tuple[str, str]]:
+    def choices(self) -> list[tuple[str, str]]:
         """Return a line and the id of each answer that this rater may rate, with what became of it so far."""
         me, role = self.rater.name, self.rater.is_adjudicating
         mine = {each.item: each.state for each in self.said if (each.rater, each.is_adjudication) == (me, role)}
@@ -316,18 +316,18 @@ def new_project(services: Services, title: str, raters: float | None, guidelines
     """Return a project; LabError without a title, and for a number of raters out of range."""
     if not title.strip():
         raise LabError(say("annotate.no_title"))
-    with plain_errors():
+    with explain_refusals():
         return AnnotationProject(
             id=new_id()[:12],
             title=title.strip(),
             created_at=services.now(),
             guidelines=guidelines,
-            raters_per_item=whole("annotate.new.raters", raters),
+            raters_per_item=read_count("annotate.new.raters", raters),
         )
 
 
 @contextmanager
-def plain_errors() -> Generator[None]:
+def explain_refusals() -> Generator[None]:
     """Turn what a record refuses into a LabError with its first sentence."""
     try:
         yield
@@ -335,17 +335,17 @@ def plain_errors() -> Generator[None]:
         raise LabError(first_problem(error)[1]) from error
 
 
-def whole(label: str, value: float | None) -> int:
+def read_count(label: str, value: float | None) -> int:
     """Return a number from 1 on that was typed into the field of this label; an empty one gives None."""
     if value is None or value < 1:
         raise LabError(say("annotate.no_number", field=say(label)))
     return int(value)
 
 
-def typed_guidelines(text: str) -> Guidelines:
+def parse_guidelines(text: str) -> Guidelines:
     """Return the guidelines that a rubric in TOML holds; LabError for a text that is none."""
     try:
-        with plain_errors():
+        with explain_refusals():
             made = Guidelines.model_validate(tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
         raise LabError(say("annotate.bad_rubric", why=error)) from None

@@ -21,7 +21,7 @@ from evals.stats.calibration import CalibrationSettings, bin_edges
 from evals.task import GradedAnswer
 from evals.verifiers.line import read_lines
 from lab.services import Services
-from lab.shared.rating import quoted_notes, words_of
+from lab.shared.rating import annotation_facts, notes_with_words
 from lab.ui.components import BADGES, Card, Html, as_html, card, number, render, stage_name, term
 from lab.ui.text import lines, plural, say
 
@@ -146,10 +146,10 @@ def judgements_of(services: Services, rows: Collection[Any]) -> Said:
         item = items[each.item]
         if each.state != "submitted":
             continue
-        told = [f"{title}: {value}" for title, value in words_of(each, dimensions[item.project])]
+        told = [f"{title}: {value}" for title, value in annotation_facts(each, dimensions[item.project])]
         told += [
             f"{say(f'annotate.note.{note.kind}')}: “{words}” {note.comment}".rstrip()
-            for note, words in quoted_notes(item, each.notes)
+            for note, words in notes_with_words(item, each.notes)
         ]
         told += [f"{say('annotate.corrected')}: {each.corrected}"] if each.corrected else []
         found[item.question, item.stage, item.text].append(" · ".join([*told, *filter(None, [each.comment])]))

@@ -117,22 +117,20 @@ def start(run: Path, line: Sequence[str], processes: int, now: datetime, who: st
     return launched
 
 
-def stop_run(run: Path, launched: Launched, now: datetime) -> Launched:
+def stop_run(run: Path, launched: Launched, now: datetime) -> None:
     """Ask a run to finish its step, write a checkpoint and stop; asked again, to stop at once.
 
     The launcher is spared where that is possible: it waits for the training process and ends with it.
     """
     asked = launched.asked_to_stop_at
     if asked is not None and (now - asked).total_seconds() < ECHO_SECONDS:
-        return launched
+        return
     number = signal.SIGINT if asked is None else signal.SIGTERM
     members = _members(launched)
     for process in [each for each in members if each.pid != launched.pid] or members:
         with suppress(psutil.NoSuchProcess):  # it has just ended by itself
             process.send_signal(number)
-    changed = launched.model_copy(update={"asked_to_stop_at": asked or now})
-    _write(run, changed)
-    return changed
+    _write(run, launched.model_copy(update={"asked_to_stop_at": asked or now}))
 
 
 def is_from_here(launched: Launched) -> bool:
@@ -169,7 +167,8 @@ def _write(run: Path, launched: Launched) -> None:
     write_whole(beside(run) / LAUNCH, launched.model_dump_json(indent=1) + "\n")
 
 
-LOG_BYTES = 16_384
+LOG_BYTES, LOG_LINES = 16_384, 14
+"""How much of the end of a log is read, and shown."""
 
 
 @dataclass(frozen=True)
@@ -219,7 +218,7 @@ def follow(seen: Watched) -> Watched:
     return _follow_tables(read_metrics(seen))
 
 
-def last_lines(log: Path, lines: int = 14) -> str:
+def last_lines(log: Path) -> str:
     """Return the end of a log as a terminal shows it; "" if there is none.
 
     Of a line that was written over itself, as a progress bar is, its last state counts.
@@ -231,7 +230,7 @@ def last_lines(log: Path, lines: int = 14) -> str:
         text = content.read().decode("utf-8", errors="replace")
     shown = [line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n")]
     clean = [STYLE.sub("", line) for line in shown]
-    return "\n".join([line for line in clean if line.strip()][-lines:])
+    return "\n".join([line for line in clean if line.strip()][-LOG_LINES:])
 
 
 def read_metrics(seen: Watched) -> Watched:

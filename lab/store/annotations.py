@@ -65,10 +65,10 @@ class Annotations:
             session.execute(delete(ItemRow).where(ItemRow.project == name))
             session.execute(delete(ProjectRow).where(ProjectRow.id == name))
 
-    def add_items(self, items: Sequence[AnnotationItem]) -> int:
-        """Put answers at the end of their project's queue and return how many; known ones stay as they are."""
+    def add_items(self, items: Sequence[AnnotationItem]) -> None:
+        """Put answers at the end of their project's queue; known ones stay as they are."""
         with writing(self._engine, is_preparing=True) as session:
-            return _queue(session, items)
+            _queue(session, items)
 
     def items(self, project: str | None = None, questions: Collection[str] | None = None) -> tuple[AnnotationItem, ...]:
         """Return answers in the order of their queue: of one project, those to these questions."""
@@ -137,26 +137,15 @@ class Annotations:
         with reading(self._engine) as session:
             return session.execute(query).scalar_one()
 
-    def undo(self, item: str, rater: str, *, is_adjudication: bool = False) -> Annotation | None:
-        """Take the last standing version back and return the one before; LabError if there is nothing to take back."""
-        query = (
-            select(AnnotationRow)
-            .filter_by(item=item, rater=rater, role="adjudicator" if is_adjudication else "rater", voided_at=None)
-            .order_by(AnnotationRow.number.desc())
-            .limit(2)
-        )
+    def undo(self, item: str, rater: str, *, is_adjudication: bool) -> None:
+        """Take the last standing version back; LabError if there is none."""
+        who = {"item": item, "rater": rater, "role": "adjudicator" if is_adjudication else "rater"}
+        query = select(AnnotationRow).filter_by(**who, voided_at=None).order_by(AnnotationRow.number.desc()).limit(1)
         with writing(self._engine) as session:
-            last, *before = [*session.scalars(query)] or [None]
+            last = session.scalar(query)
             if last is None:
                 raise LabError(say("annotate.nothing_to_undo"))
             last.voided_at = self._now()
-            return Annotation.model_validate(before[0].document) if before and before[0] else None
-
-
-def count_annotations_by(session: Session, raters: Collection[str]) -> int:
-    """Return how many answers these raters annotated."""
-    query = select(func.count(func.distinct(AnnotationRow.item))).where(AnnotationRow.rater.in_(raters))
-    return session.scalar(query) or 0
 
 
 def forget_annotations(session: Session, raters: Collection[str]) -> None:
@@ -165,8 +154,8 @@ def forget_annotations(session: Session, raters: Collection[str]) -> None:
     session.execute(delete(AnnotationRow).where(AnnotationRow.rater.in_(raters)))
 
 
-def _queue(session: Session, items: Sequence[AnnotationItem]) -> int:
-    """Put answers at the end of their project's queue and return how many are new."""
+def _queue(session: Session, items: Sequence[AnnotationItem]) -> None:
+    """Put the answers that are new at the end of their project's queue."""
     for project in sorted({item.project for item in items}):
         session.get_one(ProjectRow, project, with_for_update=True)  # two queues filled at once take turns
     names = [item.id for item in items]
@@ -179,4 +168,3 @@ def _queue(session: Session, items: Sequence[AnnotationItem]) -> int:
             ItemRow(id=item.id, project=project, place=place, document=item.model_dump(mode="json"))
             for place, item in enumerate(own, last + 1)
         )
-    return len(new)

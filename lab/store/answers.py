@@ -7,7 +7,6 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from contextlib import closing
-from dataclasses import astuple, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -19,9 +18,10 @@ from sqlalchemy.orm import Session, aliased
 from evals.errors import LabError
 from evals.schema import Answer, Choice, Comparison, VoteCounts
 from evals.schema.votes import JudgedPair, VoteEvent, count_pairs, outcome_of
-from lab.store.annotations import Annotations, count_annotations_by, forget_annotations
+from lab.store.annotations import Annotations, forget_annotations
 from lab.store.database import (
     REVISION,
+    AnnotationRow,
     AnswerRow,
     ComparisonRow,
     DeedRow,
@@ -37,23 +37,6 @@ from lab.store.database import (
 )
 from lab.store.documents import Documents, JobRows, forget_documents
 from lab.ui.text import say
-
-
-@dataclass(frozen=True)
-class Belongings:
-    """How much of one rater the database holds, by kind; votes that were taken back count too."""
-
-    votes: int
-    reviews: int
-    graded_answers: int
-    annotations: int = 0
-    answers: int = 0
-    question_drafts: int = 0
-
-    @property
-    def total(self) -> int:
-        """All kinds together; 0 = nothing is known of such a rater."""
-        return sum(astuple(self))
 
 
 class Deed(NamedTuple):
@@ -274,12 +257,12 @@ class Store:
 
     # ---- raters ----------------------------------------------------------------------------
 
-    def belongings(self, rater: str) -> Belongings:
-        """Return how much there is of a rater, by kind: what `forget_rater` would delete."""
+    def belongings(self, rater: str) -> dict[str, int]:
+        """Return how much there is of a rater, by kind, votes taken back too: what `forget_rater` would delete."""
         with reading(self._engine) as session:
             return _belongings(session, self._names(rater), self._sessions_of(rater))
 
-    def forget_rater(self, rater: str) -> Belongings:
+    def forget_rater(self, rater: str) -> dict[str, int]:
         """Delete all there is of a rater, by identifier or hash, and return how much went, by kind."""
         names, asked = self._names(rater), self._sessions_of(rater)
         with writing(self._engine) as session:
@@ -355,16 +338,16 @@ def _own(sessions: Collection[str], names: Collection[str]) -> ColumnElement[boo
     return AnswerRow.session.in_(sessions) & AnswerRow.id.not_in(judged)
 
 
-def _belongings(session: Session, names: Collection[str], asked: Collection[str]) -> Belongings:
+def _belongings(session: Session, names: Collection[str], asked: Collection[str]) -> dict[str, int]:
     mine = DocumentRow.session.in_(names)
-    return Belongings(
-        votes=_number(session, ComparisonRow.id, ComparisonRow.rater.in_(names)),
-        reviews=_number(session, DocumentRow.id, mine, DocumentRow.task == "review"),
-        graded_answers=_number(session, DocumentRow.id, mine, DocumentRow.task == "refine"),
-        annotations=count_annotations_by(session, names),
-        answers=_number(session, AnswerRow.id, _own(asked, names)),
-        question_drafts=_number(session, DocumentRow.id, mine, DocumentRow.task == "questions"),
-    )
+    return {
+        "votes": _number(session, ComparisonRow.id, ComparisonRow.rater.in_(names)),
+        "reviews": _number(session, DocumentRow.id, mine, DocumentRow.task == "review"),
+        "graded_answers": _number(session, DocumentRow.id, mine, DocumentRow.task == "refine"),
+        "annotations": _number(session, AnnotationRow.item.distinct(), AnnotationRow.rater.in_(names)),
+        "answers": _number(session, AnswerRow.id, _own(asked, names)),
+        "question_drafts": _number(session, DocumentRow.id, mine, DocumentRow.task == "questions"),
+    }
 
 
 def _answers_of(session: Session, vote: Comparison) -> list[AnswerRow]:

@@ -75,7 +75,8 @@ class Documents(Generic[Doc, Part]):
 
     def newest(self, owner: str) -> tuple[Doc, ...]:
         """Return the newest documents of a session, newest first."""
-        query = self._all(owner).order_by(DocumentRow.made_at.desc(), DocumentRow.id).limit(LISTED)
+        mine = select(DocumentRow).where(DocumentRow.session == owner, DocumentRow.task == self._task)
+        query = mine.order_by(DocumentRow.made_at.desc(), DocumentRow.id).limit(LISTED)
         with reading(self._engine) as session:
             return tuple(self._document.model_validate(row.document) for row in session.scalars(query))
 
@@ -87,9 +88,9 @@ class Documents(Generic[Doc, Part]):
             found = session.execute(query.where(DocumentRow.session == owner, DocumentRow.task == self._task))
             return [(name, called, number) for name, called, number in found]
 
-    def everything(self, owner: str | None = None) -> tuple[Standing[Doc, Part], ...]:
-        """Return all documents as they stand, oldest first; of one session if it is named."""
-        query = self._all(owner).order_by(DocumentRow.made_at, DocumentRow.id)
+    def everything(self) -> tuple[Standing[Doc, Part], ...]:
+        """Return all documents as they stand, oldest first."""
+        query = select(DocumentRow).where(DocumentRow.task == self._task).order_by(DocumentRow.made_at, DocumentRow.id)
         with reading(self._engine) as session:
             return tuple(self._standing(session, row) for row in session.scalars(query))
 
@@ -111,10 +112,6 @@ class Documents(Generic[Doc, Part]):
                 raise LabError(say(f"{self._task}.nothing_to_undo"))
             last.voided_at = self._now()
             return last.action
-
-    def _all(self, owner: str | None) -> Any:
-        query = select(DocumentRow).where(DocumentRow.task == self._task)
-        return query if owner is None else query.where(DocumentRow.session == owner)
 
     def _mine(self, session: Session, name: str, owner: str) -> DocumentRow:
         row = session.get(DocumentRow, name)
@@ -213,22 +210,18 @@ class JobRows:
             return _job(row), is_new
 
     def beat(self, name: str, holder: str, far: Far) -> bool:
-        """Keep how far a job is; return whether to go on: it is still this holder's, and nobody cancelled it."""
-        return self._change(name, holder, far, seen_at=self._now())
-
-    def keep(self, name: str, holder: str, far: Far, value: Any) -> None:
-        """Keep what is done of a job, for whoever goes on with it."""
-        self._change(name, holder, far, result=value)
-
-    def release(self, name: str, holder: str, far: Far) -> None:
-        """Put a job back in line."""
-        self._change(name, holder, far, state="waiting")
+        """Keep how far a job is; return whether to go on with it."""
+        return self.change(name, holder, far, seen_at=self._now())
 
     def finish(self, name: str, holder: str, far: Far, state: State, result: Any, error: str) -> None:
-        """Keep how a job ended, unless another process has taken it over."""
-        self._change(name, holder, far, state=state, result=result, error=error, ended_at=self._now())
+        """Keep how a job ended."""
+        self.change(name, holder, far, state=state, result=result, error=error, ended_at=self._now())
 
-    def _change(self, name: str, holder: str, far: Far, **changes: Any) -> bool:
+    def change(self, name: str, holder: str, far: Far, **changes: Any) -> bool:
+        """Keep how far a job is, and other changes; False, and nothing changed, where another process has taken it over.
+
+        False, too, where somebody cancelled it.
+        """
         with writing(self._engine) as session:
             row = session.get(JobRow, name, with_for_update=True)
             if row is None or (row.holder, row.state) != (holder, "running"):

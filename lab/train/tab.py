@@ -51,6 +51,7 @@ from lab.train.view import behind_step, estimate_of, facts, is_measured, label, 
 from lab.ui.charts import CHARTS, USUAL_LOOK, ChartLook, curve
 from lab.ui.components import CHOSEN, QUIET, as_html, clicks, empty, lead, notice
 from lab.ui.text import say
+from lab.visitors import Door
 from training.grpo import advice
 from training.launch.accelerate import gpus_here, profiles, unused_gpus
 from training.run.folder import read_completions
@@ -77,7 +78,7 @@ class TrainView:
     other: tuple[str, Watched] | None = None
 
 
-def build(services: Services, tab: gr.Tab) -> None:
+def build(services: Services, _: Door, tab: gr.Tab) -> None:
     """Lay out the tab inside the `gr.Blocks` that is currently open."""
     register_batches(services, "evaluate")
     gr.HTML(lead("train"))

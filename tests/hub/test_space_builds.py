@@ -63,7 +63,7 @@ def interpreter(version):
 
 @pytest.mark.slow
 def test_the_arena_is_installed_in_a_fresh_environment_and_shows_its_page(bin, tmp_path):
-    """The others, which bring torch: tests/browser/test_spaces.py, with the packages that are here."""
+    """The others bring torch; that they hold what they import: tests/hub/test_bundles.py."""
     python, place = tmp_path / "venv/bin/python", tmp_path / "space"
     run(["uv", "venv", "--seed", "--python", interpreter(python_of("arena")), str(tmp_path / "venv")], tmp_path, bin)
     uploaded.unpacked(pack_space(bundle_folder("arena"), "org/arena", {}), place)

@@ -18,18 +18,16 @@ from evals.preferences.annotations import (
     settle_annotations,
     usual_guidelines,
 )
-from evals.preferences.files import export
 from evals.questions import kmp_test
 from evals.schema.votes import AnnotationItem, AnnotationProject
 from lab.annotate import tab
-from lab.exports import annotations_file
-from lab.shared.rater import RATED, Rater, item_of_answer, item_of_row, items_of_report, row_name, typed_guidelines
-from lab.shared.rating import build_panel
+from lab.shared.exports import annotations_file
+from lab.shared.rater import RATED, Rater, item_of_answer, item_of_row, items_of_report, parse_guidelines, row_name
+from lab.shared.rating import RatingPanel
 from lab.ui.components import pieces
 from lab.visitors import Visitor, door
 from tests.evals.reports import small_report
 from tests.lab.served import caller
-from tests.lab.test_store import LAB
 from tests.lab.votes import NOON, answer, new_store, url_in
 
 ANN, BOB, CAT = (Visitor(name, f"page of {name}") for name in ("ann", "bob", "cat"))
@@ -65,16 +63,16 @@ def test_a_rater_works_through_the_queue_and_every_change_is_kept_as_a_draft_unt
         "pending",
         "0 of 4 answers complete · ",
     )
-    assert ann.say_of("i0", comment="").said.state == "pending" and project.latest() == ()
-    ann.say_of("i0", ratings={"factual": 4})
-    ann.note("i0", "0-7", "wrong_fact", " which? ")
+    assert ann.annotate("i0", comment="").said.state == "pending" and project.latest() == ()
+    ann.annotate("i0", ratings={"factual": 4})
+    ann.add_note("i0", "0-7", "wrong_fact", " which? ")
     assert Rater(services, ANN).queue("liver").next().said.notes[0].model_dump() == {
         "start": 0, "end": 7, "kind": "wrong_fact", "comment": "which?",
     }  # fmt: skip
-    assert ann.say_of("i0", "submitted").said.ratings == {"factual": 4}
+    assert ann.annotate("i0", "submitted").said.ratings == {"factual": 4}
     assert ann.queue("liver").next().item.id == "i1"
     assert ann.queue("liver").next(["i1", "i2"]).item.id == "i3"
-    assert ann.say_of("i1", "discarded", comment="empty").said.state == "discarded"
+    assert ann.annotate("i1", "discarded", comment="empty").said.state == "discarded"
     assert [each.id for each in ann.queue("liver").waiting] == ["i2", "i3"]
     assert [each.id for each in Rater(services, BOB).queue("liver").waiting] == ["i0", "i1", "i2", "i3"]
 
@@ -83,21 +81,21 @@ def test_a_change_is_taken_back_step_by_step_and_a_submitted_word_stays_submitte
     services, project
 ):
     ann = Rater(services, ANN)
-    ann.say_of("i0", ratings={"factual": 4})
-    ann.say_of("i0", "submitted", thumb="up")
-    assert ann.say_of("i0", comment="and more").said.state == "submitted"
+    ann.annotate("i0", ratings={"factual": 4})
+    ann.annotate("i0", "submitted", thumb="up")
+    assert ann.annotate("i0", comment="and more").said.state == "submitted"
     assert ann.undo("i0").said.comment == ""
     assert ann.undo("i0").said.state == "draft"
     assert ann.undo("i0").said.is_empty
     with pytest.raises(LabError, match="nothing to undo"):
         ann.undo("i0")
-    assert ann.drop_note("i0", 5).said.is_empty
+    assert ann.remove_note("i0", 5).said.is_empty
 
 
 def test_in_a_queue_what_was_submitted_by_mistake_is_taken_back_from_the_answer_that_came_up_next(services, project):
     ann = Rater(services, ANN)
-    ann.say_of("i0", ratings={"factual": 4})
-    ann.say_of("i0", "submitted")
+    ann.annotate("i0", ratings={"factual": 4})
+    ann.annotate("i0", "submitted")
     assert ann.undo("i1", is_queue=True).said.state == "draft"
     assert ann.queue("liver").next().item.id == "i0"
     with pytest.raises(LabError, match="nothing to undo"):
@@ -111,7 +109,7 @@ def test_where_raters_are_checked_no_rater_is_shown_a_right_answer_and_who_settl
         [item(n).model_copy(update={"question": question, "gold": "correct" if n else None}) for n in (0, 1)]
     )
     with gr.Blocks():
-        panel = build_panel(services, door(), "annotate", is_named=False)
+        panel = RatingPanel(services, door(), "annotate", shows_stages=False)
 
     def shown(n, is_adjudicating=False):
         return panel.view(Rater(services, ANN, is_adjudicating).open(f"i{n}"))
@@ -125,13 +123,13 @@ def test_where_raters_are_checked_no_rater_is_shown_a_right_answer_and_who_settl
 
 def test_what_says_nothing_or_does_not_fit_is_refused_and_loses_nothing(services, project):
     ann = Rater(services, ANN)
-    ann.say_of("i0", ratings={"factual": 4})
+    ann.annotate("i0", ratings={"factual": 4})
     refused = {
-        "nothing is rated": lambda: ann.say_of("i1", "submitted"),
-        "factual: 9 is not within 1 to 5": lambda: ann.say_of("i0", ratings={"factual": 9}),
-        "no words are selected": lambda: ann.note("i0", "", "good", ""),
-        "no words are selected.": lambda: ann.note("i0", "3-900", "good", ""),
-        "marks nothing": lambda: ann.note("i0", "3-3", "good", ""),
+        "nothing is rated": lambda: ann.annotate("i1", "submitted"),
+        "factual: 9 is not within 1 to 5": lambda: ann.annotate("i0", ratings={"factual": 9}),
+        "no words are selected": lambda: ann.add_note("i0", "", "good", ""),
+        "no words are selected.": lambda: ann.add_note("i0", "3-900", "good", ""),
+        "marks nothing": lambda: ann.add_note("i0", "3-3", "good", ""),
         "no longer in the store": lambda: ann.open("elsewhere"),
         "who you are": lambda: Rater(services, None).open("i0"),
         "no annotation project": lambda: ann.store.project("other"),
@@ -144,14 +142,14 @@ def test_what_says_nothing_or_does_not_fit_is_refused_and_loses_nothing(services
 
 def test_raters_who_disagree_are_settled_by_an_adjudicator_who_sees_only_those(services, project):
     for rater, value in ((ANN, 5), (BOB, 1)):
-        Rater(services, rater).say_of("i0", "submitted", ratings={"factual": value})
-        Rater(services, rater).say_of("i1", "submitted", ratings={"factual": 3})
+        Rater(services, rater).annotate("i0", "submitted", ratings={"factual": value})
+        Rater(services, rater).annotate("i1", "submitted", ratings={"factual": 3})
     judge = Rater(services, CAT, is_adjudicating=True)
     assert [each.id for each in judge.queue("liver").waiting] == ["i0"]
-    judge.say_of("i0", "discarded")
+    judge.annotate("i0", "discarded")
     assert judge.queue("liver").next() is None
     judge.undo("i0")
-    judge.say_of("i0", "submitted", ratings={"factual": 2}, corrected="They fall.")
+    judge.annotate("i0", "submitted", ratings={"factual": 2}, corrected="They fall.")
     assert judge.queue("liver").next() is None
     settled = settle_annotations(project.items("liver"), project.latest("liver"))
     assert (settled[0].ratings, settled[0].corrected, settled[0].by) == ({"factual": 2}, "They fall.", judge.name)
@@ -161,9 +159,9 @@ def test_raters_who_disagree_are_settled_by_an_adjudicator_who_sees_only_those(s
 
 def test_answers_of_ask_are_rated_where_they_stand_once_for_each_rater(services):
     answers = [answer("a1"), answer("a2", "sft")]
-    first, second = Rater(services, ANN).rate(rated(answers))
-    assert Rater(services, BOB).rate(rated(answers)) == [first, second]
-    Rater(services, ANN).say_of(second, "submitted", thumb="down")
+    first, second = Rater(services, ANN).add_items(rated(answers))
+    assert Rater(services, BOB).add_items(rated(answers)) == [first, second]
+    Rater(services, ANN).annotate(second, "submitted", thumb="down")
     assert Rater(services, BOB).open(second).said.is_empty
     assert [each.source for each in services.store.annotations.items(RATED)] == ["answer a1", "answer a2"]
     assert [each.id for each in Rater(services, ANN).queue(RATED).waiting] == [first]
@@ -172,14 +170,14 @@ def test_answers_of_ask_are_rated_where_they_stand_once_for_each_rater(services)
 
 def test_a_thumb_on_a_card_is_submitted_at_once_and_pressed_again_is_taken_back_alone(services):
     ann, answers = Rater(services, ANN), [answer("a1"), answer("a2", "sft")]
-    first, second = ann.rate(rated(answers))
-    assert ann.thumb(first, "up").said.state == "submitted"
+    first, second = ann.add_items(rated(answers))
+    assert ann.set_thumb(first, "up").said.state == "submitted"
     assert (ann.thumbs(), Rater(services, BOB).thumbs()) == ({"a1": "up"}, {})
-    assert ann.thumb(first, "down").said.thumb == "down"
-    assert ann.thumb(first, "down").said.model_dump(include={"state", "thumb"}) == {"state": "draft", "thumb": None}
-    ann.say_of(second, ratings={"factual": 2})
-    ann.thumb(second, "up")
-    assert ann.thumb(second, "up").said.model_dump(include={"state", "ratings"}) == {
+    assert ann.set_thumb(first, "down").said.thumb == "down"
+    assert ann.set_thumb(first, "down").said.model_dump(include={"state", "thumb"}) == {"state": "draft", "thumb": None}
+    ann.annotate(second, ratings={"factual": 2})
+    ann.set_thumb(second, "up")
+    assert ann.set_thumb(second, "up").said.model_dump(include={"state", "ratings"}) == {
         "state": "submitted", "ratings": {"factual": 2},
     }  # fmt: skip
 
@@ -188,8 +186,8 @@ def test_an_answer_of_a_report_is_rated_under_a_name_that_another_answer_in_its_
     report, ann = small_report(), Rater(services, ANN)
     row = report.rows[0]
     name = row_name(report, row)
-    (item,) = ann.rate([item_of_row(report, row, RATED, name, NOON)])
-    ann.thumb(item, "down")
+    (item,) = ann.add_items([item_of_row(report, row, RATED, name, NOON)])
+    ann.set_thumb(item, "down")
     assert (ann.thumbs(), ann.open(item).item.verdict) == ({name: "down"}, row.verdict)
     assert row_name(report, row.model_copy(update={"completion": "else"})) != name
     assert len({row_name(report, each) for each in report.rows}) == len(report.rows)
@@ -199,7 +197,7 @@ def test_who_gave_a_name_is_the_same_rater_in_every_browser(services, project):
     home, work = (
         Visitor(browser, f"page of {browser}", name) for browser, name in (("b1", "name:Ann"), ("b2", "name:ann"))
     )
-    Rater(services, home).say_of("i0", thumb="up")
+    Rater(services, home).annotate("i0", thumb="up")
     assert Rater(services, work).open("i0").said.thumb == "up"
     assert Rater(services, ANN).open("i0").said.is_empty
     assert Rater(services, home).name == services.store.hash_rater(home.voter)
@@ -216,8 +214,8 @@ def test_leaving_a_field_while_submit_is_pressed_takes_no_submission_back(servic
         keep(self, annotations, *name)
 
     monkeypatch.setattr(type(project), "save", slow)
-    left = Thread(target=ann.say_of, args=("i0",), kwargs={"comment": "why"})
-    submitted = Thread(target=ann.say_of, args=("i0", "submitted"), kwargs={"comment": "why"})
+    left = Thread(target=ann.annotate, args=("i0",), kwargs={"comment": "why"})
+    submitted = Thread(target=ann.annotate, args=("i0", "submitted"), kwargs={"comment": "why"})
     left.start()
     is_reading.wait(5)
     submitted.start()
@@ -226,13 +224,13 @@ def test_leaving_a_field_while_submit_is_pressed_takes_no_submission_back(servic
     left.join()
     submitted.join()
     assert ann.open("i0").said.state == "submitted"
-    ann.say_of("i1", "discarded", comment="why")
-    assert ann.say_of("i1", comment="why").said.state == "discarded"
+    ann.annotate("i1", "discarded", comment="why")
+    assert ann.annotate("i1", comment="why").said.state == "discarded"
 
 
 def test_a_rubric_is_chosen_and_changed_as_toml():
     for name in RUBRICS:
-        assert len(typed_guidelines(rubric_text(name)).dimensions) == 5
+        assert len(parse_guidelines(rubric_text(name)).dimensions) == 5
     dimension = '[[dimensions]]\nname = "{0}"\ntitle = "{0}"\n'
     for text, words in (
         ("so what", "not TOML"),
@@ -241,7 +239,7 @@ def test_a_rubric_is_chosen_and_changed_as_toml():
         ("".join(dimension.format(f"a{n}") for n in range(9)), "9 dimensions are too many"),
     ):
         with pytest.raises(LabError, match=words):
-            typed_guidelines(text)
+            parse_guidelines(text)
 
 
 def test_one_word_is_for_all_answers_to_a_question_in_the_same_words_and_taken_back_for_all(services):
@@ -252,9 +250,9 @@ def test_one_word_is_for_all_answers_to_a_question_in_the_same_words_and_taken_b
         for stage, text in texts.items()
     ])  # fmt: skip
     ann = Rater(services, ANN)
-    ann.say_of("dpo", "submitted", thumb="up")
+    ann.annotate("dpo", "submitted", thumb="up")
     assert [each.id for each in ann.queue("liver").waiting] == ["grpo"]
-    assert [line for line, _ in ann.queue("liver").listed()][::2] == ["1. Submitted: Does it?", "3. Pending: Does it?"]
+    assert [line for line, _ in ann.queue("liver").choices()][::2] == ["1. Submitted: Does it?", "3. Pending: Does it?"]
     services.store.annotations.add_items([
         AnnotationItem(id="late", project="liver", added_at=NOON, question="Does it?", text="It falls.", stage="kto", chain="c")
     ])  # fmt: skip
@@ -297,7 +295,7 @@ def test_the_page_makes_a_project_rates_exports_and_takes_a_file_in(services, tm
         annotations_file(services, name, "csv", tmp_path)
     store = services.store.annotations
     ann = Rater(services, Visitor("ann", "page", "name:Ann"))
-    ann.say_of(store.items(name)[0].id, "submitted", ratings={"factual": 5})
+    ann.annotate(store.items(name)[0].id, "submitted", ratings={"factual": 5})
     message, archive = annotations_file(services, name, "csv", tmp_path)
     with ZipFile(archive) as held:
         table, checked = (
@@ -306,11 +304,11 @@ def test_the_page_makes_a_project_rates_exports_and_takes_a_file_in(services, tm
     assert checked.splitlines()[1].split(",")[1:3] == ["Ann", "1"], "raters are checked where answers are asked twice"
     assert ",5," in table and ",Ann," in table and "1 row" in message
     assert "Agreement appears once two raters" in called("annotate_agreement", name)[0]
-    Rater(services, BOB).say_of(store.items(name)[0].id, "submitted", ratings={"factual": 4}, thumb="up")
+    Rater(services, BOB).annotate(store.items(name)[0].id, "submitted", ratings={"factual": 4}, thumb="up")
     shown = called("annotate_agreement", name)[0]
     assert "Gwet&#x27;s AC2" in shown and "answers: 1, settled: 0" in shown
     assert "Factual unknown: too few are rated twice (1 answer)" in shown and "disagree on" not in shown
-    Rater(services, BOB).say_of(store.items(name)[0].id, "submitted", ratings={"factual": 1})
+    Rater(services, BOB).annotate(store.items(name)[0].id, "submitted", ratings={"factual": 1})
     assert f'data-id="{store.items(name)[0].id}"' in called("annotate_agreement", name)[0]
 
 
@@ -325,26 +323,6 @@ def test_nothing_that_was_acknowledged_is_lost_when_the_writer_is_killed(tmp_pat
         assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
-def test_ratings_notes_and_verdicts_of_an_earlier_version_of_the_lab_are_read_as_they_were_given(tmp_path):
-    with closing(sqlite3.connect(tmp_path / "assay.db")) as old:
-        old.executescript(LAB.read_text(encoding="utf-8"))
-    store = new_store(tmp_path)
-    project = store.annotations.project("heart")
-    items, said = store.annotations.items("heart"), store.annotations.latest("heart")
-    assert project.guidelines.version == 2
-    assert {(each.item, each.rater[:2], each.state) for each in said} == {
-        ("heart:l0ann", "aa", "submitted"), ("heart:l0ann", "bb", "submitted"), ("heart:l0ann", "cc", "submitted"),
-        ("heart:r0ann", "aa", "discarded"),
-    }  # fmt: skip
-    first = next(each for each in said if each.rater[:2] == "aa" and each.notes)
-    note = first.notes[0]
-    assert (items[0].text[note.start : note.end], note.kind, note.comment) == ("Hindlimb ", "wrong_fact", "which?")
-    assert (first.ratings, first.verdict, first.guidelines) == ({"factual": 2, "mechanism": 3}, "incorrect", 2)
-    assert export(project, items, said, "labels").rows == 1 and first.corrected.startswith("Ionizing")
-    assert [each.by for each in settle_annotations(items, said)] == ["cc" * 16]
-    store.close()
-
-
 def test_a_project_says_before_anybody_rates_which_answers_train_nothing(services, project):
     asked = kmp_test()[0]
     held = item(4).model_copy(update={"question": asked.prompt, "example_id": asked.id})
@@ -357,7 +335,7 @@ def test_a_project_is_deleted_with_its_answers_and_what_was_said_of_them_and_oth
     project.keep_project(PROJECT.model_copy(update={"id": "kidney"}))
     project.add_items([item(9).model_copy(update={"id": "k9", "project": "kidney"})])
     for name in ("i0", "k9"):
-        Rater(services, ANN).say_of(name, "submitted", comment="fine")
+        Rater(services, ANN).annotate(name, "submitted", comment="fine")
     project.delete("liver")
     assert [each.id for each in project.projects()] == ["kidney"]
     assert [each.id for each in project.items()] == ["k9"] == [each.item for each in project.latest("kidney")]

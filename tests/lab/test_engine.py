@@ -76,28 +76,6 @@ def test_visitors_are_answered_together_and_those_for_whom_there_is_no_room_wait
     assert {prompt[-1].content for prompt in chain.prompts[:2]} == {"question 0", "question 1"}
 
 
-def test_a_question_asked_while_the_model_loads_is_answered_when_it_is_there():
-    may_load = threading.Event()
-
-    def load(_, progress):
-        progress(0.25, "unpacking")
-        may_load.wait(10)
-        return ScriptedChain({"base": "here"})
-
-    engine = LabEngine(load)
-    engine.start()
-    until(lambda: engine.status.share == 0.25)
-    updates = engine.updates(engine.ask(asking(stages=["base"])))
-
-    first = next(updates)
-    assert isinstance(first, Waiting)
-    assert (first.position, first.status.message) == (1, "unpacking")
-
-    may_load.set()
-    pieces = [piece for update in updates if not isinstance(update, Waiting) for piece in update]
-    assert "".join(piece.text for piece in pieces) == "here"
-
-
 FAILURES = [
     (MissingModel("the base is not here. Run `make setup`."), "the base is not here. Run `make setup`."),
     (RuntimeError("out of memory"), "RuntimeError: out of memory. Run `assay doctor`"),
@@ -211,22 +189,25 @@ def test_chains_on_one_base_are_one_model_in_memory(services, tmp_path):
 def test_a_chain_is_loaded_when_it_is_first_asked_for_while_another_answers():
     gate, loaded, may_load = threading.Semaphore(0), [], threading.Event()
 
-    def load(name, _):
+    def load(name, progress):
         loaded.append(name)
         if name:
+            progress(0.25, "unpacking")
             may_load.wait(10)
         return ScriptedChain({"base": f"here is {name or 'ours'}"}, gate=gate)
 
     engine = LabEngine(load)
     first = engine.ask(asking("one", stages=["base"]))
     other = engine.ask(asking("two", stages=["base"], chain="reviewer"))
-    waiting = next(engine.updates(other))
-    assert isinstance(waiting, Waiting) and waiting.status.state == "loading"
+    until(lambda: engine.status_of("reviewer").share == 0.25)
+    updates = engine.updates(other)
+    waiting = next(updates)
+    assert isinstance(waiting, Waiting)
+    assert (waiting.position, waiting.status.state, waiting.status.message) == (1, "loading", "unpacking")
 
     may_load.set()
-    until(lambda: engine.status_of("reviewer").state == "ready")
     gate.release(100)
     assert read(engine, first)[0] == {"base": "here is ours"}
-    again = engine.ask(asking("two", stages=["base"], chain="reviewer"))
-    assert read(engine, again)[0] == {"base": "here is reviewer"}
+    pieces = [piece for update in updates if not isinstance(update, Waiting) for piece in update]
+    assert "".join(piece.text for piece in pieces) == "here is reviewer"
     assert loaded == ["", "reviewer"]

@@ -3,15 +3,17 @@
 import json
 import re
 import threading
+from pathlib import Path
 
 import pytest
+import yaml
 
 from evals.errors import LabError
 from evals.refine.bank import refiner_bank
 from evals.refine.judge import HeuristicJudge, compare_words, missing
 from evals.refine.score import explain, prepare
 from evals.refine.task import messages
-from evals.schema.refiner import BehaviourItem, KeptRefinement, RefinedAnswer, RefinerRecord, RewardConfig, ScoredAnswer
+from evals.schema.refiner import KeptRefinement, RefinedAnswer, RefinerRecord, RewardConfig, ScoredAnswer
 from lab.ask.evidence import (
     LONGEST,
     answer,
@@ -26,34 +28,18 @@ from lab.ask.evidence import (
     refinement_view,
     rubric,
 )
-from lab.exports import annotations_of
 from lab.session import stop
+from lab.shared.exports import annotations_of
 from lab.shared.rater import RATED, Rater
 from lab.visitors import new_visitor as somebody
 from tests.lab.chains import ScriptedChain, lab_with
 from tests.lab.votes import NOON
 
-GOOD = (
-    "<answer><snippet id=S1>OXPHOS is down in flight in mouse liver.</snippet> It fell by 40 percent."
-    " <snippet id=S9>Adipogenesis <script>alert('claim')</script> is up.</snippet></answer>"
-)
-PLAIN = "OXPHOS is down. <img src=x onerror=alert(1)>"
-HALF = "<answer><snippet id=S1,S2>OXPHOS is down in liver.</snippet></answer>"
-RECORD = RefinerRecord(
-    id="r1",
-    prompt="Which way does OXPHOS move in mouse liver?",
-    agent_reasoning="I looked it up.",
-    tool_output=(
-        "<snippet id=S1>RR-1, mouse liver: OXPHOS NES -1.9, it is down in flight.</snippet>\n"
-        "<snippet id=S2>RR-3, mouse kidney <b onclick=alert(2)>${x} {{y}}</b>: no change.</snippet>"
-    ),
-    positive_rubrics=(BehaviourItem(title="Direction", description='Says that it is "down".'),),
-    negative_rubrics=(BehaviourItem(title="Overreach", description='Says that it is "proven".', weight=2.0),),
-    sources={"S1": "GLDS-1", "S2": "GLDS-3"},
-    split_group="genelab/liver",
-)
+TABLE = yaml.safe_load((Path(__file__).parent / "tables" / "evidence.yaml").read_text(encoding="utf-8"))
+GOOD, PLAIN, HALF = (TABLE["answers"][name] for name in ("good", "plain", "half"))
+RECORD = RefinerRecord.model_validate(TABLE["record"])
 USUAL = (0, 256, 0.0)
-BETTER = "<answer><snippet id=S1>OXPHOS is down in RR-1.</snippet></answer>"
+BETTER = TABLE["answers"]["better"]
 
 
 @pytest.fixture
@@ -100,15 +86,7 @@ def test_a_record_of_our_own_is_known_by_what_it_says_and_plain_paragraphs_becom
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "told"),
-    [
-        (0, " \n", "Type a question first"),
-        (1, "<snippet>It is down.</snippet>", "has no legal id"),
-        (1, "x" * (LONGEST + 1), f"the limit is {LONGEST:,}"),
-        (2, "Direction: down", "line 1 of the rubric is 'Direction: down'"),
-        (2, "+ [0] B: c", "line 1 of the rubric"),
-        (2, "+ A: b\n- A: c", "titles are unique"),
-    ],
+    ("field", "value", "told"), [*TABLE["typed"], (1, "x" * (LONGEST + 1), f"the limit is {LONGEST:,}")]
 )
 def test_what_is_wrong_with_what_was_typed_is_told(field, value, told):
     typed = ["Which way?", "<snippet id=S1>It is down.</snippet>", "+ A: B."]
@@ -126,8 +104,8 @@ def test_answers_are_found_again_with_their_thumbs(room):
     assert find_refinement(room, somebody(), asked.kept) is None, "others find nothing"
     assert RECORD.asked in refinement_label(kept)
     rater, (item, *_) = Rater(room, visitor), items_of(kept)
-    rater.rate(items_of(kept))
-    rater.thumb(item.id, "up")
+    rater.add_items(items_of(kept))
+    rater.set_thumb(item.id, "up")
     assert refinement_view(room, visitor, kept).cards.count('aria-pressed="true"') == 1
 
 
@@ -135,8 +113,8 @@ def test_what_a_person_stands_by_trains_with_the_whole_prompt_and_records_kept_f
     visitor = somebody()
     *_, asked = answer(room, visitor, RECORD, USUAL)
     rater, items = Rater(room, visitor), items_of(find_refinement(room, visitor, asked.kept))
-    rater.rate(items)
-    rater.say_of(items[0].id, "submitted", thumb="down", corrected=BETTER)
+    rater.add_items(items)
+    rater.annotate(items[0].id, "submitted", thumb="down", corrected=BETTER)
     (row,) = map(json.loads, annotations_of(room, RATED, "dpo").files["train.jsonl"].splitlines())
     assert [(turn["role"], turn["content"]) for turn in row["prompt"]] == [
         (turn.role, turn.content) for turn in messages(RECORD)
@@ -149,7 +127,6 @@ def test_what_a_person_stands_by_trains_with_the_whole_prompt_and_records_kept_f
 
 
 ASSAY = RewardConfig()
-PUBLISHED = RewardConfig.model_validate({"preset": "published"})
 
 
 def scored(text: str, config: RewardConfig = ASSAY, *, is_missing: bool = False) -> ScoredAnswer:
@@ -189,18 +166,10 @@ def test_scripts_in_answers_snippets_and_names_are_shown_and_never_run():
     assert "&lt;b onclick=alert(2)&gt;&#36;&#123;x&#125;" in html.replace("<b>", "").replace("</b>", "")
 
 
-@pytest.mark.parametrize(
-    ("text", "config", "told"),
-    [
-        (PLAIN, ASSAY, "0.00: not well formed *$"),
-        ("<answer></answer>", ASSAY, "0.00: the answer is empty"),
-        (GOOD, ASSAY, "0.00: format checks failed *$"),
-        (HALF, ASSAY, r"\(0.8 × 1.00 \+ 0.2 × 0.67 = 0.933\) × 10 = 9.33"),
-        (GOOD, PUBLISHED, r"\(0.8 × 0.78 \+ 0.2 × 0.40 = 0.702\) × 10 = 7.02"),
-    ],
-)
-def test_the_reward_is_told_as_a_sum_or_as_the_rule_that_decided(text, config, told):
-    assert re.search(told, words(parts(scored(text, config), config)))
+@pytest.mark.parametrize(("name", "preset", "told"), TABLE["rewards"])
+def test_the_reward_is_told_as_a_sum_or_as_the_rule_that_decided(name, preset, told):
+    config = RewardConfig.model_validate({"preset": preset})
+    assert re.search(told, words(parts(scored(TABLE["answers"][name], config), config)))
 
 
 def test_a_missing_verdict_shows_no_reward_and_why():

@@ -13,7 +13,7 @@ from evals.errors import LabError
 from evals.preferences.rows import export_votes, trainable
 from evals.questions import kmp_test, pathway_heldout, pathway_training
 from evals.schema.votes import ExportFormat, ExportStatistics, JudgedPair
-from lab.exports import write_export, zip_votes
+from lab.shared.exports import files_of, write_export, zip_files
 from tests.lab.votes import NOON, answer, vote
 
 EXPORTED = NOON + timedelta(days=3)
@@ -131,7 +131,7 @@ def test_statistics_describe_the_rows_they_stand_beside_and_a_second_export_repl
     assert read.votes == read.rows + sum(read.left_out.values())
     names = sorted(file.name for file in tmp_path.iterdir())
     assert names == ["GUIDELINES.md", "README.md", "statistics.json", "train.jsonl"]
-    with ZipFile(zip_votes(export, tmp_path.parent / "zip")) as archive:
+    with ZipFile(zip_files("preferences-dpo", files_of(export), tmp_path.parent / "zip")) as archive:
         inside = {name: archive.read(name) for name in archive.namelist()}
     assert inside == {f"preferences-dpo/{file.name}": file.read_bytes() for file in tmp_path.iterdir()}
 

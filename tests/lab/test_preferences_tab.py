@@ -9,7 +9,7 @@ from evals.questions import find, kmp_training
 from evals.schema.votes import names_itself
 from lab.compare import preferences
 from lab.compare.preferences import board_html, overview
-from lab.exports import training_offers
+from lab.shared.exports import training_offers
 from tests.lab.evaluations import plain
 from tests.lab.served import caller
 from tests.lab.votes import answer, cast

@@ -142,14 +142,6 @@ def test_cannot_be_told_is_offered_once_somebody_says_that_some_questions_cannot
     assert sets.offer_cannot_tell(codons.id, False).rows == codons.rows
 
 
-def test_a_draft_with_one_split_is_divided_by_group(sets):
-    known = sets.bring_named("codons-and-enzymes")
-    known = sets._change(known.id, rows=tuple(row.model_copy(update={"split": "test"}) for row in known.rows))
-    divided = sets.freeze(sets.split(known.id).id)
-    of = {row.group: row.split for row in divided.rows}
-    assert all(of[row.group] == row.split for row in divided.rows) and set(of.values()) == {"train", "dev", "test"}
-
-
 def test_sets_are_renamed_duplicated_and_deleted(sets, draft):
     frozen = sets.freeze(sets.rename(draft.id, " Codons 2 ").id)
     assert frozen.name == "Codons 2 v1"

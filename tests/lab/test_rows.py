@@ -166,8 +166,8 @@ def test_the_thumb_that_a_visitor_gave_a_row_is_shown_as_pressed_to_them_alone(t
     services, ann = services_in(tmp_path, (REPORT,)), Visitor("b", "page", "name:Ann")
     row = next(row for row in REPORT.rows if row.stage == "grpo")
     item = item_of_row(REPORT, row, RATED, row_name(REPORT, row), NOON)
-    Rater(services, ann).rate([item])
-    Rater(services, ann).thumb(item.id, "down")
+    Rater(services, ann).add_items([item])
+    Rater(services, ann).set_thumb(item.id, "down")
     with gr.Blocks(), gr.Tab("Tab") as tab:
         show = ResultsTab(services, door(), tab).show
     for visitor, pressed in ((ann, [("down", item.id)]), (Visitor("c", "page", "name:Bob"), []), (None, [])):

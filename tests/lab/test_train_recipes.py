@@ -2,11 +2,13 @@
 
 import hashlib
 import json
+import string
 import subprocess
 import sys
 import threading
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 import yaml
@@ -31,6 +33,7 @@ TINY = {
 }
 """By recipe: a tiny base of its family, and what makes its stages small."""
 NO_FILE = "0" * 64
+RECIPE = Path(__file__).parent / "tables" / "recipe.yaml"
 
 
 def invoke(*words: object):
@@ -74,28 +77,12 @@ def recipe(tmp_path):
     (tmp_path / "sft.yaml").write_text(yaml.safe_dump({**settings, "data": [], "output": "x"}))
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=tmp_path)) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        rows = {
-            "about": "four questions",
-            "url": f"http://127.0.0.1:{server.server_port}/rows.jsonl",
+        places = {
+            "folder": tmp_path,
+            "url": f"http://127.0.0.1:{server.server_port}",
             "sha256": hashlib.sha256((tmp_path / "rows.jsonl").read_bytes()).hexdigest(),
         }
-        train = f"train sft --config {tmp_path / 'sft.yaml'} --data $rows"
-        document = {
-            "title": "Two stages",
-            "about": "A tiny system.",
-            "hours": "a minute",
-            "inputs": {"rows": rows},
-            "steps": [
-                {"run": f"{train} --output $out/sft", "makes": "sft"},
-                {"run": f"{train} --chain $out/sft --output $out/more", "makes": "more"},
-                {
-                    "run": "eval run --chain $out/more --stage all --data kmp-test --max-new-tokens 4 --out $out/report.json",
-                    "makes": "report.json",
-                },
-            ],
-            "figures": [{"name": "accuracy", "report": "report.json", "metric": "accuracy", "published": 0.5}],
-            "differs": ["It is tiny."],
-        }
+        document = yaml.safe_load(string.Template(RECIPE.read_text(encoding="utf-8")).substitute(places))
         yield tmp_path / "tiny.yaml", document
         server.shutdown()
 

@@ -7,6 +7,7 @@ import gradio as gr
 import pytest
 
 from lab.train import tab as train
+from lab.visitors import door
 from tests.lab.served import caller
 from tests.lab.trainings import ROWS, allowed_in, now, plain, run_in, table
 from tests.lab.votes import services_in
@@ -14,7 +15,7 @@ from tests.lab.votes import services_in
 
 def page_of(services):
     with gr.Blocks() as page, gr.Tab("Train") as tab:
-        train.build(services, tab)
+        train.build(services, door(), tab)
     return page
 
 

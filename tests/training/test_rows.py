@@ -16,7 +16,7 @@ from evals.questions import DATASETS, SYSTEM_PROMPT, kmp_test, pathway_heldout
 from evals.questions.pairs import SampleOrigin
 from evals.schema.questions import Sampling
 from evals.schema.votes import JudgedPair
-from lab.exports import write_export
+from lab.shared.exports import write_export
 from tests.examples import write_examples
 from tests.lab.votes import NOON, answer, vote
 from tests.models import tiny_base, tiny_chain, tiny_tokenizer

@@ -1,6 +1,6 @@
 """Data sets that leave the lab: votes and annotations as a folder or zip file, and as what a run is trained on."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Literal
@@ -12,7 +12,7 @@ from evals.preferences.files import Form, FormatFiles, export
 from evals.preferences.rows import CARD, FORMATS, ROWS, STATISTICS, Export, Trainable, export_votes
 from evals.schema.votes import ExportFormat
 from lab.services import Services
-from lab.ui.components import Html, as_html, heading
+from lab.ui.components import Html, as_html, heading, notice
 from lab.ui.text import lines, plural, say
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 VOTE_FORMS: tuple[ExportFormat, ...] = ("dpo", "kto", "sft", "arena")
 NEWEST_VOTES = 2000
 """Votes that pages read, the newest."""
-GUIDELINES_TEXT = Path(__file__).parent / "ui" / "text" / "guidelines.md"
+GUIDELINES_TEXT = Path(__file__).parents[1] / "ui" / "text" / "guidelines.md"
 
 
 def files_of(export: Export) -> dict[str, str]:
@@ -56,17 +56,22 @@ def training_offers(found: Sequence[Trainable], *, has_buttons: bool, title: str
         rows = plural(each.rows, "answer" if each.stage == "kto" else "preference pair")
         key = f"trainable.{each.stage}" if each.rows else f"trainable.{each.stage}.none"
         line = as_html(say(key, rows=rows, good=each.good, graded=each.graded))
-        known = lines()
-        reasons = ", ".join(
-            say(key, n=n) if (key := f"preferences.reason.{reason}") in known else f"{n} {reason}"
-            for reason, n in each.left_out.items()
-            if n
-        )
-        left = say("preferences.left_out", listed=reasons) if reasons else say("preferences.left_out.none")
+        left = left_out_line(each.left_out.items())
         words = as_html(say(f"trainable.train.{each.stage}"))
         button = f'<button type="button" data-do="train" data-id="{each.stage}">{words}</button>'
         said.append(f"<li>{line} ({as_html(left)}){button if has_buttons and each.rows else ''}</li>")
     return Html(f'{heading(say(title))}<ul class="assay-sentences assay-offers">{"".join(said)}</ul>')
+
+
+def left_out_line(left_out: Iterable[tuple[str, int]]) -> str:
+    """Return what was left out of a data set, and why."""
+    known = lines()
+    reasons = ", ".join(
+        say(key, n=n) if (key := f"preferences.reason.{reason}") in known else f"{n} {reason}"
+        for reason, n in left_out
+        if n
+    )
+    return say("preferences.left_out", listed=reasons) if reasons else say("preferences.left_out.none")
 
 
 def write_export(export: Export, folder: Path) -> None:
@@ -84,11 +89,6 @@ def write_export(export: Export, folder: Path) -> None:
         write_whole(folder / name, content)
 
 
-def zip_votes(export: Export, folder: Path) -> Path:
-    """Return a zip file in `folder` with the same files as `write_export` writes."""
-    return zip_files(f"preferences-{export.statistics.format}", files_of(export), folder)
-
-
 def zip_files(name: str, files: Mapping[str, str], folder: Path) -> Path:
     """Return a zip file in `folder` that holds a folder of files, both of this name."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -102,15 +102,11 @@ def zip_files(name: str, files: Mapping[str, str], folder: Path) -> Path:
 
 def votes_file(services: Services, form: ExportFormat, folder: Path) -> tuple[str, str]:
     """Return a line and a zip file of all votes in the format `form`; LabError if no vote gives a row."""
-    from lab.ui.components import notice  # late: `assay prefs export` goes without the page
-
     made = export_votes(services.store.preference_pairs(), form, services.now())
     counts = made.statistics
-    listed = ", ".join(say(f"preferences.reason.{reason}", n=n) for reason, n in counts.left_out.items() if n)
-    left_out = say("preferences.left_out", listed=listed) if listed else say("preferences.left_out.none")
     rows, votes = plural(counts.rows, "row"), plural(counts.votes, "vote")
-    line = say("preferences.made", rows=rows, votes=votes, left_out=left_out)
-    return notice(line, "good"), str(zip_votes(made, folder))
+    line = say("preferences.made", rows=rows, votes=votes, left_out=left_out_line(counts.left_out.items()))
+    return notice(line, "good"), str(zip_files(f"preferences-{form}", files_of(made), folder))
 
 
 def annotations_of(services: Services, project: str | None, form: Form) -> FormatFiles:
@@ -123,8 +119,6 @@ def annotations_of(services: Services, project: str | None, form: Form) -> Forma
 
 def annotations_file(services: Services, project: str, form: Form, folder: Path) -> tuple[str, str]:
     """Return a line and the file of what is said in a project, several in a zip; LabError where there is nothing to write."""
-    from lab.ui.components import notice
-
     made = annotations_of(services, project, form)
     (name, text), *others = made.files.items()
     written = zip_files(f"annotations-{form}", made.files, folder) if others else folder / name
@@ -162,8 +156,6 @@ def form_for(stage: str) -> Literal["dpo", "kto"]:
 def hear_offers(services: Services, offers: "gr.HTML", api_name: str, chosen: "gr.Dropdown | None" = None) -> None:
     """Wire the buttons of `training_offers`: votes, or the annotations of a project, become data, and Train's form opens."""
     import gradio as gr
-
-    from lab.ui.components import notice
 
     told, address = gr.HTML(elem_id=f"{api_name}-told"), gr.Textbox(visible=False, label=say("report.address"))
 
