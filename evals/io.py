@@ -182,8 +182,7 @@ def read_rows(
     and field of others; LabError for a file that is missing, is not UTF-8 or holds no row. `otherwise` tells, where
     there is no row, how else to come by one: "write some with `assay data kmp --out DIR`".
     """
-    lines = enumerate(read_text(path, otherwise).split("\n"), start=1)
-    rows = checked_rows(path, ((number, line) for number, line in lines if line.strip()), record, key)
+    rows = checked_rows(path, jsonl_rows(read_text(path, otherwise)), record, key)
     if not rows:
         raise LabError(_or(f"{path} holds no rows; it should have one JSON object per line", otherwise))
     return rows
@@ -191,52 +190,36 @@ def read_rows(
 
 def checked_rows(
     path: Path,
-    numbered: Iterable[tuple[int, str | Mapping[str, object] | NoRow]],
+    numbered: Iterable[tuple[int, Mapping[str, object] | NoRow]],
     record: type[RowT],
     key: Callable[[RowT], str] | None = None,
 ) -> list[RowT]:
-    """Return rows, each a line of JSON or an object, as records; BadRow as `read_rows`."""
+    """Return rows by line as records; BadRow as `read_rows`."""
     rows: list[RowT] = []
     seen: dict[str, int] = {}
     bad: list[BadRow] = []
-    for number, line in numbered:
+    for number, given in numbered:
+        if isinstance(given, NoRow):
+            bad.append(BadRow(path, number, given.field, given.problem))
+            continue
         try:
-            row = _row(path, number, line, record)
-            if key is not None and (used := seen.setdefault(key(row), number)) != number:
-                raise BadRow(path, number, "id", f"{key(row)!r} was used in line {used}; ids are unique")
-        except BadRow as error:
-            bad.append(error)
-        else:
-            rows.append(row)
+            row = record.model_validate(given)
+        except ValidationError as error:
+            field, problem, value = first_problem(error)
+            bad.append(BadRow(path, number, field or WHOLE, f"{problem}, seen {short_repr(value)}"))
+            continue
+        if key is not None and (used := seen.setdefault(key(row), number)) != number:
+            bad.append(BadRow(path, number, "id", f"{key(row)!r} was used in line {used}; ids are unique"))
+        rows.append(row)
     if bad:
         raise first_of(bad)
     return rows
-
-
-def _row(path: Path, number: int, line: str | Mapping[str, object] | NoRow, record: type[RowT]) -> RowT:
-    if isinstance(line, NoRow):
-        raise BadRow(path, number, line.field, line.problem)
-    try:
-        row = record.model_validate_json(line) if isinstance(line, str) else record.model_validate(line)
-    except ValidationError as error:
-        field, problem, seen = first_problem(error)
-        raise BadRow(path, number, field or "(whole line)", f"{problem}, seen {short_repr(seen)}") from None
-    for key in repeated_keys(line) if isinstance(line, str) else ():
-        raise BadRow(path, number, key, "the key stands more than once in one object")
-    return row
 
 
 def short_repr(value: object) -> str:
     """Return a value as messages show it."""
     shown = repr(value)
     return shown if len(shown) <= SHOWN else shown[: SHOWN - 3] + "..."
-
-
-def repeated_keys(line: str) -> list[str]:
-    """Return the keys that one object of a line of JSON holds more than once."""
-    decoder = Decoder()
-    decoder.decode(line)
-    return decoder.repeated
 
 
 def read_text(path: Path, otherwise: str = "", *, keep_line_ends: bool = False) -> str:
