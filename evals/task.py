@@ -22,7 +22,7 @@ from evals.schema.reports import GradedRow, Report
 from evals.stats.intervals import Floats
 
 Better = Literal["higher", "lower"]
-RowT = TypeVar("RowT", bound=Any)
+RowT_contra = TypeVar("RowT_contra", bound=Any, contravariant=True)
 
 
 class StageAnswer(NamedTuple):
@@ -116,7 +116,7 @@ def ratio(part: Floats, whole: Floats) -> Floats:
     return np.divide(part, whole, out=np.zeros_like(part, dtype=float), where=whole > 0)
 
 
-class Task(Protocol[RowT]):
+class Task(Protocol[RowT_contra]):
     """See the module. Encoders and judges are plain callables given to the constructor."""
 
     name: ClassVar[str]
@@ -138,20 +138,17 @@ class Task(Protocol[RowT]):
     """Names of the baselines."""
     report: ClassVar[type[Report[Any]]] = Report[GradedRow]
 
-    def examples(self, split: str) -> Sequence[RowT]:
-        """Return the rows of a split, in their order."""
-
-    def prompt(self, example: RowT) -> tuple[Message, ...]:
+    def prompt(self, example: RowT_contra) -> tuple[Message, ...]:
         """Return the conversation that asks; it never depends on the truth."""
 
-    def grade(self, examples: Sequence[RowT], completions: Sequence[str]) -> list[Grade]:
+    def grade(self, examples: Sequence[RowT_contra], completions: Sequence[str]) -> list[Grade]:
         """Return a grade for each completion; a grader that breaks raises."""
 
-    def baselines(self, train: Sequence[RowT], asked: Sequence[RowT]) -> Mapping[str, Sequence[str]]:
+    def baselines(self, train: Sequence[RowT_contra], asked: Sequence[RowT_contra]) -> Mapping[str, Sequence[str]]:
         """Return what policies without a model answer to the asked rows, by name."""
         return {}
 
-    def row(self, example: RowT, prompt: tuple[Message, ...], answer: StageAnswer, grade: Grade) -> GradedAnswer:
+    def row(self, example: RowT_contra, prompt: tuple[Message, ...], answer: StageAnswer, grade: Grade) -> GradedAnswer:
         """Return the row of a report."""
         group = getattr(example, "cluster", None) or getattr(example, "group", None) or self.id_of(example)
         return GradedRow(
@@ -165,12 +162,12 @@ class Task(Protocol[RowT]):
         )
 
     @staticmethod
-    def id_of(example: RowT) -> str:
+    def id_of(example: RowT_contra) -> str:
         """Return what tells an example from others."""
         return example.id
 
     @staticmethod
-    def sha256(examples: Sequence[RowT]) -> str:
+    def sha256(examples: Sequence[RowT_contra]) -> str:
         """Return a checksum of what the examples say, whatever their order."""
         return data_sha256(examples)
 

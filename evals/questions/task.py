@@ -35,18 +35,6 @@ def is_scored(row: EvalRow) -> bool:
     return row.example.ground_truth.kind in SCORED or row.verdict.reward is not None
 
 
-def rows_by_group(rows: Sequence[EvalRow]) -> dict[str, list[EvalRow]]:
-    """Return the scored rows by group; a group without rows is left out."""
-    scored = [row for row in rows if is_scored(row)]
-    kinds = {row.example.ground_truth.kind for row in scored}
-    aided = MEANINGS if kinds & DIRECTIONS else frozenset()
-    unaided = [row for row in scored if row.example.ground_truth.kind not in aided]
-    groups = {"all": scored, HEADLINE: unaided}
-    for row in scored:
-        groups.setdefault(row.example.ground_truth.kind, []).append(row)
-    return {name: members for name, members in groups.items() if members}
-
-
 def _ece(c: Floats, y: Floats, w: Floats) -> Floats:
     return ece(c, y, w, bin_edges(c, CalibrationSettings()))
 
@@ -100,18 +88,12 @@ class Questions(Task[Example]):
 
     def __init__(
         self,
-        rows: Sequence[Example] = (),
         system_prompt: str = SYSTEM_PROMPT,
         read: Way = "auto",
         scoring: Scoring | None = None,
         judge: AnswerReader | None = None,
     ) -> None:
-        self.rows, self.system_prompt, self.read = rows, system_prompt, read
-        self.scoring, self.judge = scoring, judge
-
-    def examples(self, split: str) -> list[Example]:
-        """Return the rows of a split, in their order."""
-        return [row for row in self.rows if row.split == split]
+        self.system_prompt, self.read, self.scoring, self.judge = system_prompt, read, scoring, judge
 
     def prompt(self, example: Example) -> tuple[Message, ...]:
         """Return the conversation that asks, with the options of the question in the instruction."""
@@ -143,8 +125,15 @@ class Questions(Task[Example]):
 
     @staticmethod
     def groups(rows: Sequence[EvalRow]) -> dict[str, list[EvalRow]]:
-        """Return the scored rows as "all", "unaided" and by kind of question."""
-        return rows_by_group(rows)
+        """Return the scored rows as "all", "unaided" and by kind of question; a group without rows is left out."""
+        scored = [row for row in rows if is_scored(row)]
+        kinds = {row.example.ground_truth.kind for row in scored}
+        aided = MEANINGS if kinds & DIRECTIONS else frozenset()
+        unaided = [row for row in scored if row.example.ground_truth.kind not in aided]
+        groups = {"all": scored, HEADLINE: unaided}
+        for row in scored:
+            groups.setdefault(row.example.ground_truth.kind, []).append(row)
+        return {name: members for name, members in groups.items() if members}
 
     @staticmethod
     def beside(rows: Sequence[EvalRow], draws: int, seed: int) -> dict[str, Metric]:

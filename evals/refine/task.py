@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import ClassVar
 
-from evals.refine.bank import BASELINES, refiner_bank
+from evals.refine.bank import BASELINES
 from evals.refine.cases import records_sha256
 from evals.refine.grammar import HARD, WORD, EvidenceBlock, blocks, evidence_of, parse_answer
 from evals.refine.judge import QUOTED, AskJudge, HeuristicJudge, Inquiry, Verdicts, compare_words, judge_citations
@@ -109,19 +109,13 @@ class Refine(Task[RefinerRecord]):
 
     def __init__(
         self,
-        records: Mapping[str, Sequence[RefinerRecord]] | None = None,
         judge: AskJudge = by_words,
         label: str = HeuristicJudge.label,
         reward: RewardConfig | None = None,
         system_prompt: str = SYSTEM_PROMPT,
     ) -> None:
-        self.records, self.judge, self.label = records, judge, label
+        self.judge, self.label = judge, label
         self.reward, self.system_prompt = reward or RewardConfig(), system_prompt
-
-    def examples(self, split: str) -> Sequence[RefinerRecord]:
-        """Return the records of a split: "train" or "test" of ours where none were given."""
-        records = {"train": refiner_bank().train, "test": refiner_bank().test} if self.records is None else self.records
-        return records.get(split, ())
 
     def prompt(self, example: RefinerRecord) -> tuple[Message, ...]:
         """Return a record as the policy reads it."""

@@ -90,14 +90,8 @@ class Review(Task[ReviewExample]):
     controls = (*STRONGEST, "count_bound")
     report = ReviewReport
 
-    def __init__(
-        self, papers: Sequence[ReviewExample] = (), setup: Callable[[Panel], ScoreSetup] | None = None
-    ) -> None:
-        self.papers, self.setup = papers, setup
-
-    def examples(self, split: str) -> list[ReviewExample]:
-        """Return the papers of a split, in their order."""
-        return [paper for paper in self.papers if paper.split == split]
+    def __init__(self, setup: Callable[[Panel], ScoreSetup] | None = None) -> None:
+        self.setup = setup
 
     def prompt(self, example: ReviewExample) -> tuple[Message, ...]:
         """Return the conversation that asks about a whole paper (`evals.review.prompt.pieces_of` cuts long ones)."""

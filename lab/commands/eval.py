@@ -749,7 +749,7 @@ def refine_by(judge: str, allow_remote: bool, reward: RewardConfig) -> tuple[Ref
         raise BadConfig(say("command.stub"))
     found = judge_of(server)
     mode = "no language model" if server.base_url == "heuristic" else server.mode
-    task = Refine(None, lambda asked: verdicts_on(found, asked, DEADLINE_SECONDS), found.label, reward)
+    task = Refine(lambda asked: verdicts_on(found, asked, DEADLINE_SECONDS), found.label, reward)
     made = {**versions(), "judge prompt": VERSION}
     return task, {"judge": found.label, "judge_mode": mode, "reward": reward, "versions": made}
 

@@ -210,7 +210,7 @@ def run_batch(
         asked_of = repr((list(stages), sampling, chain.stage_checksums, chain.dtype)).encode()
         kept = out.with_name(f"{out.name}.{hashlib.sha256(asked_of).hexdigest()[:12]}.partial.jsonl")
         asked = RunSettings(sampling, TOGETHER, chain.stage_checksums, chain.dtype, partial=kept)
-        task = Questions((), chain.manifest.system_prompt)
+        task = Questions(chain.manifest.system_prompt)
         rows = run_task(task, model, examples, stages, asked, model.progress)
         options = {"batch_size": TOGETHER, "dtype": chain.dtype}
         about = about_run(chain, stages, sampling, **options, limit=None, read="auto")

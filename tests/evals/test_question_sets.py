@@ -147,7 +147,7 @@ def test_prompts_that_differ_only_in_their_truth_are_byte_equal():
 
 def test_a_report_on_a_set_of_ones_own_has_its_kinds_as_groups_and_resamples_its_groups():
     test = load_questions(CODONS, part="test")
-    rows = baseline_rows(Questions((), "Answer: {answer}"), test, load_questions(f"{CODONS}[train]"))
+    rows = baseline_rows(Questions("Answer: {answer}"), test, load_questions(f"{CODONS}[train]"))
     report = build_report(test, rows, **ORIGIN)
     found = {each.group: each for each in report.summaries if each.stage.startswith("always abstain")}
     assert set(found) == {"all", "unaided", "choice", "number", "set", "term"}

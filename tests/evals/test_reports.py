@@ -14,7 +14,7 @@ from evals.confidence import Calibrator, fit_calibrator, likelihood, more_confid
 from evals.errors import BadConfig, IncomparableReports, LabError
 from evals.leaderboard import LeaderboardRow, has_ranks, leaderboard, questions_needed, shown_ranks, standings
 from evals.questions.baselines import BASELINES
-from evals.questions.task import BY_CHANCE, Questions, rows_by_group
+from evals.questions.task import BY_CHANCE, Questions
 from evals.report import (
     CONSTANT,
     HEADLINE,
@@ -68,7 +68,7 @@ def test_mechanisms_meanings_and_unscored_rubrics_never_count_in_the_headline() 
     assert metric("sft", "accuracy", "all").n == len(rows) + metric("sft", "accuracy", "mechanism").n
     direct, one, two = judged("sft", [(RIGHT, 0.9)] * 3)
     own = [as_kind(one, TermTruth(accept=("making fat cells",))), as_kind(two, CountTruth(value=3, subject="heart"))]
-    kinds = [[row.example.kind for row in rows_by_group(rows)[HEADLINE]] for rows in ([direct, *own], own)]
+    kinds = [[row.example.kind for row in Questions.groups(rows)[HEADLINE]] for rows in ([direct, *own], own)]
     assert kinds == [["direct", "count"], ["term", "count"]]
     free = as_kind(one, RubricTruth(items=("It falls.",)))
     unscored = free.model_copy(update={"verdict": free.verdict.model_copy(update={"reward": None})})

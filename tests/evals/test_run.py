@@ -102,7 +102,7 @@ def test_an_unfinished_run_of_something_else_is_not_continued(tmp_path: Path) ->
     changes = [{"batch_size": 3}, {"sampling": Sampling(max_new_tokens=7)}, {"dtype": "float32"}]
     changes += [{"stage_checksums": {"base": "other"}}]
     others = [(Q, EXAMPLES, change) for change in changes]
-    for task, examples, change in (*others, (Q, EXAMPLES[:-1], {}), (Questions((), "Say."), EXAMPLES, {})):
+    for task, examples, change in (*others, (Q, EXAMPLES[:-1], {}), (Questions("Say."), EXAMPLES, {})):
         with pytest.raises(BadConfig, match="delete"):
             run_task(
                 task,

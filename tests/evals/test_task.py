@@ -14,6 +14,7 @@ from evals.leaderboard import leaderboard, standings
 from evals.papers.collection import read_collection
 from evals.questions import kmp_test
 from evals.questions.task import Questions
+from evals.refine.bank import refiner_bank
 from evals.refine.grammar import is_negated
 from evals.report import build_report, load_report, save_report, summarise
 from evals.review.score import ScoreOptions, score_setup
@@ -40,21 +41,21 @@ STORED = [path for pattern in STORED for path in sorted(ROOT.glob(pattern))]
 
 
 def test_a_task_gives_full_reward_to_its_own_answers_and_less_to_every_baseline():
-    for task, reference in ((task_class("questions")(kmp_test()), "answer"), (task_class("refine")(), "reference")):
-        asked = task.examples("test")[:4]
+    for name, rows, reference in (("questions", kmp_test(), "answer"), ("refine", refiner_bank().test, "reference")):
+        task, asked = task_class(name)(), rows[:4]
         best = [grade.reward for grade in task.grade(asked, [getattr(row, reference) for row in asked])]
         said = {name: texts for name, texts in task.baselines([], asked).items() if name != "reference"}
         # Words never match a claim that denies something, so such a reference is worth less to the judge by words.
         denies = [task.name == "refine" and is_negated(row.reference) for row in asked]
         assert min(reward for reward, denied in zip(best, denies, strict=True) if not denied) > 0.9 and said
         assert sum(best) / len(best) > 0.9
-        for name, texts in said.items():
-            assert sum(grade.reward for grade in task.grade(asked, texts)) < sum(best), name
+        for policy, texts in said.items():
+            assert sum(grade.reward for grade in task.grade(asked, texts)) < sum(best), policy
 
 
 def test_a_review_is_graded_by_the_concerns_that_humans_share():
     papers, options = read_collection("demonstration").examples[:4], ScoreOptions("lexical", controls=False)
-    own = task_class("review")(papers, lambda panel: score_setup(panel, options, None))
+    own = task_class("review")(lambda panel: score_setup(panel, options, None))
     said = ["\n".join(f"- {each.concern_text}" for each in paper.concerns) for paper in papers]
     found, generic = (own.grade(papers, texts) for texts in (said, own.baselines([], papers)["generic list"]))
     assert all(grade.reward > 0.8 for grade in found)
@@ -100,9 +101,6 @@ class Sums(Task):
     def __init__(self):
         self.rows = [SimpleNamespace(id=f"{n}+1", cluster=str(n // 2), n=n) for n in range(12)]
 
-    def examples(self, split):
-        return self.rows
-
     def prompt(self, example):
         return (Message(role="user", content=example.id),)
 
@@ -121,7 +119,7 @@ def test_a_new_task_is_one_class_and_one_line_and_is_run_reported_compared_and_r
     monkeypatch.setitem(TASKS, "sums", f"{__name__}:Sums")
     task = Sums()
     script = {("able", row.id): str(row.n + 1) for row in task.rows} | {("poor", row.id): "1" for row in task.rows}
-    rows = run_task(task, ScriptedModel(script), task.examples("test"), ("poor", "able"), RunSettings())
+    rows = run_task(task, ScriptedModel(script), task.rows, ("poor", "able"), RunSettings())
     report = build_report(task.rows, [*rows, *baseline_rows(task, task.rows)], Sums, **ORIGIN)
     save_report(report, tmp_path / "sums.json")
     assert load_report(tmp_path / "sums.json", Report) == report

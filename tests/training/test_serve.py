@@ -668,7 +668,7 @@ def taught_base(folder: Path, chats: Sequence[Sequence[Message]]) -> Path:
 
 
 def test_a_served_stage_is_as_likely_to_answer_as_it_is_here_and_as_it_was_taught(tmp_path, monkeypatch):
-    task = Questions((), "Say.")
+    task = Questions("Say.")
     examples = [next(each for each in pathway_heldout() if each.kind == "direct"), kmp_test()[0]]
     chats = [
         (*task.prompt(example), Message(role="assistant", content=f"It is known.\nAnswer: {answer}\nConfidence: 80%"))
