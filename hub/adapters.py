@@ -270,7 +270,8 @@ def read_run(folder: Path, more: Iterable[Path] = ()) -> Run:
     stage = manifest.stages[-1]
     files, reports = dict[str, Path](), dict[str, Report[Any]]()
     for file in (*more, *sorted((folder / REPORTS).glob("*.json"))):
-        if (report := _report_in(file, *_state(file))) is None:
+        seen = file.stat()
+        if (report := _report_in(file, seen.st_mtime_ns, seen.st_size)) is None:
             continue
         name, files[file.name] = file.name, file
         made = [each.made_by for each in report.stages.values()] if isinstance(report, ReviewReport) else []
@@ -278,11 +279,6 @@ def read_run(folder: Path, more: Iterable[Path] = ()) -> Run:
         if report.stage_checksums.get(stage.name) == stage.sha256 and is_of_stage:
             reports[name] = report
     return Run(folder, record, manifest, reports, files)
-
-
-def _state(file: Path) -> tuple[int, int]:
-    seen = file.stat()
-    return seen.st_mtime_ns, seen.st_size
 
 
 @lru_cache(maxsize=16)
@@ -338,7 +334,8 @@ def pack_adapter(run: Run, base: PinnedBase, wanted: Publication, earlier: tuple
     if too_large := size_finding(WEIGHTS, file.stat().st_size):
         return wanted.upload("adapter", {}, [too_large])
     weights = part_of(file)
-    shapes, findings = inspect(weights, WEIGHTS)
+    shapes, wrong_weights = inspect(weights, WEIGHTS)
+    findings = [*wrong_weights]
     config, settings = _config(run.adapter / CONFIG, base)
     findings += _identity(run, base, weights.sha256, settings)
     calibrator, wrong = read_own_record(run, CALIBRATOR, Calibrator)

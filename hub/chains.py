@@ -11,7 +11,6 @@ from typing import Any
 
 from huggingface_hub import HfApi, ModelCardData
 from pydantic import ValidationError
-from safetensors import safe_open
 
 from evals.errors import ChainMismatch, LabError, first_problem
 from evals.io import weights_identity
@@ -20,7 +19,7 @@ from evals.schema.runs import IMPORTED, BaseOrigin, Diagnostic, Lineage, Publish
 from hub import adapters
 from hub.adapters import CHAIN, CONFIG, LINEAGE, WEIGHTS, BaseCopy, PinnedBase, Publication, Run
 from hub.cards import duty
-from hub.checks import Part, PublishPlan, Refused, Upload, inspect, part_of, size_finding
+from hub.checks import PublishPlan, Refused, Upload, inspect, part_of, size_finding
 from hub.client import (
     TROUBLE,
     HubTrouble,
@@ -196,7 +195,8 @@ def _each(
         upload = pack_base(wanted.copy, manifest, wanted)
         licence = origin.licence or manifest.base.licence
         name, revision = check_repo(upload.repo), do(upload, runs[-1].folder)
-        numbers = sum(_parameters(part) for path, part in upload.parts.items() if path.endswith(".safetensors"))
+        weights = ((path, part) for path, part in upload.parts.items() if path.endswith(".safetensors"))
+        numbers = sum(prod(shape) for path, part in weights for shape in inspect(part, path)[0].values())
         base = PinnedBase(name, revision, licence, origin.weights_sha256, origin.original, numbers or None)
     else:
         base = (
@@ -289,11 +289,6 @@ def _base_card(repo: str, tag: str, origin: BaseOrigin, manifest: ChainManifest,
         duty=duty(origin.licence),
         has_licence_file=has_licence_file,
     )
-
-
-def _parameters(part: Part) -> int:
-    with safe_open(str(part.content), framework="np") as file:
-        return sum(prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
 
 
 def find_hub_base(api: HfApi, manifest: ChainManifest, wanted: Publication) -> PinnedBase:

@@ -262,20 +262,15 @@ OPTIMIZER = re.compile(r"(^|[._])(optimizer|exp_avg|exp_avg_sq|momentum_buffer|m
 LORA = re.compile(r"base_model\.model\.(?P<module>.+)\.lora_(?:embedding_)?(?P<side>[AB])(?:\.weight)?")
 
 
-def inspect(part: Part, path: str) -> tuple[dict[str, tuple[int, ...]], list[Diagnostic]]:
-    """Return the shapes of the tensors in a safetensors file, and what is wrong with it; `path` is its name in messages."""
-    shapes, found = _inspect(part, path)
-    return {**shapes}, [*found]
-
-
 @lru_cache(maxsize=64)
-def _inspect(part: Part, path: str) -> tuple[dict[str, tuple[int, ...]], list[Diagnostic]]:
+def inspect(part: Part, path: str) -> tuple[Mapping[str, tuple[int, ...]], tuple[Diagnostic, ...]]:
+    """Return the shapes of the tensors in a safetensors file, and what is wrong with it; `path` is its name in messages."""
     file = file_of(part)
     try:
         safe_open(file, framework="np")  # reads no numbers; that the header is sound and fills the file is all it tells
     except SafetensorError as error:
         reason = str(error).removeprefix("Error while deserializing header: ")
-        return {}, [finding("no safetensors", path, reason=reason)]
+        return {}, (finding("no safetensors", path, reason=reason),)
     with file.open("rb") as source:
         (length,) = struct.unpack("<Q", source.read(8))
         header = {name: each for name, each in json.loads(source.read(length)).items() if name != "__metadata__"}
@@ -283,7 +278,7 @@ def _inspect(part: Part, path: str) -> tuple[dict[str, tuple[int, ...]], list[Di
     found = [finding("not finite", path, name=name) for name in infinite]
     if state := next(filter(OPTIMIZER.search, header), None):
         found = [*found[:5], finding("optimizer", path, name=state)]
-    return {name: tuple(each["shape"]) for name, each in header.items()}, found[:6]
+    return {name: tuple(each["shape"]) for name, each in header.items()}, tuple(found[:6])
 
 
 def _is_finite(file: Path, at: int, tensor: Mapping[str, Any]) -> bool:
@@ -466,11 +461,6 @@ REPO_ID = re.compile(r"(?:[A-Za-z0-9][\w.-]{0,95}/)?[A-Za-z0-9][\w.-]{0,95}")
 LISTS = ("tags", "datasets", "metrics", "language", "task_categories", "size_categories")
 
 
-def bases_of(data: dict[str, Any]) -> list[str]:
-    """Return the base models that a front matter names."""
-    return [str(each) for each in _values(data, "base_model") if each is not None]
-
-
 def front_matter_findings(text: str, kind: str) -> list[Diagnostic]:
     """Return what is wrong with the front matter of a card: what people write in, and what would mislead readers.
 
@@ -506,7 +496,7 @@ def front_matter_findings(text: str, kind: str) -> list[Diagnostic]:
         is_plain = isinstance(value, str) and key in ("datasets", "language")
         if value is not None and not is_plain and not all(isinstance(each, str) for each in _values(data, key)):
             add(key, rule="list")
-    for base in bases_of(data):
+    for base in (str(each) for each in _values(data, "base_model") if each is not None):
         if not REPO_ID.fullmatch(base):
             add("base_model", "a local path" if re.match(r"[/~.]|.*\\", base) else repr(base))
     for key, shape in RULES["shapes"].items():
