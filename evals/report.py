@@ -285,11 +285,9 @@ def stages_of(report: Report[Any]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(named))
 
 
-def calibration_of(
-    report: EvalReport, stage: str, group: str = HEADLINE, settings: calibration.CalibrationSettings | None = None
-) -> calibration.Calibration:
+def calibration_of(report: EvalReport, stage: str, group: str = HEADLINE) -> calibration.Calibration:
     """Return the calibration of one stage in one group, over the rows that make a claim; BadConfig as `rows_of`."""
-    return calibration.calibrate(*claims_of(report, stage, group), settings)
+    return calibration.calibrate(*claims_of(report, stage, group))
 
 
 def claims_of(report: EvalReport, stage: str, group: str | None) -> tuple[list[float | None], list[bool], list[str]]:

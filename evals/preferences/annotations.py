@@ -230,12 +230,12 @@ class Settled(NamedTuple):
         quality = self.quality(dimensions)
         return quality if quality is not None or self.thumb is None else float(self.thumb == "up")
 
-    def is_good(self, dimensions: Sequence[Dimension], good: float = 0.75, bad: float = 0.25) -> bool | None:
-        """Return whether people call the answer good: their thumbs, else ratings of at least `good` or at most `bad`."""
+    def is_good(self, dimensions: Sequence[Dimension]) -> bool | None:
+        """Return whether people call the answer good: their thumbs, else ratings in the upper or lower quarter."""
         if self.thumb is not None:
             return self.thumb == "up"
         quality = self.quality(dimensions)
-        return None if quality is None or bad < quality < good else quality >= good
+        return None if quality is None or 0.25 < quality < 0.75 else quality >= 0.75
 
 
 def settle_annotations(items: Iterable[AnnotationItem], annotations: Iterable[Annotation]) -> list[Settled]:

@@ -150,16 +150,15 @@ def merge(tools: Sequence[Tool], merging: Merging, encoder: Encoder | None) -> t
     }
 
 
-def merging_threshold(
-    tools: Sequence[Tool], encoder: Encoder | None, seed: int, rate: float = FALSE_MERGE_RATE
-) -> Threshold:
-    """Return the similarity that `rate` of a tool's concerns reach on another paper by chance."""
+def merging_threshold(tools: Sequence[Tool], encoder: Encoder | None, seed: int) -> Threshold:
+    """Return the similarity that `FALSE_MERGE_RATE` of a tool's concerns reach on another paper by chance."""
     longest = max(tools, key=lambda tool: sum(len(row.concerns) for row in tool.rows))
     texts = {
         row.article_id: [each.text for each in concerns_in(row) if (each.text or "").strip()] for row in longest.rows
     }
     rows = [{"article_id": name, "concerns": [{"text": text} for text in said]} for name, said in texts.items()]
-    return calibrate_threshold(panel_of(list(map(ReferenceRow.model_validate, rows)), []), encoder, rate, seed)
+    panel = panel_of(list(map(ReferenceRow.model_validate, rows)), [])
+    return calibrate_threshold(panel, encoder, FALSE_MERGE_RATE, seed)
 
 
 def _concerns_by_article(tools: Sequence[Tool], articles: Sequence[str]) -> list[list[_Said]]:

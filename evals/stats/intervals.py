@@ -76,14 +76,14 @@ class Units:
         return taken[:, self.member].astype(np.float64)
 
 
-def wilson(successes: float, n: int, level: float = LEVEL) -> Interval | None:
+def wilson(successes: float, n: int) -> Interval | None:
     """Return the score interval of a share, (0.699, 0.972) for 18 of 20, None for n = 0 (Wilson 1927, JASA 22:209).
 
     `successes` need not be whole where n counts clusters and a share is over their rows.
     """
     if n == 0:
         return None
-    z = NORMAL.inv_cdf((1 + level) / 2)
+    z = NORMAL.inv_cdf((1 + LEVEL) / 2)
     share = successes / n
     middle = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
@@ -98,12 +98,12 @@ def resample(measure: Measure, units: Units, draws: int, seed: int) -> dict[str,
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
-def percentile_interval(values: Floats, level: float = LEVEL) -> Interval | None:
-    """Return the middle `level` share of the values, leaving out nan; None if nothing is left."""
+def percentile_interval(values: Floats) -> Interval | None:
+    """Return the middle 95 % of the values, leaving out nan; None if nothing is left."""
     kept = values[~np.isnan(values)]
     if not len(kept):
         return None
-    low, high = np.quantile(kept, [(1 - level) / 2, (1 + level) / 2])
+    low, high = np.quantile(kept, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return float(low), float(high)
 
 
@@ -119,7 +119,7 @@ def student(share: float, degrees: int) -> float:
     return z + sum(term / degrees**power for power, term in enumerate(terms, start=1))
 
 
-def jackknife_interval(estimate: float, left_out: Floats, level: float = LEVEL) -> Interval | None:
+def jackknife_interval(estimate: float, left_out: Floats) -> Interval | None:
     """Return estimate ± t · standard error, from the values with each unit left out once, shape (units,).
 
     None for one unit, and where leaving out some unit leaves the metric undefined.
@@ -128,7 +128,7 @@ def jackknife_interval(estimate: float, left_out: Floats, level: float = LEVEL) 
     if n < 2 or np.isnan(left_out).any():
         return None
     error = math.sqrt((n - 1) / n * float(((left_out - left_out.mean()) ** 2).sum()))
-    half = student((1 + level) / 2, n - 1) * error
+    half = student((1 + LEVEL) / 2, n - 1) * error
     return estimate - half, estimate + half
 
 
@@ -220,12 +220,10 @@ def invert_test(observed: float, swapped: Floats, is_exact: bool, left_out: Floa
     return round(observed - half, 8) + 0.0, round(observed + half, 8) + 0.0
 
 
-def paired_mean(
-    first: Floats, second: Floats, draws: int = DRAWS, seed: int = 0
-) -> tuple[float, Interval | None, float]:
+def paired_mean(first: Floats, second: Floats, seed: int) -> tuple[float, Interval | None, float]:
     """Return how far the mean of `second` is above that of `first` on the same rows, with interval and p of one test."""
     apart, n = np.asarray(second) - np.asarray(first), len(first)
-    observed, swaps = float(apart.mean()), Swaps(n, draws, seed)
+    observed, swaps = float(apart.mean()), Swaps(n, DRAWS, seed)
     swapped = observed - 2 * swaps.moved(apart[:, None])[:, 0] / n
     left_out = (apart.sum() - apart) / (n - 1) if n > 1 else np.full(n, np.nan)
     span = None if not apart.any() else invert_test(observed, swapped, swaps.is_exact, left_out)
