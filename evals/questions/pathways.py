@@ -58,12 +58,6 @@ class Votes:
             return "UP"
         return "DOWN" if down >= 2 and down > up else None
 
-    @property
-    def agreed(self) -> Direction:
-        if self.consensus is None:
-            raise ValueError(f"no consensus on {self.cluster}")
-        return self.consensus
-
     def missions(self, direction: Direction | None) -> tuple[str, ...]:
         """Return the missions that say `direction`; None = those that are not significant."""
         return tuple(row.mission for row in self.rows if row.direction == direction)
@@ -84,8 +78,6 @@ def succession(agreeing: int, total: int) -> int:
     After `agreeing` of `total` missions said so, this is the probability that the next one does, starting from even
     odds (Laplace, Essai philosophique sur les probabilites, 1814). Halves round up: 2 of 6 -> 3/8 = 37.5 % -> 40.
     """
-    if not 0 <= agreeing <= total:
-        raise ValueError(f"{agreeing} of {total} is no count of agreeing missions")
     numerator, denominator = 20 * (agreeing + 1), total + 2
     return 5 * ((2 * numerator + denominator) // (2 * denominator))
 
@@ -166,7 +158,7 @@ def _bank() -> tuple[Example, ...]:
         here = [vote for vote in all_votes() if vote.tissue == tissue]
         for vote in here:
             if vote.consensus:
-                rows += (_consensus(vote, "direct"), _consensus(vote, "mechanism"))
+                rows += (_consensus(vote, vote.consensus, asked) for asked in ("direct", "mechanism"))
         rows += [_disagreement(vote) for vote in here if vote.missions("UP") and vote.missions("DOWN")]
     agreed: dict[str, dict[str, Votes]] = {}
     for vote in all_votes():
@@ -176,8 +168,7 @@ def _bank() -> tuple[Example, ...]:
     return (*rows, *map(_conservation, load_conservation()))
 
 
-def _consensus(vote: Votes, asked: str) -> Example:
-    direction = vote.agreed
+def _consensus(vote: Votes, direction: Direction, asked: str) -> Example:
     agreeing, opposing = (len(vote.missions(way)) for way in (direction, "DOWN" if direction == "UP" else "UP"))
     support = f"significant in {agreeing} of {len(vote.rows)} missions" + (f" ({opposing} against)" if opposing else "")
     level, fact = succession(agreeing, len(vote.rows)), f"direction/{vote.cluster}"
@@ -229,7 +220,7 @@ def _disagreement(vote: Votes) -> Example:
 def _comparison(pathway: str, by_tissue: Mapping[str, Votes]) -> Example:
     """Its level pools the missions of all tissues it names."""
     votes = [by_tissue[tissue] for tissue in COMPARED if tissue in by_tissue]
-    directions = {vote.tissue: vote.agreed for vote in votes}
+    directions = {vote.tissue: vote.consensus for vote in votes if vote.consensus}
     is_consistent = len(set(directions.values())) == 1
     truth = ComparisonTruth(pathway=pathway, tissue_directions=directions, is_consistent=is_consistent)
     up, down = ([tissue for tissue in directions if directions[tissue] == way] for way in ("UP", "DOWN"))
@@ -241,7 +232,8 @@ def _comparison(pathway: str, by_tissue: Mapping[str, Votes]) -> Example:
     if not is_consistent:
         words |= {"up": comma_list(up), "down": comma_list(down)}
     text = _choose_wordings("comparison", pathway, "same" if is_consistent else "different", **words)
-    level = succession(sum(len(vote.missions(vote.agreed)) for vote in votes), sum(len(vote.rows) for vote in votes))
+    agreeing = sum(len(vote.missions(directions[vote.tissue])) for vote in votes)
+    level = succession(agreeing, sum(len(vote.rows) for vote in votes))
     support = [f"direction/{tissue}/{pathway}" for tissue in directions]
     said = SAME if is_consistent else DIFFERENT
     return _example(truth, text, said, level, f"comparison/{pathway}", support, f"multi/{pathway}", "multi")

@@ -16,7 +16,7 @@ from pydantic import ValidationInfo, field_validator, model_validator
 
 from evals import io
 from evals.errors import BadConfig, LabError
-from evals.io import NoRow, checked_rows, read_rows
+from evals.io import NoRow, checked_rows
 from evals.questions.sets import versions
 from evals.refine.bank import VERSION
 from evals.refine.grammar import SENTENCE_END, TAG, WORD, evidence_of
@@ -152,19 +152,15 @@ def read_cases(path: Path) -> list[Case]:
 def _read(path: Path, record: type[Kind], convert: Callable[[Mapping[str, Any], int], dict[str, Any]]) -> list[Kind]:
     """Return rows as records; those in the columns of RAGAS are converted."""
     found: list[tuple[int, dict[str, Any] | NoRow]] = []
-    is_own = path.suffix == ".jsonl"
     for number, row in _by_row(file_rows(path).rows):
         if not isinstance(row, NoRow) and is_ragas(row):
-            is_own = False
             try:
                 row = convert(row, number)
             except ValueError as error:
                 row = NoRow(str(error))
         found.append((number, row))
-    if not found and path.suffix.lower() in (*TABLES, ".parquet"):
-        raise LabError(f"{path} holds no rows below its header; give rows with a question and its contexts.")
-    if is_own or not found:
-        return read_rows(path, record, key=lambda each: each.id)
+    if not found:
+        raise LabError(f"{path} holds no rows; give rows with a question and its contexts.")
     return checked_rows(path, found, record, key=lambda each: each.id)
 
 

@@ -254,9 +254,6 @@ def test_consensus_disagreement_and_lone_missions_follow_the_rules_recounted_fro
 def test_confidence_is_the_rule_of_succession_in_steps_of_five_and_differs_in_every_kind():
     cases = {(0, 0): 50, (2, 6): 40, (2, 2): 75, (3, 3): 80, (2, 3): 60, (3, 6): 50, (1, 1): 65, (0, 3): 20}
     assert {counts: succession(*counts) for counts in cases} == cases
-    for agreeing in (3, -1):
-        with pytest.raises(ValueError, match=f"{agreeing} of 2"):
-            succession(agreeing, 2)
     for kind in ("direct", "mechanism", "uncertainty", "comparison"):
         assert len({row.confidence for row in EVERYTHING if row.kind == kind}) >= 4, kind
 
