@@ -107,7 +107,9 @@ def difference(name: str, first: Resampled, second: Resampled, arranged: Swaps |
         sides = (("first", before), ("second", after))
         which = " and ".join(f"the {order} side" for order, value in sides if value is None)
         return found.model_copy(update={"note": f"{which}: {measure.undefined}"})
-    apart, left_out = after - before, leave_out(name, first.table, second.table)
+    apart = after - before
+    one, other = (table.metric(name, table.totals() - table.sums) for table in (first.table, second.table))
+    left_out = other - one  # the difference with each cluster left out once; nan where that leaves it undefined
     told: dict[str, object] = {"value": apart}
     if arranged:
         swapped = swap(name, first.table, second.table, arranged)
@@ -124,12 +126,6 @@ def difference(name: str, first: Resampled, second: Resampled, arranged: Swaps |
         return found.model_copy(update=told | {"note": CONSTANT})
     low, high = span or (None, None)
     return found.model_copy(update=told | {"low": low, "high": high, "note": note})
-
-
-def leave_out(name: str, first: Tally, second: Tally) -> Floats:
-    """Return a metric's difference with each cluster left out once; nan where that leaves it undefined."""
-    one, other = (each.metric(name, each.totals() - each.sums) for each in (first, second))
-    return other - one
 
 
 def swap(name: str, first: Tally, second: Tally, arranged: Swaps) -> Floats:

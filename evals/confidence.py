@@ -221,7 +221,11 @@ class Calibrator(OfStage):
     def honest(self, stated: float, kind: str | None, cluster: str | None = None) -> float:
         """Return the honest confidence; BadConfig for a kind of question that it is not about, None for an unknown one."""
         curves = next((each.curves for each in self.folds if cluster in each.clusters), self.curves)
-        return read_curve(curves, stated, kind)
+        curve = curves.get("all") or curves.get(kind or "")
+        if curve is None:
+            kinds = ", ".join(curves)
+            raise BadConfig(f"the calibrator is about questions of the kinds {kinds}, not {kind or 'unknown'}")
+        return float(apply_curve(curve, np.array([stated]))[0])
 
     @property
     def changes_nothing(self) -> bool:
@@ -233,14 +237,6 @@ class Calibrator(OfStage):
         edges = bin_edges(np.array([stated]), CalibrationSettings())
         found = self.before.bins[places(np.array([stated]), edges)[0]]
         return None if found.accuracy is None else (found.accuracy, found.n)
-
-
-def read_curve(curves: Mapping[str, Curve], stated: float, kind: str | None) -> float:
-    """Return what the curve of a kind makes of a confidence."""
-    curve = curves.get("all") or curves.get(kind or "")
-    if curve is None:
-        raise BadConfig(f"the calibrator is about questions of the kinds {', '.join(curves)}, not {kind or 'unknown'}")
-    return float(apply_curve(curve, np.array([stated]))[0])
 
 
 def apply_curve(curve: Curve, stated: Floats) -> Floats:

@@ -256,9 +256,9 @@ def _rank_entries(
     baselines = [place for place, (row, _) in enumerate(entries) if row.is_baseline]
     compared = set(range(len(entries))) - set(baselines[1:])
     differences = pairwise_differences([answers for _, answers in entries], order, measure, draws, seed, compared)
-    beaten = ranks_from(differences, len(entries))
+    lost = [pair for pair, apart in differences.items() if apart.is_shown and apart.value and not apart.is_better]
     for place, (row, _) in enumerate(entries):
-        rank = beaten[place] if place in compared else None
+        rank = 1 + sum(worse == place for _, worse in lost) if place in compared else None
         yield row.model_copy(update={"rank": rank, "from_best": differences.get((0, place))})
 
 
@@ -298,9 +298,3 @@ def pairwise_differences(
     return found | {
         pair: d.model_copy(update={"p_holm": p}) for (pair, d), p in zip(tested.items(), corrected, strict=True)
     }
-
-
-def ranks_from(differences: Differences, n: int) -> list[int]:
-    """Return the ranks of `n` sides in their order: one more than the number of those shown to be better."""
-    lost = [pair for pair, apart in differences.items() if apart.is_shown and apart.value and not apart.is_better]
-    return [1 + sum(worse == index for _, worse in lost) for index in range(n)]

@@ -19,7 +19,6 @@ from evals.papers import demonstration
 from evals.papers.jats import ARTICLE_TYPES
 from evals.papers.outline import without_markup
 from evals.schema import Reference, ReviewExample, Section, Split, TextOrigin
-from evals.schema.articles import ArticleFormat
 from evals.schema.reviews import HumanConcern
 from evals.tables import parquet_rows
 
@@ -194,8 +193,11 @@ def read_collection(source: str, progress: OnFile | None = None, *, skips: bool 
     found: dict[str, ReviewExample] = {}
     bad: list[BadRow] = []
     left_out: Counter[str] = Counter()
-    for file, numbered, split, kind in _rows(path, bad):
-        for number, example in _examples(file, numbered, split, TextOrigin(format=kind, file=file.name), left_out, bad):
+    for file, split in _files(path):
+        is_table = file.suffix == ".parquet"
+        numbered = list(enumerate(parquet_rows(file), start=1) if is_table else _jsonl(file, bad))
+        origin = TextOrigin(format="hub" if is_table else "split", file=file.name)
+        for number, example in _examples(file, numbered, split, origin, left_out, bad):
             if example.id in found:
                 bad.append(BadRow(file, number, "id", f"{path} holds the article {example.id!r} twice; ids are unique"))
             else:
@@ -227,16 +229,6 @@ def _files(path: Path) -> list[tuple[Path, Split | None]]:
         )
     order = get_args(Split)
     return sorted(named, key=lambda each: (order.index(each[1]), each[0].name))
-
-
-def _rows(
-    path: Path, bad: list[BadRow]
-) -> Iterator[tuple[Path, list[tuple[int, dict[str, Any]]], Split | None, ArticleFormat]]:
-    """Yield files with their rows by line, the split they belong to and what kind of file they are."""
-    for file, split in _files(path):
-        is_table = file.suffix == ".parquet"
-        numbered = list(enumerate(parquet_rows(file), start=1) if is_table else _jsonl(file, bad))
-        yield file, numbered, split, "hub" if is_table else "split"
 
 
 def _examples(
