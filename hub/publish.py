@@ -377,8 +377,9 @@ class _Publishing:
         """Return the repository after one commit or merge on what was planned on; a failed answer is no failed commit."""
         doing, left = f"cannot commit to {self.upload.repo}", before.left(self.upload)
         number = self.pull_request(before)[0] if len(left) > MOST_FILES else None
-        for attempt in range(1, ATTEMPTS + 1):
-            trouble: HubTrouble | None = None
+
+        def committed() -> Remote:
+            trouble = HubTrouble(wording("not committed", doing=doing), is_transient=True)
             try:
                 if number is None:
                     self.commit(left, before.head)
@@ -390,12 +391,10 @@ class _Publishing:
             if now.holds(self.upload):
                 return now
             if now.head != before.head:
-                raise HubTrouble(wording("committed meanwhile", doing=doing, commit=now.head))
-            if trouble is not None and (not trouble.is_transient or attempt == ATTEMPTS):
-                raise trouble
-            self.say(f"trying again ({attempt} of {ATTEMPTS - 1}): {trouble}")
-            time.sleep(max(PAUSE_SECONDS * attempt, trouble.wait if trouble else 0))
-        raise HubTrouble(wording("not committed", doing=doing))
+                trouble = HubTrouble(wording("committed meanwhile", doing=doing, commit=now.head))
+            raise trouble
+
+        return self.attempt(doing, committed)
 
     def commit(
         self, paths: Iterable[str], parent: str | None, number: int | None = None, *, create_pr: bool = False
@@ -432,19 +431,18 @@ class _Publishing:
     def look(self, revision: str | None = None) -> Remote:
         return self.attempt("", lambda: look(self.api, self.upload.repo, self.upload.repo_type, revision))
 
-    def attempt(self, doing: str, request: Callable[[], Answer]) -> Answer:
+    def attempt(self, doing: str, request: Callable[[], Answer], tried: int = 1) -> Answer:
         """Return what a request returns, tried again where that can help."""
-        for attempt in range(1, ATTEMPTS + 1):
-            try:
-                return request()
-            except (HubTrouble, *TROUBLE) as error:
-                trouble = error if isinstance(error, HubTrouble) else explain(error, doing)
-            if not trouble.is_transient or attempt == ATTEMPTS:
-                raise trouble
-            if trouble.wait:
-                self.say(f"waiting {trouble.wait:.0f} seconds, as the Hub asks")
-            time.sleep(max(PAUSE_SECONDS * attempt, trouble.wait))
-        raise AssertionError("not reached")
+        try:
+            return request()
+        except (HubTrouble, *TROUBLE) as error:
+            trouble = error if isinstance(error, HubTrouble) else explain(error, doing)
+        if not trouble.is_transient or tried == ATTEMPTS:
+            raise trouble
+        pause = max(PAUSE_SECONDS * tried, trouble.wait)
+        self.say(f"trying again in {pause:.0f} seconds ({tried} of {ATTEMPTS - 1}): {trouble}")
+        time.sleep(pause)
+        return self.attempt(doing, request, tried + 1)
 
     def receipt(self, revision: str, planned: PublishPlan, is_there: bool, pull_request: int | None = None) -> Receipt:
         return Receipt(
