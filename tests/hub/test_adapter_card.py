@@ -71,20 +71,12 @@ def test_a_stage_that_the_hub_never_heard_of_is_published_under_its_own_name(tmp
     assert "toy" in read_front_matter(text)["tags"]
 
 
-def chat(*prompts):
-    return [
-        {"messages": [{"role": "user", "content": each}, {"role": "assistant", "content": "Ja."}]} for each in prompts
-    ]
-
-
 def test_a_card_tells_what_its_own_run_is_about_and_not_what_another_is(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    put(tmp_path / "rows", "law.jsonl", chat("Ist dieser Mietvertrag wirksam?", "Und dieser?"))
+    put(tmp_path / "rows", "law.jsonl", CASES["chat"])
     (tmp_path / "rows/README.md").write_text("---\nlicense: cc-by-4.0\n---\n")
-    run = write_run(
-        tmp_path / "runs",
-        config={"data": ["rows/law.jsonl"], "language": ["de"], "scale_rewards": "none", **CASES["unset"]},
-    )
+    config = {"data": ["rows/law.jsonl"], "language": ["de"], "scale_rewards": "none", **CASES["unset"]}
+    run = write_run(tmp_path / "runs", config=config)
     change_manifest(run, system_prompt="")
     text = card_of(run)
     assert '{"role": "user", "content": \'Ist dieser Mietvertrag wirksam?\'},' in text
@@ -106,12 +98,8 @@ def test_the_example_of_a_reviewer_is_a_paper_and_that_of_a_refiner_has_passages
 
 def test_a_calibrator_of_the_stage_is_published_with_code_that_uses_it_and_one_of_other_weights_is_refused(tmp_path):
     run = write_run(tmp_path, stages=("sft", "grpo"))
-    made = fit_calibrator(
-        load_report(EMBEDDED / "grpo/reports/kmp-rewordings.json"),
-        "grpo",
-        "platt",
-        settings=CalibrationSettings(draws=50),
-    )
+    measured = load_report(EMBEDDED / "grpo/reports/kmp-rewordings.json")
+    made = fit_calibrator(measured, "grpo", "platt", settings=CalibrationSettings(draws=50))
     ours = made.model_copy(update={"stage_sha256": read_run(run).stage.sha256})
     (run / "calibrator.json").write_text(ours.model_dump_json())
     upload = packed(run)
@@ -206,10 +194,7 @@ def test_the_card_of_a_reviewer_has_its_score_above_the_strongest_control_and_th
     file, stage = folder / "reports/held-out.json", read_run(folder).stage
     report = json.loads(file.read_text())
     known = report["stages"]["review"]
-    known["made_by"] = {
-        **{"kind": "chain", "name": "review", "stage": "review", "settings": {}, "constraint": "array schema"},
-        **{"prompt_version": "review-1", "checksums": {"review": stage.sha256}, "date": "2026-11-21"},
-    }
+    known["made_by"] = CASES["made_by"] | {"checksums": {"review": stage.sha256}}
     file.write_text(json.dumps(report))
     told = section(card_of(folder))
     assert "| review | 8 | 0.371 [0.267, 0.475] | -0.013 [-0.156, 0.130] | 0.265 [0.126, 0.404] |" in told
@@ -250,21 +235,6 @@ def imported(folder, stages=("alpha", "beta"), **changes):
     return run
 
 
-TEN = {
-    "what is it": "A LoRA adapter for|right answer|blind votes|Vote on answers",
-    "for whom": r"\*\*For\*\* |What it is for, and what not, is not recorded",
-    "how good": r"accuracy on kmp-test: .* \| 20 \| .*\*\*0.300 \[0.100, 0.500\]\*\*|Nothing was measured|5 right of 20|How the votes fell|does not say how good",
-    "how do I run it": "load_adapter|AutoPeftModel|adapter_name=|load_dataset|choose left, right",
-    "may I use it": r"licence \| `|under `",
-    "who made it": r"(?i)published by (\| )?\[org\]\(https://huggingface.co/org\)",
-    "what must I not do": r"\*\*Not for\*\* |What it is for, and what not",
-    "what data": "trained on \\| |## How it was made|are in `answers.jsonl`",
-    "how do I cite it": r"(cite \| |To cite it: )org, \*mine\*",
-    "whom do I ask": r"/org/mine/discussions\)",
-}
-"""What a reader of any card asks, and how the five kinds of cards answer."""
-
-
 def screens(text):
     """Return what a window of 1440x900 shows of a card in two screens: 70 lines of text, 110 characters each."""
     lines, height = text.split("---\n", 2)[2].splitlines(), 0.0
@@ -289,7 +259,10 @@ def test_ten_questions_have_their_answers_on_the_first_two_screens_of_each_kind_
     }
     shown = {kind: screens(each.parts["README.md"].text()) for kind, each in cards.items()}
     missing = [
-        (kind, asks) for kind, text in shown.items() for asks, answer in TEN.items() if not re.search(answer, text)
+        (kind, asks)
+        for kind, text in shown.items()
+        for asks, answer in CASES["ten_questions"].items()
+        if not re.search(answer, text)
     ]
     assert not missing, missing
     assert all("make setup" in text for text in shown.values()), "how to install Assay"
@@ -330,9 +303,8 @@ def test_what_a_publisher_writes_in_card_md_stands_on_every_card_and_is_never_dr
     write_card(run / "README.md", text)
     assert not [each for each in packed(run, tag="v2.0").findings if each.is_error], "Assay's own card is no obstacle"
     (run / "README.md").write_text((run / "README.md").read_text() + "\nA word of mine.\n")
-    with pytest.raises(
-        LabError, match=rf"README\.md, line {len(text.splitlines()) + 3}: somebody edited this card.*card\.md"
-    ):
+    told = rf"README\.md, line {len(text.splitlines()) + 3}: somebody edited this card.*card\.md"
+    with pytest.raises(LabError, match=told):
         write_card(run / "README.md", text)
 
 
@@ -350,10 +322,8 @@ def test_a_mistake_in_card_md_is_told_with_its_line_and_the_keys_that_it_takes(t
 def test_a_card_names_the_address_of_assay_where_it_is_known_and_never_a_package_of_another(tmp_path, monkeypatch):
     run = write_run(tmp_path)
     monkeypatch.delenv("ASSAY_URL", raising=False)
-    assert (
-        "installed from a copy of its source by `make setup` (the package `assay` on PyPI is a different program)"
-        in card_of(run)
-    )
+    told = "installed from a copy of its source by `make setup` (the package `assay` on PyPI is a different program)"
+    assert told in card_of(run)
     monkeypatch.setenv("ASSAY_URL", "https://example.org/assay")
     text = card_of(run)
     assert "[Assay](https://example.org/assay), installed by `git clone https://example.org/assay assay" in text

@@ -223,10 +223,8 @@ def test_conversations_of_the_hub_are_trained_on_without_the_rows_of_their_test_
     said = [{"from": "human", "value": "Up?", "weight": None}, {"from": "gpt", "value": "Up."}]
     row = json.dumps({"conversations": said, "id": 1}) + "\n"
     stand.commit("org/chat", {"train.jsonl": row.encode() * 2, "test.jsonl": row.encode()}, "dataset")
-    assert (
-        as_another_person(stand.url, tmp_path / "home", TAUGHT)[-1]
-        == "2 ['Up.', 'Up.'] {'rows of the split test': 1} {'hub:org/chat@main': 2}"
-    )
+    (told,) = as_another_person(stand.url, tmp_path / "home", TAUGHT)[-1:]
+    assert told == "2 ['Up.', 'Up.'] {'rows of the split test': 1} {'hub:org/chat@main': 2}"
 
 
 TAUGHT = """

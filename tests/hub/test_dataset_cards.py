@@ -91,9 +91,8 @@ def test_the_size_category_follows_the_rows_and_a_stage_name_cannot_break_the_ta
 
 @pytest.fixture
 def folder(tmp_path):
-    place = put(
-        tmp_path / "votes", "train.jsonl", [{"prompt": "?", "chosen": f"up {n}", "rater": RATER} for n in range(3)]
-    )
+    rows = [{"prompt": "?", "chosen": f"up {n}", "rater": RATER} for n in range(3)]
+    place = put(tmp_path / "votes", "train.jsonl", rows)
     (place / "README.md").write_text(CASES["own_card"])
     (place / "GUIDELINES.md").write_text("# What raters were told\n")
     return place
@@ -162,20 +161,15 @@ def test_rows_in_tables_and_in_gzip_files_are_published_and_load_as_they_were(tm
         assert loaded.to_list() == [{"id": 1, "text": "up\nand down"}, {"id": 2, "text": "x"}], name
 
 
-TOKEN = b"hf_" + b"abcdefghijklmnopqrstuvwxyzABCDEFGH"
 UNFIT_ROWS = [
-    ("a.csv.gz", gzip.compress(b"id,text\n1," + TOKEN), "a.csv.gz, line 2: a Hugging Face token stands there"),
-    ("a.tsv", b"id\ttext\n1\t" + TOKEN, "a Hugging Face token stands there"),
-    ("a.csv", b"rater,text\nann.smith,x\n", "a.csv, line 2: the column rater names a rater"),
-    ("a.jsonl.gz", gzip.compress(b'{"rater": "ann.smith"}\n'), "the column rater names a rater"),
-    ("a.csv", b"rater;text\nann.smith;x\n", "its columns are separated by ';'"),
-    ("a.csv", "text\né\n".encode("latin-1"), "can't decode byte"),
-    ("a.csv", b"a,b\n1,2,3\n", "Expected 2 columns, got 3"),
     ("a.csv.gz", gzip.compress(CSV)[:-8], "ended before the end-of-stream"),
     ("a.csv.gz", CSV, "Not a gzipped file"),
     ("a.jsonl.gz", gzip.compress(b'{"a": "' + b"x" * 50_000_001 + b'"}'), "too large to be searched"),
     ("more.jsonl", b'{"id": 1}\n', "rows of several formats"),
 ]
+for file, text, told in CASES["unfit_rows"]:
+    content = text.replace("TOKEN", CASES["secrets"][0][0]).encode("latin-1")
+    UNFIT_ROWS.append((file, gzip.compress(content) if file.endswith(".gz") else content, told))
 
 
 def test_tables_and_gzip_files_that_hide_secrets_or_raters_or_cannot_be_loaded_are_refused(tmp_path):
@@ -190,9 +184,8 @@ def test_tables_and_gzip_files_that_hide_secrets_or_raters_or_cannot_be_loaded_a
 
 def test_published_sets_that_hold_rows_of_a_rater_are_found_by_their_receipts(stand, folder):
     write_receipt(publish(stand.api(), packed(folder, repo="org/held")), folder)
-    assert published_rows(folder.parent, [RATER]) == [
-        {"repo": "org/held", "tag": None, "folder": str(folder), "rows": 3}
-    ]
+    held = {"repo": "org/held", "tag": None, "folder": str(folder), "rows": 3}
+    assert published_rows(folder.parent, [RATER]) == [held]
     assert published_rows(folder.parent, ["1" * 32]) == []
     put(folder, "train.jsonl", [{"rater": "2" * 32}])
     (unsure,) = published_rows(folder.parent, [RATER])
@@ -216,11 +209,8 @@ def test_held_out_questions_that_come_with_assay_are_published_as_a_benchmark_by
     upload = packed(Path("kmp-test"), "apache-2.0", repo="org/kmp-test")
     parts, card = upload.parts, upload.parts["README.md"].text()
     (task,) = yaml.safe_load(parts["eval.yaml"].text())["tasks"]
-    assert (task["id"], task["split"], task["field_spec"]) == (
-        "kmp-test",
-        "test",
-        {"input": "messages", "target": "target"},
-    )
+    assert (task["id"], task["split"]) == ("kmp-test", "test")
+    assert task["field_spec"] == {"input": "messages", "target": "target"}
     rows = [json.loads(line) for line in parts["data/test.jsonl"].text().splitlines()]
     right = re.compile(task["scorers"][0]["args"]["pattern"])
     for row, example in zip(rows, load_questions("kmp-test"), strict=True):
@@ -237,10 +227,8 @@ def test_held_out_answers_are_never_a_training_split_and_the_code_loads_from_the
     assert read_front_matter(card)["configs"][0]["data_files"][0]["split"] == "test"
     assert 'load_dataset("org/x", split="test", revision="v1.0")' in card
     put(tmp_path / "rows", "mine.jsonl", [{"text": "x", "split": "test"}])
-    assert (
-        read_front_matter(packed(tmp_path / "rows").parts["README.md"].text())["configs"][0]["data_files"][0]["split"]
-        == "test"
-    )
+    rows = packed(tmp_path / "rows").parts["README.md"].text()
+    assert read_front_matter(rows)["configs"][0]["data_files"][0]["split"] == "test"
 
 
 def test_a_question_set_with_a_bad_row_is_not_published_and_the_row_is_named(tmp_path):
@@ -279,11 +267,8 @@ def test_plain_rows_get_a_card_of_columns_and_splits_and_of_nothing_guessed(tmp_
         put(tmp_path, f"{name}.jsonl", [{"text": "x"}])
     text = packed(tmp_path).parts["README.md"].text()
     (config,) = read_front_matter(text)["configs"]
-    assert {each["split"]: each["path"] for each in config["data_files"]} == {
-        "train": "train.jsonl",
-        "validation": "dev.jsonl",
-        "test": "test.jsonl",
-    }
+    files = {"train": "train.jsonl", "validation": "dev.jsonl", "test": "test.jsonl"}
+    assert {each["split"]: each["path"] for each in config["data_files"]} == files
     assert "| `text` |  |" in text
 
 

