@@ -89,16 +89,8 @@ def votes_needed(choose: bool, seed: int) -> int:
         odds = [math.exp(FIELD[left]), math.exp(FIELD[right]), math.exp(TIE + (FIELD[left] + FIELD[right]) / 2)]
         choices: tuple[Choice, ...] = ("left", "right", "tie")
         fell[left, right, chance.choices(choices, odds)[0]] += 1
-        counts = np.array(
-            [
-                [
-                    fell[one, other, "left"] + fell[other, one, "right"],
-                    fell[one, other, "right"] + fell[other, one, "left"],
-                    fell[one, other, "tie"] + fell[other, one, "tie"],
-                ]
-                for one, other in pairs
-            ]
-        )
+        sides = (("left", "right"), ("right", "left"), ("tie", "tie"))
+        counts = np.array([[fell[a, b, one] + fell[b, a, other] for one, other in sides] for a, b in pairs])
         covariance = fit(names, pairs, counts).covariance
         if n >= 30 and np.sqrt(np.diag(centred @ covariance @ centred.T)).max() <= REACHED:
             return n

@@ -1,7 +1,6 @@
 """A small report made by the real pipeline from scripted answers, for tests that need one."""
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 import yaml
@@ -15,14 +14,7 @@ from evals.schema.questions import Sampling
 
 TABLES = yaml.safe_load((Path(__file__).parent / "cases/tables.yaml").read_text(encoding="utf-8"))
 """Small tables of cases by what they are about."""
-ORIGIN = {
-    "data_name": "pathways-heldout",
-    "chain_name": "scripted",
-    "stage_checksums": {"base": "0" * 64, "sft": "1" * 64},
-    "settings": {"max_new_tokens": 96},
-    "created_at": datetime(2026, 1, 2, tzinfo=UTC),
-    "command": "assay eval run --chain scripted",
-}
+ORIGIN = TABLES["reports: where one comes from"]
 
 
 class ScriptedModel:

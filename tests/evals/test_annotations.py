@@ -87,20 +87,15 @@ def test_a_draft_keeps_its_raters_place_for_a_day_and_is_found_again_after():
 
 def test_what_raters_say_together_is_the_mean_and_the_majority_until_somebody_settles_it():
     first, third = settle_annotations(ITEMS, SAID)
-    assert (first.ratings, first.thumb, first.verdict, first.raters) == (
-        {"factual": 4.5, "safety": 5},
-        "up",
-        "correct",
-        2,
-    )
+    assert (first.ratings, first.raters) == ({"factual": 4.5, "safety": 5}, 2)
+    assert (first.thumb, first.verdict) == ("up", "correct")
     assert (disagreements(PROJECT, first), disagreements(PROJECT, third)) == ([], ["thumb", "factual"])
     assert (third.thumb, third.is_good(PROJECT.guidelines.dimensions), third.corrected[:5]) == (None, None, "Down.")
     ruled = [*SAID, said(3, "cat", thumb="up", ratings={"factual": 4}, is_adjudication=True)]
     third = settle_annotations(ITEMS, ruled)[1]
     assert (third.thumb, third.by, third.corrected, disagreements(PROJECT, third)) == ("up", "cat", None, [])
-    assert (
-        rows_of("kto", annotations=ruled)[1]["label"] is rows_of("kto", annotations=ruled)[1]["is_adjudicated"] is True
-    )
+    second = rows_of("kto", annotations=ruled)[1]
+    assert second["label"] is second["is_adjudicated"] is True
 
 
 def test_agreement_stands_for_each_dimension_and_ratings_near_each_other_nearly_agree():
@@ -133,9 +128,8 @@ def test_a_share_of_answers_has_a_known_label_and_a_share_is_asked_again_at_the_
 
 
 def test_raters_are_checked_against_known_labels_and_themselves_and_timed_without_their_pauses():
-    items = [item(n, gold="correct") for n in range(4)] + [
-        item(n).model_copy(update={"id": f"i{n}:again"}) for n in (0, 1)
-    ]
+    items = [item(n, gold="correct") for n in range(4)]
+    items += [item(n).model_copy(update={"id": f"i{n}:again"}) for n in (0, 1)]
     known = [said(n, verdict="incorrect" if n == 3 else "correct", ratings={"factual": 4}) for n in range(4)]
     again = [("i0:again", 4, 30), ("i1:again", 1, 31)]
     twice = [
@@ -182,9 +176,8 @@ def test_what_annotations_can_train_is_counted_as_it_is_exported():
 def test_answers_to_held_out_questions_train_nobody_and_an_empty_export_says_why():
     held = [item(0, question=pathway_heldout()[0].prompt)]
     for form in FORMS[:3]:
-        with pytest.raises(
-            LabError, match=r"1 held out to measure models\). They train no model. Choose labels, label-studio"
-        ):
+        told = r"1 held out to measure models\). They train no model. Choose labels, label-studio"
+        with pytest.raises(LabError, match=told):
             export(PROJECT, held, SAID[:2], form)
     for form in FORMS:
         with pytest.raises(LabError, match="nothing was submitted yet"):
@@ -207,14 +200,14 @@ def test_what_is_exported_comes_back_with_offsets_into_a_project_that_has_the_an
     assert ",=" not in file.read_text(), "no cell is a formula"
     found = read_annotations(file, layout, PROJECT, ITEMS, NOON)
     lost = {"updated_at", "guidelines"}
-    assert [each.model_dump(exclude=lost) for each in found.annotations] == [
-        each.model_dump(exclude=lost) for each in SAID
-    ]
+    back, put = ([each.model_dump(exclude=lost) for each in one] for one in (found.annotations, SAID))
+    assert back == put
     note = found.annotations[0].notes[0]
     assert (note.start, note.end, note.kind, found.items) == (0, 11, "unsupported", [])
-    assert {
-        (new.id, new.text, new.system_prompt) for new in read_annotations(file, layout, PROJECT, [], NOON).items
-    } <= {(f"liver:{each.id}", each.text, "Answer briefly.") for each in ITEMS}
+    new = read_annotations(file, layout, PROJECT, [], NOON).items
+    assert {(each.id, each.text, each.system_prompt) for each in new} <= {
+        (f"liver:{each.id}", each.text, "Answer briefly.") for each in ITEMS
+    }
 
 
 def test_a_file_of_another_project_brings_its_answers_under_ids_of_their_own_and_twice_read_is_once_kept(tmp_path):
@@ -260,15 +253,11 @@ def test_marks_of_label_studio_are_placed_by_their_words_and_others_are_refused(
         wrong += [] if re.search(expected, told) else [f"{name}: {told}"]
     assert not wrong, "\n".join(wrong)
     place = BRCA.text.index("repairs")
-    mine = said(0, notes=({"start": place, "end": place + 7, "kind": "unsupported"},)).model_copy(
-        update={"item": BRCA.id}
-    )
+    note = {"start": place, "end": place + 7, "kind": "unsupported"}
+    mine = said(0, notes=(note,)).model_copy(update={"item": BRCA.id})
     (task,) = json.loads(export(PROJECT, [BRCA], [mine], "label-studio").files["tasks.json"])
-    assert [task["annotations"][0]["result"][0]["value"][name] for name in ("start", "end", "text")] == [
-        8,
-        15,
-        "repairs",
-    ]
+    marked = task["annotations"][0]["result"][0]["value"]
+    assert (marked["start"], marked["end"], marked["text"]) == (8, 15, "repairs")
 
 
 READING = """

@@ -24,9 +24,8 @@ def test_the_kmp_study_has_every_contrast_of_every_tissue_once_and_counts_are_fo
     facts = load_kmp()
     cells = [(figure.tissue, figure.contrast) for figure in facts.counts]
     assert len(cells) == 40
-    assert set(cells) == set(
-        product([row.tissue for row in facts.tissues], {figure.contrast for figure in facts.counts})
-    )
+    contrasts = {figure.contrast for figure in facts.counts}
+    assert set(cells) == set(product([row.tissue for row in facts.tissues], contrasts))
     known = {
         ("soleus", "KMP_baseline"): 0, ("hippocampus", "KMP_in_HU"): 1, ("soleus", "KMP_x_HU"): 8484, ("soleus", "HU"): 6425,
         ("heart", "KMP_in_HU_IR"): 2110, ("liver", "HU_x_IR"): 3210, ("hippocampus", "HU_IR"): 5510,

@@ -29,14 +29,7 @@ def test_rows_come_back_in_order_without_blank_lines_or_a_byte_order_mark(tmp_pa
 
 def test_every_bad_row_is_named_by_file_line_and_field_and_of_very_many_the_rest_is_counted(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
-    bad = {
-        '{"role": "user"}': "content",
-        '{"role": "robot", "content": "a"}': "role",
-        '{"role": "user", "content": "a", "extra": 1}': "extra",
-        "not json": "(whole line)",
-        "[]": "(whole line)",
-        GOOD.replace("}", ', "content": "b"}'): "content",
-    }
+    bad = TABLES["rows: lines that do not fit, and the field that is named"]
     for line, field in bad.items():
         error = refused(path, f"{GOOD}\n{line}\n{GOOD}\n{line}\n")
         assert (error.line, error.field) == (2, field), line

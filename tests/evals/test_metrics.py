@@ -26,11 +26,7 @@ ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "evals" / "metrics"
 NAMES = sorted(path.name for path in FOLDER.iterdir() if path.is_dir() and path.name[0] != "_")
 ALONE = ("stated_calibration", "paired_difference")
-SHARED = (
-    *("ece", "mce", "brier", "brier_reliability", "brier_resolution", "brier_uncertainty"),
-    *("base_rate_brier", "log_loss", "auroc", "aurc", "overconfidence_rate"),
-    *("underconfidence_rate", "mean_confidence", "mean_accuracy"),
-)
+SHARED = TABLES["metrics: figures of confidences that the report has too"]
 
 
 ASKED = {"prompt": "Is it up?", "ground_truth": '{"kind": "abstain"}'}
@@ -113,9 +109,8 @@ def test_verdicts_are_those_of_our_verifiers_with_their_versions() -> None:
 
 
 def test_an_answer_is_read_in_the_way_that_is_asked_for_and_a_rubric_is_not_scored() -> None:
-    found = load("verifier_verdict").compute(
-        predictions=["The data cannot tell.", "Who knows."], references=[ASKED, FREE], read="answer"
-    )
+    answers = ["The data cannot tell.", "Who knows."]
+    found = load("verifier_verdict").compute(predictions=answers, references=[ASKED, FREE], read="answer")
     assert (found["n"], found["verdicts"][0], found["rewards"]) == (1, "no_claim", [0.0, None])
     assert found["read_by"] == [None, None]
 

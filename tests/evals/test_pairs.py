@@ -58,9 +58,8 @@ def test_pairs_with_a_wrong_claim_come_first_no_answer_stands_in_two_and_the_ord
 
 
 def test_a_question_without_a_clear_difference_gives_no_pair_and_is_counted():
-    free = FIRST.model_copy(
-        update={"ground_truth": RubricTruth(items=("It says so.",)), "prompt": "Why?", "id": "mine/1"}
-    )
+    changes = {"ground_truth": RubricTruth(items=("It says so.",)), "prompt": "Why?", "id": "mine/1"}
+    free = FIRST.model_copy(update=changes)
     cases = [
         ([sample(right(50)), sample(right(50))], "one_answer"), ([sample(right(50)), sample(f"So. {right(50)}")], "all_right"),
         ([sample(wrong(50)), sample(f"So. {wrong(50)}")], "none_right"),

@@ -378,9 +378,8 @@ def test_forty_manuscripts_some_in_two_versions_are_split_by_family_and_say_that
     assert len(families) >= 40 and sum(count == 2 for count in families.values()) >= 4
     assert {(paper.synthetic, paper.licence) for paper in OURS} == {(True, "CC0-1.0")}
     assert len({(paper.family, paper.split) for paper in OURS}) == len(families)
-    assert {(p.source, p.split) for p in OURS} == {
-        (style, split) for style in STYLES for split in ("train", "dev", "test")
-    }
+    wanted = {(style, split) for style in STYLES for split in ("train", "dev", "test")}
+    assert {(p.source, p.split) for p in OURS} == wanted
     papers = {paper.id: paper for paper in OURS}
     first, second = papers["demo:soleus-spaceflight"], papers["demo:soleus-spaceflight-v2"]
     assert first.sections[0] == second.sections[0] and first.sections[1] != second.sections[1]

@@ -18,6 +18,7 @@ from evals.report import HEADLINE, summarise
 from evals.schema import CANNOT_BE_TOLD, EvalRow, Example, RubricTruth
 from evals.verifiers import verify
 from evals.verifiers.score import SCORED
+from tests.evals.reports import TABLES
 from tests.evals.tools import installed, run
 
 SET = "codons-and-enzymes"
@@ -60,10 +61,7 @@ def test_an_export_compiles_asks_exactly_what_we_ask_and_is_named_after_its_set(
         for fact in (done.data_sha256, done.versions["verifiers"], "cc0-1.0 (60)", *done.run):
             assert fact in files["README.md"]
         assert "Apache License" in files["LICENSE"]
-    names = {
-        SET: NAME, "sets/Codon table.csv": "assay_codon_table", "mine.yaml[test]": "assay_mine",
-        "hub:owner/Set-1": "assay_set_1", "pathways-train, pathways-heldout": "assay_pathways_train_pathways_heldout",
-    }  # fmt: skip
+    names = {SET: NAME, **TABLES["questions: names of exported sets"]}
     assert {name: module_name(name) for name in names} == names
 
 

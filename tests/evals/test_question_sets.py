@@ -20,7 +20,7 @@ from evals.questions.task import Questions
 from evals.report import build_report
 from evals.run import baseline_rows
 from evals.verifiers import verify
-from tests.evals.reports import ORIGIN
+from tests.evals.reports import ORIGIN, TABLES
 from tests.examples import write_examples
 
 HERE = Path(__file__).parent
@@ -80,15 +80,12 @@ def test_a_table_as_excel_saves_it_in_german_reads_with_its_decimal_commas_and_s
     truths = [each.ground_truth for each in found.examples]
     assert [truth.value for truth in truths[2:]] == [3.2e6, 1.66e-24]
     truths = truths[:2]
-    assert [(truth.value, truth.tolerance.relative or truth.tolerance.absolute) for truth in truths] == [
-        (180.16, 0.005),
-        (0.75, 0.02),
-    ]
+    near = [(truth.value, truth.tolerance.relative or truth.tolerance.absolute) for truth in truths]
+    assert near == [(180.16, 0.005), (0.75, 0.02)]
     comma, kind = (f"{each.line}: {each.problem}; {each.remedy}" for each in found.faults)
     assert comma == "4: may be 1250 or 1.250, seen '1,250'; write 1250 or 1.250, without a comma"
-    assert kind.startswith("5: Input tag 'free text'") and kind.endswith(
-        "; use one of choice, number, set, term, rubric"
-    )
+    assert kind.startswith("5: Input tag 'free text'")
+    assert kind.endswith("; use one of choice, number, set, term, rubric")
 
 
 def test_the_same_set_reads_the_same_from_jsonl_csv_and_yaml():
@@ -131,13 +128,7 @@ def test_a_part_is_named_in_brackets_or_by_whoever_asks(tmp_path):
 
 
 def test_prompts_that_differ_only_in_their_truth_are_byte_equal():
-    groups = [
-        [{**CHOICE, "value": value} for value in ("up", "down", "cannot be told")],
-        [{"kind": "number", "value": value, "unit": "kg"} for value in (1, 2e9, "cannot be told")],
-        [{"kind": "set", "values": values} for values in (["UAA"], ["UAG", "UGA"], "cannot be told")],
-        [{"kind": "term", "accept": accept} for accept in (["heart"], ["left lung"], "cannot be told")],
-    ]
-    for truths in groups:
+    for truths in TABLES["questions: truths of one prompt"]:
         examples = [to_example(question_row({**ROW, "truth": truth}), "x") for truth in truths]
         assert len({json.dumps([turn.model_dump() for turn in conversation(each)]) for each in examples}) == 1
         assert {verify(each, each.answer).verdict for each in examples} == {"correct"}
@@ -188,10 +179,8 @@ def test_what_spoils_a_measurement_is_warned_of_and_nothing_else_is(tmp_path):
 def test_a_row_of_thirty_megabytes_is_named_by_its_line_and_field(tmp_path):
     big = "word " * 600_000
     rows = [ROW, {**ROW, "id": "b", "prompt": big}, {**ROW, "id": "c", "prompt": "c?", "explanation": big}]
-    assert [(each.line, each.field) for each in read_question_set(put(tmp_path / "set.jsonl", *rows)).faults] == [
-        (2, "prompt"),
-        (3, "explanation"),
-    ]
+    faults = read_question_set(put(tmp_path / "set.jsonl", *rows)).faults
+    assert [(each.line, each.field) for each in faults] == [(2, "prompt"), (3, "explanation")]
     big *= 10
     (tmp_path / "x.csv").write_text(f'question,A,B,answer\nWhich?,x,y,A\n"{big}",x,y,B\n')
     with pytest.raises(BadRow, match=r"line 3, field 'question': holds 30,000,000 characters"):
@@ -230,9 +219,8 @@ def test_accents_are_the_same_however_they_were_typed(tmp_path):
     row = {**ROW, "truth": truth, "prompt": f"Is it {parted}?"}
     (found,) = read_question_set(put(tmp_path / "set.jsonl", row)).examples
     assert (found.ground_truth.value, found.prompt) == (composed, f"Is it {composed}?")
-    (fault,) = read_question_set(
-        put(tmp_path / "set.jsonl", {**ROW, "truth": {**truth, "options": [composed, parted]}})
-    ).faults
+    twice = {**ROW, "truth": {**truth, "options": [composed, parted]}}
+    (fault,) = read_question_set(put(tmp_path / "set.jsonl", twice)).faults
     assert (fault.line, fault.field) == (1, "truth.options") and "stands twice" in fault.problem
     both = [{**row, "id": "x", "truth": CHOICE}, {**row, "id": "y", "prompt": f"Is it {composed}?", "truth": CHOICE}]
     assert "asked twice" in {each.check for each in check(put(tmp_path / "set.jsonl", *both)).warnings}
@@ -288,43 +276,29 @@ def test_files_are_read_as_their_publishers_lay_them_out(tmp_path):
             wrong.append(f"{name}: {error}")
             continue
         seen = {"found": made.layout, "right": [right_in(row) for row in made.rows], "unread": made.unread}
-        seen |= {
-            "asks": made.rows[0]["prompt"],
-            "columns": {role: made.columns[role] for role in case.get("columns", ())},
-        }
+        seen["asks"] = made.rows[0]["prompt"]
+        seen["columns"] = {role: made.columns[role] for role in case.get("columns", ())}
         told = {key: seen[key] for key in wanted}
         wrong += [] if told == wanted else [f"{name}: {told}"]
     assert not wrong, "\n".join(wrong)
 
 
 def test_what_stands_beside_a_question_comes_along(tmp_path):
-    rows = {
-        name: imported(layout_file(tmp_path, case), case.get("layout")).rows
-        for name, case in LAYOUTS.items()
-        if "from" not in case
-    }
-    (pubmed, _), (first, _), (squad, open_one), lab = (
-        rows[name] for name in ("PubMedQA", "MedMCQA", "SQuAD", "LAB-Bench")
-    )
+    cases = {name: case for name, case in LAYOUTS.items() if "from" not in case}
+    rows = {name: imported(layout_file(tmp_path, case), case.get("layout")).rows for name, case in cases.items()}
+    asked = (rows[name] for name in ("PubMedQA", "MedMCQA", "SQuAD", "LAB-Bench"))
+    (pubmed, _), (first, _), (squad, open_one), lab = asked
     assert pubmed["prompt"] == "Cells die.\n\nHoles form.\n\nDo mitochondria play a role?"
-    assert (pubmed["id"], pubmed["explanation"], pubmed["truth"]["options"]) == (
-        "x/21645374",
-        "They do.",
-        ["yes", "no", "maybe"],
-    )
-    assert (first["tags"], first["explanation"], first["truth"]["lettered"]) == (
-        ["Biochemistry"],
-        "Hydroxylation needs it.",
-        True,
-    )
+    assert (pubmed["id"], pubmed["explanation"]) == ("x/21645374", "They do.")
+    assert pubmed["truth"]["options"] == ["yes", "no", "maybe"]
+    assert (first["tags"], first["explanation"]) == (["Biochemistry"], "Hydroxylation needs it.")
+    assert first["truth"]["lettered"] is True
     assert (squad["group"], right_answer(question_row(open_one).truth)) == ("Cells", "cannot be told from these data")
     assert lab[1]["prompt"] == "Step 1: Wash.\n\nWhat went wrong?" and "lettered" not in lab[1]["truth"]
     bases = question_row(rows["several right options"][0])
     assert bases.prompt == "Which are bases?\n\nA. HCl\nB. NaOH\nC. KOH"
-    said = {
-        line: verify(to_example(bases, "x"), f"Answer: {line}").verdict
-        for line in ("B, C", "NaOH, KOH", "B", "A, B, C")
-    }
+    lines, asked = ("B, C", "NaOH, KOH", "B", "A, B, C"), to_example(bases, "x")
+    said = {line: verify(asked, f"Answer: {line}").verdict for line in lines}
     assert said == {"B, C": "correct", "NaOH, KOH": "correct", "B": "incorrect", "A, B, C": "incorrect"}
 
 
@@ -356,15 +330,11 @@ def test_a_bad_row_says_what_was_probably_meant(tmp_path):
 
 def test_cannot_be_told_is_offered_only_where_a_set_says_so(tmp_path):
     (file := tmp_path / "x.csv").write_text("question,A,B,answer\n1?,up,down,A\n2?,up,down,B\n")
-    forms = [
-        [answer_form("1?", question_row(row).truth) for row in imported(file, cannot_tell=offered).rows]
-        for offered in (False, True)
-    ]
+    made = [imported(file, cannot_tell=offered).rows for offered in (False, True)]
+    forms = [[answer_form("1?", question_row(row).truth) for row in rows] for rows in made]
     assert forms == [["up / down"] * 2, ["up / down / cannot be told from these data"] * 2]
-    numbered = [
-        answer_form("?", question_row({**ROW, "truth": {"kind": "number", "value": 2, **on}}).truth)
-        for on in ({}, {"answerable": True})
-    ]
+    truths = ({"kind": "number", "value": 2}, {"kind": "number", "value": 2, "answerable": True})
+    numbered = [answer_form("?", question_row({**ROW, "truth": truth}).truth) for truth in truths]
     assert numbered == ["a number, or cannot be told from these data", "a number"]
     row = {**ROW, "truth": {"kind": "number", "value": "cannot be told", "answerable": True}}
     assert examples_of([(1, row)], "x").faults[0].field == "truth.answerable"

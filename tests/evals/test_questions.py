@@ -91,9 +91,8 @@ def test_kmp_training_has_every_fact_in_wordings_of_its_own_and_a_seed_chooses_w
     rows = kmp_training()
     assert {row.split for row in rows} == {"train"}
     for each in (rows, WORDINGS):
-        assert (
-            len({" ".join(row.prompt.casefold().split()) for row in each}) == len({row.id for row in each}) == len(each)
-        )
+        prompts = {" ".join(row.prompt.casefold().split()) for row in each}
+        assert len(prompts) == len({row.id for row in each}) == len(each)
     first, second = kmp_training(seed=3), kmp_training(seed=4)
     assert {row.prompt for row in first} != {row.prompt for row in second}
     assert {fact for row in first for fact in row.facts} == {fact for row in second for fact in row.facts}
@@ -125,9 +124,8 @@ def follows(row: dict, genes: dict[str, int]) -> bool:
         case "extreme":
             return value == (most if words["rank"] == "largest" else least)[2] and len(figures) == 4
         case "above":
-            return (value == "yes") == (own > words["limit"]) and words["side"] == (
-                "above" if value == "yes" else "below"
-            )
+            side = "above" if value == "yes" else "below"
+            return (value == "yes") == (own > words["limit"]) and words["side"] == side
         case "outnumber":
             return (value == "yes") == (figures[0] > figures[1]) and words["other"] == figures[1]
         case "additivity":
@@ -357,9 +355,8 @@ def test_no_training_row_states_the_answer_to_a_test_question():
             stated = [other.answer] if is_asked else [other.answer, other.prompt]
             found += [(row.id, other.id, text) for text in stated if gives_away(row.id, text)]
     assert found == []
-    assert [
-        row.id for row in kmp_test() if not gives_away(row.id, LEAKS[row.id.removeprefix("kmp/test/")]["leak"])
-    ] == []
+    leaks = {row.id: LEAKS[row.id.removeprefix("kmp/test/")]["leak"] for row in kmp_test()}
+    assert [name for name, leak in leaks.items() if not gives_away(name, leak)] == []
 
 
 # ---- answers that need no model: what each is right on, and that a trick earns nothing ---------

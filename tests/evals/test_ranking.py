@@ -45,12 +45,8 @@ def test_who_won_every_vote_has_a_rating_and_an_interval_that_says_how_little_is
 
 def test_who_was_never_compared_with_the_others_stands_in_a_group_of_its_own() -> None:
     found = ratings(voted({("a", "b"): (30, 3, 2), ("x", "y"): (0, 8, 1)}))
-    assert [(each.model, each.group, each.rank) for each in found] == [
-        ("a", 1, 1),
-        ("b", 1, 2),
-        ("y", 2, 1),
-        ("x", 2, 2),
-    ]
+    ranks = [(each.model, each.group, each.rank) for each in found]
+    assert ranks == [("a", 1, 1), ("b", 1, 2), ("y", 2, 1), ("x", 2, 2)]
     for group in (1, 2):
         assert sum(each.rating for each in found if each.group == group) == pytest.approx(2 * MIDDLE)
     assert ratings([]) == []

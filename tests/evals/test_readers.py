@@ -140,15 +140,7 @@ def row(place: int, line: str | None, label: object, **more: object) -> LabelRow
     return LabelRow.model_validate({**given, "ground_truth": CODON, **more})
 
 
-ROWS = [
-    row(0, "Leu", "correct"),
-    row(1, "Leu", "incorrect"),
-    row(2, "Phe", "incorrect"),
-    row(3, "Phe or Ser", "contradictory"),
-    row(4, "Phe", ["no_claim", "incorrect"]),
-    row(5, "Phe", "no_claim"),
-    row(6, None, "no_claim"),
-]
+ROWS = [row(place, *told) for place, told in enumerate(CASES["labelled"])]
 
 
 def test_agreement_is_counted_with_either_of_several_labels_right_and_unread_answers_apart() -> None:
@@ -159,10 +151,8 @@ def test_agreement_is_counted_with_either_of_several_labels_right_and_unread_ans
     assert found.correct.low is not None and found.correct.low < 5 / 6 < (found.correct.high or 0)
     assert found.confusion["incorrect"] == {"correct": 1, "incorrect": 2, "contradictory": 0, "no_claim": 0}
     assert found.confusion["no_claim"]["incorrect"] == 1
-    assert [(one.id, one.labels, one.verdict) for one in found.misread] == [
-        ("1", ("incorrect",), "correct"),
-        ("5", ("no_claim",), "incorrect"),
-    ]
+    misread = [(one.id, one.labels, one.verdict) for one in found.misread]
+    assert misread == [("1", ("incorrect",), "correct"), ("5", ("no_claim",), "incorrect")]
     assert found.by_kind["choice"].model_dump() == {"n": 6, "correct": 5, "verdicts": 4}
 
 

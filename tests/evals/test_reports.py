@@ -107,9 +107,8 @@ def test_what_states_nothing_claims_nothing_or_never_differs_is_told_as_such() -
     only = "only a confidence, 50%"
     assert (metric(only, "brier").value, metric(only, "stated_share").value) == (None, 1.0)
     reward, empty = metric(only, "reward"), metric("empty answer", "accuracy")
-    assert (
-        reward.value is not None and reward.n > 1 and (reward.low, reward.high, reward.note) == (None, None, CONSTANT)
-    )
+    assert reward.value is not None and reward.n > 1
+    assert (reward.low, reward.high, reward.note) == (None, None, CONSTANT)
     assert (empty.value, empty.low) == (0.0, 0.0) and empty.high > 0.05 and "Wilson" in empty.note
     marks = {summary.stage: summary.is_baseline for summary in REPORT.summaries}
     unknown = {"most frequent in training, 60%"}  # no training rows were given
@@ -436,9 +435,8 @@ def test_reports_of_another_number_type_or_length_of_answers_are_not_ranked_toge
         report_of(*judged(name, [(RIGHT, 0.7)] * 6)).model_copy(update={"settings": each, "chain_name": name})
         for name, each in zip(("one", "two", "three"), told, strict=True)
     )
-    with pytest.raises(
-        IncomparableReports, match=r"dtype float32 and bfloat16, max_new_tokens 96 and 160; answer again"
-    ):
+    gap = r"dtype float32 and bfloat16, max_new_tokens 96 and 160; answer again"
+    with pytest.raises(IncomparableReports, match=gap):
         leaderboard([rounded, plain], "all")
     assert [row.chain for row in leaderboard([rounded, silent], "all", draws=50)] == ["one", "three"]
 
@@ -449,11 +447,8 @@ def test_a_stage_that_left_answers_out_stands_last_without_a_rank_and_beside_its
     changes = {"settings": whole.settings | {"abstain_below": "60%"}, "data_sha256": whole.data_sha256}
     apart = report_of(*kept).model_copy(update=changes)
     rows = leaderboard([whole, apart], order="accuracy", draws=200)
-    assert [(row.stage, row.abstains_below, row.rank) for row in rows] == [
-        ("good", None, 1),
-        ("poor", None, 2),
-        ("good", "60%", None),
-    ]
+    ranks = [(row.stage, row.abstains_below, row.rank) for row in rows]
+    assert ranks == [("good", None, 1), ("poor", None, 2), ("good", "60%", None)]
     assert rows[-1].from_best is None and rows[-1].metrics["accuracy"].n == 20
     assert "good of made up, abstains below 60% |" in standings_markdown(standings([whole, apart], order="accuracy"))
     with pytest.raises(BadConfig, match="without --abstain-below"):
@@ -518,9 +513,8 @@ def test_recalibrated_answers_are_a_stage_of_their_own_and_other_weights_or_kind
     assert [row.given for row in kept] == [row.given for row in made], "a new reading keeps what was given"
     with pytest.raises(BadConfig, match="belongs to other weights"):
         recalibrate(rows, [calibrator], {"sft": "2" * 64})
-    other = rows[0].model_copy(
-        update={"example": rows[0].example.model_copy(update={"ground_truth": TermTruth(accept=("x",))})}
-    )
+    of_a_term = rows[0].example.model_copy(update={"ground_truth": TermTruth(accept=("x",))})
+    other = rows[0].model_copy(update={"example": of_a_term})
     with pytest.raises(BadConfig, match="about questions of the kinds direct, not term"):
         recalibrate([other], [calibrator], sums)
 
@@ -539,9 +533,8 @@ def test_likelihood_and_agreement_of_samples_stand_beside_what_is_stated_as_stag
     examples = [each for each in few(24) if each.kind == "direct"][:3]
     model, told = Likely({("sft", each.prompt): "Answer: up\nConfidence: 70%" for each in examples}), []
     rows = run_task(Questions(), model, examples, ("sft",), RunSettings())
-    made = more_confidences(
-        Questions(), model, rows, ("stated", "likelihood", "samples:2"), RunSettings(), lambda *each: told.append(each)
-    )
+    sources = ("stated", "likelihood", "samples:2")
+    made = more_confidences(Questions(), model, rows, sources, RunSettings(), lambda *each: told.append(each))
     by = {
         stage: [row.verdict.confidence.value for row in made if row.stage == stage] for stage in {r.stage for r in made}
     }

@@ -24,19 +24,14 @@ def test_a_concern_of_the_paper_s_own_words_is_a_copy_and_a_quotation_is_none():
     sentence = "Patients received 400 mg of magnesium glycinate per day or matching placebo."
     article = example([("Methods", f"We met on Mondays. {sentence}")]).article
     assert is_copied(sentence, article) and is_copied(f"It was not stated that {sentence}", article)
-    assert not is_copied(
-        'Why "matching placebo" was chosen is unclear, and its taste may have told who got it.', article
-    )
+    asked = 'Why "matching placebo" was chosen is unclear, and its taste may have told who got it.'
+    assert not is_copied(asked, article)
 
 
 def test_sentences_end_at_full_stops_that_end_them():
     text = "It fell (Fig. 2). The p value was 0.03. Why? E. coli grew"
-    assert [text[a:b] for a, b in sentences(text)] == [
-        "It fell (Fig. 2).",
-        "The p value was 0.03.",
-        "Why?",
-        "E. coli grew",
-    ]
+    found = [text[a:b] for a, b in sentences(text)]
+    assert found == ["It fell (Fig. 2).", "The p value was 0.03.", "Why?", "E. coli grew"]
 
 
 # ---- insertion ------------------------------------------------------------------------------------
@@ -178,9 +173,7 @@ class Labelled:
 
 
 def test_a_matcher_that_follows_the_labels_agrees_fully_and_one_of_words_hardly():
-    assert {name: each.value for name, each in matcher_agreement(Labelled(), 0.9).items()} == {
-        "precision": 1.0,
-        "recall": 1.0,
-    }
+    agreed = {name: each.value for name, each in matcher_agreement(Labelled(), 0.9).items()}
+    assert agreed == {"precision": 1.0, "recall": 1.0}
     recall = matcher_agreement(None, LEXICAL_THRESHOLD)["recall"]
     assert recall.n == 54 and recall.value < 0.1 and recall.high < 0.3

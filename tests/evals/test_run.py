@@ -39,9 +39,8 @@ class Interrupted(ScriptedModel):
 
 
 def run(model: ScriptedModel | None = None, partial: Path | None = None, **others: object) -> tuple[EvalRow, ...]:
-    return run_task(
-        Q, model or scripted(EXAMPLES), EXAMPLES, STAGES, RunSettings(batch_size=2, partial=partial), **others
-    )
+    settings = RunSettings(batch_size=2, partial=partial)
+    return run_task(Q, model or scripted(EXAMPLES), EXAMPLES, STAGES, settings, **others)
 
 
 def test_every_stage_answers_every_question_and_rows_hold_everything() -> None:
@@ -103,14 +102,9 @@ def test_an_unfinished_run_of_something_else_is_not_continued(tmp_path: Path) ->
     changes += [{"stage_checksums": {"base": "other"}}]
     others = [(Q, EXAMPLES, change) for change in changes]
     for task, examples, change in (*others, (Q, EXAMPLES[:-1], {}), (Questions("Say."), EXAMPLES, {})):
+        settings = RunSettings(**{"batch_size": 2, "partial": partial} | change)
         with pytest.raises(BadConfig, match="delete"):
-            run_task(
-                task,
-                scripted(EXAMPLES),
-                examples,
-                STAGES,
-                RunSettings(**{"batch_size": 2, "partial": partial} | change),
-            )
+            run_task(task, scripted(EXAMPLES), examples, STAGES, settings)
 
 
 def test_an_unknown_stage_is_refused_with_the_known_ones_and_two_questions_with_one_id() -> None:

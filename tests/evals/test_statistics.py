@@ -32,6 +32,7 @@ from evals.stats.intervals import (
     wilson,
 )
 from evals.stats.scores import aurc, risk_coverage, smooth_ece
+from tests.evals.reports import TABLES
 from tests.evals.simulations import above_band, always_half, anything, apart, coverage, swapped
 
 QUICK = CalibrationSettings(draws=100)
@@ -200,9 +201,8 @@ def test_few_or_equal_rows_get_wilson_intervals_or_none_and_never_one_of_no_widt
         assert found.auroc is None and "correct and wrong" in found.interval_notes["auroc"]
         assert all(high > low for low, high in found.intervals.values())
     # The worst bin holds 5 of 300 rows: 7 draws of 1000 miss them all, too few for a percentile.
-    rare = calibrate(
-        [0.95] * 5 + [0.55] * 295, [False] * 5 + [True, False] * 147 + [True], settings=CalibrationSettings(draws=3000)
-    )
+    right = [False] * 5 + [True, False] * 147 + [True]
+    rare = calibrate([0.95] * 5 + [0.55] * 295, right, settings=CalibrationSettings(draws=3000))
     assert (rare.mce, "mce" in rare.intervals, "ece" in rare.intervals) == (pytest.approx(0.95), False, True)
     assert "no spread" in rare.interval_notes["mce"]
 
@@ -223,9 +223,8 @@ def test_every_metric_has_an_interval_or_a_note_that_says_why_not_and_the_method
         found = calibrate(c, y, settings=chosen)
         assert set(found.intervals) | set(found.interval_notes) == named and len(named) == 17
         assert found.method.model_dump() == {**vars(chosen), "level": 0.95}
-    lost = calibrate([0.9, 0.5, 0.4], [True, False, True], settings=CalibrationSettings(draws=500)).interval_notes[
-        "auroc"
-    ]
+    few = calibrate([0.9, 0.5, 0.4], [True, False, True], settings=CalibrationSettings(draws=500))
+    lost = few.interval_notes["auroc"]
     assert re.match(r"undefined in \d+\.\d % of the draws", lost)
 
 
@@ -349,9 +348,8 @@ def test_the_curve_of_risk_over_coverage_is_that_worked_by_hand_and_ends_with_ev
     stated, right = sample(50)
     whole = calibrate(stated, right, settings=QUICK)
     assert [point.threshold for point in whole.risk_coverage] == sorted(set(stated), reverse=True)
-    assert (whole.risk_coverage[-1].coverage, whole.risk_coverage[-1].risk) == pytest.approx(
-        (1, 1 - whole.mean_accuracy)
-    )
+    end = whole.risk_coverage[-1]
+    assert (end.coverage, end.risk) == pytest.approx((1, 1 - whole.mean_accuracy))
     assert np.isnan(aurc(array(0.1, 0.2), array(0, 1), np.zeros((1, 2)))).all()
 
 
@@ -480,18 +478,12 @@ def ratings(choices: dict[str, str]) -> list[Rating]:
 
 def test_the_published_examples_of_agreement_give_the_published_figures() -> None:
     found = rater_agreement(ratings(FOUR_CODERS), draws=10)
-    published = {
-        "percent_agreement": 0.81818,
-        "krippendorff_alpha": 0.74342,
-        "gwet_ac1": 0.77544,
-        "fleiss_kappa": 0.76117,
-    }
+    published = TABLES["statistics: published agreement of four coders"]
     assert {name: found[name].value for name in published} == pytest.approx(published, abs=1e-5)
     assert found["cohen_kappa"].value is None and "exactly two raters" in found["cohen_kappa"].note
     assert set(found) == set(NAMES) == set(rater_agreement([]))
-    assert rater_agreement(ratings(FOUR_CODERS), draws=10, are_numbers=True)[
-        "krippendorff_alpha"
-    ].value == pytest.approx(0.849, abs=5e-4)
+    numbers = rater_agreement(ratings(FOUR_CODERS), draws=10, are_numbers=True)
+    assert numbers["krippendorff_alpha"].value == pytest.approx(0.849, abs=5e-4)
     two = {"A": "y" * 25 + "n" * 25, "B": "y" * 20 + "n" * 5 + "y" * 10 + "n" * 15}
     kappa = rater_agreement(ratings(two), draws=300)["cohen_kappa"]
     assert (kappa.value, kappa.n) == (pytest.approx(0.4), 50) and kappa.low < 0.4 < kappa.high

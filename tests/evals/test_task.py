@@ -27,17 +27,10 @@ from lab.commands.terminal import standings_markdown, summary_table
 from lab.results.calibration import figures
 from lab.results.leaderboard import Opens, columns_of
 from lab.results.reports import calibrated as calibrated_of
-from tests.evals.reports import ORIGIN, ScriptedModel, small_report
+from tests.evals.reports import ORIGIN, TABLES, ScriptedModel, small_report
 
 ROOT = Path(__file__).parents[2]
-STORED = (
-    "training/embedded/grpo/reports/*.json",
-    "training/embedded/refiner/*/reports/*.json",
-    "training/embedded/review/reports/held-out.json",
-    "training/embedded/review/reports/held-out-base.json",
-    "tests/frozen/files/old/*.json",
-)
-STORED = [path for pattern in STORED for path in sorted(ROOT.glob(pattern))]
+STORED = [path for pattern in TABLES["reports: those that are stored"] for path in sorted(ROOT.glob(pattern))]
 
 
 def test_a_task_gives_full_reward_to_its_own_answers_and_less_to_every_baseline():

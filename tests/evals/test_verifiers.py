@@ -278,19 +278,7 @@ def test_weights_come_by_name_list_or_mapping_and_those_that_make_no_sense_and_u
 
 # ---- hard inputs and time ---------------------------------------------------------------------
 
-HARD = (
-    "\x00\x01\ufffd",
-    "\ud83e",
-    "<script>alert(1)</script>",
-    "9" * 20_000,
-    "Answer: " + "9" * 5_000,
-    "Answer: " + "(" * 200,
-    "Confidence: " + "9" * 400 + "%",
-    "Answer:" * 2_000,
-    "<think>" * 2_000,
-    "not not not not",
-    "\u202eereht",
-)
+HARD = [before + text * times + after for before, text, times, after in TABLES["verifiers: hard answers"]]
 
 
 def test_any_text_gets_a_verdict_in_every_kind() -> None:
@@ -315,7 +303,6 @@ def test_verdicts_on_a_set_of_ones_own_speak_of_the_answer_key_and_those_on_our_
     own = load_questions("codons-and-enzymes")[0]
     asked = (own, kmp_test()[0])
     reasons = [verify(each, f"Answer: {text}").reason for each in asked for text in ("leucine", "cannot be told")]
-    assert [next(name for name in ("answer key", "data") if name in reason) for reason in reasons[:2]] == [
-        "answer key"
-    ] * 2, reasons
+    named = [next(name for name in ("answer key", "data") if name in reason) for reason in reasons[:2]]
+    assert named == ["answer key"] * 2, reasons
     assert "the answer key says phenylalanine" in reasons[0] and "answer key" not in " ".join(reasons[2:])

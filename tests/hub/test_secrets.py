@@ -81,9 +81,8 @@ def test_a_hundred_kinds_of_secrets_are_found_in_each_of_eight_places():
 )
 def test_no_encoding_hides_a_secret(codec):
     def encoded(text: str) -> bytes:
-        return {"a NUL byte": b"\0" + text.encode(), "between NUL bytes": b"\0\1" + text.encode() + b"\xff\0"}.get(
-            codec
-        ) or text.encode(codec)
+        mixed = {"a NUL byte": b"\0" + text.encode(), "between NUL bytes": b"\0\1" + text.encode() + b"\xff\0"}
+        return mixed.get(codec) or text.encode(codec)
 
     files = {f"{number}.txt": encoded(f"a note\n{secret}\n") for number, secret in enumerate(kinds().values())}
     assert set(files) - refused(files) == set()

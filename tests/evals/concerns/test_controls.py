@@ -30,12 +30,9 @@ def knowing(n: int = 12):
 def test_lists_on_other_papers_of_the_source_get_what_is_left_without_knowledge() -> None:
     of = knowing()
     similarity = similarity_of(of.predicted, of.human, None)
-    strict, loose = (
-        control_rates(
-            articles_of(of, match(of, similarity, 0.9), {"permuted": permuted_control(of, similarity, matcher(at))})
-        )
-        for at in (0.9, 0.01)
-    )
+    matched = match(of, similarity, 0.9)
+    permuted = [{"permuted": permuted_control(of, similarity, matcher(at))} for at in (0.9, 0.01)]
+    strict, loose = (control_rates(articles_of(of, matched, each)) for each in permuted)
     assert strict["permuted"].f1 == 0.0
     assert loose["permuted"].f1 == pytest.approx(loose["count_bound"].f1)
     assert loose["count_bound"].n_matched == 36
@@ -62,19 +59,7 @@ def test_the_generic_list_is_as_long_as_each_predicted_one() -> None:
     assert found.matched.sum() == 0
 
 
-PAPER = Paper(
-    "a",
-    "",
-    title="Mice",
-    sections=(
-        ("Introduction", "Nobody knows why mice sleep at night."),
-        ("Methods", "We bought twelve mice from one dealer. Short one. Each mouse slept in a cage of its own."),
-        (
-            "Results",
-            "Mice of both groups slept for 9.5 hours on average. Nothing else differed between the groups (p > 0.2).",
-        ),
-    ),
-)
+PAPER = Paper("a", "", title="Mice", sections=TABLES["reviews: a paper in sections"])
 
 
 def test_a_copier_gets_whole_sentences_of_methods_and_results_evenly_spaced() -> None:
@@ -116,12 +101,7 @@ def test_a_threshold_cannot_be_calibrated_on_one_paper() -> None:
         calibrate_threshold(panel((reference("a", "x"), None)), WordEncoder(), 0.05, seed=0)
 
 
-PAPERS = [
-    Paper("a", "mice liver fibrosis tgf liver", ("No sham group.", "Small n.")),
-    Paper("b", "liver fibrosis in rats with bile duct ligation", ("Small n.", "No blinding.")),
-    Paper("c", "zebrafish heart regeneration", ("No mutant.",)),
-    Paper("d", "liver biopsy of patients with fibrosis", ("Selection bias.",), "fam"),
-]
+PAPERS = [Paper(*each) for each in TABLES["reviews: papers by what they are about, with their concerns and family"]]
 
 
 def by_hand(query: Paper, papers: list[Paper]) -> list[float]:

@@ -1,6 +1,5 @@
 """A record, answers, their case tables and where a report comes from, for the refiner's tests."""
 
-from datetime import UTC, datetime
 from pathlib import Path
 
 import yaml
@@ -8,34 +7,19 @@ from hypothesis import strategies as st
 
 from evals.refine.judge import Verdicts
 from evals.refine.score import PreparedAnswer, prepare
-from evals.schema.refiner import BehaviourItem, RefinerRecord, RewardConfig
+from evals.schema.refiner import RefinerRecord, RewardConfig
 
 CASES = yaml.safe_load((Path(__file__).parents[1] / "cases/refiner.yaml").read_text(encoding="utf-8"))
-EVIDENCE = {
-    "S1": "In liver, OXPHOS is down in flight (NES -1.9).",
-    "S2": "In kidney, adipogenesis is up.",
-    "W:3.a-b_c": "A page about muscle.",
-}
+EVIDENCE = CASES["evidence"]
 TOOL_OUTPUT = "\n".join(f"<snippet id={name}>{text}</snippet>" for name, text in EVIDENCE.items())
 GOOD = "<answer>Briefly: <snippet id=S1>OXPHOS is down in liver</snippet>.</answer>"
 
-ORIGIN = {
-    "data_name": "d", "chain_name": "c", "stage_checksums": {}, "settings": {}, "versions": {}, "command": "",
-    "created_at": datetime(2026, 1, 1, tzinfo=UTC),
-    "judge": "heuristic", "judge_mode": "no language model", "reward": RewardConfig(),
-}  # fmt: skip
+ORIGIN = CASES["origin"] | {"reward": RewardConfig()}
 
 
 def record(**changes: object) -> RefinerRecord:
     """Return a record with one wanted and one unwanted behaviour."""
-    given = {
-        "id": "r1",
-        "prompt": "Which way does OXPHOS go in liver?",
-        "tool_output": TOOL_OUTPUT,
-        "positive_rubrics": (BehaviourItem(title="way", description='Says that it is "down".'),),
-        "negative_rubrics": (BehaviourItem(title="wrong way", description='Says that it is "up".'),),
-    }
-    return RefinerRecord.model_validate({**given, **changes})
+    return RefinerRecord.model_validate({**CASES["record"], "tool_output": TOOL_OUTPUT, **changes})
 
 
 def verdicts(of: PreparedAnswer, share: float | None = 1.0, need: float = 0.0, **changes: object) -> Verdicts:

@@ -51,9 +51,8 @@ def test_nothing_of_the_held_out_tissues_of_the_kmp_test_or_of_a_study_in_testin
 
 
 def test_records_for_testing_are_known_by_their_id_and_by_what_they_ask():
-    assert {normalise_question(each.asked) for each in BANK.test} & {
-        normalise_question(row.prompt) for row in pathway_heldout()
-    }
+    known = {normalise_question(row.prompt) for row in pathway_heldout()}
+    assert {normalise_question(each.asked) for each in BANK.test} & known
     renamed = BANK.test[0].model_copy(update={"id": "renamed", "prompt": pathway_heldout()[0].prompt})
     assert ids_for_testing([*BANK.train, *BANK.test]) == [each.id for each in BANK.test]
     assert ids_for_testing([renamed]) == ["renamed"]

@@ -161,9 +161,8 @@ def test_citation_precision_and_recall_of_alce_are_those_of_its_own_script():
         found = [grade.parts["alce_precision"], grade.parts["alce_recall"]]
         wrong += [] if found == pytest.approx([precision, recall], abs=1e-3) else [(text, found)]
     assert not wrong
-    (grade,) = task.grade(
-        [about], ["<answer>Briefly: <snippet id=S3>folate is a vitamin</snippet>, as known.</answer>"]
-    )
+    said = "<answer>Briefly: <snippet id=S3>folate is a vitamin</snippet>, as known.</answer>"
+    (grade,) = task.grade([about], [said])
     assert grade.parts["alce_recall"] == 1.0
 
 

@@ -5,7 +5,7 @@ import os
 import tempfile
 import uuid
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -137,10 +137,9 @@ class Hub:
         tokens: Mapping[str, str] | None = None,
         organisations: tuple[str, ...] | None = None,
         *,
-        readers: Collection[str] = (),
         redirects: bool = False,
     ) -> None:
-        self.readers = frozenset(readers)
+        self.readers: frozenset[str] = frozenset()
         self.scopes: dict[str, dict[str, Any]] = {}
         self.grouped: set[str] = set()
         self.tokens = {"hf_local": "you"} if tokens is None else tokens
