@@ -454,26 +454,13 @@ def _identity(run: Run, base: PinnedBase, sha256: str, settings: dict[str, Any])
 WORDS = yaml.safe_load((TEMPLATES / "stages.yaml").read_text(encoding="utf-8"))
 HUB_DATASET = re.compile(r"(?P<id>[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)(?:@[^:]+)?(?::\d+)?")
 FILES = (".json", ".jsonl", ".parquet", ".csv")
-FRONT_MATTER = [
-    *(
-        "license",
-        "license_name",
-        "license_link",
-        "language",
-        "base_model",
-        "base_model_relation",
-        "library_name",
-        "pipeline_tag",
-    ),
-    *("datasets", "tags", "widget"),
-]
 WIDGET = 600
 """Characters of an example that the page of the model offers to try."""
 
 
 def model_card(front: ModelCardData, template: str, /, **values: Any) -> str:
     """Return README.md: front matter in the order that people look for it, and a template filled in."""
-    return f"---\n{front.to_yaml(original_order=FRONT_MATTER)}\n---\n\n{render(template, **values)}"
+    return f"---\n{front.to_yaml(original_order=WORDS['front_matter'])}\n---\n\n{render(template, **values)}"
 
 
 def adapter_card(

@@ -36,24 +36,6 @@ MOST_WAIT = 300.0
 """Seconds that are waited at most when the Hub asks for it: one of its windows."""
 WORDS = yaml.safe_load(Path(__file__).with_name("words.yaml").read_text(encoding="utf-8"))
 """What is said where something must not or cannot be published."""
-MEANINGS = {
-    401: "the token is missing or wrong; log in with `hf auth login`, or set HF_TOKEN",
-    402: "it costs money there; look at the billing page of the account",
-    403: "your token may not write there; use a token with write access to it, or --create-pr",
-    409: "somebody else works on the repository at this moment; try again",
-    412: "somebody committed meanwhile; run the command again to see the new plan",
-    413: "the Hub takes no files of this size",
-    429: "too many requests; wait a minute and try again",
-}
-
-REASONS = {
-    "storage": "free some on the storage page of the account or buy more, or ask the Hub as it says",
-    "resource group": "name one that you may write to with --resource-group (of a Space: resource_group in the file of --config); its id stands in the address of its page",
-    "billing|payment|upgrade|subscri": MEANINGS[402],
-}
-"""What to do about a 403 that is not about the token, by what the Hub says: a pattern for each."""
-
-
 PublicationKind = Literal["adapter", "model", "dataset", "space"]
 Visibility = Literal["private", "public"]
 
@@ -118,7 +100,7 @@ def explain(error: Exception, doing: str) -> HubTrouble:
     if isinstance(error, OfflineModeIsEnabled):
         return HubTrouble(f"{doing}: offline mode is set; unset HF_HUB_OFFLINE.")
     if isinstance(error, LocalTokenNotFoundError):
-        return HubTrouble(f"{doing}: {MEANINGS[401]}.")
+        return HubTrouble(f"{doing}: {WORDS['meanings'][401]}.")
     if isinstance(error, GatedRepoError):
         return HubTrouble(f"{doing}: the repository is gated; ask for access on its page first.")
     if isinstance(error, RepositoryNotFoundError):
@@ -127,9 +109,11 @@ def explain(error: Exception, doing: str) -> HubTrouble:
     if isinstance(error, HfHubHTTPError):
         status = error.response.status_code
         words = _short(error)
-        meaning = MEANINGS.get(status, "the Hub failed; run the same command again" if status >= 500 else "refused")
+        other = "the Hub failed; run the same command again" if status >= 500 else "refused"
+        meaning = WORDS["meanings"].get(status, other)
         if status == 403:
-            meaning = next((each for name, each in REASONS.items() if re.search(name, words, re.IGNORECASE)), meaning)
+            found = (each for name, each in WORDS["reasons"].items() if re.search(name, words, re.IGNORECASE))
+            meaning = next(found, meaning)
         wait = _wait(error.response.headers)
         later = f" The Hub asks to wait {wait / 60:.0f} minutes." if wait > MOST_WAIT else ""
         is_transient = status in TRANSIENT and not later
