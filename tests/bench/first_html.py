@@ -39,16 +39,7 @@ from lab.commands.lab import open_lab
 from lab.settings import from_environment
 open_lab(from_environment(), threading.Event().wait, server_port=int(sys.argv[1]), quiet=True)
 """
-CLICKED = """
-(() => {
-  const look = () => {
-    const tab = document.querySelectorAll("[role=tab]")[1];
-    if (tab?.getAttribute("aria-selected") === "true") window.usable = performance.now();
-    else { tab?.click(); requestAnimationFrame(look); }
-  };
-  look();
-})();
-"""
+CLICKED = Path(__file__).with_suffix(".js").read_text(encoding="utf-8")
 """Opens the second tab as soon as a click does, and keeps when that was."""
 
 

@@ -17,6 +17,7 @@ from accelerate.utils import DistributedType
 from accelerate.utils.launch import prepare_deepspeed_cmd_env, prepare_multi_gpu_env
 from transformers import modeling_utils
 
+from tests.training.cases import cases
 from tests.training.runs import SFT, environment, figures, on_taught, record, settings_file, train
 from training.launch.accelerate import profile_file
 from training.models.chain import check_chain
@@ -59,21 +60,7 @@ def needs_deepspeed() -> None:
         (pytest.fail if os.environ.get("CI") else pytest.skip)("DeepSpeed is not here: make setup-tests")
 
 
-WATCHED: Mapping[str, object] = {"eval_data": ["kmp-dev"], "eval_steps": 1, "eval_examples": 2, "eval_tokens": 4}
-CASES = [
-    ("zero3", "sft", {}),
-    ("zero3", "dpo", {"eval_steps": 0}),
-    ("zero3", "grpo", {}),
-    ("zero3", "grpo", {"gather_to_sample": False}),
-    ("zero2", "sft", WATCHED),
-    ("zero2", "dpo", {"eval_steps": 0}),
-    ("zero2", "grpo", {"beta": 0.0}),
-    ("fsdp2", "sft", {}),
-    ("fsdp2", "dpo", {"eval_steps": 0}),
-]
-
-
-@pytest.mark.parametrize(("profile", "stage", "values"), CASES)
+@pytest.mark.parametrize(("profile", "stage", "values"), cases("processes")["divided"])
 def test_two_processes_that_divide_a_model_end_with_a_chain_that_computes_what_was_trained(
     taught: Path, tmp_path: Path, profile: str, stage: str, values: Mapping[str, object]
 ):

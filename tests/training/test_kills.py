@@ -20,7 +20,7 @@ from evals.errors import TrainingStopped
 from evals.questions import DATASETS
 from tests.examples import write_examples
 from tests.training import killing
-from tests.training.cases import quick_or_slow
+from tests.training.cases import cases, quick_or_slow
 from tests.training.runs import COMMON, GRPO, SFT, adapter, figures, on_taught, record, settings_file, train
 from training import grpo, sft, upstream
 from training.models.manifest import read_chain
@@ -197,12 +197,7 @@ def test_a_run_that_comes_to_grief_says_why_and_keeps_the_last_good_checkpoint(
 
 # ---- two processes -----------------------------------------------------------------------------
 
-TWO: Mapping[str, Mapping[str, object]] = {
-    "sft": {"batch": 2, "max_length": 1024},
-    "dpo": {"batch": 1},
-    "kto": {"batch": 1, "loss_type": "apo_zero_unpaired"},  # KTO's own estimates the distance by batch
-    "grpo": {"batch": 8, "num_generations": 16, "max_completion_length": 40, "temperature": 1.3},
-}
+TWO: Mapping[str, Mapping[str, object]] = cases("processes")["alike"]
 
 
 @slow

@@ -16,7 +16,7 @@ from peft import PeftModel
 from transformers import LlamaForCausalLM, set_seed
 from trl import GRPOConfig, GRPOTrainer
 
-from evals.errors import BadConfig, ChainMismatch
+from evals.errors import BadConfig, LabError
 from evals.papers import demonstration
 from evals.papers.collection import split_by_family
 from evals.questions import DATASETS
@@ -224,20 +224,12 @@ def test_forgetting_is_said_in_words_stops_the_run_where_that_is_asked_and_the_r
     assert run.last_checkpoint() is not None and not run.adapter.exists()
 
 
-REFUSED = [
-    ("dpo", {"mode": "continue", "lora_r": 2}, BadConfig, r"rank 8, alpha 8 .* ask for rank 2, alpha 8"),
-    ("dpo", {"mode": "continue", "lora_targets": ["q_proj"]}, BadConfig, "ask for rank 8, alpha 8 on q_proj \\(2\\)"),
-    ("dpo", {"max_length": 32}, BadConfig, r"max_length 32 tokens: pairs.jsonl:1 \("),
-    ("dpo", {"base": "OTHER"}, ChainMismatch, "weights"),
-]
-
-
-@pytest.mark.parametrize(("stage", "values", "error", "said"), REFUSED)
-def test_a_chain_that_does_not_fit_is_refused_with_the_reason(taught, tmp_path, stage, values, error, said):
+@pytest.mark.parametrize(("values", "said"), cases("runs")["misfits"])
+def test_a_chain_that_does_not_fit_is_refused_with_the_reason(taught, tmp_path, values, said):
     if "base" in values:
         values = {"base": str(tiny_base(tmp_path / "other", seed=9))}
-    with pytest.raises(error, match=said):
-        train(stage, on_taught(taught, stage, tmp_path / "run", **values))
+    with pytest.raises(LabError, match=said):
+        train("dpo", on_taught(taught, "dpo", tmp_path / "run", **values))
     assert "adapter" not in names(tmp_path / "run") if (tmp_path / "run").exists() else True
 
 

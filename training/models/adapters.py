@@ -8,8 +8,10 @@ that change the base) is refused by name, because ignoring it would give wrong a
 
 import math
 import re
+import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -25,20 +27,8 @@ WEIGHTS_NAME = "adapter_model.safetensors"
 CONFIG_NAME = "adapter_config.json"
 TENSOR_NAME = re.compile(r"base_model\.model\.(?P<module>.+)\.lora_(?P<side>[AB])\.weight")
 
-REFUSED = {
-    "use_dora": "DoRA (use_dora)",
-    "use_qalora": "QA-LoRA (use_qalora)",
-    "use_bdlora": "block-diagonal LoRA (use_bdlora)",
-    "lora_bias": "trained LoRA biases (lora_bias)",
-    "modules_to_save": "whole modules saved with the adapter (modules_to_save)",
-    "trainable_token_indices": "trained token embeddings (trainable_token_indices)",
-    "target_parameters": "LoRA on bare parameters (target_parameters)",
-    "layer_replication": "repeated layers (layer_replication)",
-    "alora_invocation_tokens": "activated LoRA (alora_invocation_tokens)",
-    "arrow_config": "routing between adapters (arrow_config)",
-    "kasa_config": "base weights that were cut down (kasa_config)",
-    "monteclora_config": "Monte Carlo LoRA (monteclora_config)",
-}
+REFUSED: dict[str, str] = tomllib.loads(files("training.models").joinpath("refused.toml").read_text(encoding="utf-8"))
+"""By setting of an adapter: what it stands for, which cannot be stacked."""
 EMBEDDINGS = re.compile(r"(embed\w*|wte|lm_head|output_layer)(\.base_layer)?\.weight$")
 EXPERT = ".experts."
 """In the names of layers that a router gives tokens to."""
