@@ -73,10 +73,8 @@ def test_a_paired_difference_is_the_same_as_in_our_comparisons(n: int, clusters:
     chance = np.random.default_rng(n)
     rights = [chance.random(n) < share for share in (0.4, 0.65)]
     names = None if clusters is None else [f"c{i}" for i in chance.integers(0, clusters, n)]
-    rows = [
-        judged(stage, [("correct" if y else "incorrect", 0.7) for y in right], names)
-        for stage, right in zip(("before", "after"), rights, strict=True)
-    ]
+    before, after = ([("correct" if y else "incorrect", 0.7) for y in right] for right in rights)
+    rows = [judged("before", before, names), judged("after", after, names)]
     report = report_of(*rows[0], *rows[1])
     pairing = Pairing(metrics=["accuracy"], group="all")
     pair = compare([((report, "before"), (report, "after"))], pairing).comparisons[0]

@@ -202,9 +202,8 @@ def test_texts_are_read_from_the_files_of_others_and_what_is_not_there_is_named(
 
 
 def test_the_label_sets_that_ship_are_split_by_question_and_say_what_their_page_says() -> None:
-    dev, test, theirs = (
-        read_rows(LABELS / f"{name}.jsonl", LabelRow, key=lambda each: each.id) for name in ("dev", "test", "biorlhf")
-    )
+    names = [LABELS / f"{name}.jsonl" for name in ("dev", "test", "biorlhf")]
+    dev, test, theirs = (read_rows(name, LabelRow, key=lambda each: each.id) for name in names)
     questions = [{each.question_id for each in rows} for rows in (dev, test, theirs)]
     assert not questions[0] & questions[1]
     assert not {each.id for each in dev} & {each.id for each in test}

@@ -157,9 +157,8 @@ def test_an_interval_over_clusters_is_wider_than_over_their_rows_and_a_seed_repe
     c3, y3 = np.repeat(c, 3).tolist(), np.repeat(y, 3).tolist()
     thrice = [str(i) for i in range(60) for _ in range(3)]
     chosen = CalibrationSettings(draws=1500)
-    alone, together, single = (
-        calibrate(*rows, settings=chosen).intervals["brier"] for rows in ((c3, y3), (c3, y3, thrice), (c, y))
-    )
+    cases = ((c3, y3), (c3, y3, thrice), (c, y))
+    alone, together, single = (calibrate(*rows, settings=chosen).intervals["brier"] for rows in cases)
     assert together[1] - together[0] > 1.4 * (alone[1] - alone[0])
     assert together == pytest.approx(single, abs=0.012)
     first, again, other = (calibrate(c, y, settings=CalibrationSettings(draws=99, seed=s)).intervals for s in (1, 1, 2))

@@ -135,12 +135,10 @@ def test_every_stated_confidence_is_read_alone_and_within_a_longer_answer() -> N
 
 
 def test_a_confidence_is_never_guessed_and_an_impossible_or_contradictory_one_has_no_value() -> None:
-    found = {
-        name: [(text, read_confidence(text)) for text in STATEMENTS[name]] for name in STATEMENTS if name != "stated"
-    }
-    wrong = [
-        row for row in found["missing"] if row[1].model_dump() != {"status": "missing", "value": None, "quote": None}
-    ]
+    texts = {name: each for name, each in STATEMENTS.items() if name != "stated"}
+    found = {name: [(text, read_confidence(text)) for text in each] for name, each in texts.items()}
+    nothing = {"status": "missing", "value": None, "quote": None}
+    wrong = [row for row in found["missing"] if row[1].model_dump() != nothing]
     wrong += [(text, it) for text, it in found["invalid"] if (it.status, it.value) != ("invalid", None) or not it.quote]
     assert not wrong, "\n".join(map(str, wrong))
 

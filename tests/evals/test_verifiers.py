@@ -233,9 +233,8 @@ def test_a_correct_answer_beats_every_other_and_a_known_falsehood_never_pays() -
 def test_an_incorrect_set_of_names_earns_less_than_a_correct_one_and_more_the_closer_it_is() -> None:
     truth = SetTruth(values=("UAA", "UAG", "UGA"))
     lines = ("UAA, UAG, UGA", "UAA, UAG", "UAA", "AUG")
-    found = [
-        verify_answer(truth, "Which codons stop?", f"Answer: {line}\nConfidence: 0%").scores["V1"] for line in lines
-    ]
+    said = [verify_answer(truth, "Which codons stop?", f"Answer: {line}\nConfidence: 0%") for line in lines]
+    found = [each.scores["V1"] for each in said]
     assert found == [1.0, pytest.approx(0.4), pytest.approx(0.25), 0.0]
 
 

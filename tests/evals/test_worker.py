@@ -86,9 +86,8 @@ def test_lists_deep_in_each_other_are_refused_in_words(tmp_path):
             assert "nested too deeply" in str(error), name
         else:
             assert "nested too deeply" in fault.problem, name
-    laughs = "\n".join(
-        f"{name}: &{name} [{(',*' + last) * 9}]".replace("[,", "[") for last, name in pairwise("abcdefghij")
-    )
+    lines = (f"{name}: &{name} [{(',*' + last) * 9}]".replace("[,", "[") for last, name in pairwise("abcdefghij"))
+    laughs = "\n".join(lines)
     article = read_article(f"---\na: &a [lol]\n{laughs}\ntitle: *j\n---\n# Moss\n\nIt grows.".encode(), "a.md")
     assert article.title == "Moss"
 

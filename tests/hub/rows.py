@@ -18,19 +18,11 @@ def put(folder: Path, name: str, rows: list[dict[str, Any]]) -> Path:
     return folder
 
 
-def concerns(n: int = 12) -> list[dict[str, Any]]:
-    """Return the concerns of `n` papers, every fourth of another category."""
-    category, severity = ("other", "design_flaw", "design_flaw", "design_flaw"), ("minor", "major")
-    return [
-        {
-            "article_id": f"paper-{at}",
-            "source": "demonstration",
-            "concerns": [
-                {"text": f"Group {at} has no control.", "category": category[at % 4], "severity": severity[at % 2]}
-            ],
-        }
-        for at in range(n)
-    ]
+def concerns() -> list[dict[str, Any]]:
+    """Return the concerns of twelve papers, every fourth of another category."""
+    kinds = [("other", "minor"), ("design_flaw", "major"), ("design_flaw", "minor"), ("design_flaw", "major")] * 3
+    told = ({"text": f"Group {n} has no control.", "category": a, "severity": b} for n, (a, b) in enumerate(kinds))
+    return [{"article_id": f"paper-{n}", "source": "demonstration", "concerns": [each]} for n, each in enumerate(told)]
 
 
 def report() -> EvalReport:

@@ -37,9 +37,8 @@ def packed(run, copy):
 def test_the_embedded_base_goes_along_unless_another_wish_is_told(run, copy):
     for wishes, with_base, is_published, told in CASES["bases_asked"]:
         asked = []
-        found = publication_of(
-            run, Publication("org/mine", **wishes), with_base, lambda named, to=asked: to.append(named) or copy
-        )
+        mine = Publication("org/mine", **wishes)
+        found = publication_of(run, mine, with_base, lambda named, to=asked: to.append(named) or copy)
         assert (found.with_base, asked) == (is_published, [] if told == "-" else [told]), wishes
         assert (found.copy is copy) == bool(asked)
 

@@ -68,9 +68,8 @@ def test_every_space_passes_every_check_and_its_card_reads_as_it_did(name):
 
 
 def test_the_card_of_a_space_holds_what_its_publisher_says():
-    own = OwnCard(
-        authors=("Ada Lovelace",), license="mit", body="Votes of a course.\n\n## Data protection\n\nNo names."
-    )
+    told = "Votes of a course.\n\n## Data protection\n\nNo names."
+    own = OwnCard(authors=("Ada Lovelace",), license="mit", body=told)
     upload = pack_space(bundle_folder("arena"), "org/arena", {}, own=own)
     card = upload.parts["README.md"].text()
     assert "# Assay arena\n\n**By** Ada Lovelace\n\nVotes of a course." in card and "## Data protection" in card

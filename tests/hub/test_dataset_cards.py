@@ -290,9 +290,8 @@ def test_a_card_that_a_person_wrote_is_published_whole_with_the_licence_that_is_
     text = packed(tmp_path, "mit").parts["README.md"].text()
     assert read_front_matter(text) == {"license": "mit"}
     assert "Ask Ann first." in text
-    (tmp_path / "README.md").write_text(
-        '---\nlicense: cc0-1.0\nconfigs:\n- data_files: ["*.jsonl"]\n- data_files: [{path: [train.jsonl]}]\n---\n# Mine\n'
-    )
+    configs = 'configs:\n- data_files: ["*.jsonl"]\n- data_files: [{path: [train.jsonl]}]'
+    (tmp_path / "README.md").write_text(f"---\nlicense: cc0-1.0\n{configs}\n---\n# Mine\n")
     assert problems(tmp_path, licence="mit") == ["the card says license: cc0-1.0, and --license says mit"]
     assert problems(tmp_path, licence=None) == []
     (tmp_path / "card.md").write_text("---\nauthors: Ann\n---\n## Uses\n\nTeaching.\n")

@@ -45,9 +45,8 @@ def test_concerns_are_found_with_their_labels_in_the_forms_of_model_families() -
 
 
 def test_titles_give_severity_and_numbered_points_within_points_are_concerns_of_their_own() -> None:
-    found = {
-        row["case"]: [[each.severity, each.text[:24]] for each in read(row["raw"]).concerns] for row in CASES["titles"]
-    }
+    told = {row["case"]: read(row["raw"]).concerns for row in CASES["titles"]}
+    found = {case: [[each.severity, each.text[:24]] for each in concerns] for case, concerns in told.items()}
     assert found == {row["case"]: row["said"] for row in CASES["titles"]}
 
 
@@ -95,11 +94,9 @@ def test_a_text_of_null_is_no_concern_that_reads_none() -> None:
 
 
 def test_labels_are_repaired_by_the_table_and_unknown_ones_are_marked() -> None:
-    first, second = parse(
-        "a",
-        '[{"text": "One is here.", "category": "Statoretical methodology", "severity": "CRITICAL"},'
-        ' {"text": "Two is here.", "category": "ethics", "severity": "minor"}]',
-    ).concerns
+    one = '{"text": "One is here.", "category": "Statoretical methodology", "severity": "CRITICAL"}'
+    two = '{"text": "Two is here.", "category": "ethics", "severity": "minor"}'
+    first, second = parse("a", f"[{one}, {two}]").concerns
     assert (first.category, first.severity) == ("statistical_methodology", "major")
     assert (second.category, second.severity) == ("unknown", "minor")
     problems = parse("a", '[{"text": "Two is here.", "category": "ethics", "severity": "minor"}]').problems
