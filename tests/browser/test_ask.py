@@ -33,9 +33,14 @@ def test_a_question_is_answered_judged_stopped_shown_as_text_and_found_again(ope
     expect(page.locator(".card[data-state=writing]").first).to_be_visible()
     expect(page.locator("#ask-stop")).to_be_visible()
     expect(page.locator("#ask-button")).to_be_disabled()
+    page.click("#ask-history > button")
+    expect(
+        page.locator("#ask-earlier input")
+    ).to_be_disabled()  # or what is being written would be painted over a choice
     page.keyboard.press("Escape")
     expect(page.locator("#ask-answers .figures", has_text="stopped").first).to_be_visible()
     expect(page.locator("#ask-button")).to_be_enabled()
+    choose(page, "#ask-earlier input", "Say it slowly", stays=True)  # it is listed once the list can be used
     page.fill(QUESTION, "x" * 100_000)
     page.keyboard.press("Control+Enter")
     expect(page.locator("#ask-notice .problem")).to_contain_text("100,000 characters")
