@@ -17,6 +17,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from contextlib import redirect_stdout
 from importlib import import_module, metadata
+from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -25,6 +26,7 @@ from typing import Any
 import torch
 from peft import PeftModel
 from transformers import AutoModelForCausalLM, LlamaConfig, MistralConfig, PreTrainedTokenizerFast, TrainerCallback
+from transformers.models.qwen3_5.modeling_qwen3_5 import torch_chunk_gated_delta_rule
 
 from evals.schema.questions import Sampling
 from tests.bench._measure import resident
@@ -63,6 +65,29 @@ def machine(_: Path) -> Figures:
         "cuda": torch.version.cuda,
         "date": time.strftime("%Y-%m-%d"),
         "versions": {name: metadata.version(name) for name in PACKAGES},
+    }
+
+
+def kernels(_: Path) -> Figures:
+    """Return how far bitsandbytes' nf4 on the card is from nf4 on the processor, and a product from that of the unpacked weights."""
+    from bitsandbytes import functional, matmul_4bit
+
+    size = 4096 if HAS_GPU else 128
+    weights = torch.randn(size, size, generator=torch.Generator().manual_seed(0))
+
+    def unpacked(device: str) -> tuple[torch.Tensor, Any]:
+        return functional.quantize_4bit(weights.to(device), quant_type="nf4", compress_statistics=True)
+
+    packed, state = unpacked(DEVICE)
+    found = functional.dequantize_4bit(packed, state)
+    rows = torch.randn(16, size, device=DEVICE)
+    product = rows @ found.T
+    gap = (matmul_4bit(rows, packed.t(), quant_state=state) - product).abs().max() / product.abs().max()
+    reference = functional.dequantize_4bit(*unpacked("cpu"))
+    return {
+        "nf4_gap_to_cpu": float((found.cpu() - reference).abs().max()) if HAS_GPU else NO_GPU["skipped"],
+        "nf4_product_gap": float(gap),
+        "nf4_error": float((found.cpu() - weights).abs().mean()),
     }
 
 
@@ -229,6 +254,28 @@ def stages(folder: Path) -> Figures:
     }
 
 
+def linear_attention(_: Path) -> Figures:
+    """Return how far the kernel of Qwen3.5's linear attention is from plain PyTorch, and how many times as fast, a step's gradients with it."""
+    plain = torch_chunk_gated_delta_rule.__wrapped__
+    length, heads = (4096, 32) if HAS_GPU else (64, 2)
+    torch.manual_seed(0)
+    given = [torch.randn(1, length, heads, 128, device=DEVICE, dtype=torch.bfloat16, requires_grad=True) for _ in "qkv"]
+    kept, learned = (torch.rand(1, length, heads, device=DEVICE) for _ in range(2))
+
+    def done(rule: Callable[..., Any]) -> torch.Tensor:
+        found, _ = rule(*given, g=kept.log(), beta=learned.to(torch.bfloat16), use_qk_l2norm_in_kernel=True)
+        found.float().sum().backward()
+        return found.detach().float()
+
+    gap = (done(torch_chunk_gated_delta_rule) - done(plain)).abs().max() / done(plain).abs().max()
+    seconds = {rule: seconds_of(lambda rule=rule: done(rule)) for rule in (torch_chunk_gated_delta_rule, plain)}
+    return {
+        "kernel": find_spec("fla") is not None,
+        "gap": float(gap),
+        "times_as_fast": seconds[plain] / seconds[torch_chunk_gated_delta_rule],
+    }
+
+
 def seconds_of(work: Callable[[], object]) -> float:
     """Return the least time of three, after a first that warms up."""
     times = []
@@ -243,11 +290,13 @@ def seconds_of(work: Callable[[], object]) -> float:
 
 PARTS: Mapping[str, tuple[Callable[[Path], Figures], int]] = {
     "machine": (machine, 5),
+    "kernels": (kernels, 10),
     "base": (base, 60),
     "sft": (sft, 75),
     "grpo": (grpo, 60),
     "long_rows": (long_rows, 60),
     "stages": (stages, 45),
+    "linear_attention": (linear_attention, 30),
     "resume": (resume, 40),
     "padding_free": (padding_free, 20),
     "families": (families, 60),

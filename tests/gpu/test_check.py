@@ -20,10 +20,11 @@ def test_the_check_tells_after_each_part_what_it_saw_and_what_needs_a_gpu(tmp_pa
     assert done.returncode == 0, done.stdout + done.stderr
     assert (tmp_path / "check.jsonl").read_text(encoding="utf-8") == done.stdout
     found = {row["part"]: row for row in map(json.loads, done.stdout.splitlines())}
-    assert found["long_rows"]["skipped"] == "no GPU"
+    assert found["long_rows"]["skipped"] == found["kernels"]["nf4_gap_to_cpu"] == "no GPU"
     assert found["sft"]["steps_per_second"] > 0 and found["sft"]["peak_gb"] > 0
     assert found["grpo"]["kl_at_step_1"] == 0
     assert found["stages"]["times_as_fast"] > 0
+    assert found["linear_attention"]["gap"] == 0, "no kernel without a GPU"
     assert found["resume"]["tensors_that_differ"] == 0
     assert found["padding_free"]["loss_padded"] == pytest.approx(found["padding_free"]["loss_padding_free"], abs=1e-3)
     assert found["families"]["Mistral"]["merged"] == "≤ 1e-4"

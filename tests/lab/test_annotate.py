@@ -307,7 +307,7 @@ def test_the_page_makes_a_project_rates_exports_and_takes_a_file_in(services, tm
     Rater(services, BOB).annotate(store.items(name)[0].id, "submitted", ratings={"factual": 4}, thumb="up")
     shown = called("annotate_agreement", name)[0]
     assert "Gwet&#x27;s AC2" in shown and "answers: 1, settled: 0" in shown
-    assert "Factual unknown: too few are rated twice (1 answer)" in shown and "disagree on" not in shown
+    assert "Factual: not known yet, only 1 answer rated twice" in shown and "disagree on" not in shown
     Rater(services, BOB).annotate(store.items(name)[0].id, "submitted", ratings={"factual": 1})
     assert f'data-id="{store.items(name)[0].id}"' in called("annotate_agreement", name)[0]
 

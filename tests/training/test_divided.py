@@ -1,9 +1,12 @@
 """What GPUs are for, without one: DeepSpeed and FSDP2 on two processors, GRPO that samples from a stand-in for vLLM."""
 
+import atexit
 import os
 import re
 import subprocess
 import sys
+import tempfile
+import threading
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.util import find_spec
@@ -11,23 +14,30 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from accelerate import PartialState
 from accelerate.commands.launch import _validate_launch_command, launch_command_parser
 from accelerate.utils import DistributedType
 from accelerate.utils.launch import prepare_deepspeed_cmd_env, prepare_multi_gpu_env
-from transformers import modeling_utils
+from peft import PeftModel
+from transformers import AutoModelForCausalLM, modeling_utils
 
-from tests.training.cases import cases
+from tests.models import tiny_llama, tiny_tokenizer
 from tests.training.runs import SFT, environment, figures, on_taught, record, settings_file, train
+from training.config import StageSettings
 from training.launch.accelerate import profile_file
 from training.models.chain import check_chain
+from training.models.start import Start
 from training.run.folder import RunFolder
+from training.upstream import StackedPeftModel
 
 STAND_IN = Path(__file__).with_name("stand_in")
 INSTALLED = find_spec("deepspeed")
 ENGINES = Path(str(INSTALLED.origin)).parents[1] if INSTALLED else Path(sys.prefix) / "engines"
 """Where DeepSpeed is: `make setup-tests` puts it there (requirements-engines.txt)."""
 TWO = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+COMPARED = "ASSAY_TEST_COMPARED"
+"""Set: before each answer the policy is compared with an ordinary PEFT model that its adapter is loaded into."""
 pytestmark = pytest.mark.slow
 
 
@@ -55,12 +65,29 @@ def trained(stage: str, file: Path, launcher: list[str], surroundings: Mapping[s
     return done.stdout
 
 
+def read_by_each(told: str) -> list[tuple[int, int]]:
+    """Return how many weights of the base each process read, and in how many bytes of room."""
+    return [(int(a), int(b)) for a, b in re.findall(r"read (\d+) weights with (\d+) bytes", told)]
+
+
 def needs_deepspeed() -> None:
     if not (ENGINES / "deepspeed").is_dir():
         (pytest.fail if os.environ.get("CI") else pytest.skip)("DeepSpeed is not here: make setup-tests")
 
 
-@pytest.mark.parametrize(("profile", "stage", "values"), cases("processes")["divided"])
+CASES = [
+    ("zero3", "sft", {}),
+    ("zero3", "dpo", {"eval_steps": 0}),
+    ("zero3", "grpo", {}),
+    ("zero3", "grpo", {"gather_to_sample": False}),
+    ("zero2", "dpo", {"eval_steps": 0}),
+    ("fsdp2", "sft", {}),
+    ("fsdp2", "dpo", {"eval_steps": 0}),
+]
+"""SFT and GRPO under ZeRO-2: below, where they look and sample."""
+
+
+@pytest.mark.parametrize(("profile", "stage", "values"), CASES)
 def test_two_processes_that_divide_a_model_end_with_a_chain_that_computes_what_was_trained(
     taught: Path, tmp_path: Path, profile: str, stage: str, values: Mapping[str, object]
 ):
@@ -70,9 +97,9 @@ def test_two_processes_that_divide_a_model_end_with_a_chain_that_computes_what_w
         file, base = settings_file(tmp_path, {**SFT, **values}), tmp_path / "model"
     else:
         file, base = on_taught(taught, stage, tmp_path / "run", **values), taught / "model"
-    read = re.findall(r"read (\d+) weights", trained(stage, file, TWO, environment_of(profile)))
-    if profile in ("fsdp2", "zero3"):  # of two processes on one machine one reads the base
-        assert sorted(int(weights) > 0 for weights in read) == [False, True]
+    read = read_by_each(trained(stage, file, TWO, environment_of(profile)))
+    if profile in ("fsdp2", "zero3") and read:  # of two processes on one machine one reads the base
+        assert sorted(weights > 0 for weights, _ in read) == [False, True]
     kept = record(tmp_path / "run")
     assert (kept["status"], kept["host"]["processes"], kept["result"]["steps"]) == ("finished", 2, 2)
     assert all(finding.is_ok for finding in check_chain(tmp_path / "run", base=str(base)))
@@ -80,6 +107,61 @@ def test_two_processes_that_divide_a_model_end_with_a_chain_that_computes_what_w
         alone = train("sft", settings_file(tmp_path, {**SFT, "batch": 4, "output": str(tmp_path / "alone")}))
         found = figures(RunFolder(tmp_path / "run"), "loss")
         assert found == pytest.approx(figures(alone, "loss"), rel=1e-3)
+
+
+WATCHED: Mapping[str, object] = {"eval_data": ["kmp-dev"], "eval_steps": 1, "eval_examples": 2, "eval_tokens": 4}
+
+
+@pytest.mark.parametrize(("stage", "values"), [("sft", {**SFT, **WATCHED}), ("grpo", {"beta": 0.0})])
+def test_a_look_and_a_sampled_answer_use_the_adapter_of_that_step_where_zero2_writes_the_weights(
+    taught: Path, tmp_path: Path, stage: str, values: Mapping[str, object]
+):
+    """DeepSpeed writes all weights through one buffer, which no version counter of a weight sees."""
+    needs_deepspeed()
+    told = {**values, "max_steps": 3, "learning_rate": 2e-2}
+    given = on_taught(taught, stage, tmp_path / "run", **told) if stage == "grpo" else settings_file(tmp_path, told)
+    said = trained(stage, given, TWO, {**environment_of("zero2"), COMPARED: "1"})
+    found = [(float(off), float(moved)) for off, moved in re.findall(r"off by (\S+), moved by (\S+)", said)]
+    assert len(found) == 2 * (4 if stage == "sft" else 3)  # two processes; a look before the first step, too
+    assert max(off for off, _ in found) < 1e-4
+    assert sum(moved > 1e-2 for _, moved in found) == len(found) - 2, "each step changes what is computed"
+    base = str((taught if stage == "grpo" else tmp_path) / "model")
+    assert all(finding.is_ok for finding in check_chain(tmp_path / "run", base=base))
+
+
+SEEN = ("eval/accuracy", "eval/length", "eval/kl")
+
+
+@pytest.mark.parametrize("skipped", ["0", "1"])
+def test_two_processes_share_a_dev_set_find_in_it_what_one_does_and_look_for_unused_weights_only_where_some_are(
+    taught: Path, tmp_path: Path, skipped: str
+):
+    values: dict[str, object] = {"eval_data": [str(taught / "rows.jsonl")], "eval_steps": 1, "eval_tokens": 20}
+    file = on_taught(taught, "dpo", tmp_path / "run", **values, batch=1, eval_batch=1)
+    said = trained("dpo", file, TWO, environment_of("multi-cpu") | {"SKIPPED": skipped})
+    answered = [int(rows) for rows in re.findall(r"answered (\d+)", said)]
+    assert sorted(answered) == [3, 6]  # three questions at each of three looks
+    assert re.findall(r"looks for unused weights: (\w+)", said) == ["True" if skipped == "1" else "False"] * 2
+    if skipped == "0":
+        alone = train("dpo", on_taught(taught, "dpo", tmp_path / "alone" / "run", **values))
+        for name in SEEN:
+            found = figures(RunFolder(tmp_path / "run"), name)
+            assert (len(found), found) == (3, pytest.approx(figures(alone, name), rel=1e-3, abs=1e-6)), name
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc tells what is held")
+@pytest.mark.parametrize(("profile", "most"), [("fsdp2", 1.2)])  # zero3: docs/performance.md
+def test_two_processes_of_one_machine_load_a_base_in_less_than_two_of_it(tmp_path: Path, profile: str, most: float):
+    tokenizer = tiny_tokenizer()
+    base = tiny_llama(tokenizer, num_hidden_layers=16, hidden_size=512, intermediate_size=1536).bfloat16()
+    base.save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    file = settings_file(tmp_path, {**SFT, "max_steps": 1, "weights": "float32"})
+    read = read_by_each(trained("sft", file, TWO, environment_of(profile)))
+    whole = 4 * sum(each.numel() for each in base.parameters())
+    sys.stdout.write(f"{profile}: {[f'{room / whole:.2f}' for _, room in read]} of a base of {whole / 1e6:.0f} MB\n")
+    assert len(read) == 2
+    assert sum(room for _, room in read) < most * whole
 
 
 def test_answers_from_vllm_are_those_of_the_whole_chain_as_it_is_trained(taught: Path, tmp_path: Path):
@@ -93,8 +175,15 @@ def test_answers_from_vllm_are_those_of_the_whole_chain_as_it_is_trained(taught:
     assert all(finding.is_ok for finding in check_chain(run.path, base=str(taught / "model")))
 
 
+def held() -> int:
+    """Return the bytes of main memory that this process alone holds, mapped files apart."""
+    rows = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines())
+    return int(rows["RssAnon"].split()[0]) * 1024
+
+
 def telling(load: Callable[..., Any]) -> Callable[..., Any]:
-    """Let `load` print how many weights of the base were read from its files."""
+    """Let `load` print how many weights of the base are there afterwards, and by how many bytes it grew at most."""
+
     files, taken = modeling_utils.load_state_dict, [0]
 
     def counted(*told: Any, **options: Any) -> Any:
@@ -104,13 +193,89 @@ def telling(load: Callable[..., Any]) -> Callable[..., Any]:
 
     def loaded(*told: Any, **options: Any) -> Any:
         modeling_utils.load_state_dict = counted
+        before, most, over = held(), [0], threading.Event()
+
+        def watch() -> None:
+            while not over.wait(0.003):
+                most[0] = max(most[0], held() - before)
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
         model = load(*told, **options)
+        over.set()
+        watcher.join()
         is_divided = any(hasattr(each, "ds_id") for each in model.parameters())  # ZeRO-3: none of them is on meta
         there = taken[0] if is_divided else sum(not each.is_meta for each in model.parameters())
-        sys.stdout.write(f"\nread {there} weights\n")
+        sys.stdout.write(f"\nread {there} weights with {most[0]} bytes\n")
         return model
 
     return loaded
+
+
+def compared(build: Callable[..., StackedPeftModel]) -> Callable[..., StackedPeftModel]:
+    """Let a policy print, before it answers, how far its logits are from those of PEFT with its adapter as it is now.
+
+    And how far those are from what the same model computed with the adapter of the answer before.
+    """
+
+    def built(model: Any, start: Start, settings: StageSettings) -> StackedPeftModel:
+        policy, generate = build(model, start, settings), StackedPeftModel.generate
+        earlier: list[PeftModel] = []
+
+        def fresh(folder: str) -> PeftModel:
+            base = AutoModelForCausalLM.from_pretrained(settings.base, dtype=torch.float32)
+            for frozen in start.frozen.values():
+                base = PeftModel.from_pretrained(base, str(frozen)).merge_and_unload()
+            policy.save_pretrained(folder)
+            return PeftModel.from_pretrained(base, folder).eval()
+
+        def answers(**asked: Any) -> Any:
+            shown = {"input_ids": asked["input_ids"], "attention_mask": asked["attention_mask"], "logits_to_keep": 1}
+            with tempfile.TemporaryDirectory() as folder, torch.no_grad():
+                earlier.append(fresh(folder))
+                *before, now = (each(**shown).logits for each in earlier[-2:])
+                off = float((policy(**shown).logits - now).abs().max())
+                moved = max((float((each - now).abs().max()) for each in before), default=0.0)
+            sys.stdout.write(f"\noff by {off}, moved by {moved}\n")
+            return generate(policy, **asked)
+
+        policy.generate = answers
+        return policy
+
+    return built
+
+
+def without_last_layer(load: Callable[..., Any]) -> Callable[..., Any]:
+    """Let `load` return a base whose last layer is never called."""
+
+    def loaded(*told: Any, **options: Any) -> Any:
+        model = load(*told, **options)
+        model.model.layers[-1].forward = lambda hidden, *_, **__: hidden
+        return model
+
+    return loaded
+
+
+def tell_of_ends() -> None:
+    """Print, when the process ends, what it answered and whether it looked for unused weights in each step."""
+    from torch.nn.parallel import DistributedDataParallel
+
+    from training.run import watch
+
+    rows, wrapped, wrap, answer = [], [], DistributedDataParallel.__init__, watch.greedy_answers
+
+    def told(layer: Any, *inputs: Any, **options: Any) -> None:
+        wrap(layer, *inputs, **options)
+        wrapped.append(layer.find_unused_parameters)
+
+    def counted(policy: Any, tokenizer: Any, prompts: Any, most: int) -> Any:
+        rows.append(len(prompts))
+        return answer(policy, tokenizer, prompts, most)
+
+    DistributedDataParallel.__init__, watch.greedy_answers = told, counted
+    atexit.register(
+        lambda: sys.stdout.write(f"\nanswered {sum(rows)}, looks for unused weights: {', '.join(map(str, wrapped))}\n")
+    )
 
 
 def main() -> None:
@@ -125,7 +290,14 @@ def main() -> None:
     if os.environ.get("ACCELERATE_USE_DEEPSPEED") == "true":
         import_module("deepspeed.comm.torch").build_shm_op = lambda: None  # needs a compiler
     session.check_equipment = lambda *_, **__: None
-    session.load_model = telling(session.load_model)
+    if sys.platform.startswith("linux"):
+        session.load_model = telling(session.load_model)
+    if COMPARED in os.environ:
+        session.policy_of = compared(session.policy_of)
+    if os.environ.get("SKIPPED") == "1":
+        session.load_model = without_last_layer(session.load_model)
+    if "SKIPPED" in os.environ:
+        tell_of_ends()
     if stage == "grpo":
         grpo.VerifierReward = lambda *_: import_module("tests.training.killing").length_of_answer
     session.run_command(stage, STAGES[stage], import_module(f"training.{stage}").train, words)
