@@ -3,6 +3,8 @@
 import json
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
@@ -17,12 +19,14 @@ from tests.examples import write_examples
 from tests.models import ALL_LINEAR, tiny_base
 from training.config import read_request
 from training.data.questions import watched_questions
+from training.launch.accelerate import profile_file
 from training.models.adapters import WEIGHTS_NAME
 from training.run.folder import RunFolder
 from training.run.session import Prepared, prepare
 from training.stages import STAGES
 
 ROOT = Path(__file__).parents[2]
+ACCELERATE = Path(sys.executable).with_name("accelerate")
 
 COMMON: Mapping[str, object] = {
     "max_steps": 2,
@@ -130,3 +134,18 @@ def environment() -> dict[str, str]:
     """Return what a command of ours is started with: our packages in sight, one thread."""
     places = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(places), "OMP_NUM_THREADS": "1"}
+
+
+def launched(
+    stage: str, file: Path, profile: str | None, *words: str, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a stage by the command that people type, and return how it ended and what it said."""
+    options = ["--config_file", str(profile_file(profile))] if profile else []
+    return subprocess.run(
+        [str(ACCELERATE), "launch", *options, "-m", f"training.{stage}", "--config", str(file), *words],
+        cwd=ROOT,
+        env={**environment(), **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+    )

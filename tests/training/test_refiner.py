@@ -85,18 +85,26 @@ def test_a_run_adds_one_stage_to_the_chain_and_starts_at_its_reference(start: Pa
     assert not (run.path / "adapter" / "ref").exists()
 
 
+def test_a_judge_that_orders_known_pairs_wrongly_is_refused_before_anything_is_written(start: Path):
+    with JudgeServer() as server, pytest.raises(BadConfig, match="of 8 known pairs"):
+        train("refiner", Path(command(start, "blind", judge=server.url, judge_retries=0)[1]))
+    assert not (start / "blind").exists()
+
+
 def test_a_judge_elsewhere_needs_leave_and_a_key_has_to_be_set_in_the_plan_as_in_the_run(start, monkeypatch):
-    """What an address has to be: test_judge.py."""
     monkeypatch.delenv("ASSAY_NO_SUCH_KEY", raising=False)
-    keyed, away = {"judge": HERE, "judge_key_env": "ASSAY_NO_SUCH_KEY"}, {"judge": AWAY}
-    for values, said in ((keyed, "ASSAY_NO_SUCH_KEY"), (away, "not on this machine")):
+    for values, said in (
+        ({"judge": AWAY}, "not on this machine"),
+        ({"judge": f"{HERE}?key=1"}, "holds a user"),
+        ({"judge": HERE, "judge_key_env": "ASSAY_NO_SUCH_KEY"}, "ASSAY_NO_SUCH_KEY"),
+    ):
         with pytest.raises(BadConfig, match=said):
             judge_for(settings_of(start, **values))
-    (problem,) = plan_of("refiner", command(start, "new", **keyed), is_dry=True).problems
+    (problem,) = plan_of("refiner", command(start, "new", **values), is_dry=True).problems
     assert "ASSAY_NO_SUCH_KEY" in problem
     monkeypatch.setenv("ASSAY_NO_SUCH_KEY", "x")
-    away["judge_allow_remote"] = True
-    for allowed in (keyed, away):
+    away = {"judge": AWAY, "judge_allow_remote": True}
+    for allowed in (values, away):
         assert not plan_of("refiner", command(start, "new", **allowed), is_dry=True).problems
     assert "example.org" not in judge_for(settings_of(start, **away)).label
 
@@ -278,3 +286,10 @@ def test_each_figure_that_an_alarm_watches_leaves_its_band_with_an_answer_that_g
             called(RefinerReward(PUBLISHED, judge, stop=StopRule(1.0)), [text] * 4, log, tool_output=WITH_LONG)
         before, now = (log.metrics.get(metric, 0.0) for log in logs)
         assert now - before > max(bands[metric].share * before, bands[metric].slack), metric
+
+
+def test_a_missing_verdict_costs_an_answer_its_reward_and_no_points():
+    judge = Talked(lambda inquiry: "up" in inquiry.answer)
+    rewards = called(reward_by(judge, stop=StopRule(0.5)), [GOOD, WRONG, GOOD])
+    assert rewards[1] is None
+    assert rewards[0] == rewards[2] == pytest.approx(10.0)

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -9,24 +10,34 @@ from pathlib import Path
 import pandas
 import pytest
 import torch
-from accelerate import Accelerator
-from accelerate.utils import DistributedType
 from bitsandbytes.nn import Linear4bit
 from peft import PeftModel
 from transformers import LlamaForCausalLM, set_seed
 from trl import GRPOConfig, GRPOTrainer
 
-from evals.errors import BadConfig, LabError
+from evals.errors import BadConfig, ChainMismatch
 from evals.papers import demonstration
 from evals.papers.collection import split_by_family
-from evals.questions import DATASETS
+from evals.questions import DATASETS, SYSTEM_PROMPT
 from evals.schema import Message
 from evals.schema.questions import Sampling
 from tests.examples import write_examples
 from tests.models import load_base, tiny_base
 from tests.training import test_reviewer
 from tests.training.cases import cases, not_refused
-from tests.training.runs import GRPO, SFT, adapter, figures, on_taught, ready, record, settings_file, train
+from tests.training.runs import (
+    GRPO,
+    ROOT,
+    SFT,
+    adapter,
+    figures,
+    launched,
+    on_taught,
+    ready,
+    record,
+    settings_file,
+    train,
+)
 from training import grpo, kto, reward, sft, upstream
 from training.config import read_request
 from training.models.adapters import WEIGHTS_NAME, read_adapter
@@ -36,7 +47,6 @@ from training.models.manifest import active_adapters, read_chain
 from training.models.stack import Stack
 from training.models.targets import lora_config
 from training.reward import ModelReward
-from training.run import session
 from training.run.folder import RunFolder
 from training.sft import check_packing
 from training.stages import STAGES
@@ -59,11 +69,30 @@ def check_left(run: RunFolder, stage: str, *more: str, steps: int = 2) -> None:
     assert [each.name for each in chain.stages] == ["sft", stage]
     assert (kept["status"], kept["stage"], kept["result"]["steps"]) == ("finished", stage, steps)
     assert kept["data"]["stage sft"] == chain.stages[0].sha256
-    for file in (run.path / "run.json", run.adapter / "adapter_config.json"):
-        assert str(run.path.parent) not in file.read_text(encoding="utf-8")
+    assert str(run.path.parent) not in (run.path / "run.json").read_text(encoding="utf-8")
 
 
 # ---- SFT ---------------------------------------------------------------------------------------
+
+
+@slow
+def test_the_command_that_people_type_leaves_an_adapter_its_chain_and_records_and_nothing_about_the_machine(
+    tmp_path: Path,
+):
+    done = launched("sft", settings_file(tmp_path, SFT), None)
+    assert done.returncode == 0, done.stderr[-3000:]
+    run, base = tmp_path / "run", str(tmp_path / "model")
+    assert (names(run), names(run / "adapter")) == (LEFT, ["adapter_config.json", WEIGHTS_NAME])
+    assert [row["step"] for row in RunFolder(run).metric_rows() if "loss" in row] == [1, 2]
+    chain = load_chain(run, "float32", base=base)
+    assert (chain.stages, chain.manifest.system_prompt) == (("base", "sft"), SYSTEM_PROMPT)
+    text, kept = (run / "run.json").read_text(encoding="utf-8"), record(run)
+    assert (kept["status"], kept["stage"], kept["result"]["steps"]) == ("finished", "sft", 2)
+    assert (kept["data"]["rows"], kept["config"]["base"], kept["host"]["processes"]) == (8, "model", 1)
+    assert kept["command"] == "accelerate launch -m training.sft --config settings.yaml"
+    for private in (str(run), str(ROOT), str(Path.home()), os.uname().nodename):
+        assert private not in text
+    assert str(tmp_path) not in (run / "adapter" / "adapter_config.json").read_text()
 
 
 @pytest.mark.parametrize("attention", ["sdpa", pytest.param("eager", marks=slow)])
@@ -76,17 +105,6 @@ def test_rows_that_are_packed_or_not_padded_do_not_see_each_other_and_give_the_l
         file = settings_file(tmp_path, {**values, **told, "output": str(tmp_path / name)})
         losses.append(record(train("sft", file).path)["result"]["train_loss"])
     assert losses == pytest.approx([losses[0]] * 3, abs=1e-5)
-
-
-@pytest.mark.parametrize("is_used", [True, False])
-def test_processes_look_for_unused_weights_in_each_step_only_where_some_are(tmp_path, monkeypatch, is_used: bool):
-    prepared = ready("sft", settings_file(tmp_path, SFT))
-    model = prepared.model()
-    if not is_used:
-        model.model.layers[-1].forward = lambda hidden, *_, **__: hidden
-    monkeypatch.setattr(session, "load_model", lambda *_, **__: model)
-    monkeypatch.setattr(Accelerator, "distributed_type", DistributedType.MULTI_CPU)
-    assert sft.build_trainer(prepared).accelerator.ddp_handler.find_unused_parameters is not is_used
 
 
 def test_a_model_that_lets_packed_rows_see_each_other_is_refused(taught: Path):
@@ -209,6 +227,25 @@ def test_each_mode_is_served_as_it_was_trained(preferred: RunFolder, taught: Pat
     assert [answer.stage for answer in answers] == ["base", "sft", "dpo"]
 
 
+@slow
+@pytest.mark.parametrize(
+    ("mode", "weights", "autocast"), [("stack", "float32", "none"), ("continue", "nf4", "bfloat16")]
+)
+def test_a_look_leaves_the_trained_weights_as_they_are_also_in_bfloat16_over_4_bit_weights(
+    taught: Path, tmp_path: Path, mode: str, weights: str, autocast: str
+):
+    values = {"mode": mode, "weights": weights, "autocast": autocast}
+    looked, blind = (
+        train("dpo", on_taught(taught, "dpo", tmp_path / str(steps) / "run", **values, eval_steps=steps))
+        for steps in (1, 0)
+    )
+    assert figures(looked, "loss")[0] == pytest.approx(math.log(2), abs=1e-6)
+    assert (figures(looked, "rewards/margins")[0], figures(looked, "eval/kl")[0]) == (0.0, 0.0)
+    assert figures(looked, "eval/kl")[-1] > 0.0 and figures(blind, "eval/kl") == []
+    first, second = adapter(looked), adapter(blind)
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
 def test_forgetting_is_said_in_words_stops_the_run_where_that_is_asked_and_the_run_goes_on(taught, tmp_path, capsys):
     values = {"learning_rate": 0.5, "max_steps": 8, "monitor_max_kl": 0.1, "monitor_stop": True, "beta": 0.05}
     run = train("dpo", on_taught(taught, "dpo", tmp_path / "run", **values))
@@ -224,12 +261,21 @@ def test_forgetting_is_said_in_words_stops_the_run_where_that_is_asked_and_the_r
     assert run.last_checkpoint() is not None and not run.adapter.exists()
 
 
-@pytest.mark.parametrize(("values", "said"), cases("runs")["misfits"])
-def test_a_chain_that_does_not_fit_is_refused_with_the_reason(taught, tmp_path, values, said):
+REFUSED = [
+    ("dpo", {"mode": "continue", "lora_r": 2}, BadConfig, r"rank 8, alpha 8 .* ask for rank 2, alpha 8"),
+    ("dpo", {"mode": "continue", "lora_targets": ["q_proj"]}, BadConfig, "ask for rank 8, alpha 8 on q_proj \\(2\\)"),
+    ("dpo", {"max_length": 32}, BadConfig, r"max_length 32 tokens: pairs.jsonl:1 \("),
+    ("dpo", {"base": "OTHER"}, ChainMismatch, "weights"),
+    ("grpo", {"base": "OTHER"}, ChainMismatch, "weights"),
+]
+
+
+@pytest.mark.parametrize(("stage", "values", "error", "said"), REFUSED)
+def test_a_chain_that_does_not_fit_is_refused_with_the_reason(taught, tmp_path, stage, values, error, said):
     if "base" in values:
         values = {"base": str(tiny_base(tmp_path / "other", seed=9))}
-    with pytest.raises(LabError, match=said):
-        train("dpo", on_taught(taught, "dpo", tmp_path / "run", **values))
+    with pytest.raises(error, match=said):
+        train(stage, on_taught(taught, stage, tmp_path / "run", **values))
     assert "adapter" not in names(tmp_path / "run") if (tmp_path / "run").exists() else True
 
 
@@ -334,21 +380,25 @@ def test_training_on_top_equals_training_on_a_merged_base(taught: Path, tmp_path
     assert rewards[0] == rewards[1]
 
 
-# of the other stages, after a kill and after a signal: tests/training/test_kills.py
-def test_a_resumed_run_ends_with_the_weights_and_the_loss_of_one_that_was_never_stopped(taught, tmp_path):
+# after a kill and after a signal: tests/training/test_kills.py
+@pytest.mark.parametrize("stage", ["sft", pytest.param("grpo", marks=slow)])
+def test_a_resumed_run_ends_with_the_weights_and_the_loss_of_one_that_was_never_stopped(taught, tmp_path, stage: str):
     def settings(name: str, **values: object) -> Path:
-        return on_taught(taught, "sft", tmp_path / name / "run", max_steps=4, max_length=1024, **values)
+        values = {"max_steps": 4, "max_length": 1024, **values}
+        if stage == "grpo":
+            values.pop("max_length")
+        return on_taught(taught, stage, tmp_path / name / "run", **values)
 
-    whole = train("sft", settings("whole", save_steps=2))
+    whole = train(stage, settings("whole", save_steps=2))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(upstream, "write_adapter", _stop)
         with pytest.raises(KeyboardInterrupt):
-            train("sft", settings("parts", save_steps=3, log_steps=2))
+            train(stage, settings("parts", save_steps=3, log_steps=2))
     parts = RunFolder(tmp_path / "parts" / "run")
     assert record(parts.path)["status"] == "stopped"
     (parts.path / "checkpoint-4" / "trainer_state.json").unlink()
     assert parts.last_checkpoint() == parts.path / "checkpoint-3"
-    train("sft", settings("parts", save_steps=3, log_steps=2))
+    train(stage, settings("parts", save_steps=3, log_steps=2))
     one, other = adapter(whole), adapter(parts)
     assert all(torch.equal(one[name], other[name]) for name in one)
     assert [len(figures(each, "loss")) for each in (whole, parts)] == [4, 2]  # that of step 3 was never logged
@@ -361,6 +411,9 @@ def _stop(*_: object, **__: object) -> str:
 
 
 # ---- a dev set that is answered while a model is trained ---------------------------------------------
+
+
+SHOWN = {"sft": "accuracy", "grpo": "reward", "review": "f1"}
 
 
 def dev_file(folder: Path) -> str:
@@ -377,14 +430,33 @@ def papers_file(folder: Path) -> str:
     return str(file)
 
 
+def looked(taught: Path, folder: Path, stage: str, **values: object) -> Path:
+    """Return the settings file of a run of two steps that is evaluated after each."""
+    if stage == "review":
+        return test_reviewer.settings_file(folder, eval_data=[papers_file(folder)], eval_tokens=8, **values)
+    known: dict[str, object] = {"eval_data": [dev_file(folder)], "eval_tokens": 8, **values}
+    if stage == "sft":
+        return settings_file(folder, {**SFT, **known})
+    return on_taught(taught, stage, folder / "run", **known)
+
+
 @slow
-def test_a_reviewer_is_evaluated_on_papers_before_its_first_step_and_after_others(tmp_path: Path):
-    papers = papers_file(tmp_path)
-    run = train("review", test_reviewer.settings_file(tmp_path, eval_data=[papers], eval_tokens=8, eval_steps=1))
-    rows = [row for row in run.metric_rows() if "eval/f1" in row]
-    assert [row["step"] for row in rows] == [0, 1, 2] and all(0 < row["eval/length"] <= 8 for row in rows)
+@pytest.mark.parametrize("stage", ["sft", "grpo", "review"])
+def test_a_stage_is_evaluated_before_its_first_step_and_after_others_and_learns_the_same(taught, tmp_path, stage):
+    file = looked(taught, tmp_path, stage, eval_steps=1)
+    run = train(stage, file)
+    rows = [row for row in run.metric_rows() if f"eval/{SHOWN[stage]}" in row]
+    assert [row["step"] for row in rows] == [0, 1, 2]
+    assert all(0 < row["eval/length"] <= 8 for row in rows)
     kept = record(run.path)
-    assert kept["data"]["dev rows"] == 2 and "dev.jsonl" in kept["config"]["eval_data"][0]
+    assert kept["data"]["dev rows"] == len(Path(tmp_path / "dev.jsonl").read_text(encoding="utf-8").splitlines())
+    assert "dev.jsonl" in kept["config"]["eval_data"][0] and "kept_weights" not in kept["result"]
+    if stage == "sft":  # DPO has the same test over 4-bit weights
+        words = ("--eval_data=", "--eval_steps", "0", "--output", str(tmp_path / "blind"))
+        blind = train(stage, file, *words)
+        assert figures(blind, "eval/accuracy") == []
+        first, second = adapter(run), adapter(blind)
+        assert all(torch.equal(first[name], second[name]) for name in first)
 
 
 def test_a_run_ends_early_with_the_weights_of_its_best_evaluation(taught: Path, tmp_path: Path):

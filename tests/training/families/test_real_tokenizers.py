@@ -12,8 +12,10 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import torch
 import yaml
-from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from starlette.testclient import TestClient
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
 
 from evals.errors import LabError
 from evals.questions import DATASETS
@@ -22,11 +24,13 @@ from evals.schema.questions import Sampling
 from tests.examples import write_examples
 from tests.models import tiny_llama
 from tests.training.families.bases import described
-from tests.training.runs import SFT, answered_in_lines, ready, settings_file
+from tests.training.runs import SFT, answered_in_lines, ready, settings_file, train
 from training.data.chat import marks_of, turn_end
 from training.data.tokens import sequences_of
 from training.models.base import find_base, load_tokenizer
-from training.models.chain import load_chain
+from training.models.chain import check_chain, load_chain
+from training.models.export import export
+from training.serve.server import ChainServer
 from training.sft import build_trainer
 
 pytestmark = [pytest.mark.network, pytest.mark.timeout(900)]
@@ -107,7 +111,7 @@ def test_marks_of_a_real_tokenizer_are_refused_and_other_texts_are_not(name: str
 
 
 @pytest.mark.parametrize("name", CASES["real"])
-def test_a_real_tokenizer_is_trained_asked_and_exported_with_the_same_tokens(name: str, tmp_path: Path):
+def test_a_real_tokenizer_is_trained_asked_served_and_exported_with_the_same_tokens(name: str, tmp_path: Path):
     told = CASES["real"][name]
     base_with(tmp_path / "model", name)
     write_examples(tmp_path / "rows.jsonl", answered_in_lines(2))
@@ -123,10 +127,12 @@ def test_a_real_tokenizer_is_trained_asked_and_exported_with_the_same_tokens(nam
     shown = [[int(token) for token in labels if token >= 0] for labels in batch["labels"]]
     assert list(sequence.ids[sequence.given :]) in shown
     assert all(end in labels for labels in shown)
+    train("sft", file)
+    assert [each.detail for each in check_chain(tmp_path / "sft") if not each.is_ok] == []
 
-    chain = load_chain(f"base:{tmp_path / 'model'}", "float32")
+    chain = load_chain(tmp_path / "sft", "float32")
     messages = [Message.model_validate(each) for each in row["prompt"]]
-    prompt = chain.rows(messages, ("base",), Sampling(4))[0].prompt
+    prompt = chain.rows(messages, ("sft",), Sampling(4))[0].prompt
     assert sequence.ids[: len(prompt)] == prompt
     assert end in chain.ends
     most = starts(prompt, tokenizer)
@@ -134,9 +140,21 @@ def test_a_real_tokenizer_is_trained_asked_and_exported_with_the_same_tokens(nam
     assert starts(sequence.ids, tokenizer) == most
     marked = [Message(role="user", content=f"Why?{told['marks'][0]}")]
     with pytest.raises(LabError, match="control mark"):
-        chain.rows(marked, ("base",), Sampling(4))
+        chain.rows(marked, ("sft",), Sampling(4))
+    with TestClient(ChainServer(chain).app()) as client:
+        body = {"model": "sft", "max_tokens": 2, "temperature": 0}
+        turns = [each.model_dump() for each in messages]
+        answer = client.post("/v1/chat/completions", json={**body, "messages": turns})
+        assert answer.json()["usage"]["prompt_tokens"] == len(prompt)
+        refused = client.post("/v1/chat/completions", json={**body, "messages": [marked[0].model_dump()]})
+        assert (refused.status_code, told["marks"][0] in refused.json()["error"]["message"]) == (400, True)
 
-    tokenizer.save_pretrained(tmp_path / "out")
+    export(tmp_path / "sft", tmp_path / "out", "merged", "float32", questions=1, answer_tokens=2)
     theirs = AutoTokenizer.from_pretrained(tmp_path / "out", local_files_only=True)
-    asked = theirs.apply_chat_template(row["prompt"], add_generation_prompt=True, return_dict=True)
-    assert tuple(asked["input_ids"]) == prompt
+    options = {"add_generation_prompt": True, "return_dict": True, "return_tensors": "pt"}
+    asked = theirs.apply_chat_template(row["prompt"], **options)
+    assert tuple(asked["input_ids"][0].tolist()) == prompt
+    model = AutoModelForCausalLM.from_pretrained(tmp_path / "out", dtype=torch.float32).eval()
+    with torch.inference_mode(), chain.stack.lock, chain.stack.rows([chain.adapters_of_stage["sft"]]):
+        ours = chain.stack.model(input_ids=asked["input_ids"]).logits
+        assert float((model(input_ids=asked["input_ids"]).logits - ours).abs().max()) <= 1e-4
