@@ -11,7 +11,7 @@ from evals.schema import VoteCounts
 from evals.schema.votes import Board, Boards
 from lab.page import Painted, chart, show_errors
 from lab.services import Services
-from lab.shared.exports import NEWEST_VOTES, hear_offers, left_out_line, may_train, training_offers
+from lab.shared.exports import NEWEST_VOTES, hear_offers, left_out_reasons, may_train, training_offers
 from lab.shared.rows import read_place
 from lab.ui.components import (
     QUIET,
@@ -64,7 +64,7 @@ def view(services: Services) -> BoardPage:
 
 def board_html(found: Boards) -> Html:
     """Return the board of all votes, those of each kind of question folded beneath, and what counts on none."""
-    left_out = left_out_line(found.left_out.items())
+    left_out = left_out_reasons(found.left_out.items())
     if not found.boards[0].votes:
         return Html(notice(say("ratings.none", left_out=left_out)))
     first, *kinds = map(_ratings, found.boards)

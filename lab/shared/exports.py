@@ -56,14 +56,14 @@ def training_offers(found: Sequence[Trainable], *, has_buttons: bool, title: str
         rows = plural(each.rows, "answer" if each.stage == "kto" else "preference pair")
         key = f"trainable.{each.stage}" if each.rows else f"trainable.{each.stage}.none"
         line = as_html(say(key, rows=rows, good=each.good, graded=each.graded))
-        left = left_out_line(each.left_out.items())
+        left = left_out_reasons(each.left_out.items())
         words = as_html(say(f"trainable.train.{each.stage}"))
         button = f'<button type="button" data-do="train" data-id="{each.stage}">{words}</button>'
         said.append(f"<li>{line} ({as_html(left)}){button if has_buttons and each.rows else ''}</li>")
     return Html(f'{heading(say(title))}<ul class="assay-sentences assay-offers">{"".join(said)}</ul>')
 
 
-def left_out_line(left_out: Iterable[tuple[str, int]]) -> str:
+def left_out_reasons(left_out: Iterable[tuple[str, int]]) -> str:
     """Return what was left out of a data set, and why."""
     known = lines()
     reasons = ", ".join(
@@ -105,7 +105,7 @@ def votes_file(services: Services, form: ExportFormat, folder: Path) -> tuple[st
     made = export_votes(services.store.preference_pairs(), form, services.now())
     counts = made.statistics
     rows, votes = plural(counts.rows, "row"), plural(counts.votes, "vote")
-    line = say("preferences.made", rows=rows, votes=votes, left_out=left_out_line(counts.left_out.items()))
+    line = say("preferences.made", rows=rows, votes=votes, left_out=left_out_reasons(counts.left_out.items()))
     return notice(line, "good"), str(zip_files(f"preferences-{form}", files_of(made), folder))
 
 
