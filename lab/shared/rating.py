@@ -241,7 +241,8 @@ class RatingPanel:
     ) -> Painted:
         typed, elsewhere = given[: len(self.typed)], given[len(self.typed) :]
         opened = self.save(visitor, item, adjudicating, typed, state)
-        told = notice(say(f"annotate.kept.{state}"), "good")
+        told, n = say(f"annotate.kept.{state}"), len(self.rater(visitor).items_of_same_text(opened.item))
+        told = notice(f"{told} {say('annotate.kept.alike', n=n)}" if n > 1 else told, "good")
         if self.advance is None:
             return self.show(opened, told)
         return {**self.advance(visitor, None, *elsewhere), self.line: told}
