@@ -10,14 +10,23 @@ import tempfile
 import time
 from pathlib import Path
 
+import httpx
 import pytest
-
-from tests.lab.test_lab_command import wait_for
 
 ROOT = Path(__file__).parents[1]
 NOBODY = 65534
 TEXT = re.sub(r"\\\n\s*", "", (ROOT / "Dockerfile").read_text())
 STEPS = [line.partition(" ")[::2] for line in TEXT.splitlines() if line and not line.startswith("#")]
+
+
+def wait_for(url, process, seconds=60):
+    limit = time.monotonic() + seconds
+    while time.monotonic() < limit and process.poll() is None:
+        try:
+            return httpx.get(url).text
+        except httpx.TransportError:
+            time.sleep(0.1)
+    raise AssertionError(f"no page; exit code {process.poll()}")
 
 
 def test_the_image_runs_as_a_plain_user_and_keeps_what_matters_on_its_volume():
