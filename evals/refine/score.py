@@ -241,12 +241,17 @@ def prepare(
 
 
 def final_figures(prepared: PreparedAnswer, verdicts: Verdicts | None) -> AnswerFigures:
-    """Return the figures of an answer; `verdicts` None = nobody was asked, as no reward depends on it."""
+    """Return the figures of an answer; `verdicts` None = nobody was asked.
+
+    ValueError if nobody was asked although the reward depends on it.
+    """
     config, why = prepared.config, prepared.settled
     if not prepared.is_judgeable:
         return AnswerFigures(0.0, NO_CITATION, 0.0, 0.0, str(why))
     if verdicts is None:
-        return AnswerFigures(None, CitationScores(), 0.0, 0.0, str(why))
+        if why is None:
+            raise ValueError(f"the answer to {prepared.record.id!r} has to be judged first")
+        return AnswerFigures(None, CitationScores(), 0.0, 0.0, why)
     rubric = rubric_score(prepared.items, verdicts.raws, config.score_scale)
     sources = prepared.record.sources if config.citation_level == "paper" else None
     citation = citation_scores(prepared.reading.claims, prepared.cited, verdicts, sources, prepared.record.answerable)

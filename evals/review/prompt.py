@@ -167,8 +167,18 @@ def without_marks(article: Article, marks: Sequence[str] = ()) -> tuple[Article,
     return (article.model_copy(update=changed) if count else article), count
 
 
-ORDER = "methods, results, statement, introduction discussion conclusion abstract, other, supplement, references"
-RANKS: dict[str, int] = {role: rank for rank, roles in enumerate(ORDER.split(", ")) for role in roles.split()}
+RANKS: dict[str, int] = {
+    "methods": 0,
+    "results": 1,
+    "statement": 2,
+    "introduction": 3,
+    "discussion": 3,
+    "conclusion": 3,
+    "abstract": 3,
+    "other": 4,
+    "supplement": 5,
+    "references": 6,
+}
 """In this order sections are kept whole; statements (ethics, data) are short and often what is missing."""
 FLOOR = 128
 """Tokens that every section is given if there is room, so that none vanishes."""

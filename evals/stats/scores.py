@@ -114,7 +114,7 @@ def aurc(c: Floats, y: Floats, w: Floats) -> Floats:
 
     Rows that tie come in random order; the value is the mean over all orders: after N rows with E wrong, a tie of m
     rows, e of them wrong, adds sum over j of (E + j e/m) / (N + j) = (E - N e/m) (H(N + m) - H(N)) + e, with H the
-    harmonic numbers, for weights that are whole numbers. nan for a draw without weight.
+    harmonic numbers. nan for a draw without weight; ValueError for weights that are not whole numbers.
     """
     by = levels(c, y, w)
     wrong = by.wrong[:, ::-1]
@@ -131,6 +131,8 @@ def aurc(c: Floats, y: Floats, w: Floats) -> Floats:
 def _harmonic(counts: Floats) -> Floats:
     """Return 1 + 1/2 + ... + 1/k for each count k; 0 for 0."""
     whole: Whole = np.rint(counts).astype(np.intp)
+    if not np.array_equal(whole, counts):
+        raise ValueError("risk and coverage count rows: weights must be whole numbers")
     known = np.concatenate([[0.0], np.cumsum(1 / np.arange(1, whole.max(initial=0) + 1))])
     return known[whole]
 

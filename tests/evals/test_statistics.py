@@ -350,6 +350,8 @@ def test_the_curve_of_risk_over_coverage_is_that_worked_by_hand_and_ends_with_ev
     end = whole.risk_coverage[-1]
     assert (end.coverage, end.risk) == pytest.approx((1, 1 - whole.mean_accuracy))
     assert np.isnan(aurc(array(0.1, 0.2), array(0, 1), np.zeros((1, 2)))).all()
+    with pytest.raises(ValueError, match="whole numbers"):
+        aurc(array(0.1, 0.2), array(0, 1), np.array([[0.5, 0.5]]))
 
 
 # ---- intervals --------------------------------------------------------------------------------
