@@ -67,7 +67,7 @@ def test_charts_have_a_name_and_files_and_a_point_opens_the_answers_of_its_bin(o
         chart = page.locator(f"#calibration-{name} .main-svg").first
         expect(chart).to_be_visible()
         assert chart.bounding_box()["width"] > 400
-    expect(page.get_by_role("figure", name="share correct, stated confidence")).to_be_visible()
+    expect(page.get_by_role("figure", name="share correct, confidence")).to_be_visible()
     saved = "#calibration-reliability .chart-files button"
     with page.expect_download() as picture:
         page.locator(saved, has_text="SVG").press("Enter")
@@ -78,7 +78,7 @@ def test_charts_have_a_name_and_files_and_a_point_opens_the_answers_of_its_bin(o
         "document.querySelector('#calibration-reliability .js-plotly-plot').data.flatMap(({ y }) => [...y])"
     )
     assert [float(row["y"]) for row in rows] == shown
-    assert {row["x axis"] for row in rows} == {"stated confidence"}
+    assert {row["x axis"] for row in rows} == {"confidence"}
     assert all(float(row["interval below"]) >= 0 for row in rows if row["interval below"])
     point = page.locator("#calibration-reliability .scatterlayer .trace .points path").last
     point.hover(force=True)

@@ -46,7 +46,7 @@ def test_the_table_holds_every_figure_of_every_stage_and_those_of_the_report_rea
         each = calibration_of(report, stage)
         for heading, field in CASES["rows"]:
             assert f"{attrgetter(field)(each):.3f}" in row_of(page, heading), (stage, heading)
-        assert f"{100 * each.mean_confidence:.1f} %" in row_of(page, "Mean stated confidence")
+        assert f"{100 * each.mean_confidence:.1f} %" in row_of(page, "Mean confidence")
         assert f"{100 * each.mean_accuracy:.1f} %" in row_of(page, "Share correct")
     (summary,) = [s for s in report.summaries if (s.stage, s.group) == ("grpo", "unaided")]
     for name, heading in (("ece", "ECE ↓"), ("brier", "Brier score ↓"), ("auroc", "AUROC ↑")):
