@@ -56,8 +56,8 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "stages launch.plan launch.preview",
         "sft dpo kto reward grpo review refiner",
         "run launch serve reviewer",
-        "models data rewards refiner_rewards judge encoders run.folder",
-        "config upstream run.checkpoints",
+        "models data rewards refiner_rewards judge encoders run.folder upstream",
+        "config",
     ),
     "hub": ("publish chains datasets spaces votes", "adapters cards checks", "client"),
     "lab": (

@@ -29,7 +29,6 @@ from training.config import StageSettings
 from training.grpo import GrpoSettings
 from training.launch.accelerate import command_of, environment
 from training.models.manifest import FILE_NAME, OURS, chain_file, read_chain
-from training.run.checkpoints import checkpoints
 from training.run.folder import (
     COMPLETIONS,
     METRICS,
@@ -39,6 +38,7 @@ from training.run.folder import (
     MetricRow,
     RunFolder,
     Sampled,
+    checkpoints,
     read_completions,
 )
 from training.stages import STAGES

@@ -20,9 +20,8 @@ from tests.training.families.bases import described, tokenizer_of
 from tests.training.reviewers import CONTEXT
 from tests.training.runs import COMMON, SFT, answered_in_lines, ready, settings_file, train
 from tests.training.test_reviewer import REPLY, chat, chat_rows
-from training.data.chat import marks_of, turn_end
 from training.data.reviews import check_replies, read_reviews
-from training.data.tokens import ChatCounter, notes_of, sequences_of, with_template
+from training.data.tokens import ChatCounter, marks_of, notes_of, sequences_of, turn_end, with_template
 from training.models.base import find_base, load_tokenizer
 from training.models.chain import check_chain, load_chain
 from training.models.generation import end_tokens

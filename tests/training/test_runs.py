@@ -10,8 +10,7 @@ from evals.io import public_path
 from evals.schema import RunRecord
 from evals.schema.runs import RunProgress
 from tests.training.cases import cases
-from training.run.checkpoints import fault_of, last_whole_checkpoint, remove_old_checkpoints, seal
-from training.run.folder import ProgressWriter, RunFolder
+from training.run.folder import ProgressWriter, RunFolder, fault_of, remove_old_checkpoints, seal
 
 
 def record(**changes: object) -> RunRecord:
@@ -153,18 +152,20 @@ def filled(run: Path, step: int, *, is_sealed: bool = True) -> Path:
     return folder
 
 
-def test_a_damaged_checkpoint_is_passed_over_for_the_one_before_it_and_named(tmp_path: Path):
+def test_a_damaged_checkpoint_is_passed_over_for_the_one_before_it_and_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     for number, (name, content, fault) in enumerate(CASES["damage"]):
-        run, told = tmp_path / str(number), []
+        run = tmp_path / str(number)
         earlier, newest = filled(run, 5), filled(run, 10)
-        assert (last_whole_checkpoint(run, told.append), told, fault_of(newest)) == (newest, [], None)
+        assert (RunFolder(run).last_checkpoint(), capsys.readouterr().err, fault_of(newest)) == (newest, "", None)
         (newest / name).unlink()
         if isinstance(content, int):
             (newest / name).write_bytes(bytes(content))
         elif content is not None:
             (newest / name).write_text(content.replace("<1000 x>", "x" * 1000))
-        assert last_whole_checkpoint(run, told.append) == earlier
-        assert told == [f"checkpoint-10 cannot be used ({fault}); looking for the one before it"]
+        assert RunFolder(run).last_checkpoint() == earlier
+        assert capsys.readouterr().err == f"checkpoint-10 cannot be used ({fault}); looking for the one before it\n"
 
 
 def test_the_newest_sealed_checkpoints_are_kept_and_older_remains_go(tmp_path: Path):

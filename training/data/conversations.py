@@ -20,9 +20,17 @@ from typing import Any
 from evals.errors import BadConfig, BadRow
 from evals.io import HOLDS_TURNS, WHOLE, sha256_of_text
 from evals.questions import is_held_out, system_prompt_for
-from training.data.chat import TEMPLATE_ERRORS, mark_in
 from training.data.tables import SourceRows, Unusable, first_row, is_table, public_name, read_table, refuse_rows, usable
-from training.data.tokens import DataRow, Rows, Tokenizer, shared_length, tokens_of_turns, turns_written
+from training.data.tokens import (
+    TEMPLATE_ERRORS,
+    DataRow,
+    Rows,
+    Tokenizer,
+    mark_in,
+    shared_length,
+    tokens_of_turns,
+    turns_written,
+)
 
 TURNS = ("messages", "conversations", "conversation")
 """Columns that hold turns, the first of them that a row has."""

@@ -20,8 +20,7 @@ from evals.errors import MissingModel
 from evals.questions import SYSTEM_PROMPT, system_prompt_for
 from evals.schema import ChainManifest, Completion, Message
 from evals.schema.questions import Progress, Sampling, TokenScore
-from training.data.chat import marks_of
-from training.data.tokens import ChatCounter
+from training.data.tokens import ChatCounter, marks_of
 from training.models.adapters import read_adapter
 from training.models.base import (
     EMBEDDED,

@@ -15,7 +15,7 @@ from evals.errors import ChainMismatch, LabError, MissingModel
 from evals.io import sha256_of
 from evals.questions import system_prompt as filled
 from evals.schema import BaseIdentity, ChainStage, Probe
-from training.data.chat import question_text
+from training.data.tokens import question_text
 from training.models.adapters import CONFIG_NAME, WEIGHTS_NAME, adapter_files, read_adapter
 from training.models.base import PACKAGE_PIN, Base, identity_of, tokenizer_sha256
 from training.models.manifest import Chain

@@ -28,7 +28,7 @@ from evals.io import write_whole
 from evals.questions import conversation, kmp_test, system_prompt
 from evals.schema import Example, Record
 from evals.schema.questions import Progress, Sampling
-from training.data.chat import turn_end
+from training.data.tokens import turn_end
 from training.models.adapters import CONFIG_NAME, WEIGHTS_NAME, Adapter, read_adapter
 from training.models.base import (
     Base,

@@ -33,8 +33,7 @@ from evals.errors import BadConfig, LabError
 from evals.schema import Completion, Message
 from evals.schema.questions import Sampling, TokenScore
 from evals.verifiers.line import last_answer
-from training.data.chat import TEMPLATE_ERRORS, question_text, turn_end
-from training.data.tokens import NO_THOUGHT, OPEN_THOUGHT
+from training.data.tokens import NO_THOUGHT, OPEN_THOUGHT, TEMPLATE_ERRORS, question_text, turn_end
 from training.models.base import context_of
 from training.models.stack import FOREGROUND, Stack
 

@@ -25,8 +25,7 @@ from tests.examples import write_examples
 from tests.models import tiny_llama
 from tests.training.families.bases import described
 from tests.training.runs import SFT, answered_in_lines, ready, settings_file, train
-from training.data.chat import marks_of, turn_end
-from training.data.tokens import sequences_of
+from training.data.tokens import marks_of, sequences_of, turn_end
 from training.models.base import find_base, load_tokenizer
 from training.models.chain import check_chain, load_chain
 from training.models.export import export
