@@ -600,9 +600,8 @@ def test_stopping_does_not_wait_for_a_server(chain, tmp_path):
     stop = threading.Event()
     with hosted(chain, tmp_path, lambda _: 30.0) as (both, server):
         pieces = both.stream(chain.messages("Which way?"), ("far",), SHORT, stop)
-        threading.Timer(0.3, stop.set).start()
+        threading.Thread(target=lambda: (until(lambda: len(server.requests) == 1), stop.set())).start()
         assert [piece.finish_reason for piece in pieces] == ["cancelled"]
-        assert len(server.requests) == 1
 
 
 def test_what_makes_no_hosted_model_is_told(chain, tmp_path):
