@@ -32,7 +32,7 @@ from hub.client import (
     wording,
     write_receipt,
 )
-from hub.publish import Say, download, find_info, look, plan, publish
+from hub.publish import Remote, Say, check_tag, download, find_info, look, plan, publish
 
 EMBEDDED = "embedded"
 ORIGIN = "origin.json"
@@ -52,7 +52,7 @@ NOT_YET = "0" * 40
 
 
 def publication_of(
-    folder: Path, wanted: Publication, with_base: bool | None, find_copy: Callable[[str | None], BaseCopy]
+    folder: Path, wanted: Publication, with_base: bool | None, find_copy: Callable[[str | None], BaseCopy | None]
 ) -> Publication:
     """Return how the chain of a run folder is published; LabError for wishes that contradict each other.
 
@@ -71,6 +71,17 @@ def publication_of(
     goes_along = is_embedded and not named if with_base is None else with_base
     copy = find_copy(None if goes_along else named) if goes_along or (is_embedded and named) else None
     return replace(wanted, copy=copy, with_base=goes_along)
+
+
+def check_wishes(api: HfApi, folder: Path, wanted: Publication, with_base: bool | None) -> None:
+    """Raise LabError for what can be refused before anything is packed: name, version, a stage or a base that is not there."""
+    check_repo(wanted.repo)
+    check_tag(wanted.tag, Remote())
+    manifest = runs_of(folder)[1][-1].manifest
+    if not publication_of(folder, wanted, with_base, lambda _: None).with_base:
+        base = adapters.base_of(manifest, wanted.base, wanted.base_revision)
+        if find_info(api, base.name) is None and wanted.base:
+            raise HubTrouble(wording("no base", name=base.name))
 
 
 def runs_of(folder: Path) -> tuple[tuple[PublishedStage, ...], tuple[Run, ...]]:

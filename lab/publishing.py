@@ -80,14 +80,18 @@ class Order:
     def pack(self, progress: Progress, *, is_dry: bool = False) -> "AbstractContextManager[Publication]":
         """Write what is published for as long as it is looked at or sent."""
         from hub.adapters import Publication
+        from hub.chains import check_wishes
+        from hub.client import connect
 
         known: dict[str, Any] = {
             "base": self.base or None,
             "licence": self.licence or None,
             "is_public": self.is_public,
         }
+        wanted = Publication(self.repo, self.tag, **known)
+        check_wishes(connect(), Path(self.run), wanted, self.with_base)
         how = (lambda: nullcontext(progress), from_environment().cache, self.with_base)
-        return pack(Path(self.run), Publication(self.repo, self.tag, **known), *how, is_dry=is_dry)
+        return pack(Path(self.run), wanted, *how, is_dry=is_dry)
 
 
 @dataclass(frozen=True)

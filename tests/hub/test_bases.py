@@ -1,15 +1,17 @@
 """A chain whose base the Hub does not hold: the base goes along, or one is held to its checksum."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from huggingface_hub import HfApi
 from safetensors.numpy import save_file
 
 from evals.errors import LabError
 from evals.io import weights_identity
 from hub.adapters import Publication
-from hub.chains import pack_base, pack_last, publication_of, runs_of
+from hub.chains import check_wishes, pack_base, pack_last, publication_of, runs_of
 from hub.checks import MARK, lint_card
 from tests.hub.cases import CASES, was
 from tests.hub.conftest import OTHER
@@ -54,6 +56,25 @@ def test_a_base_on_the_hub_is_not_published_again_and_one_of_ones_own_only_if_as
     pinned = Publication("org/mine", base="org/x", base_revision=REVISION)
     with pytest.raises(LabError, match="leave one of them out"):
         publication_of(run, pinned, True, lambda named: copy)
+
+
+def test_what_needs_no_packing_to_be_refused_is_refused_without_it(stand, tmp_path):
+    run, mine = write_run(tmp_path / "runs"), Publication("org/mine")
+    check_wishes(stand.api(), run, mine, None)
+    for wishes, words in (
+        ({"repo": "mine"}, "ORG/NAME"),
+        ({"tag": "v 1"}, "cannot be a version"),
+        ({"base": "org/none"}, "no model org/none on the Hub"),
+    ):
+        with pytest.raises(LabError, match=words):
+            check_wishes(stand.api(), run, replace(mine, **wishes), None)
+    nowhere = HfApi("http://127.0.0.1:9")
+    with pytest.raises(LabError, match="connection failed"):
+        check_wishes(nowhere, run, mine, None)
+    change_manifest(run, base={"hub_id": None, "source": "model", "revision": None})
+    with pytest.raises(LabError, match="no model on the Hub"):
+        check_wishes(nowhere, run, mine, None)
+    check_wishes(nowhere, run, mine, True)
 
 
 def test_the_base_is_published_first_and_pinned_everywhere_and_not_twice_and_all_comes_back(stand, run, copy, tmp_path):

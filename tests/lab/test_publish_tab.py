@@ -18,6 +18,7 @@ from tests.hub.local import Hub, LocalHub
 from tests.lab.trainings import now, plain, record
 from tests.lab.votes import services_in
 from tests.models import tiny_chain
+from training.models.base import no_progress
 from training.models.manifest import read_chain
 from training.run.folder import RunFolder
 
@@ -67,6 +68,11 @@ def test_a_run_is_shown_as_it_will_be_then_published_as_a_job_and_leaves_a_recei
     assert {each["outcome"] for each in again} == {"already there"}, "after a restart it goes on"
     with pytest.raises(LabError, match="stopped"):
         publish(settings, lambda *far: None, lambda: True, None)
+
+
+def test_a_name_that_cannot_be_is_refused_before_anything_is_packed(run, local_hub):
+    with pytest.raises(LabError, match="ORG/NAME"):
+        Order(str(run), "tiny", with_base=True).pack(no_progress)
 
 
 def test_receipts_of_the_stages_below_stand_with_those_of_a_run_and_the_box_says_whether_the_base_is_sent(tmp_path):
