@@ -62,10 +62,11 @@ BESIDE = re.compile(
 ASIDE = re.compile(r"\((?!\s*(?:or|also|maybe|perhaps|possibly)\b)[^()]*\)", re.IGNORECASE)
 """What stands in brackets, but for another answer: "TP53 (or MDM2)"."""
 DENIED_ITEM = re.compile(
-    r"(?:(?!\b(?:and|or)\b)[^\n,;.:(]){0,60}\(\s{0,3}(?:(?:not|never) (?:\w+ed|one of|part of|relevant|true|right|correct)|excluded|false|wrong|incorrect)\b[^()\n]*\)",
+    r"(?:(?!\b(?:and|or)\b)[^\n,;.:(]){0,60}\(\s{0,3}(?:(?:not|never) (?:\w+ed|one of|part of|relevant|true|right|correct)|excluded|false|wrong|incorrect)\b[^()\n]*\)"
+    r"|,? (?:but |and )?not \w+(?:, \w+)*,? n?or \w+",
     re.IGNORECASE,
 )
-""" "enolase (not involved)" in a list."""
+""" "enolase (not involved)" in a list, or behind it "not enolase or aldolase"."""
 QUOTED = re.compile(r"^[ \t]{0,3}>.*$", re.MULTILINE)
 MARKS = " \t*_`~\"'“”‘’|#$\\{}()[]<>"
 PERCENT = re.compile(rf"(?:about |around |~|≈)?(?P<figure>{FIGURE})(?!.*\d)")
@@ -84,7 +85,7 @@ DENIED_PIECE = re.compile(
 APART = re.compile(r"[,;:()/|\n—–]|\s-\s|\.\s|\b(?:but|or|and|maybe|perhaps|if)\b")
 LETTER = re.compile(
     r"(?:(?:(?:i (?:choose|pick|select) )?(?:the |my )?(?:correct |right |best |final )?(?:answer|option|choice)"
-    r"(?: is)?|it(?: is|'s|’s))(?: option| choice)?\W{0,6})?(?P<letter>[A-Za-z])(?![\w'’+])(?P<rest>.*)",
+    r"(?: is)?|it(?: is|'s|’s))(?: option| choice)?\W{0,24})?(?P<letter>[A-Za-z])(?![\w'’+])(?P<rest>.*)",
     re.IGNORECASE | re.DOTALL,
 )
 MORE = re.compile(
@@ -112,6 +113,7 @@ NOT_NAME = re.compile(
 PARTS = re.compile(
     r"[,;/&]|\b(?:and|or|plus|but|besides|as well as|along with|together with|in addition to)\b", re.IGNORECASE
 )
+NAMED = re.compile(r"\s*the( \w+){1,2}\s*$", re.IGNORECASE)
 EITHER = re.compile(r"[;/|\n]|\b(?:or|vs|versus)\b", re.IGNORECASE)
 
 
@@ -536,7 +538,7 @@ def alternatives(expected: Expected, question: str, value: str) -> list[str]:
         for piece in pieces
         if (words := fold(piece)) - known
         and not any(map(words.issuperset, expected.accept))
-        and normalise(piece).split()[0] not in word_set("stems", "explains")
+        and (normalise(piece).split()[0] not in word_set("stems", "explains") or NAMED.match(piece))
     ]
 
 

@@ -20,16 +20,18 @@ WORDS = {word: float(value) for value, word in enumerate(SMALL)} | {"none": 0.0}
 WORDS |= {word: 10.0 * tens for tens, word in enumerate(TENS, 3)} | LARGE
 SCALES = {"k": 1e3, "m": 1e6, "bn": 1e9, "mln": 1e6, "mio": 1e6, "mrd": 1e9, "tsd": 1e3, **LARGE}
 WORD = "|".join(sorted(WORDS, key=len, reverse=True))
+GLUED_UNIT = r"(?:[kmnpµμu]?(?:g|l|mol)|[kcnµμu]m|mm|[mnµμu]v|k?da|[km]?bp|kb|hz|min|hrs?|fold|x)"
+"""Units that may stand right behind a number, in lower case: 66.5kDa, 2.5x."""
 NUMBER = re.compile(
     r"(?<![\w.,^±])(?<!\^[{(])(?<!\^[-−+])(?<!\^[{(][-−+])(?<![^\W\d_][-−–])(?P<sign>[-−–+](?=\.?\d))?"
-    r"(?P<digits>\d{1,3}(?:(?:\.\d{3}){2,}(?!\d)(?:,\d+)?|(?:\.\d{3})+,\d{1,2}(?!\d))|\d{1,3}(?:[, \u00a0\u202f\u2009’']\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+|,\d{1,2}(?!\d))?|\.\d+)"
+    r"(?P<digits>0,\d+|\d{1,3}(?:(?:\.\d{3}){2,}(?!\d)(?:,\d+)?|(?:\.\d{3})+,\d{1,2}(?!\d))|\d{1,3}(?:[, \u00a0\u202f\u2009’']\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+|,\d{1,2}(?!\d))?|\.\d+)"
     r"(?: {0,2}(?P<vulgar>[½⅓⅔¼¾])| {1,2}(?P<over_one>\d/[2-9])(?![\d/]))?"
     r"(?:[eE](?P<exponent>[-+]?\d{1,3})"
     r"|[ $]{0,2}(?:×|x|\*|·|\\times|\\cdot)[ $]{0,2}10(?:(?:\^|\*\*)[{(]?(?P<tens>[-−–+]?\d{1,3})[)}]?|(?P<raised>[⁺⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]{1,3}))"
     r"|(?<=\b10)(?:\^[{(]?(?P<power>[-−–+]?\d{1,3})[)}]?|(?P<raised_power>[⁺⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]{1,3})))?"
     r"(?: ?/ ?(?P<over>\d+(?:\.\d+)?)(?![\d/]| ?(?:/|100\b)))?"
     r"(?:(?P<scale>k|m)\b|[ -]?(?P<worded>hundred|thousand|million|billion|mio|mln|mrd|tsd|bn)\b)?"
-    r"(?P<share> ?\\?%| percent\b)?(?![\w]|[.,]\d)"
+    rf"(?P<share> ?\\?%| percent\b)?(?:(?![\w]|[.,]\d)|(?={GLUED_UNIT}\b))"
     rf"|(?P<below>(?<![\w-])-)?\b(?P<words>(?:{WORD})(?:(?:[ -]| and )(?:{WORD}))*|an?(?= [a-z]+ and a half\b))"
     r"(?:(?P<half> and a half)|[ -](?P<part>half|halves|thirds?|quarters?|fifths|tenths)(?: of an?)?)?\b"
     r"|\b(?P<lone>half|third|quarter)(?:(?: of)? an?(?= [a-z])(?: (?P<times>hundred|thousand|million|billion)\b)?|(?<=half)[ -](?=(?:hour|minute|day|year)s?\b))",
@@ -48,7 +50,9 @@ SPREAD = re.compile(r"(?:±|\+/-|\+-|\+\\-|\\pm) ?\$?$")
 """Before a number: it says how sure the one before it is, unless it is as large."""
 
 
-WHOLE = re.compile(r"(?:\b(?:out of|among|of the|of all)|\d of|^\W*of)(?: the| all| these)* \Z", re.IGNORECASE)
+WHOLE = re.compile(
+    r"(?:\b(?:out of|among|of the|of all|of a total of)|\d of|^\W*of)(?: the| all| these)* \Z", re.IGNORECASE
+)
 """Before a number: it is what others are parts of."""
 
 
@@ -101,7 +105,7 @@ def _with_half(number: Number, text: str) -> Number:
 
 def _in_digits(found: re.Match[str]) -> Number:
     digits = found["digits"]
-    if re.fullmatch(r"\d+,\d{1,2}|\d{1,3}(?:\.\d{3})+,\d+|\d{1,3}(?:\.\d{3}){2,}", digits):
+    if re.fullmatch(r"0,\d+|\d+,\d{1,2}|\d{1,3}(?:\.\d{3})+,\d+|\d{1,3}(?:\.\d{3}){2,}", digits):
         digits = digits.replace(".", "").replace(",", ".")
     plain = re.sub(r"[^\d.]", "", digits)
     scale = SCALES.get((found["scale"] or found["worded"] or "").lower(), 1.0)
@@ -266,9 +270,11 @@ def space_units(text: str, unit: str | None) -> str:
 def convert(value: float, stated: Unit, asked: Unit) -> float | None:
     """Return a value in the unit asked for; None where the stated one is of another quantity.
 
-    A word that no table knows behind "per" may be left out of what is asked: 10.5 base pairs per turn.
+    A word that no table knows behind "per" may be left out of what is asked: 10.5 base pairs per turn; what is counted, of
+    what is stated: 4.5 × 10^6/mL for cells/mL.
     """
     known = frozenset((base, n) for base, n in stated.powers if n > 0 or base[0] != "?")
-    if asked.powers not in (stated.powers, known):
+    bare = frozenset((base, n) for base, n in asked.powers if n < 0 or base[0] != "?")
+    if asked.powers not in (stated.powers, known) and stated.powers != bare:
         return None
     return (value * stated.factor + stated.zero - asked.zero) / asked.factor

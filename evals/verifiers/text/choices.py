@@ -306,8 +306,26 @@ def _sentence_claims(sentence: Sentence, lexicon: Lexicon, topic: bool, question
                 places, is_elsewhere = place_of(sentence, mark, lexicon)
                 if is_elsewhere:
                     continue
-        found.append(OptionClaim(option, each.state == "denied", sentence, mark.i, mark.j, places))
+        is_denied = each.state == "denied" or (
+            option in lexicon.named and _is_denied_behind(sentence, mark, question, lexicon)
+        )
+        found.append(OptionClaim(option, is_denied, sentence, mark.i, mark.j, places))
     return found
+
+
+def _is_denied_behind(sentence: Sentence, mark: Mark, question: str, lexicon: Lexicon) -> bool:
+    """Say whether what is asked is denied of a name before it: "the liver does not make bile", "metformin is not the answer"."""
+    parts = sentence.words
+    at = mark.j + (parts[mark.j] in small_words("auxiliary"))
+    deny = next((each for each in sentence.marks if each.tag == "deny" and each.i == at), None)
+    asked = _asked_words(question)
+    if deny is None or (not parts[at].isalpha() and "'" not in parts[at]):
+        return False
+    if any(each.tag == "deny" for each in marks_in([*asked], lexicon.table)):
+        return False
+    _, end = sentence.clause(deny.j, deny.j)
+    content = _content(parts[deny.j : end])
+    return parts[end : end + 1] != ["but"] and (not content or not content.isdisjoint(_question_stems(question)[0]))
 
 
 def _first_of_all(sentence: Sentence, said: list[Said], question: str) -> list[Said]:
@@ -539,7 +557,7 @@ STATED = re.compile(
     re.MULTILINE,
 )
 BARE = re.compile(
-    r"^[ \t]*(?:(?i:option|answer|choice)[: ]+)?[(\[*_$`\"']{0,4}(?P<letter>[A-Za-z])(?!(?<=A):)"
+    r"^[ \t#]*(?:(?i:option|answer|choice)[: ]+)?[(\[*_$`\"']{0,4}(?P<letter>[A-Za-z])(?!(?<=A):)"
     r"(?:[)\]*_$`\"'.:]{1,4}(?:[^\S\n](?:.{0,60}|(?<=[A-Z].{2}).*|(?<=[A-Z].{3}).*))?|[ \t]*)$",
     re.MULTILINE,
 )

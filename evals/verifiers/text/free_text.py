@@ -74,6 +74,9 @@ BOLD = re.compile(r"\*\*([^*\n]{1,60})\*\*")
 DIGIT = re.compile(r"\d")
 JOINED = re.compile(r"[ ,]*(?:and )?")
 """Between the parts of one time: "1 h 30 min", "one hour and 30 minutes"."""
+OTHER_END = re.compile(r" ?(-|–|—|to|or|and) ?[~≈]?\d[\d.,]* ?(?=[^\W\d]|°)")
+RANGES = {"and": ["between"]}
+"""Between the ends of a range, which have one unit: "60 to 66.5 kDa", "between 60 and 66.5 kDa"."""
 NUMERALS = WORDS.keys() | PARTS.keys()
 
 
@@ -213,7 +216,7 @@ def _about_question(found: list[Stated], question: str, unit: str | None) -> lis
         owner = next(filter(None, (_owner(each, asked, unit) for each in (lead, tail, whole))), "")
         rank = 0 if owner == OWN else 1 if not owner else 2
         groups.setdefault((rank, owner), []).append((sentence, number))
-        before = number.end - sentence.start
+        before = before if OTHER_END.match(behind) else number.end - sentence.start
     rank = min(rank for rank, _ in groups)
     return next(kept for (of, _), kept in groups.items() if of == rank) if rank else groups[0, OWN]
 
@@ -269,7 +272,8 @@ def _amounts(
     asked = unit_of(expected.unit) if expected.unit else None
     starts = [found.start() for found in TOKEN.finditer(sentence.text)]
     parts = sentence.words
-    unit = word_set("amounts", "degs") if expected.unit == "DEGs" else tokens((expected.unit or "").casefold())
+    own = {"DEGs": "degs", "fold": "fold"}.get(expected.unit or "")
+    unit = word_set("amounts", own) if own else tokens((expected.unit or "").casefold())
     kept: dict[int, Number] = {}
     with_unit: set[int] = set()
     is_other = False
@@ -289,6 +293,9 @@ def _amounts(
         if at == after or (number.is_share and asked != SHARE):
             continue
         begin, place = page.origin(sentence.start + number.start), page.origin(sentence.start + number.end - 1) + 1
+        before, behind = parts[max(0, at - 5) : at], parts[after : after + 3]
+        if (other := OTHER_END.match(original, place)) and RANGES.get(other[1], before[-1:]) == before[-1:] != ["from"]:
+            place = other.end()
         stated, length = (None, 0) if number.is_share else read_unit(original[place : place + 48])
         if stated is not None and asked is not None:
             value = convert(number.value, stated, asked)
@@ -306,7 +313,6 @@ def _amounts(
                 kept[at] = number
                 before_it = (at, stated, place + length) if stated.powers == SECOND else None
             continue
-        before, behind = parts[max(0, at - 5) : at], parts[after : after + 3]
         if behind[0] == "or" and (behind[1][0].isdigit() or behind[1] in WORDS):
             behind = parts[after + 2 : after + 5]  # "37 or 42 °C": the unit of both
         if _is_exact(parts, at):
@@ -318,9 +324,13 @@ def _amounts(
                 before[-len(phrase) :] == phrase and fold(" ".join(phrase)).isdisjoint(_question_words(question))
                 for phrase in _phrases("not_after").get(near, ())
             )
-            or any(behind[: len(phrase)] == phrase for phrase in _phrases("not_before").get(behind[0], ()))
+            or (
+                not (own == "fold" and behind[0] in unit)
+                and any(behind[: len(phrase)] == phrase for phrase in _phrases("not_before").get(behind[0], ()))
+            )
             or (behind[0] == "of" and behind[1][0].isdigit() and not is_part)
             or sentence.text[max(0, number.start - 1) : number.start] in ("$", "#", "x")
+            or (kept and sentence.text[number.start - 1 : number.start] == "[")  # a source: "1,234 genes [12]"
         ):
             continue
         if unit and any(word in unit or f"{word}s" in unit for word in _noun(behind)):

@@ -28,7 +28,14 @@ TABLE = re.compile(r"^[ \t]*\|.*\|[ \t]*$", re.MULTILINE)
 """A row of a table beside text that says what it shows."""
 LIST = re.compile(r"\s*(?:[-*•]|\d+[.)])\s")
 State = Literal["asserted", "denied", "open"]
-ABBREVIATIONS = (("i.e. ", "i.e, "), ("e.g. ", "e.g, "), ("vs. ", "vs  "), ("et al. ", "et al  "))
+ABBREVIATIONS = (
+    ("i.e. ", "i.e, "),
+    ("e.g. ", "e.g, "),
+    ("vs. ", "vs  "),
+    ("et al. ", "et al  "),
+    ("fig. ", "fig  "),
+    ("ref. ", "ref  "),
+)
 """Their full stop ends no sentence; what is read instead is as long."""
 NES = re.compile(r"\bnes\b[^.\d+-]{0,25}?([-+]?)\s?(\d+(?:\.\d+)?)")
 CORRELATION = re.compile(r"\b(?:r|correlation)\b[^.\d+-]{0,40}?([-+]?)\s?(0?\.\d+)")
