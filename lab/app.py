@@ -20,11 +20,11 @@ from evals.errors import BadConfig
 from lab.guard import GuardedBlocks
 from lab.middleware import FrontPage, LogoutByPost, Once, OwnPages, PasswordThrottle, Refusals, UploadLimit
 from lab.services import Services, build_services
+from lab.session import can_sign_in, door, meet, meet_signed_in
 from lab.settings import MOST_WRONG, WAIT_SECONDS, from_environment
 from lab.ui import components as views
 from lab.ui.components import ASSETS, AT_ONCE, QUIET, ROUTE, Theme
 from lab.ui.text import DOCS, lines, say
-from lab.visitors import can_sign_in, door, meet, meet_signed_in
 from training.serve import OwnHosts
 
 STATUS_SECONDS = 1.0
@@ -150,7 +150,7 @@ def put_on_air(app: GuardedBlocks, hosts: Sequence[str] = (), *, is_space: bool 
     os.environ["no_proxy"] = ",".join((os.getenv("no_proxy", os.getenv("NO_PROXY", "")), "localhost,127.0.0.1", host))
     routes: list[Mount | Route] = [Mount(f"/{ROUTE}", StaticFiles(directory=ASSETS))]
     if DOCS.is_dir():  # a Space has none
-        from lab.reference import document
+        from lab.cli import document
 
         routes += [Mount("/docs/screenshots", StaticFiles(directory=DOCS / "screenshots"))]
         routes += [Route("/docs/{path:path}.md", document)]
@@ -243,7 +243,7 @@ def open_arena(environment: Mapping[str, str], answers: Path, **options: Any) ->
     """
     from hub.client import connect
     from hub.votes import VoteLog
-    from lab.shared.recorded import Recorded
+    from lab.session import Recorded
 
     recorded = Recorded.read(answers)
     with tempfile.TemporaryDirectory(prefix="assay-arena-") as folder:

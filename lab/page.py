@@ -1,7 +1,7 @@
 """What tabs are built of: events that show their errors, the pane of a document, stopping, files to download."""
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, wraps
 from pathlib import Path
@@ -12,10 +12,9 @@ from gradio.utils import get_upload_folder
 
 from evals.errors import LabError
 from lab.services import Services
-from lab.session import ExportedFile, OwnDocuments, Tab, View, stop
+from lab.session import Door, ExportedFile, OwnDocuments, Tab, View, Visitor, meet, name_visitor, stop
 from lab.ui.components import ANSWERING, CHOSEN, QUIET, as_html, heading, notice, script, stage_name, term
 from lab.ui.text import say
-from lab.visitors import Door, Visitor, meet, name_visitor
 
 Painted = dict[Any, Any]
 """What changes on the page, by component."""
@@ -247,14 +246,37 @@ class Managing:
         return [self.fold, self.title, self.goes, self.drop, self.keep, self.line]
 
     def ask(self, goes: str) -> Painted:
-        """Say what goes, with a button for it and one against."""
-        return {self.goes: notice(goes), self.drop: gr.Button(visible=True), self.keep: gr.Button(visible=True)}
+        """Say what goes, with a button for it and one against; "" asks no more."""
+        return {self.goes: notice(goes)} | {each: gr.Button(visible=bool(goes)) for each in (self.drop, self.keep)}
 
     def show(self, title: str, *, may: bool) -> Painted:
         """Show what a thing is called now, for who may change it, with no question open."""
-        asked: Painted = {self.goes: "", self.line: ""}
-        asked |= {each: gr.Button(visible=False) for each in (self.drop, self.keep)}
-        return asked | {self.fold: gr.Accordion(visible=may), self.title: title}
+        return self.ask("") | {self.fold: gr.Accordion(visible=may), self.title: title}
+
+    def wire(
+        self, given: Sequence[Any], goes: Act, changes: Mapping[str, Act], outputs: Sequence[Any], **options: Any
+    ) -> list[Any]:
+        """Wire the buttons for the thing that `given` names, and return the two events that change it.
+
+        `goes` says what would be deleted. `changes` are, by their API names, what renames, which is given the title too,
+        and what deletes; they paint `outputs` and the line.
+        """
+
+        def on_delete(*known: Any) -> Painted:
+            return self.ask(goes(*known)) | {self.line: ""}
+
+        def on_keep() -> Painted:
+            return self.ask("")
+
+        how: dict[str, Any] = {"shows": self.line, **QUIET, **options}
+        event(self.keep.click, on_keep, [], [self.goes, self.drop, self.keep], **QUIET)
+        event(self.delete.click, on_delete, given, [self.goes, self.drop, self.keep, self.line], **how)
+        painted = list(dict.fromkeys([*outputs, self.line]))
+        pressed = (self.rename, [*given, self.title]), (self.drop, given)
+        return [
+            event(button.click, act, known, painted, name, **how)
+            for (button, known), (name, act) in zip(pressed, changes.items(), strict=True)
+        ]
 
 
 def manage_panel(task: str) -> Managing:
@@ -269,7 +291,7 @@ def manage_panel(task: str) -> Managing:
             stopping: dict[str, Any] = {"variant": "stop", "size": "sm", "visible": False}
             drop = gr.Button(say("questions.drop"), elem_id=f"{task}-drop", **stopping)
             keep = gr.Button(say("questions.keep"), size="sm", visible=False)
-        line = gr.HTML(elem_id=f"{task}-managed")
+    line = gr.HTML(elem_id=f"{task}-managed")
     return Managing(fold, title, rename, delete, goes, drop, keep, line)
 
 

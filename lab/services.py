@@ -19,9 +19,9 @@ from training.models.manifest import OURS, chain_file
 
 if TYPE_CHECKING:
     from evals.refine.judge import Judge
+    from lab.session import Recorded
     from lab.shared.evaluations import Evaluations
     from lab.shared.reader import Reader
-    from lab.shared.recorded import Recorded
     from lab.store.answers import Store
 
 JUDGED_AT_ONCE = 8

@@ -1,26 +1,30 @@
-"""What a visitor asks of models and keeps of it: answers written piece by piece, and documents that people work on."""
+"""Who a visitor is, what they ask of models and what they keep of it: answers written piece by piece, and documents that people work on."""
 
+import hashlib
+import re
 import threading
 import time
 import uuid
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
+import gradio as gr
+
 from evals.errors import LabError
-from evals.io import write_whole
-from evals.schema import Answer, Message
+from evals.io import read_rows, write_whole
+from evals.schema import Answer, EvalReport, Message
 from evals.schema.questions import Sampling
 from lab.engine import Item, LabEngine, Waiting, WriteRequest
 from lab.services import Services
 from lab.ui.components import HIGHEST_TEMPERATURE, LONGEST_ANSWER, SHORTEST_ANSWER, Card, card_of, notice, stage_card
 from lab.ui.text import plural, say
-from lab.visitors import Visitor
 
 if TYPE_CHECKING:
     from lab.store.documents import Documents, Standing
@@ -33,6 +37,93 @@ HIGHEST_SEED = 2**31 - 1
 Written = TypeVar("Written")
 Kept = TypeVar("Kept")
 Step = TypeVar("Step")
+
+
+# ---- who is at the page ------------------------------------------------------------------------------
+
+# Kept under a name and key of our own, so that a browser is known again after a restart. The key
+# is no secret: it travels with the page.
+BROWSER_KEY = "assay-visitor"
+BROWSER_SECRET = "assay-visitor-v1"
+
+
+@dataclass(frozen=True)
+class Visitor:
+    """Who is reading: `rater` is the same in every tab of a browser, `page` differs by tab, `name` is who they say they are."""
+
+    rater: str
+    page: str
+    name: str = ""
+
+    @property
+    def called(self) -> str:
+        """The name they gave or signed in with, "" for none."""
+        return self.name.removeprefix("name:").removeprefix("hf:")
+
+    @property
+    def voter(self) -> str:
+        """Under which votes are kept."""
+        is_typed = self.name.startswith("name:")
+        return self.name.casefold() if is_typed else self.name or self.rater
+
+
+@dataclass(frozen=True)
+class Door:
+    """The widgets that carry a visitor: `known` on the server, `remembered` in the browser."""
+
+    known: gr.State
+    remembered: gr.BrowserState
+
+
+def door() -> Door:
+    """Lay the widgets out inside the `gr.Blocks` that is currently open; nothing of them shows."""
+    remembered = gr.BrowserState(None, storage_key=BROWSER_KEY, secret=BROWSER_SECRET)
+    return Door(known=gr.State(None), remembered=remembered)
+
+
+def new_visitor(rater: str | None = None) -> Visitor:
+    """Return a visitor with a page of its own; one without a rater's name gets a random one."""
+    return Visitor(rater=rater or uuid.uuid4().hex, page=uuid.uuid4().hex)
+
+
+def meet(remembered: object, request: gr.Request) -> tuple[Visitor, object]:
+    """Return who is at the page, and what their browser shall keep; the same page always gets the same answer."""
+    session = request.session_hash or uuid.uuid4().hex
+    page, drawn = (hashlib.sha256(f"{role} {session}".encode()).hexdigest()[:32] for role in ("page", "rater"))
+    if request.username:
+        return Visitor(request.username, page, request.username), remembered
+    is_ours = isinstance(remembered, str) and re.fullmatch(r"[0-9A-Za-z]{32}( \S.{0,79})?", remembered)
+    if not is_ours:
+        remembered = drawn
+    rater, _, name = str(remembered).partition(" ")
+    return Visitor(rater, page, f"name:{name}" if name else ""), remembered
+
+
+def name_visitor(remembered: object, name: str, request: gr.Request) -> tuple[Visitor, object]:
+    """Return who is at the page once they said what they are called, and what their browser shall keep; "" forgets it."""
+    _, kept = meet(remembered, request)
+    said = " ".join(name.split())[:80]
+    return meet(f"{str(kept).partition(' ')[0]} {said}".strip(), request)
+
+
+NEEDED = ("SPACE_ID", "OAUTH_CLIENT_ID", "OAUTH_CLIENT_SECRET", "OAUTH_SCOPES", "OPENID_PROVIDER_URL")
+PACKAGES = ("authlib", "itsdangerous")
+
+
+def can_sign_in(environment: Mapping[str, str]) -> bool:
+    """Whether the button would work here. Elsewhere gradio refuses to build a page that has it."""
+    is_set_up = all(environment.get(name) for name in NEEDED)
+    return is_set_up and all(find_spec(name) is not None for name in PACKAGES)
+
+
+def meet_signed_in(remembered: object, request: gr.Request, profile: gr.OAuthProfile | None) -> tuple[Visitor, object]:
+    """Return who is at the page: the name they signed in with, else who their browser says they are."""
+    visitor, kept = meet(remembered, request)
+    name = f"hf:{profile.username}" if profile else ""
+    return (visitor if profile is None else Visitor(name, visitor.page, name)), kept
+
+
+# ---- something being written -------------------------------------------------------------------------
 
 
 class BadQuestion(LabError, ValueError):
@@ -314,6 +405,75 @@ def stop(services: Services, visitor: Visitor | None, tab: Tab, *, silently: boo
 def session_of(services: Services, visitor: Visitor, tab: Tab) -> str:
     """Return the name of a visitor's answers, another for each tab: Ask must not tell who wrote a pair."""
     return services.store.hash_rater(f"{tab} {visitor.rater}")
+
+
+# ---- answers that were written before, for a page that asks no model -----------------------------
+
+
+ANSWERS = "answers.jsonl"
+"""The file of an arena: a line for each answer, as the store keeps them."""
+
+
+class Recorded:
+    """Answers by question and stage; LabError unless two stages answered a question, each with a verdict."""
+
+    def __init__(self, answers: Iterable[Answer]) -> None:
+        by_question: dict[str, dict[str, Answer]] = {}
+        for answer in answers:
+            if answer.verdict is None:
+                raise LabError(say("arena.no_verdict", answer=answer.id))
+            by_question.setdefault(answer.question, {})[answer.stage] = answer
+        self._asked = {question: found for question, found in by_question.items() if len(found) > 1}
+        if not self._asked:
+            raise LabError(say("arena.no_pair"))
+
+    @classmethod
+    def read(cls, file: Path) -> "Recorded":
+        """Return the answers of a file; LabError for one that holds none."""
+        return cls(read_rows(file, Answer))
+
+    @property
+    def questions(self) -> tuple[str, ...]:
+        """Those that have a pair."""
+        return tuple(self._asked)
+
+    @property
+    def answers(self) -> tuple[Answer, ...]:
+        """All to these questions."""
+        return tuple(answer for found in self._asked.values() for answer in found.values())
+
+    def answering(self, services: Services, asked: QuestionRequest) -> Iterator[Answered]:
+        """Yield the answers of the stages that `asked` picks, stored for this visitor; LabError for another question."""
+        if (found := self._asked.get(asked.question)) is None:
+            raise LabError(say("compare.not_recorded"))
+        own = {"session": session_of(services, asked.visitor, asked.tab)}
+        stages = asked.pick(tuple(found)) if asked.pick else tuple(found)
+        answers = tuple(found[stage].model_copy(update={**own, "id": new_id()}) for stage in stages)
+        services.store.add_answers(answers)
+        yield stored_moment(answers)
+
+
+def answers_of(report: EvalReport) -> Iterator[Answer]:
+    """Yield what stages and hosted models answered in a report, without the baselines."""
+    baselines = {each.stage for each in report.summaries if each.is_baseline}
+    usual = {"seed": 0, "max_new_tokens": 0, "temperature": 0.0, "dtype": "unknown"}
+    settings = {name: report.settings.get(name, value) for name, value in usual.items()}
+    for row in (row for row in report.rows if row.stage not in baselines):
+        known = {
+            "id": f"{row.stage} {row.id}",
+            "asked_at": report.created_at,
+            "session": report.data_name,
+            "question": row.example.prompt,
+            "example_id": row.id,
+            "stage": row.stage,
+            "text": row.completion,
+            "finish_reason": row.finish_reason,
+            "chain": report.chain_name,
+            "stage_sha256": report.stage_checksums.get(row.stage, ""),
+            "system_prompt": row.prompt[0].content if row.prompt[0].role == "system" else "",
+            "verdict": row.verdict,
+        }
+        yield Answer.model_validate(known | settings)
 
 
 # ---- documents that models wrote and people work on ----------------------------------------------

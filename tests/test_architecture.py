@@ -61,12 +61,11 @@ FLOORS: dict[str, tuple[str, ...]] = {
     ),
     "hub": ("publish chains datasets spaces votes", "adapters cards checks", "client"),
     "lab": (
-        "cli",
-        "app commands reference",
+        "app commands cli",
         "home ask compare annotate papers data results train",
         "page session engine services shared publishing guard middleware gpu",
         "store ui jobs",
-        "settings visitors ui.text",
+        "settings ui.text",
     ),
 }
 """Floors inside the packages, the highest first: a file imports from its own or a lower one."""

@@ -13,8 +13,8 @@ from hub.adapters import Publication
 from hub.chains import pack_last
 from lab.ask.session import ask
 from lab.papers.session import review
+from lab.session import new_visitor
 from lab.shared.exports import write_export
-from lab.visitors import new_visitor
 from tests.hub.runs import write_run
 from tests.lab.chains import ScriptedChain, lab_with
 from tests.lab.reviewers import PAPER, ScriptedReader

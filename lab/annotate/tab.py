@@ -23,7 +23,7 @@ from evals.schema import Metric
 from evals.stats.agreement import NAMES, WEIGHTED_NAMES, agreement_level
 from lab.page import Managing, Painted, choosing, event, manage_panel, name_field, show_errors
 from lab.services import Services
-from lab.session import session_of
+from lab.session import Door, Visitor, session_of
 from lab.shared.exports import hear_offers, may_train, training_offers
 from lab.shared.rater import (
     Opened,
@@ -52,7 +52,6 @@ from lab.ui.components import (
     with_terms,
 )
 from lab.ui.text import plural, say
-from lab.visitors import Door, Visitor
 
 FEWEST_SHOWN = 2
 """Raters from whom on there is an agreement to show."""
@@ -353,18 +352,14 @@ def _files(services: Services, project: gr.Dropdown) -> tuple[gr.HTML, Managing]
         gr.HTML(f'<p class="rate-onward"><a href="?tab=data">{say("annotate.export")}</a></p>')
     offers = gr.HTML(elem_id="annotate-offers", js_on_load=clicks("annotate"))
     hear_offers(services, offers, "annotate_train", project)
-    panel, told = manage_panel("annotate-project"), gr.HTML(elem_id="annotate-told")
+    panel = manage_panel("annotate-project")
 
-    def on_keep(name: str | None) -> Painted:
-        """Ask no more."""
-        return panel.show(services.store.annotations.project(name or "").title, may=True)
-
-    def on_delete(name: str | None) -> Painted:
-        """Say what deleting a project takes away, and ask."""
+    def goes(name: str | None) -> str:
+        """Return what deleting a project takes away."""
         known = services.store.annotations.project(name or "")
         n = {"answers": plural(len(services.store.annotations.items(known.id)), "answer")}
         n["said"] = plural(len(services.store.annotations.latest(known.id)), "annotation")
-        return panel.ask(say("annotate.goes", title=known.title, **n))
+        return say("annotate.goes", title=known.title, **n)
 
     def on_drop(name: str | None) -> Painted:
         """Delete a project with its answers and annotations."""
@@ -372,7 +367,7 @@ def _files(services: Services, project: gr.Dropdown) -> tuple[gr.HTML, Managing]
         services.store.annotations.delete(known.id)
         found = project_choices(services)
         shown = gr.Dropdown(choices=found, value=found[0][1] if found else None)
-        return {told: notice(say("annotate.deleted", title=known.title), "good"), project: shown}
+        return {panel.line: notice(say("annotate.deleted", title=known.title), "good"), project: shown}
 
     def on_rename(name: str | None, title: str) -> Painted:
         """Give a project another title."""
@@ -382,11 +377,7 @@ def _files(services: Services, project: gr.Dropdown) -> tuple[gr.HTML, Managing]
             raise LabError(say("annotate.no_title"))
         services.store.annotations.keep_project(named)
         line = notice(say("manage.renamed", title=named.title), "good")
-        return {told: line, project: gr.Dropdown(choices=project_choices(services))}  # one chosen meanwhile stays
+        return {panel.line: line, project: gr.Dropdown(choices=project_choices(services))}  # one chosen meanwhile stays
 
-    managed: dict[str, Any] = {"shows": told, **QUIET}
-    event(panel.keep.click, on_keep, [project], panel.outputs, **managed)
-    event(panel.delete.click, on_delete, [project], panel.outputs, **managed)
-    event(panel.drop.click, on_drop, [project], [told, project], "annotate_drop", **managed)
-    event(panel.rename.click, on_rename, [project, panel.title], [told, project], "annotate_rename", **managed)
+    panel.wire([project], goes, {"annotate_rename": on_rename, "annotate_drop": on_drop}, [project])
     return offers, panel

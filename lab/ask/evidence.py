@@ -35,8 +35,10 @@ from lab.session import (
     Moment,
     QuestionRequest,
     View,
+    Visitor,
     checked_sampling,
     new_id,
+    new_visitor,
     origin,
     plain_text,
     stream_answers,
@@ -44,7 +46,6 @@ from lab.session import (
 from lab.shared.rater import RATED, Rater
 from lab.ui.components import Html, cards, empty, escape, grid, notice, render, stage_name, thumbs, waiting_line
 from lab.ui.text import lines, plural, say
-from lab.visitors import Visitor, new_visitor
 
 REWARD = RewardConfig()
 USUAL = 256

@@ -19,10 +19,12 @@ from lab.session import (
     QuestionRequest,
     Stages,
     View,
+    Visitor,
     answering,
     checked_question,
     checked_sampling,
     new_id,
+    new_visitor,
     owner,
     session_of,
 )
@@ -30,7 +32,6 @@ from lab.shared.rater import Rater
 from lab.shared.runs import chain_of
 from lab.ui.components import Card, card_of, cards, empty, notice, thumbs, waiting_line
 from lab.ui.text import say
-from lab.visitors import Visitor, new_visitor
 from training.models.manifest import read_chain
 
 ANSWERS = 90

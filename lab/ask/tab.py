@@ -13,7 +13,7 @@ from lab.ask import evidence as cited
 from lab.ask.session import ask, begin_answer, earlier, examples, find_earlier, find_going, show_earlier
 from lab.page import DocumentPane, Painted, choosing, earlier_list, event, stage_choice, stops, with_visitor
 from lab.services import Services
-from lab.session import View
+from lab.session import Door, View, Visitor
 from lab.settings import EMBEDDED, REFINER
 from lab.shared.rater import RATED, item_of_answer
 from lab.shared.rating import build_rating
@@ -21,7 +21,6 @@ from lab.shared.rows import read_place
 from lab.shared.runs import choices_of_chains
 from lab.ui.components import ANSWERING, QUIET, clicks, empty, heading, lead, notice, sampling_fields, script
 from lab.ui.text import say
-from lab.visitors import Door, Visitor
 
 
 def build(services: Services, door: Door, tab: gr.Tab) -> None:

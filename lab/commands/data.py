@@ -192,12 +192,9 @@ def import_(settings: BenchmarkSettings) -> None:
 def _show(report: "SetReport", *, as_json: bool) -> None:
     from evals.questions.checking import ImportReport, row_lines
 
-    faults = [(each.line, each.id or "", each.field, each.problem, each.remedy) for each in report.faults]
-    found = [(each.check, each.problem, ", ".join(each.rows), each.remedy) for each in report.warnings]
     counted = {"split": "splits", "kind of truth": "kinds", "choices": "options", "licence": "licences"}
     counts = [(by, name, n) for by, field in counted.items() for name, n in getattr(report, field).items()]
     counts += [("groups", "", report.groups), ("with explanation", "", report.explained)]
-    scores = [(each.policy, f"{each.correct} of {each.n}", f"{each.accuracy:.2f}") for each in report.scores]
     title = f"How baselines without a model score on {report.scored_on} rows"
     first: list[tuple[object, ...]] = []
     if isinstance(report, ImportReport):
@@ -205,15 +202,13 @@ def _show(report: "SetReport", *, as_json: bool) -> None:
         first += [(f"column {name!r} is read as", way) for name, way in report.answers.items()]
         first += row_lines(report.first)
         first += [("fields that were not read", ", ".join(report.unread))] * bool(report.unread)
-    tables = (
-        ("The first row as it was read", ("", ""), first),
-        (f"Bad rows of {report.file}", ("line", "id", "field", "what is wrong", "what to do"), faults),
-        ("To look at", ("", "what was found", "rows, such as", "what to do"), found),
-        (f"{report.file}: {report.rows} rows", ("by", "", "n"), counts),
-        (title, ("policy", "right", "share"), scores),
-    )
-    shown_tables = (table_of(*each) for each in tables if each[2] or each[2] is scores)
-    emit(report, as_json=as_json, table=Group(*shown_tables))
+    tables = [table_of("The first row as it was read", ("", ""), first)] if first else []
+    if report.faults:
+        names = ("line", "id", "field", "problem", "remedy")
+        tables.append(as_table(f"Bad rows of {report.file}", report.faults, *names))
+    tables += [as_table("To look at", report.warnings)] if report.warnings else []
+    tables.append(table_of(f"{report.file}: {report.rows} rows", ("by", "", "n"), counts))
+    emit(report, as_json=as_json, table=Group(*tables, as_table(title, report.scores)))
 
 
 @command(app)
@@ -231,10 +226,8 @@ def export(settings: ToolSettings) -> None:
     source, out = settings.source, settings.out
     examples = [row for part in comma_separated(source) for row in questions.load_questions(part, fetch)]
     done = export_questions(examples, source, settings.tool, out)
-    rows = [(split, kind, n) for split, kinds in done.questions.items() for kind, n in kinds.items()]
-    rows += [("left out", reason, n) for reason, n in done.left_out.items()]
-    table = table_of(f"{done.name} for {done.tool}", ("split", "kind", "questions"), rows)
-    emit(done, as_json=settings.as_json, table=table)
+    counts = {"questions": done.questions, "left out": done.left_out}
+    emit(done, as_json=settings.as_json, table=as_table(f"{done.name} for {done.tool}", counts))
     notes.print(f"written to {out}: {len(done.files)} files. To run it, in the folder above:", soft_wrap=True)
     for line in done.run:
         notes.print(f"  {line}", soft_wrap=True)
@@ -513,9 +506,8 @@ def review(settings: ReviewDataSettings) -> None:
         for split, mine in by_split.items()
     }
     corpora = {split: statistics for split, (statistics, _) in made.items()}
-    rows = [(split, *row.values()) for split, row in counts.items()]
     tables = [
-        table_of("reviewed papers", ("split", *counts["train"]), rows),
+        as_table("reviewed papers", [{"split": split, **row} for split, row in counts.items()]),
         *(as_table(f"corpus {each['corpus']}, {each['split']}", each) for each in corpora.values()),
     ]
     emit({"splits": counts, "left_out": left_out, "corpora": corpora}, as_json=settings.as_json, table=Group(*tables))

@@ -40,8 +40,7 @@ from lab.commands.terminal import emit, notes, plural, progress_shown
 from lab.commands.verify import LabelledJudge, judge_server, tried_judge
 from lab.services import REPORTS
 from lab.settings import EMBEDDED, from_environment
-from lab.shared.batch import training_rows
-from lab.shared.evaluations import about_run, command_line, public
+from lab.shared.evaluations import about_run, command_line, public, training_rows
 from lab.ui.text import say
 from training.models.manifest import chain_file
 
@@ -350,21 +349,7 @@ def forgetting(settings: ForgettingSettings) -> None:
     document = [each._asdict() for each in found]
     if settings.out:
         write_whole(settings.out, json.dumps({"chain": chain.manifest.name, "scores": document}, indent=1) + "\n")
-    rows = [
-        (
-            each.task,
-            each.metric,
-            each.stage,
-            str(each.n),
-            f"{each.value:.3f}",
-            "" if each.change is None else f"{each.change:+.3f}",
-            "" if each.low is None else f"[{each.low:+.3f}, {each.high:+.3f}]",
-            "" if each.p is None else f"{each.p:.3f}",
-        )
-        for each in found
-    ]
-    columns = ("task", "metric", "stage", "n", "value", "change", "95 % interval", "p")
-    emit(document, as_json=settings.as_json, table=terminal.table_of("against the stage before", columns, rows))
+    emit(document, as_json=settings.as_json, table="against the stage before, 95 % intervals from low to high")
 
 
 @command(app)

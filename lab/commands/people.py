@@ -9,7 +9,7 @@ import typer
 
 from evals.errors import LabError
 from lab.commands import CommandSettings, JsonSettings, command
-from lab.commands.terminal import emit, end_progress, notes, table_of
+from lab.commands.terminal import emit, end_progress, notes
 from lab.services import open_store
 from lab.settings import Person, Role, from_environment, hash_password, read_people, write_people
 from lab.ui.text import say
@@ -84,6 +84,5 @@ def log(settings: LogSettings) -> None:
     """
     with closing(open_store(from_environment().database_url)) as store:
         deeds = store.deeds(settings.newest)
-    rows = [(f"{deed.at:%Y-%m-%d %H:%M:%S}", deed.who, deed.what, deed.about) for deed in deeds]
     document = [{**deed._asdict(), "at": deed.at.isoformat()} for deed in deeds]
-    emit(document, as_json=settings.as_json, table=table_of("Log (UTC)", ("at", "who", "what", "about"), rows))
+    emit(document, as_json=settings.as_json, table="Log")

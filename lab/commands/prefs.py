@@ -11,11 +11,10 @@ from rich.text import Text
 
 from evals.errors import BadConfig, LabError
 from evals.io import write_whole
-from evals.schema import Metric
 from evals.stats.agreement import NAMES, WEIGHTED_NAMES
 from evals.stats.agreement import rater_agreement as agreed
 from lab.commands import JsonSettings, LicenceOption, command
-from lab.commands.terminal import emit, end_progress, figure, notes, plural, table_of
+from lab.commands.terminal import as_table, emit, end_progress, notes, plural
 from lab.services import open_store
 from lab.settings import from_environment
 from lab.ui.text import say
@@ -72,14 +71,6 @@ def _store() -> "Store":
     return open_store(from_environment().database_url)
 
 
-def _span(low: float | None, high: float | None, digits: int) -> str:
-    return "–" if low is None or high is None else f"{low:.{digits}f} to {high:.{digits}f}"
-
-
-def _share_of(found: Metric) -> str:
-    return f"{figure(found.value)} of {found.n}" if found.n else "–"
-
-
 @command(app)
 def count(settings: JsonSettings) -> None:
     """Show how many answers and votes are stored, and the projects of annotated answers with how far each is.
@@ -91,19 +82,11 @@ def count(settings: JsonSettings) -> None:
     with closing(_store()) as store:
         counts, said = store.counts(), store.annotations
         known = [(each, progress(each, said.items(each.id), said.latest(each.id))) for each in said.projects()]
-    rows = [
-        (f"{pair.first}, {pair.second}", pair.first_chosen, pair.second_chosen, pair.ties, pair.both_bad)
-        for pair in counts.by_stages
-    ]
-    columns = ("stages", "first preferred", "second preferred", "tie", "both bad")
     told = {"usable": counts.usable, "withdrawn": counts.withdrawn, "votes": plural(counts.votes, "vote")}
     told |= {"raters": plural(counts.raters, "rater"), "answers": plural(counts.answers, "answer")}
-    tables = [table_of(say("command.votes", **told), columns, rows)]
-    rows = [(one.title, one.id, done.items, done.complete, f"{done.submitted} of {done.wanted}") for one, done in known]
-    if rows:
-        columns = ("title", "project", "answers", "complete", "annotations")
-        tables.append(table_of("Annotation projects", columns, rows))
     projects = [{"project": one.id, "title": one.title, **done._asdict()} for one, done in known]
+    tables = [as_table(say("command.votes", **told), counts.by_stages)]
+    tables += [as_table("Annotation projects", projects)] if projects else []
     document = counts.model_dump(mode="json") | {"projects": projects}
     emit(document, as_json=settings.as_json, table=Group(*tables))
 
@@ -121,24 +104,12 @@ def board(settings: JsonSettings) -> None:
 
     with closing(_store()) as store:
         found = boards(store.preference_pairs())
-    columns = ("model", "rank", "rating", "95 % interval", "win rate", "votes", "group")
     tables: list[RenderableType] = []
     for each in found.boards[: 1 if len(found.boards) == 2 else None]:  # of one kind only: all again
-        rows = [
-            (
-                row.model,
-                row.rank,
-                f"{row.rating:.0f}",
-                _span(row.low, row.high, 0),
-                f"{row.win_rate:.1%}",
-                row.votes,
-                row.group,
-            )
-            for row in each.rows
-        ]
         votes, questions = plural(each.votes, "vote"), plural(each.questions, "question")
         known = {"kind": each.kind, "votes": votes, "questions": questions, "raters": plural(each.raters, "rater")}
-        tables.append(table_of(say("ratings.caption", **known), columns, rows))
+        names = ("model", "rank", "rating", "low", "high", "win_rate", "votes", "group")
+        tables.append(as_table(say("ratings.caption", **known), each.rows, *names))
     for check in found.checks:
         said = " ".join(say(f"ratings.check.{key}", **check.figures) for key in check.says)
         tables.append(Text(f"{'!' if check.is_fault else ' '} {said}"))
@@ -165,28 +136,21 @@ def agreement(settings: AgreementSettings) -> None:
             said = store.annotations.latest(settings.project)
             found, checked = agreements(known, said), check_raters(known, store.annotations.items(known.id), said)
             weighted = dict.fromkeys((each.name for each in known.guidelines.dimensions), WEIGHTED_NAMES)
-            rows = [
-                (what, weighted.get(what, NAMES)[name], figure(each.value), each.n)
+            named = {
+                what: {weighted.get(what, NAMES)[name]: each for name, each in figures.items()}
                 for what, figures in found.items()
-                for name, each in figures.items()
-            ]
-            tables = [table_of(known.title, ("rated", "figure", "value", "answers rated twice"), rows)]
-            rows = [
-                (each.rater, each.submitted, _share_of(each.gold), _share_of(each.itself), figure(each.seconds))
-                for each in checked
-            ]
-            columns = ("rater", "answers", "known labels", "themselves", "median seconds")
-            tables.append(table_of("Raters: agreement with known labels and with themselves", columns, rows))
-            emit({**found, "raters": checked}, as_json=settings.as_json, table=Group(*tables))
+            }
+            raters = as_table("Raters: agreement with known labels (gold) and with themselves (itself)", checked)
+            tables = Group(as_table(known.title, named), raters)
+            emit({**found, "raters": checked}, as_json=settings.as_json, table=tables)
             return
         ratings = list(ratings_of(store.preference_pairs()))
     figures = agreed(ratings, CHOICES)
-    rows = [(NAMES[name], figure(each.value), _span(each.low, each.high, 2), each.n) for name, each in figures.items()]
     raters, units = {each.rater for each in ratings}, {each.unit for each in ratings}
     title = f"{plural(len(raters), 'rater')}, {plural(len(units), 'pair')} of answers"
     document = {"raters": len(raters), "units": len(units), **figures}
-    columns = ("figure", "value", "95 % interval", "pairs rated twice")
-    emit(document, as_json=settings.as_json, table=table_of(title, columns, rows))
+    named = {NAMES[name]: each for name, each in figures.items()}
+    emit(document, as_json=settings.as_json, table=as_table(title, named))
     for note in dict.fromkeys(each.note for each in figures.values() if each.note):
         about = [NAMES[name] for name, each in figures.items() if each.note == note]
         notes.print(f"{', '.join(about)}: {note}.", soft_wrap=True)
@@ -212,11 +176,7 @@ def export(settings: ExportSettings) -> None:
         pairs = store.preference_pairs()
     made = export_votes(pairs, form, exported_at=datetime.now(UTC), licence=settings.licence)
     write_export(made, out)
-    statistics = made.statistics
-    rows = [("votes", statistics.votes)]
-    rows += [(f"left out: {reason.replace('_', ' ')}", n) for reason, n in statistics.left_out.items()]
-    rows += [("rows", statistics.rows), ("raters", statistics.raters)]
-    emit(statistics, as_json=settings.as_json, table=table_of(str(out), ("", "count"), rows))
+    emit(made.statistics, as_json=settings.as_json, table=str(out))
     if settings.licence is None:
         notes.print("No licence is named in the data card; add one with --license before you publish.")
 
@@ -232,9 +192,8 @@ def _export_project(store: "Store", settings: ExportSettings) -> None:
     made = write(said.project(project), said.items(project), said.latest(project), known, said.names())
     for name, content in made.files.items():
         write_whole(settings.out / name, content)
-    rows = [("rows", made.rows), *((f"left out: {why}", n) for why, n in made.left_out.items())]
     document = {"rows": made.rows, "files": sorted(made.files), "left_out": made.left_out}
-    emit(document, as_json=settings.as_json, table=table_of(str(settings.out), ("", "count"), rows))
+    emit(document, as_json=settings.as_json, table=str(settings.out))
 
 
 @command(app, "import")
@@ -252,7 +211,7 @@ def import_(settings: ImportSettings) -> None:
         said.add_items(found.items)
         said.save(found.annotations)
     done = {"annotations": len(found.annotations), "new_answers": len(found.items)}
-    emit(done, as_json=settings.as_json, table=table_of(known.title, ("", "count"), [*done.items()]))
+    emit(done, as_json=settings.as_json, table=known.title)
 
 
 @command(app)
@@ -276,11 +235,9 @@ def forget(settings: ForgetSettings) -> None:
     deleted = sum(kinds.values())
     if not deleted and not any(each["rows"] for each in published):
         raise LabError(say("command.no_rater", rater=rater))
-    rows = [("here", kind.replace("_", " "), n) for kind, n in kinds.items()]
-    rows += [(f"{each['repo']} on the Hub, from {each['folder']}", "rows", each["rows"]) for each in published]
     document = {"rater": rater, "deleted": deleted, "kinds": kinds, "published": published}
     title = "Dry run: nothing was deleted" if settings.dry_run else "Forgotten"
-    emit(document, as_json=settings.as_json, table=table_of(title, ("where", "what", "count"), rows))
+    emit(document, as_json=settings.as_json, table=title)
     for each in published:
         notes.print(say("command.published", **each), soft_wrap=True)
     notes.print("Exports made before still hold these votes: export them again.")

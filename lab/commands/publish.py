@@ -14,7 +14,7 @@ from evals.errors import LabError
 from evals.io import as_jsonl, read_rows
 from evals.report import load_report
 from lab.commands import FileSettings, InFile, LicenceOption, command
-from lab.commands.terminal import emit, notes, plural, progress_shown, standings_markdown, table_of
+from lab.commands.terminal import as_table, emit, notes, plural, progress_shown, standings_markdown
 from lab.publishing import pack
 from lab.services import REPORTS
 from lab.settings import EMBEDDED, from_environment
@@ -274,12 +274,10 @@ def _show_plans(plans: "Sequence[PublishPlan]", to: Destination) -> None:
     """Show what publishing would do."""
     emit(plans, as_json=to.as_json)
     for plan in () if to.as_json else plans:
-        signs = {"add": "+", "change": "~", "same": "=", "remote_only": "only on the Hub"}
-        rows = [(signs[each.change], each.path, f"{each.size:,}") for each in plan.files]
         what = "a pull request on" if plan.is_pull_request else "new" if plan.is_new else "existing"
         seen = f"{plan.visibility}, tag {plan.tag or 'none'}: {plan.upload_bytes:,} bytes to upload"
         title = f"{what} {plan.repo} at {plan.endpoint}, {seen}"
-        emit(None, as_json=False, table=table_of(title, ("", "file", "bytes"), rows))
+        emit(plan.files, as_json=False, table=title)
         _warn(plan.warnings)
     zeros = ", where commits that publishing will make are written as zeros" if len(plans) > 1 else ""
     notes.print(f"This was a dry run: nothing was written{f' but {to.out}{zeros}' if to.out else ''}.")
@@ -287,13 +285,9 @@ def _show_plans(plans: "Sequence[PublishPlan]", to: Destination) -> None:
 
 def _show_receipts(receipts: "Sequence[Receipt]", *, as_json: bool) -> None:
     """Show what was published."""
-    rows = []
-    for each in receipts:
-        outcome = f"{each.outcome}, pull request {each.pull_request}" if each.pull_request else each.outcome
-        rows.append((each.repo, outcome, each.visibility, each.tag or "", each.revision))
-    columns = ("repository", "", "visibility", "tag", "commit")
     title = f"Verified by download: {plural(sum(len(each.files) for each in receipts), 'file')}"
-    emit(receipts, as_json=as_json, table=table_of(title, columns, rows))
+    names = ("repo", "outcome", "pull_request", "visibility", "tag", "revision")
+    emit(receipts, as_json=as_json, table=as_table(title, receipts, *names))
 
 
 def _warn(found: "Sequence[Diagnostic]") -> None:
@@ -361,7 +355,7 @@ def _recorded_answers(sources: "Sequence[str]") -> dict[str, bytes]:
     from evals.schema import Answer
     from hub.client import connect
     from hub.datasets import fetch_files
-    from lab.shared.recorded import ANSWERS, Recorded, answers_of
+    from lab.session import ANSWERS, Recorded, answers_of
 
     found: list[Answer] = []
     for source in sources:

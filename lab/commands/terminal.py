@@ -142,13 +142,17 @@ def table_of(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]
     return table
 
 
-def as_table(title: str, document: object) -> Table:
-    """Return a table of a document: of a list a line for each record, else a line for each field, nested ones too."""
+def as_table(title: str, document: object, *names: str) -> Table:
+    """Return a table of a document: of a list a line for each record, else a line for each field, nested ones too.
+
+    `names` are the fields of a record that are shown, all if none are named.
+    """
     found = plain(document)
     if not isinstance(found, list):
         return table_of(title, ("what", "value"), [*_fields("", found)])
-    keys = list(dict.fromkeys(key for row in found for key in row))
-    return table_of(title, [*keys], [[figure(row.get(k)) for k in keys] for row in found])
+    keys = names or tuple(dict.fromkeys(key for row in found for key in row))
+    columns = [key.replace("_", " ") for key in keys]
+    return table_of(title, columns, [[figure(row.get(key)) for key in keys] for row in found])
 
 
 def _fields(name: str, value: Any) -> Iterator[tuple[str, str]]:
@@ -163,7 +167,7 @@ def _fields(name: str, value: Any) -> Iterator[tuple[str, str]]:
 
 
 def figure(value: Any) -> str:
-    """Return a value as tables show it: numbers with three digits, metrics with their interval, a dash for none."""
+    """Return a value as tables show it: numbers with three digits, from 100 on with none, metrics with their interval, a dash for none."""
     if isinstance(value, BaseModel):
         value = plain(value)
     if isinstance(value, dict):
@@ -175,7 +179,9 @@ def figure(value: Any) -> str:
         return f"{value['value']:.3f}, n {value['n']}{span}"
     if isinstance(value, list | tuple):
         return ", ".join(map(figure, value))
-    return f"{value:.3f}" if isinstance(value, float) else "–" if value is None else str(value)
+    if isinstance(value, float):
+        return f"{value:.3f}" if abs(value) < 100 else f"{value:,.0f}"
+    return "–" if value is None else str(value)
 
 
 # ---- graded answers and reports ----------------------------------------------------------------
@@ -241,12 +247,11 @@ def summary_table(report: "Report[Any]") -> Table:
 
 def readers_tables(found: "ReaderReport") -> Group:
     """Return how far each way of reading, and two labellers, agree with the labels."""
-    rows = [(each.reader, each.n, each.n_unread, figure(each.correct), figure(each.verdicts)) for each in found.readers]
     title = f"{plural(found.n, 'labelled answer')} to {plural(found.n_questions, 'question')}, 95 % intervals"
     if found.labellers:
         kappa = found.labellers["cohen_kappa"]
         title += f"\ntwo labellers on the same answers: kappa {kappa.note if kappa.value is None else figure(kappa)}"
-    tables = [table_of(title, ("reader", "reads", "does not", "correct or not", "four verdicts"), rows)]
+    tables = [as_table(title, found.readers, "reader", "n", "n_unread", "correct", "verdicts")]
     for each in (one for one in found.readers if one.n):
         rows = [(label, *counts.values()) for label, counts in each.confusion.items()]
         tables.append(table_of(f"Label, and what {each.reader} reads", ("label", *each.confusion), rows))

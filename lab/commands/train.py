@@ -15,7 +15,7 @@ import typer
 from evals.errors import BadConfig
 from evals.io import write_whole
 from lab.commands import JsonSettings, SettingsCommand, command
-from lab.commands.terminal import emit, end_progress, figure, notes, plain, table_of
+from lab.commands.terminal import as_table, emit, end_progress, notes, plain, table_of
 from training.config import as_document
 from training.grpo import advice
 from training.stages import STAGES
@@ -256,12 +256,8 @@ def _figures(known: "SystemRecipe", out: Path, *, as_json: bool) -> None:
         value = ours.value if ours else None
         difference = None if value is None or each.published is None else value - each.published
         rows.append({"figure": each.name, "published": each.published, "ours": ours, "difference": difference})
-    columns = ("figure", "published", "ours, with its 95 % interval", "difference")
-    emit(
-        {"figures": rows, "differs": known.differs},
-        as_json=as_json,
-        table=table_of(known.title, columns, [[figure(cell) for cell in row.values()] for row in rows]),
-    )
+    table = as_table(f"{known.title}, 95 % intervals", rows)
+    emit({"figures": rows, "differs": known.differs}, as_json=as_json, table=table)
     _differences(known)
 
 

@@ -20,13 +20,18 @@ from evals.schema.votes import REMARK_CHARACTERS, Strength, names_itself
 from lab.page import Painted, choosing, event, name_field, stage_choice
 from lab.services import Services
 from lab.session import (
+    BROWSER_SECRET,
     Answered,
     Cards,
+    Door,
     Going,
     QuestionRequest,
+    Visitor,
     answering,
     checked_question,
+    meet,
     new_id,
+    new_visitor,
     plain_text,
     session_of,
     stop,
@@ -34,7 +39,6 @@ from lab.session import (
 )
 from lab.ui import components as views
 from lab.ui.text import page, say
-from lab.visitors import BROWSER_SECRET, Door, Visitor, meet, new_visitor
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,8 @@ from evals.schema.questions import RowFault, Sampling
 from lab.jobs import Job
 from lab.page import Download, Painted, choosing, event, show_errors
 from lab.services import Services
-from lab.shared import batch
+from lab.session import Door, Visitor
+from lab.shared import work
 from lab.shared.exports import VOTE_FORMS, annotations_file, votes_file
 from lab.shared.rows import link
 from lab.shared.sets import OpenSet, QuestionSets, as_jsonl, column_names, is_question_set, is_table
@@ -41,7 +42,6 @@ from lab.ui.components import (
     tiles,
 )
 from lab.ui.text import plural, say
-from lab.visitors import Door, Visitor
 
 LISTED = 6
 SHOWN = 110
@@ -56,7 +56,7 @@ LOOK_SECONDS = 1.5
 
 def build(services: Services, door: Door, tab: gr.Tab) -> None:
     """Lay out the tab inside the `gr.Blocks` that is currently open."""
-    batch.register_batches(services)
+    work.register_batches(services)
     gr.HTML(lead("data"))
     with gr.Row(elem_classes="composer rate-form"):
         picked = gr.Dropdown([], label=say("questions.set"), elem_id="questions-set", scale=3)
@@ -284,7 +284,7 @@ def build(services: Services, door: Door, tab: gr.Tab) -> None:
     def on_export(visitor: Visitor | None, name: str | None) -> str:
         """Write a set as a JSONL file."""
         known = QuestionSets(services, visitor).open(name)
-        target = Path(get_upload_folder()) / "questions" / known.id / f"{batch.file_name(known.name)}.jsonl"
+        target = Path(get_upload_folder()) / "questions" / known.id / f"{work.file_name(known.name)}.jsonl"
         write_whole(target, as_jsonl(known))
         return str(target)
 
@@ -426,7 +426,7 @@ def _check_tables(known: OpenSet) -> str:
 def _batches(services: Services, door: Door, tab: gr.Tab, picked: gr.Dropdown) -> None:
     """Lay out and wire the batch: what is asked of whom, how far it is, what becomes of its answers."""
     with gr.Column(elem_classes="assay-panel", elem_id="questions-batch"):
-        gr.HTML(heading(say("batch")) + f"<p>{say('batch.about', n=batch.TOGETHER)}</p>")
+        gr.HTML(heading(say("batch")) + f"<p>{say('batch.about', n=work.TOGETHER)}</p>")
         with gr.Row(elem_classes="rate-form"):
             stages = gr.CheckboxGroup([], label=say("batch.stages"), elem_id="batch-stages")
             splits = [(say(f"batch.split.{each}"), each) for each in (*SPLITS, "all")]
@@ -441,7 +441,7 @@ def _batches(services: Services, door: Door, tab: gr.Tab, picked: gr.Dropdown) -
 
     def on_tick() -> Painted:
         """Return how far the batches are."""
-        found = [job for job in services.jobs.all() if job.kind == batch.KIND][:BATCHES]
+        found = [job for job in services.jobs.all() if job.kind == work.KIND][:BATCHES]
         shown = grid(say("batch.table"), say("batch.columns").split(" | "), [_cells(job) for job in found])
         busy = any(not job.is_over for job in found)
         return {table: shown if found else empty(say("batch.none")), timer: gr.Timer(active=busy)}
@@ -461,7 +461,7 @@ def _batches(services: Services, door: Door, tab: gr.Tab, picked: gr.Dropdown) -
         sets = QuestionSets(services, visitor)
         if not name:
             raise LabError(say("batch.draft"))
-        batch.start_batch(services, sets.open(name), split, stages, (seed, length, heat), sets.owner)
+        work.start_batch(services, sets.open(name), split, stages, (seed, length, heat), sets.owner)
         return on_tick() | {line: notice(say("batch.started"), "good")}
 
     shown = [*seen, stages, ask, line]

@@ -8,11 +8,11 @@ from evals.errors import LabError
 from evals.preferences.rows import trainable
 from lab.page import Painted, event
 from lab.services import Services
+from lab.session import Door, Visitor
 from lab.shared.exports import NEWEST_VOTES, hear_offers, may_train, training_offers
 from lab.shared.work import draw, end, own_runs, shown_works, works
 from lab.ui.components import QUIET, clicks, empty, heading, lead, notice, tiles
 from lab.ui.text import say
-from lab.visitors import Door, Visitor
 
 LOOK_SECONDS = 3.0
 """How often the list of work is looked at while something is under way."""

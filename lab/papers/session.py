@@ -30,10 +30,20 @@ from lab.papers.view import concerns as cards
 from lab.papers.view import hold
 from lab.papers.view import paper as paper_view
 from lab.services import Services
-from lab.session import Moment, OwnDocuments, View, checked_sampling, moments, new_id, owner, plain_text
+from lab.session import (
+    Moment,
+    OwnDocuments,
+    View,
+    Visitor,
+    checked_sampling,
+    moments,
+    new_id,
+    new_visitor,
+    owner,
+    plain_text,
+)
 from lab.ui.components import notice, waiting_line
 from lab.ui.text import say
-from lab.visitors import Visitor, new_visitor
 
 if TYPE_CHECKING:
     from lab.shared.reader import Reader

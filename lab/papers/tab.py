@@ -26,10 +26,9 @@ from lab.papers.session import (
 )
 from lab.papers.view import concerns, export, page_view, paper
 from lab.services import Services
-from lab.session import ExportedFile, OwnDocuments
+from lab.session import Door, ExportedFile, OwnDocuments, Visitor
 from lab.ui.components import ANSWERING, QUIET, Range, clicks, heading, lead, notice, sampling_fields
 from lab.ui.text import say
-from lab.visitors import Door, Visitor
 
 FILES = [".pdf", ".xml", ".nxml", ".md", ".markdown", ".txt", ".docx", ".odt", ".html", ".htm", ".tex"]
 FORMS = ("json", "markdown", "letter", "sft", "dpo")

@@ -12,7 +12,7 @@ from evals.errors import LabError
 from evals.report import stages_of
 from evals.schema import EvalReport, EvalRow
 from evals.schema.votes import AnnotationItem
-from lab.page import Painted, chart, choosing, event, manage_panel
+from lab.page import Painted, chart, choosing, manage_panel
 from lab.results.calibration import diagram
 from lab.results.leaderboard import board
 from lab.results.reports import (
@@ -27,14 +27,14 @@ from lab.results.reports import (
     outdated_notices,
 )
 from lab.services import REPORTS, Services, load_reports
+from lab.session import Door, Visitor
 from lab.shared.evaluations import Evaluations
 from lab.shared.rater import RATED, Rater, item_of_row, row_name
 from lab.shared.rating import build_rating
 from lab.shared.rows import judgements_of, link, read_place, rows_page
 from lab.shared.runs import chain_of
-from lab.ui.components import QUIET, Html, clicks, empty, lead, notice, script, stage_name, thumbs
+from lab.ui.components import Html, clicks, empty, lead, notice, script, stage_name, thumbs
 from lab.ui.text import lines, page, plural, say
-from lab.visitors import Door, Visitor
 from training.models.manifest import chain_file
 
 VIEWS = ("leaderboard", "calibration")
@@ -71,7 +71,7 @@ class ResultsTab:
         with gr.Row(elem_classes="assay-charts", visible=False) as self.charts:
             self.drawn = [chart(f"calibration.chart.{each}") for each in CHARTS]
         self.page = gr.HTML(elem_id="results-page", js_on_load=clicks("rows"))
-        self.managing, self.told = manage_panel("results"), gr.HTML(elem_id="results-told")
+        self.managing = manage_panel("results")
         self.choices = {
             "view": self.view,
             "questions": self.data,
@@ -100,15 +100,8 @@ class ResultsTab:
             when = choosing(choice) if isinstance(choice, gr.Dropdown) else choice.input
             chosen = when(None, choice, address, js=script("assayChoose", "results", called))
             chosen.then(self.show, known, seen, api_visibility="private")
-        known = [address]
-        managed: dict[str, Any] = {"js": "assayAddressAnd", "shows": self.managing.line, **QUIET}
-        event(self.managing.delete.click, self.on_delete, known, self.managing.outputs, **managed)
-        event(self.managing.keep.click, self.on_keep, known, self.managing.outputs, **managed)
-        for press, act, given, name in (
-            (self.managing.rename, self.on_rename, [address, self.managing.title], "results_rename"),
-            (self.managing.drop, self.on_drop, known, "results_delete"),
-        ):
-            changed = event(press.click, act, given, [address, self.told, self.managing.line], name, **managed)
+        changes = {"results_rename": self.on_rename, "results_delete": self.on_drop}
+        for changed in self.managing.wire([address], self.goes, changes, [address], js="assayAddressAnd"):
             changed.success(None, address, None, js="assayFollow")
         self.address = address
         build_rating(services, door, "results", "results_row", self.page.select, gr.State(None), self._found)
@@ -179,29 +172,25 @@ class ResultsTab:
             raise LabError(say("manage.not_own", name=report.data_name))
         return measured, report, file, place
 
-    def on_delete(self, address: str) -> Painted:
-        """Say what deleting a report takes away, and ask."""
+    def goes(self, address: str) -> str:
+        """Return what deleting a report takes away."""
         _, report, _, _ = self._own_report(address)
         held = plural(len(report.rows), "answer")
-        return self.managing.ask(say("manage.goes.report", name=report.data_name, held=held))
-
-    def on_keep(self, address: str) -> Painted:
-        """Ask no more."""
-        return self.managing.show(self._own_report(address)[1].data_name, may=True)
+        return say("manage.goes.report", name=report.data_name, held=held)
 
     def on_rename(self, address: str, title: str) -> Painted:
         """Give a report another name."""
         measured, report, _, place = self._own_report(address)
         name = measured.rename(report, title or "")
         told = notice(say("manage.renamed", title=name), "good")
-        return {self.address: link({"tab": "results", **place, "questions": name}), self.told: told}
+        return {self.address: link({"tab": "results", **place, "questions": name}), self.managing.line: told}
 
     def on_drop(self, address: str) -> Painted:
         """Delete a report."""
         _, report, file, place = self._own_report(address)
         file.unlink()
         told = notice(say("questions.deleted", name=report.data_name), "good")
-        return {self.address: link({"tab": "results", "chain": place.get("chain", "")}), self.told: told}
+        return {self.address: link({"tab": "results", "chain": place.get("chain", "")}), self.managing.line: told}
 
     def _ranked(self, measured: Evaluations, place: dict[str, str], outdated: str) -> Painted:
         found = board(measured, *map(place.get, ("questions", "group", "order", "stages")))

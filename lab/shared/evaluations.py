@@ -5,6 +5,7 @@ disk, is named, and comes with the command that measures again. A report that an
 verifiers judged can still be looked at, as an outdated one, until it is judged again.
 """
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -16,12 +17,17 @@ from typing import Any
 from evals.errors import LabError
 from evals.io import public_path
 from evals.questions import DATASETS, data_sha256
+from evals.questions.sets import load_questions
 from evals.report import instrument, load_report, save_report
-from evals.schema import ChainManifest, EvalReport
+from evals.schema import ChainManifest, EvalReport, Example
 from evals.schema.questions import Sampling
 from lab.settings import EMBEDDED_RUNS
 from lab.ui.text import say
 from training.models.manifest import BARE, BASE_STAGE, read_chain
+
+TRAINING = {"pathways-heldout": "pathways-train", "kmp-test": "kmp-train"}
+"""The training rows that belong to a set of test questions."""
+PART = re.compile(r"\[(?:train|dev|test|all)\]\s*$")
 
 
 @dataclass(frozen=True)
@@ -119,6 +125,15 @@ def read_evaluations(chain: str, *folders: Path) -> Evaluations:
         files.setdefault(report.data_name, path)
         outdated.append(Outdated(path.name, reason, shlex.join(["assay", "eval", *again]), kept))
     return Evaluations(tuple(current), tuple(outdated), files=files)
+
+
+def training_rows(data: str) -> tuple[Example, ...]:
+    """Return the training rows that belong to a set, none where they are not known."""
+    from training.data.tables import from_hub
+
+    if data in DATASETS:
+        return DATASETS[TRAINING[data]]() if data in TRAINING else ()
+    return tuple(row for row in load_questions(f"{PART.sub('', data)}[all]", from_hub) if row.split == "train")
 
 
 def about_run(chain: Any, stages: Sequence[str], sampling: Sampling, **options: Any) -> dict[str, Any]:

@@ -30,9 +30,8 @@ from evals.questions import is_held_out
 from evals.schema import Answer, EvalReport, EvalRow
 from evals.schema.votes import Annotation, AnnotationItem, AnnotationProject, Guidelines, NoteKind, State, Thumb
 from lab.services import Services
-from lab.session import new_id
+from lab.session import Visitor, new_id
 from lab.ui.text import say
-from lab.visitors import Visitor
 
 if TYPE_CHECKING:
     from lab.store.annotations import Annotations

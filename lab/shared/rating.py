@@ -12,10 +12,10 @@ from evals.schema.votes import Annotation, AnnotationItem, Dimension, Note, Note
 from evals.verifiers.line import read_lines
 from lab.page import Painted, event, show_errors
 from lab.services import Services
+from lab.session import Door, Visitor
 from lab.shared.rater import DIMENSIONS, KINDS, RATED, Opened, Rater
 from lab.ui.components import CHOSEN, QUIET, Html, clicks, empty, notice, pieces, render, stage_name
 from lab.ui.text import say
-from lab.visitors import Door, Visitor
 
 draw = partial(render, "shared/rating.html.jinja")
 

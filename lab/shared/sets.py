@@ -17,9 +17,8 @@ from evals.schema import CANNOT_BE_TOLD, Example, OwnTruth
 from evals.schema.questions import BroughtRows, BroughtSheet, FrozenQuestions, KeptQuestions, QuestionRow, RowFault
 from evals.tables import sheet_names
 from lab.services import Services
-from lab.session import new_id
+from lab.session import Visitor, new_id
 from lab.ui.text import say
-from lab.visitors import Visitor
 
 if TYPE_CHECKING:
     from lab.store.documents import Documents

@@ -15,8 +15,8 @@ import gradio as gr
 from evals.errors import LabError
 from lab.page import Painted, choosing, event, manage_panel
 from lab.services import Services
+from lab.session import Door
 from lab.settings import EMBEDDED, EMBEDDED_RUNS
-from lab.shared.batch import register_batches, sets_to_measure, start_run
 from lab.shared.rows import Place, judgements_of, read_place, rows_page
 from lab.shared.runner import (
     Recipe,
@@ -47,11 +47,11 @@ from lab.shared.runs import (
     look,
     progress_of,
 )
+from lab.shared.work import register_batches, sets_to_measure, start_run
 from lab.train.view import behind_step, estimate_of, facts, is_measured, label, none_sampled, onward, panel
 from lab.ui.charts import CHARTS, USUAL_LOOK, ChartLook, curve
 from lab.ui.components import CHOSEN, QUIET, as_html, clicks, empty, lead, notice
 from lab.ui.text import say
-from lab.visitors import Door
 from training.grpo import advice
 from training.launch.accelerate import gpus_here, profiles, unused_gpus
 from training.run.folder import read_completions
@@ -172,14 +172,8 @@ class TrainPage:
         self.linked(self.answers.click(self.on_place, here, self.outputs, **asked, **QUIET))
         shows: dict[str, Any] = {"shows": self.note, **QUIET}
         event(measure.click, self.on_measure, [self.view, self.data], [self.note], "train_measure", **shows)
-        managed: dict[str, Any] = {"shows": self.managing.line, **QUIET}
-        event(self.managing.delete.click, self.on_delete, [self.view], self.managing.outputs, **managed)
-        event(self.managing.keep.click, self.on_keep, [self.view], self.managing.outputs, **managed)
-        for press, act, given, name in (
-            (self.managing.rename, self.on_rename, [self.view, self.managing.title], "train_rename"),
-            (self.managing.drop, self.on_drop, [self.view], "train_delete"),
-        ):
-            changed = event(press.click, act, given, self.outputs, name, **managed)
+        changes = {"train_rename": self.on_rename, "train_delete": self.on_drop}
+        for changed in self.managing.wire([self.view], self.goes, changes, self.outputs):
             changed.then(None, self.runs, None, js="assayOpenRun")
         for button, act, said, name in (
             (self.stop, halt, "train.stopping", "train_stop"),
@@ -200,15 +194,11 @@ class TrainPage:
         act(view.watched.run, self.services.settings.training, self.services.now())
         return self.opened(view.name, view) | {self.note: notice(say(said))}
 
-    def on_delete(self, view: TrainView | None) -> Painted:
-        """Say what deleting a run takes away, and ask."""
+    def goes(self, view: TrainView | None) -> str:
+        """Return what deleting a run takes away."""
         run = run_to_change(self.services, view.name if view else "")
         size = sum(each.stat().st_size for each in run.path.rglob("*") if each.is_file()) / 1e6
-        return self.managing.ask(say("manage.goes.run", name=run.name, size=f"{size:,.0f} MB"))
-
-    def on_keep(self, view: TrainView | None) -> Painted:
-        """Ask no more."""
-        return self.managing.show(Path(view.name).name if view else "", may=view is not None)
+        return say("manage.goes.run", name=run.name, size=f"{size:,.0f} MB")
 
     def on_rename(self, view: TrainView | None, title: str) -> Painted:
         """Give the folder of a finished run another name."""
@@ -261,7 +251,7 @@ class TrainPage:
         return {
             self.data: gr.Dropdown(choices=sets, value=sets[0][1]),
             self.runs: gr.Dropdown(choices=_choices(found), value=training.name),
-            self.note: "",
+            **{self.note: "", self.managing.line: ""},
             self.facts: facts(training.record),
             self.view: view,
             **self.managing.show(training.path.name, may=self._is_own(training)),

@@ -32,10 +32,9 @@ def fill(services: Any, n: int) -> None:
     """Store `n` answers, and what people said of some of them."""
     from evals.preferences.annotations import usual_guidelines
     from evals.schema.votes import Annotation
-    from lab.session import session_of
+    from lab.session import new_visitor, session_of
     from lab.shared.rater import item_of_answer, new_project
     from lab.store.database import ComparisonRow, DocumentRow, writing
-    from lab.visitors import new_visitor
     from tests.lab.votes import answer, vote
 
     store, own = services.store, session_of(services, new_visitor(VISITOR), "ask")

@@ -18,7 +18,7 @@ from evals.run import RunSettings, baseline_rows, run_task
 from evals.schema import EvalReport, Example
 from lab.results.tab import ResultsTab
 from lab.services import Services
-from lab.visitors import door
+from lab.session import door
 from tests.evals.reports import ScriptedModel
 from tests.lab.served import caller
 from tests.lab.votes import NOON

@@ -21,11 +21,11 @@ from evals.preferences.annotations import (
 from evals.questions import kmp_test
 from evals.schema.votes import AnnotationItem, AnnotationProject
 from lab.annotate import tab
+from lab.session import Visitor, door
 from lab.shared.exports import annotations_file
 from lab.shared.rater import RATED, Rater, item_of_answer, item_of_row, items_of_report, parse_guidelines, row_name
 from lab.shared.rating import RatingPanel
 from lab.ui.components import pieces
-from lab.visitors import Visitor, door
 from tests.evals.reports import small_report
 from tests.lab.served import caller
 from tests.lab.votes import NOON, answer, new_store, url_in

@@ -13,9 +13,9 @@ from evals.errors import MissingModel
 from lab.app import build_app, needs_chain, run
 from lab.engine import LabEngine
 from lab.middleware import PasswordThrottle
+from lab.session import meet
 from lab.settings import MOST_WRONG, WAIT_SECONDS
 from lab.ui.components import model_pill, model_problem, script
-from lab.visitors import meet
 from tests.lab.chains import ScriptedChain
 from tests.lab.served import ON_AIR, Browser
 from tests.waiting import result_of

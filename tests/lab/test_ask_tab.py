@@ -15,8 +15,8 @@ from evals.stats.calibration import CalibrationSettings
 from evals.verifiers.line import read_lines
 from lab.ask.session import ask, begin_answer, earlier, find_earlier, find_going, relied_on, show_earlier
 from lab.session import LONGEST_QUESTION, BadQuestion, checked_question, checked_sampling, stop
+from lab.session import new_visitor as somebody
 from lab.ui.components import Card, cards, escape
-from lab.visitors import new_visitor as somebody
 from tests.lab.chains import ScriptedChain, lab_with
 from tests.lab.test_engine import until
 from tests.training.cases import not_refused

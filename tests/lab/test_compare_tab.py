@@ -27,10 +27,9 @@ from lab.compare.tab import (
     vote,
     write_pair,
 )
-from lab.shared.recorded import Recorded, answers_of
+from lab.session import Recorded, Visitor, answers_of, door, meet, name_visitor, new_visitor
 from lab.shared.sets import QuestionSets
 from lab.ui.components import stage_name
-from lab.visitors import Visitor, door, meet, name_visitor, new_visitor
 from tests.lab.chains import ScriptedChain, lab_with
 from tests.lab.evaluations import scripted_report
 from tests.lab.served import ON_AIR, Browser, on_air

@@ -28,10 +28,10 @@ from lab.ask.evidence import (
     refinement_view,
     rubric,
 )
+from lab.session import new_visitor as somebody
 from lab.session import stop
 from lab.shared.exports import annotations_of
 from lab.shared.rater import RATED, Rater
-from lab.visitors import new_visitor as somebody
 from tests.lab.chains import ScriptedChain, lab_with
 from tests.lab.votes import NOON
 

@@ -18,9 +18,9 @@ from lab.commands import lab as commands
 from lab.commands.lab import PORT, PORTS_TRIED, choose_port
 from lab.commands.terminal import table_of
 from lab.gpu import Gpu
+from lab.session import NEEDED, can_sign_in
 from lab.store.answers import Store
 from lab.store.database import upgrade
-from lab.visitors import NEEDED, can_sign_in
 from tests.lab.chains import manifest
 from tests.lab.votes import answer, services_in, url_in, vote
 
@@ -205,8 +205,8 @@ def test_the_arena_has_one_tab_says_where_votes_are_lost_and_signs_in_only_where
     assert "Votes are lost" in shown
     assert not {each for each in ("ask-button", "sign-in") if each in shown}
     space = dict.fromkeys(NEEDED, "x")
-    monkeypatch.setattr("lab.visitors.find_spec", lambda name: object())
+    monkeypatch.setattr("lab.session.find_spec", lambda name: object())
     assert can_sign_in(space)
     assert not any(can_sign_in({name: "x" for name in NEEDED if name != missing}) for missing in NEEDED)
-    monkeypatch.setattr("lab.visitors.find_spec", lambda name: None)
+    monkeypatch.setattr("lab.session.find_spec", lambda name: None)
     assert not can_sign_in(space)

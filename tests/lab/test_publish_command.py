@@ -9,7 +9,7 @@ from hub.adapters import Publication
 from hub.spaces import bundle_folder
 from lab.commands.publish import _board, _recorded_answers
 from lab.publishing import with_copy
-from lab.shared.recorded import Recorded
+from lab.session import Recorded
 from tests.hub.runs import write_packed_run
 from tests.lab.evaluations import scripted_report
 from training.models import base as gguf

@@ -19,9 +19,9 @@ from evals.schema.questions import Sampling
 from lab.ask.session import ask
 from lab.data.tab import TEMPLATE, _check_tables, _state
 from lab.services import open_store
-from lab.shared import batch
+from lab.session import Visitor, new_visitor
+from lab.shared import work as batch
 from lab.shared.sets import QuestionSets, as_jsonl
-from lab.visitors import Visitor, new_visitor
 from tests.lab.chains import STAGES, ScriptedChain, lab_with
 from tests.lab.test_jobs import until
 from training.models.chain import load_chain

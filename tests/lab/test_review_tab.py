@@ -22,10 +22,9 @@ from lab.papers.session import (
 )
 from lab.papers.view import export
 from lab.papers.view import paper as paper_view
-from lab.session import OwnDocuments
+from lab.session import OwnDocuments, Visitor, new_visitor
 from lab.shared.work import end, works
 from lab.ui.components import notice
-from lab.visitors import Visitor, new_visitor
 from tests.lab.chains import ScriptedChain, lab_with
 from tests.lab.reviewers import PAPER, QUOTE, SAID, ScriptedReader
 from training.data.preferences import read_preferences

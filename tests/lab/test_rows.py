@@ -13,10 +13,10 @@ from lab.results.leaderboard import board
 from lab.results.reports import behind_figure, groups_of
 from lab.results.tab import ResultsTab
 from lab.services import load_reports
+from lab.session import Visitor, door
 from lab.shared.evaluations import Evaluations
 from lab.shared.rater import RATED, Rater, item_of_row, row_name
 from lab.shared.rows import PER_PAGE, chosen_rows, judgements_of, link, read_place, row_card, rows_page
-from lab.visitors import Visitor, door
 from tests.lab.evaluations import open_tab, plain, scripted_report
 from tests.lab.votes import NOON, answer, services_in, vote
 

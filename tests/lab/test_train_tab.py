@@ -6,8 +6,8 @@ from dataclasses import replace
 import gradio as gr
 import pytest
 
+from lab.session import door
 from lab.train import tab as train
-from lab.visitors import door
 from tests.lab.served import caller
 from tests.lab.trainings import ROWS, allowed_in, now, plain, run_in, table
 from tests.lab.votes import services_in

@@ -4,7 +4,7 @@ import shutil
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import fields
 from datetime import UTC, datetime
@@ -25,7 +25,7 @@ from evals.schema.articles import PAPER_NOTE, ReviewedRow, ReviewRun
 from evals.schema.reports import ReviewReport
 from evals.schema.runs import DEMONSTRATION, is_demonstration
 from lab.commands import FileSettings, InFile
-from lab.commands.terminal import emit, notes, plural, progress_shown, summary_table, table_of
+from lab.commands.terminal import as_table, emit, notes, plural, progress_shown, summary_table
 from lab.settings import from_environment
 from lab.ui.text import say
 from training.judge.prompts import HttpSettings
@@ -161,20 +161,16 @@ def review_papers(settings: InferSettings) -> ReviewRun:
     file = ReviewFile(out)
     with progress_bar(len(articles)) as (progress, within):
         run = run_all(plan, file, Clocks(time.monotonic, lambda: datetime.now(UTC)), progress, within)
-    rows: list[Sequence[object]] = [
-        ("papers", run.articles),
-        ("of them reviewed before", run.reviewed_before),
-        *((f"status {name}", count) for name, count in run.by_status.items()),
-        *((f"finish reason {name}", count) for name, count in run.finish_reasons.items()),
-        ("concerns", run.concerns),
-        ("held to", run.engine.constraint),
-    ]
-    if run.seconds_per_article is not None:
-        spread = run.seconds_per_article
-        rows.append(("seconds per paper: median, longest", f"{spread.median:g}, {spread.high:g}"))
+    counts: dict[str, object] = {
+        "papers": run.articles,
+        "of them reviewed before": run.reviewed_before,
+        "status": run.by_status,
+    }
+    counts |= {"finish reason": run.finish_reasons, "concerns": run.concerns, "held to": run.engine.constraint}
+    counts |= {"seconds per paper": run.seconds_per_article}
     for note in run.engine.substitutions:
         notes.print(f"note: {note}", soft_wrap=True)
-    shown: list[RenderableType] = [table_of(str(out), ("what", "value"), rows)]
+    shown: list[RenderableType] = [as_table(str(out), counts)]
     if len(articles) == 1:
         row = file.rows[articles[0].id]
         shown.append(Text(f"\n{_in_words(articles[0], row, run, 'md')}"))
