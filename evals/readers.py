@@ -32,8 +32,8 @@ from evals.schema import (
     Verdict,
 )
 from evals.stats.agreement import Rating, rater_agreement
+from evals.stats.calibration import weighted_mean
 from evals.stats.intervals import DRAWS, Units, percentile_interval, resample, wilson
-from evals.stats.scores import weighted_mean
 from evals.verifiers import READINGS, stated_confidence, verifier_versions, verify_prepared
 from evals.verifiers.expected import AnswerReading, expected_answer, normalise, words
 from evals.verifiers.faults import false_figures

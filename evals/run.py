@@ -15,8 +15,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from evals.errors import BadConfig
 from evals.io import write_whole
-from evals.questions.baselines import BASELINES
-from evals.questions.task import Questions
+from evals.questions.task import BASELINES, Questions
 from evals.readers import AnswerReader, Way
 from evals.report import instrument, summarise, task_of
 from evals.schema import Completion, EvalReport, Metric, Record, Share, Verdict

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from evals.questions.baselines import baseline_answers
 from evals.questions.prompt import answer_form
 from evals.questions.sets import QuestionSet, name_counts, normalise_question, right_answer
+from evals.questions.task import baseline_answers
 from evals.schema import CANNOT_BE_TOLD, AbstainTruth, ChoiceTruth, Example, Record
 from evals.schema.questions import RowFault
 from evals.schema.record import Share

@@ -38,8 +38,8 @@ from evals.schema.reviews import (
     Severity,
     Unknown,
 )
+from evals.stats.calibration import ratio_or_nan
 from evals.stats.intervals import Floats, Units, Whole, percentile_interval, resample
-from evals.stats.scores import ratio_or_nan
 
 Vectors = npt.NDArray[np.float32]
 BATCH = 4_096

@@ -2,20 +2,26 @@
 
 Rows without a confidence are counted apart and enter no metric; without any row that has one, every
 metric is None and `note` says so. docs/calibration.md explains each metric, with formula and source.
+
+The smooth calibration error is an ECE without a choice of bins. Residuals y - c are smoothed over c by a Gaussian of
+width s, reflected at 0 and 1; E(s) is the integral of the absolute value, and smECE the width that equals its own error,
+E(s) = s (Blasiok and Nakkiran 2023, "Smooth ECE"). The reflected Gaussian is the heat kernel on 0..1: with a_m the
+cosine sums of the residuals, the smoothed residual at t is sum over m of a_m exp(-(pi m s)^2 / 2) cos(pi m t).
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
 from evals.errors import BadConfig
-from evals.schema import Record
-from evals.stats import scores
+from evals.schema import Record, Share
 from evals.stats.intervals import (
     CELLS,
     DRAWS,
@@ -29,7 +35,164 @@ from evals.stats.intervals import (
     resample,
     wilson,
 )
-from evals.stats.scores import OVERCONFIDENT, UNDERCONFIDENT, RiskPoint, ratio_or_nan, risk_coverage
+
+
+class Levels(NamedTuple):
+    """Each confidence that occurs, ascending (levels,), and how much weight is right and wrong there (draws, levels)."""
+
+    confidence: Floats
+    right: Floats
+    wrong: Floats
+
+
+def levels(c: Floats, y: Floats, w: Floats) -> Levels:
+    """Return the rows by level; one row or more."""
+    order = np.argsort(c, kind="stable")
+    ordered = c[order]
+    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] > ordered[:-1]]))
+    weights = w if (order[1:] > order[:-1]).all() else w[:, order]
+    both = np.add.reduceat(weights, starts, axis=1)
+    right = np.add.reduceat(weights * y[order], starts, axis=1)
+    return Levels(ordered[starts], right, both - right)
+
+
+OVERCONFIDENT = 0.8
+UNDERCONFIDENT = 0.3
+TINY = 1e-12
+"""The least probability that log loss takes an outcome to have had."""
+
+
+def mean_confidence(c: Floats, y: Floats, w: Floats) -> Floats:
+    """Return the mean stated confidence."""
+    return weighted_mean(c, w)
+
+
+def brier(c: Floats, y: Floats, w: Floats) -> Floats:
+    """Return the mean of (c - y)^2: 0 is best, 0.25 is what "50 %" always gets."""
+    return weighted_mean((c - y) ** 2, w)
+
+
+def base_rate_brier(c: Floats, y: Floats, w: Floats) -> Floats:
+    """Return the Brier score of always stating the share that is correct."""
+    accuracy = weighted_mean(y, w)
+    return accuracy * (1 - accuracy)
+
+
+def log_loss(c: Floats, y: Floats, w: Floats) -> Floats:
+    """Return the mean of -log(probability given to what happened), natural log, c cut at 1e-12."""
+    given = np.clip(np.where(y > 0, c, 1 - c), TINY, 1.0)
+    return weighted_mean(-np.log(given), w)
+
+
+def auroc(c: Floats, y: Floats, w: Floats) -> Floats:
+    """Return the chance that a correct row has the higher confidence than a wrong one, ties one half.
+
+    nan where a draw holds only correct or only wrong rows.
+    """
+    by = levels(c, y, w)
+    below = np.cumsum(by.wrong, axis=1) - by.wrong
+    pairs = by.right.sum(axis=1) * by.wrong.sum(axis=1)
+    return ratio_or_nan((by.right * (below + by.wrong / 2)).sum(axis=1), pairs)
+
+
+def rate(here: npt.NDArray[np.bool_], counted: Floats, w: Floats) -> Floats:
+    """Return the share of the rows `here` that is counted, such as wrong ones above 0.8; nan where there are none."""
+    return ratio_or_nan(w @ (here * counted), w @ here.astype(np.float64))
+
+
+def weighted_mean(values: Floats, w: Floats) -> Floats:
+    """Return the weighted mean of the rows' values in each draw; nan for a draw without weight."""
+    return ratio_or_nan(w @ values, w.sum(axis=1))
+
+
+def ratio_or_nan(above: Floats, below: Floats) -> Floats:
+    """Return above / below, nan where below is not positive."""
+    return np.divide(above, below, out=np.full_like(above, np.nan), where=below > 0)
+
+
+class RiskPoint(Record):
+    """What happens if only rows that state `threshold` or more are answered."""
+
+    threshold: Share
+    coverage: Share
+    risk: Share
+
+
+def risk_coverage(c: Floats, y: Floats, w: Floats) -> tuple[RiskPoint, ...]:
+    """Return the curve of one draw (1, rows), from the highest confidence to the lowest.
+
+    There is one point per confidence that occurs: rows that state the same are answered together.
+    """
+    by = levels(c, y, w)
+    wrong = np.cumsum(by.wrong[0, ::-1])
+    answered = np.cumsum((by.right + by.wrong)[0, ::-1])
+    curve = zip(by.confidence[::-1], answered / answered[-1], wrong / answered, strict=True)
+    return tuple(RiskPoint(threshold=float(at), coverage=float(share), risk=float(risk)) for at, share, risk in curve)
+
+
+def aurc(c: Floats, y: Floats, w: Floats) -> Floats:
+    """Return the mean risk over the coverages 1/n, ..., 1, rows answered by falling confidence.
+
+    Rows that tie come in random order; the value is the mean over all orders: after N rows with E wrong, a tie of m
+    rows, e of them wrong, adds sum over j of (E + j e/m) / (N + j) = (E - N e/m) (H(N + m) - H(N)) + e, with H the
+    harmonic numbers. nan for a draw without weight; ValueError for weights that are not whole numbers.
+    """
+    by = levels(c, y, w)
+    wrong = by.wrong[:, ::-1]
+    tied = by.right[:, ::-1] + wrong
+    answered = np.cumsum(tied, axis=1)
+    harmonic = _harmonic(answered)
+    before = answered - tied
+    share = np.divide(wrong, tied, out=np.zeros_like(wrong), where=tied > 0)
+    steps = np.diff(harmonic, axis=1, prepend=0.0)
+    excess = np.cumsum(wrong, axis=1) - wrong - before * share
+    return ratio_or_nan((excess * steps + wrong).sum(axis=1), answered[:, -1])
+
+
+def _harmonic(counts: Floats) -> Floats:
+    """Return 1 + 1/2 + ... + 1/k for each count k; 0 for 0."""
+    whole: Whole = np.rint(counts).astype(np.intp)
+    if not np.array_equal(whole, counts):
+        raise ValueError("risk and coverage count rows: weights must be whole numbers")
+    known = np.concatenate([[0.0], np.cumsum(1 / np.arange(1, whole.max(initial=0) + 1))])
+    return known[whole]
+
+
+FINEST = 2.0**-8
+"""No narrower width is tried: below it the smoothed error at this width is the answer."""
+DAMPED = 5.5
+"""Cosines whose damping exponent passes DAMPED^2 / 2 are left out: less than 3e-7 each."""
+HALVINGS = 30
+
+
+def smooth_ece(c: Floats, y: Floats, w: Floats) -> float:
+    """Return smECE of the rows as they are, weights of shape (1, rows), in 0..1, to about 1e-4.
+
+    It never lies below |mean confidence - mean accuracy|, and equals it where all levels of confidence err to the same
+    side.
+    """
+    by = levels(c, y, w)
+    at_level = (by.right + by.wrong)[0]
+    residual = (by.right[0] - at_level * by.confidence) / at_level.sum()
+    order = math.pi * np.arange(math.ceil(DAMPED / (math.pi * FINEST)) + 1)
+    sums = residual @ np.cos(np.outer(by.confidence, order))
+    sums[1:] *= 2
+    points = (np.arange(2 * len(order)) + 0.5) / (2 * len(order))
+    cosines = np.cos(np.outer(order, points))
+
+    def error(width: float) -> float:
+        return float(np.abs((sums * np.exp(-((width * order) ** 2) / 2)) @ cosines).mean())
+
+    low, high = FINEST, 1.0
+    if error(low) <= low:
+        return error(low)
+    for _ in range(HALVINGS):
+        width = (low + high) / 2
+        low, high = (width, high) if error(width) > width else (low, width)
+    return high
+
+
+# ---- the calibration of a sample --------------------------------------------------------------
 
 Binning = Literal["width", "mass"]
 
@@ -138,54 +301,31 @@ class Bin(Record):
     interval_by: BinInterval | None
 
 
-@dataclass(frozen=True)
-class StatedRows:
-    """Rows that state a confidence, and the units they are drawn in.
-
-    Rows that are alike in every way may stand as one: `units` knows how many there are.
-    """
-
-    c: Floats
-    y: Floats
-    units: Units
-
-    @classmethod
-    def of(cls, c: Floats, y: Floats, clusters: list[str]) -> "StatedRows":
-        """Return the sample; rows that are alone in their clusters are counted, not repeated."""
-        if len(set(clusters)) < len(clusters):
-            return cls(c, y, Units.of(clusters))
-        cells, counts = np.unique(np.stack([c, y], axis=1), axis=0, return_counts=True)
-        return cls(cells[:, 0], cells[:, 1], Units(counts, np.arange(len(counts))))
-
-    @property
-    def is_clustered(self) -> bool:
-        return bool(self.units.whole().sum() > self.units.n)
+def drawn_rows(c: Floats, y: Floats, clusters: Sequence[str]) -> tuple[Floats, Floats, Units]:
+    """Return confidences, outcomes, and the units they are drawn in; rows that are alone in their clusters are counted, not repeated."""
+    if len(set(clusters)) < len(clusters):
+        return c, y, Units.of(clusters)
+    cells, counts = np.unique(np.stack([c, y], axis=1), axis=0, return_counts=True)
+    return cells[:, 0], cells[:, 1], Units(counts, np.arange(len(counts)))
 
 
-def reliability_bins(
-    sample: StatedRows, edges: Floats, interval_of: Callable[[int], Interval | None]
-) -> tuple[Bin, ...]:
-    """Return every bin, the empty ones included.
-
-    `interval_of` gives the bootstrap interval of the share correct in the bin of that number, None
-    where there is none or it has no width; it is asked only where a cluster has several rows in the bin.
-    """
-    bounds = [0.0, *edges.tolist(), 1.0]
-    place = places(sample.c, edges)
-    counts = sample.units.whole()[0]
+def reliability_bins(c: Floats, y: Floats, units: Units, edges: Floats, drawn: Mapping[str, Floats]) -> tuple[Bin, ...]:
+    """Return every bin, the empty ones included; `drawn` holds what `measure` gives of bins where clusters have several rows."""
+    place, counts = places(c, edges), units.whole()[0]
+    filled = np.unique(place).tolist()
     bins = []
-    for index, (lower, upper) in enumerate(pairwise(bounds)):
+    for index, (lower, upper) in enumerate(pairwise([0.0, *edges.tolist(), 1.0])):
         here = place == index
-        n, clusters = int(counts[here].sum()), sample.units.holding(here)
-        right = int((counts * sample.y)[here].sum())
-        confidence = float((counts * sample.c)[here].sum()) / n if n else None
+        n, clusters = int(counts[here].sum()), units.holding(here)
+        right = int((counts * y)[here].sum())
+        confidence = float((counts * c)[here].sum()) / n if n else None
         accuracy = right / n if n else None
         gap = None if confidence is None or accuracy is None else abs(accuracy - confidence)
         interval, by = wilson(right, n), "wilson"
         if clusters < n:
-            interval, by = interval_of(index), "bootstrap"
-            if interval is None and accuracy is not None:
-                interval, by = wilson(accuracy * clusters, clusters), "wilson over clusters"
+            interval, by = percentile_interval(drawn[f"accuracy of bin {filled.index(index)}"]), "bootstrap"
+            if interval is None or is_point(interval):
+                interval, by = wilson(right / n * clusters, clusters), "wilson over clusters"
         about = {"lower": lower, "upper": upper, "n": n, "n_clusters": clusters, "confidence": confidence}
         about |= {"accuracy": accuracy, "gap": gap, "interval": interval, "interval_by": by if n else None}
         bins.append(Bin.model_validate(about))
@@ -305,49 +445,39 @@ def calibrate(
     inside = (c >= 0) & (c <= 1)
     if not inside.all():
         raise ValueError(f"a confidence is a share 0..1, found {c[~inside][0]}")
-    sample = StatedRows.of(c, y, list(groups))
     edges = bin_edges(c, settings)
-    c, y, units, whole = sample.c, sample.y, sample.units, sample.units.whole()
-
-    def in_draws(w: Floats) -> dict[str, Floats]:
-        return measure(c, y, w, edges, by_bin=sample.is_clustered)
-
-    values = measure(c, y, whole, edges)
-    drawn = resample(in_draws, units, settings.draws, settings.seed)
-    columns = {place: i for i, place in enumerate(np.unique(places(c, edges)).tolist())}
-
-    def interval_of(place: int) -> Interval | None:
-        span = percentile_interval(drawn[f"accuracy of bin {columns[place]}"])
-        return None if span is None or is_point(span) else span
-
-    reported = {name: _interval_with_note(name, sample, float(values[name][0]), drawn[name]) for name in values}
+    c, y, units = drawn_rows(c, y, groups)
+    whole, is_clustered = units.whole(), units.n < len(stated)
+    in_draws = partial(measure, c, y, edges=edges, by_bin=is_clustered)
+    values, drawn = measure(c, y, whole, edges), resample(in_draws, units, settings.draws, settings.seed)
+    reported = {name: _interval_with_note(name, c, units, float(values[name][0]), drawn[name]) for name in values}
     reported["smece"] = None, NO_DRAWS
     return Calibration(
         n=len(correct),
         n_missing_confidence=missing,
         n_clusters=units.n,
-        smece=scores.smooth_ece(c, y, whole),
+        smece=smooth_ece(c, y, whole),
         ece_if_calibrated=null_ece(np.repeat(c, whole[0].astype(int)), edges, settings),
-        ece_if_dependent=null_ece(c, edges, settings, units) if sample.is_clustered else None,
+        ece_if_dependent=null_ece(c, edges, settings, units) if is_clustered else None,
         intervals={name: span for name, (span, _) in reported.items() if span is not None},
         interval_notes={name: note for name, (_, note) in reported.items() if note is not None},
-        bins=reliability_bins(sample, edges, interval_of),
+        bins=reliability_bins(c, y, units, edges, drawn),
         risk_coverage=risk_coverage(c, y, whole),
         method=Method(**asdict(settings), level=LEVEL),
     ).model_copy(update={name: None if np.isnan(each[0]) else float(each[0]) for name, each in values.items()})
 
 
 def _interval_with_note(
-    name: str, sample: StatedRows, value: float, drawn: Floats
+    name: str, c: Floats, units: Units, value: float, drawn: Floats
 ) -> tuple[Interval | None, str | None]:
     """Return the interval of a metric, and what a reader must know about it or its absence."""
     if np.isnan(value):
         return None, UNDEFINED.get(name, "undefined for these rows")
-    span, note = bootstrap_interval(value, drawn, sample.units.n)
+    span, note = bootstrap_interval(value, drawn, units.n)
     if span or note:
         return span, note
     if name in SHARES and value in (0.0, 1.0):  # Wilson's interval of a share that is the same in every draw
-        n = sample.units.holding(SHARES[name](sample.c))
+        n = units.holding(SHARES[name](c))
         return wilson(value * n, n), f"{NO_SPREAD}: Wilson interval over {n} clusters"
     return None, NO_SPREAD
 
@@ -367,19 +497,19 @@ def measure(c: Floats, y: Floats, w: Floats, edges: Floats, *, by_bin: bool = Fa
     return {
         "ece": ratio_or_nan(gaps.sum(axis=1), total),
         "mce": np.where(total > 0, np.divide(gaps, mass, out=np.zeros_like(gaps), where=mass > 0).max(axis=1), np.nan),
-        "brier": scores.brier(c, y, w),
+        "brier": brier(c, y, w),
         "brier_reliability": ratio_or_nan(((stated - right) ** 2 * each).sum(axis=1), total),
         "brier_resolution": ratio_or_nan(((right - mass * base[:, None]) ** 2 * each).sum(axis=1), total),
         "brier_uncertainty": base * (1 - base),
         "brier_within_variance": ratio_or_nan(np.maximum(cc - stated**2 * each, 0).sum(axis=1), total),
         "brier_within_covariance": ratio_or_nan(2 * (cy - stated * right * each).sum(axis=1), total),
-        "base_rate_brier": scores.base_rate_brier(c, y, w),
-        "log_loss": scores.log_loss(c, y, w),
-        "auroc": scores.auroc(c, y, w),
-        "aurc": scores.aurc(c, y, w),
-        "overconfidence_rate": scores.rate(c > OVERCONFIDENT, 1 - y, w),
-        "underconfidence_rate": scores.rate(c < UNDERCONFIDENT, y, w),
-        "mean_confidence": scores.mean_confidence(c, y, w),
-        "mean_accuracy": scores.weighted_mean(y, w),
+        "base_rate_brier": base_rate_brier(c, y, w),
+        "log_loss": log_loss(c, y, w),
+        "auroc": auroc(c, y, w),
+        "aurc": aurc(c, y, w),
+        "overconfidence_rate": rate(c > OVERCONFIDENT, 1 - y, w),
+        "underconfidence_rate": rate(c < UNDERCONFIDENT, y, w),
+        "mean_confidence": mean_confidence(c, y, w),
+        "mean_accuracy": weighted_mean(y, w),
         **{f"accuracy of bin {i}": each for i, each in enumerate(ratio_or_nan(right, mass).T) if by_bin},
     }

@@ -10,8 +10,7 @@ from evals.compare import Comparisons, Pairing, compare
 from evals.leaderboard import LeaderboardRow, leaderboard
 from evals.report import HEADLINE, MEASURES, calibration_of, instrument, rows_behind, rows_of, stages_of
 from evals.schema import EvalReport, EvalRow
-from evals.stats.calibration import SHARES
-from evals.stats.scores import OVERCONFIDENT, UNDERCONFIDENT
+from evals.stats.calibration import OVERCONFIDENT, SHARES, UNDERCONFIDENT
 from lab.shared.evaluations import Outdated
 from lab.shared.rows import Behind, Place, metric_label
 from lab.ui.components import Html, Scale, as_html, render, stage_name

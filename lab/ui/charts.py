@@ -18,8 +18,7 @@ import plotly.graph_objects as go
 
 from evals.schema import Metric
 from evals.schema.votes import BoardPoint
-from evals.stats.calibration import Bin
-from evals.stats.scores import RiskPoint
+from evals.stats.calibration import Bin, RiskPoint
 from evals.verifiers.score import VERIFIERS
 from lab.ui.components import meaning, stage_name
 from lab.ui.text import say

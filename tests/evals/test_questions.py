@@ -27,11 +27,11 @@ from evals.questions import (
     pathway_training,
     set_meanings,
 )
-from evals.questions.baselines import BASELINES, baseline_answers
 from evals.questions.kmp import kmp_rewordings, kmp_wordings
 from evals.questions.pathways import succession
 from evals.questions.prompt import SYSTEM_PROMPT, conversation
 from evals.questions.sets import normalise_question, question_row, to_example
+from evals.questions.task import BASELINES, baseline_answers
 from evals.schema import CANNOT_BE_TOLD, DirectTruth, Example, GroundTruth
 from evals.verifiers import verify
 from evals.verifiers.line import read_lines

@@ -13,8 +13,7 @@ from evals.compare import Comparisons, Difference, Pairing, compare
 from evals.confidence import Calibrator, fit_calibrator, likelihood, more_confidences, recalibrate
 from evals.errors import BadConfig, IncomparableReports, LabError
 from evals.leaderboard import LeaderboardRow, has_ranks, leaderboard, questions_needed, shown_ranks, standings
-from evals.questions.baselines import BASELINES
-from evals.questions.task import BY_CHANCE, Questions
+from evals.questions.task import BASELINES, BY_CHANCE, Questions
 from evals.report import (
     CONSTANT,
     HEADLINE,
@@ -31,7 +30,7 @@ from evals.report import (
 from evals.run import RunSettings, rescore, run_task
 from evals.schema import ChoiceTruth, CountTruth, EvalReport, EvalRow, GroundTruth, Metric, RubricTruth, TermTruth
 from evals.schema.questions import TokenScore
-from evals.stats import scores
+from evals.stats import calibration
 from evals.stats.intervals import Units, holm
 from lab.commands.terminal import standings_markdown
 from tests.evals.reports import TABLES, ScriptedModel, few, judged, report_of, scripted, small_report
@@ -147,7 +146,7 @@ def test_draws_of_clusters_give_what_draws_of_rows_give_and_extra_cells_change_n
     c = np.array([row.verdict.confidence.value for row in claims], dtype=np.float64)
     y = np.array([row.verdict.verdict == RIGHT for row in claims], dtype=np.float64)
     for name in ("brier", "base_rate_brier", "log_loss", "auroc", "aurc", "mean_confidence"):
-        expected = getattr(scores, name)(c, y, weights)
+        expected = getattr(calibration, name)(c, y, weights)
         assert table.metric(name, table.bootstrap_sums(200, seed=0)) == pytest.approx(expected, nan_ok=True), name
     silent = tally(judged("silent", [(RIGHT, None), ("no_claim", 0.9)]))
     for name, each in MEASURES.items():

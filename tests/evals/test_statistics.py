@@ -16,7 +16,17 @@ from sklearn.isotonic import IsotonicRegression
 from evals.confidence import Claims, Method, apply_curve, earned_curve, fit_curve, lowest_threshold, promise
 from evals.errors import BadConfig
 from evals.stats.agreement import NAMES, Rating, rater_agreement
-from evals.stats.calibration import Binning, Calibration, CalibrationSettings, bin_edges, calibrate, measure
+from evals.stats.calibration import (
+    Binning,
+    Calibration,
+    CalibrationSettings,
+    aurc,
+    bin_edges,
+    calibrate,
+    measure,
+    risk_coverage,
+    smooth_ece,
+)
 from evals.stats.intervals import (
     ALPHA,
     CELLS,
@@ -31,7 +41,6 @@ from evals.stats.intervals import (
     resample,
     wilson,
 )
-from evals.stats.scores import aurc, risk_coverage, smooth_ece
 from tests.evals.reports import TABLES
 from tests.evals.simulations import above_band, always_half, anything, apart, coverage, swapped
 

@@ -5,7 +5,7 @@ import pytest
 
 from evals.compare import Difference
 from evals.leaderboard import leaderboard
-from evals.questions.baselines import BASELINES
+from evals.questions.task import BASELINES
 from evals.report import MEASURES, build_report
 from evals.schema import Metric
 from lab.results.leaderboard import board, difference_cell
