@@ -9,7 +9,7 @@ the task's `metrics`; it then stands in every summary, comparison, leaderboard, 
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
 
@@ -85,30 +85,24 @@ def mean(adds: Callable[[Any], float | None], **told: Any) -> MetricRule:
     return MetricRule(adds, **told)
 
 
-def in_narrow_tables(measure: MetricRule) -> MetricRule:
-    """Return a metric that narrow tables show."""
-    return replace(measure, is_shown=True)
-
-
-def share(holds: Callable[[Any], bool], better: Better | None = "higher") -> MetricRule:
+def share(holds: Callable[[Any], bool], better: Better | None = "higher", **told: Any) -> MetricRule:
     """Return the share of rows of which something holds, in 0..1."""
-    return MetricRule(holds, better=better, is_share=True)
+    return MetricRule(holds, better=better, is_share=True, **told)
 
 
-def pooled_rate(of: Callable[..., Floats], *counts: str, better: Better | None = "higher") -> MetricRule:
+def pooled_rate(of: Callable[..., Floats], *counts: str, **told: Any) -> MetricRule:
     """Return a rate of counts that are summed over rows first (micro average)."""
-    return MetricRule(lambda row: [row.grade.counts[name] for name in counts], of, better=better)
+    return MetricRule(lambda row: [row.grade.counts[name] for name in counts], of, **told)
 
 
 def calibration_metric(
     of: Callable[[Floats, Floats, Floats], Floats],
     better: Better | None = "lower",
     undefined: str = "no claim with a stated confidence",
-    *,
-    is_tested: bool = True,
+    **told: Any,
 ) -> MetricRule:
     """Return a metric of stated confidences and whether their claims are correct."""
-    return MetricRule(of_claims=of, better=better, undefined=undefined, is_tested=is_tested)
+    return MetricRule(of_claims=of, better=better, undefined=undefined, **told)
 
 
 def ratio(part: Floats, whole: Floats) -> Floats:

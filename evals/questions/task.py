@@ -29,7 +29,7 @@ from evals.schema import CANNOT_BE_TOLD, ChoiceTruth, EvalReport, EvalRow, Examp
 from evals.stats import calibration
 from evals.stats.calibration import CalibrationSettings, bin_edges
 from evals.stats.intervals import Floats
-from evals.task import MetricRule, StageAnswer, Task, calibration_metric, in_narrow_tables, mean, share
+from evals.task import MetricRule, StageAnswer, Task, calibration_metric, mean, share
 from evals.verifiers.expected import DIRECTIONS as WAYS
 from evals.verifiers.expected import expected_answer, normalise
 from evals.verifiers.line import options_in, read_lines
@@ -235,11 +235,11 @@ class Questions(Task[Example]):
     policies = tuple(BASELINES)
     report = EvalReport
     metrics: ClassVar[Mapping[str, MetricRule]] = {
-        "accuracy": in_narrow_tables(share(_verdict("correct"))),
-        "reward": in_narrow_tables(mean(lambda row: row.grade.reward or 0.0)),
+        "accuracy": share(_verdict("correct"), is_shown=True),
+        "reward": mean(lambda row: row.grade.reward or 0.0, is_shown=True),
         **{name: mean(partial(_part, name), undefined="applies to none of these questions") for name in VERIFIERS},
-        "ece": in_narrow_tables(calibration_metric(_ece, is_tested=False)),
-        "brier": in_narrow_tables(calibration_metric(calibration.brier)),
+        "ece": calibration_metric(_ece, is_tested=False, is_shown=True),
+        "brier": calibration_metric(calibration.brier, is_shown=True),
         "base_rate_brier": calibration_metric(calibration.base_rate_brier, None),
         "log_loss": calibration_metric(calibration.log_loss),
         "auroc": calibration_metric(

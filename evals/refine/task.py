@@ -13,7 +13,7 @@ from evals.refine.score import copied_share, explain, prepare
 from evals.schema import Grade, Message
 from evals.schema.refiner import RefinerRecord, RewardConfig
 from evals.schema.reports import RefinerReport, RefinerRow
-from evals.task import MetricRule, StageAnswer, Task, in_narrow_tables, mean
+from evals.task import MetricRule, StageAnswer, Task, mean
 
 SYSTEM_PROMPT = (
     "Answer the question from the passages alone, in one to three sentences. Put each claim between"
@@ -90,14 +90,14 @@ class Refine(Task[RefinerRecord]):
     name = "refine"
     noun = "records"
     metrics: ClassVar[Mapping[str, MetricRule]] = {
-        "reward": in_narrow_tables(_mean(lambda row: row.scored.reward)),
-        "rubric": in_narrow_tables(_mean(lambda row: row.scored.rubric)),
-        "citation_f1": in_narrow_tables(_mean(lambda row: row.scored.citation_f1)),
+        "reward": _mean(lambda row: row.scored.reward, is_shown=True),
+        "rubric": _mean(lambda row: row.scored.rubric, is_shown=True),
+        "citation_f1": _mean(lambda row: row.scored.citation_f1, is_shown=True),
         "citation_precision": _mean(lambda row: row.scored.citation_precision),
         "citation_recall": _mean(lambda row: row.scored.citation_recall),
         "alce_precision": _mean(lambda row: row.scored.alce_precision),
         "alce_recall": _mean(lambda row: row.scored.alce_recall),
-        "wellformed": in_narrow_tables(_mean(lambda row: float(all(row.scored.format_checks[name] for name in HARD)))),
+        "wellformed": _mean(lambda row: float(all(row.scored.format_checks[name] for name in HARD)), is_shown=True),
         "format_bonus": _mean(lambda row: row.scored.format_bonus),
         # no claim where there is no answer, a claim where there is one
         "right_to_abstain": _mean(lambda row: float(bool(row.scored.claims) == row.answerable)),

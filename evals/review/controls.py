@@ -13,14 +13,26 @@ The strongest of them (`STRONGEST`; the bound is no list) is what a reviewer has
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
 
-from evals.review.match import Encoder, Panel, Similarity, lists_of, match, partners, similarity_of, word_counts
+from evals.papers.collection import family_of
+from evals.review.match import (
+    Encoder,
+    Panel,
+    Similarity,
+    is_on_figure,
+    lists_of,
+    match,
+    partners,
+    similarity_of,
+    word_counts,
+)
+from evals.schema.articles import PaperRow
 from evals.schema.reports import Matcher
 from evals.schema.reviews import UNKNOWN
 from evals.stats.intervals import Floats
@@ -45,25 +57,13 @@ _WORD = re.compile(r"[a-z0-9]{3,}")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[^a-z\s])|(?<=[。！？])|\n+")
 
 
-@dataclass(frozen=True)
-class Paper:
-    """What retrieval knows of a paper: its text, and what human reviewers said of it."""
-
-    id: str
-    text: str
-    concerns: tuple[str, ...] = ()
-    family: str = ""
-    title: str = ""
-    sections: tuple[tuple[str, str], ...] = ()
-    abstract: str = ""
-
-    def copied_sentences(self, n: int) -> list[str]:
-        """Return `n` sentences of Methods and Results, evenly spaced in their order; all if there are fewer."""
-        named = [text for name, text in self.sections if COPIED.search(name)]
-        texts = named or [text for _, text in self.sections] or [self.text]
-        pieces = (piece.strip() for text in texts for piece in _SENTENCE.split(text))
-        found = list(dict.fromkeys(each for each in pieces if len(each.split()) >= FEWEST_WORDS or "。" in each))
-        return [found[int((at + 0.5) * len(found) / n)] for at in range(n)] if n < len(found) else found
+def copied_sentences(paper: PaperRow, n: int) -> list[str]:
+    """Return `n` sentences of Methods and Results, evenly spaced in their order; all if there are fewer."""
+    named = [text for name, text in paper.named if COPIED.search(name)]
+    texts = named or [text for _, text in paper.named] or [paper.text]
+    pieces = (piece.strip() for text in texts for piece in _SENTENCE.split(text))
+    found = list(dict.fromkeys(each for each in pieces if len(each.split()) >= FEWEST_WORDS or "。" in each))
+    return [found[int((at + 0.5) * len(found) / n)] for at in range(n)] if n < len(found) else found
 
 
 class Index:
@@ -72,9 +72,9 @@ class Index:
     Own code, because bm25s gives the same ranks and takes 3.4 times as long for a query.
     """
 
-    def __init__(self, papers: Sequence[Paper]) -> None:
+    def __init__(self, papers: Sequence[PaperRow]) -> None:
         self.papers = tuple(papers)
-        self._group = np.array([paper.family or paper.id for paper in papers])
+        self._group = np.array([_family(paper) for paper in papers])
         self._words: dict[str, int] = {}
         counts = word_counts([control_words(paper.text) for paper in papers], self._words)
         lengths = counts.sum(axis=1)
@@ -86,7 +86,7 @@ class Index:
         weights = (idf[counts.indices] * counts.data * (K1 + 1) / (counts.data + norm)).astype(np.float32)
         self._weights = sparse.csr_array((weights, counts.indices, counts.indptr), shape=counts.shape).T.tocsr()
 
-    def nearest(self, queries: Sequence[Paper], n: int = NEIGHBOURS) -> list[list[tuple[int, float]]]:
+    def nearest(self, queries: Sequence[PaperRow], n: int = NEIGHBOURS) -> list[list[tuple[int, float]]]:
         """Return for each query the `n` best papers with their scores, its own family left out."""
         found: list[list[tuple[int, float]]] = []
         for start in range(0, len(queries), QUERIES):
@@ -94,7 +94,7 @@ class Index:
             asked = [[word for word in set(control_words(query.text)) if word in self._words] for query in part]
             scores = (word_counts(asked, self._words) @ self._weights).toarray()
             for row, query in zip(scores, part, strict=True):
-                row[self._group == (query.family or query.id)] = -1.0
+                row[self._group == _family(query)] = -1.0
                 top = np.argsort(-row, kind="stable")[:n]
                 found.append([(int(place), float(row[place])) for place in top if row[place] > 0])
         return found
@@ -103,9 +103,14 @@ class Index:
         """Return the `n` best concerns of neighbours: sum of score / rank, ties alphabetical."""
         worth: dict[str, float] = {}
         for rank, (place, score) in enumerate(neighbours, start=1):
-            for text in dict.fromkeys(self.papers[place].concerns):
+            said = (each.text for each in self.papers[place].concerns if not is_on_figure(each))
+            for text in dict.fromkeys(said):
                 worth[text] = worth.get(text, 0.0) + score / rank
         return sorted(worth, key=lambda text: (-worth[text], text))[:n]
+
+
+def _family(paper: PaperRow) -> str:
+    return paper.family or family_of(paper.article_id, "")
 
 
 def control_words(text: str) -> list[str]:
@@ -151,7 +156,9 @@ def generic_concerns() -> tuple[str, ...]:
     return tuple(line.strip() for line in lines if line.strip())
 
 
-def generic(panel: Panel, encoder: Encoder | None, matcher: Matcher, papers: Sequence[Paper] | None = None) -> Listed:
+def generic(
+    panel: Panel, encoder: Encoder | None, matcher: Matcher, papers: Sequence[PaperRow] | None = None
+) -> Listed:
     """Return what the same generic objections get on every paper, as many as were predicted, forty at most.
 
     With `papers`, one for each article, the paper's title stands before each.
@@ -165,10 +172,12 @@ def generic(panel: Panel, encoder: Encoder | None, matcher: Matcher, papers: Seq
     return list_control(panel, lists, encoder, matcher)
 
 
-def echo(panel: Panel, encoder: Encoder | None, matcher: Matcher, papers: Sequence[Paper], before: str = "") -> Listed:
+def echo(
+    panel: Panel, encoder: Encoder | None, matcher: Matcher, papers: Sequence[PaperRow], before: str = ""
+) -> Listed:
     """Return what sentences copied from each paper get, as many as were predicted, `before` in front of each."""
     lists = [
-        paper.copied_sentences(n) if n else [] for paper, n in zip(papers, panel.predicted.sizes.tolist(), strict=True)
+        copied_sentences(paper, n) if n else [] for paper, n in zip(papers, panel.predicted.sizes.tolist(), strict=True)
     ]
     if before:
         lists = [[before + text[:1].lower() + text[1:] for text in texts] for texts in lists]
@@ -176,7 +185,7 @@ def echo(panel: Panel, encoder: Encoder | None, matcher: Matcher, papers: Sequen
 
 
 def retrieved_control(
-    panel: Panel, encoder: Encoder | None, matcher: Matcher, papers: Sequence[Paper], searched: Sequence[Paper]
+    panel: Panel, encoder: Encoder | None, matcher: Matcher, papers: Sequence[PaperRow], searched: Sequence[PaperRow]
 ) -> Listed:
     """Return what human concerns on the papers most alike in words get, as many as were predicted."""
     index = Index(searched)

@@ -1,7 +1,7 @@
 """Reviewers scored: what their concerns are matched with, the controls beside them, and the report."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time
 from functools import partial
 from pathlib import Path
@@ -12,18 +12,8 @@ import numpy as np
 from evals.compare import Pairing, paired_differences
 from evals.errors import BadConfig, LabError
 from evals.io import read_rows
-from evals.papers.collection import family_of
 from evals.report import summarise
-from evals.review.controls import (
-    OBJECTION,
-    STRONGEST,
-    Listed,
-    Paper,
-    echo,
-    generic,
-    permuted_control,
-    retrieved_control,
-)
+from evals.review.controls import OBJECTION, STRONGEST, Listed, echo, generic, permuted_control, retrieved_control
 from evals.review.match import (
     CATEGORY_NAMES,
     COUNTS,
@@ -43,7 +33,6 @@ from evals.review.match import (
     Threshold,
     calibrate_threshold,
     counts_of,
-    is_on_figure,
     match,
     matcher_agreement,
     panel_of,
@@ -108,8 +97,8 @@ class ScoreOptions:
 class Library:
     """Papers for the controls: the ones that are scored, and those whose concerns BM25 borrows."""
 
-    scored: tuple[Paper, ...]
-    searched: tuple[Paper, ...]
+    scored: tuple[PaperRow, ...]
+    searched: tuple[PaperRow, ...]
 
 
 @dataclass(frozen=True)
@@ -220,26 +209,13 @@ def read_library(reference: Path, papers: Path | None, retrieve_from: Path | Non
         return None
     searched = _papers(retrieve_from) if retrieve_from else scored
     if retrieve_from is None and papers is not None:
-        said: Mapping[str, Sequence[str]] = {paper.id: paper.concerns for paper in _papers(reference)}
-        searched = tuple(replace(each, concerns=tuple(said.get(each.id, ()))) for each in scored)
+        said = {paper.article_id: paper.concerns for paper in _papers(reference)}
+        searched = tuple(each.model_copy(update={"concerns": said.get(each.article_id, ())}) for each in scored)
     return Library(scored, searched)
 
 
-def _papers(path: Path) -> tuple[Paper, ...]:
-    return tuple(map(paper_of, read_rows(path, PaperRow, key=lambda row: row.article_id)))
-
-
-def paper_of(row: PaperRow) -> Paper:
-    """Return what controls know of a paper."""
-    return Paper(
-        id=row.article_id,
-        text=row.text,
-        concerns=tuple(each.text for each in row.concerns if not is_on_figure(each)),
-        family=row.family or family_of(row.article_id, ""),
-        title=row.title,
-        sections=row.named,
-        abstract=row.abstract,
-    )
+def _papers(path: Path) -> tuple[PaperRow, ...]:
+    return tuple(read_rows(path, PaperRow, key=lambda row: row.article_id))
 
 
 def review_report(scored: Mapping[str, Scored], **about: Any) -> ReviewReport:
@@ -391,8 +367,8 @@ def _controls_of(panel: Panel, setup: ScoreSetup) -> tuple[dict[str, Listed], di
     by_chance = partial(permuted_control, panel, setup.similarity, setup.matcher, seed=setup.seed)
     makers: dict[str, Callable[[], Listed | None]] = {"permuted": by_chance, "generic": partial(generic, *alike)}
     if library := setup.library:
-        by_id = {paper.id: paper for paper in library.scored}
-        papers = [by_id.get(name, Paper(name, "")) for name in panel.article_ids]
+        by_id = {paper.article_id: paper for paper in library.scored}
+        papers = [by_id.get(name, PaperRow(article_id=name)) for name in panel.article_ids]
         makers["generic_titled"] = partial(generic, *alike, papers)
         makers["echo"] = partial(echo, *alike, papers)
         makers["echo_objected"] = partial(echo, *alike, papers, OBJECTION)

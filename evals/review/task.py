@@ -8,17 +8,17 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from evals.review.controls import STRONGEST, Index, Paper, generic_concerns
+from evals.review.controls import STRONGEST, Index, generic_concerns
 from evals.review.match import CATEGORY_NAMES, SEVERITY_NAMES, UNATTRIBUTED, Panel, panel_of
 from evals.review.parse import parse
 from evals.review.prompt import head_of, request, review_conversation, sections_of
-from evals.review.score import Library, ScoreSetup, articles_of, control_rates, micro_rates, paper_of
+from evals.review.score import Library, ScoreSetup, articles_of, control_rates, micro_rates
 from evals.schema import Grade, Message, Metric, ReviewExample
 from evals.schema.articles import PaperRow
 from evals.schema.reports import ArticleScore, Rates, ReviewedStage, ReviewReport
 from evals.schema.reviews import PredictionRow, ReferenceRow
 from evals.stats.intervals import Floats
-from evals.task import MetricRule, StageAnswer, Task, in_narrow_tables, mean, pooled_rate, ratio, share
+from evals.task import MetricRule, StageAnswer, Task, mean, pooled_rate, ratio, share
 
 
 def f1_of(matched: Floats, human: Floats, predicted: Floats) -> Floats:
@@ -68,11 +68,10 @@ class Review(Task[ReviewExample]):
             ),
             undefined="no permuted control",
         ),
-        "f1": in_narrow_tables(
-            pooled_rate(
-                lambda _, matched, human, predicted: f1_of(matched, human, predicted),
-                *("n_matched", "n_human", "n_predicted"),
-            )
+        "f1": pooled_rate(
+            lambda _, matched, human, predicted: f1_of(matched, human, predicted),
+            *("n_matched", "n_human", "n_predicted"),
+            is_shown=True,
         ),
         "recall": pooled_rate(lambda _, matched, human: ratio(matched, human), "n_matched", "n_human"),
         "precision": pooled_rate(lambda _, matched, predicted: ratio(matched, predicted), "n_matched", "n_predicted"),
@@ -164,9 +163,9 @@ def reference_of(example: ReviewExample) -> ReferenceRow:
     return ReferenceRow.model_validate(example.model_dump(include={"id", "source", "concerns"}))
 
 
-def paper_of_example(example: ReviewExample) -> Paper:
+def paper_of_example(example: ReviewExample) -> PaperRow:
     """Return what controls know of a paper."""
-    return paper_of(PaperRow.model_validate(example.model_dump(include=KNOWN)))
+    return PaperRow.model_validate(example.model_dump(include=KNOWN))
 
 
 def _reply(concerns: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AliasChoices, ConfigDict, Field, model_validator
 
-from evals.schema.record import Record
+from evals.schema.record import Record, StoredDocument
 from evals.schema.reviews import Concern, HumanConcern, ParseStatus, ReferenceConcern, Text
 
 ArticleFormat = Literal[
@@ -503,12 +503,9 @@ class Reviewer(Record):
     is_staged: bool = False
 
 
-class AskedReview(Record):
+class AskedReview(StoredDocument):
     """A review that is being written: the paper, who was asked and how; it goes when the review of its id is there."""
 
-    id: Text
-    made_at: datetime
-    session: str
     article: Article
     reader: str
     seed: int
@@ -517,15 +514,12 @@ class AskedReview(Record):
     is_staged: bool = False
 
 
-class KeptReview(Record):
+class KeptReview(StoredDocument):
     """A review as it came from the model, with the paper; changes of people are versions of it.
 
     `session` is the salted hash of the person who asked for it.
     """
 
-    id: Text
-    made_at: datetime
-    session: str
     article: Article
     reviewer: Reviewer
     answer: ReviewAnswer

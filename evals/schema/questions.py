@@ -3,13 +3,12 @@
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
 from pydantic import Field, field_validator, model_validator
 
 from evals.errors import BadRow
-from evals.schema.record import Direction, Grade, Record, Share
+from evals.schema.record import Direction, Grade, Record, Share, StoredDocument
 
 CANNOT_BE_TOLD = "cannot be told from these data"
 """The answer that every question accepts, and that is right where the data cannot answer."""
@@ -371,16 +370,13 @@ class BroughtRows(Record):
     sheets: dict[str, BroughtSheet] = Field(default_factory=dict)
 
 
-class KeptQuestions(Record):
+class KeptQuestions(StoredDocument):
     """A draft of a question set: its good rows, what was wrong with the others, and the file that they come from.
 
     `note` says how the file was read; `columns` which of its columns hold what, as they were read. `version` is the one
     that it was frozen as, None once it was changed.
     """
 
-    id: str
-    made_at: datetime
-    session: str
     title: str
     source: str
     rows: tuple[QuestionRow, ...]
@@ -391,12 +387,9 @@ class KeptQuestions(Record):
     version: int | None = None
 
 
-class FrozenQuestions(Record):
+class FrozenQuestions(StoredDocument):
     """A version of a question set that nobody changes any more; `sha256` is that of its questions, as reports have it."""
 
-    id: str
-    made_at: datetime
-    session: str
     title: str
     version: int
     sha256: str

@@ -1,5 +1,6 @@
 """What every record shares: immutable, strict, and the kinds of value that several of them hold."""
 
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, model_validator
@@ -22,6 +23,14 @@ def skipping(*names: str) -> Any:
         return {key: value for key, value in stored.items() if key not in names} if isinstance(stored, dict) else stored
 
     return model_validator(mode="before")(without)
+
+
+class StoredDocument(Record):
+    """What the store keeps of somebody, versions apart; `session` is the salted hash of that person."""
+
+    id: str = Field(min_length=1)
+    made_at: datetime
+    session: str
 
 
 class Grade(Record):

@@ -1,13 +1,12 @@
 """Stored records of the refiner: questions with evidence, graded answers, and what people made of them."""
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Annotated, Literal
 
 from pydantic import AliasChoices, BeforeValidator, Field, field_validator, model_validator
 
 from evals.schema.questions import Message
-from evals.schema.record import Grade, Record, Share, skipping
+from evals.schema.record import Grade, Record, Share, StoredDocument, skipping
 
 Gate = Literal["off", "multiply", "require"]
 Polarity = Literal["positive", "negative"]
@@ -292,15 +291,12 @@ class RefinedAnswer(Record):
     origin: Origin | None = None
 
 
-class KeptRefinement(Record):
+class KeptRefinement(StoredDocument):
     """A record with its answers as they were written and graded; ratings and corrections are versions.
 
     `session` is the salted hash of the person who asked for it.
     """
 
-    id: str = Field(min_length=1)
-    made_at: datetime
-    session: str
     record: RefinerRecord
     reward: RewardConfig
     answers: tuple[RefinedAnswer, ...]

@@ -236,10 +236,7 @@ def verify_answer(
     `weights` are a preset's name or shares per verifier, renormalised over those that apply; None =
     DEFAULT_WEIGHTS. `v4` is one of MODES, `read` one of READINGS. BadConfig for what none of them knows.
     """
-    check_read(read)
-    if weights is None and v4 == DEFAULT_MODE:
-        return verify_prepared(truth, question, completion, read=read)
-    return verify_prepared(truth, question, completion, scoring_of(weights, v4), read)
+    return verify_prepared(truth, question, completion, scoring_of(weights, v4), check_read(read))
 
 
 def verify_prepared(

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from evals.schema import ReviewExample, Section, TextOrigin
+from evals.schema.articles import PaperRow
 from evals.schema.reviews import HumanConcern
 
 WORDS = ("cells", "mice", "were", "treated", "with", "drug", "and", "the", "controls", "grew", "on", "plates")
@@ -41,3 +42,9 @@ def example(sections, concerns=(), **changes):
     known = {"id": "s:1", "source": "s", "family": "1", "split": "train", "origin": TextOrigin(format="split")}
     known |= {"title": "A paper about mice", "abstract": "Mice were treated.", "concerns": tuple(concerns), **changes}
     return ReviewExample.model_validate({"sections": tuple(Section(name=n, text=t) for n, t in sections), **known})
+
+
+def paper(name: str, text: str = "", concerns: Sequence[str] = (), family: str = "", **more: object) -> PaperRow:
+    """Return a paper as controls know it."""
+    said = [{"text": each} for each in concerns]
+    return PaperRow.model_validate({"article_id": name, "abstract": text, "concerns": said, "family": family, **more})

@@ -20,7 +20,7 @@ from evals.report import build_report, load_report, save_report, summarise
 from evals.review.score import ScoreOptions, score_setup
 from evals.run import RunSettings, baseline_rows, run_task
 from evals.schema.reports import Report
-from evals.task import TASKS, Grade, Message, Task, calibration_metric, in_narrow_tables, mean, share, task_class
+from evals.task import TASKS, Grade, Message, Task, calibration_metric, mean, share, task_class
 from hub.cards.figures import tables_of
 from lab.cli import app
 from lab.commands.terminal import standings_markdown, summary_table
@@ -65,7 +65,7 @@ def test_an_unknown_task_is_refused_with_the_names_of_all():
 
 
 def test_a_new_metric_is_one_line_and_stands_everywhere(monkeypatch):
-    sure = in_narrow_tables(calibration_metric(lambda c, y, w: w @ (c > 0.5)))
+    sure = calibration_metric(lambda c, y, w: w @ (c > 0.5), is_shown=True)
     monkeypatch.setitem(Questions.metrics, "toy_metric", sure)
     report = small_report(12, "empty answer")
     boards = standings([report], order="toy_metric")
@@ -86,7 +86,7 @@ class Sums(Task):
 
     name = "sums"
     metrics: ClassVar = {
-        "reward": in_narrow_tables(mean(lambda row: row.grade.reward)),
+        "reward": mean(lambda row: row.grade.reward, is_shown=True),
         "right": share(lambda row: row.grade.reward == 1),
     }
     policies = ("zero",)

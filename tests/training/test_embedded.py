@@ -11,7 +11,7 @@ from evals.papers import demonstration
 from evals.papers.collection import split_by_family
 from evals.refine.bank import refiner_bank
 from evals.report import load_report
-from evals.review.records import maker_of
+from evals.review.clean import maker_of
 from evals.review.score import control_rates, micro_rates
 from evals.review.task import metric_name
 from evals.schema.reports import RefinerReport, ReviewReport

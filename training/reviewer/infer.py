@@ -14,9 +14,9 @@ from filelock import FileLock, Timeout
 
 from evals.errors import BadConfig, LabError
 from evals.io import jsonl_text, read_rows, write_whole
+from evals.review.clean import read_record, record_beside
 from evals.review.corpus import spread
 from evals.review.prompt import PROMPT_VERSION
-from evals.review.records import read_record, record_beside
 from evals.schema import Article
 from evals.schema.articles import ReviewedRow, ReviewRun
 from training.judge.client import Reply

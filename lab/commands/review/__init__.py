@@ -8,9 +8,8 @@ import typer
 
 from evals.errors import BadConfig, LabError
 from evals.io import jsonl_text, read_rows, write_whole
-from evals.review.clean import Cleaning
+from evals.review.clean import Cleaning, check_out, copy_record, drop_record, maker_of
 from evals.review.clean import clean as cleaned_row
-from evals.review.records import check_out, copy_record, drop_record, maker_of
 from evals.schema.reports import Assignment
 from evals.schema.reviews import Linkage, PredictionRow, RawRow, Strategy
 from lab.commands import JsonSettings, command

@@ -18,8 +18,8 @@ from rich.text import Text
 from evals.errors import BadConfig, IncomparableReports, LabError, MissingModel
 from evals.io import public_path, read_rows, write_whole
 from evals.papers.places import Map, as_letter, as_markdown, line
+from evals.review.clean import maker_of
 from evals.review.prompt import TokenCounter
-from evals.review.records import maker_of
 from evals.schema import Article, ReviewExample
 from evals.schema.articles import PAPER_NOTE, ReviewedRow, ReviewRun
 from evals.schema.reports import ReviewReport

@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 from evals.errors import LabError
-from evals.review.controls import OBJECTION, Index, Paper, control_words, echo, generic, permuted_control
+from evals.review.controls import OBJECTION, Index, control_words, copied_sentences, echo, generic, permuted_control
 from evals.review.match import CachedEncoder, ReadyVectors, calibrate_threshold, match, partners, similarity_of
 from evals.review.score import articles_of, control_rates, micro_rates
+from evals.schema.articles import PaperRow
 from tests.evals.concerns.rows import WordEncoder, matcher, panel, predicted, reference
 from tests.evals.reports import TABLES
+from tests.evals.reviewed import paper
 
 TOPICS = ("sample size small", "control arm missing", "antibody clone unknown", "novelty overstated")
 
@@ -59,15 +61,15 @@ def test_the_generic_list_is_as_long_as_each_predicted_one() -> None:
     assert found.matched.sum() == 0
 
 
-PAPER = Paper("a", "", title="Mice", sections=TABLES["reviews: a paper in sections"])
+PAPER = paper("a", title="Mice", sections=dict(TABLES["reviews: a paper in sections"]))
 
 
 def test_a_copier_gets_whole_sentences_of_methods_and_results_evenly_spaced() -> None:
-    every = PAPER.copied_sentences(9)
+    every = copied_sentences(PAPER, 9)
     assert every[0] == "We bought twelve mice from one dealer."
     assert every[-1] == "Nothing else differed between the groups (p > 0.2)."
-    assert (len(every), PAPER.copied_sentences(2)) == (4, [every[1], every[3]])
-    assert Paper("b", "One text of five words.").copied_sentences(3) == ["One text of five words."]
+    assert (len(every), copied_sentences(PAPER, 2)) == (4, [every[1], every[3]])
+    assert copied_sentences(paper("b", "One text of five words."), 3) == ["One text of five words."]
 
 
 def test_copied_sentences_and_titled_objections_are_as_many_as_were_predicted() -> None:
@@ -101,12 +103,12 @@ def test_a_threshold_cannot_be_calibrated_on_one_paper() -> None:
         calibrate_threshold(panel((reference("a", "x"), None)), WordEncoder(), 0.05, seed=0)
 
 
-PAPERS = [Paper(*each) for each in TABLES["reviews: papers by what they are about, with their concerns and family"]]
+PAPERS = [paper(*each) for each in TABLES["reviews: papers by what they are about, with their concerns and family"]]
 
 
-def by_hand(query: Paper, papers: list[Paper]) -> list[float]:
+def by_hand(query: PaperRow, papers: list[PaperRow]) -> list[float]:
     """Return Okapi BM25 as the formula reads, one paper after another."""
-    texts = [control_words(paper.text) for paper in papers]
+    texts = [control_words(each.text) for each in papers]
     mean = sum(map(len, texts)) / len(texts)
     scores = []
     for text in texts:
@@ -121,7 +123,7 @@ def by_hand(query: Paper, papers: list[Paper]) -> list[float]:
 
 
 def test_bm25_agrees_with_its_formula() -> None:
-    query = Paper("q", "fibrosis of the liver after bile duct ligation")
+    query = paper("q", "fibrosis of the liver after bile duct ligation")
     (found,) = Index(PAPERS).nearest([query], 4)
     wanted = by_hand(query, PAPERS)
     assert dict(found) == pytest.approx({i: s for i, s in enumerate(wanted) if s > 0}, rel=1e-5)
@@ -130,7 +132,7 @@ def test_bm25_agrees_with_its_formula() -> None:
 
 def test_bm25_skips_the_paper_itself_and_its_family_and_shares_concerns_by_rank() -> None:
     index = Index(PAPERS)
-    own, family = index.nearest([PAPERS[0], Paper("x", "liver fibrosis", family="fam")], 8)
+    own, family = index.nearest([PAPERS[0], paper("x", "liver fibrosis", family="fam")], 8)
     assert 0 not in dict(own)
     assert 3 not in dict(family)
     assert index.concerns([(0, 1.0), (1, 1.0)], 12)[0] == "Small n."

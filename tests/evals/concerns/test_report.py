@@ -7,12 +7,12 @@ import pytest
 from evals.compare import Answers, Pairing, check_comparable, compare
 from evals.errors import IncomparableReports
 from evals.leaderboard import standings
-from evals.review.controls import Paper
 from evals.review.match import similarity_of
 from evals.review.score import Library, Scored, ScoreSetup, review_report
 from evals.review.task import report_sections
 from evals.schema.reports import ReviewReport
 from tests.evals.concerns.rows import WordEncoder, human, matcher, panel, predicted, reference
+from tests.evals.reviewed import paper
 
 SUBJECTS = ("controls", "statistics", "antibody", "sample", "dose", "strain", "imaging", "cohort")
 
@@ -53,7 +53,7 @@ def scores() -> tuple[ReviewReport, ReviewReport, ReviewReport]:
 
 def copier(texts: list[str], said: list[str]) -> ReviewReport:
     """Return the score of a system on eight papers of whose text human concerns quote something."""
-    papers = [Paper(f"a{n}", "", sections=(("Methods", " ".join(texts).format(n)),)) for n in range(8)]
+    papers = [paper(f"a{n}", sections={"Methods": " ".join(texts).format(n)}) for n in range(8)]
     pairs = [
         (
             reference(f"a{n}", *(text.format(n) for text in texts)),

@@ -8,10 +8,9 @@ from typer.testing import CliRunner
 
 from evals.errors import BadConfig
 from evals.papers.places import Map
-from evals.review.clean import Cleaning, clean
+from evals.review.clean import Cleaning, clean, copy_record, maker_of, record_beside
 from evals.review.ensemble import Merging, Tool, clusters_of, merge, merging_threshold
 from evals.review.match import ReadyVectors
-from evals.review.records import copy_record, maker_of, record_beside
 from evals.schema.articles import ABSTRACT
 from evals.schema.reviews import PredictionRow
 from lab.cli import app
