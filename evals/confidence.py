@@ -156,10 +156,13 @@ class Claims(NamedTuple):
     @classmethod
     def of(cls, rows: Sequence[EvalRow]) -> "Claims":
         """Return those of the rows that make a claim and state a confidence."""
-        found = [row for row in rows if _stated(row) is not None]
+        claims = (row for row in rows if row.verdict.verdict != "no_claim")
+        found = [row for row in claims if row.verdict.confidence.value is not None]
         right = [row.verdict.verdict == "correct" for row in found]
         about = (tuple(row.cluster for row in found), tuple(row.example.ground_truth.kind for row in found))
-        return cls(np.array([_stated(row) for row in found], dtype=float), np.array(right, dtype=float), *about)
+        return cls(
+            np.array([row.verdict.confidence.value for row in found], dtype=float), np.array(right, dtype=float), *about
+        )
 
     def groups(self, *, by_kind: bool) -> "dict[str, Claims]":
         """Return those of each kind, or all of them."""
@@ -565,7 +568,3 @@ def more_confidences(
             raise BadConfig(f"no confidence is called {source!r}; choose from stated, likelihood and samples:8")
         made += [with_confidence(row, source.replace(":", "-"), value) for row, value in zip(rows, values, strict=True)]
     return tuple(made)
-
-
-def _stated(row: EvalRow) -> float | None:
-    return None if row.verdict.verdict == "no_claim" else row.verdict.confidence.value

@@ -11,7 +11,7 @@ import os
 import re
 import sqlite3
 import tempfile
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from importlib.metadata import distributions
 from pathlib import Path
@@ -158,6 +158,8 @@ def _is_table(value: object) -> bool:
 
 
 RowT = TypeVar("RowT", bound=BaseModel)
+T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
 
 SHOWN = 80
 """Characters of a bad value that a message shows."""
@@ -214,6 +216,25 @@ def checked_rows(
     if bad:
         raise first_of(bad)
     return rows
+
+
+def group_by(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
+    """Return items in their order by a key; the keys stand as they first come."""
+    found: dict[K, list[T]] = {}
+    for each in items:
+        found.setdefault(key(each), []).append(each)
+    return found
+
+
+def runs_of(items: Iterable[T], follows: Callable[[list[T], T], bool]) -> list[list[T]]:
+    """Return items in their order, parted before each that does not follow the run so far."""
+    runs: list[list[T]] = []
+    for each in items:
+        if runs and follows(runs[-1], each):
+            runs[-1].append(each)
+        else:
+            runs.append([each])
+    return runs
 
 
 def short_repr(value: object) -> str:

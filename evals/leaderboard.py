@@ -24,6 +24,7 @@ from pydantic import Field
 
 from evals.compare import Difference, Resampled, Side, check_comparable, check_instrument, check_same_rows, difference
 from evals.errors import BadConfig, IncomparableReports
+from evals.io import group_by
 from evals.report import cells_of, tally, task_of
 from evals.schema import Metric, Record, StageSummary
 from evals.schema.reports import Report
@@ -125,9 +126,6 @@ def standings(reports: Sequence[Report[Any]], group: str = "", order: str = "") 
     IncomparableReports if any two of the reports differ in versions; else as `leaderboard`.
     """
     check_instrument(reports)
-    by_data: dict[str, list[Report[Any]]] = {}
-    for report in reports:
-        by_data.setdefault(report.data_sha256, []).append(report)
     task = task_of(reports[0])
     group, order = group or task.headline, order or task.order
     return tuple(
@@ -140,7 +138,7 @@ def standings(reports: Sequence[Report[Any]], group: str = "", order: str = "") 
             order=order,
             rows=leaderboard(members, group, order),
         )
-        for sha256, members in by_data.items()
+        for sha256, members in group_by(reports, lambda each: each.data_sha256).items()
     )
 
 
@@ -203,9 +201,7 @@ def _entries(reports: Sequence[Report[Any]], group: str) -> list[Entry]:
     found: dict[tuple[object, ...], Entry] = {}
     for report in reports:
         below = report.settings.get("abstain_below")
-        stages: dict[str, list[GradedAnswer]] = {}
-        for row in report.rows:
-            stages.setdefault(row.stage, []).append(row)
+        stages = group_by(report.rows, lambda row: row.stage)
         for summary in report.summaries:
             if summary.group != group:
                 continue

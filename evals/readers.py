@@ -18,6 +18,7 @@ import numpy as np
 from pydantic import ConfigDict, Field
 
 from evals.errors import BadConfig, LabError
+from evals.io import group_by
 from evals.questions.prompt import answer_form
 from evals.schema import (
     CANNOT_BE_TOLD,
@@ -372,9 +373,8 @@ def _agreement(way: Way, rows: Sequence[LabelRow], verdicts: Sequence[Verdict], 
     confusion = Counter(
         (each.verdict if ok else row.labels[0], each.verdict) for (row, each), ok in zip(judged, same, strict=True)
     )
-    by_kind: dict[str, list[tuple[bool, bool]]] = {}
-    for (row, _), is_right, is_same in zip(judged, right, same, strict=True):
-        by_kind.setdefault(row.ground_truth.kind, []).append((is_right, is_same))
+    kinds = [row.ground_truth.kind for row, _ in judged]
+    by_kind = group_by(zip(kinds, right, same, strict=True), lambda each: each[0])
     return Agreement(
         reader=way,
         n=len(judged),
@@ -384,7 +384,7 @@ def _agreement(way: Way, rows: Sequence[LabelRow], verdicts: Sequence[Verdict], 
         confusion={label: {said: confusion[label, said] for said in LABELS} for label in LABELS},
         by_kind={
             kind: LabelTally(
-                n=len(found), correct=sum(each[0] for each in found), verdicts=sum(each[1] for each in found)
+                n=len(found), correct=sum(each[1] for each in found), verdicts=sum(each[2] for each in found)
             )
             for kind, found in by_kind.items()
         },

@@ -17,7 +17,7 @@ from pydantic import Discriminator, Tag, TypeAdapter, ValidationError
 
 from evals import verifiers, wording
 from evals.errors import BadConfig, LabError, first_problem
-from evals.io import read_text, short_repr, write_whole
+from evals.io import group_by, read_text, short_repr, write_whole
 from evals.questions.task import DIRECTIONS, HEADLINE, MEANINGS, Questions
 from evals.schema import EvalReport, Metric, StageSummary
 from evals.schema.reports import GradedRow, RefinerReport, Report, ReviewReport
@@ -193,11 +193,8 @@ def summarise(
     that are none of the chain's.
     """
     trivial = task.policies if baselines is None else baselines
-    stages: dict[str, list[GradedAnswer]] = {}
-    for row in rows:
-        stages.setdefault(row.stage, []).append(row)
     summaries = []
-    for stage, of_stage in stages.items():
+    for stage, of_stage in group_by(rows, lambda row: row.stage).items():
         known: dict[tuple[int, ...], dict[str, Metric]] = {}
         for group, members in task.groups(of_stage).items():
             if (same := tuple(map(id, members))) not in known:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pypdfium2
 
 from evals.errors import UnreadableArticle
+from evals.io import group_by, runs_of
 from evals.papers.outline import (
     ABSTRACT,
     LONGEST_ABSTRACT,
@@ -76,20 +77,20 @@ def title_of(pages: Sequence[PageLines], body: float, heads: Set[str], told: str
         rest = tuple(line for line in first.lines if line not in title)
         printed = tidy(join_lines(title))
         return printed if _letters(printed) == _letters(told) else tidy(told), [replace(first, lines=rest), *pages[1:]]
-    groups: list[list[TextLine]] = []
-    for line in first.lines:
+
+    def may_be_title(line: TextLine) -> bool:
         if line.bottom < 0.4 * first.height or line.height <= LARGER * body or len(line.text) <= 3:
-            continue
+            return False
         role = role_of(line.text)
         is_section = role == "abstract" or (role != "other" and HEADED.match(line.text) is not None)
-        if is_section or PUBLISHERS.search(line.text.strip()) or mark_of(line) in heads or _is_names(line.text):
-            continue
-        last = groups[-1][-1] if groups else None
-        is_as_large = last is not None and abs(last.height - line.height) < 0.1 * line.height
-        if last and is_as_large and 0 < last.bottom - line.bottom < 2.5 * line.height:
-            groups[-1].append(line)
-        else:
-            groups.append([line])
+        is_above = PUBLISHERS.search(line.text.strip()) or mark_of(line) in heads
+        return not (is_section or is_above or _is_names(line.text))
+
+    def goes_on(group: list[TextLine], line: TextLine) -> bool:
+        is_as_large = abs(group[-1].height - line.height) < 0.1 * line.height
+        return is_as_large and 0 < group[-1].bottom - line.bottom < 2.5 * line.height
+
+    groups = runs_of(filter(may_be_title, first.lines), goes_on)
     cited = [
         _letters(line.text) for line in first.lines
     ]  # the journal's name stands again before the year or the volume
@@ -371,13 +372,7 @@ def _groups(lines: Sequence[TextLine], body: float) -> list[list[TextLine]]:
         if (one.page, one.column) == (other.page, other.column)
     ]
     usual = median([gap for gap in gaps if 0 < gap < 3 * body] or [body * 1.2])
-    groups: list[list[TextLine]] = []
-    for line in lines:
-        if groups and not _begins(groups[-1], line, usual):
-            groups[-1].append(line)
-        else:
-            groups.append([line])
-    return groups
+    return runs_of(lines, lambda group, line: not _begins(group, line, usual))
 
 
 def _edges(lines: Sequence[TextLine]) -> dict[tuple[int, int], float]:
@@ -553,10 +548,8 @@ def read_pdf(data: bytes, name: str, progress: Callable[[int, int], None]) -> tu
     heads = {mark_of(line) for page in found[1:] for line in page.lines if is_at_edge(line, page)}
     title, pages = title_of(pages, body, heads, told)
     outline = outline_of(blocks_of(pages, body), title)
-    hidden: dict[str, list[int]] = {}  # the pages by what is hidden on them, page numbers in it aside
-    for n, page in enumerate(read, start=1):
-        if re.search(r"\w{3}", page.hidden):
-            hidden.setdefault(re.sub(r"\d+", "#", page.hidden), []).append(n)
+    hiding = [n for n, page in enumerate(read, start=1) if re.search(r"\w{3}", page.hidden)]
+    hidden = group_by(hiding, lambda n: re.sub(r"\d+", "#", read[n - 1].hidden))  # page numbers in it aside
     notes = [
         *(
             f"hidden text on page{'s' if ns[1:] else ''} {', '.join(map(str, ns))} was left out:"

@@ -14,6 +14,7 @@ from typing import Any
 
 import pypdfium2.raw as pdfium
 
+from evals.io import runs_of
 from evals.papers.outline import caption_of
 from evals.schema.articles import Box
 
@@ -207,13 +208,12 @@ def table_rows(words: Sequence[Word]) -> list[TableRow]:
 
     Words that follow each other in the file without a gap stay together.
     """
-    pieces: list[list[Word]] = []
-    for word in words:
-        last = pieces[-1][-1] if pieces else None
-        if last and _on_line(last, word) > 0.5 and -word.height < word.left - last.right < CLEAR * word.height:
-            pieces[-1].append(word)
-        else:
-            pieces.append([word])
+
+    def is_near(piece: list[Word], word: Word) -> bool:
+        gap = word.left - piece[-1].right
+        return _on_line(piece[-1], word) > 0.5 and -word.height < gap < CLEAR * word.height
+
+    pieces = runs_of(words, is_near)
     rows: list[list[Word]] = []
     for piece in sorted(pieces, key=lambda each: (-median(word.top + word.bottom for word in each), each[0].left)):
         usual = sorted(piece, key=lambda word: word.height)[len(piece) // 2]
@@ -240,7 +240,7 @@ def gutters_of(rows: Sequence[TableRow]) -> list[float]:
     if len(rows) < FEWEST_LINES:
         return []
     start, end = min(row[0].left for row in rows), max(row[-1].right for row in rows)
-    strips: list[list[tuple[int, float]]] = []
+    clear: list[tuple[int, float]] = []
     count = max(0, int((end - start - 2 * NARROWEST_COLUMN) / STEP) + 1)
     for place in (start + NARROWEST_COLUMN + STEP * step for step in range(count)):
         best = run = left = right = 0
@@ -253,12 +253,9 @@ def gutters_of(rows: Sequence[TableRow]) -> list[float]:
             left, right, run = left + is_left, right + is_right, run + (is_left or is_right)
             if min(left, right) >= FEWEST_LINES // 2:
                 best = max(best, run)
-        if best < FEWEST_LINES:
-            continue
-        if strips and place - strips[-1][-1][1] <= STEP * 1.5:
-            strips[-1].append((best, place))
-        else:
-            strips.append([(best, place)])
+        if best >= FEWEST_LINES:
+            clear.append((best, place))
+    strips = runs_of(clear, lambda strip, each: each[1] - strip[-1][1] <= STEP * 1.5)
     wide = sorted((strip for strip in strips if len(strip) > 1), key=lambda strip: -max(strip)[0])
     return [median(place for best, place in strip if best == max(strip)[0]) for strip in wide]
 
@@ -266,12 +263,8 @@ def gutters_of(rows: Sequence[TableRow]) -> list[float]:
 def page_gutters(pages: Sequence[Sequence[TableRow]]) -> list[list[float]]:
     """Return the gutters of each page: its own, and those that a good part of the pages have, the commonest first."""
     own = [gutters_of(rows) for rows in pages]
-    common: list[list[float]] = []
-    for place in sorted(place for places in own for place in places):
-        if common and place - common[-1][-1] < 4 * STEP:
-            common[-1].append(place)
-        else:
-            common.append([place])
+    every = sorted(place for places in own for place in places)
+    common = runs_of(every, lambda run, place: place - run[-1] < 4 * STEP)
     common.sort(key=len, reverse=True)
 
     def of_page(places: Sequence[float]) -> Iterator[float]:

@@ -15,6 +15,7 @@ from statistics import fmean, median
 from typing import Any, NamedTuple, TypeVar
 
 from evals.errors import LabError
+from evals.io import group_by
 from evals.schema import Record
 from evals.schema.reports import Metric
 from evals.schema.votes import Annotation, AnnotationItem, AnnotationProject, Dimension, Guidelines, Thumb, VerdictLabel
@@ -240,10 +241,7 @@ class Settled(NamedTuple):
 
 def settle_annotations(items: Iterable[AnnotationItem], annotations: Iterable[Annotation]) -> list[Settled]:
     """Return what is said of each item that somebody submitted, in order; an adjudication counts alone."""
-    by_item: dict[str, list[Annotation]] = {}
-    for each in annotations:
-        if each.state == "submitted":
-            by_item.setdefault(each.item, []).append(each)
+    by_item = group_by((each for each in annotations if each.state == "submitted"), lambda each: each.item)
     found = []
     for item in items:
         said = sorted(by_item.get(item.id, ()), key=lambda each: each.updated_at)

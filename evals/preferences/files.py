@@ -27,7 +27,7 @@ import jinja2
 from pydantic import ValidationError
 
 from evals.errors import BadRow, LabError, first_problem
-from evals.io import NoRow, jsonl_text, read_text
+from evals.io import NoRow, group_by, jsonl_text, read_text
 from evals.preferences.annotations import RaterCheck, Settled, bad_rating, check_raters, is_repeat, settle_annotations
 from evals.preferences.rows import HELD_OUT, ROWS, rows_of_annotations
 from evals.questions import find
@@ -69,9 +69,7 @@ def export(
     elif form == "labels":
         made = _labels(settle_annotations(items, annotations))
     else:
-        by_item: dict[str, list[Annotation]] = {}
-        for each in annotations:
-            by_item.setdefault(each.item, []).append(each)
+        by_item = group_by(annotations, lambda each: each.item)
         said = [(item, by_item.get(item.id, [])) for item in items]
         made = _label_studio(project, said) if form == "label-studio" else _csv(project, said, names or {})
         if form == "csv" and any(item.gold or is_repeat(item.id) for item in items):

@@ -13,7 +13,7 @@ from itertools import combinations
 from typing import Any, Literal, NamedTuple
 
 from evals.errors import LabError
-from evals.io import jsonl_text
+from evals.io import group_by, jsonl_text
 from evals.preferences.annotations import Settled
 from evals.questions import is_held_out
 from evals.schema import Answer, Choice, Message, votes
@@ -135,9 +135,7 @@ def _judgements(
         elif is_good is not None:
             good, bad = (each.item.text, None) if is_good else (None, each.item.text)
             yield {each.item.id}, _judgement(each, each, good, bad)
-    by_prompt: dict[tuple[str, str], list[Settled]] = {}
-    for each in settled if form == "dpo" else ():
-        by_prompt.setdefault((each.item.system_prompt, each.item.question), []).append(each)
+    by_prompt = group_by(settled if form == "dpo" else (), lambda each: (each.item.system_prompt, each.item.question))
     for one, other in (pair for group in by_prompt.values() for pair in combinations(group, 2)):
         first, second = one.worth(dimensions), other.worth(dimensions)
         if one.item.text != other.item.text and first is not None and second is not None:
@@ -197,9 +195,8 @@ def export_votes(
     """Return the rows and statistics of votes in a format; LabError if no vote gives a row."""
     if not pairs:
         raise LabError("there are no votes to export yet. Vote in the Compare tab first (`assay lab`).")
-    used = [pair for pair in pairs if reason_left_out(pair, form) is None]
-    left_out = Counter(dict.fromkeys(FORMATS[form].left_out, 0))
-    left_out.update(reason for pair in pairs if (reason := reason_left_out(pair, form)))
+    used, reasons = usable(pairs, form)
+    left_out = {reason: reasons[reason] for reason in FORMATS[form].left_out}
     if not used:
         listed = ", ".join(f"{n} {reason.replace('_', ' ')}" for reason, n in left_out.items())
         raise LabError(
@@ -222,7 +219,7 @@ def export_votes(
         rows_sha256=hashlib.sha256(lines).hexdigest(),
         rows=len(rows),
         votes=len(pairs),
-        left_out=dict(left_out),
+        left_out=left_out,
         raters=len({rater_of(pair.vote) for pair in used}),
         questions=len({pair.vote.question for pair in used}),
         first_vote=min(pair.vote.voted_at for pair in used),
@@ -251,21 +248,14 @@ def trainable(pairs: Sequence[JudgedPair]) -> list[Trainable]:
     KTO has no rows where all answers are bad; a reward model needs a pair that somebody said to be slightly or clearly
     better.
     """
-    left: dict[str, Counter[str]] = {"dpo": Counter(), "kto": Counter()}
-    usable: dict[str, list[JudgedPair]] = {"dpo": [], "kto": []}
-    for pair in pairs:
-        for form in ("dpo", "kto"):
-            if reason := reason_left_out(pair, form):
-                left[form][reason] += 1
-            else:
-                usable[form].append(pair)
-    good = sum(pair.vote.choice in ("left", "right") for pair in usable["kto"])
-    bad = sum(1 if pair.left.text == pair.right.text else 2 for pair in usable["kto"]) - good
-    graded = sum(pair.vote.strength is not None for pair in usable["dpo"])
+    (dpo, left_of_dpo), (kto, left_of_kto) = usable(pairs, "dpo"), usable(pairs, "kto")
+    good = sum(pair.vote.choice in ("left", "right") for pair in kto)
+    bad = sum(1 if pair.left.text == pair.right.text else 2 for pair in kto) - good
+    graded = sum(pair.vote.strength is not None for pair in dpo)
     return [
-        Trainable("dpo", len(usable["dpo"]), dict(left["dpo"])),
-        Trainable("kto", good + bad if good else 0, dict(left["kto"]), good=good),
-        Trainable("reward", len(usable["dpo"]) if graded else 0, dict(left["dpo"]), graded=graded),
+        Trainable("dpo", len(dpo), dict(left_of_dpo)),
+        Trainable("kto", good + bad if good else 0, dict(left_of_kto), good=good),
+        Trainable("reward", len(dpo) if graded else 0, dict(left_of_dpo), graded=graded),
     ]
 
 
@@ -279,6 +269,13 @@ def trainable_annotations(project: AnnotationProject, settled: Sequence[Settled]
         Trainable("kto", n, alone.left_out, good=good),
         Trainable("reward", len(pairs.rows), pairs.left_out, graded=len(pairs.rows)),
     ]
+
+
+def usable(pairs: Sequence[JudgedPair], form: ExportFormat) -> tuple[list[JudgedPair], Counter[Reason]]:
+    """Return the votes that `form` can use, and how many it leaves out, by reason."""
+    reasons = [reason_left_out(pair, form) for pair in pairs]
+    used = [pair for pair, reason in zip(pairs, reasons, strict=True) if reason is None]
+    return used, Counter(reason for reason in reasons if reason)
 
 
 def reason_left_out(pair: JudgedPair, form: ExportFormat) -> Reason | None:

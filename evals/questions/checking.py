@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from evals.io import group_by
 from evals.questions.prompt import answer_form
 from evals.questions.sets import QuestionSet, name_counts, normalise_question, right_answer
 from evals.questions.task import baseline_answers
@@ -184,10 +185,8 @@ def warnings_on(rows: Sequence[Example], lines: Sequence[int] = ()) -> Iterable[
     """Yield what to look at before a set is used; `lines` are those of the rows in their file."""
     yield from _leaks(rows)
     yield from _spreadsheet_damage(rows, lines)
-    asked: dict[tuple[str, str], list[str]] = {}
-    for row in rows:
-        asked.setdefault((normalise_question(row.prompt), answer_form(row.prompt, row.ground_truth)), []).append(row.id)
-    twice = [name for names in asked.values() if len(names) > 1 for name in names]
+    asked = group_by(rows, lambda row: (normalise_question(row.prompt), answer_form(row.prompt, row.ground_truth)))
+    twice = [row.id for alike in asked.values() if len(alike) > 1 for row in alike]
     if twice:
         yield _warning("asked twice", f"{len(twice)} rows ask the same as another", "keep one of each", twice)
     yield from _answers_given_away(rows)
@@ -254,11 +253,8 @@ def near_duplicates(rows: Sequence[Example]) -> list[tuple[str, str]]:
 
 def _answers_given_away(rows: Sequence[Example]) -> Iterable[Warned]:
     """Yield prompts whose form tells the answer, and right options that always stand at one place."""
-    forms: dict[str, list[Example]] = {}
-    for row in rows:
-        if row.ground_truth.kind in SCORED:
-            forms.setdefault(answer_form(row.prompt, row.ground_truth), []).append(row)
-    for form, members in forms.items():
+    scored = (row for row in rows if row.ground_truth.kind in SCORED)
+    for form, members in group_by(scored, lambda row: answer_form(row.prompt, row.ground_truth)).items():
         answers = {right_answer(row.ground_truth) for row in members}
         if len(members) >= LEAST and len(answers) == 1:
             problem = f"all {len(members)} questions whose prompt offers {form!r} have the answer {answers.pop()!r}"

@@ -29,7 +29,7 @@ from typing import Any, Literal, NamedTuple
 from pydantic import Field
 
 from evals.errors import BadConfig, LabError
-from evals.io import sha256_of_text
+from evals.io import group_by, sha256_of_text
 from evals.questions.pathways import succession
 from evals.questions.prompt import with_confidence_line
 from evals.questions.sets import is_held_out
@@ -174,9 +174,7 @@ def make_pairs(samples: Iterable[Sample], margin: float, per_question: int, unkn
             f"margin is {margin} and pairs per question {per_question}; the margin is a difference of"
             " rewards above 0 and up to 1, and there is one pair per question at least."
         )
-    groups: dict[str, list[Sample]] = {}
-    for sample in sorted(samples, key=lambda each: each.example.id):
-        groups.setdefault(sample.example.id, []).append(sample)
+    groups = group_by(sorted(samples, key=lambda each: each.example.id), lambda each: each.example.id)
     tallies = {name: _tally(group) for name, group in groups.items()}
     kinds: dict[str, str] = {name: group[0].example.ground_truth.kind for name, group in groups.items()}
     left_out: Counter[str] = Counter({"unknown_question": unknown_questions} if unknown_questions else {})

@@ -16,7 +16,7 @@ from typing import Any
 
 from evals.errors import BadConfig
 from evals.facts import EnrichmentRow, load_conservation, load_enrichment, load_hallmark
-from evals.io import sha256_of_text
+from evals.io import group_by, sha256_of_text
 from evals.questions.prompt import SURE, with_answer
 from evals.schema import (
     ComparisonTruth,
@@ -66,9 +66,7 @@ class Votes:
 @cache
 def all_votes() -> tuple[Votes, ...]:
     """Return the votes on every gene set of every tissue, in table order."""
-    grouped: dict[tuple[str, str], list[EnrichmentRow]] = {}
-    for row in load_enrichment():
-        grouped.setdefault((row.tissue, row.pathway), []).append(row)
+    grouped = group_by(load_enrichment(), lambda row: (row.tissue, row.pathway))
     return tuple(Votes(*key, tuple(sorted(rows, key=lambda row: row.mission))) for key, rows in grouped.items())
 
 
@@ -108,9 +106,7 @@ def pathway_halves(examples: Iterable[Example]) -> tuple[tuple[Example, ...], tu
     Clusters are dealt in turn within groups of equal kinds and direction, so both halves get
     their share of each. The same examples always give the same halves.
     """
-    clusters: dict[str, list[Example]] = {}
-    for example in examples:
-        clusters.setdefault(example.cluster, []).append(example)
+    clusters = group_by(examples, lambda each: each.cluster)
 
     def stratum(name: str) -> tuple[str, str, str]:
         truths = [row.ground_truth for row in clusters[name]]

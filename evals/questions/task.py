@@ -23,6 +23,7 @@ from typing import ClassVar, TypeVar
 import numpy as np
 
 from evals.facts import load_enrichment, load_hallmark
+from evals.io import group_by
 from evals.questions.prompt import SYSTEM_PROMPT, answer_form, conversation, with_answer, with_confidence_line
 from evals.readers import AnswerReader, GivenAnswer, Way, verdicts_on
 from evals.schema import CANNOT_BE_TOLD, ChoiceTruth, EvalReport, EvalRow, Example, Grade, Message, Metric
@@ -305,9 +306,7 @@ class Questions(Task[Example]):
         kinds = {row.example.ground_truth.kind for row in scored}
         aided = MEANINGS if kinds & DIRECTIONS else frozenset()
         unaided = [row for row in scored if row.example.ground_truth.kind not in aided]
-        groups = {"all": scored, HEADLINE: unaided}
-        for row in scored:
-            groups.setdefault(row.example.ground_truth.kind, []).append(row)
+        groups = {"all": scored, HEADLINE: unaided} | group_by(scored, lambda row: row.example.ground_truth.kind)
         return {name: members for name, members in groups.items() if members}
 
     @staticmethod
