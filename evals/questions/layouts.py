@@ -58,6 +58,8 @@ SHARES = (("train", 70), ("dev", 80), ("test", 100))
 FIRST_ROWS = 20
 """Rows in which the fields of a layout are looked for."""
 NUMBER = re.compile(r"([-+−]?\d(?:[\d.,]*\d)?(?:[eE][-+]?\d+)?)(?:\s+([^\s\d,.;()]{1,12})|\s?(%))?")
+DERIVED = re.compile(r"(.*)\s#### *([^\n]+)", re.DOTALL)
+"""An answer of GSM8K: its derivation, and behind "####" what comes out."""
 _UNANSWERED = {"kind": "term", "accept": []}
 """The truth of a question that its text does not answer."""
 
@@ -276,7 +278,21 @@ def import_rows(
     }
     unread = [field for folded, field in spelling.items() if folded in left]
     found = [row for _, row in good]
+    kinds = {row["truth"]["kind"] for row in found}
+    is_guessed = layout is None and not options.columns
+    if is_guessed and kinds and kinds <= {"number", "term"} and (passed := _like_options(unread)):
+        raise LabError(
+            f"the columns {', '.join(passed)} of {name} look like options, and the answers were read without them; say"
+            ' what they hold with --columns, such as "question=Q,answer=Key,options=A|B|C", or take them out'
+        )
     return ImportedRows(found, bad, layout_name, answers, [line for line, _ in good], unread, columns)
+
+
+def _like_options(fields: Sequence[str]) -> list[str]:
+    """Return the fields that are numbered and of one name, where there are three or more: pick1, pick2, pick3."""
+    stem = {field: field.rstrip("0123456789") for field in fields if field[-1:].isdigit()}
+    sizes = Counter(stem.values())
+    return [field for field, of in stem.items() if sizes[of] > 2]
 
 
 def _is_untold(truth: Mapping[str, Any]) -> bool:
@@ -505,6 +521,8 @@ def _term_truth(layout: Layout, row: Fields) -> dict[str, Any]:
     """Return a term; where the layout says so a number, or a rubric for a long answer."""
     field, given = row.first(layout.accept)
     wordings = list(dict.fromkeys(texts_in(given)))
+    if len(wordings) == 1 and (derived := DERIVED.fullmatch(wordings[0].strip())):
+        wordings = [derived[2].strip()]
     if not wordings and not layout.impossible:
         raise BadField(field, f"holds no answer, seen {short_repr(given)}. {NO_ANSWER}")
     if layout.longest:
@@ -559,6 +577,8 @@ def _set_row(
     split = fields.first(layout.split)[1] or next(share for share, end in SHARES if percentile < end)
     said = fields.first(layout.explanation)[1]
     said = next(iter(said), "") if isinstance(said, list) else said
+    if said is None and (derived := DERIVED.fullmatch(str(fields.first(layout.accept)[1] or "").strip())):
+        said = derived[1]
     explanation = said.strip() if isinstance(said, str) else ""
     if read_lines(explanation).answer is not None:
         explanation = ""  # an answer line in an explanation would be read as a second answer

@@ -31,6 +31,8 @@ Outcome = Literal["correct", "incorrect", "contradictory", "no_claim"]
 BRITISH = re.compile(r"(?<=\w\w)ou(?=r(?:s|ed|ing|al)?\b)|a(?=e[a-z]{2})|\bo(?=e[a-z]{2})|(?<=f)o(?=et)", re.IGNORECASE)
 BEFORE_DIGIT = re.compile(r"(?<=[A-Za-z]{2})(?=\d)")
 SIGN = re.compile(r"(?<![\w.)])[-−](?=\.?\d)")
+TEXT = re.compile(r"\\(?:text|mathrm|textbf|mathbf)\{([^{}]*)\}")
+"""Words amid LaTeX."""
 _MARKS = str.maketrans(
     {**GREEK, **dict.fromkeys("-_‐‑‒–—", " "), **dict.fromkeys("*`~\"“”„«»'‘’#$\\{}", None), "’": None, " ": " "}
 )
@@ -210,6 +212,8 @@ def _stem(word: str) -> str:
 def normalise(text: str) -> str:
     """Return a wording as it is compared: lower case, one blank for hyphens and other blanks, no marks."""
     text = one_spelling(text)
+    if "\\" in text:
+        text = TEXT.sub(r" \1 ", text)
     if "-" in text:
         text = SIGN.sub("minus ", text)
     return " ".join(text.casefold().translate(_MARKS).split()).strip(" .,;:!")

@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from evals.schema import CANNOT_BE_TOLD, Claim, StatedConfidence
-from evals.verifiers.expected import AnswerReading, Expected, claim, fold, normalise, word_set
+from evals.verifiers.expected import TEXT, AnswerReading, Expected, claim, fold, normalise, word_set
 from evals.verifiers.numbers import SHARE, Number, numbers_in, unit_of
 from evals.verifiers.text.lexicon import reply_at, tokens
 from evals.wording import FIGURE, MISSING, plain, share_of
@@ -44,7 +44,6 @@ KEYED = re.compile(
     re.IGNORECASE,
 )
 """ `{"answer_choice": "C", "reasoning": "…"}`: the key, and its value up to the next one."""
-TEXT = re.compile(r"\\(?:text|mathrm|textbf|mathbf)\{([^{}]*)\}")
 ITEM = re.compile(
     r"(?:[ \t]*\n)+[ \t]*(?:[-*•–+]|\d{1,2}[.)])[ \t]+(?!\**(?:answer|confidence)\b)(\S.*)", re.IGNORECASE
 )

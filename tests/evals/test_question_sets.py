@@ -302,6 +302,14 @@ def test_what_stands_beside_a_question_comes_along(tmp_path):
     assert said == {"B, C": "correct", "NaOH, KOH": "correct", "B": "incorrect", "A, B, C": "incorrect"}
 
 
+def test_numbered_columns_that_look_like_options_are_not_passed_over(tmp_path):
+    (file := tmp_path / "x.csv").write_text("question,pick1,pick2,pick3,label\nWhich?,x,y,z,2\nAnd this?,x,y,z,0\n")
+    with pytest.raises(LabError, match="pick1, pick2, pick3 of x look like options"):
+        imported(file)
+    columns = {"question": ["question"], "answer": ["label"]}
+    assert [right_in(row) for row in imported(file, columns=columns).rows] == [2, 0]
+
+
 def test_columns_are_read_as_they_are_said_to_be_and_no_others(tmp_path):
     (file := tmp_path / "x.csv").write_text("Q,Key,One,Two,split,Answer\nWhich?,y,x,y,never,x\n")
     made = imported(file, columns={"question": ["Q"], "answer": ["Key"], "options": ["One", "Two"]})
