@@ -3,17 +3,17 @@
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial, wraps
+from functools import wraps
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import gradio as gr
 from gradio.utils import get_upload_folder
 
 from evals.errors import LabError
 from lab.services import Services
-from lab.session import Door, ExportedFile, OwnDocuments, Tab, View, Visitor, meet, name_visitor, stop
-from lab.ui.components import ANSWERING, CHOSEN, QUIET, as_html, heading, notice, script, stage_name, term
+from lab.session import Door, Tab, View, Visitor, meet, name_visitor, stop
+from lab.ui.components import CHOSEN, QUIET, as_html, notice, script, stage_name, term
 from lab.ui.text import say
 
 Painted = dict[Any, Any]
@@ -302,99 +302,3 @@ def chart(name: str) -> gr.Plot:
         gr.HTML(f'<h3 class="assay-chart-title">{title}</h3><p class="assay-chart-alt">{about}</p>')
         elem_id = f"{name.split('.')[0]}-{name.split('.')[-1]}"
         return gr.Plot(show_label=False, elem_id=elem_id, elem_classes="assay-plot")
-
-
-def export_panel(task: str, forms: Sequence[str]) -> Download:
-    """Lay out the export of a task's documents."""
-    with gr.Column(elem_classes="assay-panel", elem_id=f"{task}-export"):
-        gr.HTML(heading(say(f"{task}.export")))
-        formats = [(say(f"{task}.export.{form}"), form) for form in forms]
-        return Download(
-            gr.Radio(formats, value=forms[0], label=say(f"{task}.export.format")),
-            gr.Button(say("export.make"), size="sm", elem_id=f"{task}-export-make"),
-            gr.HTML(elem_id=f"{task}-export-message"),
-            gr.DownloadButton(say("export.download"), visible=False, elem_id=f"{task}-download"),
-        )
-
-
-# ---- documents of a visitor's own ------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class DocumentTab:
-    """What a tab does with a visitor's documents: undo, find again, write as files.
-
-    `view` gives a document as it stands under a line, `label` a line to pick one by.
-    """
-
-    services: Services
-    door: Door
-    task: Literal["review"]
-    pane: DocumentPane
-    view: Callable[[Any, str], View]
-    label: Callable[[Any], str]
-
-    def own(self, visitor: Visitor | None) -> OwnDocuments:
-        return OwnDocuments(self.services, visitor, self.task)
-
-    def undo(self, button: gr.Button, api_name: str) -> None:
-        """Let a button undo the last change of the document that is shown."""
-
-        def on_undo(visitor: Visitor | None, kept: str | None) -> Painted:
-            return self.pane.show(self.view(*self.own(visitor).undo(kept)))
-
-        pane = self.pane
-        event(button.click, on_undo, [pane.kept], pane.shown, api_name, door=self.door, shows=pane.line, **QUIET)
-
-    def export(
-        self, forms: Sequence[str], make: Callable[[OwnDocuments, str | None, Any], ExportedFile], api_name: str
-    ) -> None:
-        """Lay out and wire the files that `make` gives of the visitor's documents, the id of that shown, and a format."""
-        panel = export_panel(self.task, forms)
-
-        def on_make(visitor: Visitor | None, kept: str | None, form: str) -> Painted:
-            own = self.own(visitor)
-            return panel.give(self.task, lambda folder: own.write(folder / own.session, make(own, kept, form)))
-
-        given = [self.pane.kept, panel.form]
-        event(panel.make.click, on_make, given, panel.outputs, api_name, door=self.door, shows=panel.made)
-
-    def earlier(
-        self,
-        api_name: str,
-        filled: Callable[[Any], Painted] = lambda document: {},
-        fields: Sequence[Any] = (),
-        watch: Callable[[Visitor | None, str | None], Iterator[View]] | None = None,
-        written: Sequence[Any] = (),
-    ) -> None:
-        """Lay out and wire the visitor's earlier documents; the address names the one that is shown.
-
-        So a reload and Back lead there. `filled` are the `fields` of the form beside it. `watch` gives, instead of the
-        document, all that is to be shown of one, and without a name of one that is being written. `written` are the
-        events that write one.
-        """
-        pane, outputs = self.pane, [*self.pane.outputs, *fields]
-        with gr.Accordion(say(f"{self.task}.mine"), open=False, elem_id=f"{self.task}-mine") as mine:
-            pane.earlier.render()
-
-        def find(visitor: Visitor | None) -> list[tuple[str, str]]:
-            return self.own(visitor).choices(self.label)
-
-        def on_pick(visitor: Visitor | None, chosen: str | None) -> Painted:
-            standing, line = self.own(visitor).earlier(chosen)
-            return pane.paint(self.view(standing, line)) | filled(standing.document)
-
-        def on_open(visitor: Visitor | None, kept: str | None, request: gr.Request) -> Iterator[Painted]:
-            linked = request.query_params.get(self.task)
-            yield {pane.line: gr.skip()}
-            if not kept and watch:
-                yield from map(pane.paint, watch(visitor, linked))
-            elif not kept and linked:
-                yield on_pick(visitor, linked)
-
-        on = partial(event, door=self.door, shows=pane)
-        on(choosing(pane.earlier), on_pick, [pane.earlier], outputs, api_name, **CHOSEN)
-        late: dict[str, Any] = {**ANSWERING, "trigger_mode": "always_last"}
-        watched = on(self.door.known.change, on_open, [pane.kept], outputs, **late)
-        none = say(f"{self.task}.mine.none")
-        pane.list_earlier(self.door, find, none, mine.expand, [*written, watched], f"{api_name}s")

@@ -1,15 +1,15 @@
-"""Who a visitor is, what they ask of models and what they keep of it: answers written piece by piece, and documents that people work on."""
+"""Who a visitor is, and what they ask of models: answers written piece by piece, or before."""
 
 import hashlib
 import re
 import threading
 import time
 import uuid
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import suppress
 from contextvars import copy_context
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
+from datetime import datetime
 from importlib.util import find_spec
 from math import inf
 from pathlib import Path
@@ -18,16 +18,15 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 import gradio as gr
 
 from evals.errors import LabError
-from evals.io import read_rows, write_whole
+from evals.io import read_rows
 from evals.schema import Answer, EvalReport, Message
 from evals.schema.questions import Sampling
 from lab.engine import Item, LabEngine, Waiting, WriteRequest
 from lab.services import Services
-from lab.ui.components import HIGHEST_TEMPERATURE, LONGEST_ANSWER, SHORTEST_ANSWER, Card, card_of, notice, stage_card
-from lab.ui.text import plural, say
+from lab.ui.components import HIGHEST_TEMPERATURE, LONGEST_ANSWER, SHORTEST_ANSWER, Card, card_of, stage_card
+from lab.ui.text import say
 
 if TYPE_CHECKING:
-    from lab.store.documents import Documents, Standing
     from training.models.chain import LoadedChain
     from training.models.generation import Piece
 
@@ -476,86 +475,6 @@ def answers_of(report: EvalReport) -> Iterator[Answer]:
         yield Answer.model_validate(known | settings)
 
 
-# ---- documents that models wrote and people work on ----------------------------------------------
-
-
-@dataclass(frozen=True)
-class ExportedFile:
-    """A file before it is written, what it holds, counted, and how much was left out by reason."""
-
-    name: str
-    text: str
-    n: int
-    noun: str = "row"
-    left_out: Mapping[str, int] = field(default_factory=dict)
-
-
-def left_out_line(task: str, left_out: Mapping[str, int]) -> str:
-    """Return what an export left out, in words; "" if nothing was."""
-    listed = ", ".join(say(f"{task}.left_out.{why}", n=n) for why, n in left_out.items())
-    return say(f"{task}.left_out", listed=listed) if listed else ""
-
-
-@dataclass(frozen=True)
-class OwnDocuments:
-    """The kept documents of a task that are a visitor's own: found again, changed, undone, written as files.
-
-    All raise LabError for a document that is not there or not theirs, and for nobody.
-    """
-
-    services: Services
-    visitor: Visitor | None
-    task: Literal["review"]
-
-    @property
-    def session(self) -> str:
-        """The name under which the visitor's documents are kept."""
-        if self.visitor is None:
-            raise LabError(say(f"{self.task}.gone"))
-        return self.services.store.hash_rater(self.visitor.rater)
-
-    @property
-    def documents(self) -> "Documents[Any, Any]":
-        return self.services.store.documents(self.task)
-
-    def get(self, name: str | None) -> "Standing[Any, Any]":
-        """Return a document as it stands."""
-        return self.documents.get(name or "", self.session)
-
-    def change(
-        self, name: str | None, action: str, change: "Callable[[Standing[Any, Any]], Sequence[Any]]"
-    ) -> "Standing[Any, Any]":
-        """Keep what `change` makes of a document's parts and return the document."""
-        standing = self.get(name)
-        parts = tuple(change(standing))
-        if parts == standing.parts:
-            return standing
-        self.documents.change(standing.document.id, self.session, action, parts)
-        return replace(standing, parts=parts)
-
-    def undo(self, name: str | None) -> "tuple[Standing[Any, Any], str]":
-        """Undo the last change; return the document, and a line that says what was undone."""
-        action = self.documents.undo(name or "", self.session)
-        return self.get(name), notice(say(f"{self.task}.undone", action=action), "good")
-
-    def earlier(self, name: str | None) -> "tuple[Standing[Any, Any], str]":
-        """Return an earlier document, and a line that says when it was made."""
-        standing = self.get(name)
-        when = f"{minute(standing.document.made_at)} UTC"
-        return standing, notice(say(f"{self.task}.mine.shown", when=when))
-
-    def choices(self, label: Callable[[Any], str]) -> list[tuple[str, str]]:
-        """Return a line and the id of each of the newest documents."""
-        kept = self.documents.newest(self.session)
-        return [(f"{minute(each.made_at)} · {label(each)}", each.id) for each in kept]
-
-    def write(self, folder: Path, made: ExportedFile) -> tuple[str, str]:
-        """Write a file into a folder; return a line about it and its path."""
-        write_whole(folder / made.name, made.text)
-        line = say("export.made", name=made.name, held=plural(made.n, made.noun))
-        return notice(f"{line} {left_out_line(self.task, made.left_out)}".strip(), "good"), str(folder / made.name)
-
-
 # ---- what was typed --------------------------------------------------------------------------------
 
 
@@ -591,7 +510,3 @@ def checked_sampling(
 
 def new_id() -> str:
     return uuid.uuid4().hex
-
-
-def minute(moment: datetime) -> str:
-    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M}"

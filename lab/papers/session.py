@@ -4,6 +4,8 @@ import re
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC
 from functools import partial
 from pathlib import Path
 from textwrap import shorten
@@ -30,26 +32,15 @@ from lab.papers.view import concerns as cards
 from lab.papers.view import hold
 from lab.papers.view import paper as paper_view
 from lab.services import Services
-from lab.session import (
-    Moment,
-    OwnDocuments,
-    View,
-    Visitor,
-    checked_sampling,
-    moments,
-    new_id,
-    new_visitor,
-    owner,
-    plain_text,
-)
+from lab.session import Moment, View, Visitor, checked_sampling, moments, new_id, new_visitor, owner, plain_text
 from lab.ui.components import notice, waiting_line
 from lab.ui.text import say
 
 if TYPE_CHECKING:
     from lab.shared.reader import Reader
-    from lab.store.documents import Standing
+    from lab.store.documents import Documents, Standing
 
-    Review = Standing[KeptReview, DraftConcern]
+    Review = Standing[KeptReview]
 
 KIND = "review"
 LOOK_SECONDS = 0.2
@@ -257,7 +248,7 @@ def watch(services: Services, visitor: Visitor, name: str) -> Iterator[View]:
     """Yield what to show of a review of the visitor's that is being written, until it is kept."""
     shown: View | None = None
     found: tuple[DraftConcern, ...] = ()
-    mine = OwnDocuments(services, visitor, "review")
+    mine = OwnReviews(services, visitor)
     try:
         article = services.store.documents("review_asked").get(name, mine.session).document.article
     except LabError:
@@ -299,7 +290,7 @@ def _line(moment: Moment[ReviewStep, KeptReview] | None, job: Job | None) -> str
 
 def under_way(services: Services, visitor: Visitor) -> str:
     """Return the id of the visitor's newest review that is being written; "" if none is."""
-    mine = services.jobs.all(OwnDocuments(services, visitor, "review").session)
+    mine = services.jobs.all(OwnReviews(services, visitor).session)
     return next((each.id for each in mine if each.kind == KIND and not each.is_over), "")
 
 
@@ -309,7 +300,7 @@ def resume_review(services: Services, visitor: Visitor | None, name: str | None)
     if visitor and going and name in (None, "", going):
         yield from watch(services, visitor, going)
     elif name:
-        yield review_view(*OwnDocuments(services, visitor, "review").earlier(name))
+        yield OwnReviews(services, visitor).earlier(name)
 
 
 def stop_all(services: Services, visitor: Visitor | None) -> None:
@@ -329,9 +320,59 @@ def review_view(standing: "Review", line: str = "") -> View:
     return View(line, cards(concerns), kept.id, paper=paper_view(kept.article, concerns))
 
 
-def review_label(kept: KeptReview) -> str:
-    """Return a line to find a review by."""
-    return f"{kept.reviewer.name} · {kept.article.title[:70] or kept.article.id}"
+@dataclass(frozen=True)
+class OwnReviews:
+    """A visitor's own reviews: found again, changed, undone.
+
+    All raise LabError for a review that is not there or not theirs, and for nobody.
+    """
+
+    services: Services
+    visitor: Visitor | None
+
+    @property
+    def session(self) -> str:
+        """The name under which the visitor's reviews are kept."""
+        if self.visitor is None:
+            raise LabError(say("review.gone"))
+        return self.services.store.hash_rater(self.visitor.rater)
+
+    @property
+    def documents(self) -> "Documents[KeptReview]":
+        return self.services.store.documents("review")
+
+    def get(self, name: str | None) -> "Review":
+        """Return a review as it stands."""
+        return self.documents.get(name or "", self.session)
+
+    def change(self, name: str | None, action: str, change: "Callable[[Review], Sequence[DraftConcern]]") -> View:
+        """Keep what `change` makes of a review's concerns, and show the review."""
+        standing = self.get(name)
+        parts = tuple(change(standing))
+        if parts != standing.parts:
+            self.documents.change(standing.document.id, self.session, action, parts)
+        return review_view(replace(standing, parts=parts))
+
+    def undo(self, name: str | None) -> View:
+        """Undo the last change, and show the review under a line that says what was undone."""
+        action = self.documents.undo(name or "", self.session)
+        return review_view(self.get(name), notice(say("review.undone", action=action), "good"))
+
+    def earlier(self, name: str | None) -> View:
+        """Show a review under a line that says when it was made."""
+        standing = self.get(name)
+        return review_view(standing, notice(say("review.mine.shown", when=f"{_minute(standing.document)} UTC")))
+
+    def choices(self) -> list[tuple[str, str]]:
+        """Return a line to find it by, and the id, of each of the newest reviews."""
+        kept = self.documents.newest(self.session)
+        titles = [each.article.title[:70] or each.article.id for each in kept]
+        lines = [f"{_minute(each)} · {each.reviewer.name} · {title}" for each, title in zip(kept, titles, strict=True)]
+        return [(line, each.id) for line, each in zip(lines, kept, strict=True)]
+
+
+def _minute(kept: KeptReview) -> str:
+    return f"{kept.made_at.astimezone(UTC):%Y-%m-%d %H:%M}"
 
 
 def act(services: Services, visitor: Visitor | None, review_id: str | None, action: str, concern_id: str) -> View:
@@ -354,7 +395,7 @@ def act(services: Services, visitor: Visitor | None, review_id: str | None, acti
             raise LabError(say("review.edit.gone"))
         return before
 
-    return review_view(OwnDocuments(services, visitor, "review").change(review_id, action, change))
+    return OwnReviews(services, visitor).change(review_id, action, change)
 
 
 def save(
@@ -388,8 +429,7 @@ def save(
         }
         return [*standing.parts[:at], mine.model_copy(update=changed), *standing.parts[at + 1 :]]
 
-    own = OwnDocuments(services, visitor, "review")
-    return review_view(own.change(review_id, "edit" if concern_id else "add", change))
+    return OwnReviews(services, visitor).change(review_id, "edit" if concern_id else "add", change)
 
 
 def checked_concern(text: str | None, category: str | None, severity: str | None) -> Concern:

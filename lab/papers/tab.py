@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 import gradio as gr
 
@@ -9,9 +10,10 @@ from evals.schema import Article
 from evals.schema.articles import ReviewForm
 from evals.schema.reviews import CATEGORIES, SEVERITIES, UNKNOWN
 from evals.schema.runs import DEMONSTRATION
-from lab.page import DocumentPane, DocumentTab, Painted, earlier_list, event, with_visitor
+from lab.page import DocumentPane, Download, Painted, choosing, earlier_list, event, with_visitor
 from lab.papers.session import (
     USUAL,
+    OwnReviews,
     act,
     demonstration,
     find_concern,
@@ -19,15 +21,13 @@ from lab.papers.session import (
     register,
     resume_review,
     review,
-    review_label,
-    review_view,
     save,
     stop_all,
 )
-from lab.papers.view import concerns, export, page_view, paper
+from lab.papers.view import concerns, page_view, paper, write_export
 from lab.services import Services
-from lab.session import Door, ExportedFile, OwnDocuments, Visitor
-from lab.ui.components import ANSWERING, QUIET, Range, clicks, heading, lead, notice, sampling_fields
+from lab.session import Door, Visitor
+from lab.ui.components import ANSWERING, CHOSEN, QUIET, Range, clicks, heading, lead, notice, sampling_fields
 from lab.ui.text import say
 
 FILES = [".pdf", ".xml", ".nxml", ".md", ".markdown", ".txt", ".docx", ".odt", ".html", ".htm", ".tex"]
@@ -79,10 +79,8 @@ def build(services: Services, door: Door, _: gr.Tab) -> None:
             shown = gr.HTML(paper(None), elem_id="review-paper")
     earlier = earlier_list("review", "review.mine.pick")
     pane = DocumentPane(line, cards, gr.State(None), [start], stopping, earlier, shown)
-    tab = DocumentTab(services, door, "review", pane, review_view, review_label)
     with editor:
         _editing(services, door, pane, page)
-    tab.undo(undo, "undo_concern")
 
     def on_file(file: str | None) -> Painted:
         if file is None:
@@ -107,8 +105,8 @@ def build(services: Services, door: Door, _: gr.Tab) -> None:
         how = (seed, length, temperature)
         yield from map(pane.paint, review(services, visitor, (article, text), name, how, is_staged=bool(is_staged)))
 
-    def make(own: OwnDocuments, review_id: str | None, form: ReviewForm) -> ExportedFile:
-        return export(own.get(review_id), form)
+    def on_undo(visitor: Visitor | None, review_id: str | None) -> Painted:
+        return pane.show(OwnReviews(services, visitor).undo(review_id))
 
     seen = [article, text, page, *pane.shown]
     event([file.upload, file.clear], on_file, [file], seen, "read_paper", shows=line)
@@ -117,8 +115,48 @@ def build(services: Services, door: Door, _: gr.Tab) -> None:
     asking = with_visitor(door, start.click).then
     written = event(asking, on_start, asked, pane.outputs, "review", door=door, shows=pane, **ANSWERING)
     event(stopping.click, partial(stop_all, services), [], [], "stop_review", door=door, **QUIET)
-    tab.export(FORMS, make, "export_review")
-    tab.earlier("my_review", watch=partial(resume_review, services), written=[written])
+    event(undo.click, on_undo, [pane.kept], pane.shown, "undo_concern", door=door, shows=line, **QUIET)
+    _exporting(services, door, pane)
+    with gr.Accordion(say("review.mine"), open=False, elem_id="review-mine") as mine:
+        earlier.render()
+
+    def find(visitor: Visitor | None) -> list[tuple[str, str]]:
+        return OwnReviews(services, visitor).choices()
+
+    def on_pick(visitor: Visitor | None, chosen: str | None) -> Painted:
+        return pane.paint(OwnReviews(services, visitor).earlier(chosen))
+
+    def on_open(visitor: Visitor | None, review_id: str | None, request: gr.Request) -> Iterator[Painted]:
+        """Show the review that the address names, so that a reload and Back lead there, or one that is being written."""
+        yield {line: gr.skip()}
+        if not review_id:
+            yield from map(pane.paint, resume_review(services, visitor, request.query_params.get("review")))
+
+    on = partial(event, door=door, shows=pane)
+    on(choosing(earlier), on_pick, [earlier], pane.outputs, "my_review", **CHOSEN)
+    late: dict[str, Any] = {**ANSWERING, "trigger_mode": "always_last"}
+    watched = on(door.known.change, on_open, [pane.kept], pane.outputs, **late)
+    pane.list_earlier(door, find, say("review.mine.none"), mine.expand, [written, watched], "my_reviews")
+
+
+def _exporting(services: Services, door: Door, pane: DocumentPane) -> None:
+    """Lay out and wire the files of the review that is shown."""
+    with gr.Column(elem_classes="assay-panel", elem_id="review-export"):
+        gr.HTML(heading(say("review.export")))
+        formats = [(say(f"review.export.{form}"), form) for form in FORMS]
+        panel = Download(
+            gr.Radio(formats, value=FORMS[0], label=say("review.export.format")),
+            gr.Button(say("export.make"), size="sm", elem_id="review-export-make"),
+            gr.HTML(elem_id="review-export-message"),
+            gr.DownloadButton(say("export.download"), visible=False, elem_id="review-download"),
+        )
+
+    def on_make(visitor: Visitor | None, review_id: str | None, form: ReviewForm) -> Painted:
+        own = OwnReviews(services, visitor)
+        return panel.give("review", lambda folder: write_export(own.get(review_id), form, folder / own.session))
+
+    given = [pane.kept, panel.form]
+    event(panel.make.click, on_make, given, panel.outputs, "export_review", door=door, shows=panel.made)
 
 
 def _editing(services: Services, door: Door, pane: DocumentPane, page: gr.HTML) -> None:
@@ -149,7 +187,7 @@ def _editing(services: Services, door: Door, pane: DocumentPane, page: gr.HTML) 
         action, concern_id = str(happened._data.get("do")), str(happened._data.get("id"))
         if action not in {"edit", "show"}:
             return pane.show(act(services, visitor, review_id, action, concern_id))
-        standing = OwnDocuments(services, visitor, "review").get(review_id)
+        standing = OwnReviews(services, visitor).get(review_id)
         at, found = find_concern(standing.parts, concern_id)
         if action == "show":
             return {page: page_view(standing.document.article, found.place)}

@@ -8,16 +8,15 @@ import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from evals.errors import LabError
-from evals.io import jsonl_text
+from evals.io import jsonl_text, write_whole
 from evals.papers.places import as_letter, as_markdown, line
 from evals.schema import Article
 from evals.schema.articles import ABSTRACT, DraftConcern, KeptReview, Place, ReviewForm
 from evals.schema.reviews import Concern
 from evals.wording import read_confidence
-from lab.session import ExportedFile
 from lab.ui.components import empty, notice, render
 from lab.ui.text import plural, say
 
@@ -153,10 +152,20 @@ def page_view(article: Article, place: Place | None) -> str:
 # Rows have the form that trainers take: the conversation that the model was asked in, and as its reply the concerns
 # that a person stands by. A concern that nobody decided on is no opinion and stands in no row.
 
+
+class ExportedFile(NamedTuple):
+    """A file before it is written, and what it holds, counted."""
+
+    name: str
+    text: str
+    n: int
+    noun: str = "row"
+
+
 ENDINGS = {"json": "json", "markdown": "md", "letter": "md", "sft": "jsonl", "dpo": "jsonl"}
 
 
-def export(standing: "Standing[KeptReview, DraftConcern]", form: ReviewForm) -> ExportedFile:
+def export(standing: "Standing[KeptReview]", form: ReviewForm) -> ExportedFile:
     """Return a review in one form; LabError where there is nothing that the person stands by."""
     review, concerns = standing.document, standing.parts
     slug = re.sub(r"[^a-z0-9]+", "-", review.article.title.lower()).strip("-")[:40].rstrip("-") or "paper"
@@ -181,6 +190,14 @@ def export(standing: "Standing[KeptReview, DraftConcern]", form: ReviewForm) -> 
     stood_by = [each.concern for each in mine]
     rows = _training(review, stood_by) if form == "sft" else _pairs(review, stood_by)
     return ExportedFile(name, jsonl_text(rows), len(rows))
+
+
+def write_export(standing: "Standing[KeptReview]", form: ReviewForm, folder: Path) -> tuple[str, str]:
+    """Write a review in one form into a folder; return a line about the file, and its path."""
+    made = export(standing, form)
+    write_whole(folder / made.name, made.text)
+    line = say("export.made", name=made.name, held=plural(made.n, made.noun))
+    return notice(line, "good"), str(folder / made.name)
 
 
 def _training(review: KeptReview, stood_by: list[Concern]) -> list[dict[str, object]]:

@@ -73,11 +73,11 @@ class QuestionSets:
         return self.services.store.hash_rater(self.visitor.rater)
 
     @property
-    def drafts(self) -> "Documents[Any, Any]":
+    def drafts(self) -> "Documents[Any]":
         return self.services.store.documents("questions")
 
     @property
-    def frozen(self) -> "Documents[Any, Any]":
+    def frozen(self) -> "Documents[Any]":
         return self.services.store.documents("question_set")
 
     def choices(self) -> list[tuple[str, str]]:

@@ -95,7 +95,7 @@ class Store:
 
     def documents(
         self, task: Literal["review", "review_asked", "refine", "questions", "question_set"]
-    ) -> Documents[Any, Any]:
+    ) -> Documents[Any]:
         """Return documents and what people made of them: reviews of papers, graded answers, question sets."""
         return Documents(self._engine, self._now, task)
 

@@ -20,40 +20,39 @@ from lab.ui.text import say
 
 LISTED = 30
 Doc = TypeVar("Doc", KeptReview, AskedReview, KeptRefinement, KeptQuestions, FrozenQuestions)
-Part = TypeVar("Part", bound=DraftConcern)
 
 
 @dataclass(frozen=True)
-class Standing(Generic[Doc, Part]):
+class Standing(Generic[Doc]):
     """A document, and its parts as people left them: concerns of a review."""
 
     document: Doc
-    parts: tuple[Part, ...]
+    parts: tuple[DraftConcern, ...]
 
 
-KINDS: dict[str, tuple[type[Any], type[Any] | None, Callable[[Any], tuple[Any, ...]]]] = {
-    "review": (KeptReview, DraftConcern, lambda kept: kept.concerns),
-    "review_asked": (AskedReview, DraftConcern, lambda asked: ()),
-    "refine": (KeptRefinement, None, lambda kept: ()),
-    "questions": (KeptQuestions, None, lambda kept: ()),
-    "question_set": (FrozenQuestions, None, lambda kept: ()),
+KINDS: dict[str, type[Any]] = {
+    "review": KeptReview,
+    "review_asked": AskedReview,
+    "refine": KeptRefinement,
+    "questions": KeptQuestions,
+    "question_set": FrozenQuestions,
 }
-"""Of each kind: its documents, the parts that people change (None: nobody does), and those a document begins with."""
+"""What the documents of each kind are."""
 
 
-class Documents(Generic[Doc, Part]):
+class Documents(Generic[Doc]):
     """The documents of one task in one database; every method may be called from any thread."""
 
     def __init__(self, engine: Engine, now: Callable[[], datetime], task: str) -> None:
         self._engine, self._now, self._task = engine, now, task
-        self._document, self._part, self._first = KINDS[task]
+        self._document = KINDS[task]
 
     def add(self, document: Doc) -> None:
         known = {"id": document.id, "made_at": document.made_at, "session": document.session}
         with writing(self._engine) as session:
             session.add(DocumentRow(task=self._task, document=document.model_dump(mode="json"), **known))
 
-    def get(self, name: str, owner: str) -> Standing[Doc, Part]:
+    def get(self, name: str, owner: str) -> Standing[Doc]:
         """Return a document of this session as it stands; LabError if there is none."""
         with reading(self._engine) as session:
             return self._standing(session, self._mine(session, name, owner))
@@ -88,7 +87,7 @@ class Documents(Generic[Doc, Part]):
             found = session.execute(query.where(DocumentRow.session == owner, DocumentRow.task == self._task))
             return [(name, called, number) for name, called, number in found]
 
-    def everything(self) -> tuple[Standing[Doc, Part], ...]:
+    def everything(self) -> tuple[Standing[Doc], ...]:
         """Return all documents as they stand, oldest first."""
         query = select(DocumentRow).where(DocumentRow.task == self._task).order_by(DocumentRow.made_at, DocumentRow.id)
         with reading(self._engine) as session:
@@ -119,11 +118,11 @@ class Documents(Generic[Doc, Part]):
             raise LabError(say(f"{self._task}.gone"))
         return row
 
-    def _standing(self, session: Session, row: DocumentRow) -> Standing[Doc, Part]:
+    def _standing(self, session: Session, row: DocumentRow) -> Standing[Doc]:
         document, last = self._document.model_validate(row.document), _last(session, row.id)
-        if last is None or self._part is None:
-            return Standing(document, self._first(document))
-        return Standing(document, tuple(self._part.model_validate(each) for each in last.content))
+        if last is None:
+            return Standing(document, getattr(document, "concerns", ()))
+        return Standing(document, tuple(map(DraftConcern.model_validate, last.content)))
 
 
 def _last(session: Session, name: str) -> VersionRow | None:

@@ -9,6 +9,7 @@ from evals.errors import LabError, UnreadableArticle
 from evals.review.prompt import review_system_prompt
 from lab.engine import LabEngine
 from lab.papers.session import (
+    OwnReviews,
     act,
     demonstration,
     paper_of,
@@ -22,7 +23,7 @@ from lab.papers.session import (
 )
 from lab.papers.view import export
 from lab.papers.view import paper as paper_view
-from lab.session import OwnDocuments, Visitor, new_visitor
+from lab.session import Visitor, new_visitor
 from lab.shared.work import end, works
 from lab.ui.components import notice
 from tests.lab.chains import ScriptedChain, lab_with
@@ -53,7 +54,7 @@ def reviewed(room, visitor, name="Scripted"):
 
 
 def own(room, visitor):
-    return OwnDocuments(room, visitor, "review")
+    return OwnReviews(room, visitor)
 
 
 def standing(room, visitor, view):
