@@ -11,6 +11,7 @@ from rich.text import Text
 
 from evals.errors import BadConfig, LabError
 from evals.io import write_whole
+from evals.schema.votes import StagePairCounts
 from evals.stats.agreement import NAMES, WEIGHTED_NAMES
 from evals.stats.agreement import rater_agreement as agreed
 from lab.commands import JsonSettings, LicenceOption, command
@@ -85,7 +86,7 @@ def count(settings: JsonSettings) -> None:
     told = {"usable": counts.usable, "withdrawn": counts.withdrawn, "votes": plural(counts.votes, "vote")}
     told |= {"raters": plural(counts.raters, "rater"), "answers": plural(counts.answers, "answer")}
     projects = [{"project": one.id, "title": one.title, **done._asdict()} for one, done in known]
-    tables = [as_table(say("command.votes", **told), counts.by_stages)]
+    tables = [as_table(say("command.votes", **told), counts.by_stages, *StagePairCounts.model_fields)]
     tables += [as_table("Annotation projects", projects)] if projects else []
     document = counts.model_dump(mode="json") | {"projects": projects}
     emit(document, as_json=settings.as_json, table=Group(*tables))

@@ -34,6 +34,8 @@ CONTROL = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f]")
 ANYTHING = TypeAdapter(Any)
 NARROW = 3
 """Metrics that 80 columns hold beside the one that a leaderboard is ordered by."""
+WIDTH = 72
+"""Characters of a title in one line above an empty table."""
 UNLISTED = ("intervals", "interval_notes", "bins", "risk_coverage", "method", "note")
 """Fields of a calibration that are no line of the table of metrics."""
 
@@ -134,9 +136,8 @@ def plain(document: object) -> Any:
 
 def table_of(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
     """Return a table with a caption; an empty one says so."""
-    table = Table(
-        *map(escape, columns), title=escape(title), title_justify="left", caption=None if rows else "nothing yet"
-    )
+    empty: dict[str, Any] = {} if rows else {"caption": "nothing yet", "min_width": min(len(title), WIDTH)}
+    table = Table(*map(escape, columns), title=escape(title), title_justify="left", **empty)
     for row in rows:
         table.add_row(*(escape(str(cell)) for cell in row))
     return table
@@ -150,7 +151,7 @@ def as_table(title: str, document: object, *names: str) -> Table:
     found = plain(document)
     if not isinstance(found, list):
         return table_of(title, ("what", "value"), [*_fields("", found)])
-    keys = names or tuple(dict.fromkeys(key for row in found for key in row))
+    keys = names or tuple(dict.fromkeys(key for row in found for key in row)) or ("",)
     columns = [key.replace("_", " ") for key in keys]
     return table_of(title, columns, [[figure(row.get(key)) for key in keys] for row in found])
 
