@@ -96,7 +96,7 @@ def check_repo(name: str) -> str:
 
 def explain(error: Exception, doing: str) -> HubTrouble:
     """Return a client's error as a sentence: what failed, why, what to do next."""
-    again = "Run the same command again: it continues where it stopped."
+    again = "Try again: it continues where it stopped."
     if isinstance(error, OfflineModeIsEnabled):
         return HubTrouble(f"{doing}: offline mode is set; unset HF_HUB_OFFLINE.")
     if isinstance(error, LocalTokenNotFoundError):
@@ -109,7 +109,7 @@ def explain(error: Exception, doing: str) -> HubTrouble:
     if isinstance(error, HfHubHTTPError):
         status = error.response.status_code
         words = _short(error)
-        other = "the Hub failed; run the same command again" if status >= 500 else "refused"
+        other = "the Hub failed; try again" if status >= 500 else "refused"
         meaning = WORDS["meanings"].get(status, other)
         if status == 403:
             found = (each for name, each in WORDS["reasons"].items() if re.search(name, words, re.IGNORECASE))

@@ -18,7 +18,7 @@ from lab.services import Services
 from lab.shared.rows import read_place
 from lab.shared.runs import chain_of
 from lab.shared.work import shown_works, works
-from lab.ui.components import QUIET, Html, markdown, notice, render
+from lab.ui.components import QUIET, Html, markdown, notice, render, sentence
 from lab.ui.text import say
 from training.models.manifest import EMBEDDED, FILE_NAME, read_chain
 
@@ -65,15 +65,38 @@ def base_of(run: Path) -> str:
     return "" if base.hub_id and base.source != EMBEDDED else base.source
 
 
+def in_page_words(text: str) -> str:
+    """Return a message that was written for `assay publish` as a sentence with the page's names of its options.
+
+    >>> in_page_words("name a new one with --tag, or add --replace.")
+    'Name a new one with “Version”, or add “assay publish adapter --replace”.'
+    """
+
+    def named(option: re.Match[str]) -> str:
+        name = OPTIONS.get(option[0])
+        return f"“{say(f'publish.{name}') if name else f'assay publish adapter {option[0]}'}”"
+
+    return sentence(OPTION.sub(named, text))
+
+
 def shown_plan(made: PublicationPreview) -> str:
     """Return the plans and what was found, with what to do about it."""
     if made.refused:
         n = len(made.refused)
-        return notice(say("publish.refused", n=n), "problem") + draw("findings", found=made.refused)
+        return notice(say("publish.refused", n=n), "problem") + draw(
+            "findings", words=in_page_words, found=made.refused
+        )
     if made.problem:
-        return notice(made.problem, "problem")
-    parts = [draw("plan", plan=each, findings=draw("findings", found=each.warnings)) for each in made.plans]
-    top = notice(say("publish.no_token"), "problem") if made.needs_token else notice(say("publish.ready"), "good")
+        return notice(in_page_words(made.problem), "problem")
+    parts = [
+        draw("plan", plan=each, findings=draw("findings", words=in_page_words, found=each.warnings))
+        for each in made.plans
+    ]
+    if made.needs_token:
+        top = notice(say("publish.no_token"), "problem")
+    else:
+        is_sent = any(each.upload_bytes for each in made.plans)
+        top = notice(say("publish.ready" if is_sent else "publish.same"), "good")
     return top + "".join(parts)
 
 
@@ -86,6 +109,14 @@ def shown_card(made: PublicationPreview) -> tuple[str, str]:
 
 LOOK_SECONDS = 0.5
 """How often a plan that is being made tells how far it is."""
+OPTIONS = {
+    "--tag": "tag",
+    "--license": "licence",
+    "--base": "base",
+    "--with-base": "with_base",
+    "--public": "is_public",
+}
+OPTION = re.compile(r"--[a-z-]+")
 TYPED = ("repo", "tag", "licence", "base")
 
 
@@ -125,12 +156,12 @@ class Publishing:
                     look = gr.Button(say("publish.look"), elem_id="publish-look")
                     self.go = gr.Button(say("publish.go"), variant="primary", visible=False, elem_id="publish-go")
             self.line = gr.HTML(elem_id="publish-line")
-            self.work = gr.HTML(elem_id="publish-work")
-            self.done = gr.HTML(elem_id="publish-receipts")
             self.plan = gr.HTML(elem_id="publish-plan")
             with gr.Column(visible=False, elem_id="publish-card", elem_classes="assay-panel") as self.card:
                 self.head = gr.HTML()
                 self.words = gr.HTML()
+            self.work = gr.HTML(elem_id="publish-work")
+            self.done = gr.HTML(elem_id="publish-receipts")
         self.planned = gr.State(None)
         self.timer = gr.Timer(2.0, active=False)
         planned = [self.line, self.plan, self.card, self.head, self.words, self.go, self.planned]
@@ -140,7 +171,7 @@ class Publishing:
         event(look.click, self.on_look, fields, planned, "publish_plan", shows=self.line, trigger_mode="once")
         sent = [self.line, self.work, self.timer, self.done, *planned[1:]]
         event(self.go.click, self.on_go, [self.planned, *fields], sent, "publish_start", shows=self.line, **QUIET)
-        going_on = [self.work, self.timer, self.done]
+        going_on = [self.line, self.work, self.timer, self.done]
         event(self.timer.tick, self.looked, [view], going_on, "publish_look", shows=self.work, **QUIET)
 
     def folded(self, training: "Training", **changed: Any) -> Painted:
@@ -189,7 +220,10 @@ class Publishing:
             found = pool.submit(preview_upload, wanted, lines.append)
             while not wait([found], LOOK_SECONDS).done:
                 yield {self.line: notice(f"{say('publish.looking')} {lines[-1]}")}
-        made = found.result()
+        try:
+            made = found.result()
+        except LabError as error:
+            made = PublicationPreview((), "", problem=str(error))
         before, text = shown_card(made)
         may_send = bool(made.plans) and not made.needs_token
         yield {
@@ -213,10 +247,12 @@ class Publishing:
         return started | self.nothing() | self.looked(view)
 
     def looked(self, view: Any) -> Painted:
-        """Return how far publishing is, and what was published; while it lasts, this is looked at again and again."""
+        """Return how far publishing is, or how it ended last, and what was published; while it lasts, this is repeated."""
         listed = [each for each in works(self.services, is_admin=True) if each.kind == "publish"]
+        live = [each for each in listed if each.is_live]
         return {
-            self.work: shown_works(listed, is_admin=True),
-            self.timer: gr.Timer(active=any(each.is_live for each in listed)),
+            self.work: shown_works(live or listed[:1], is_admin=True),
+            self.timer: gr.Timer(active=bool(live)),
             self.done: shown_receipts(shown_run(view).watched.run),
+            **({} if live else {self.line: ""}),
         }

@@ -51,9 +51,9 @@ def as_html(text: object) -> Html:
 
 
 def markdown(text: str) -> Html:
-    """Return what somebody wrote in Markdown, as HTML: of its own markup only folds, no pictures, no formulas."""
+    """Return what somebody wrote in Markdown, as HTML: of its own markup only folds and code, no pictures, no formulas."""
     made = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image").render(text)
-    made = re.sub("&lt;(/?(?:details|summary))&gt;", r"<\1>", made)
+    made = re.sub("&lt;(/?(?:details|summary|code))&gt;", r"<\1>", made)
     return Html(made.replace("{", "&#123;").replace("}", "&#125;").replace("$", "&#36;"))
 
 

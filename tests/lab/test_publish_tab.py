@@ -64,6 +64,7 @@ def test_a_run_is_shown_as_it_will_be_then_published_as_a_job_and_leaves_a_recei
     kept = receipts_of(run)
     assert {each.repo for each in kept} == {"you/tiny-base", "you/tiny"}
     assert kept[0].revision[:12] in plain(shown_receipts(run))
+    assert "nothing will be uploaded" in plain(shown_plan(preview_upload(order)))
     again = publish(settings, lambda *far: None, lambda: False, {"done": 0, "total": 0})
     assert {each["outcome"] for each in again} == {"already there"}, "after a restart it goes on"
     with pytest.raises(LabError, match="stopped"):
@@ -73,6 +74,13 @@ def test_a_run_is_shown_as_it_will_be_then_published_as_a_job_and_leaves_a_recei
 def test_a_name_that_cannot_be_is_refused_before_anything_is_packed(run, local_hub):
     with pytest.raises(LabError, match="ORG/NAME"):
         Order(str(run), "tiny", with_base=True).pack(no_progress)
+
+
+def test_what_must_be_corrected_is_told_with_the_words_of_the_page(run, local_hub):
+    seen = PublicationPreview((), "", problem="you/tiny has a version v1.0; name a new one with --tag.")
+    assert plain(shown_plan(seen)) == "you/tiny has a version v1.0; name a new one with “Version”."
+    refused = preview_upload(Order(str(run), "you/tiny", licence="mit", with_base=True)).plans
+    assert not any("--" in plain(shown_plan(PublicationPreview([each], ""))) for each in refused)
 
 
 def test_receipts_of_the_stages_below_stand_with_those_of_a_run_and_the_box_says_whether_the_base_is_sent(tmp_path):
@@ -101,6 +109,10 @@ def test_a_card_shows_no_image_from_elsewhere_and_its_front_matter_apart():
     assert "evil" not in front + words
     assert "license: mit" in front
     assert words == "<h1>A</h1>\n<p>text</p>\n"
+    assert (
+        "<summary>For <code>x</code></summary>"
+        in shown_card(PublicationPreview((), "<summary>For <code>x</code></summary>"))[1]
+    )
     assert shown_card(PublicationPreview((), "", problem="x")) == ("", "")
 
 
@@ -119,5 +131,11 @@ def test_what_was_planned_is_sent_and_only_that_and_the_fold_shows_that_it_goes_
     (sent,) = (each for each in page.fns.values() if each.api_name == "publish_start")
     assert "you/tiny" in shown[fold.line]
     assert shown.keys() <= {*sent.outputs}
+    services.jobs.cancel(services.jobs.all()[0].id)
+    over = fold.looked(view)
+    assert over[fold.line] == "", "it is not said to go on once it is over"
+    assert "you/tiny" in over[fold.work]
+    (looked,) = (each for each in page.fns.values() if each.api_name == "publish_look")
+    assert over.keys() <= {*looked.outputs}
     with pytest.raises(LabError, match="changed"):
         fold.on_go(SimpleNamespace(username=""), None, view, *asked)
